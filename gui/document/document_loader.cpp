@@ -53,16 +53,11 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
         document.run.model = document.run.profile->model;
         document.run.why_not_simulated.clear();
         document.notes << translated(
-                              QT_TRANSLATE_NOOP(
-                                  "PipeScope",
-                                  "A profile: nothing was measured, so this is a simulation of %1 on %2. Change it in "
-                                  "the what-if panel."))
-                              .arg(formatCount(simulation->micro_batches,
-                                               translated(QT_TRANSLATE_NOOP("PipeScope", "micro-batch")),
-                                               translated(QT_TRANSLATE_NOOP("PipeScope", "micro-batches"))),
-                                   formatCount(simulation->lanes.size(),
-                                               translated(QT_TRANSLATE_NOOP("PipeScope", "lane")),
-                                               translated(QT_TRANSLATE_NOOP("PipeScope", "lanes"))));
+                              "A profile: nothing was measured, so this is a simulation of %1 on %2. Change it in the "
+                              "what-if panel.")
+                              .arg(formatCount(simulation->micro_batches, translated("micro-batch"),
+                                               translated("micro-batches")),
+                                   formatCount(simulation->lanes.size(), translated("lane"), translated("lanes")));
     } else {
         simulation = simulate_run(document.run);
     }

@@ -11,13 +11,10 @@ namespace pipescope {
 void addHidden(TraceDocument& document) {
     for (const auto& store : {document.measured, document.simulated}) {
         if (store && store->numHidden() > 0) {
-            document.notes << translated(QT_TRANSLATE_NOOP(
-                                             "PipeScope",
-                                             "%1 not drawn: a lane is not possible, or too many tasks of one lane "
-                                             "overlap. The trace may be damaged."))
-                                  .arg(formatCount(store->numHidden(),
-                                                   translated(QT_TRANSLATE_NOOP("PipeScope", "task is")),
-                                                   translated(QT_TRANSLATE_NOOP("PipeScope", "tasks are"))));
+            document.notes << translated(
+                                  "%1 not drawn: a lane is not possible, or too many tasks of one lane overlap. The "
+                                  "trace may be damaged.")
+                                  .arg(formatCount(store->numHidden(), translated("task is"), translated("tasks are")));
         }
     }
 }
@@ -55,9 +52,8 @@ void requireTracks(TraceDocument& document) {
                     " holds no task and no range; a timeline shows tasks and ranges; record a run with pipescope run "
                     "--trace, or call pipescope recover if the run was killed");
     }
-    document.notes << translated(QT_TRANSLATE_NOOP(
-        "PipeScope",
+    document.notes << translated(
         "This trace holds no task of a pipeline, so only its threads and streams are shown. Tasks are recorded where "
-        "the model runs in a PipeScope pipeline."));
+        "the model runs in a PipeScope pipeline.");
 }
 }  // namespace pipescope

@@ -11,10 +11,8 @@ const QString kSeparator = QStringLiteral("  ·  ");
 
 /// `unknown` is why no bubble can be given; empty if one can. `expected`: the step is the mean of noisy ones.
 QString figures(Nanoseconds step, double bubbleFraction, const QString& unknown, bool expected = false) {
-    const QString bubble = unknown.isEmpty() ? formatShare(bubbleFraction)
-                                             : translated(QT_TRANSLATE_NOOP("PipeScope", "not given, %1")).arg(unknown);
-    return (expected ? translated(QT_TRANSLATE_NOOP("PipeScope", "expected step time %1  ·  bubble %2"))
-                     : translated(QT_TRANSLATE_NOOP("PipeScope", "step time %1  ·  bubble %2")))
+    const QString bubble = unknown.isEmpty() ? formatShare(bubbleFraction) : translated("not given, %1").arg(unknown);
+    return (expected ? translated("expected step time %1  ·  bubble %2") : translated("step time %1  ·  bubble %2"))
         .arg(formatDuration(step.count()), bubble);
 }
 
@@ -22,11 +20,9 @@ QString figures(Nanoseconds step, double bubbleFraction, const QString& unknown,
 QStringList compared(const StepFigures& simulated, Nanoseconds otherStep, double otherBubble, const QString& unknown) {
     const auto longer = static_cast<double>(simulated.step.count()) / static_cast<double>(otherStep.count());
     const QString bubble = formatShare(simulated.bubble);
-    return {translated(QT_TRANSLATE_NOOP("PipeScope", "step time %1 (%2)"))
-                .arg(formatDuration(simulated.step.count()), formatShareChange(longer - 1)),
-            unknown.isEmpty() ? translated(QT_TRANSLATE_NOOP("PipeScope", "bubble %1 (%2)"))
-                                    .arg(bubble, formatPoints(simulated.bubble, otherBubble))
-                              : translated(QT_TRANSLATE_NOOP("PipeScope", "bubble %1")).arg(bubble)};
+    return {translated("step time %1 (%2)").arg(formatDuration(simulated.step.count()), formatShareChange(longer - 1)),
+            unknown.isEmpty() ? translated("bubble %1 (%2)").arg(bubble, formatPoints(simulated.bubble, otherBubble))
+                              : translated("bubble %1").arg(bubble)};
 }
 
 /// The simulated figures and their distance to the comparison's judged step, as in comparisonHeadline().
@@ -36,11 +32,9 @@ QStringList judgedFigures(const TraceDocument& document) {
     simulated.step = judged.simulated;
     simulated.bubble = judged.simulated_bubble;
     QStringList parts = compared(simulated, judged.measured, judged.measured_bubble, document.whyNoBubble());
-    parts << (document.comparison->steps.size() == 1
-                  ? translated(QT_TRANSLATE_NOOP("PipeScope", "against the measured step"))
-              : judged.is_mean
-                  ? translated(QT_TRANSLATE_NOOP("PipeScope", "against the mean of the measured steps"))
-                  : translated(QT_TRANSLATE_NOOP("PipeScope", "against the median of the measured steps")));
+    parts << (document.comparison->steps.size() == 1 ? translated("against the measured step")
+              : judged.is_mean                       ? translated("against the mean of the measured steps")
+                                                     : translated("against the median of the measured steps"));
     return parts;
 }
 
@@ -57,10 +51,9 @@ StepFigures simulatedFigures(const TraceDocument& document) {
 }
 
 QString configuration(const PipelineOptions& options, std::int64_t micro_batches) {
-    return translated(QT_TRANSLATE_NOOP("PipeScope", "%1, balance %2, %3, checkpoint %4"))
+    return translated("%1, balance %2, %3, checkpoint %4")
         .arg(QString::fromStdString(to_string(options.schedule)), QString::fromStdString(to_string(options.balance)),
-             formatCount(micro_batches, translated(QT_TRANSLATE_NOOP("PipeScope", "micro-batch")),
-                         translated(QT_TRANSLATE_NOOP("PipeScope", "micro-batches"))),
+             formatCount(micro_batches, translated("micro-batch"), translated("micro-batches")),
              QString::fromStdString(to_string(options.checkpoint)));
 }
 }  // namespace
@@ -72,7 +65,7 @@ QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
     }
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     if (span != nullptr) {
-        parts << translated(QT_TRANSLATE_NOOP("PipeScope", "step %1")).arg(step)
+        parts << translated("step %1").arg(step)
               << figures(span->statistics.step_time(), span->statistics.bubble_fraction, document.whyNoBubble(step));
     }
     return parts.join(kSeparator);
@@ -94,9 +87,8 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     if (document.simulatedBefore && document.simulation) {
         const auto [simulated, before] = comparable_figures(*document.simulation, *document.simulatedBefore);
         parts << compared(simulated, before.step, before.bubble, {})
-              << (document.measured
-                      ? translated(QT_TRANSLATE_NOOP("PipeScope", "against the recorded pipeline, simulated"))
-                      : translated(QT_TRANSLATE_NOOP("PipeScope", "against the default")));
+              << (document.measured ? translated("against the recorded pipeline, simulated")
+                                    : translated("against the default"));
     } else if (span == nullptr) {
         const StepFigures simulated = simulatedFigures(document);
         const bool expected = document.simulation && document.simulation->step_mean;
@@ -106,53 +98,45 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     } else {
         parts << compared(simulatedFigures(document), span->statistics.step_time(), span->statistics.bubble_fraction,
                           document.whyNoBubble(step))
-              << translated(QT_TRANSLATE_NOOP("PipeScope", "against the measured step"));
+              << translated("against the measured step");
     }
     return parts.join(kSeparator);
 }
 
 QString comparisonHeadline(const TraceDocument& document) {
     if (document.loaded < 1) {
-        return translated(
-                   QT_TRANSLATE_NOOP("PipeScope", "Reading the trace: %1 of its tasks are shown, the first ones"))
+        return translated("Reading the trace: %1 of its tasks are shown, the first ones")
             .arg(formatShare(document.loaded));
     }
     if (!document.comparison) {
-        return document.complete ? QString()
-                                 : translated(QT_TRANSLATE_NOOP("PipeScope", "Reading memory, comparing …"));
+        return document.complete ? QString() : translated("Reading memory, comparing …");
     }
     const Comparison& comparison = *document.comparison;
     const JudgedStep judged = comparison.judged();
-    const QString of = judged.is_mean ? translated(QT_TRANSLATE_NOOP("PipeScope", "Mean of %1"))
-                                      : translated(QT_TRANSLATE_NOOP("PipeScope", "Median of %1"));
+    const QString of = judged.is_mean ? translated("Mean of %1") : translated("Median of %1");
     const bool some = comparison.steps.size() < document.comparableSteps;
-    const QString steps =
-        some ? of.arg(translated(QT_TRANSLATE_NOOP("PipeScope", "%1 of %2 steps, evenly chosen"))
-                          .arg(comparison.steps.size())
-                          .arg(document.comparableSteps))
-        : comparison.steps.size() == 1
-            ? translated(QT_TRANSLATE_NOOP("PipeScope", "One step compared"))
-            : of.arg(translated(QT_TRANSLATE_NOOP("PipeScope", "%1 steps")).arg(comparison.steps.size()));
+    const QString steps = some                           ? of.arg(translated("%1 of %2 steps, evenly chosen")
+                                                                      .arg(comparison.steps.size())
+                                                                      .arg(document.comparableSteps))
+                          : comparison.steps.size() == 1 ? translated("One step compared")
+                                                         : of.arg(translated("%1 steps").arg(comparison.steps.size()));
     const bool scenario = document.simulatedBefore.has_value();
     const QString measuredStep = formatDuration(judged.measured.count());
     const QString simulatedStep = formatDuration(judged.simulated.count());
     // A different pipeline than the measured one does not predict it, and has no error.
     QString line =
-        steps + (scenario ? translated(QT_TRANSLATE_NOOP("PipeScope", ": step time %1 measured, %2 what if"))
-                                .arg(measuredStep, simulatedStep)
-                          : translated(QT_TRANSLATE_NOOP("PipeScope", ": step time %1 measured, %2 simulated (%3)"))
+        steps + (scenario ? translated(": step time %1 measured, %2 what if").arg(measuredStep, simulatedStep)
+                          : translated(": step time %1 measured, %2 simulated (%3)")
                                 .arg(measuredStep, simulatedStep, formatShareChange(comparison.step_error)));
     if (document.whyNoBubble().isEmpty()) {
         const QString measured = formatShare(judged.measured_bubble);
         const QString simulated = formatShare(judged.simulated_bubble);
-        line += scenario ? translated(QT_TRANSLATE_NOOP("PipeScope", "  ·  bubble %1 measured, %2 what if"))
-                               .arg(measured, simulated)
-                         : translated(QT_TRANSLATE_NOOP("PipeScope", "  ·  bubble %1 measured, %2 simulated (%3)"))
+        line += scenario ? translated("  ·  bubble %1 measured, %2 what if").arg(measured, simulated)
+                         : translated("  ·  bubble %1 measured, %2 simulated (%3)")
                                .arg(measured, simulated, formatPoints(judged.simulated_bubble, judged.measured_bubble));
     }
-    return line + translated(QT_TRANSLATE_NOOP("PipeScope", "  ·  %1 matched, %2 unmatched, the optimizer aside"))
-                      .arg(formatCount(comparison.tasks_matched, translated(QT_TRANSLATE_NOOP("PipeScope", "task")),
-                                       translated(QT_TRANSLATE_NOOP("PipeScope", "tasks"))))
+    return line + translated("  ·  %1 matched, %2 unmatched, the optimizer aside")
+                      .arg(formatCount(comparison.tasks_matched, translated("task"), translated("tasks")))
                       .arg(comparison.tasks_unmatched);
 }
 }  // namespace pipescope

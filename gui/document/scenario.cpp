@@ -6,13 +6,12 @@
 #include "gui/document/compared_steps.h"
 #include "gui/document/scenario_messages.h"
 #include "gui/style/number_format.h"
+#include "gui/style/text.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_defaults.h"
 #include "simulator/sized_profile.h"
-
-#include <QCoreApplication>
 
 #include <algorithm>
 #include <utility>
@@ -257,14 +256,13 @@ std::optional<Comparison> compareWithMeasured(const TraceDocument& document, con
 
 QString scenarioName(const Scenario& scenario) {
     const PipelineOptions& options = scenario.options;
-    const auto text = [](const char* source) { return QCoreApplication::translate("Scenario", source); };
-    QString name = formatCount(lanesOf(scenario), text("lane"), text("lanes"));
+    QString name = formatCount(lanesOf(scenario), translated("lane"), translated("lanes"));
     if (!scenario.deviceType.empty()) {
         name += QLatin1Char(' ') + QString::fromStdString(scenario.deviceType);
     }
-    return text("%1, %2, batch %3, checkpoint %4, %5")
+    return translated("%1, %2, batch %3, checkpoint %4, %5")
         .arg(name)
-        .arg(formatCount(options.chunks, text("micro-batch"), text("micro-batches")))
+        .arg(formatCount(options.chunks, translated("micro-batch"), translated("micro-batches")))
         .arg(options.batch)
         .arg(QString::fromStdString(to_string(options.checkpoint)),
              QString::fromStdString(to_string(options.schedule)));

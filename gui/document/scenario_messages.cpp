@@ -9,8 +9,7 @@
 namespace pipescope {
 namespace {
 QString samples(std::int64_t count) {
-    return formatCount(count, translated(QT_TRANSLATE_NOOP("PipeScope", "sample")),
-                       translated(QT_TRANSLATE_NOOP("PipeScope", "samples")));
+    return formatCount(count, translated("sample"), translated("samples"));
 }
 
 QString overTheLimit(const Simulation& simulation) {
@@ -27,17 +26,16 @@ QString overTheLimit(const Simulation& simulation) {
         }
     }
     return translated(
-               QT_TRANSLATE_NOOP("PipeScope",
-                                 "Does not fit: up to %1 on one lane, above the limit of %2 (lanes %3). Use more "
-                                 "partitions, more micro-batches or checkpointing, or raise the limit."))
+               "Does not fit: up to %1 on one lane, above the limit of %2 (lanes %3). Use more partitions, more "
+               "micro-batches or checkpointing, or raise the limit.")
         .arg(formatBytes(most), formatBytes(limit), lanes.join(QStringLiteral(", ")));
 }
 
 QString extrapolated(const Profile& profile, const PipelineOptions& options, std::int64_t microBatches) {
     const std::int64_t size = (replica_batch(options) + microBatches - 1) / microBatches;
-    return translated(QT_TRANSLATE_NOOP("PipeScope",
-                                        "Micro-batches of %1 are outside the sizes profiled (%2 to %3): their costs "
-                                        "are extrapolated. Profile that size to be sure."))
+    return translated(
+               "Micro-batches of %1 are outside the sizes profiled (%2 to %3): their costs are extrapolated. Profile "
+               "that size to be sure.")
         .arg(samples(size))
         .arg(profile.samples.front())
         .arg(profile.samples.back());
@@ -55,15 +53,11 @@ QString linkWithoutEffect(const Simulation& simulation) {
         }
     }
     if (simulation.lanes.size() < 2) {
-        return translated(
-            QT_TRANSLATE_NOOP("PipeScope",
-                              "Link bandwidth and latency have no effect: one lane copies nothing. Use more "
-                              "lanes."));
+        return translated("Link bandwidth and latency have no effect: one lane copies nothing. Use more lanes.");
     }
     return translated(
-               QT_TRANSLATE_NOOP("PipeScope",
-                                 "Link bandwidth and latency have no effect: all lanes are on the device %1, where "
-                                 "copies cost nothing. Name a device for each lane, or clear Devices, to see them."))
+               "Link bandwidth and latency have no effect: all lanes are on the device %1, where copies cost nothing. "
+               "Name a device for each lane, or clear Devices, to see them.")
         .arg(QString::fromStdString(partitions.front().device));
 }
 }  // namespace
@@ -77,19 +71,16 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
     }
     if (options.chunks > simulation.micro_batches) {
         messages.push_back(
-            {Kind::note, translated(QT_TRANSLATE_NOOP("PipeScope",
-                                                      "%1 micro-batches of %2 are not possible: %3 of one "
-                                                      "sample each run. Use a larger batch."))
-                             .arg(options.chunks)
-                             .arg(samples(replica_batch(options)))
-                             .arg(simulation.micro_batches)});
+            {Kind::note,
+             translated("%1 micro-batches of %2 are not possible: %3 of one sample each run. Use a larger batch.")
+                 .arg(options.chunks)
+                 .arg(samples(replica_batch(options)))
+                 .arg(simulation.micro_batches)});
     } else if (replica_batch(options) % simulation.micro_batches != 0) {
         messages.push_back(
-            {Kind::note,
-             translated(
-                 QT_TRANSLATE_NOOP("PipeScope", "%1 samples do not divide by %2: micro-batches differ by one sample."))
-                 .arg(replica_batch(options))
-                 .arg(simulation.micro_batches)});
+            {Kind::note, translated("%1 samples do not divide by %2: micro-batches differ by one sample.")
+                             .arg(replica_batch(options))
+                             .arg(simulation.micro_batches)});
     }
     if (const QString why = linkWithoutEffect(simulation); !why.isEmpty()) {
         messages.push_back({Kind::note, why});
@@ -99,15 +90,13 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
     }
     if (simulation.estimated) {
         messages.push_back(
-            {Kind::note, translated(QT_TRANSLATE_NOOP("PipeScope",
-                                                      "Times are estimated from operation counts, not measured: expect "
-                                                      "errors of 10 to 40 %."))});
+            {Kind::note,
+             translated("Times are estimated from operation counts, not measured: expect errors of 10 to 40 %.")});
     }
     if (is_for_comparison_only(options.schedule)) {
-        messages.push_back({Kind::note, translated(QT_TRANSLATE_NOOP("PipeScope",
-                                                                     "Schedule %1 is there to compare with: it is "
-                                                                     "simulated only, and cannot be run."))
-                                            .arg(QString::fromStdString(to_string(options.schedule)))});
+        messages.push_back(
+            {Kind::note, translated("Schedule %1 is there to compare with: it is simulated only, and cannot be run.")
+                             .arg(QString::fromStdString(to_string(options.schedule)))});
     }
     return messages;
 }

@@ -57,46 +57,39 @@ QString StepAnalysis::describeCopy(Source source, StepTaskIndex copy) const {
     const StepTask& task = tasks.task(copy);
     const Bytes bytes = document_->store(source)->slice(task.slice).bytes;
     const std::optional<LaneId> to = tasks.receiver(copy);
-    QString html = to ? translated(QT_TRANSLATE_NOOP("PipeScope", "%1, lane %2 to %3"))
-                            .arg(taskName(task.key))
-                            .arg(task.lane.value())
-                            .arg(to->value())
-                      : translated(QT_TRANSLATE_NOOP("PipeScope", "%1, from lane %2"))
-                            .arg(taskName(task.key))
-                            .arg(task.lane.value());
+    QString html = to ? translated("%1, lane %2 to %3").arg(taskName(task.key)).arg(task.lane.value()).arg(to->value())
+                      : translated("%1, from lane %2").arg(taskName(task.key)).arg(task.lane.value());
     if (bytes > 0 && task.duration() > 0) {
         const double rate = static_cast<double>(bytes) / static_cast<double>(task.duration());  // bytes per ns: GB/s
-        html += translated(QT_TRANSLATE_NOOP("PipeScope", ": %1 in %2, %3"))
+        html += translated(": %1 in %2, %3")
                     .arg(formatBytes(bytes), formatDuration(task.duration()), formatRate(rate * 1e9));
     } else {
-        html += translated(QT_TRANSLATE_NOOP("PipeScope", ": %1")).arg(formatDuration(task.duration()));
+        html += translated(": %1").arg(formatDuration(task.duration()));
     }
     const StepTaskIndex before = tasks.previous(copy);
     const std::vector<StepTaskIndex> from = tasks.dependencies(copy);
     if (before != kNoTask && !from.empty() && tasks.task(before).end > tasks.task(from.front()).end) {
-        html += translated(QT_TRANSLATE_NOOP("PipeScope", "; the link was busy before"));
+        html += translated("; the link was busy before");
     }
     return html;
 }
 
 QString StepAnalysis::describe(Source source, const BubblePiece& piece) const {
     const StepGraph& tasks = *side(source).tasks;
-    QString html = translated(QT_TRANSLATE_NOOP("PipeScope", "<b>%1</b><br>%2, from %3 of the step"))
+    QString html = translated("<b>%1</b><br>%2, from %3 of the step")
                        .arg(nameOf(piece.cause).toHtmlEscaped(), formatDuration(piece.length()),
                             formatDuration(piece.start - tasks.range().start));
     if (piece.cause_of != kNoTask) {
         const StepTask& culprit = tasks.task(piece.cause_of);
-        html += QStringLiteral("<br>") + (piece.cause == BubbleCause::copy
-                                              ? describeCopy(source, piece.cause_of)
-                                              : translated(QT_TRANSLATE_NOOP("PipeScope", "for %1 on lane %2"))
-                                                    .arg(taskName(culprit.key))
-                                                    .arg(culprit.lane.value()))
-                                             .toHtmlEscaped();
+        html += QStringLiteral("<br>") +
+                (piece.cause == BubbleCause::copy
+                     ? describeCopy(source, piece.cause_of)
+                     : translated("for %1 on lane %2").arg(taskName(culprit.key)).arg(culprit.lane.value()))
+                    .toHtmlEscaped();
     }
     if (piece.next != kNoTask) {
-        html += QStringLiteral("<br>") + translated(QT_TRANSLATE_NOOP("PipeScope", "then runs %1"))
-                                             .arg(taskName(tasks.task(piece.next).key))
-                                             .toHtmlEscaped();
+        html += QStringLiteral("<br>") +
+                translated("then runs %1").arg(taskName(tasks.task(piece.next).key)).toHtmlEscaped();
     }
     return html;
 }
@@ -189,10 +182,8 @@ QString StepAnalysis::criticalPathText(Source source) const {
     if (path.tasks.empty()) {
         return {};
     }
-    return translated(QT_TRANSLATE_NOOP("PipeScope", "critical path %1: %2 computing, %3 copying, %4 waiting, %5"))
+    return translated("critical path %1: %2 computing, %3 copying, %4 waiting, %5")
         .arg(formatDuration(path.length()), formatDuration(path.compute), formatDuration(path.copies),
-             formatDuration(path.waits),
-             formatCount(path.tasks.size(), translated(QT_TRANSLATE_NOOP("PipeScope", "task")),
-                         translated(QT_TRANSLATE_NOOP("PipeScope", "tasks"))));
+             formatDuration(path.waits), formatCount(path.tasks.size(), translated("task"), translated("tasks")));
 }
 }  // namespace pipescope

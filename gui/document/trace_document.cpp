@@ -1,6 +1,6 @@
 #include "gui/document/trace_document.h"
 
-#include <QCoreApplication>
+#include "gui/style/text.h"
 
 #include <algorithm>
 
@@ -29,14 +29,12 @@ TimeRange simulatedRange(const TraceDocument& document, std::int32_t step) {
 }  // namespace
 
 QString TraceDocument::whyNoBubble(std::int32_t step) const {
-    const auto text = [](const char* source) { return QCoreApplication::translate("TraceDocument", source); };
     if (run.lost.any()) {
-        return run.lost.ranges > 0 ? text(QT_TRANSLATE_NOOP("TraceDocument", "ranges were lost"))
-                                   : text(QT_TRANSLATE_NOOP("TraceDocument", "records were lost"));
+        return run.lost.ranges > 0 ? translated("ranges were lost") : translated("records were lost");
     }
     return !measured || measured->steps().empty() || run.is_whole(step, measured->steps().back().step)
                ? QString()
-               : text(QT_TRANSLATE_NOOP("TraceDocument", "the recording was cut off here"));
+               : translated("the recording was cut off here");
 }
 
 QString TraceDocument::whyNoBubble() const {
@@ -55,11 +53,10 @@ QStringList TraceDocument::messages() const {
     }
     all << notes;
     if (!whyNotCompared.empty() && (measured || !simulated)) {
-        all << QCoreApplication::translate("TraceDocument", "No comparison: this file %1")
-                   .arg(QString::fromStdString(whyNotCompared));
+        all << translated("No comparison: this file %1").arg(QString::fromStdString(whyNotCompared));
     } else if (!measured && !run.why_not_simulated.empty()) {
-        all << (run.profile ? QCoreApplication::translate("TraceDocument", "What-if starts from defaults: this file %1")
-                            : QCoreApplication::translate("TraceDocument", "No what-if: this file %1"))
+        all << (run.profile ? translated("What-if starts from defaults: this file %1")
+                            : translated("No what-if: this file %1"))
                    .arg(QString::fromStdString(run.why_not_simulated));
     }
     return all;

@@ -26,7 +26,7 @@ QString overTheLimit(const PlanCandidate& candidate) {
     const auto fullest =
         std::max_element(simulation.lanes.begin(), simulation.lanes.end(),
                          [](const SimulatedLane& a, const SimulatedLane& b) { return a.peak_bytes < b.peak_bytes; });
-    return translated(QT_TRANSLATE_NOOP("PipeScope", "does not fit: lane %1 needs %2 of %3"))
+    return translated("does not fit: lane %1 needs %2 of %3")
         .arg(fullest - simulation.lanes.begin())
         .arg(formatBytes(fullest->peak_bytes), formatBytes(simulation.options.memory_limit.value_or(0)));
 }
@@ -35,35 +35,30 @@ QString overTheLimit(const PlanCandidate& candidate) {
 QString trade(const PlanCandidate& candidate, const PlanCandidate& best) {
     QStringList gains;
     if (candidate.simulation.lanes.size() < best.simulation.lanes.size()) {
-        gains << translated(QT_TRANSLATE_NOOP("PipeScope", "%1 instead of %2"))
-                     .arg(formatCount(candidate.simulation.lanes.size(),
-                                      translated(QT_TRANSLATE_NOOP("PipeScope", "lane")),
-                                      translated(QT_TRANSLATE_NOOP("PipeScope", "lanes"))))
+        gains << translated("%1 instead of %2")
+                     .arg(formatCount(candidate.simulation.lanes.size(), translated("lane"), translated("lanes")))
                      .arg(best.simulation.lanes.size());
     }
     if (const double cost = relative_cost(candidate, best) - 1; cost < 0) {
-        gains << translated(QT_TRANSLATE_NOOP("PipeScope", "%1 cost")).arg(formatShareChange(cost));
+        gains << translated("%1 cost").arg(formatShareChange(cost));
     }
     const auto bytes = static_cast<double>(highest_peak(candidate.simulation));
     const auto most = static_cast<double>(highest_peak(best.simulation));
     if (bytes < most) {
-        gains << translated(QT_TRANSLATE_NOOP("PipeScope", "%1 memory")).arg(formatShareChange(bytes / most - 1));
+        gains << translated("%1 memory").arg(formatShareChange(bytes / most - 1));
     }
     const double slower = relative_throughput(candidate.simulation, best.simulation) - 1;
     if (gains.isEmpty()) {
-        return slower > -kPlanTie
-                   ? translated(QT_TRANSLATE_NOOP("PipeScope", "as fast as the best, with more lanes, cost or memory"))
-                   : translated(QT_TRANSLATE_NOOP("PipeScope", "a trade-off only without noise"));
+        return slower > -kPlanTie ? translated("as fast as the best, with more lanes, cost or memory")
+                                  : translated("a trade-off only without noise");
     }
-    return translated(QT_TRANSLATE_NOOP("PipeScope", "trade-off: %1, for %2 samples/s"))
+    return translated("trade-off: %1, for %2 samples/s")
         .arg(gains.join(QStringLiteral(", ")), formatShareChange(slower));
 }
 
 QString beaten(const PlanCandidate& candidate, const PlanCandidate& by, std::size_t rank) {
     const double quicker = by.simulation.samples_per_second / candidate.simulation.samples_per_second - 1;
-    return translated(QT_TRANSLATE_NOOP("PipeScope", "dominated by %1: %2 samples/s, nothing worse"))
-        .arg(rank + 1)
-        .arg(formatShareChange(quicker));
+    return translated("dominated by %1: %2 samples/s, nothing worse").arg(rank + 1).arg(formatShareChange(quicker));
 }
 }  // namespace
 
@@ -82,7 +77,7 @@ std::vector<QString> planReasons(const Plan& plan) {
             continue;
         }
         if (plan.best == k) {
-            reasons.push_back(translated(QT_TRANSLATE_NOOP("PipeScope", "the fastest that fits")));
+            reasons.push_back(translated("the fastest that fits"));
             continue;
         }
         // A dominated candidate is always dominated by one on the front.

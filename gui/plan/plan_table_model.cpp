@@ -2,9 +2,9 @@
 
 #include "gui/plan/plan_reasons.h"
 #include "gui/style/number_format.h"
+#include "gui/style/text.h"
 #include "gui/tables/table_export.h"
 
-#include <QCoreApplication>
 #include <QLocale>
 
 #include <algorithm>
@@ -19,21 +19,21 @@ struct ColumnInfo {
     const char* mean = nullptr;  // the key of the expected step's figure
 };
 constexpr std::array<ColumnInfo, PlanTableModel::numColumns> kColumns{{
-    {QT_TRANSLATE_NOOP("PlanTable", "#"), "rank", true},
-    {QT_TRANSLATE_NOOP("PlanTable", "Device"), "device_type", false},
-    {QT_TRANSLATE_NOOP("PlanTable", "Lanes"), "lanes", true},
-    {QT_TRANSLATE_NOOP("PlanTable", "Balance"), "balance", false},
-    {QT_TRANSLATE_NOOP("PlanTable", "Micro-batches"), "micro_batches", true},
-    {QT_TRANSLATE_NOOP("PlanTable", "Checkpoint"), "checkpoint", false},
-    {QT_TRANSLATE_NOOP("PlanTable", "Schedule"), "schedule", false},
-    {QT_TRANSLATE_NOOP("PlanTable", "Step time"), "step_mean_ns", true},
-    {QT_TRANSLATE_NOOP("PlanTable", "Step time"), "step_ns", true},
-    {QT_TRANSLATE_NOOP("PlanTable", "Samples/s"), "samples_per_second", true, "samples_per_second_mean"},
-    {QT_TRANSLATE_NOOP("PlanTable", "Bubble"), "bubble_fraction", true, "bubble_mean"},
-    {QT_TRANSLATE_NOOP("PlanTable", "Peak memory"), "peak_bytes", true},
-    {QT_TRANSLATE_NOOP("PlanTable", "Cost"), "cost", true, "cost_mean"},
-    {QT_TRANSLATE_NOOP("PlanTable", "Pareto"), "pareto", false},
-    {QT_TRANSLATE_NOOP("PlanTable", "Reason"), "reason", false},
+    {"#", "rank", true},
+    {"Device", "device_type", false},
+    {"Lanes", "lanes", true},
+    {"Balance", "balance", false},
+    {"Micro-batches", "micro_batches", true},
+    {"Checkpoint", "checkpoint", false},
+    {"Schedule", "schedule", false},
+    {"Step time", "step_mean_ns", true},
+    {"Step time", "step_ns", true},
+    {"Samples/s", "samples_per_second", true, "samples_per_second_mean"},
+    {"Bubble", "bubble_fraction", true, "bubble_mean"},
+    {"Peak memory", "peak_bytes", true},
+    {"Cost", "cost", true, "cost_mean"},
+    {"Pareto", "pareto", false},
+    {"Reason", "reason", false},
 }};
 }  // namespace
 
@@ -122,9 +122,7 @@ QVariant PlanTableModel::headerData(int section, Qt::Orientation orientation, in
     }
     const ColumnInfo& column = kColumns[static_cast<std::size_t>(section)];
     switch (role) {
-        case Qt::DisplayRole:
-            return section == stepTime && hasNoise() ? tr("Without noise")
-                                                     : QCoreApplication::translate("PlanTable", column.title);
+        case Qt::DisplayRole: return section == stepTime && hasNoise() ? tr("Without noise") : translated(column.title);
         case kExportRole:
             return hasNoise() && (section == samplesPerSecond || section == bubble || section == cost)
                        ? QString::fromLatin1(column.mean)

@@ -1,6 +1,7 @@
 #include "gui/style/number_format.h"
 
-#include <QCoreApplication>
+#include "gui/style/text.h"
+
 #include <QLocale>
 
 #include <algorithm>
@@ -15,10 +16,8 @@ struct TimeUnit {
     const char* name;
     int digits;  // for ns below one of this unit
 };
-constexpr std::array<TimeUnit, 4> kTimeUnits{{{1'000'000'000, QT_TRANSLATE_NOOP("Units", "s"), 9},
-                                              {1'000'000, QT_TRANSLATE_NOOP("Units", "ms"), 6},
-                                              {1'000, QT_TRANSLATE_NOOP("Units", "µs"), 3},
-                                              {1, QT_TRANSLATE_NOOP("Units", "ns"), 0}}};
+constexpr std::array<TimeUnit, 4> kTimeUnits{
+    {{1'000'000'000, "s", 9}, {1'000'000, "ms", 6}, {1'000, "µs", 3}, {1, "ns", 0}}};
 
 const TimeUnit& unitFor(std::int64_t ns) {
     const auto found = std::find_if(kTimeUnits.begin(), kTimeUnits.end(),
@@ -27,7 +26,7 @@ const TimeUnit& unitFor(std::int64_t ns) {
 }
 
 QString withUnit(double value, int decimals, const char* unit) {
-    return QLocale().toString(value, 'f', decimals) + QChar(QChar::Nbsp) + QCoreApplication::translate("Units", unit);
+    return QLocale().toString(value, 'f', decimals) + QChar(QChar::Nbsp) + translated(unit);
 }
 
 /// Decimals for three significant digits.
@@ -69,9 +68,7 @@ QString formatTime(std::int64_t ns, std::int64_t step, std::int64_t largest) {
 }
 
 QString formatBytes(std::int64_t bytes) {
-    static constexpr std::array<const char*, 5> kNames{
-        QT_TRANSLATE_NOOP("Units", "B"), QT_TRANSLATE_NOOP("Units", "KiB"), QT_TRANSLATE_NOOP("Units", "MiB"),
-        QT_TRANSLATE_NOOP("Units", "GiB"), QT_TRANSLATE_NOOP("Units", "TiB")};
+    static constexpr std::array<const char*, 5> kNames{"B", "KiB", "MiB", "GiB", "TiB"};
     double value = static_cast<double>(bytes);
     std::size_t unit = 0;
     while (std::fabs(value) >= 1024 && unit + 1 < kNames.size()) {
@@ -91,13 +88,11 @@ QString formatShareChange(double share) {
 
 QString formatPoints(double now, double before) {
     const double points = (now - before) * 100;
-    return withSign(QCoreApplication::translate("Units", "%1 points").arg(QLocale().toString(points, 'f', 2)), points);
+    return withSign(translated("%1 points").arg(QLocale().toString(points, 'f', 2)), points);
 }
 
 QString formatRate(double bytesPerSecond) {
-    static constexpr std::array<const char*, 5> kNames{
-        QT_TRANSLATE_NOOP("Units", "B/s"), QT_TRANSLATE_NOOP("Units", "kB/s"), QT_TRANSLATE_NOOP("Units", "MB/s"),
-        QT_TRANSLATE_NOOP("Units", "GB/s"), QT_TRANSLATE_NOOP("Units", "TB/s")};
+    static constexpr std::array<const char*, 5> kNames{"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
     double value = bytesPerSecond;
     std::size_t unit = 0;
     while (std::fabs(value) >= 1000 && unit + 1 < kNames.size()) {

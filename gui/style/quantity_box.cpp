@@ -4,7 +4,6 @@
 #include "schedule/error.h"
 #include "schedule/quantities.h"
 
-#include <QCoreApplication>
 #include <QLocale>
 #include <QRegularExpression>
 

@@ -3,7 +3,6 @@
 #include "gui/style/okabe_ito.h"
 #include "gui/style/text.h"
 
-#include <QCoreApplication>
 #include <QPalette>
 
 #include <array>
@@ -15,28 +14,18 @@ std::array<KindStyle, kNumTaskKinds> makeStyles() {
     const auto set = [&](TaskKind kind, QRgb color, Pattern pattern, const QString& letter, const QString& name) {
         styles[static_cast<std::size_t>(kind)] = {QColor::fromRgb(color), pattern, letter, name};
     };
-    set(TaskKind::forward, okabe_ito::kOrange, Pattern::plain, translated(QT_TRANSLATE_NOOP("PipeScope", "F")),
-        translated(QT_TRANSLATE_NOOP("PipeScope", "forward")));
-    set(TaskKind::recompute, okabe_ito::kYellow, Pattern::hatched, translated(QT_TRANSLATE_NOOP("PipeScope", "R")),
-        translated(QT_TRANSLATE_NOOP("PipeScope", "recompute")));
-    set(TaskKind::backward, okabe_ito::kBlue, Pattern::lined, translated(QT_TRANSLATE_NOOP("PipeScope", "B")),
-        translated(QT_TRANSLATE_NOOP("PipeScope", "backward")));
-    set(TaskKind::backward_weight, okabe_ito::kSky, Pattern::dotted, translated(QT_TRANSLATE_NOOP("PipeScope", "W")),
-        translated(QT_TRANSLATE_NOOP("PipeScope", "backward of weights")));
-    set(TaskKind::copy_forward, okabe_ito::kGreen, Pattern::plain, {},
-        translated(QT_TRANSLATE_NOOP("PipeScope", "copy forward")));
-    set(TaskKind::copy_backward, okabe_ito::kGreen, Pattern::hatched, {},
-        translated(QT_TRANSLATE_NOOP("PipeScope", "copy backward")));
-    set(TaskKind::skip_forward, okabe_ito::kLightGreen, Pattern::lined, {},
-        translated(QT_TRANSLATE_NOOP("PipeScope", "skip forward")));
-    set(TaskKind::skip_backward, okabe_ito::kLightGreen, Pattern::crossed, {},
-        translated(QT_TRANSLATE_NOOP("PipeScope", "skip backward")));
-    set(TaskKind::loss, okabe_ito::kVermillion, Pattern::crossed, translated(QT_TRANSLATE_NOOP("PipeScope", "L")),
-        translated(QT_TRANSLATE_NOOP("PipeScope", "loss")));
-    set(TaskKind::optimizer, okabe_ito::kPurple, Pattern::barred, translated(QT_TRANSLATE_NOOP("PipeScope", "O")),
-        translated(QT_TRANSLATE_NOOP("PipeScope", "optimizer")));
-    set(TaskKind::all_reduce, okabe_ito::kVermillion, Pattern::back_hatched,
-        translated(QT_TRANSLATE_NOOP("PipeScope", "A")), translated(QT_TRANSLATE_NOOP("PipeScope", "all-reduce")));
+    set(TaskKind::forward, okabe_ito::kOrange, Pattern::plain, translated("F"), translated("forward"));
+    set(TaskKind::recompute, okabe_ito::kYellow, Pattern::hatched, translated("R"), translated("recompute"));
+    set(TaskKind::backward, okabe_ito::kBlue, Pattern::lined, translated("B"), translated("backward"));
+    set(TaskKind::backward_weight, okabe_ito::kSky, Pattern::dotted, translated("W"),
+        translated("backward of weights"));
+    set(TaskKind::copy_forward, okabe_ito::kGreen, Pattern::plain, {}, translated("copy forward"));
+    set(TaskKind::copy_backward, okabe_ito::kGreen, Pattern::hatched, {}, translated("copy backward"));
+    set(TaskKind::skip_forward, okabe_ito::kLightGreen, Pattern::lined, {}, translated("skip forward"));
+    set(TaskKind::skip_backward, okabe_ito::kLightGreen, Pattern::crossed, {}, translated("skip backward"));
+    set(TaskKind::loss, okabe_ito::kVermillion, Pattern::crossed, translated("L"), translated("loss"));
+    set(TaskKind::optimizer, okabe_ito::kPurple, Pattern::barred, translated("O"), translated("optimizer"));
+    set(TaskKind::all_reduce, okabe_ito::kVermillion, Pattern::back_hatched, translated("A"), translated("all-reduce"));
     return styles;
 }
 }  // namespace
@@ -82,20 +71,17 @@ QString barLabel(const TaskKey& key) {
 QString taskName(const TaskKey& key) {
     QString name = styleOf(key.kind).name;
     if (key.micro_batch >= 0) {
-        name = QCoreApplication::translate("TaskStyle", "%1 of micro-batch %2").arg(name).arg(key.micro_batch);
+        name = translated("%1 of micro-batch %2").arg(name).arg(key.micro_batch);
     }
     if (key.skip >= 0) {
-        name = QCoreApplication::translate("TaskStyle", "%1, skip %2").arg(name).arg(key.skip);
+        name = translated("%1, skip %2").arg(name).arg(key.skip);
     }
     if (key.partition < 0) {
         return name;
     }
     if (key.kind == TaskKind::copy_forward || key.kind == TaskKind::copy_backward) {
-        return QCoreApplication::translate("TaskStyle", "%1 between partitions %2 and %3")
-            .arg(name)
-            .arg(key.partition)
-            .arg(key.partition + 1);
+        return translated("%1 between partitions %2 and %3").arg(name).arg(key.partition).arg(key.partition + 1);
     }
-    return QCoreApplication::translate("TaskStyle", "%1 on partition %2").arg(name).arg(key.partition);
+    return translated("%1 on partition %2").arg(name).arg(key.partition);
 }
 }  // namespace pipescope

@@ -1,8 +1,7 @@
 #include "gui/timeline/kernel_store.h"
 
 #include "gui/style/number_format.h"
-
-#include <QCoreApplication>
+#include "gui/style/text.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,8 +9,7 @@
 
 namespace pipescope {
 QString describe(const TaskDeviceWork& work) {
-    return QCoreApplication::translate("KernelStore",
-                                       "on the device: kernels %1, copies and fills %2, busy %3 of %4, launch delay %5")
+    return translated("on the device: kernels %1, copies and fills %2, busy %3 of %4, launch delay %5")
         .arg(work.kernels)
         .arg(work.copies)
         .arg(formatDuration(work.busy), formatDuration(work.span), formatDuration(work.launchDelay));

@@ -42,15 +42,13 @@ QBrush brushOf(BubbleCause cause, const TimelineColors& colors) {
 
 QString nameOf(BubbleCause cause) {
     switch (cause) {
-        case BubbleCause::previous_partition:
-            return translated(QT_TRANSLATE_NOOP("PipeScope", "waits for the previous partition"));
-        case BubbleCause::next_partition:
-            return translated(QT_TRANSLATE_NOOP("PipeScope", "waits for the next partition"));
-        case BubbleCause::loss: return translated(QT_TRANSLATE_NOOP("PipeScope", "waits for the loss"));
-        case BubbleCause::slower_lane: return translated(QT_TRANSLATE_NOOP("PipeScope", "waits for a slower lane"));
-        case BubbleCause::copy: return translated(QT_TRANSLATE_NOOP("PipeScope", "waits for a copy"));
-        case BubbleCause::contention: return translated(QT_TRANSLATE_NOOP("PipeScope", "started late (contention)"));
-        case BubbleCause::finished: return translated(QT_TRANSLATE_NOOP("PipeScope", "lane done"));
+        case BubbleCause::previous_partition: return translated("waits for the previous partition");
+        case BubbleCause::next_partition: return translated("waits for the next partition");
+        case BubbleCause::loss: return translated("waits for the loss");
+        case BubbleCause::slower_lane: return translated("waits for a slower lane");
+        case BubbleCause::copy: return translated("waits for a copy");
+        case BubbleCause::contention: return translated("started late (contention)");
+        case BubbleCause::finished: return translated("lane done");
     }
     return {};
 }
@@ -85,11 +83,11 @@ QString describe(Lateness lateness, std::int64_t scale) {
     const QString small = formatDuration(scale / 10);
     const QString large = formatDuration(scale / 2);
     switch (lateness) {
-        case Lateness::very_early: return translated(QT_TRANSLATE_NOOP("PipeScope", "early by %1 or more")).arg(large);
-        case Lateness::early: return translated(QT_TRANSLATE_NOOP("PipeScope", "early by %1 to %2")).arg(small, large);
-        case Lateness::as_simulated: return translated(QT_TRANSLATE_NOOP("PipeScope", "within %1")).arg(small);
-        case Lateness::late: return translated(QT_TRANSLATE_NOOP("PipeScope", "late by %1 to %2")).arg(small, large);
-        case Lateness::very_late: return translated(QT_TRANSLATE_NOOP("PipeScope", "late by %1 or more")).arg(large);
+        case Lateness::very_early: return translated("early by %1 or more").arg(large);
+        case Lateness::early: return translated("early by %1 to %2").arg(small, large);
+        case Lateness::as_simulated: return translated("within %1").arg(small);
+        case Lateness::late: return translated("late by %1 to %2").arg(small, large);
+        case Lateness::very_late: return translated("late by %1 or more").arg(large);
     }
     return {};
 }

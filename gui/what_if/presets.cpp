@@ -8,8 +8,7 @@
 namespace pipescope {
 namespace {
 Preset linkPreset(const QString& name, double bytesPerSecond, double latencyNs) {
-    return {translated(QT_TRANSLATE_NOOP("PipeScope", "Links")), name,
-            [bytesPerSecond, latencyNs](const Profile&, const Scenario& present) {
+    return {translated("Links"), name, [bytesPerSecond, latencyNs](const Profile&, const Scenario& present) {
                 Scenario changed = present;
                 changed.options.link.bytes_per_second = bytesPerSecond;
                 changed.options.link.latency_ns = latencyNs;
@@ -18,8 +17,7 @@ Preset linkPreset(const QString& name, double bytesPerSecond, double latencyNs) 
 }
 
 Preset checkpointPreset(const QString& name, Checkpoint mode) {
-    return {translated(QT_TRANSLATE_NOOP("PipeScope", "Checkpointing")), name,
-            [mode](const Profile&, const Scenario& present) {
+    return {translated("Checkpointing"), name, [mode](const Profile&, const Scenario& present) {
                 Scenario changed = present;
                 changed.options.checkpoint = mode;
                 return changed;
@@ -27,16 +25,14 @@ Preset checkpointPreset(const QString& name, Checkpoint mode) {
 }
 
 Preset schedulePreset(Schedule schedule, const QString& name) {
-    return {translated(QT_TRANSLATE_NOOP("PipeScope", "Schedule")), name,
-            [schedule](const Profile& profile, const Scenario& present) {
+    return {translated("Schedule"), name, [schedule](const Profile& profile, const Scenario& present) {
                 return withSchedule(profile, present, schedule);
             }};
 }
 
 /// Keeps either the micro-batch size or the number of samples.
 Preset microBatchPreset(const QString& name, double factor, bool batchToo) {
-    return {translated(QT_TRANSLATE_NOOP("PipeScope", "Micro-batches")), name,
-            [factor, batchToo](const Profile&, const Scenario& present) {
+    return {translated("Micro-batches"), name, [factor, batchToo](const Profile&, const Scenario& present) {
                 Scenario changed = present;
                 const auto scaled = [factor](std::int64_t value) {
                     return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(value) * factor));
@@ -50,8 +46,7 @@ Preset microBatchPreset(const QString& name, double factor, bool batchToo) {
 }
 
 Preset speedPreset(const QString& name, bool first) {
-    return {translated(QT_TRANSLATE_NOOP("PipeScope", "Lanes")), name,
-            [first](const Profile&, const Scenario& present) {
+    return {translated("Lanes"), name, [first](const Profile&, const Scenario& present) {
                 Scenario changed = present;
                 std::vector<double>& speeds = changed.options.speeds;
                 speeds.resize(static_cast<std::size_t>(lanesOf(present)), 1.0);
@@ -61,8 +56,7 @@ Preset speedPreset(const QString& name, bool first) {
 }
 
 Preset lanesPreset(const QString& name, double factor) {
-    return {translated(QT_TRANSLATE_NOOP("PipeScope", "Lanes")), name,
-            [factor](const Profile& profile, const Scenario& present) {
+    return {translated("Lanes"), name, [factor](const Profile& profile, const Scenario& present) {
                 const int lanes = static_cast<int>(lanesOf(present) * factor);
                 return withLanes(profile, present, lanes, partitionsPerLane(present));
             }};
@@ -71,28 +65,23 @@ Preset lanesPreset(const QString& name, double factor) {
 
 const std::vector<Preset>& presets() {
     static const std::vector<Preset> all{
-        checkpointPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "No checkpointing")), Checkpoint::never),
-        checkpointPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Every micro-batch checkpointed")),
-                         Checkpoint::always),
-        microBatchPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Twice the micro-batches, half as large")), 2,
-                         false),
-        microBatchPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Half the micro-batches, twice as large")), 0.5,
-                         false),
-        microBatchPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Twice the batch, twice the micro-batches")), 2,
-                         true),
-        schedulePreset(Schedule::one_f_one_b, translated(QT_TRANSLATE_NOOP("PipeScope", "1F1B"))),
-        schedulePreset(Schedule::interleaved_1f1b,
-                       translated(QT_TRANSLATE_NOOP("PipeScope", "Interleaved, two partitions a lane"))),
-        linkPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Free copies")), 0, 0),
-        linkPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "NVLink 4: 360 GB/s, 8 µs")), 360e9, 8e3),
-        linkPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "PCIe 4.0 ×16: 24 GB/s, 10 µs")), 24e9, 10e3),
-        linkPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "PCIe 3.0 ×16: 12 GB/s, 10 µs")), 12e9, 10e3),
-        linkPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Ethernet 100 Gb/s: 10 GB/s, 30 µs")), 10e9, 30e3),
-        linkPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Ethernet 10 Gb/s: 1 GB/s, 50 µs")), 1e9, 50e3),
-        lanesPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Twice the lanes")), 2),
-        lanesPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Half the lanes")), 0.5),
-        speedPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "First lane at half speed")), true),
-        speedPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Last lane at half speed")), false),
+        checkpointPreset(translated("No checkpointing"), Checkpoint::never),
+        checkpointPreset(translated("Every micro-batch checkpointed"), Checkpoint::always),
+        microBatchPreset(translated("Twice the micro-batches, half as large"), 2, false),
+        microBatchPreset(translated("Half the micro-batches, twice as large"), 0.5, false),
+        microBatchPreset(translated("Twice the batch, twice the micro-batches"), 2, true),
+        schedulePreset(Schedule::one_f_one_b, translated("1F1B")),
+        schedulePreset(Schedule::interleaved_1f1b, translated("Interleaved, two partitions a lane")),
+        linkPreset(translated("Free copies"), 0, 0),
+        linkPreset(translated("NVLink 4: 360 GB/s, 8 µs"), 360e9, 8e3),
+        linkPreset(translated("PCIe 4.0 ×16: 24 GB/s, 10 µs"), 24e9, 10e3),
+        linkPreset(translated("PCIe 3.0 ×16: 12 GB/s, 10 µs"), 12e9, 10e3),
+        linkPreset(translated("Ethernet 100 Gb/s: 10 GB/s, 30 µs"), 10e9, 30e3),
+        linkPreset(translated("Ethernet 10 Gb/s: 1 GB/s, 50 µs"), 1e9, 50e3),
+        lanesPreset(translated("Twice the lanes"), 2),
+        lanesPreset(translated("Half the lanes"), 0.5),
+        speedPreset(translated("First lane at half speed"), true),
+        speedPreset(translated("Last lane at half speed"), false),
     };
     return all;
 }

@@ -41,14 +41,13 @@ QString peakText(const SimulatedScenario& scenario) {
         for (std::size_t lane = 1; lane < std::min(limits.size(), lanes.size()); ++lane) {
             tightest = fill(lane) > fill(tightest) ? lane : tightest;
         }
-        const QString of = translated(QT_TRANSLATE_NOOP("PipeScope", "lane %1: %2 of %3"))
+        const QString of = translated("lane %1: %2 of %3")
                                .arg(tightest)
                                .arg(formatBytes(lanes[tightest].peak_bytes), formatBytes(limits[tightest]));
         return lanes[tightest].peak_bytes == fullest->peak_bytes ? of : peak + QStringLiteral("; ") + of;
     }
     const Bytes limit = limits.empty() ? kUnlimited : limits[static_cast<std::size_t>(fullest - lanes.begin())];
-    return limit < kUnlimited ? translated(QT_TRANSLATE_NOOP("PipeScope", "%1 of %2")).arg(peak, formatBytes(limit))
-                              : peak;
+    return limit < kUnlimited ? translated("%1 of %2").arg(peak, formatBytes(limit)) : peak;
 }
 
 /// True for bubble and utilization, whose change is in points rather than a share of a share.
@@ -60,28 +59,17 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
     const auto figure = [](const char* name, const char* help, const char* key) {
         return ScenarioFigure{translated(name), unknownValue(), {}, translated(help), QString::fromLatin1(key), {}, {}};
     };
-    return {
-        figure(
-            QT_TRANSLATE_NOOP("PipeScope", "Step time"),
-            QT_TRANSLATE_NOOP("PipeScope",
-                              "From the first forward to the end of the last backward; excludes the optimizer. If the "
-                              "profile has noise, this is the expected step, the mean of noisy steps"),
-            "step_time_ns"),
-        figure(QT_TRANSLATE_NOOP("PipeScope", "Bubble"),
-               QT_TRANSLATE_NOOP("PipeScope", "Share of the step in which a lane is idle, mean of all lanes"),
-               "bubble_fraction"),
-        figure(QT_TRANSLATE_NOOP("PipeScope", "Utilization"),
-               QT_TRANSLATE_NOOP("PipeScope", "Share of the step in which a lane works: 1 − bubble"), "utilization"),
-        figure(QT_TRANSLATE_NOOP("PipeScope", "Speedup"),
-               QT_TRANSLATE_NOOP(
-                   "PipeScope",
-                   "Relative to one device as fast as the fastest lane that does all layers alone, without recompute"),
-               "speedup"),
-        figure(QT_TRANSLATE_NOOP("PipeScope", "Samples/s"),
-               QT_TRANSLATE_NOOP("PipeScope", "Samples of the mini-batch divided by the step time"),
-               "samples_per_second"),
-        figure(QT_TRANSLATE_NOOP("PipeScope", "Peak memory"),
-               QT_TRANSLATE_NOOP("PipeScope", "Of the lane that needs the most"), "peak_bytes")};
+    return {figure("Step time",
+                   "From the first forward to the end of the last backward; excludes the optimizer. If the profile has "
+                   "noise, this is the expected step, the mean of noisy steps",
+                   "step_time_ns"),
+            figure("Bubble", "Share of the step in which a lane is idle, mean of all lanes", "bubble_fraction"),
+            figure("Utilization", "Share of the step in which a lane works: 1 − bubble", "utilization"),
+            figure("Speedup",
+                   "Relative to one device as fast as the fastest lane that does all layers alone, without recompute",
+                   "speedup"),
+            figure("Samples/s", "Samples of the mini-batch divided by the step time", "samples_per_second"),
+            figure("Peak memory", "Of the lane that needs the most", "peak_bytes")};
 }
 
 /// Numbers in the order of the figures.
@@ -130,7 +118,7 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
     const std::array compared = numbersOf(own, highestPeakOf(scenario));
     const std::array references = numbersOf(other, reference != nullptr ? highestPeakOf(*reference) : 0);
     if (scenario.noisePending) {
-        figures[0].name = translated(QT_TRANSLATE_NOOP("PipeScope", "Step time without noise"));
+        figures[0].name = translated("Step time without noise");
     }
     for (std::size_t k = 0; k < figures.size(); ++k) {
         figures[k].value = values[k];
@@ -179,8 +167,8 @@ ScenarioFigures::ScenarioFigures(QWidget* parent) : QWidget(parent), model_(new 
     band_->setAlignment(Qt::AlignRight);
     band_->setTextInteractionFlags(Qt::TextSelectableByMouse);
     const QString help =
-        tr("90 % of steps lie in this range, given the variation of layers and machine in the profile. Their "
-           "mean is above the step without noise, because every wait is for the later of two tasks.");
+        tr("90 % of steps lie in this range, given the variation of layers and machine in the profile. Their mean is "
+           "above the step without noise, because every wait is for the later of two tasks.");
     auto* name = new QLabel(tr("Step-time range (90 % of steps)"), this);
     for (QLabel* label : {name, band_}) {
         label->setToolTip(help);

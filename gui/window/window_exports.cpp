@@ -1,10 +1,10 @@
 #include "gui/window/window_exports.h"
 
 #include "gui/style/image_export.h"
+#include "gui/style/text.h"
 #include "gui/tables/table_export.h"
 #include "schedule/error.h"
 
-#include <QCoreApplication>
 #include <QPixmap>
 #include <QWidget>
 
@@ -34,8 +34,7 @@ private:
 }  // namespace
 
 QString WindowExport::fileFilter() const {
-    return isTable() ? QCoreApplication::translate("WindowExport", "Tables (*.csv *.json)")
-                     : QCoreApplication::translate("WindowExport", "Images (*.png *.svg *.pdf)");
+    return isTable() ? translated("Tables (*.csv *.json)") : translated("Images (*.png *.svg *.pdf)");
 }
 
 void saveExport(const WindowExport& what, const QString& path) {
