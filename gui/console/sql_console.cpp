@@ -5,7 +5,6 @@
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "gui/style/work_pool.h"
 #include "gui/tables/filter_line.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/table_filter.h"
@@ -14,7 +13,6 @@
 #include <QElapsedTimer>
 #include <QFileDialog>
 #include <QFontDatabase>
-#include <QFutureWatcher>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QKeyEvent>
@@ -24,7 +22,6 @@
 #include <QSplitter>
 #include <QTableView>
 #include <QVBoxLayout>
-#include <QtConcurrentRun>
 
 namespace pipescope {
 namespace {
@@ -39,12 +36,12 @@ struct Answer {
     std::int64_t milliseconds = 0;
 };
 
-Answer ask(const QString& path, const std::string& sql, const std::shared_ptr<std::atomic<bool>>& cancelled) {
+Answer ask(const QString& path, const std::string& sql, const std::function<bool()>& cancelled) {
     Answer answer;
     QElapsedTimer timer;
     timer.start();
     SqlOptions options;
-    options.cancelled = [cancelled] { return cancelled->load(); };
+    options.cancelled = cancelled;
     try {
         answer.result = query_sql(path.toStdString(), sql, options);
     } catch (const SqlError& error) {
@@ -104,10 +101,6 @@ SqlConsole::SqlConsole(QWidget* parent)
     fillExamples();
     fillHistory();
     setFile({});
-}
-
-SqlConsole::~SqlConsole() {
-    cancel();
 }
 
 QWidget* SqlConsole::createEditor() {
@@ -247,18 +240,13 @@ void SqlConsole::run() {
     asked_ = sql();
     error_->hide();
     editor_->setExtraSelections({});
-    cancelled_ = std::make_shared<std::atomic<bool>>(false);
     setRunning(true);
     status_->setText(tr("Running …"));
-    auto* watcher = new QFutureWatcher<Answer>(this);
-    connect(watcher, &QFutureWatcher<Answer>::finished, this, [this, watcher, mine = cancelled_] {
-        watcher->deleteLater();
-        if (mine != cancelled_) {
-            return;  // another file was opened meanwhile
-        }
-        cancelled_.reset();
+    const auto work = [path = path_, sql = asked_.toStdString()](const std::function<bool()>& cancelled) {
+        return ask(path, sql, cancelled);
+    };
+    job_.start(*this, work, [this](Answer answer) {
         setRunning(false);
-        Answer answer = watcher->result();
         if (answer.error.isEmpty()) {
             remember(asked_);
             showRows(std::move(answer.result), answer.milliseconds);
@@ -267,13 +255,10 @@ void SqlConsole::run() {
         }
         Q_EMIT finished();
     });
-    watcher->setFuture(QtConcurrent::run(&workPool(), ask, path_, asked_.toStdString(), cancelled_));
 }
 
 void SqlConsole::cancel() {
-    if (cancelled_) {
-        cancelled_->store(true);
-    }
+    job_.cancel();
 }
 
 void SqlConsole::setRunning(bool running) {
@@ -360,15 +345,13 @@ void SqlConsole::follow(const QModelIndex& index) {
 }
 
 void SqlConsole::findTask(std::int64_t id) {
-    auto* watcher = new QFutureWatcher<FoundTask>(this);
-    connect(watcher, &QFutureWatcher<FoundTask>::finished, this, [this, watcher] {
-        watcher->deleteLater();
-        const FoundTask found = watcher->result();
-        if (found.key) {
-            Q_EMIT taskPicked(found.source, *found.key);
-        }
-    });
-    watcher->setFuture(QtConcurrent::run(&workPool(), findTaskIn, path_, id));
+    runInPool(
+        *this, [path = path_, id] { return findTaskIn(path, id); },
+        [this](const FoundTask& found) {
+            if (found.key) {
+                Q_EMIT taskPicked(found.source, *found.key);
+            }
+        });
 }
 
 void SqlConsole::exportRows() {

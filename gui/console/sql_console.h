@@ -1,13 +1,11 @@
 #pragma once
 
 #include "gui/console/sql_result_model.h"
+#include "gui/style/work_pool.h"
 #include "schedule/task_key.h"
 #include "schedule/timeline.h"
 
 #include <QWidget>
-
-#include <atomic>
-#include <memory>
 
 class QComboBox;
 class QLabel;
@@ -28,7 +26,6 @@ class SqlConsole : public QWidget {
 
 public:
     explicit SqlConsole(QWidget* parent = nullptr);
-    ~SqlConsole() override;
 
     /// Sets the file to query. If `path` is empty, the console shows the reason `why`.
     void setFile(const QString& path, const QString& why = {});
@@ -37,7 +34,7 @@ public:
     /// Starts the query; `finished` follows.
     void run();
     void cancel();
-    bool running() const { return cancelled_ != nullptr; }
+    bool running() const { return job_.isRunning(); }
 
     /// Most recent first.
     const QStringList& history() const { return history_; }
@@ -73,8 +70,8 @@ private:
     void exportRows();
 
     QString path_;
-    QString asked_;                                 // the current or last query
-    std::shared_ptr<std::atomic<bool>> cancelled_;  // of the running query; null if none runs
+    QString asked_;  // the current or last query
+    LatestJob job_;
     QStringList history_;
     int historyPosition_ = -1;
     QComboBox* examples_ = nullptr;

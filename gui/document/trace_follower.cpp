@@ -5,9 +5,7 @@
 #include "trace/sql_query.h"
 
 #include <QFileInfo>
-#include <QFutureWatcher>
 #include <QTimer>
-#include <QtConcurrentRun>
 
 namespace pipescope {
 namespace {
@@ -56,13 +54,9 @@ void TraceFollower::resume() {
 }
 
 void TraceFollower::look() {
-    using Stamp = std::optional<TraceStamp>;
-    auto* watcher = new QFutureWatcher<Stamp>(this);
-    connect(watcher, &QFutureWatcher<Stamp>::finished, this, [this, watcher] {
-        watcher->deleteLater();
-        take(watcher->result());
-    });
-    watcher->setFuture(QtConcurrent::run(&workPool(), stampOf, path_));
+    runInPool(
+        *this, [path = path_] { return stampOf(path); },
+        [this](const std::optional<TraceStamp>& stamp) { take(stamp); });
 }
 
 void TraceFollower::take(const std::optional<TraceStamp>& stamp) {

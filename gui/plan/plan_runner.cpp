@@ -2,9 +2,7 @@
 
 #include "gui/style/work_pool.h"
 
-#include <QFutureWatcher>
 #include <QTimer>
-#include <QtConcurrentRun>
 
 #include <atomic>
 
@@ -46,29 +44,25 @@ void PlanRunner::start(std::shared_ptr<const Profile> profile, PlanRequest reque
         state->done = done;
         return !state->stop;
     };
-    auto* watcher = new QFutureWatcher<Outcome>(this);
-    connect(watcher, &QFutureWatcher<Outcome>::finished, this, [this, watcher, state] {
-        watcher->deleteLater();
+    const auto work = [profile = std::move(profile), request = std::move(request), planner = planner_]() -> Outcome {
+        try {
+            return {std::make_shared<const Plan>(planner(*profile, request)), {}};
+        } catch (const std::exception& error) {
+            return {nullptr, QString::fromUtf8(error.what())};
+        }
+    };
+    runInPool(*this, work, [this, state](const Outcome& outcome) {
         if (state != state_) {
             return;  // another plan was started meanwhile
         }
         state_.reset();
         timer_->stop();
-        const Outcome outcome = watcher->result();
         if (outcome.plan) {
             Q_EMIT planned(outcome.plan);
         } else {
             Q_EMIT failed(outcome.error);
         }
     });
-    watcher->setFuture(QtConcurrent::run(
-        &workPool(), [profile = std::move(profile), request = std::move(request), planner = planner_]() -> Outcome {
-            try {
-                return {std::make_shared<const Plan>(planner(*profile, request)), {}};
-            } catch (const std::exception& error) {
-                return {nullptr, QString::fromUtf8(error.what())};
-            }
-        }));
 }
 
 void PlanRunner::cancel() {

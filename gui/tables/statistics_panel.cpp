@@ -2,7 +2,6 @@
 
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
-#include "gui/style/work_pool.h"
 #include "gui/tables/filter_line.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
@@ -11,7 +10,6 @@
 
 #include <QComboBox>
 #include <QFileDialog>
-#include <QFutureWatcher>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
@@ -19,18 +17,10 @@
 #include <QTableView>
 #include <QTimer>
 #include <QVBoxLayout>
-#include <QtConcurrentRun>
 
 namespace pipescope {
 namespace {
 constexpr int kRestMilliseconds = 120;
-
-using Counted = std::vector<KindStatistics>;
-
-Counted countIn(const std::shared_ptr<const TimelineStore>& store, const TimeRange& range,
-                const std::shared_ptr<std::atomic<bool>>& cancelled) {
-    return taskStatistics(*store, range, [cancelled] { return cancelled->load(); });
-}
 }  // namespace
 
 StatisticsPanel::StatisticsPanel(QWidget* parent)
@@ -75,12 +65,6 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
     layout->setSpacing(4);
     layout->addLayout(line);
     layout->addWidget(table_, 1);
-}
-
-StatisticsPanel::~StatisticsPanel() {
-    if (cancelled_) {
-        cancelled_->store(true);
-    }
 }
 
 void StatisticsPanel::setDocument(std::shared_ptr<const TraceDocument> document, TimeAxisModel* axis,
@@ -145,10 +129,7 @@ bool StatisticsPanel::lacksRange() const {
 }
 
 void StatisticsPanel::restart() {
-    if (cancelled_) {
-        cancelled_->store(true);
-        cancelled_.reset();
-    }
+    job_.drop();
     if (isVisible()) {
         rest_->start();
     }
@@ -176,18 +157,13 @@ void StatisticsPanel::count() {
         const std::int64_t shift = simulatedShift(*document_, step_);
         in = {in.start - shift, in.end - shift};
     }
-    cancelled_ = std::make_shared<std::atomic<bool>>(false);
-    auto* watcher = new QFutureWatcher<Counted>(this);
-    connect(watcher, &QFutureWatcher<Counted>::finished, this, [this, watcher, store, mine = cancelled_] {
-        watcher->deleteLater();
-        if (mine == cancelled_) {
-            cancelled_.reset();
-            model_->setStatistics(watcher->result(), store->lanes());
+    job_.start(
+        *this, [store, in](const std::function<bool()>& cancelled) { return taskStatistics(*store, in, cancelled); },
+        [this, store](std::vector<KindStatistics> statistics) {
+            model_->setStatistics(std::move(statistics), store->lanes());
             export_->setEnabled(model_->rowCount() > 0);
             Q_EMIT counted();
-        }
-    });
-    watcher->setFuture(QtConcurrent::run(&workPool(), countIn, store, in, cancelled_));
+        });
 }
 
 void StatisticsPanel::showEvent(QShowEvent* event) {

@@ -1,12 +1,12 @@
 #pragma once
 
 #include "gui/document/trace_document.h"
+#include "gui/style/work_pool.h"
 #include "gui/timeline/time_axis_model.h"
 
 #include <QPointer>
 #include <QWidget>
 
-#include <atomic>
 #include <memory>
 
 class QComboBox;
@@ -26,7 +26,6 @@ class StatisticsPanel : public QWidget {
 
 public:
     explicit StatisticsPanel(QWidget* parent = nullptr);
-    ~StatisticsPanel() override;
 
     /// Null: nothing is open. The simulated step is drawn beside measured step `step`.
     void setDocument(std::shared_ptr<const TraceDocument> document, TimeAxisModel* axis, std::int32_t step);
@@ -58,7 +57,7 @@ private:
     std::shared_ptr<const TraceDocument> document_;
     QPointer<TimeAxisModel> axis_;
     std::int32_t step_ = 0;
-    std::shared_ptr<std::atomic<bool>> cancelled_;
+    LatestJob job_;
     QTimer* rest_;
     QComboBox* sources_;
     QComboBox* ranges_;

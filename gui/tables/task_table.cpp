@@ -3,14 +3,12 @@
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "gui/style/work_pool.h"
 #include "gui/tables/filter_line.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/task_table_model.h"
 
 #include <QComboBox>
 #include <QFileDialog>
-#include <QFutureWatcher>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -20,18 +18,11 @@
 #include <QSignalBlocker>
 #include <QTableView>
 #include <QVBoxLayout>
-#include <QtConcurrentRun>
 
 namespace pipescope {
 namespace {
 constexpr int kAll = -1;
 constexpr int kChosenStep = 1;  // index in the step box
-
-std::shared_ptr<const TaskRows> makeRows(const std::shared_ptr<const TraceDocument>& document, Source source,
-                                         std::int32_t step, const TaskQuery& query, TaskOrder order,
-                                         const std::shared_ptr<std::atomic<bool>>& cancelled) {
-    return TaskRows::make(document, source, step, query, order, [cancelled] { return cancelled->load(); });
-}
 }  // namespace
 
 TaskTable::TaskTable(QWidget* parent)
@@ -43,12 +34,6 @@ TaskTable::TaskTable(QWidget* parent)
     createTable();
     layout->addWidget(table_, 1);
     setDocument(nullptr, 0);
-}
-
-TaskTable::~TaskTable() {
-    if (cancelled_) {
-        cancelled_->store(true);
-    }
 }
 
 QWidget* TaskTable::createFilters() {
@@ -191,10 +176,7 @@ TaskQuery TaskTable::withChoices(TaskQuery query) const {
 }
 
 void TaskTable::restart() {
-    if (cancelled_) {
-        cancelled_->store(true);
-        cancelled_.reset();
-    }
+    job_.drop();
     stale_ = !isVisible();
     if (stale_) {
         return;  // a hidden table need not be sorted
@@ -211,21 +193,16 @@ void TaskTable::restart() {
     const QHeaderView& header = *table_->horizontalHeader();
     const TaskOrder order{static_cast<TaskColumn>(header.sortIndicatorSection()),
                           header.sortIndicatorOrder() == Qt::DescendingOrder};
-    cancelled_ = std::make_shared<std::atomic<bool>>(false);
-    using Rows = std::shared_ptr<const TaskRows>;
-    auto* watcher = new QFutureWatcher<Rows>(this);
-    connect(watcher, &QFutureWatcher<Rows>::finished, this, [this, watcher, mine = cancelled_] {
-        watcher->deleteLater();
-        if (mine == cancelled_) {
-            showRows(watcher->result());
-        }
-    });
-    watcher->setFuture(
-        QtConcurrent::run(&workPool(), makeRows, document_, source(), step_, withChoices(*query), order, cancelled_));
+    job_.start(
+        *this,
+        [document = document_, source = source(), step = step_, chosen = withChoices(*query),
+         order](const std::function<bool()>& cancelled) {
+            return TaskRows::make(document, source, step, chosen, order, cancelled);
+        },
+        [this](std::shared_ptr<const TaskRows> rows) { showRows(std::move(rows)); });
 }
 
 void TaskTable::showRows(std::shared_ptr<const TaskRows> rows) {
-    cancelled_.reset();
     model_->setRows(std::move(rows));
     const TaskRows* listed_rows = model_->rows();
     if (listed_rows == nullptr) {

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "gui/document/task_rows.h"
+#include "gui/style/work_pool.h"
 
 #include <QWidget>
 
-#include <atomic>
 #include <memory>
 
 class QComboBox;
@@ -24,7 +24,6 @@ class TaskTable : public QWidget {
 
 public:
     explicit TaskTable(QWidget* parent = nullptr);
-    ~TaskTable() override;
 
     /// Null: nothing is open. Simulated tasks are compared with measured step `step`.
     void setDocument(std::shared_ptr<const TraceDocument> document, std::int32_t step);
@@ -64,8 +63,8 @@ private:
 
     std::shared_ptr<const TraceDocument> document_;
     std::int32_t step_ = 0;
-    std::shared_ptr<std::atomic<bool>> cancelled_;  // of the running worker
-    bool stale_ = false;                            // something changed while the table was hidden
+    LatestJob job_;
+    bool stale_ = false;  // something changed while the table was hidden
     bool marking_ = false;
     std::optional<SliceRef> selected_;
     Source selectedIn_ = Source::measured;

@@ -3,10 +3,8 @@
 #include "gui/style/work_pool.h"
 #include "schedule/micro_batches.h"
 
-#include <QFutureWatcher>
 #include <QTimer>
 #include <QUndoStack>
-#include <QtConcurrentRun>
 
 #include <algorithm>
 #include <variant>
@@ -209,11 +207,9 @@ void ScenarioModel::simulateInWorker() {
         return;  // the present scenario is simulated when the worker returns
     }
     working_ = true;
-    auto* watcher = new QFutureWatcher<Timed>(this);
-    connect(watcher, &QFutureWatcher<Timed>::finished, this, [this, watcher, generation = generation_] {
+    const auto work = [profile = timed_, scenario = scenario_] { return timed(*profile, scenario); };
+    runInPool(*this, work, [this, generation = generation_](const Timed& done) {
         working_ = false;
-        watcher->deleteLater();
-        const Timed done = watcher->result();
         learn(done.nsPerTask);
         // During a drag, an outdated result is better than none, as long as results do not go backwards.
         if (generation > shownGeneration_) {
@@ -223,8 +219,6 @@ void ScenarioModel::simulateInWorker() {
             simulateInWorker();
         }
     });
-    watcher->setFuture(
-        QtConcurrent::run(&workPool(), [profile = timed_, scenario = scenario_] { return timed(*profile, scenario); }));
 }
 
 void ScenarioModel::show(int generation, std::shared_ptr<const SimulatedScenario> result) {
@@ -242,13 +236,13 @@ void ScenarioModel::applyBalance(BalanceAlgorithm algorithm) {
         return;
     }
     const QString what = tr("%1 balance").arg(QString::fromStdString(to_string(algorithm)));
-    auto* watcher = new QFutureWatcher<SearchResult>(this);
-    connect(watcher, &QFutureWatcher<SearchResult>::finished, this, [this, watcher, what, generation = generation_] {
-        watcher->deleteLater();
+    const auto work = [profile = timed_, scenario = scenario_, algorithm] {
+        return searchFor(profile, scenario, algorithm);
+    };
+    runInPool(*this, work, [this, what, generation = generation_](const SearchResult& result) {
         if (generation != generation_) {
             return;
         }
-        const SearchResult result = watcher->result();
         if (const auto* text = std::get_if<QString>(&result)) {
             Q_EMIT failed(*text);
             return;
@@ -258,7 +252,6 @@ void ScenarioModel::applyBalance(BalanceAlgorithm algorithm) {
         startGesture();
         change(next, what);
     });
-    watcher->setFuture(QtConcurrent::run(&workPool(), searchFor, timed_, scenario_, algorithm));
 }
 
 void ScenarioModel::searchOptimal() {
@@ -270,18 +263,17 @@ void ScenarioModel::searchOptimal() {
         return;
     }
     searching_ = true;
-    auto* watcher = new QFutureWatcher<SearchResult>(this);
-    connect(watcher, &QFutureWatcher<SearchResult>::finished, this, [this, watcher, generation = generation_] {
+    const auto work = [profile = timed_, scenario = scenario_] {
+        return searchFor(profile, scenario, BalanceAlgorithm::optimal);
+    };
+    runInPool(*this, work, [this, generation = generation_](const SearchResult& result) {
         searching_ = false;
-        watcher->deleteLater();
-        const SearchResult result = watcher->result();
         if (generation != generation_ || !std::holds_alternative<Balance>(result)) {
             return;  // no ghosts; the scenario's messages give the reason
         }
         optimal_ = std::get<Balance>(result);
         Q_EMIT optimalBalanceChanged();
     });
-    watcher->setFuture(QtConcurrent::run(&workPool(), searchFor, timed_, scenario_, BalanceAlgorithm::optimal));
 }
 
 void ScenarioModel::findBand() {
@@ -293,30 +285,25 @@ void ScenarioModel::findBand() {
         return;
     }
     banding_ = true;
-    auto* watcher = new QFutureWatcher<Bands>(this);
-    connect(watcher, &QFutureWatcher<Bands>::finished, this,
-            [this, watcher, profile = profile_, generation = generation_] {
-                banding_ = false;
-                watcher->deleteLater();
-                Bands bands = watcher->result();
-                if (profile != profile_) {
-                    return;
-                }
-                if (generation != generation_) {
-                    bands.present.reset();
-                } else if (!bands.present && result_ && !isBehind() && result_->noisePending) {
-                    auto without = std::make_shared<SimulatedScenario>(*result_);  // its noise is that of no task
-                    without->noisePending = false;
-                    result_ = std::move(without);
-                    Q_EMIT simulated(result_);
-                }
-                takeBands(bands);
-            });
     const bool both = !recordedBand_ && scenario_ != recorded_;
-    watcher->setFuture(QtConcurrent::run(
-        &workPool(), [own = profile_, profile = timed_, scenario = scenario_, recorded = recorded_, both]() -> Bands {
-            return {stepBand(*profile, scenario), both ? stepBand(*own, recorded) : std::nullopt};
-        }));
+    const auto work = [own = profile_, profile = timed_, scenario = scenario_, recorded = recorded_, both]() -> Bands {
+        return {stepBand(*profile, scenario), both ? stepBand(*own, recorded) : std::nullopt};
+    };
+    runInPool(*this, work, [this, profile = profile_, generation = generation_](Bands bands) {
+        banding_ = false;
+        if (profile != profile_) {
+            return;
+        }
+        if (generation != generation_) {
+            bands.present.reset();
+        } else if (!bands.present && result_ && !isBehind() && result_->noisePending) {
+            auto without = std::make_shared<SimulatedScenario>(*result_);  // its noise is that of no task
+            without->noisePending = false;
+            result_ = std::move(without);
+            Q_EMIT simulated(result_);
+        }
+        takeBands(bands);
+    });
 }
 
 void ScenarioModel::takeBands(const Bands& bands) {

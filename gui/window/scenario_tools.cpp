@@ -8,11 +8,9 @@
 #include "gui/what_if/what_if_panel.h"
 #include "gui/window/document_page.h"
 
-#include <QFutureWatcher>
 #include <QTimer>
 #include <QUndoStack>
 #include <QWidget>
-#include <QtConcurrentRun>
 
 #include <optional>
 
@@ -94,16 +92,13 @@ void ScenarioTools::compare() {
     if (!document || !document->measured || !result || !result->runs() || result->noisePending) {
         return;  // pending noise brings another result
     }
-    using Compared = std::optional<Comparison>;
-    auto* watcher = new QFutureWatcher<Compared>(this);
-    connect(watcher, &QFutureWatcher<Compared>::finished, this, [this, watcher, result] {
-        watcher->deleteLater();
-        if (const Compared comparison = watcher->result()) {
-            page_.model().showComparison(*result, *comparison);
-        }
-    });
-    watcher->setFuture(
-        QtConcurrent::run(&workPool(), [document, result] { return compareWithMeasured(*document, *result); }));
+    runInPool(
+        *this, [document, result] { return compareWithMeasured(*document, *result); },
+        [this, result](const std::optional<Comparison>& comparison) {
+            if (comparison) {
+                page_.model().showComparison(*result, *comparison);
+            }
+        });
 }
 
 void ScenarioTools::pin() {

@@ -2,12 +2,10 @@
 
 #include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
-#include "gui/style/work_pool.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/window/document_page.h"
 #include "trace/sql_query.h"
 
-#include <QFutureWatcher>
 #include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLabel>
@@ -15,7 +13,6 @@
 #include <QLocale>
 #include <QTimer>
 #include <QToolButton>
-#include <QtConcurrentRun>
 
 #include <algorithm>
 
@@ -28,10 +25,9 @@ QString escaped(const QString& text) {
     return quoted.replace(QLatin1String("'"), QLatin1String("''"));
 }
 
-std::vector<FoundRange> findRanges(const QString& path, const QString& text,
-                                   const std::shared_ptr<std::atomic<bool>>& cancelled) {
+std::vector<FoundRange> findRanges(const QString& path, const QString& text, const std::function<bool()>& cancelled) {
     SqlOptions options;
-    options.cancelled = [cancelled] { return cancelled->load(); };
+    options.cancelled = cancelled;
     const QString sql = QStringLiteral(
                             "SELECT coalesce(r.text, s.value) AS what, r.start, coalesce(r.end, r.start) "
                             "FROM NVTX_EVENTS AS r LEFT JOIN StringIds AS s ON s.id = r.textId "
@@ -51,11 +47,11 @@ std::vector<FoundRange> findRanges(const QString& path, const QString& text,
 }
 
 SearchHits findIn(const std::shared_ptr<const TraceDocument>& document, std::int32_t step, const QString& text,
-                  const std::shared_ptr<std::atomic<bool>>& cancelled) {
+                  const std::function<bool()>& cancelled) {
     SearchHits hits;
     if (const std::optional<TaskQuery> query = parseTaskQuery(text, *document)) {
         const Source source = document->measured ? Source::measured : Source::simulated;
-        hits.tasks = TaskRows::make(document, source, step, *query, {}, [cancelled] { return cancelled->load(); });
+        hits.tasks = TaskRows::make(document, source, step, *query, {}, cancelled);
         return hits;
     }
     try {
@@ -102,12 +98,6 @@ SearchBar::SearchBar(QWidget* parent)
     hide();
 }
 
-SearchBar::~SearchBar() {
-    if (cancelled_) {
-        cancelled_->store(true);
-    }
-}
-
 void SearchBar::setPage(DocumentPage* page) {
     page_ = page;
     hits_ = {};
@@ -135,10 +125,7 @@ QString SearchBar::status() const {
 }
 
 void SearchBar::search() {
-    if (cancelled_) {
-        cancelled_->store(true);
-        cancelled_.reset();
-    }
+    job_.drop();
     hits_ = {};
     current_.reset();
     const QString text = field_->text().trimmed();
@@ -147,17 +134,12 @@ void SearchBar::search() {
         return;
     }
     status_->setText(tr("Searching …"));
-    cancelled_ = std::make_shared<std::atomic<bool>>(false);
-    auto* watcher = new QFutureWatcher<SearchHits>(this);
-    connect(watcher, &QFutureWatcher<SearchHits>::finished, this, [this, watcher, mine = cancelled_] {
-        watcher->deleteLater();
-        if (mine == cancelled_) {
-            cancelled_.reset();
-            take(watcher->result());
-        }
-    });
-    watcher->setFuture(
-        QtConcurrent::run(&workPool(), findIn, page_->document(), page_->model().step(), text, cancelled_));
+    job_.start(
+        *this,
+        [document = page_->document(), step = page_->model().step(), text](const std::function<bool()>& cancelled) {
+            return findIn(document, step, text, cancelled);
+        },
+        [this](SearchHits hits) { take(std::move(hits)); });
 }
 
 void SearchBar::take(SearchHits hits) {

@@ -1,12 +1,12 @@
 #pragma once
 
 #include "gui/document/task_rows.h"
+#include "gui/style/work_pool.h"
 #include "gui/timeline/time_window.h"
 
 #include <QPointer>
 #include <QWidget>
 
-#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -38,7 +38,6 @@ class SearchBar : public QWidget {
 
 public:
     explicit SearchBar(QWidget* parent = nullptr);
-    ~SearchBar() override;
 
     /// Sets the page to search; null: none.
     void setPage(DocumentPage* page);
@@ -67,7 +66,7 @@ private:
     void close();
 
     QPointer<DocumentPage> page_;
-    std::shared_ptr<std::atomic<bool>> cancelled_;
+    LatestJob job_;
     SearchHits hits_;
     std::optional<std::size_t> current_;
     QTimer* rest_;
