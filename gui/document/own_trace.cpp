@@ -1,9 +1,8 @@
 #include "gui/document/own_trace.h"
 
 #include "gui/document/compared_steps.h"
-#include "gui/document/document_parts.h"
+#include "gui/document/document_builder.h"
 #include "gui/document/kernel_loading.h"
-#include "gui/document/track_loading.h"
 
 #include <algorithm>
 #include <utility>

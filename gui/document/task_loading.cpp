@@ -1,6 +1,6 @@
 #include "gui/document/task_loading.h"
 
-#include "gui/timeline/every_core.h"
+#include "gui/timeline/parallel_for.h"
 
 #include <algorithm>
 
@@ -59,7 +59,7 @@ void TaskLoading::readRest(const std::stop_token& stop) {
         parts.push_back({{rest.first + rest.size() * i / scans, rest.first + rest.size() * (i + 1) / scans - 1},
                          TimelineStoreBuilder(source_, lanes_)});
     }
-    onEveryCore(parts.size(), [&](std::size_t i, std::size_t) {
+    parallelFor(parts.size(), [&](std::size_t i, std::size_t) {
         Part& part = parts[i];
         TaskScan(path_).read(source_, part.ids, [&](std::span<const Slice> slices) {
             part.builder.add(slices);

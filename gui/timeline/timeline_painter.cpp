@@ -1,7 +1,7 @@
 #include "gui/timeline/timeline_painter.h"
 
-#include "gui/timeline/every_core.h"
 #include "gui/timeline/marks_painter.h"
+#include "gui/timeline/parallel_for.h"
 
 #include <QFontMetricsF>
 #include <QPainter>
@@ -192,7 +192,7 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
                               strips_[stale[i]].image);
     };
     if (many) {
-        onEveryCore(stale.size(), work);
+        parallelFor(stale.size(), work);
         return;
     }
     for (std::size_t i = 0; i < stale.size(); ++i) {

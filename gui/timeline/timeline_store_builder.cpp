@@ -1,6 +1,6 @@
 #include "gui/timeline/timeline_store_builder.h"
 
-#include "gui/timeline/every_core.h"
+#include "gui/timeline/parallel_for.h"
 #include "gui/timeline/step_spans.h"
 
 #include <algorithm>
@@ -173,7 +173,7 @@ TimelineStore TimelineStoreBuilder::finish() {
         store.lanes_.push_back({"lane " + std::to_string(store.lanes_.size()), ""});
     }
     std::vector<Finished> finished(lanes_.size());
-    onEveryCore(lanes_.size(), [&](std::size_t lane, std::size_t) {
+    parallelFor(lanes_.size(), [&](std::size_t lane, std::size_t) {
         finished[lane] = finishLane(std::move(lanes_[lane]), LaneId{static_cast<std::int64_t>(lane)});
     });
     store.numHidden_ = std::exchange(hidden_, 0);

@@ -1,7 +1,7 @@
 #include "gui/document/step_analysis.h"
 
+#include "gui/document/document_builder.h"
 #include "gui/document/document_loader.h"
-#include "gui/document/document_parts.h"
 #include "gui/document/scenario.h"
 #include "tests/gui/sample_trace.h"
 

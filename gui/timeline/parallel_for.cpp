@@ -1,4 +1,4 @@
-#include "gui/timeline/every_core.h"
+#include "gui/timeline/parallel_for.h"
 
 #include "gui/style/work_pool.h"
 
@@ -16,7 +16,7 @@ std::size_t mostWorkers() {
     return static_cast<std::size_t>(std::max(1, QThread::idealThreadCount()));
 }
 
-void onEveryCore(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work) {
+void parallelFor(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work) {
     std::atomic<std::size_t> next = 0;
     std::mutex failing;
     std::exception_ptr failure;

@@ -9,6 +9,6 @@ namespace pipescope {
 ///
 /// QtConcurrent::blockingMap would wait for a thread of the pool. The GUI thread could then not paint while a file is
 /// loading, and a worker of the pool would wait for itself. The first exception is rethrown here.
-void onEveryCore(std::size_t count, const std::function<void(std::size_t i, std::size_t worker)>& work);
+void parallelFor(std::size_t count, const std::function<void(std::size_t i, std::size_t worker)>& work);
 std::size_t mostWorkers();
 }  // namespace pipescope

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "gui/document/trace_document.h"
+#include "trace/opened_trace.h"
 
-#include <QString>
-
+#include <memory>
 #include <vector>
 
 namespace pipescope {
@@ -17,6 +17,8 @@ void showStored(TraceDocument& document, const Timeline& stored, const std::vect
                 const Simulation* simulation);
 /// Adds a note about tasks that are not drawn.
 void addHidden(TraceDocument& document);
+/// The trace's threads and streams, without ranges that are tasks; null if nothing is left.
+std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace);
 /// For a trace without tasks: notes that it has only threads and streams. Throws Error if it has none.
 void requireTracks(TraceDocument& document);
 }  // namespace pipescope

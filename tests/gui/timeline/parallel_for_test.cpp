@@ -1,4 +1,4 @@
-#include "gui/timeline/every_core.h"
+#include "gui/timeline/parallel_for.h"
 
 #include "gui/style/work_pool.h"
 
@@ -13,9 +13,9 @@
 
 namespace pipescope {
 namespace {
-TEST(EveryCore, CallsEachOnce) {
+TEST(ParallelFor, CallsEachOnce) {
     std::vector<std::atomic<int>> calls(1000);
-    onEveryCore(calls.size(), [&](std::size_t i, std::size_t worker) {
+    parallelFor(calls.size(), [&](std::size_t i, std::size_t worker) {
         EXPECT_LT(worker, mostWorkers());
         ++calls[i];
     });
@@ -24,7 +24,7 @@ TEST(EveryCore, CallsEachOnce) {
     }
 }
 
-TEST(EveryCore, DoesNotWaitForABusyPool) {
+TEST(ParallelFor, DoesNotWaitForABusyPool) {
     // Simulates the loading of a file, during which the GUI thread must keep painting.
     QThreadPool& pool = workPool();
     QSemaphore release;
@@ -37,14 +37,14 @@ TEST(EveryCore, DoesNotWaitForABusyPool) {
         ++busy;
     }
     std::atomic<int> calls = 0;
-    onEveryCore(100, [&](std::size_t, std::size_t) { ++calls; });
+    parallelFor(100, [&](std::size_t, std::size_t) { ++calls; });
     EXPECT_EQ(calls, 100);
     release.release(busy);
     ended.acquire(busy);
 }
 
-TEST(EveryCore, PassesAnExceptionOn) {
-    EXPECT_THROW(onEveryCore(50,
+TEST(ParallelFor, PassesAnExceptionOn) {
+    EXPECT_THROW(parallelFor(50,
                              [](std::size_t i, std::size_t) {
                                  if (i == 7) {
                                      throw std::runtime_error("seven");
