@@ -3,12 +3,11 @@
 #include "gui/style/number_format.h"
 #include "gui/style/okabe_ito.h"
 #include "gui/style/task_style.h"
+#include "gui/style/tool_tip.h"
 
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
-#include <QToolTip>
 
 #include <algorithm>
 #include <array>
@@ -351,15 +350,10 @@ void ParetoChart::keyPressEvent(QKeyEvent* event) {
 }
 
 bool ParetoChart::event(QEvent* event) {
-    if (event->type() == QEvent::ToolTip) {
-        const auto* help = static_cast<const QHelpEvent*>(event);
-        if (const std::optional<std::size_t> candidate = candidateAt(help->pos())) {
-            QToolTip::showText(help->globalPos(), describe(plan_->candidates[*candidate], *candidate), this);
-        } else {
-            QToolTip::hideText();
-        }
-        return true;
-    }
-    return QWidget::event(event);
+    const auto textAt = [this](const QPoint& position) {
+        const std::optional<std::size_t> candidate = candidateAt(position);
+        return candidate ? describe(plan_->candidates[*candidate], *candidate) : QString();
+    };
+    return answerToolTip(*event, *this, textAt) || QWidget::event(event);
 }
 }  // namespace pipescope

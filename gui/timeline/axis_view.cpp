@@ -1,6 +1,7 @@
 #include "gui/timeline/axis_view.h"
 
 #include "gui/style/number_format.h"
+#include "gui/style/tool_tip.h"
 
 #include <QFontMetrics>
 #include <QGestureEvent>
@@ -263,6 +264,9 @@ bool AxisView::pinch(QEvent& event) {
 }
 
 bool AxisView::viewportEvent(QEvent* event) {
+    if (answerToolTip(*event, *viewport(), [this](const QPoint& position) { return toolTipAt(position); })) {
+        return true;
+    }
     if (pinch(*event)) {
         event->accept();
         return true;

@@ -46,6 +46,8 @@ protected:
     /// The pointer moved without a button, or left the view (nullopt).
     virtual void hover(std::optional<QPoint>) {}
     virtual void click(const QPoint&) {}
+    /// HTML; empty: none.
+    virtual QString toolTipAt(const QPoint&) const { return {}; }
     /// Snaps the end of a measured range to a time near the pointer.
     virtual std::int64_t placeAt(const QPoint& position) const { return timeAtPixel(position.x()); }
 

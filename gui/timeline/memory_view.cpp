@@ -4,11 +4,9 @@
 #include "gui/style/okabe_ito.h"
 #include "gui/style/pattern.h"
 
-#include <QHelpEvent>
 #include <QPainter>
 #include <QPainterPath>
 #include <QScrollBar>
-#include <QToolTip>
 
 #include <algorithm>
 #include <array>
@@ -312,19 +310,15 @@ void MemoryView::paintPeak(QPainter& painter, const MemoryTrack& track, std::int
     painter.drawPolygon(QPolygonF({QPointF(x - 4, y), QPointF(x + 4, y), QPointF(x, y + 6)}));
 }
 
-bool MemoryView::viewportEvent(QEvent* event) {
-    if (event->type() != QEvent::ToolTip) {
-        return AxisView::viewportEvent(event);
-    }
-    const auto* help = static_cast<QHelpEvent*>(event);
+QString MemoryView::toolTipAt(const QPoint& position) const {
     QString text;
     for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
-        if (!laneBox(lane).contains(help->pos())) {
+        if (!laneBox(lane).contains(position)) {
             continue;
         }
         const auto add = [&](const QString& name, const MemoryTrack* track, std::int64_t shift, Bytes peak) {
             if (track != nullptr) {
-                const TimeWindow pixel{timeAtPixel(help->pos().x()) - shift, 0,
+                const TimeWindow pixel{timeAtPixel(position.x()) - shift, 0,
                                        axis().window().length / lanesRect().width()};
                 text += tr("<br>%1: %2 here, peak %3")
                             .arg(name, formatBytes(track->columns(pixel, 1).front().allocated), formatBytes(peak));
@@ -338,7 +332,7 @@ bool MemoryView::viewportEvent(QEvent* event) {
             simulated != nullptr ? simulatedPeak(*simulated, lane) : 0);
         const auto consists = [&](const QString& name, const MemoryTrack* track, std::int64_t shift) {
             const MemoryBreakdown composition =
-                track != nullptr ? track->compositionAt(timeAtPixel(help->pos().x()) - shift) : MemoryBreakdown{};
+                track != nullptr ? track->compositionAt(timeAtPixel(position.x()) - shift) : MemoryBreakdown{};
             for (std::size_t k = 0; k < kNumMemoryCategories && composition.known(); ++k) {
                 const auto category = static_cast<MemoryCategory>(k);
                 if (composition[category] > 0) {
@@ -352,7 +346,6 @@ bool MemoryView::viewportEvent(QEvent* event) {
             text += tr("<br>limit: %1").arg(formatBytes(scene_.limits[lane]));
         }
     }
-    QToolTip::showText(help->globalPos(), text, viewport());
-    return true;
+    return text;
 }
 }  // namespace pipescope

@@ -57,7 +57,7 @@ public:
 protected:
     void relayout() override;
     void paintEvent(QPaintEvent* event) override;
-    bool viewportEvent(QEvent* event) override;
+    QString toolTipAt(const QPoint& position) const override;
 
 private:
     struct Scale {

@@ -5,12 +5,10 @@
 #include "gui/timeline/timeline_marks.h"
 
 #include <QFontMetrics>
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QScrollBar>
-#include <QToolTip>
 
 #include <algorithm>
 #include <cmath>
@@ -383,15 +381,6 @@ void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
         const std::int64_t margin = found.duration().count();
         axis().show({found.start.count() + shift_ - margin, found.end.count() + shift_ + margin});
     }
-}
-
-bool TimelineView::viewportEvent(QEvent* event) {
-    if (event->type() == QEvent::ToolTip) {
-        const auto* help = static_cast<QHelpEvent*>(event);
-        QToolTip::showText(help->globalPos(), toolTipAt(help->pos()), viewport());
-        return true;
-    }
-    return AxisView::viewportEvent(event);
 }
 
 void TimelineView::keyPressEvent(QKeyEvent* event) {

@@ -82,7 +82,7 @@ protected:
     void changeEvent(QEvent* event) override;
     void mouseDoubleClickEvent(QMouseEvent* event) override;
     void keyPressEvent(QKeyEvent* event) override;
-    bool viewportEvent(QEvent* event) override;
+    QString toolTipAt(const QPoint& position) const override;
 
 private:
     TimeWindow ownWindow() const { return shifted(axis().window(), -shift_); }
@@ -91,7 +91,6 @@ private:
     std::optional<SliceRef> storedAt(const TimelineStore& store, const std::optional<RowBand>& row,
                                      const QPoint& position) const;
     QString kernelToolTip(SliceRef kernel) const;
-    QString toolTipAt(const QPoint& position) const;
     Ruler ruler() const;
     void paintRuler(QPainter& painter) const;
     /// Draws the cursor's time on a plate over the ruler.

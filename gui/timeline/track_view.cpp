@@ -4,11 +4,9 @@
 #include "gui/style/okabe_ito.h"
 
 #include <QFontMetrics>
-#include <QHelpEvent>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QScrollBar>
-#include <QToolTip>
 
 #include <algorithm>
 #include <array>
@@ -134,23 +132,17 @@ std::optional<TrackRef> TrackView::rangeAtPixel(const QPoint& position) const {
     return std::nullopt;
 }
 
-bool TrackView::viewportEvent(QEvent* event) {
-    if (event->type() != QEvent::ToolTip) {
-        return AxisView::viewportEvent(event);
+QString TrackView::toolTipAt(const QPoint& position) const {
+    const std::optional<TrackRef> found = rangeAtPixel(position);
+    if (!found) {
+        return {};
     }
-    const auto* help = static_cast<QHelpEvent*>(event);
-    QString text;
-    if (const std::optional<TrackRef> found = rangeAtPixel(help->pos())) {
-        const TrackRow& track = store_->rows[found->row];
-        const std::int64_t start = track.start[found->index];
-        text = tr("<b>%1</b><br>%2, %3<br>%4, from %5")
-                   .arg(QString::fromStdString(store_->texts.at(track.text[found->index])).toHtmlEscaped(),
-                        QString::fromStdString(track.name).toHtmlEscaped(),
-                        QString::fromStdString(track.group).toHtmlEscaped(),
-                        formatDuration(track.end[found->index] - start), formatDuration(start - axis().origin()));
-    }
-    QToolTip::showText(help->globalPos(), text, viewport());
-    return true;
+    const TrackRow& track = store_->rows[found->row];
+    const std::int64_t start = track.start[found->index];
+    return tr("<b>%1</b><br>%2, %3<br>%4, from %5")
+        .arg(QString::fromStdString(store_->texts.at(track.text[found->index])).toHtmlEscaped(),
+             QString::fromStdString(track.name).toHtmlEscaped(), QString::fromStdString(track.group).toHtmlEscaped(),
+             formatDuration(track.end[found->index] - start), formatDuration(start - axis().origin()));
 }
 
 void TrackView::mouseDoubleClickEvent(QMouseEvent* event) {

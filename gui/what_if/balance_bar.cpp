@@ -2,13 +2,12 @@
 
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
+#include "gui/style/tool_tip.h"
 
 #include <QFocusEvent>
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
-#include <QToolTip>
 
 #include <algorithm>
 #include <cmath>
@@ -315,17 +314,8 @@ bool BalanceBar::focusNextPrevChild(bool next) {
 }
 
 bool BalanceBar::event(QEvent* event) {
-    if (event->type() == QEvent::ToolTip) {
-        const auto* help = static_cast<const QHelpEvent*>(event);
-        const QString text = descriptionAt(help->pos());
-        if (text.isEmpty()) {
-            QToolTip::hideText();
-        } else {
-            QToolTip::showText(help->globalPos(), text, this);
-        }
-        return true;
-    }
-    return QWidget::event(event);
+    return answerToolTip(*event, *this, [this](const QPoint& position) { return descriptionAt(position); }) ||
+           QWidget::event(event);
 }
 
 void BalanceBar::describe() {

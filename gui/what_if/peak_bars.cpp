@@ -2,11 +2,10 @@
 
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
+#include "gui/style/tool_tip.h"
 #include "gui/what_if/scenario_figures.h"
 
-#include <QHelpEvent>
 #include <QPainter>
-#include <QToolTip>
 
 #include <algorithm>
 
@@ -128,14 +127,10 @@ void PeakBars::paintEvent(QPaintEvent*) {
 }
 
 bool PeakBars::event(QEvent* event) {
-    if (event->type() == QEvent::ToolTip && numLanes() > 0) {
-        const auto* help = static_cast<const QHelpEvent*>(event);
-        const auto lane = static_cast<std::size_t>(std::max(0, help->pos().y() - 2) / rowHeight());
-        if (lane < numLanes()) {
-            QToolTip::showText(help->globalPos(), laneText(*scenario_, lane), this);
-        }
-        return true;
-    }
-    return QWidget::event(event);
+    const auto textAt = [this](const QPoint& position) {
+        const auto lane = static_cast<std::size_t>(std::max(0, position.y() - 2) / rowHeight());
+        return lane < numLanes() ? laneText(*scenario_, lane) : QString();
+    };
+    return answerToolTip(*event, *this, textAt) || QWidget::event(event);
 }
 }  // namespace pipescope
