@@ -64,8 +64,8 @@ ScenarioDocks::ScenarioDocks(QMainWindow& window, DockSet& docks, FileTabs& file
 }
 
 ScenarioTools* ScenarioDocks::tools() {
-    DocumentPage* page = files_.page();
-    if (page == nullptr || !page->model().recorded()) {
+    PageModel* page = files_.page() != nullptr ? &files_.page()->model() : nullptr;
+    if (page == nullptr || !page->recorded()) {
         return nullptr;
     }
     auto* tools = page->findChild<ScenarioTools*>(QString(), Qt::FindDirectChildrenOnly);
@@ -80,7 +80,7 @@ ScenarioTools* ScenarioDocks::tools() {
     undo_->addStack(&tools->model().undoStack());
     connect(tools, &ScenarioTools::pinned, this, [this] { bringUp(pins_); });
     connect(tools, &ScenarioTools::opened, this, [this] { bringUp(whatIf_); });
-    if (!page->model().recorded()->measured && page->model().recorded()->run.profile) {
+    if (!page->recorded()->measured && page->recorded()->run.profile) {
         whatIf_.show();  // a bare profile is for what-if scenarios
     }
     return tools;

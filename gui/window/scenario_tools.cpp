@@ -6,7 +6,7 @@
 #include "gui/what_if/pinned_scenarios.h"
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/what_if_panel.h"
-#include "gui/window/document_page.h"
+#include "gui/window/page_model.h"
 
 #include <QTimer>
 #include <QUndoStack>
@@ -19,7 +19,7 @@ namespace {
 constexpr int kCompareDelay = 200;  // ms without a change before tasks are matched with the measured ones
 }  // namespace
 
-ScenarioTools::ScenarioTools(DocumentPage& page, QWidget* panelParent)
+ScenarioTools::ScenarioTools(PageModel& page, QWidget* panelParent)
     : QObject(&page),
       page_(page),
       model_(new ScenarioModel(this)),
@@ -50,7 +50,7 @@ ScenarioTools::~ScenarioTools() {
 }
 
 void ScenarioTools::refresh() {
-    const std::shared_ptr<const TraceDocument>& document = page_.model().recorded();
+    const std::shared_ptr<const TraceDocument>& document = page_.recorded();
     const std::optional<Scenario> recorded = document ? recordedScenario(*document) : std::nullopt;
     // A measured run whose pipeline is not known must not stand beside another one.
     const bool isKnown = document && (recorded || !document->measured);
@@ -58,7 +58,7 @@ void ScenarioTools::refresh() {
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
                       (!recorded || *recorded == model_->recorded());
     if (same) {
-        if (!model_->isAsRecorded() && model_->result() && page_.document() == page_.model().recorded()) {
+        if (!model_->isAsRecorded() && model_->result() && page_.document() == page_.recorded()) {
             show();  // the file was read again, or read further
         }
         return;
@@ -75,20 +75,20 @@ void ScenarioTools::refresh() {
 }
 
 void ScenarioTools::show() {
-    if (model_->isAsRecorded() && page_.model().recorded() && page_.model().recorded()->simulated) {
-        page_.model().showRecorded();
+    if (model_->isAsRecorded() && page_.recorded() && page_.recorded()->simulated) {
+        page_.showRecorded();
         compareTimer_->stop();
         return;
     }
-    page_.model().showScenario(*model_->result());
-    if (page_.model().recorded() && page_.model().recorded()->measured) {
+    page_.showScenario(*model_->result());
+    if (page_.recorded() && page_.recorded()->measured) {
         compareTimer_->start();
     }
 }
 
 void ScenarioTools::compare() {
     const std::shared_ptr<const SimulatedScenario> result = model_->result();
-    const std::shared_ptr<const TraceDocument> document = page_.model().recorded();
+    const std::shared_ptr<const TraceDocument> document = page_.recorded();
     if (!document || !document->measured || !result || !result->runs() || result->noisePending) {
         return;  // pending noise brings another result
     }
@@ -96,7 +96,7 @@ void ScenarioTools::compare() {
         *this, [document, result] { return compareWithMeasured(*document, *result); },
         [this, result](const std::optional<Comparison>& comparison) {
             if (comparison) {
-                page_.model().showComparison(*result, *comparison);
+                page_.showComparison(*result, *comparison);
             }
         });
 }

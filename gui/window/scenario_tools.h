@@ -13,7 +13,7 @@ class QTimer;
 
 namespace pipescope {
 class BalanceEditor;
-class DocumentPage;
+class PageModel;
 class PinnedScenarios;
 class PlanView;
 class ScenarioModel;
@@ -25,8 +25,8 @@ class ScenarioTools : public QObject {
     Q_OBJECT
 
 public:
-    /// Owned by the page. The panels belong to `panelParent` until a dock takes them.
-    ScenarioTools(DocumentPage& page, QWidget* panelParent);
+    /// Owned by the page's model. The panels belong to `panelParent` until a dock takes them.
+    ScenarioTools(PageModel& page, QWidget* panelParent);
     ~ScenarioTools() override;
 
     ScenarioModel& model() const { return *model_; }
@@ -50,7 +50,7 @@ private:
     void show();
     void compare();
 
-    DocumentPage& page_;
+    PageModel& page_;
     ScenarioModel* model_;
     WhatIfPanel* panel_;
     BalanceEditor* balance_;

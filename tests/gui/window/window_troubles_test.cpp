@@ -56,7 +56,7 @@ TEST_F(WindowTroubles, SaysOfASimulatedTraceWhatIsWrongWithIt) {
         ASSERT_TRUE(loaded.wait(kPatience)) << window_.messages().text().toStdString();
         settle();
     };
-    const auto panel = [&] { return window_.page()->findChild<ScenarioTools*>(QString(), Qt::FindDirectChildrenOnly); };
+    const auto panel = [&] { return window_.scenarios().tools(); };
     shows("");
     EXPECT_FALSE(window_.page()->messages().isVisible());
     window_.files().closePage(window_.page());
@@ -87,7 +87,7 @@ TEST_F(WindowTroubles, SetsNoOtherPipelineBesideARunOfAnUnknownOne) {
     window_.files().open(QString::fromStdString(path.string()));
     ASSERT_TRUE(loaded.wait(kPatience)) << window_.messages().text().toStdString();
     settle();
-    auto* tools = window_.page()->findChild<ScenarioTools*>(QString(), Qt::FindDirectChildrenOnly);
+    auto* tools = window_.scenarios().tools();
     ASSERT_NE(tools, nullptr);
     EXPECT_TRUE(tools->model().isEmpty());
     EXPECT_EQ(window_.page()->document()->simulated, nullptr);
