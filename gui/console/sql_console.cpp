@@ -11,7 +11,6 @@
 
 #include <QComboBox>
 #include <QElapsedTimer>
-#include <QFileDialog>
 #include <QFontDatabase>
 #include <QHBoxLayout>
 #include <QHeaderView>
@@ -355,15 +354,9 @@ void SqlConsole::findTask(std::int64_t id) {
 }
 
 void SqlConsole::exportRows() {
-    const QString path =
-        QFileDialog::getSaveFileName(this, tr("Export the rows"), tr("query.csv"), tr("Tables (*.csv *.json)"));
-    if (path.isEmpty()) {
-        return;
-    }
-    try {
-        saveTable(*rows_, path);
-    } catch (const Error& error) {
-        showError(QString::fromUtf8(error.what()), std::nullopt);
+    const QString error = askAndSaveTable(*this, tr("Export the rows"), tr("query.csv"), *rows_);
+    if (!error.isEmpty()) {
+        showError(error, std::nullopt);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/filter_line.h"
+#include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
 
 #include <QCheckBox>
@@ -65,15 +66,7 @@ void PlanView::createTable() {
     table_->setAccessibleName(tr("Candidates of the plan"));
     table_->setSortingEnabled(true);
     table_->sortByColumn(PlanTableModel::rank, Qt::AscendingOrder);
-    table_->setSelectionBehavior(QAbstractItemView::SelectRows);
-    table_->setSelectionMode(QAbstractItemView::SingleSelection);
-    table_->setTabKeyNavigation(false);
-    table_->setAlternatingRowColors(true);
-    table_->setShowGrid(false);
-    table_->setFrameShape(QFrame::NoFrame);
-    table_->verticalHeader()->hide();
-    table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 4);
-    table_->horizontalHeader()->setHighlightSections(false);
+    makeCompact(*table_);
     table_->horizontalHeader()->setStretchLastSection(true);
     // Columns that matter for a choice come first, visible without scrolling. Files keep the model's order.
     QHeaderView& header = *table_->horizontalHeader();

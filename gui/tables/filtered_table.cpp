@@ -8,13 +8,10 @@
 #include <QVBoxLayout>
 
 namespace pipescope {
-void styleTable(QTableView& table) {
+void makeCompact(QTableView& table) {
     table.verticalHeader()->hide();
     table.verticalHeader()->setMinimumSectionSize(table.fontMetrics().height() + 2);
     table.verticalHeader()->setDefaultSectionSize(table.fontMetrics().height() + 4);
-    table.horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-    table.horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
-    table.horizontalHeader()->setMinimumSectionSize(table.fontMetrics().averageCharWidth() * 8);
     table.horizontalHeader()->setHighlightSections(false);
     table.setAlternatingRowColors(true);
     table.setShowGrid(false);
@@ -22,6 +19,13 @@ void styleTable(QTableView& table) {
     table.setTabKeyNavigation(false);
     table.setSelectionBehavior(QAbstractItemView::SelectRows);
     table.setSelectionMode(QAbstractItemView::SingleSelection);
+}
+
+void styleTable(QTableView& table) {
+    makeCompact(table);
+    table.horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    table.horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
+    table.horizontalHeader()->setMinimumSectionSize(table.fontMetrics().averageCharWidth() * 8);
 }
 
 void makeSortable(QTableView& table) {

@@ -39,8 +39,9 @@ private:
     FilterLine* line_;
 };
 
-/// Common look of all tables: compact striped rows without a grid, whole rows selected. The first column takes the
-/// remaining width; the others fit their contents.
+/// Common look of all tables: compact striped rows without a grid, whole rows selected.
+void makeCompact(QTableView& table);
+/// makeCompact(), and the first column takes the remaining width; the others fit their contents.
 void styleTable(QTableView& table);
 /// Sorts once a header is clicked; before that, rows are in model order.
 void makeSortable(QTableView& table);

@@ -9,7 +9,6 @@
 #include "gui/tables/table_models.h"
 
 #include <QComboBox>
-#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
@@ -172,15 +171,9 @@ void StatisticsPanel::showEvent(QShowEvent* event) {
 }
 
 void StatisticsPanel::exportRows() {
-    const QString path = QFileDialog::getSaveFileName(this, tr("Export the statistics"), tr("statistics.csv"),
-                                                      tr("Tables (*.csv *.json)"));
-    if (path.isEmpty()) {
-        return;
-    }
-    try {
-        saveTable(*rows_, path);
-    } catch (const Error& error) {
-        Q_EMIT failed(QString::fromUtf8(error.what()));
+    const QString error = askAndSaveTable(*this, tr("Export the statistics"), tr("statistics.csv"), *rows_);
+    if (!error.isEmpty()) {
+        Q_EMIT failed(error);
     }
 }
 }  // namespace pipescope

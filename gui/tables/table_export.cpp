@@ -1,10 +1,12 @@
 #include "gui/tables/table_export.h"
 
+#include "gui/style/text.h"
 #include "schedule/error.h"
 
 #include <nlohmann/json.hpp>
 
 #include <QBuffer>
+#include <QFileDialog>
 #include <QSaveFile>
 
 #include <cmath>
@@ -121,5 +123,17 @@ void saveTable(const QAbstractItemModel& model, const QString& path) {
         throw Error("cannot write '" + path.toStdString() + "': " + file.errorString().toStdString() +
                     "; check the folder and the free space");
     }
+}
+
+QString askAndSaveTable(QWidget& parent, const QString& title, const QString& name, const QAbstractItemModel& model) {
+    const QString path = QFileDialog::getSaveFileName(&parent, title, name, translated("Tables (*.csv *.json)"));
+    try {
+        if (!path.isEmpty()) {
+            saveTable(model, path);
+        }
+    } catch (const Error& error) {
+        return QString::fromUtf8(error.what());
+    }
+    return {};
 }
 }  // namespace pipescope

@@ -4,11 +4,11 @@
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/tables/filter_line.h"
+#include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/task_table_model.h"
 
 #include <QComboBox>
-#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -75,25 +75,16 @@ QWidget* TaskTable::createFilters() {
 void TaskTable::createTable() {
     table_->setModel(model_);
     table_->setAccessibleName(tr("Tasks"));
-    table_->setAlternatingRowColors(true);
-    table_->setShowGrid(false);
+    makeCompact(*table_);
     table_->setWordWrap(false);
-    table_->setFrameShape(QFrame::NoFrame);
-    table_->setSelectionBehavior(QAbstractItemView::SelectRows);
-    table_->setSelectionMode(QAbstractItemView::SingleSelection);
-    table_->setTabKeyNavigation(false);
     // A fixed row height makes the layout of ten million rows free.
-    table_->verticalHeader()->hide();
     table_->verticalHeader()->setSectionResizeMode(QHeaderView::Fixed);
-    table_->verticalHeader()->setMinimumSectionSize(table_->fontMetrics().height() + 2);
-    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 4);
     QHeaderView* header = table_->horizontalHeader();
     header->setSectionResizeMode(QHeaderView::Interactive);
     header->setSectionResizeMode(0, QHeaderView::Stretch);
     header->setMinimumSectionSize(table_->fontMetrics().averageCharWidth() * 8);
     header->setDefaultSectionSize(table_->fontMetrics().averageCharWidth() * 13);
     header->resizeSection(static_cast<int>(TaskColumn::start), table_->fontMetrics().averageCharWidth() * 18);
-    header->setHighlightSections(false);
     header->setSectionsClickable(true);
     header->setSortIndicatorShown(true);
     header->setSortIndicator(static_cast<int>(TaskColumn::start), Qt::AscendingOrder);
@@ -251,15 +242,9 @@ void TaskTable::showEvent(QShowEvent* event) {
 }
 
 void TaskTable::exportRows() {
-    const QString path =
-        QFileDialog::getSaveFileName(this, tr("Export the tasks"), tr("tasks.csv"), tr("Tables (*.csv *.json)"));
-    if (path.isEmpty()) {
-        return;
-    }
-    try {
-        saveTable(*model_, path);
-    } catch (const Error& error) {
-        Q_EMIT failed(QString::fromUtf8(error.what()));
+    const QString error = askAndSaveTable(*this, tr("Export the tasks"), tr("tasks.csv"), *model_);
+    if (!error.isEmpty()) {
+        Q_EMIT failed(error);
     }
 }
 }  // namespace pipescope

@@ -2,7 +2,6 @@
 
 #include "gui/style/number_format.h"
 #include "gui/tables/filter_line.h"
-#include "gui/tables/table_export.h"
 #include "gui/tables/table_filter.h"
 
 #include <QHBoxLayout>
@@ -13,6 +12,18 @@
 #include <QVBoxLayout>
 
 namespace pipescope {
+MarksModel::MarksModel(QObject* parent)
+    : ColumnModel(
+          {{translated("Mark"),
+            "time_ns",
+            {},
+            [this](const TimeMark& mark) {
+                return translated("%1 after the start of the step").arg(formatDuration(mark.time - axis_->origin()));
+            },
+            [](const TimeMark& mark) { return QVariant::fromValue<qlonglong>(mark.time); }},
+           {translated("Note"), "note", {}, [](const TimeMark& mark) { return mark.note; }}},
+          parent) {}
+
 void MarksModel::setAxis(TimeAxisModel* axis) {
     beginResetModel();
     if (axis_) {
@@ -46,22 +57,9 @@ int MarksModel::rowCount(const QModelIndex& parent) const {
     return parent.isValid() || !axis_ ? 0 : static_cast<int>(axis_->marks().size());
 }
 
-int MarksModel::columnCount(const QModelIndex& parent) const {
-    return parent.isValid() ? 0 : 2;
-}
-
 QVariant MarksModel::data(const QModelIndex& index, int role) const {
-    const std::optional<TimeMark> mark = index.isValid() ? markAt(index.row()) : std::nullopt;
-    if (!mark) {
-        return {};
-    }
-    if (index.column() == note) {
-        return role == Qt::DisplayRole || role == Qt::EditRole ? QVariant(mark->note) : QVariant();
-    }
-    if (role == Qt::DisplayRole) {
-        return tr("%1 after the start of the step").arg(formatDuration(mark->time - axis_->origin()));
-    }
-    return role == kExportRole ? QVariant::fromValue<qlonglong>(mark->time) : QVariant();
+    const bool edits = role == Qt::EditRole && index.column() == note;
+    return ColumnModel::data(index, edits ? static_cast<int>(Qt::DisplayRole) : role);
 }
 
 bool MarksModel::setData(const QModelIndex& index, const QVariant& value, int role) {
@@ -77,16 +75,6 @@ bool MarksModel::setData(const QModelIndex& index, const QVariant& value, int ro
 Qt::ItemFlags MarksModel::flags(const QModelIndex& index) const {
     const Qt::ItemFlags own = QAbstractTableModel::flags(index);
     return index.column() == note ? own | Qt::ItemIsEditable : own;
-}
-
-QVariant MarksModel::headerData(int section, Qt::Orientation orientation, int role) const {
-    if (orientation == Qt::Vertical) {
-        return {};
-    }
-    if (role == kExportRole) {
-        return section == time ? QStringLiteral("time_ns") : QStringLiteral("note");
-    }
-    return role == Qt::DisplayRole ? QVariant(section == time ? tr("Mark") : tr("Note")) : QVariant();
 }
 
 MarksPanel::MarksPanel(QWidget* parent)

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "gui/tables/column_model.h"
 #include "gui/timeline/time_axis_model.h"
 
-#include <QAbstractTableModel>
 #include <QPointer>
 #include <QWidget>
 
@@ -12,23 +12,22 @@ namespace pipescope {
 class TableFilter;
 
 /// The marks of a time axis: position, and an editable note.
-class MarksModel : public QAbstractTableModel {
-    Q_OBJECT
-
+class MarksModel : public ColumnModel<TimeMark> {
 public:
     enum Column { time, note };
 
-    using QAbstractTableModel::QAbstractTableModel;
+    explicit MarksModel(QObject* parent = nullptr);
     void setAxis(TimeAxisModel* axis);
     void remove(int row);
     std::optional<TimeMark> markAt(int row) const;
 
     int rowCount(const QModelIndex& parent = {}) const override;
-    int columnCount(const QModelIndex& parent = {}) const override;
     QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
     bool setData(const QModelIndex& index, const QVariant& value, int role = Qt::EditRole) override;
     Qt::ItemFlags flags(const QModelIndex& index) const override;
-    QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
+
+protected:
+    TimeMark rowOf(const QModelIndex& index) const override { return *markAt(index.row()); }
 
 private:
     QPointer<TimeAxisModel> axis_;
