@@ -16,7 +16,7 @@ namespace pipescope {
 namespace {
 constexpr int kLowestLane = 14;
 constexpr int kTallestLane = 80;
-constexpr int kLaneGap = 3;
+constexpr int kMemoryLaneGap = 3;
 const QColor kMeasured = QColor::fromRgb(okabe_ito::kSky);
 const QColor kMeasuredDark = QColor::fromRgb(okabe_ito::kBlue);
 
@@ -98,7 +98,7 @@ void MemoryView::setStacked(bool stacked) {
 }
 
 QSize MemoryView::sizeHint() const {
-    return {800, std::clamp(static_cast<int>(scene_.lanes.size()), 2, 12) * (kLowestLane + kLaneGap)};
+    return {800, std::clamp(static_cast<int>(scene_.lanes.size()), 2, 12) * (kLowestLane + kMemoryLaneGap)};
 }
 
 QSize MemoryView::minimumSizeHint() const {
@@ -123,13 +123,13 @@ void MemoryView::relayout() {
     const int lanes = std::max(1, static_cast<int>(scene_.lanes.size()));
     const int lowest = std::max(kLowestLane, fontMetrics().height());
     laneHeight_ =
-        std::clamp((lanesRect().height() - kLaneGap) / lanes - kLaneGap, lowest, std::max(lowest, kTallestLane));
-    setContentHeight(lanes * (laneHeight_ + kLaneGap) + kLaneGap);
+        std::clamp((lanesRect().height() - kMemoryLaneGap) / lanes - kLaneGap, lowest, std::max(lowest, kTallestLane));
+    setContentHeight(lanes * (laneHeight_ + kMemoryLaneGap) + kLaneGap);
 }
 
 QRect MemoryView::laneBox(std::size_t lane) const {
     const QRect lanes = lanesRect();
-    const int top = kLaneGap + static_cast<int>(lane) * (laneHeight_ + kLaneGap) - verticalScrollBar()->value();
+    const int top = kMemoryLaneGap + static_cast<int>(lane) * (laneHeight_ + kLaneGap) - verticalScrollBar()->value();
     return {lanes.left(), lanes.top() + top, lanes.width(), laneHeight_};
 }
 
@@ -182,7 +182,7 @@ void MemoryView::paintEvent(QPaintEvent*) {
         }
         paintLane(painter, lane);
         paintLaneName(painter, {scene_.lanes[lane].name, peakOf(lane)}, lane,
-                      kLaneGap + static_cast<int>(lane) * (laneHeight_ + kLaneGap), laneHeight_);
+                      kMemoryLaneGap + static_cast<int>(lane) * (laneHeight_ + kLaneGap), laneHeight_);
     }
     paintRange(painter, false);
     paintCursor(painter);

@@ -84,18 +84,20 @@ DocumentPage::DocumentPage(QString path, QWidget* parent)
       stack_(new QStackedWidget(this)),
       opening_(new QLabel(tr("Opening %1 …").arg(QFileInfo(path_).fileName()), this)),
       content_(new QWidget(this)),
-      stepChoice_(new QComboBox(content_)),
-      summary_(new ElidedLabel(content_)),
-      compareBar_(new CompareBar(content_)),
-      live_(new LiveBadge(content_)),
+      top_(new QWidget(content_)),
+      stepChoice_(new QComboBox(top_)),
+      summary_(new ElidedLabel(top_)),
+      compareBar_(new CompareBar(top_)),
+      live_(new LiveBadge(top_)),
       legend_(new Legend(content_)),
       minimap_(new Minimap(axis(), content_)),
       views_(new TimelineStack(axis(), content_)),
       navigation_(*model_, *views_) {
+    fillTop();
     auto* content = new QVBoxLayout(content_);
     content->setContentsMargins(0, 0, 0, 0);
     content->setSpacing(0);
-    content->addWidget(createTop());
+    content->addWidget(top_);
     content->addWidget(legend_);
     content->addWidget(minimap_);
     content->addWidget(views_, 1);
@@ -114,11 +116,10 @@ DocumentPage::DocumentPage(QString path, QWidget* parent)
     }
 }
 
-QWidget* DocumentPage::createTop() {
-    auto* top = new QWidget(content_);
-    auto* line = new QHBoxLayout(top);
+void DocumentPage::fillTop() {
+    auto* line = new QHBoxLayout(top_);
     line->setContentsMargins(8, 4, 8, 2);
-    auto* label = new QLabel(tr("&Step"), top);
+    auto* label = new QLabel(tr("&Step"), top_);
     label->setBuddy(stepChoice_);
     stepChoice_->setAccessibleName(tr("Measured step to compare"));
     stepChoice_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
@@ -128,7 +129,6 @@ QWidget* DocumentPage::createTop() {
     line->addWidget(summary_, 1);
     line->addWidget(compareBar_);
     line->addWidget(live_);
-    return top;
 }
 
 void DocumentPage::connectModel() {

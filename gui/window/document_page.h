@@ -56,7 +56,7 @@ protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
-    QWidget* createTop();
+    void fillTop();
     void connectModel();
     void connectViews();
     void showDocument();
@@ -75,6 +75,7 @@ private:
     QStackedWidget* stack_;
     QLabel* opening_;
     QWidget* content_;
+    QWidget* top_;
     QComboBox* stepChoice_;
     ElidedLabel* summary_;
     CompareBar* compareBar_;
