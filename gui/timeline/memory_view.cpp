@@ -122,14 +122,15 @@ Bytes MemoryView::simulatedPeak(const MemoryTrack& track, std::size_t lane) cons
 void MemoryView::relayout() {
     const int lanes = std::max(1, static_cast<int>(scene_.lanes.size()));
     const int lowest = std::max(kLowestLane, fontMetrics().height());
-    laneHeight_ =
-        std::clamp((lanesRect().height() - kMemoryLaneGap) / lanes - kLaneGap, lowest, std::max(lowest, kTallestLane));
-    setContentHeight(lanes * (laneHeight_ + kMemoryLaneGap) + kLaneGap);
+    laneHeight_ = std::clamp((lanesRect().height() - kMemoryLaneGap) / lanes - kMemoryLaneGap, lowest,
+                             std::max(lowest, kTallestLane));
+    setContentHeight(lanes * (laneHeight_ + kMemoryLaneGap) + kMemoryLaneGap);
 }
 
 QRect MemoryView::laneBox(std::size_t lane) const {
     const QRect lanes = lanesRect();
-    const int top = kMemoryLaneGap + static_cast<int>(lane) * (laneHeight_ + kLaneGap) - verticalScrollBar()->value();
+    const int top =
+        kMemoryLaneGap + static_cast<int>(lane) * (laneHeight_ + kMemoryLaneGap) - verticalScrollBar()->value();
     return {lanes.left(), lanes.top() + top, lanes.width(), laneHeight_};
 }
 
@@ -182,7 +183,7 @@ void MemoryView::paintEvent(QPaintEvent*) {
         }
         paintLane(painter, lane);
         paintLaneName(painter, {scene_.lanes[lane].name, peakOf(lane)}, lane,
-                      kMemoryLaneGap + static_cast<int>(lane) * (laneHeight_ + kLaneGap), laneHeight_);
+                      kMemoryLaneGap + static_cast<int>(lane) * (laneHeight_ + kMemoryLaneGap), laneHeight_);
     }
     paintRange(painter, false);
     paintCursor(painter);
