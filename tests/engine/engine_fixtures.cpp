@@ -127,4 +127,14 @@ NamedTensors gradients_of(const NamedTensors& parameters) {
     }
     return gradients;
 }
+
+GPipeOptions on_host(std::vector<std::int64_t> balance, std::int64_t chunks, Checkpoint mode, Driver driver) {
+    const std::size_t lanes = balance.size();
+    return {
+        .balance = std::move(balance), .devices = cpus(lanes), .chunks = chunks, .checkpoint = mode, .driver = driver};
+}
+
+at::Tensor sum_of(const at::Tensor& output, const at::Tensor&) {
+    return output.sum();
+}
 }  // namespace pipescope::testing_support

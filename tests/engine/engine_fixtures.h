@@ -2,6 +2,7 @@
 
 #include "engine/gpipe.h"
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -41,6 +42,13 @@ std::vector<LayerSpec> dropout_mlp();
 /// Pairs of tensors between layers: (x, skip), with the skip added at the end. Five layers, input of 6 features, output
 /// of 4.
 std::vector<LayerSpec> tuple_model();
+
+constexpr std::array kBothDrivers = {Driver::scheduled, Driver::autograd};
+/// One lane per partition, all on the host.
+GPipeOptions on_host(std::vector<std::int64_t> balance, std::int64_t chunks, Checkpoint mode,
+                     Driver driver = Driver::scheduled);
+/// A loss that has no target.
+at::Tensor sum_of(const at::Tensor& output, const at::Tensor&);
 
 /// Threads that must be in the same place at the same time. For single use.
 class Rendezvous {

@@ -18,15 +18,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-constexpr std::array kDrivers = {Driver::scheduled, Driver::autograd};
-
-GPipeOptions options(std::vector<std::int64_t> balance, std::int64_t chunks, Checkpoint mode,
-                     Driver driver = Driver::scheduled) {
-    const std::size_t lanes = balance.size();
-    return {
-        .balance = std::move(balance), .devices = cpus(lanes), .chunks = chunks, .checkpoint = mode, .driver = driver};
-}
-
 TEST(KeptState, WithAGradientFromAnotherMicroBatchIsRefused) {
     for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
         for (const auto mode : kModes) {
@@ -39,7 +30,7 @@ TEST(KeptState, WithAGradientFromAnotherMicroBatchIsRefused) {
                 *state = y.slice(0, 0, 1);
                 return Tensors{y};
             };
-            GPipeOptions with = options({1, 1}, 3, mode);
+            GPipeOptions with = on_host({1, 1}, 3, mode);
             with.schedule = schedule;
             GPipe model({linear(6, 4), function_layer("carry", carry)}, with);
             EXPECT_THAT([&] { model.step(samples(6), samples(6, 4), mean_square); },
@@ -56,12 +47,12 @@ TEST(KeptState, WithoutAGradientIsTheLayersOwnAffair) {
         last = y.detach();
         return Tensors{y};
     };
-    GPipe model({linear(6, 4), function_layer("carry", carry)}, options({1, 1}, 3, Checkpoint::never));
+    GPipe model({linear(6, 4), function_layer("carry", carry)}, on_host({1, 1}, 3, Checkpoint::never));
     model.step(samples(6), samples(6, 4), mean_square);
 }
 
 TEST(KeptState, InAnOutputThatIsFilledAgainIsRefused) {
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const bool is_last : {false, true}) {
             const at::Tensor buffer = torch::zeros({3, 6}, torch::kFloat64);
             const auto fill = [buffer](const Tensors& in) {
@@ -75,13 +66,13 @@ TEST(KeptState, InAnOutputThatIsFilledAgainIsRefused) {
             }
             const std::vector<std::int64_t> balance(layers.size(), 1);
             const at::NoGradGuard no_grad;
-            GPipe model(layers, options(balance, 3, Checkpoint::never, driver));
+            GPipe model(layers, on_host(balance, 3, Checkpoint::never, driver));
             EXPECT_THAT([&] { model.forward(samples(7)); },
                         ThrowsMessage<LayerError>(AllOf(HasSubstr("partition 0"),
                                                         HasSubstr("returns for micro-batch 1 memory that it "
                                                                   "returned for micro-batch 0"),
                                                         HasSubstr("clone()"))));
-            GPipe whole(layers, options(balance, 1, Checkpoint::never, driver));
+            GPipe whole(layers, on_host(balance, 1, Checkpoint::never, driver));
             whole.forward(samples(3));
         }
     }
@@ -103,8 +94,8 @@ TEST(KeptState, InAnOutputThatStaysAsItIsIsAllowed) {
                            return Tensors{in[0].mul_(2), in[1]};
                        }),
         function_layer("sum", [](const Tensors& in) { return Tensors{in[0] + in[1].sum(1)}; })};
-    for (const Driver driver : kDrivers) {
-        GPipe model(layers, options({1, 1, 1}, 3, Checkpoint::never, driver));
+    for (const Driver driver : kBothDrivers) {
+        GPipe model(layers, on_host({1, 1, 1}, 3, Checkpoint::never, driver));
         const at::Tensor x = samples(7);
         const at::Tensor expected = x * 2 + w.detach().sum(0);
         EXPECT_TRUE(torch::allclose(model.forward(x), expected));
@@ -131,10 +122,10 @@ TEST(KeptState, InABufferSeesEachMicroBatchOnce) {
     PlainModel plain(layers, {.chunks = 3});
     plain.forward({input});
     plain.forward({input});
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const auto mode : kModes) {
             torch::manual_seed(1);
-            GPipe model(layers, options({1, 1}, 3, mode, driver));
+            GPipe model(layers, on_host({1, 1}, 3, mode, driver));
             model.forward(input).sum().backward();
             model.step(input, samples(7, 4), mean_square);
             EXPECT_NEAR(model.named_buffers()[0].second.item<double>(), plain.named_buffers()[0].second.item<double>(),
@@ -148,10 +139,10 @@ TEST(ModeSwitch, BetweenForwardAndBackwardIsRefusedWhereMicroBatchesAreComputedA
     torch::manual_seed(1);
     PlainModel plain(dropout_mlp(), {.chunks = 3});
     plain.forward({input})[0].sum().backward();
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const auto mode : kModes) {
             torch::manual_seed(1);
-            GPipe model(dropout_mlp(), options({3, 3}, 3, mode, driver));
+            GPipe model(dropout_mlp(), on_host({3, 3}, 3, mode, driver));
             const at::Tensor output = model.forward(input);
             model.eval();
             if (mode == Checkpoint::never) {
@@ -164,7 +155,7 @@ TEST(ModeSwitch, BetweenForwardAndBackwardIsRefusedWhereMicroBatchesAreComputedA
                 model.train();
                 model.zero_grad();
                 torch::manual_seed(1);
-                GPipe again(dropout_mlp(), options({3, 3}, 3, mode, driver));
+                GPipe again(dropout_mlp(), on_host({3, 3}, 3, mode, driver));
                 const at::Tensor second = again.forward(input);
                 again.eval();
                 again.forward(input);
@@ -185,13 +176,13 @@ TEST(Loss, MayChangeTheOutputInPlace) {
     const std::vector<LayerSpec> layers = {linear(6, 4), linear(4, 4)};
     PlainModel plain(layers, {.chunks = 3});
     plain.step({input}, {target}, [](const Tensors& o, const Tensors& t) { return (o[0] - t[0]).pow(2).sum(); });
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
             for (const std::int64_t chunks : {1, 3}) {
                 if (driver == Driver::autograd && schedule != Schedule::gpipe) {
                     continue;
                 }
-                GPipeOptions with = options({1, 1}, chunks, Checkpoint::except_last, driver);
+                GPipeOptions with = on_host({1, 1}, chunks, Checkpoint::except_last, driver);
                 with.schedule = schedule;
                 with.reduction = Reduction::sum;
                 torch::manual_seed(1);

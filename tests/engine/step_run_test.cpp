@@ -15,9 +15,6 @@ namespace pipescope {
 namespace {
 using namespace testing_support;
 
-at::Tensor sum_of(const at::Tensor& output, const at::Tensor&) {
-    return output.sum();
-}
 at::Tensor ones(std::int64_t batch) {
     return torch::ones({batch, 2}, torch::kFloat64).requires_grad_();
 }

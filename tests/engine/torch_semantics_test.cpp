@@ -18,15 +18,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-constexpr std::array kDrivers = {Driver::scheduled, Driver::autograd};
-
-GPipeOptions options(std::vector<std::int64_t> balance, std::int64_t chunks, Checkpoint mode,
-                     Driver driver = Driver::scheduled) {
-    const std::size_t lanes = balance.size();
-    return {
-        .balance = std::move(balance), .devices = cpus(lanes), .chunks = chunks, .checkpoint = mode, .driver = driver};
-}
-
 /// A learned position, added to each sample.
 LayerSpec position(const at::Tensor& p) {
     return {"position", [p] {
@@ -36,10 +27,10 @@ LayerSpec position(const at::Tensor& p) {
 }
 
 TEST(SharedStorage, OfAOneSampleMicroBatchReachesNoCallersTensor) {
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const auto mode : kModes) {
             const at::Tensor p = torch::zeros({1}, torch::kFloat64).requires_grad_();
-            GPipe model({position(p)}, options({1}, 3, mode, driver));
+            GPipe model({position(p)}, on_host({1}, 3, mode, driver));
             const at::Tensor x = torch::zeros({3, 1}, torch::kFloat64).requires_grad_();
             const at::Tensor g = torch::tensor({{1.0}, {2.0}, {4.0}}, torch::kFloat64);
             const at::Tensor before = g.clone();
@@ -61,13 +52,13 @@ TEST(SharedStorage, OnItsWayToAnotherLaneIsNotWrittenTo) {
     PlainModel plain(layers, {.chunks = 1});
     plain.step({input}, {target}, [](const Tensors& o, const Tensors& t) { return mean_square(o[0], t[0]); });
     const NamedTensors expected = gradients_of(plain.named_parameters());
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
             for (const auto mode : kModes) {
                 if (driver == Driver::autograd && schedule != Schedule::gpipe) {
                     continue;
                 }
-                GPipeOptions with = options({2, 2}, 8, mode, driver);
+                GPipeOptions with = on_host({2, 2}, 8, mode, driver);
                 with.schedule = schedule;
                 torch::manual_seed(1);
                 GPipe model(layers, with);
@@ -86,7 +77,7 @@ TEST(SharedStorage, OnItsWayToAnotherLaneIsNotWrittenTo) {
 TEST(SharedStorage, OfTheLossFunctionsOwnLeafIsNotWrittenTo) {
     for (int order = 0; order < 2; ++order) {
         const at::Tensor c = torch::zeros({1}, torch::kFloat64).requires_grad_();
-        GPipeOptions with = options({1, 1}, 4, Checkpoint::never);
+        GPipeOptions with = on_host({1, 1}, 4, Checkpoint::never);
         with.schedule = Schedule::one_f_one_b;
         with.reduction = Reduction::sum;
         GPipe model({linear(6, 1), function_layer("view", [](const Tensors& in) { return in; })}, with);
@@ -105,7 +96,7 @@ TEST(SharedStorage, KeepsTheCallersOwnGradientBuffers) {
     const at::Tensor buffer = torch::zeros({3}, torch::kFloat64);
     const at::Tensor p = torch::zeros({1}, torch::kFloat64).requires_grad_();
     p.mutable_grad() = buffer.narrow(0, 1, 1);
-    GPipe model({position(p)}, options({1}, 3, Checkpoint::never));
+    GPipe model({position(p)}, on_host({1}, 3, Checkpoint::never));
     model.forward(torch::zeros({3, 1}, torch::kFloat64)).backward(torch::ones({3, 1}, torch::kFloat64));
     EXPECT_TRUE(torch::equal(buffer, torch::tensor({0.0, 3.0, 0.0}, torch::kFloat64)));
 }
@@ -116,13 +107,13 @@ TEST(Step, FillsTheGradientOfItsInput) {
     const at::Tensor plain_input = samples(5).requires_grad_();
     const at::Tensor target = samples(5, 4);
     plain.step({plain_input * 2}, {target}, [](const Tensors& o, const Tensors& t) { return mean_square(o[0], t[0]); });
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
             for (const bool frozen : {false, true}) {
                 if (driver == Driver::autograd && schedule != Schedule::gpipe) {
                     continue;
                 }
-                GPipeOptions with = options({2, 2, 2}, 3, Checkpoint::except_last, driver);
+                GPipeOptions with = on_host({2, 2, 2}, 3, Checkpoint::except_last, driver);
                 with.schedule = schedule;
                 with.seed = 4;
                 torch::manual_seed(1);
@@ -155,14 +146,14 @@ TEST(Eval, GivesGradientsAsTorchDoes) {
     plain.train(false);
     const at::Tensor plain_input = input.clone().requires_grad_();
     plain.step({plain_input}, {target}, [](const Tensors& o, const Tensors& t) { return mean_square(o[0], t[0]); });
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b}) {
             for (const auto mode : kModes) {
                 for (const bool deferred : {false, true}) {
                     if (driver == Driver::autograd && schedule != Schedule::gpipe) {
                         continue;
                     }
-                    GPipeOptions with = options({1, 1, 2, 1}, 4, mode, driver);
+                    GPipeOptions with = on_host({1, 1, 2, 1}, 4, mode, driver);
                     with.schedule = schedule;
                     with.deferred_batch_norm = deferred;
                     if (schedule == Schedule::interleaved_1f1b) {
@@ -212,9 +203,9 @@ TEST(Outputs, OfOneValuePerMicroBatchAreGatheredOneByOne) {
     PlainModel plain(layers, {.chunks = 3});
     plain.step({input}, {target}, loss);
     const at::Tensor expected = std::exchange(w.mutable_grad(), at::Tensor());
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const auto mode : kModes) {
-            GPipe model(layers, options({1, 1}, 3, mode, driver));
+            GPipe model(layers, on_host({1, 1}, 3, mode, driver));
             const Tensors output = model.forward(Tensors{input});
             EXPECT_EQ(output[0].size(0), 7);
             EXPECT_EQ(output[1].size(0), 3) << "one for each micro-batch, in their order";
@@ -230,13 +221,13 @@ TEST(Outputs, OfOneValuePerMicroBatchAreGatheredOneByOne) {
 
 TEST(Outputs, ThatCannotBeGatheredAreRefused) {
     const at::Tensor w = torch::randn({6, 4}, torch::kFloat64).requires_grad_();
-    for (const Driver driver : kDrivers) {
-        GPipe scalar({with_auxiliary(w, {})}, options({1}, 3, Checkpoint::never, driver));
+    for (const Driver driver : kBothDrivers) {
+        GPipe scalar({with_auxiliary(w, {})}, on_host({1}, 3, Checkpoint::never, driver));
         EXPECT_THAT([&] { scalar.forward(Tensors{samples(7)}); },
                     ThrowsMessage<EngineError>(
                         AllOf(HasSubstr("output 1 of the last layer has no dimension"), HasSubstr("unsqueeze(0)"))));
         GPipe uneven({function_layer("square", [](const Tensors& in) { return Tensors{in[0].matmul(in[0].t())}; })},
-                     options({1}, 3, Checkpoint::never, driver));
+                     on_host({1}, 3, Checkpoint::never, driver));
         EXPECT_THAT([&] { uneven.forward(Tensors{samples(7).requires_grad_()}); },
                     ThrowsMessage<EngineError>(
                         AllOf(HasSubstr("output 0 of the last layer has shape [2, 2] for micro-batch 1 and [3, 3]"),
@@ -245,9 +236,9 @@ TEST(Outputs, ThatCannotBeGatheredAreRefused) {
 }
 
 TEST(Inputs, ChangedInPlaceBeforeBackwardAreRefused) {
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const auto mode : kModes) {
-            GPipe model(dropout_mlp(), options({3, 3}, 2, mode, driver));
+            GPipe model(dropout_mlp(), on_host({3, 3}, 2, mode, driver));
             at::Tensor input = samples(4);
             const at::Tensor output = model.forward(input);
             input.mul_(2);
@@ -272,7 +263,7 @@ TEST(Inputs, ThatALayerKeepsAndChangesLaterAreRefused) {
         kept = in[0];
         return Tensors{in[0] * 2};
     };
-    GPipe model({linear(6, 4), function_layer("keep", keep)}, options({1, 1}, 1, Checkpoint::always));
+    GPipe model({linear(6, 4), function_layer("keep", keep)}, on_host({1, 1}, 1, Checkpoint::always));
     const at::Tensor output = model.forward(samples(4));
     kept.detach().zero_();
     EXPECT_THAT([&] { output.sum().backward(); },
@@ -299,7 +290,7 @@ TEST(InPlaceChanges, OfTheInputByTheFirstLayerGiveTorchsGradients) {
     const at::Tensor expected_w = w.grad().clone();
     const at::Tensor expected_leaf = leaf.grad().clone();
     const auto loss = [](const at::Tensor& o, const at::Tensor&) { return o.pow(2).sum(); };
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
             for (const std::vector<std::int64_t>& balance : {std::vector<std::int64_t>{1, 1, 1}, {3}, {2, 1}}) {
                 for (const std::int64_t chunks : {1, 3, 5}) {
@@ -307,7 +298,7 @@ TEST(InPlaceChanges, OfTheInputByTheFirstLayerGiveTorchsGradients) {
                         if (driver == Driver::autograd && schedule != Schedule::gpipe) {
                             continue;
                         }
-                        GPipeOptions with = options(balance, chunks, Checkpoint::never, driver);
+                        GPipeOptions with = on_host(balance, chunks, Checkpoint::never, driver);
                         with.schedule = schedule;
                         with.reduction = Reduction::sum;
                         GPipe model(in_place_first(w), with);
@@ -335,9 +326,9 @@ TEST(InPlaceChanges, OfTheInputByTheFirstLayerGiveTorchsGradients) {
 
 TEST(InPlaceChanges, OfTheInputAreSeenByTheGraphThatItComesFrom) {
     const at::Tensor w = torch::randn({6}, torch::kFloat64).requires_grad_();
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const std::int64_t chunks : {1, 3}) {
-            GPipe model(in_place_first(w), options({1, 1, 1}, chunks, Checkpoint::never, driver));
+            GPipe model(in_place_first(w), on_host({1, 1, 1}, chunks, Checkpoint::never, driver));
             const at::Tensor leaf = samples(5).requires_grad_();
             model.forward(leaf.exp() - 1).sum().backward();
             EXPECT_THAT([&] { model.forward(leaf.exp()).sum().backward(); },
@@ -353,9 +344,9 @@ TEST(InPlaceChanges, OfAnInputThatIsUsedElsewhereAreRefusedInBackward) {
     const auto refusal =
         ThrowsMessage<EngineError>(AllOf(HasSubstr("input 0 of the model was changed in place"),
                                          HasSubstr("is used elsewhere, too"), HasSubstr("pass a clone")));
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const std::int64_t chunks : {1, 3}) {
-            GPipe model(in_place_first(w), options({1, 1, 1}, chunks, Checkpoint::never, driver));
+            GPipe model(in_place_first(w), on_host({1, 1, 1}, chunks, Checkpoint::never, driver));
             const at::Tensor leaf = samples(5).requires_grad_();
             const at::Tensor input = leaf * 2;
             const at::Tensor output = model.forward(input);
@@ -373,7 +364,7 @@ TEST(InPlaceChanges, OfAnInputThatIsUsedElsewhereAreRefusedInBackward) {
                                    [p](const Tensors& in) { return Tensors{at::Tensor(in[0]).add_(p)}; },
                                    NamedTensors{{"p", p}});
                            }}},
-                         options({1}, chunks, Checkpoint::never, driver));
+                         on_host({1}, chunks, Checkpoint::never, driver));
             const at::Tensor data = samples(5);
             const at::Tensor sum = adding.forward(data);
             EXPECT_THAT([&] { (sum.sum() + data.sum()).backward(); }, refusal) << "data is p's sum by now";
@@ -386,9 +377,9 @@ TEST(InPlaceChanges, OfAnInputThatIsUsedElsewhereAreRefusedInBackward) {
 TEST(InPlaceChanges, OfALeafThatRequiresAGradientAreRefused) {
     const std::vector<LayerSpec> layers = {
         function_layer("double", [](const Tensors& in) { return Tensors{in[0].mul_(2)}; }), linear(6, 4)};
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const std::int64_t chunks : {1, 2}) {
-            GPipe model(layers, options({1, 1}, chunks, Checkpoint::never, driver));
+            GPipe model(layers, on_host({1, 1}, chunks, Checkpoint::never, driver));
             const at::Tensor leaf = samples(4).requires_grad_();
             const auto refusal = ThrowsMessage<EngineError>(
                 AllOf(HasSubstr("input 0 of the model was changed in place"), HasSubstr("pass a clone")));
@@ -405,10 +396,10 @@ TEST(InPlaceChanges, OfALeafThatRequiresAGradientAreRefused) {
 }
 
 TEST(InPlaceChanges, OfAnInputWhoseMicroBatchesShareMemoryAreRefused) {
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         for (const auto mode : kModes) {
             GPipe model({function_layer("double", [](const Tensors& in) { return Tensors{in[0].mul_(2)}; })},
-                        options({1}, 4, mode, driver));
+                        on_host({1}, 4, mode, driver));
             const at::Tensor expanded = samples(1).expand({4, 6});
             const auto refusal =
                 ThrowsMessage<EngineError>(AllOf(HasSubstr("micro-batches share memory"), HasSubstr("pass a clone")));
@@ -429,13 +420,13 @@ TEST(InPlaceChanges, OfAnInputThatSharesMemoryWithAnotherAreRefused) {
         in[0].relu_();
         return Tensors{in[0] + in[1].view({-1, 6})};
     };
-    for (const Driver driver : kDrivers) {
+    for (const Driver driver : kBothDrivers) {
         const std::vector<LayerSpec> layers = {function_layer("twice", twice), function_layer("change", change)};
-        GPipe split(layers, options({1, 1}, 2, Checkpoint::never, driver));
+        GPipe split(layers, on_host({1, 1}, 2, Checkpoint::never, driver));
         EXPECT_THAT([&] { split.forward(samples(4).requires_grad_()); },
                     ThrowsMessage<LayerError>(
                         AllOf(HasSubstr("partition 1 (change) changed in place an input"), HasSubstr("out-of-place"))));
-        GPipe whole(layers, options({2}, 2, Checkpoint::never, driver));
+        GPipe whole(layers, on_host({2}, 2, Checkpoint::never, driver));
         const at::Tensor x = samples(4).requires_grad_();
         whole.forward(x).sum().backward();
         EXPECT_TRUE(torch::equal(x.grad(), x.detach().gt(0).to(torch::kFloat64) * 4)) << "autograd sees both there";
@@ -456,12 +447,12 @@ TEST(InPlaceChanges, OfASkipOnItsWayAreRefused) {
         function_layer("change", [](const Tensors& in) { return Tensors{in[0].relu_()}; }),
         layer({.pop = {{"", "early"}}},
               [](const Tensors& in, SkipContext& skips) { return Tensors{in[0] + skips.pop("early")}; })};
-    for (const Driver driver : kDrivers) {
-        GPipe split(layers, options({1, 1, 1}, 2, Checkpoint::never, driver));
+    for (const Driver driver : kBothDrivers) {
+        GPipe split(layers, on_host({1, 1, 1}, 2, Checkpoint::never, driver));
         EXPECT_THAT([&] { split.forward(samples(4).requires_grad_()); },
                     ThrowsMessage<EngineError>(
                         AllOf(HasSubstr("skip 'early' was changed in place"), HasSubstr("stash a clone"))));
-        GPipe whole(layers, options({3}, 2, Checkpoint::never, driver));
+        GPipe whole(layers, on_host({3}, 2, Checkpoint::never, driver));
         const at::Tensor x = samples(4).requires_grad_();
         whole.forward(x).sum().backward();
         EXPECT_TRUE(torch::equal(x.grad(), x.detach().gt(0).to(torch::kFloat64) * 4));

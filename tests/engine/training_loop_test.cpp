@@ -92,7 +92,7 @@ TEST(TrainingLoop, CallsHooksOfParametersWithTensorsOnly) {
 }
 
 /// y = 2x. Counts the callbacks it queues for the end of backward.
-struct QueuesCallback : torch::autograd::Function<QueuesCallback> {
+struct CountsInCallback : torch::autograd::Function<CountsInCallback> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, std::int64_t count) {
         context->saved_data["count"] = count;
         return x * 2;
@@ -110,7 +110,7 @@ TEST(TrainingLoop, LetsLayersQueueCallbacksForTheEndOfBackward) {
         for (const auto mode : kModes) {
             std::atomic<int> count = 0;
             const auto queues = function_layer("queues", [&](const Tensors& in) {
-                return Tensors{QueuesCallback::apply(in[0], reinterpret_cast<std::int64_t>(&count))};
+                return Tensors{CountsInCallback::apply(in[0], reinterpret_cast<std::int64_t>(&count))};
             });
             GPipe model({linear(6, 6), queues},
                         {.balance = {1, 1}, .devices = cpus(2), .chunks = 3, .checkpoint = mode, .driver = driver});
