@@ -43,7 +43,7 @@ std::vector<LayerSpec> dropout_mlp();
 /// of 4.
 std::vector<LayerSpec> tuple_model();
 
-constexpr std::array kBothDrivers = {Driver::scheduled, Driver::autograd};
+inline constexpr std::array kBothDrivers = {Driver::scheduled, Driver::autograd};
 /// One lane per partition, all on the host.
 GPipeOptions on_host(std::vector<std::int64_t> balance, std::int64_t chunks, Checkpoint mode,
                      Driver driver = Driver::scheduled);

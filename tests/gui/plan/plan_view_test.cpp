@@ -203,7 +203,7 @@ TEST_F(PlanViewTest, PlansWithTheMemoryLimitOfTheWhatIfPanel) {
     }
     options.hardware.memory_limit.reset();
     view_.follow(options);
-    EXPECT_FALSE(view_.form().request(*profile_).options.hardware.memory_limit);
+    EXPECT_FALSE(view_.form().request(*profile_).hardware.memory_limit);
 }
 
 TEST_F(PlanViewTest, SaysWhyATypedLimitIsNotTaken) {

@@ -112,9 +112,9 @@ TEST_F(TimelineMarksTest, TellsCausesApartWithoutTheirColour) {
 
 TEST_F(TimelineMarksTest, ColoursATaskByHowLateItEnded) {
     auto marks = std::make_shared<TimelineMarks>();
-    marks->differences = {{{0, 0}, {0, 0}, {0, TaskKind::forward, 0, 0, -1}, 0, 0, 0},
-                          {{0, 1}, {0, 1}, {0, TaskKind::backward, 0, 0, -1}, 0, 90, 90},
-                          {{1, 0}, {1, 0}, {0, TaskKind::forward, 1, 0, -1}, 0, -30, -30}};
+    marks->differences = {{{0, 0}, {0, 0}, {0, TaskKind::forward, 0, 0, -1}, 0, 0},
+                          {{0, 1}, {0, 1}, {0, TaskKind::backward, 0, 0, -1}, 0, 90},
+                          {{1, 0}, {1, 0}, {0, TaskKind::forward, 1, 0, -1}, 0, -30}};
     marks->differenceScale = 100;
     view_.setMarks(marks);
     const QImage image = draw();
@@ -130,7 +130,7 @@ TEST_F(TimelineMarksTest, VeilsTasksThatAreNotCompared) {
     const QRgb kind = styleOf(TaskKind::backward).color.rgb();
     EXPECT_TRUE(colorsOf(draw(), 1, 400, 600).contains(kind));
     auto marks = std::make_shared<TimelineMarks>();
-    marks->differences = {{{0, 0}, {0, 0}, {0, TaskKind::forward, 0, 0, -1}, 0, 0, 0}};
+    marks->differences = {{{0, 0}, {0, 0}, {0, TaskKind::forward, 0, 0, -1}, 0, 0}};
     marks->differenceScale = 100;
     view_.setMarks(marks);
     const std::set<QRgb> without = colorsOf(draw(), 1, 400, 600);
@@ -147,7 +147,7 @@ TEST_F(TimelineMarksTest, TellsLatenessApartWithoutItsColour) {
     }
     EXPECT_EQ(patterns.size(), static_cast<std::size_t>(kNumLateness));
     auto marks = std::make_shared<TimelineMarks>();
-    marks->differences = {{{0, 1}, {0, 1}, {0, TaskKind::backward, 0, 0, -1}, 0, 90, 90}};
+    marks->differences = {{{0, 1}, {0, 1}, {0, TaskKind::backward, 0, 0, -1}, 0, 90}};
     marks->differenceScale = 100;
     view_.setMarks(marks);
     const std::set<QRgb> late = colorsOf(draw(), 0, 600, 1000);
@@ -157,7 +157,7 @@ TEST_F(TimelineMarksTest, TellsLatenessApartWithoutItsColour) {
 TEST_F(TimelineMarksTest, WritesTheChangeOnABarThatIsWideEnough) {
     const auto drawn = [&](std::int64_t change) {
         auto marks = std::make_shared<TimelineMarks>();
-        marks->differences = {{{0, 1}, {0, 1}, {0, TaskKind::backward, 0, 0, -1}, 0, change, change}};
+        marks->differences = {{{0, 1}, {0, 1}, {0, TaskKind::backward, 0, 0, -1}, 0, change}};
         marks->differenceScale = 100;
         view_.setMarks(marks);
         return draw();

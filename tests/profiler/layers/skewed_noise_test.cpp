@@ -182,8 +182,8 @@ PipelineOptions two_lanes() {
     options.balance = Balance({4, 4});
     options.chunks = options.batch = 8;
     options.checkpoint = Checkpoint::except_last;
-    options.devices = {"cpu", "cpu"};
-    options.host_cores = 2;
+    options.hardware.devices = {"cpu", "cpu"};
+    options.hardware.host_cores = 2;
     return options;
 }
 
