@@ -82,7 +82,7 @@ private:
     std::vector<std::size_t> keeper_;        // by storage: the first layer that keeps it; number of layers: none does
     std::vector<Bytes> bytes_;               // by storage
     std::vector<std::size_t> own_output_from_;    // by layer: the first one from there on that makes a storage
-    std::vector<Bytes> released_;                   // by layer: kept bytes that its backward frees
+    std::vector<Bytes> released_;                 // by layer: kept bytes that its backward frees
     std::vector<std::vector<Forward>> rows_;      // by first layer; empty until first use
     std::vector<std::vector<Backward>> columns_;  // by end; likewise
     std::vector<std::unique_ptr<const RangePeaks>> played_;  // by first layer and end
