@@ -53,14 +53,14 @@ TEST(Scenario, BeginsWithTheDefaultsOfTheCommands) {
     profile.estimated = false;
     const PipelineOptions measured = defaultScenario(profile).options;
     EXPECT_EQ(measured.optimizer, "adam");
-    EXPECT_EQ(measured.host_cores, 2);
-    EXPECT_EQ(measured.devices, std::vector<std::string>(measured.balance.num_partitions(), "cpu"));
+    EXPECT_EQ(measured.hardware.host_cores, 2);
+    EXPECT_EQ(measured.hardware.devices, std::vector<std::string>(measured.balance.num_partitions(), "cpu"));
     profile.estimated = true;
     profile.token_input = false;
     const PipelineOptions estimated = defaultScenario(profile).options;
     EXPECT_EQ(estimated.optimizer, "sgd");
-    EXPECT_TRUE(estimated.devices.empty());
-    EXPECT_EQ(estimated.host_cores, 0);
+    EXPECT_TRUE(estimated.hardware.devices.empty());
+    EXPECT_EQ(estimated.hardware.host_cores, 0);
 }
 
 TEST(Scenario, IsWhatTheSimulatorSays) {
