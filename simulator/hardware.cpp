@@ -14,7 +14,7 @@ namespace pipescope {
 namespace {
 void check_speed(double speed, std::size_t lane) {
     if (!(speed > 0) || !std::isfinite(speed)) {
-        throw UsageError("the speed of lane " + std::to_string(lane) + " is " + shortest(speed) +
+        throw UsageError("--speed: the speed of lane " + std::to_string(lane) + " is " + shortest(speed) +
                          "; a speed is a number above 0, 1 being the profiled device; correct it");
     }
 }
