@@ -57,7 +57,7 @@ struct Comparison {
     std::int64_t tasks_unmatched = 0;  ///< in only one of the two, or repeated in its step; over all steps
     std::vector<ComparedLane> lanes;
     std::vector<ComparedTask> worst;  ///< the ten with the largest difference, largest first
-    std::optional<Replay> replay;     ///< set by callers that have the profile; compare() leaves it empty
+    std::optional<Replay> replay;     ///< set by compare_trace(); compare() leaves it empty
 
     /// Means if the profile has noise, otherwise medians. Noise makes a step longer, since every wait takes the later
     /// of two, so the expected step is compared with the run's mean.

@@ -36,8 +36,8 @@ inline constexpr StepTaskIndex kNoTask = std::numeric_limits<StepTaskIndex>::max
 /// tasks). Threading: immutable once built.
 class StepGraph {
 public:
-    /// `tasks` in any order, on lanes below `lanes`. `range`: see range(). `graph`: the graph that ran, from
-    /// pipeline_graph_of(); null if unknown.
+    /// `tasks` in any order, on lanes below `lanes`. `range`: see range(). `graph`: the graph that ran:
+    /// RecordedRun::graph, or pipeline_graph_of() for a simulation; null if unknown.
     StepGraph(std::vector<StepTask> tasks, std::size_t lanes, TimeRange range,
               std::shared_ptr<const TaskGraph> graph = nullptr);
 

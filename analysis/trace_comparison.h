@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace pipescope {
-/// A recorded run against its simulation, the basis of every report about it.
+/// A recorded run against its own simulation, the basis of every report about it. What-if scenarios use compare().
 struct RunComparison {
     std::optional<Comparison> comparison;  ///< without a replay
     std::size_t comparable = 0;            ///< MeasuredSteps::comparable

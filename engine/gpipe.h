@@ -93,7 +93,8 @@ struct PartitionInfo {
 /// their first dimension. A model without layers is the identity: give it an empty balance.
 /// Threading: one caller at a time. Lanes are worker threads owned by the model; they end with it.
 /// Errors: BalanceError, UsageError and EngineError for wrong use. A layer's exception reaches the caller unchanged,
-/// the first in schedule order, and the model stays usable. A moved-from model throws UsageError from every method.
+/// the first in schedule order, and the model stays usable. (In loss.backward(), one that is no std::exception becomes
+/// an EngineError.) A moved-from model throws UsageError from every method.
 /// exit() may be called while other threads run models: each stops for good after its current task, without running
 /// destructors.
 /// Source: torchgpipe (arXiv 2004.09910), section 3; backward is scheduled here, not discovered by autograd.

@@ -30,7 +30,8 @@ std::vector<Schedule> all_schedules();
 bool needs_loss_inside(Schedule schedule);
 /// True if the backward is split into gradients of inputs (backward) and of weights (backward_weight).
 bool splits_backward(Schedule schedule);
-/// True if the update equals that on one device. False for pipedream, whose gradients mix weights of different ages.
+/// True if the update equals that on one device: the step drains, and there is one version of the weights. False for
+/// pipedream, whose gradients mix weights of different ages.
 bool is_synchronous(Schedule schedule);
 /// True if only the simulator can run the schedule.
 bool is_for_comparison_only(Schedule schedule);

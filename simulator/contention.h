@@ -21,7 +21,6 @@ namespace pipescope {
 // (CoreScheduler). The profile's times were measured with c = co_running_lanes busy, so a task runs v(k) / v(c) times
 // as fast as they say. It is slower if more lanes work on an accelerator. It is faster if lanes wait that were busy
 // during profiling, as in a pipeline's bubble. S applies to the profiled kind of device and to all of its layers alike.
-// S holds for the kind of device that was profiled, for all of its layers alike.
 
 /// v(k) / v(c) for k lanes busy on a device of this capacity. `on_host`: the device is the host, where at most
 /// `capacity` lanes are busy. If more lanes than that were profiled, they shared the cores evenly.

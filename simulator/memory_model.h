@@ -31,9 +31,8 @@ struct MemoryUse {
 // storage: tensors that share one, an input that is passed through, a skip that is also the output, gradients of an
 // addition. If a layer has no recorded tape, one is made up from its bytes.
 //
-// parameters  Parameters and buffers of the lane's partitions, always. pipedream holds one version of the parameters
-// for
-//             each micro-batch in flight on the partition: n - j on partition j of n.
+// parameters  Parameters and buffers of the lane's partitions, always. pipedream holds one version of the
+//             parameters for each micro-batch in flight on the partition: n - j on partition j of n.
 // gradients   Their gradients, always.
 // optimizer   The optimizer's state: its factor times the bytes that have gradients, always.
 // boundary    Inputs of partitions. On an accelerator, partition 0 holds the whole input mini-batch throughout. On the
@@ -42,16 +41,15 @@ struct MemoryUse {
 //             charge passes to the receiver when the copy ends. If (i, j) is checkpointed, the input lives until the
 //             recompute. In the recompute, or in the forward without checkpointing, it is freed behind the last layer
 //             that works on it, unless the graph keeps it.
-// saved       The graph of (i, j): from the end of forward (i, j), or of recompute (i, j) if checkpointed, to the end
-// of
-//             backward (i, j). If the backward is split, to the end of backward_weight (i, j); then inputs that the
-//             graph keeps, and the gradients of the outputs, stay as long.
+// saved       The graph of (i, j): from the end of forward (i, j), or of recompute (i, j) if checkpointed, to the
+//             end of backward (i, j). If the backward is split, to the end of backward_weight (i, j); then inputs that
+//             the graph keeps, and the gradients of the outputs, stay as long.
 // skip        A skip between lanes, from the forward that stashes it. It moves like an output, straight to the lane
 //             that pops it, and its gradient moves the other way. A skip within a partition is a storage of its graph,
 //             or a transient one.
-// transient   Bytes that a running task's tape allocates and frees again. Each layer takes its share of the task's
-// time,
-//             so a tensor that arrives or leaves meanwhile adds to the need of the layers behind it, or before it.
+// transient   Bytes that a running task's tape allocates and frees again. Each layer takes its share of the
+//             task's time, so a tensor that arrives or leaves meanwhile adds to the need of the layers behind it, or
+//             before it.
 // copy        Outputs that wait for their copy to end; likewise gradients of inputs. Gradients of outputs from their
 //             copy's start (same device: end) until the backward that takes them releases them. One that no output
 //             needs is freed when the backward starts.

@@ -26,10 +26,10 @@ public:
     /// Takes the outputs computed from them.
     void close(const Tensors& outputs);
 
-    /// Runs the graph backward in the calling thread, adding to the parameters' .grad, and frees it.
-    /// `gradients` belong to the outputs, in their order; undefined if there is none. Returns those of the inputs,
-    /// undefined if there is none. Throws EngineError if it reaches the inputs of another graph: a layer kept a tensor
-    /// of another micro-batch.
+    /// Runs the graph backward in the calling thread, adding to the parameters' .grad, and frees it. Torch runs nodes
+    /// of an accelerator in its own thread for that device. `gradients` belong to the outputs, in their order;
+    /// undefined if there is none. Returns those of the inputs, undefined if there is none. Throws EngineError if it
+    /// reaches the inputs of another graph: a layer kept a tensor of another micro-batch.
     Tensors backward(Tensors gradients);
 
 private:

@@ -17,5 +17,6 @@ Timeline timelineOf(const TimelineStore& store, const MeasuredSteps& steps);
 /// All slices of the store.
 Timeline timelineOf(const TimelineStore& store);
 /// Compares the measured half, if any, with its simulation, or stores the reason why it cannot (compare_run()).
+/// Peaks come from the document's memory tracks.
 void compareWith(TraceDocument& document, const Simulation* simulation);
 }  // namespace pipescope

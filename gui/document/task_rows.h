@@ -24,7 +24,7 @@ struct TaskRow {
     std::int64_t sinceStep = 0;            ///< start relative to its step's start
     std::optional<std::int64_t> measured;  ///< duration; empty without a twin
     std::optional<std::int64_t> simulated;
-    /// Simulated minus measured; as a share of measured.
+    /// Simulated minus measured, as a prediction's error, unlike TaskPair's changes; also as a share of measured.
     std::optional<std::int64_t> difference() const;
     std::optional<double> share() const;
 };

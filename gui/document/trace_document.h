@@ -29,7 +29,7 @@ struct TraceDocument {
     std::optional<Comparison> comparison;
     /// Number of steps that can be compared; `comparison` lists those that were.
     std::size_t comparableSteps = 0;
-    std::vector<TraceWarning> warnings;  ///< as `pipescope compare` prints them
+    std::vector<TraceWarning> warnings;  ///< those of `pipescope compare`, then the viewer's own
     /// Reason for a missing comparison, as in RecordedRun::why_not_simulated; empty if it exists or is still being
     /// computed.
     std::string whyNotCompared;

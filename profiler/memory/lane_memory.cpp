@@ -33,7 +33,8 @@ MemoryCategory left_by(TaskKind kind) {
     }
 }
 
-// The thread's state before its task: the caller's thread runs the loss and continues with other work.
+// The thread's state before its task. With driver autograd, the caller's thread runs the loss and continues with other
+// work.
 struct Outside {
     int owner = 0;
     MemoryCategory later = MemoryCategory::saved;
