@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -173,9 +174,15 @@ private:
             refuse(fmt::format("traceEvents[{}] has no time", event.index));
         }
         const ChromeArguments& values = event.sample;
-        MemorySample sample{LaneId{values.integer_or("lane", 0)}, Nanoseconds{*event.start},
-                            values.integer_or("allocated", 0),    values.integer_or("peak", 0),
-                            values.integer_or("reserved", 0),     values.integer_or("task", -1)};
+        const std::int64_t lane = values.integer_or("lane", 0);
+        check(event,
+              std::in_range<std::int32_t>(lane) ? "" : fmt::format("has the lane {}; it must fit 32 bits", lane));
+        MemorySample sample{LaneId{lane},
+                            Nanoseconds{*event.start},
+                            values.integer_or("allocated", 0),
+                            values.integer_or("peak", 0),
+                            values.integer_or("reserved", 0),
+                            values.integer_or("task", -1)};
         for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
             const auto category = static_cast<MemoryCategory>(k);
             sample.composition[category] = values.integer_or(to_string(category), MemoryBreakdown::kUnknown);

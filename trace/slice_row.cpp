@@ -68,7 +68,7 @@ Slice slice_of(const Rows& row) {
         damaged(fmt::format("has the kind '{}'; it must be one that docs/trace-format.md lists", row.text(1)));
     }
     const Slice slice{{row.id(0), *kind, row.id(2), row.id(3), row.id(4)},
-                      LaneId{row.integer(5)},
+                      row.is_null(5) ? LaneId{0} : LaneId{row.id(5)},
                       row.time(6),
                       row.time(7),
                       row.integer(8)};

@@ -36,8 +36,8 @@ private:
 /// The sample of a row of kSelectSamples. Throws DamagedValue.
 MemorySample sample_of(const Rows& row, const DeclaredLanes& lanes) {
     constexpr int kFirstCategory = 6;
-    MemorySample sample{LaneId{row.integer(0)}, row.time(1),   row.amount(2),
-                        row.amount(3),          row.amount(4), row.is_null(5) ? -1 : row.integer(5)};
+    MemorySample sample{LaneId{row.id(0)}, row.time(1),   row.amount(2),
+                        row.amount(3),     row.amount(4), row.is_null(5) ? -1 : row.integer(5)};
     for (int k = 0; k < static_cast<int>(kNumMemoryCategories); ++k) {
         if (!row.is_null(kFirstCategory + k)) {
             const Bytes bytes = row.amount(kFirstCategory + k);

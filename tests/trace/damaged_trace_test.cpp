@@ -168,6 +168,7 @@ TEST_F(DamagedTrace, WithAValueThatNoRecordingHoldsIsRefusedByEveryReader) {
         {"UPDATE PIPESCOPE_TASK SET bytes = -1 WHERE id = 1", "moves -1 bytes", "from 0 to 2^53"},
         {"UPDATE PIPESCOPE_TASK SET lane = 12 WHERE id = 1", "task 1 has the lane 12", "lanes are 0 to "},
         {"UPDATE PIPESCOPE_TASK SET lane = 1.5 WHERE id = 1", "lane is '1.5'", "whole number"},
+        {"UPDATE PIPESCOPE_TASK SET lane = 4294967296 WHERE id = 1", "lane is '4294967296'", "2^31 - 1"},
         {"UPDATE PIPESCOPE_TASK SET kind = 'x' WHERE id = 1", "the kind 'x'", "must be one"}};
     for (const auto& each : kCases) {
         SCOPED_TRACE(each.sql);
@@ -193,6 +194,7 @@ TEST_F(DamagedTrace, WithAStepSampleOrLossThatNoRecordingHoldsIsRefused) {
         {"UPDATE PIPESCOPE_MEMORY SET lane = 12", "a memory sample has the lane 12; the trace's lanes are 0 to "},
         {"UPDATE PIPESCOPE_MEMORY SET allocated = -5", "a memory sample holds -5 bytes; that is from 0 to 2^53"},
         {"UPDATE PIPESCOPE_MEMORY SET saved = -1", "a memory sample holds -1 bytes; that is from 0 to 2^53"},
+        {"UPDATE PIPESCOPE_MEMORY SET lane = 4294967296", "PIPESCOPE_MEMORY.lane is '4294967296'"},
         {"INSERT INTO PIPESCOPE_DROPS VALUES ('nvtx', 99, 9223372036854775807, 1, 0, 0)",
          "PIPESCOPE_DROPS.recorded is"}};
     for (const auto& [sql, value] : kCases) {
@@ -225,10 +227,12 @@ TEST_F(DamagedTrace, WithARangeWithoutATimeLeavesItOutAndSaysSo) {
 
 TEST_F(DamagedTrace, OfJsonWithAValueThatNoRecordingHoldsIsRefused) {
     const std::string intact = bytes_of(as_json());
-    for (const auto& [from, to, says] : {std::tuple{"\"partition\":0", "\"partition\":-3", "the partition -3"},
-                                         {"\"partition\":0", "\"partition\":\"none\"", "the partition none"},
-                                         {"\"partition\":0", "\"partition\":8589934592", "the partition 8589934592"},
-                                         {"\"lane\":0", "\"lane\":5000", "the lane 5000"}}) {
+    for (const auto& [from, to, says] :
+         {std::tuple{"\"partition\":0", "\"partition\":-3", "the partition -3"},
+          {"\"partition\":0", "\"partition\":\"none\"", "the partition none"},
+          {"\"partition\":0", "\"partition\":8589934592", "the partition 8589934592"},
+          {"\"lane\":0", "\"lane\":5000", "the lane 5000"},
+          {"\"sample\":{\"lane\":0", "\"sample\":{\"lane\":4294967296", "the lane 4294967296"}}) {
         std::string text = intact;
         const std::size_t at = text.find(from);
         ASSERT_NE(at, std::string::npos) << from;
