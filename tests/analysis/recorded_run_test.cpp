@@ -9,13 +9,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <string>
 
 namespace pipescope {
 namespace {
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 struct GraphOf : testing::Test {
     const SampleRun sample;
@@ -52,6 +57,27 @@ TEST_F(GraphOf, ADamagedPipelineIsToldAndLeftAside) {
     EXPECT_NE(run.graph, nullptr) << "from the profile";
     EXPECT_THAT(texts_of(run.warnings), Contains(HasSubstr("the recorded pipeline cannot be read")));
     EXPECT_EQ(refuse_bubbles(run.warnings), refuse_bubbles(recorded_run(OpenedTrace{}).warnings));
+}
+
+TEST_F(GraphOf, ALaneBeyond32BitsIsToldAsAFaultOfTheRecordedPipeline) {
+    add_profile_and_options();
+    nlohmann::json pipeline = nlohmann::json::parse(pipeline_json(*graph));
+    pipeline["placement"][1] = std::int64_t{1} << 33;
+    trace.run["pipeline"] = pipeline.dump();
+    const RecordedRun run = recorded_run(trace);
+    EXPECT_NE(run.graph, nullptr) << "from the profile";
+    EXPECT_THAT(texts_of(run.warnings), Contains(StartsWith("the recorded pipeline is set aside: index 8589934592")));
+}
+
+TEST_F(GraphOf, AConfigurationThatCannotBeSimulatedIsToldWithoutTheOptionsOfACommand) {
+    add_profile_and_options();
+    nlohmann::json configuration = nlohmann::json::parse(trace.run.at("configuration"));
+    configuration["replicas"] = 3;
+    configuration["batch"] = 4;
+    trace.run["configuration"] = configuration.dump();
+    RecordedRun run = recorded_run(trace);
+    EXPECT_FALSE(simulate_run(run));
+    EXPECT_THAT(run.why_not_simulated, AllOf(HasSubstr("replicas is 3"), Not(HasSubstr("--replicas"))));
 }
 
 TEST_F(GraphOf, APipelineThatIsNotThatOfItsConfigurationIsToldAndLeftAside) {
