@@ -31,7 +31,10 @@ public:
     }
     std::string name() const override { return "PartitionInput"; }
 
-    void await() { awaits_ = true; }
+    void await() {
+        awaits_ = true;
+        tsan_release(this);
+    }
     Tensors take() {
         tsan_acquire(this);
         awaits_ = false;
