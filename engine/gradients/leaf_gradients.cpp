@@ -1,5 +1,7 @@
 #include "engine/gradients/leaf_gradients.h"
 
+#include "engine/tsan_annotations.h"
+
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -19,11 +21,14 @@ using torch::autograd::Node;
 
 class OwnLeafGradient final : public torch::autograd::FunctionPreHook {
 public:
-    explicit OwnLeafGradient(AccumulateGrad& leaf) : leaf_(leaf) {}
+    explicit OwnLeafGradient(AccumulateGrad& leaf) : leaf_(leaf) { tsan_release(this); }
+    ~OwnLeafGradient() override { tsan_acquire(this); }
 
     torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
+        tsan_acquire(this);
         torch::autograd::variable_list own = gradients;
         own_leaf_gradient(leaf_, own);
+        tsan_release(this);
         return own;
     }
 
