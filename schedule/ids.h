@@ -40,7 +40,7 @@ using PartitionId = Id<struct PartitionTag>;
 using MicroBatchId = Id<struct MicroBatchTag>;
 using LaneId = Id<struct LaneTag>;
 
-/// Where task (i, j) stands in the schedule's grid: micro-batch i on partition j.
+/// A place in the schedule's grid: micro-batch i on partition j. Task (i, j) runs there.
 struct Cell {
     MicroBatchId i;
     PartitionId j;

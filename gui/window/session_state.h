@@ -24,7 +24,7 @@ inline constexpr QLatin1String kRecentFilesKey("files/recent");
 inline constexpr QLatin1String kOpenFilesKey("files/open");
 inline constexpr QLatin1String kCurrentFileKey("files/current");
 
-/// What the viewer remembers from one run to the next. Without settings it remembers nothing.
+/// Stores recent files, open pages and the layout of the window between runs. Stores nothing without settings.
 class SessionState {
 public:
     /// `settings` may be null, and must outlive this object.
