@@ -91,15 +91,21 @@ struct Variant {
     Bytes most_memory = kAnyMemory;  ///< highest limit that can be set
 };
 
+/// Copies what all candidates of a plan share, from a PlanRequest to PipelineOptions or back.
+template <class From, class To>
+void copy_shared(const From& from, To& to) {
+    to.batch = from.batch;
+    to.optimizer = from.optimizer;
+    to.master_weights = from.master_weights;
+    to.backward_order = from.backward_order;
+    to.recompute_start = from.recompute_start;
+    to.most_in_flight = from.most_in_flight;
+    to.hardware = from.hardware;
+}
+
 std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& request) {
     PipelineOptions shared;
-    shared.batch = request.batch;
-    shared.optimizer = request.optimizer;
-    shared.master_weights = request.master_weights;
-    shared.backward_order = request.backward_order;
-    shared.recompute_start = request.recompute_start;
-    shared.most_in_flight = request.most_in_flight;
-    shared.hardware = request.hardware;
+    copy_shared(request, shared);
     if (request.device_types.empty()) {
         return {{profile, shared, "", request.price_per_lane_hour, kAnyMemory}};
     }
@@ -716,13 +722,7 @@ PlanGoal parse_plan_goal(std::string_view name) {
 }
 
 void take_options(PlanRequest& request, const PipelineOptions& options) {
-    request.batch = options.batch;
-    request.optimizer = options.optimizer;
-    request.master_weights = options.master_weights;
-    request.backward_order = options.backward_order;
-    request.recompute_start = options.recompute_start;
-    request.most_in_flight = options.most_in_flight;
-    request.hardware = options.hardware;
+    copy_shared(options, request);
 }
 
 Plan plan(const Profile& profile, const PlanRequest& request) {
