@@ -24,7 +24,7 @@ inline constexpr QLatin1String kRecentFilesKey("files/recent");
 inline constexpr QLatin1String kOpenFilesKey("files/open");
 inline constexpr QLatin1String kCurrentFileKey("files/current");
 
-/// Stores recent files, open pages and the layout of the window between runs. Stores nothing without settings.
+/// Stores the window's layout and theme, its files and queries, for the next run. Stores nothing without settings.
 class SessionState {
 public:
     /// `settings` may be null, and must outlive this object.
