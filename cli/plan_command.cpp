@@ -215,7 +215,7 @@ void add_choices(CLI::App& command, PlanFlags& flags) {
     add(
         "--schedule", flags.request.schedules,
         [](const std::string& text, const std::string& option) { return parse_names(text, option, parse_schedule); },
-        "Schedules to try; default: those of 'run', gpipe,1f1b,interleaved", "LIST");
+        "Schedules to try; default: those of 'run', " + runnable_schedule_names(" and "), "LIST");
     add("--replicas", flags.replicas, parse_ranges,
         "Numbers of pipelines side by side to try, each with an equal part of the mini-batch: 2, or 1,2,4, or 1..8; "
         "default 1. Numbers that do not divide the batch are left out",

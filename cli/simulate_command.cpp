@@ -168,8 +168,9 @@ void add_simulate_command(Program& program) {
     add_balance_option(*command, flags->pipeline);
     add_batch_options(*command, flags->pipeline);
     add_schedule_options(*command, flags->pipeline,
-                         "gpipe (default), 1f1b, interleaved; for comparison zero-bubble-h1, pipedream, "
-                         "model-parallel; or all, which compares them in a table",
+                         runnable_schedule_names() +
+                             "; for comparison zero-bubble-h1, pipedream, model-parallel; or all, which compares them "
+                             "in a table; default gpipe",
                          &flags->all_schedules);
     add_hardware_options(*command, flags->pipeline);
     add_device_type_options(*command, flags->pipeline, "Type of all devices, such as A100");

@@ -123,9 +123,9 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
     check_chunks(options.chunks);
     check_enums(options);
     if (is_for_comparison_only(options.schedule)) {
-        throw UsageError(
-            "the schedule is " + to_string(options.schedule) +
-            ", which only the simulator runs; a model can run gpipe, 1f1b or interleaved; use one of them");
+        throw UsageError("the schedule is " + to_string(options.schedule) +
+                         ", which only the simulator runs; a model can run " + runnable_schedule_names() +
+                         "; use one of them");
     }
     check_parameters(layers);
     verify_skippables(declared_skips(layers));

@@ -160,6 +160,20 @@ std::vector<Schedule> all_schedules() {
             Schedule::zero_bubble_h1, Schedule::pipedream,   Schedule::model_parallel};
 }
 
+std::vector<Schedule> runnable_schedules() {
+    return {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b};
+}
+
+std::string runnable_schedule_names(std::string_view before_last) {
+    const std::vector<Schedule> schedules = runnable_schedules();
+    std::string names;
+    for (const Schedule each : schedules) {
+        names += each == schedules.front() ? "" : each == schedules.back() ? before_last : ", ";
+        names += to_string(each);
+    }
+    return names;
+}
+
 Schedule parse_schedule(std::string_view name) {
     return parse_name(name, all_schedules(), "schedule '" + std::string(name) + "' is not known",
                       "use gpipe when unsure");
@@ -178,7 +192,8 @@ bool is_synchronous(Schedule schedule) {
 }
 
 bool is_for_comparison_only(Schedule schedule) {
-    return schedule != Schedule::gpipe && schedule != Schedule::one_f_one_b && schedule != Schedule::interleaved_1f1b;
+    const std::vector<Schedule> runnable = runnable_schedules();
+    return std::find(runnable.begin(), runnable.end(), schedule) == runnable.end();
 }
 
 void check_schedule(Schedule schedule, const PipelineShape& shape) {

@@ -24,6 +24,10 @@ std::string to_string(Schedule schedule);
 /// Throws UsageError that lists the names.
 Schedule parse_schedule(std::string_view name);
 std::vector<Schedule> all_schedules();
+/// Those that the engine runs too, which are the first of all.
+std::vector<Schedule> runnable_schedules();
+/// Their names for messages and help: "gpipe, 1f1b or interleaved", or with other words before the last one.
+std::string runnable_schedule_names(std::string_view before_last = " or ");
 
 /// True if the schedule computes the loss of each micro-batch within the step. Such a schedule cannot be split into a
 /// forward that returns and a later backward.

@@ -23,8 +23,7 @@ struct PlanRequest {
     std::vector<int> replicas = {1};  ///< of the pipeline; numbers that do not divide the batch are skipped
     std::vector<std::int64_t> chunks = {1, 2, 4, 8, 16, 32, 64};
     std::vector<Checkpoint> checkpoints = {Checkpoint::never, Checkpoint::except_last, Checkpoint::always};
-    /// By default, the schedules that the engine runs.
-    std::vector<Schedule> schedules = {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b};
+    std::vector<Schedule> schedules = runnable_schedules();
     /// Device types to try. Times are estimated for them (retimed()). Their links apply unless `hardware` has one,
     /// and their memory is the limit unless that of `hardware` is smaller. Empty: the profiled device.
     std::vector<DeviceType> device_types;

@@ -308,7 +308,7 @@ void add_run_command(Program& program) {
     add_balance_option(*command, flags->pipeline);
     add_batch_options(*command, flags->pipeline);
     add_schedule_options(*command, flags->pipeline,
-                         "gpipe (default), 1f1b, or interleaved, which needs --devices or --placement");
+                         runnable_schedule_names() + ", which needs --devices or --placement; default gpipe");
     add_training_options(*command, *flags);
     command->add_option("--trace", flags->trace, "Record into this trace")->type_name("FILE")->group("Output");
     command->add_option("--profile", flags->profile, "Profile to store in the trace, instead of measuring one")

@@ -187,10 +187,10 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
 void check_schedule(const PipelineOptions& pipeline) {
     const Schedule schedule = pipeline.schedule;
     if (is_for_comparison_only(schedule)) {
-        throw UsageError(fmt::format(
-            "--schedule is '{}', which only the simulator runs; a run can use gpipe, 1f1b or interleaved; use one of "
-            "them, or 'pipescope simulate'",
-            to_string(schedule)));
+        throw UsageError(
+            fmt::format("--schedule is '{}', which only the simulator runs; a run can use {}; use one of them, or "
+                        "'pipescope simulate'",
+                        to_string(schedule), runnable_schedule_names()));
     }
     check_schedule(schedule,
                    {.num_partitions = static_cast<int>(pipeline.balance.num_partitions()),

@@ -174,6 +174,10 @@ TEST(Schedules, AreReadBackFromTheirNames) {
         EXPECT_EQ(parse_schedule(to_string(schedule)), schedule);
     }
     EXPECT_THAT([] { parse_schedule("zigzag"); }, ThrowsMessage<UsageError>(HasSubstr("gpipe, 1f1b, interleaved")));
+    for (const Schedule schedule : all_schedules()) {
+        EXPECT_EQ(is_for_comparison_only(schedule), !testing::Value(runnable_schedules(), testing::Contains(schedule)));
+    }
+    EXPECT_EQ(runnable_schedule_names(), "gpipe, 1f1b or interleaved");
 }
 }  // namespace
 }  // namespace pipescope
