@@ -45,22 +45,28 @@ std::string text_of(const Place& place) {
                      "correct it");
 }
 
-std::optional<std::int32_t> number_of(std::string_view text, std::int32_t most) {
-    std::int32_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const bool whole = error == std::errc{} && end == text.data() + text.size();
-    return whole && number >= 0 && number < most ? std::optional(number) : std::nullopt;
+std::optional<std::int32_t> number_of(std::string_view text, const char* what, std::int32_t limit, const Place& place) {
+    std::int32_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (end != text.data() + text.size() || text.starts_with('-')) {
+        return std::nullopt;
+    }
+    if (error == std::errc::result_out_of_range || value >= limit) {
+        throw UsageError(text_of(place) + " holds " + printable(text.substr(0, 40)) + ", a " + what +
+                         " that is too large; the largest is " + std::to_string(limit - 1) + "; renumber from 0");
+    }
+    return error == std::errc{} ? std::optional(value) : std::nullopt;
 }
 
-std::optional<Action> parse_action(std::string_view text) {
+std::optional<Action> parse_action(std::string_view text, const Place& place) {
     const std::size_t at = text.find_first_not_of("0123456789");
     if (at == std::string_view::npos) {
         return std::nullopt;
     }
     const bool input_only = text[at] == kInputOnly;
     const auto kind = input_only ? TaskKind::backward : kind_of_letter(text[at]);
-    const auto partition = number_of(text.substr(0, at), kMostPartitions);
-    const auto micro_batch = number_of(text.substr(at + 1), kMostMicroBatches);
+    const auto partition = number_of(text.substr(0, at), "partition", kMostPartitions, place);
+    const auto micro_batch = number_of(text.substr(at + 1), "micro-batch", kMostMicroBatches, place);
     const bool is_of_a_step = kind == TaskKind::all_reduce || kind == TaskKind::optimizer;
     if (!kind || is_of_a_step || !partition || !micro_batch) {
         return std::nullopt;
@@ -88,7 +94,7 @@ ScheduleTable::Cell parse_cell(std::string_view cell, const Place& place) {
         return {};
     }
     if (text.front() != '(') {
-        const auto action = parse_action(text);
+        const auto action = parse_action(text, place);
         if (!action) {
             refuse_cell(place, cell);
         }
@@ -100,8 +106,8 @@ ScheduleTable::Cell parse_cell(std::string_view cell, const Place& place) {
         text.substr(end + 1) != kOverlap) {
         refuse_cell(place, cell);
     }
-    const auto first = parse_action(text.substr(1, middle - 1));
-    const auto second = parse_action(text.substr(middle + 1, end - middle - 1));
+    const auto first = parse_action(text.substr(1, middle - 1), place);
+    const auto second = parse_action(text.substr(middle + 1, end - middle - 1), place);
     if (!first || !second) {
         refuse_cell(place, cell);
     }

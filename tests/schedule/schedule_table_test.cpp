@@ -153,11 +153,14 @@ TEST(ScheduleTable, NamesTheCellThatIsWrong) {
         return "accepted";
     };
     EXPECT_THAT(refusal("0F0,0X0\n"), AllOf(HasSubstr("row 1, column 2 is '0X0'"), HasSubstr("such as 3F0")));
-    for (const std::string_view cell :
-         {"F0", "0F", "0", "0F0x", "0F99999999999", "-1F0", "(0F0;0B0)", "(0F0)OVERLAP_F_B"}) {
+    for (const std::string_view cell : {"F0", "0F", "0", "0F0x", "-1F0", "(0F0;0B0)", "(0F0)OVERLAP_F_B"}) {
         EXPECT_THAT(refusal("0F0,0B0," + std::string(cell) + "\n"),
                     HasSubstr("row 1, column 3 is '" + std::string(cell)));
     }
+    EXPECT_THAT(refusal("0F0,99999F0\n"),
+                HasSubstr("row 1, column 2 holds 99999, a partition that is too large; the largest is 1022"));
+    EXPECT_THAT(refusal("(0F0;0B99999999999999999999)OVERLAP_F_B\n"),
+                HasSubstr("row 1, column 1 holds 99999999999999999999, a micro-batch that is too large"));
     EXPECT_THAT(refusal(""), HasSubstr("holds no task"));
     EXPECT_THAT(refusal(",,\n"), HasSubstr("holds no task"));
     EXPECT_THAT(refusal("0F0,0B0,0F0\n"), HasSubstr("row 1, column 3 holds 0F0 again; row 1, column 1 has it"));
