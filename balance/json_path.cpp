@@ -2,14 +2,29 @@
 
 #include "schedule/printable.h"
 
+#include <algorithm>
+
 namespace pipescope {
 namespace {
 constexpr std::size_t kMostNesting = 64;
 
-/// Removes the bracket of "[json.exception.parse_error.101] parse error at ..".
-std::string plain(std::string_view what) {
-    const std::size_t end = what.find("] ");
-    return std::string(what.substr(end == std::string_view::npos ? 0 : end + 2));
+/// "is not valid JSON in line 2, column 9, at 'NaN]'". `byte` is the parser's position behind the fault, from 1.
+std::string syntax_fault(std::string_view text, std::size_t byte) {
+    constexpr std::size_t kShown = 12;
+    const std::size_t at = std::min(byte > 0 ? byte - 1 : 0, text.size());
+    const std::string_view before = text.substr(0, at);
+    const std::size_t line_start = before.rfind('\n') + 1;  // 0 in the first line
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const std::string_view rest = text.substr(at, text.substr(at).find('\n'));
+    return "is not valid JSON in line " + std::to_string(line) + ", column " + std::to_string(at - line_start + 1) +
+           (rest.empty() ? ", where it ends" : ", at '" + printable(rest.substr(0, kShown)) + "'");
+}
+
+/// The number that the library could not represent: it quotes it in its message.
+std::string unrepresentable_number(std::string_view what) {
+    const std::size_t quote = what.find('\'');
+    const std::string_view rest = quote == std::string_view::npos ? what : what.substr(quote + 1);
+    return printable(rest.substr(0, rest.find('\'')));
 }
 }  // namespace
 
@@ -64,10 +79,10 @@ Json parse_json_with_path(std::string_view text, std::string_view file, std::str
             return tracker(depth, event, parsed);
         });
     } catch (const Json::out_of_range& fault) {
-        throw ProfileError(tracker.path() + " is no usable number (" + plain(fault.what()) +
-                           "); times are ns and sizes bytes, at most 2^53; " + std::string(remedy));
-    } catch (const Json::exception& fault) {
-        throw ProfileError(tracker.path() + " is not valid JSON (" + plain(fault.what()) + "); " + std::string(file) +
+        throw ProfileError(tracker.path() + " is " + unrepresentable_number(fault.what()) +
+                           ", which is too large; times are ns and sizes bytes, at most 2^53; " + std::string(remedy));
+    } catch (const Json::parse_error& fault) {
+        throw ProfileError(tracker.path() + " " + syntax_fault(text, fault.byte) + "; " + std::string(file) +
                            " is one JSON object; " + std::string(remedy));
     }
 }

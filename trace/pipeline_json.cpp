@@ -1,6 +1,7 @@
 #include "trace/pipeline_json.h"
 
 #include "schedule/error.h"
+#include "schedule/printable.h"
 
 #include <nlohmann/json.hpp>
 
@@ -56,17 +57,41 @@ LaneProgram parse_program(std::string_view text, const PipelineShape& shape, Lan
     return program;
 }
 
+template <class Value>
+Value field(const ordered_json& object, const char* key, const char* wanted) {
+    const auto found = object.find(key);
+    try {
+        if (found != object.end()) {
+            return found->template get<Value>();
+        }
+    } catch (const nlohmann::json::exception&) {  // of another type: refused below
+    }
+    throw Error(std::string("the recorded pipeline has ") +
+                (found == object.end() ? std::string("no ") + key
+                                       : std::string("the ") + key + " " +
+                                             found->dump(-1, ' ', false, ordered_json::error_handler_t::replace)) +
+                "; every pipeline has " + wanted + " of that name; record the run again");
+}
+
+int whole_number(const ordered_json& object, const char* key) {
+    return field<int>(object, key, "a whole number");
+}
+std::string name(const ordered_json& object, const char* key) {
+    return field<std::string>(object, key, "a name");
+}
+
 PipelineShape parse_shape(const ordered_json& object) {
-    PipelineShape shape{.num_partitions = object.at("partitions").get<int>(),
-                        .num_micro_batches = object.at("micro_batches").get<int>(),
-                        .checkpoint = parse_checkpoint(object.at("checkpoint").get<std::string>()),
-                        .loss = parse_loss_scope(object.at("loss").get<std::string>()),
-                        .recompute_start = parse_recompute_start(object.at("recompute_start").get<std::string>()),
-                        .replicas = object.at("replicas").get<int>()};
-    for (const std::int64_t lane : object.at("placement").get<std::vector<std::int64_t>>()) {
+    PipelineShape shape{.num_partitions = whole_number(object, "partitions"),
+                        .num_micro_batches = whole_number(object, "micro_batches"),
+                        .checkpoint = parse_checkpoint(name(object, "checkpoint")),
+                        .loss = parse_loss_scope(name(object, "loss")),
+                        .recompute_start = parse_recompute_start(name(object, "recompute_start")),
+                        .replicas = whole_number(object, "replicas")};
+    for (const std::int64_t lane : field<std::vector<std::int64_t>>(object, "placement", "a list of lanes")) {
         shape.placement.emplace_back(lane);
     }
-    for (const auto& [from, to] : object.at("skips").get<std::vector<std::pair<std::int64_t, std::int64_t>>>()) {
+    using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+    for (const auto& [from, to] : field<Pairs>(object, "skips", "a list of pairs of partitions")) {
         shape.skips.push_back({PartitionId{from}, PartitionId{to}});
     }
     shape.check();
@@ -102,21 +127,21 @@ std::string pipeline_json(const TaskGraph& graph) {
 }
 
 TaskGraph parse_pipeline_json(const std::string& text) {
-    try {
-        const ordered_json object = ordered_json::parse(text);
-        PipelineShape shape = parse_shape(object);
-        const auto texts = object.at("programs").get<std::vector<std::string>>();
-        if (texts.size() != static_cast<std::size_t>(shape.num_lanes())) {
-            throw Error("the recorded pipeline has programs of " + std::to_string(texts.size()) +
-                        " lanes and places on " + std::to_string(shape.num_lanes()));
-        }
-        std::vector<LaneProgram> programs;
-        for (const std::string& program : texts) {
-            programs.push_back(parse_program(program, shape, LaneId{programs.size()}));
-        }
-        return TaskGraph(std::move(shape), programs);
-    } catch (const nlohmann::json::exception& error) {
-        throw Error(std::string("the recorded pipeline cannot be read: ") + error.what());
+    const ordered_json object = ordered_json::parse(text, nullptr, false);
+    if (!object.is_object()) {
+        throw Error("the recorded pipeline is '" + printable(text.substr(0, 40)) +
+                    "'; it is one JSON object; record the run again");
     }
+    PipelineShape shape = parse_shape(object);
+    const auto texts = field<std::vector<std::string>>(object, "programs", "a list of texts, one a lane,");
+    if (texts.size() != static_cast<std::size_t>(shape.num_lanes())) {
+        throw Error("the recorded pipeline has programs of " + std::to_string(texts.size()) + " lanes and places on " +
+                    std::to_string(shape.num_lanes()));
+    }
+    std::vector<LaneProgram> programs;
+    for (const std::string& program : texts) {
+        programs.push_back(parse_program(program, shape, LaneId{programs.size()}));
+    }
+    return TaskGraph(std::move(shape), programs);
 }
 }  // namespace pipescope

@@ -55,7 +55,15 @@ TEST_F(GraphOf, ADamagedPipelineIsToldAndLeftAside) {
     trace.run["pipeline"] = R"({"partitions": 2})";
     const RecordedRun run = recorded_run(trace);
     EXPECT_NE(run.graph, nullptr) << "from the profile";
-    EXPECT_THAT(texts_of(run.warnings), Contains(HasSubstr("the recorded pipeline cannot be read")));
+    EXPECT_THAT(texts_of(run.warnings),
+                Contains(StartsWith("the recorded pipeline has no micro_batches; every pipeline "
+                                    "has a whole number of that name; record the run again")));
+    trace.run["pipeline"] = R"({"partitions": "two"})";
+    EXPECT_THAT(texts_of(recorded_run(trace).warnings),
+                Contains(StartsWith("the recorded pipeline has the partitions \"two\"; ")));
+    trace.run["pipeline"] = "[1";
+    EXPECT_THAT(texts_of(recorded_run(trace).warnings),
+                Contains(StartsWith("the recorded pipeline is '[1'; it is one JSON object; ")));
     EXPECT_EQ(refuse_bubbles(run.warnings), refuse_bubbles(recorded_run(OpenedTrace{}).warnings));
 }
 

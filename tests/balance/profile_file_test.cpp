@@ -121,11 +121,12 @@ std::vector<BadProfile> bad_profiles() {
     };
     return {
         {"Empty", "", "$ is not valid JSON", "correct it"},
-        {"NotJson", "SQLite format 3", "$ is not valid JSON", "line 1"},
+        {"NotJson", "SQLite format 3", "$ is not valid JSON in line 1, column 1, at 'SQLite forma'", "correct it"},
         {"CutOff", std::string(kSmallest).substr(0, 150), "layers[0]", "not valid JSON"},
         {"Array", "[1, 2]", "$ is [1,2]", "an object"},
-        {"NaN", with(kSmallest, "[20, 40.5]", "[20, NaN]"), "layers[0].backward_ns[1] is not valid JSON", "line"},
-        {"Infinite", with(kSmallest, "40.5", "1e999"), "layers[0].backward_ns[1] is no usable number", "2^53"},
+        {"NaN", with(kSmallest, "[20, 40.5]", "[20, NaN]"), "layers[0].backward_ns[1] is not valid JSON in line",
+         "at 'NaN"},
+        {"Infinite", with(kSmallest, "40.5", "1e999"), "layers[0].backward_ns[1] is 1e999, which is too large", "2^53"},
         {"NegativeStepCv", with(kSmallest, "\"version\": 1,", "\"version\": 1, \"step_cv\": -0.5,"), "step_cv is -0.5",
          "not negative"},
         {"LaneCvAboveStepCv", with(kSmallest, "\"version\": 1,", "\"version\": 1, \"step_cv\": 0.1, \"lane_cv\": 0.5,"),

@@ -73,10 +73,11 @@ TEST(PipelineJson, RefusesWhatIsNoPipeline) {
     const auto refuses = [](const std::string& text, const std::string& why) {
         EXPECT_THAT([&] { parse_pipeline_json(text); }, ThrowsMessage<Error>(HasSubstr(why))) << text;
     };
-    refuses("{", "cannot be read");
-    refuses("[]", "cannot be read");
-    refuses("null", "cannot be read");
-    refuses(with("\"partitions\":2", "\"partitions\":\"2\""), "cannot be read");
+    refuses("{", "the recorded pipeline is '{'; it is one JSON object; record the run again");
+    refuses("[]", "the recorded pipeline is '[]'; it is one JSON object; record the run again");
+    refuses("null", "the recorded pipeline is 'null'; it is one JSON object; record the run again");
+    refuses(with("\"partitions\":2", "\"partitions\":\"2\""),
+            "has the partitions \"2\"; every pipeline has a whole number of that name; record the run again");
     refuses(with("\"partitions\":2", "\"partitions\":0"), "number of partitions is 0");
     refuses(with("[0,1]", "[0,-1]"), "-1");
     refuses(with("[0,1]", "[0,7]"), "7");
