@@ -89,8 +89,9 @@ struct Profile {
     int co_running_lanes = 1;     ///< lanes busy during the measurement, including the measured one
     int host_cores = 0;           ///< cores available to the measured lanes; 0: unknown
     PerLane co_running_slowdown;  ///< entry k: time of a layer with k + 1 busy lanes, relative to one busy lane
-    double step_cv = 0;           ///< variation of whole passes over the model, beyond the layers' own cv; 0: unknown
-    double lane_cv = 0;           ///< the part of step_cv that is independent per lane; at most step_cv
+    std::vector<std::string> command_options;  ///< further words of the command that made it, such as --seed 7
+    double step_cv = 0;  ///< variation of whole passes over the model, beyond the layers' own cv; 0: unknown
+    double lane_cv = 0;  ///< the part of step_cv that is independent per lane; at most step_cv
     bool estimated = false;
     bool token_input = false;           ///< the input is token numbers, as for a language model
     std::vector<std::int64_t> samples;  ///< measured micro-batch sizes

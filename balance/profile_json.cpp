@@ -89,6 +89,7 @@ void visit_profile(auto& profile, auto&& field, auto&& rare) {
     field("co_running_lanes", profile.co_running_lanes);
     field("host_cores", profile.host_cores);
     field("co_running_slowdown", profile.co_running_slowdown);
+    rare("command_options", profile.command_options);
     rare("step_cv", profile.step_cv);
     rare("lane_cv", profile.lane_cv);
     field("estimated", profile.estimated);
@@ -182,6 +183,9 @@ private:
     static void convert(const Json& json, const std::string& path, PerSize& into) { into = per_size_of(json, path); }
     static void convert(const Json& json, const std::string& path, std::vector<std::int64_t>& into) {
         into = read_array(json, path, "an array of sizes in samples", whole_number_of);
+    }
+    static void convert(const Json& json, const std::string& path, std::vector<std::string>& into) {
+        into = read_array(json, path, "an array of words", string_of);
     }
     static void convert(const Json& json, const std::string& path, std::vector<Operators>& into) {
         into = read_array(json, path, "an array with the operators for each entry of samples", operators_of);
@@ -308,7 +312,7 @@ public:
         }
     }
     void rare(const char* key, const auto& value) const {
-        if (value != 0) {
+        if (value != std::remove_cvref_t<decltype(value)>{}) {
             (*this)(key, value);
         }
     }

@@ -297,6 +297,9 @@ std::string profile_command_of(const Profile& profile, const std::string& file, 
     std::set<std::int64_t> sizes(profile.samples.begin(), profile.samples.end());
     sizes.insert(change.sizes.begin(), change.sizes.end());
     command += fmt::format(" --micro-batch-sizes {}", fmt::join(sizes, ","));
+    for (const std::string& word : profile.command_options) {
+        command += " " + shell_word(word);
+    }
     return command + (change.dtype.empty() ? " -o " + shell_word(file) + " --force"
                                            : " -o " + shell_word(name_for_dtype(file, change.dtype)));
 }

@@ -82,8 +82,9 @@ struct ProfileChange {
     std::vector<std::int64_t> sizes;  ///< micro-batch sizes beside those of the old one
     std::string dtype;                ///< empty: that of the old one
 };
-/// The "pipescope profile MODEL" command that profiles the model again, ready for a shell: with the device and the
-/// micro-batch sizes of the profile. It replaces `file`, the profile's own, or writes a new file for another dtype.
+/// The "pipescope profile MODEL" command that profiles the model again, ready for a shell: with the device, the
+/// micro-batch sizes and the further options of the profile. It replaces `file`, the profile's own, or writes a new
+/// file for another dtype.
 std::string profile_command_of(const Profile& profile, const std::string& file, const ProfileChange& change);
 
 /// Converts the profile to the dtype of --dtype. Times follow if they are estimated for a device type; bytes cannot.

@@ -180,6 +180,24 @@ Profile make_profile(const ProfileFlags& flags) {
     return profile;
 }
 
+/// The given options that shape the profile and cannot be derived from its other fields.
+std::vector<std::string> further_options(const CLI::App& command, const ProfileFlags& flags) {
+    std::vector<std::string> words;
+    for (const char* name :
+         {"--batch", "--co-running", "--time-limit", "--device-catalogue", "--memory-limit", "--seed"}) {
+        if (const CLI::Option& option = *command.get_option(name); option.count() > 0) {
+            words.insert(words.end(), {name, option.as<std::string>()});
+        }
+    }
+    if (!flags.tapes) {
+        words.emplace_back("--no-tapes");
+    }
+    if (flags.one_layer_at_a_time) {
+        words.emplace_back("--one-layer-at-a-time");
+    }
+    return words;
+}
+
 Nanoseconds whole(double ns) {
     return Nanoseconds{std::llround(ns)};
 }
@@ -208,8 +226,8 @@ std::string profile_text(const Profile& profile) {
     return text;
 }
 
-ExitCode profile_command(const ProfileFlags& flags, bool has_device_type, bool has_co_running) {
-    check_device(flags, has_device_type, has_co_running);
+ExitCode profile_command(const CLI::App& command, const ProfileFlags& flags) {
+    check_device(flags, command.count("--device-type") > 0, command.count("--co-running") > 0);
     check_dtype(flags);
     profile_options(flags);  // checks the options before a model is created
     if (!flags.output.empty()) {
@@ -217,7 +235,8 @@ ExitCode profile_command(const ProfileFlags& flags, bool has_device_type, bool h
         check_not_input(flags.output, file_of_model(flags.model).value_or(""));
         check_not_input(flags.output, flags.catalogue);
     }
-    const Profile profile = make_profile(flags);
+    Profile profile = make_profile(flags);
+    profile.command_options = further_options(command, flags);
     if (!flags.output.empty()) {
         write_output(flags.output, flags.force, to_json(profile));
     }
@@ -248,12 +267,11 @@ void add_profile_command(Program& program) {
                      "Mini-batch sizes at which to measure the loss, which a step may compute once; default: 8 and 32 "
                      "times the largest micro-batch")
         ->type_name("LIST");
-    CLI::Option* co_running =
-        command
-            ->add_option("--co-running", flags->co_running,
-                         "Lanes busy at the same time, the measured one included, as in the pipeline to predict; how "
-                         "much they slow each other down is measured too; default 2, at most the cores")
-            ->type_name("N");
+    command
+        ->add_option("--co-running", flags->co_running,
+                     "Lanes busy at the same time, the measured one included, as in the pipeline to predict; how "
+                     "much they slow each other down is measured too; default 2, at most the cores")
+        ->type_name("N");
     command->add_option("--time-limit", flags->time_limit, "Time limit of the whole profile; default 30s")
         ->type_name("TIME");
     command
@@ -261,11 +279,11 @@ void add_profile_command(Program& program) {
                      "Where to measure: cpu (default) or an accelerator such as cuda:0. meta needs no memory and gives "
                      "shapes, bytes, flops and estimated times")
         ->type_name("DEVICE");
-    CLI::Option* device_type = command
-                                   ->add_option("--device-type,--device-types", flags->device_type,
-                                                "With --device meta: device to estimate times for, of the catalogue, "
-                                                "such as V100, or cpu (default), one core of this machine")
-                                   ->type_name("NAME");
+    command
+        ->add_option("--device-type,--device-types", flags->device_type,
+                     "With --device meta: device to estimate times for, of the catalogue, such as V100, or cpu "
+                     "(default), one core of this machine")
+        ->type_name("NAME");
     command
         ->add_option("--device-catalogue,--catalogue", flags->catalogue,
                      "File that describes device types (docs/device-catalogue.md); default: the built-in catalogue")
@@ -290,8 +308,6 @@ void add_profile_command(Program& program) {
     command->add_option("-o,--output", flags->output, "Profile file to write")->type_name("FILE")->group("Output");
     add_force_flag(*command, flags->force);
     command->add_flag("--json", flags->json, "Print the profile itself, as the file holds it")->group("Output");
-    program.set_action(command, [flags, device_type, co_running] {
-        return profile_command(*flags, device_type->count() > 0, co_running->count() > 0);
-    });
+    program.set_action(command, [flags, command] { return profile_command(*command, *flags); });
 }
 }  // namespace pipescope

@@ -24,7 +24,7 @@ const char* const kSmallest = R"({"format": "pipescope.profile", "version": 1, "
 
 const char* const kEverything = R"({"format": "pipescope.profile", "version": 1,
     "model": "unet", "device": "cpu", "dtype": "float64", "threads": 2, "co_running_lanes": 3, "host_cores": 4,
-    "co_running_slowdown": [1, 1.25], "step_cv": 0.01, "lane_cv": 0.005, "estimated": true,
+    "co_running_slowdown": [1, 1.25], "command_options": ["--seed", "7"], "step_cv": 0.01, "lane_cv": 0.005, "estimated": true,
     "samples": [1, 2], "input_bytes": [4, 8], "loss_ns": [1, 2], "loss_batch": {"samples": [16, 32], "ns": [9, 11], "transient_bytes": [70, 80]}, "loss_transient_bytes": [3, 5], "optimizer_ns": 5, "launch_ns": 6, "load": {"others": 0.25, "stolen": 0.5, "pressure": 0.125}, "later": {"z": 1, "a": [2]},
     "layers": [
       {"name": "encoder", "parameter_bytes": 1, "gradient_bytes": 2, "buffer_bytes": 3, "forward_ns": [1, 2],
@@ -63,6 +63,7 @@ TEST(ProfileFile, ReadsEveryField) {
     EXPECT_EQ(profile.host_cores, 4);
     EXPECT_EQ(profile.co_running_slowdown, (PerLane{1, 1.25}));
     EXPECT_TRUE(profile.estimated);
+    EXPECT_EQ(profile.command_options, (std::vector<std::string>{"--seed", "7"}));
     EXPECT_EQ(profile.step_cv, 0.01);
     EXPECT_EQ(profile.lane_cv, 0.005);
     EXPECT_EQ(profile.load, (MachineLoad{0.25, 0.5, 0.125}));

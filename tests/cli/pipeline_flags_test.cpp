@@ -153,6 +153,11 @@ TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
               "pipescope profile mlp --device meta --device-type A100 --dtype bfloat16 --micro-batch-sizes 1,2,4 "
               "-o \"my p.json\" --force");
     estimated.estimated = false;
+    estimated.command_options = {"--device-catalogue", "my devices.json", "--co-running", "3"};
+    EXPECT_EQ(profile_command_of(estimated, "p.json", {}),
+              "pipescope profile mlp --device meta --device-type A100 --dtype bfloat16 --micro-batch-sizes 2,4 "
+              "--device-catalogue \"my devices.json\" --co-running 3 -o p.json --force");
+    estimated.command_options.clear();
     estimated.device = "cuda:0";
     estimated.model = "emulated:p.json";
     EXPECT_EQ(profile_command_of(estimated, "q.json", {}),

@@ -217,6 +217,12 @@ TEST_F(ProfileCommand, GivesAMemoryLimitInAUnitThatFits) {
     EXPECT_THAT(profile.out + profile.err, HasSubstr(" and 1 B are free"));
 }
 
+TEST_F(ProfileCommand, KeepsTheGivenOptionsForPrintedCommandsToRepeat) {
+    user.succeeds("profile mlp:layers=2,width=16 --micro-batch-sizes 1 --co-running 1 --no-tapes --seed 7 -o p.json");
+    EXPECT_THAT(user.succeeds("simulate p.json --balance 2 -m 1 --batch 2").out,
+                HasSubstr("--micro-batch-sizes 1,2 --co-running 1 --seed 7 --no-tapes -o p.json --force"));
+}
+
 TEST_F(ProfileCommand, RefusesWhatMakesNoSenseAndWritesNothing) {
     const std::string model = "mlp:layers=1,width=16 -o p.json ";
     EXPECT_THAT(refused(2, model + "--micro-batch-sizes 0,1"), HasSubstr("at least 1"));
