@@ -312,14 +312,16 @@ Profile in_dtype(Profile profile, const PipelineFlags& flags, const std::string&
     const std::string again =
         fmt::format("profile again: '{}'", profile_command_of(profile, file, {{}, is_rate ? "float32" : flags.dtype}));
     if (dtype_bytes(flags.dtype) != dtype_bytes(profile.dtype)) {
-        throw UsageError(fmt::format("--dtype is {} for a profile of {}; its bytes are of tensors of another size; {}",
-                                     flags.dtype, profile.dtype, again));
+        throw UsageError(
+            fmt::format("--dtype is {} for a profile of {}; its bytes are of tensors of another size; leave it out to "
+                        "simulate {}, or {}",
+                        flags.dtype, profile.dtype, profile.dtype, again));
     }
     if (flags.device_types.empty()) {
         throw UsageError(fmt::format(
             "--dtype is {} for a profile of {}; its times are of that dtype; name --device-types, for which times are "
-            "estimated{}",
-            flags.dtype, profile.dtype, is_rate ? "" : ", or " + again));
+            "estimated, or {}",
+            flags.dtype, profile.dtype, is_rate ? "leave it out to simulate " + profile.dtype : again));
     }
     profile.dtype = flags.dtype;
     return profile;

@@ -141,9 +141,10 @@ TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
         flags.device_types = types;
         return [&] { estimated_pipeline(flags, pipeline_options(flags), profile, "out/p.json", 2); };
     };
-    EXPECT_THAT(refusal("bfloat16", "A100"),
-                ThrowsMessage<UsageError>(HasSubstr("'pipescope profile mlp --dtype bfloat16 --micro-batch-sizes 1 "
-                                                    "-o out/p-bfloat16.json'")));
+    EXPECT_THAT(
+        refusal("bfloat16", "A100"),
+        ThrowsMessage<UsageError>(HasSubstr("leave it out to simulate float32, or profile again: 'pipescope profile "
+                                            "mlp --dtype bfloat16 --micro-batch-sizes 1 -o out/p-bfloat16.json'")));
     Profile estimated = profile;
     estimated.estimated = true;
     estimated.device = "A100";
@@ -162,7 +163,9 @@ TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
     estimated.model = "emulated:p.json";
     EXPECT_EQ(profile_command_of(estimated, "q.json", {}),
               "pipescope profile emulated:p.json --device cuda:0 --micro-batch-sizes 2,4 -o q.json --force");
-    EXPECT_THAT(refusal("tf32", ""), ThrowsMessage<UsageError>(HasSubstr("name --device-types")));
+    EXPECT_THAT(refusal("tf32", ""), ThrowsMessage<UsageError>(HasSubstr(
+                                         "name --device-types, for which times are estimated, or leave it out to "
+                                         "simulate float32")));
     EXPECT_THAT(refusal("nonsense", "A100"), ThrowsMessage<UsageError>(HasSubstr("dtype is 'nonsense'")));
     EXPECT_THAT(refusal("tf32", "V100"), ThrowsMessage<UsageError>(HasSubstr("dtype is tf32 on V100")));
     EXPECT_THAT(refusal("", "A100,H100"), ThrowsMessage<UsageError>(HasSubstr("name one, or use plan")));
