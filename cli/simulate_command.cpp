@@ -29,6 +29,7 @@ struct SimulateFlags {
     PipelineFlags pipeline;
     bool all_schedules = false;
     std::optional<int> most_in_flight;
+    std::optional<BackwardOrder> backward_order;
     std::string trace;
     bool force = false;
     bool json = false;
@@ -46,7 +47,7 @@ void add_simulation_options(CLI::App& command, SimulateFlags& flags) {
                     "Most micro-batches between first forward and last backward; default: no limit")
         ->type_name("N")
         ->group("Pipeline");
-    add_parsed(command, "--backward", options.backward_order, parse_backward_order,
+    add_parsed(command, "--backward", flags.backward_order, parse_backward_order,
                "Order of gpipe's backwards: last-first (default) or first-first", "ORDER")
         ->group("Pipeline");
     add_parsed(command, "--recompute", options.recompute_start, parse_recompute_start,
@@ -63,6 +64,12 @@ PipelineOptions options_of(const SimulateFlags& flags) {
                         *flags.most_in_flight));
     }
     options.most_in_flight = flags.most_in_flight.value_or(0);
+    if (flags.backward_order && options.schedule != Schedule::gpipe) {
+        throw UsageError(fmt::format(
+            "--backward is {} with schedule {}, which fixes the order of its backwards; leave it out, or use gpipe",
+            to_string(*flags.backward_order), to_string(options.schedule)));
+    }
+    options.backward_order = flags.backward_order.value_or(options.backward_order);
     return options;
 }
 
@@ -105,8 +112,8 @@ void check_for_all_schedules(const SimulateFlags& flags) {
     if (options.replicas != 1) {
         refuse("--replicas", std::to_string(options.replicas), "compares replicas of its own");
     }
-    if (options.backward_order != PipelineOptions{}.backward_order) {
-        refuse("--backward", to_string(options.backward_order), "runs the last micro-batch's backward first");
+    if (flags.backward_order == BackwardOrder::first_first) {
+        refuse("--backward", to_string(*flags.backward_order), "runs the last micro-batch's backward first");
     }
 }
 

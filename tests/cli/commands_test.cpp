@@ -321,6 +321,9 @@ TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
     EXPECT_THAT(refused(2, "balance p.json -n 2 -m 2 --batch 2 --schedule zigzag"), HasSubstr("zigzag"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --link-sharing some"), HasSubstr("sender"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --backward up"), HasSubstr("first-first"));
+    EXPECT_THAT(
+        refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --schedule 1f1b --backward last-first"),
+        HasSubstr("--backward is last-first with schedule 1f1b, which fixes the order of its backwards; leave it out"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2"), HasSubstr("--batch is required"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m two --batch 2"), HasSubstr("two"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --fast"), HasSubstr("--fast"));
