@@ -91,10 +91,22 @@ std::string unexpected(const std::string& argument, const CLI::App& command) {
                        nearest ? "; the nearest one is " + *nearest : "");
 }
 
-/// Translates a call without arguments, or `help`, into a request for help.
+/// True if help is asked for before `--`, behind which another program's arguments stand.
+bool asks_for_help(const std::vector<std::string>& arguments) {
+    const auto end = std::find(arguments.begin(), arguments.end(), "--");
+    return std::any_of(arguments.begin(), end,
+                       [](const std::string& each) { return each == "--help" || each == "-h"; });
+}
+
+/// Translates a call without arguments, or `help`, into a request for help, and leaves out the arguments beside one:
+/// the parser would refuse wrong values first.
 std::vector<std::string> plain_arguments(std::vector<std::string> arguments) {
     if (arguments.empty()) {
         return {"--help"};
+    }
+    if (!arguments.front().starts_with('-') && asks_for_help(arguments)) {
+        arguments.resize(1);
+        arguments.emplace_back("--help");
     }
     if (arguments.front() == "help") {
         arguments.erase(arguments.begin());

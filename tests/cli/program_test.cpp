@@ -88,6 +88,21 @@ TEST(Program, WrongArgumentsAreUsageErrorsThatPointToHelp) {
 
 /// Runs `pipescope work` with an option and a flag; returns stderr, which must be one line.
 std::string said_of(std::vector<const char*> arguments) {
+TEST(Program, ShowsTheHelpHoweverWrongTheOtherArgumentsAre) {
+    const auto run = [](std::vector<const char*> arguments) {
+        return run_with([] { return ExitCode::success; }, std::move(arguments));
+    };
+    const Result help = run({"work", "--help"});
+    EXPECT_THAT(help.out, HasSubstr("Example: pipescope work"));
+    for (const auto& arguments : std::vector<std::vector<const char*>>{
+             {"work", "--fast", "--help"}, {"work", "-h", "3"}, {"work", "x", "-h"}}) {
+        const Result result = run(arguments);
+        EXPECT_EQ(result.code, 0);
+        EXPECT_EQ(result.out, help.out);
+        EXPECT_EQ(result.err, "");
+    }
+}
+
     Program program("pipescope", "A test", "1.2.3");
     CLI::App* command = program.add_command("work", "Works", "");
     int cores = 0;
