@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace pipescope {
@@ -22,13 +21,8 @@ std::string model_of(const OpenedTrace& trace) {
     return model.is_string() ? model.get<std::string>() : std::string();
 }
 
-/// Checks name a value by its command's option; a trace's configuration has the name without dashes.
-std::string without_dashes(std::string_view reason) {
-    return std::string(reason.starts_with("--") ? reason.substr(2) : reason);
-}
-
 std::string cannot_be_simulated(const Error& error) {
-    return "holds a run that cannot be simulated: " + without_dashes(error.what());
+    return std::string("holds a run that cannot be simulated: ") + error.what();
 }
 
 void read_pipeline(const OpenedTrace& trace, RecordedRun& run) {
@@ -81,7 +75,7 @@ void read_graph(const OpenedTrace& trace, RecordedRun& run) {
             return;
         }
     } catch (const Error& error) {
-        const std::string reason = without_dashes(error.what());
+        const std::string reason = error.what();
         run.warnings.push_back(
             {Severity::caution,
              (reason.starts_with("the recorded pipeline") ? "" : "the recorded pipeline is set aside: ") + reason +

@@ -209,6 +209,8 @@ int Program::run(int argc, const char* const* argv) {
     try {
         arguments_ = plain_arguments({argv + std::min(argc, 1), argv + argc});
         return parse_and_act();
+    } catch (const OptionError& error) {
+        return report(ExitCode::usage, std::string("--") + error.what());
     } catch (const UsageError& error) {
         return report(ExitCode::usage, error.what());
     } catch (const Interrupted& error) {

@@ -17,6 +17,13 @@ public:
     using Error::Error;
 };
 
+/// A wrong value of one option. The message starts with the option's name, without dashes: a command's message adds
+/// them.
+class OptionError : public UsageError {
+public:
+    using UsageError::UsageError;
+};
+
 class BalanceError : public UsageError {
 public:
     using UsageError::UsageError;

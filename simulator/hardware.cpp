@@ -14,8 +14,8 @@ namespace pipescope {
 namespace {
 void check_speed(double speed, std::size_t lane) {
     if (!(speed > 0) || !std::isfinite(speed)) {
-        throw UsageError("--speed: the speed of lane " + std::to_string(lane) + " is " + shortest(speed) +
-                         "; a speed is a number above 0, 1 being the profiled device; correct it");
+        throw OptionError("speed: the speed of lane " + std::to_string(lane) + " is " + shortest(speed) +
+                          "; a speed is a number above 0, 1 being the profiled device; correct it");
     }
 }
 
@@ -29,16 +29,16 @@ void check_link_value(const char* name, double value) {
 void check_limit(const std::string& name, Bytes limit) {
     if (limit < 1) {
         throw UsageError(name + " is " + counted(limit, "byte", "bytes") +
-                         "; a lane needs at least 1; leave --memory-limit out for no limit");
+                         "; a lane needs at least 1; leave the limit out for none");
     }
 }
 
 /// Calls each(values) for every list by lane.
 template <class Given, class Each>
 void for_each_list(Given& hardware, Each each) {
-    each("--devices", hardware.devices);
-    each("--speed", hardware.speeds);
-    each("--memory-limit", hardware.memory_limits);
+    each("devices", hardware.devices);
+    each("speed", hardware.speeds);
+    each("memory-limit", hardware.memory_limits);
 }
 }  // namespace
 
@@ -59,8 +59,8 @@ LinkSharing parse_link_sharing(std::string_view name) {
 void check_hardware(const Hardware& hardware, int lanes) {
     for_each_list(hardware, [lanes](const char* option, const auto& values) {
         if (!values.empty() && values.size() != static_cast<std::size_t>(lanes)) {
-            throw UsageError(option + (" names " + counted(values.size(), "lane", "lanes")) + "; the pipeline has " +
-                             std::to_string(lanes) + "; give one for each lane, or none");
+            throw OptionError(option + (" names " + counted(values.size(), "lane", "lanes")) + "; the pipeline has " +
+                              std::to_string(lanes) + "; give one for each lane, or none");
         }
     });
     for (std::size_t lane = 0; lane < hardware.speeds.size(); ++lane) {
@@ -77,8 +77,8 @@ void check_hardware(const Hardware& hardware, int lanes) {
 
 void check_cores(int cores) {
     if (cores < 0) {
-        throw UsageError("--cores is " + std::to_string(cores) +
-                         "; it counts cores; use 0 for one for each lane on the host");
+        throw OptionError("cores is " + std::to_string(cores) +
+                          "; it counts cores; use 0 for one for each lane on the host");
     }
 }
 

@@ -93,16 +93,16 @@ void check_master_weights(const PipelineOptions& options, const std::string& dty
 
 void check_replicas(const PipelineOptions& options) {
     if (options.replicas > 1 && !is_synchronous(options.schedule)) {
-        throw UsageError("--replicas is " + std::to_string(options.replicas) + " with schedule " +
-                         to_string(options.schedule) +
-                         ", which never drains; its gradients would be summed in every period, which is not simulated; "
-                         "leave --replicas out");
+        throw OptionError(
+            "replicas is " + std::to_string(options.replicas) + " with schedule " + to_string(options.schedule) +
+            ", which never drains; its gradients would be summed in every period, which is not simulated; "
+            "leave it out");
     }
     if (options.replicas < 1 || options.batch % options.replicas != 0) {
-        throw UsageError("--replicas is " + std::to_string(options.replicas) + " for a batch of " +
-                         std::to_string(options.batch) +
-                         "; each replica, at least 1, takes the same number of samples; use a number that divides the "
-                         "batch");
+        throw OptionError("replicas is " + std::to_string(options.replicas) + " for a batch of " +
+                          std::to_string(options.batch) +
+                          "; each replica, at least 1, takes the same number of samples; use a number that divides the "
+                          "batch");
     }
 }
 
@@ -110,13 +110,13 @@ namespace {
 void check_in_flight(const PipelineOptions& options) {
     const int most = options.most_in_flight;
     if (most < 0) {
-        throw UsageError("--in-flight is " + std::to_string(most) + "; it counts micro-batches; use 0 for no limit");
+        throw OptionError("in-flight is " + std::to_string(most) + "; it counts micro-batches; use 0 for no limit");
     }
     const std::int64_t m = std::min(options.chunks, replica_batch(options));
     if (most > 0 && most < m && !needs_loss_inside(options.schedule)) {
-        throw UsageError("--in-flight is " + std::to_string(most) + " with " +
-                         counted(m, "micro-batch", "micro-batches") + "; " + to_string(options.schedule) +
-                         " holds all of them at its loss; use as many, or another schedule, such as 1f1b");
+        throw OptionError("in-flight is " + std::to_string(most) + " with " +
+                          counted(m, "micro-batch", "micro-batches") + "; " + to_string(options.schedule) +
+                          " holds all of them at its loss; use as many, or another schedule, such as 1f1b");
     }
 }
 }  // namespace

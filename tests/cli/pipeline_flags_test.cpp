@@ -99,7 +99,7 @@ TEST(PipelineFlags, RefuseWhatCannotWork) {
     refuses({"-m", "8", "--devices", "cpu,,cpu"}, "item 1 is empty");
     refuses({"-m", "8", "--memory-limit", "1GiB,much"}, "--memory-limit is 'much'");
     refuses({"-m", "8", "--checkpoint", "sometimes"}, "checkpoint 'sometimes'");
-    refuses({"-m", "8", "--cores", "-1"}, "--cores is -1");
+    refuses({"-m", "8", "--cores", "-1"}, "cores is -1");
 }
 
 Profile profile_on(const std::string& device, int host_cores) {
@@ -153,12 +153,12 @@ TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
     EXPECT_EQ(profile_command_of(estimated, "my p.json", {{1, 4}, ""}),
               "pipescope profile mlp --device meta --device-type A100 --dtype bfloat16 --micro-batch-sizes 1,2,4 "
               "-o \"my p.json\" --force");
-    estimated.estimated = false;
     estimated.command_options = {"--device-catalogue", "my devices.json", "--co-running", "3"};
     EXPECT_EQ(profile_command_of(estimated, "p.json", {}),
               "pipescope profile mlp --device meta --device-type A100 --dtype bfloat16 --micro-batch-sizes 2,4 "
               "--device-catalogue \"my devices.json\" --co-running 3 -o p.json --force");
     estimated.command_options.clear();
+    estimated.estimated = false;
     estimated.device = "cuda:0";
     estimated.model = "emulated:p.json";
     EXPECT_EQ(profile_command_of(estimated, "q.json", {}),
@@ -176,7 +176,7 @@ TEST(PipelineFlags, ShareTheBatchAmongReplicas) {
     EXPECT_EQ(pipeline_options(flags_of({"-m", "8", "--replicas", "4"})).replicas, 4);
     for (const char* bad : {"0", "-1", "7"}) {
         const PipelineFlags flags = flags_of({"-m", "8", "--replicas", bad});
-        EXPECT_THAT([&] { pipeline_options(flags); }, ThrowsMessage<UsageError>(HasSubstr("--replicas is ")));
+        EXPECT_THAT([&] { pipeline_options(flags); }, ThrowsMessage<UsageError>(HasSubstr("replicas is ")));
     }
 }
 }  // namespace

@@ -45,6 +45,8 @@ TEST(Program, TurnsErrorsIntoExitCodesAndOneLine) {
     const Result usage = run_with([]() -> ExitCode { throw BalanceError("balance is wrong"); });
     EXPECT_EQ(usage.code, 2);
     EXPECT_EQ(usage.err, "pipescope: balance is wrong\n");
+    EXPECT_EQ(run_with([]() -> ExitCode { throw OptionError("cores is -1; use 0"); }).err,
+              "pipescope: --cores is -1; use 0\n");
     const Result failure = run_with([]() -> ExitCode { throw std::runtime_error("it broke\nframe #0: here"); });
     EXPECT_EQ(failure.code, 1);
     EXPECT_EQ(failure.err, "pipescope: it broke\n");
@@ -86,8 +88,6 @@ TEST(Program, WrongArgumentsAreUsageErrorsThatPointToHelp) {
     }
 }
 
-/// Runs `pipescope work` with an option and a flag; returns stderr, which must be one line.
-std::string said_of(std::vector<const char*> arguments) {
 TEST(Program, ShowsTheHelpHoweverWrongTheOtherArgumentsAre) {
     const auto run = [](std::vector<const char*> arguments) {
         return run_with([] { return ExitCode::success; }, std::move(arguments));
@@ -103,6 +103,8 @@ TEST(Program, ShowsTheHelpHoweverWrongTheOtherArgumentsAre) {
     }
 }
 
+/// Runs `pipescope work` with an option and a flag; returns stderr, which must be one line.
+std::string said_of(std::vector<const char*> arguments) {
     Program program("pipescope", "A test", "1.2.3");
     CLI::App* command = program.add_command("work", "Works", "");
     int cores = 0;

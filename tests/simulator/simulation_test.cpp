@@ -277,10 +277,10 @@ TEST(Simulate, RefusesOptionsThatDoNotFit) {
     refuses(bad, "the speed of lane 1 is 0", "above 0");
     bad = good;
     bad.hardware.speeds = {1};
-    refuses(bad, "--speed names 1 lane;", "has 2");
+    refuses(bad, "speed names 1 lane;", "has 2");
     bad = good;
     bad.hardware.devices = {"cpu"};
-    refuses(bad, "--devices names 1 lane;", "has 2");
+    refuses(bad, "devices names 1 lane;", "has 2");
     bad = good;
     bad.hardware.link.latency_ns = -1;
     refuses(bad, "the link latency is -1", "not negative");
