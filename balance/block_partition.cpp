@@ -13,8 +13,8 @@ namespace {
 class Blocks {
 public:
     Blocks(std::span<const double> costs, std::size_t n) : costs_(costs.size()), ends_(n) {
-        const double least = *std::min_element(costs.begin(), costs.end());
-        const double range = *std::max_element(costs.begin(), costs.end()) - least;
+        const double least = *std::ranges::min_element(costs);
+        const double range = *std::ranges::max_element(costs) - least;
         std::transform(costs.begin(), costs.end(), costs_.begin(),
                        [&](double cost) { return range > 0 ? (cost - least) / range : 0.0; });
         for (std::size_t j = 0; j < n; ++j) {

@@ -68,7 +68,7 @@ std::string text(const Json& object, const std::string& path, const char* key, b
 /// Refuses a key that is none of `known`: a mistyped one would silently leave its value at the default.
 void refuse_unknown_keys(const Json& object, const std::string& path, const std::vector<std::string>& known) {
     for (const auto& [key, value] : object.items()) {
-        if (std::find(known.begin(), known.end(), key) != known.end()) {
+        if (std::ranges::find(known, key) != known.end()) {
             continue;
         }
         std::string names;
@@ -285,8 +285,8 @@ Profile with_estimated_times(const Profile& profile, const DeviceType& device) {
 }
 
 Profile retimed(const Profile& profile, const DeviceType& device) {
-    const bool has_flops = std::any_of(profile.layers.begin(), profile.layers.end(), [](const LayerProfile& layer) {
-        return std::any_of(layer.flops.begin(), layer.flops.end(), [](double flops) { return flops > 0; });
+    const bool has_flops = std::ranges::any_of(profile.layers, [](const LayerProfile& layer) {
+        return std::ranges::any_of(layer.flops, [](double flops) { return flops > 0; });
     });
     if (!has_flops) {
         throw ProfileError("layers hold no flops; times on a " + device.name +

@@ -14,7 +14,7 @@ std::string syntax_fault(std::string_view text, std::size_t byte) {
     const std::size_t at = std::min(byte > 0 ? byte - 1 : 0, text.size());
     const std::string_view before = text.substr(0, at);
     const std::size_t line_start = before.rfind('\n') + 1;  // 0 in the first line
-    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const auto line = std::ranges::count(before, '\n') + 1;
     const std::string_view rest = text.substr(at, text.substr(at).find('\n'));
     return "is not valid JSON in line " + std::to_string(line) + ", column " + std::to_string(at - line_start + 1) +
            (rest.empty() ? ", where it ends" : ", at '" + printable(rest.substr(0, kShown)) + "'");

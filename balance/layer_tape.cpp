@@ -73,7 +73,7 @@ private:
                 continue;
             }
             const std::initializer_list<Role>& allowed = event > 0 ? taken : let_go;
-            if (std::find(allowed.begin(), allowed.end(), role) == allowed.end()) {
+            if (std::ranges::find(allowed, role) == allowed.end()) {
                 refuse(where,
                        (event > 0 ? "takes the " : "lets go of the ") + to_string(role) + " block " +
                            std::to_string(number),
@@ -189,7 +189,7 @@ void check_tape(const LayerTape& tape, const std::string& path) {
         const auto has_more = [&](const LayerTape& each) {
             return !each.all_gradients.empty() || (!each.gathered.empty() && !may_be_gathered);
         };
-        if (tapes.size() > 1 || std::any_of(tapes.begin(), tapes.end(), has_more)) {
+        if (tapes.size() > 1 || std::ranges::any_of(tapes, has_more)) {
             throw ProfileError(where +
                                " holds more than one tape; it is one variant of the tape; record the tapes again");
         }

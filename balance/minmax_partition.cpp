@@ -37,7 +37,7 @@ double smallest_bound(std::span<const double> costs, std::size_t n) {
         total += cost;
     }
     // Starts at the heaviest layer, so that every part takes at least one layer.
-    auto low = std::bit_cast<std::uint64_t>(*std::max_element(costs.begin(), costs.end()) + 0.0);  // + 0.0: not -0
+    auto low = std::bit_cast<std::uint64_t>(*std::ranges::max_element(costs) + 0.0);  // + 0.0: not -0
     auto high = std::bit_cast<std::uint64_t>(total + 0.0);
     while (low < high) {
         const std::uint64_t middle = low + (high - low) / 2;

@@ -83,8 +83,8 @@ public:
         if (step_at_least({}, 0) < incumbent_) {
             extend_labels(found);
         }
-        std::stable_sort(found.begin(), found.end(),
-                         [](const RankedBalance& a, const RankedBalance& b) { return a.step_ns < b.step_ns; });
+        std::ranges::stable_sort(found,
+                                 [](const RankedBalance& a, const RankedBalance& b) { return a.step_ns < b.step_ns; });
         found.erase(std::unique(found.begin(), found.end()), found.end());
         if (found.size() > most) {
             found.erase(found.begin() + static_cast<std::ptrdiff_t>(most), found.end());
@@ -259,7 +259,7 @@ private:
 
     void keep(const Label& label, std::vector<std::int32_t>& rivals) {
         const auto of = [&](std::int32_t index) -> const Label& { return labels_[static_cast<std::size_t>(index)]; };
-        if (std::any_of(rivals.begin(), rivals.end(), [&](std::int32_t index) { return of(index).beats(label); })) {
+        if (std::ranges::any_of(rivals, [&](std::int32_t index) { return of(index).beats(label); })) {
             return;
         }
         std::erase_if(rivals, [&](std::int32_t index) { return label.beats(of(index)); });
@@ -272,7 +272,7 @@ private:
         while ((index = labels_[static_cast<std::size_t>(index)].before) >= 0) {
             starts.push_back(static_cast<std::size_t>(labels_[static_cast<std::size_t>(index)].end));
         }
-        std::reverse(starts.begin(), starts.end());
+        std::ranges::reverse(starts);
         return balance_of_starts(starts, layers_);
     }
 
@@ -288,8 +288,7 @@ private:
 }  // namespace
 
 Bytes limit_gap(const std::vector<Bytes>& memory_limits, std::size_t lane) {
-    return memory_limits.empty() ? 0
-                                 : *std::max_element(memory_limits.begin(), memory_limits.end()) - memory_limits[lane];
+    return memory_limits.empty() ? 0 : *std::ranges::max_element(memory_limits) - memory_limits[lane];
 }
 
 bool keeps_limit(const PartitionProblem& problem, std::size_t partition, std::size_t first, std::size_t end) {

@@ -72,14 +72,14 @@ IntervalTable::IntervalTable(std::span<const double> forward_ns, std::span<const
 }
 
 bool IntervalTable::has(double speed) const {
-    return std::find(speeds_.begin(), speeds_.end(), speed) != speeds_.end();
+    return std::ranges::find(speeds_, speed) != speeds_.end();
 }
 
 std::size_t IntervalTable::speed_class(double speed) const {
     if (!has(speed)) {
         throw std::out_of_range("no interval times for speed " + std::to_string(speed));
     }
-    return static_cast<std::size_t>(std::find(speeds_.begin(), speeds_.end(), speed) - speeds_.begin());
+    return static_cast<std::size_t>(std::ranges::find(speeds_, speed) - speeds_.begin());
 }
 
 PartitionTable::PartitionTable(const PartitionProblem& problem)

@@ -302,8 +302,8 @@ Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize
         return {};
     }
     const auto x = [&](std::size_t k) { return static_cast<double>(samples[k]); };
-    if (const auto exact = std::find_if(samples.begin(), samples.end(),
-                                        [&](std::int64_t size) { return static_cast<double>(size) == at; });
+    if (const auto exact =
+            std::ranges::find_if(samples, [&](std::int64_t size) { return static_cast<double>(size) == at; });
         exact != samples.end()) {
         return {values.at(static_cast<std::size_t>(exact - samples.begin())), false};
     }

@@ -12,7 +12,7 @@ Balance variance_partition(std::span<const double> costs, int n) {
     check_partition_request(costs, n);
     const std::size_t layers = costs.size();
     const auto parts = static_cast<std::size_t>(n);
-    const double largest = std::max(*std::max_element(costs.begin(), costs.end()), std::numeric_limits<double>::min());
+    const double largest = std::max(*std::ranges::max_element(costs), std::numeric_limits<double>::min());
     std::vector<double> best(layers + 1, std::numeric_limits<double>::infinity());
     best[0] = 0;
     std::vector<std::vector<std::size_t>> start(parts, std::vector<std::size_t>(layers + 1, 0));

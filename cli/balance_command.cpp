@@ -32,7 +32,7 @@ struct BalanceFlags {
 
 /// A warning if lanes have different speeds, and the algorithm knows none.
 std::vector<std::string> speed_warning(BalanceAlgorithm algorithm, const std::vector<double>& speeds) {
-    const bool all_equal = std::adjacent_find(speeds.begin(), speeds.end(), std::not_equal_to<>()) == speeds.end();
+    const bool all_equal = std::ranges::adjacent_find(speeds, std::not_equal_to<>()) == speeds.end();
     if (algorithm == BalanceAlgorithm::optimal || all_equal) {
         return {};
     }

@@ -28,8 +28,8 @@ ExitCode doctor_command(bool json) {
         }
         std::cout << table.str();
     }
-    const bool works = std::all_of(checks.begin(), checks.end(),
-                                   [](const DoctorCheck& check) { return check.ok || !check.essential; });
+    const bool works =
+        std::ranges::all_of(checks, [](const DoctorCheck& check) { return check.ok || !check.essential; });
     return works ? ExitCode::success : ExitCode::failure;
 }
 }  // namespace

@@ -201,7 +201,7 @@ std::vector<DeviceType> named_device_types(const PipelineFlags& flags) {
     std::vector<DeviceType> types;
     for (const std::string& name : parse_list(flags.device_types, "--device-types")) {
         const DeviceType& type = find_device(catalogue, name);
-        if (std::find(types.begin(), types.end(), type) != types.end()) {
+        if (std::ranges::find(types, type) != types.end()) {
             throw UsageError(fmt::format("--device-types is '{}'; {} appears twice; name each type once",
                                          flags.device_types, type.name));
         }

@@ -44,8 +44,8 @@ std::vector<CommandDefinition> all_definitions(const Program& program) {
     const auto torch = program_beside("pipescope-torch");
     const ChildResult answer = torch ? run_child(*torch, {kPrintCommands}) : ChildResult{};
     for (CommandDefinition& each : torch ? parse_definitions(answer.output) : std::vector<CommandDefinition>{}) {
-        const auto known = std::find_if(commands.begin(), commands.end(),
-                                        [&](const CommandDefinition& command) { return command.name == each.name; });
+        const auto known =
+            std::ranges::find_if(commands, [&](const CommandDefinition& command) { return command.name == each.name; });
         if (known != commands.end()) {
             *known = std::move(each);
         }

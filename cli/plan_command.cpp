@@ -65,8 +65,7 @@ std::vector<std::string> read_prices(const PlanFlags& flags, PlanRequest& reques
     for (const std::string& item : parse_list(text, "--price-per-lane-hour")) {
         const std::size_t equals = item.find('=');
         const std::string name = equals == std::string::npos ? "" : item.substr(0, equals);
-        if (std::any_of(priced.begin(), priced.end(),
-                        [&](const std::string& earlier) { return same_name(earlier, name); })) {
+        if (std::ranges::any_of(priced, [&](const std::string& earlier) { return same_name(earlier, name); })) {
             throw UsageError(fmt::format("--price-per-lane-hour is '{}'; {} has two prices; give one", text,
                                          name.empty() ? "a lane" : name));
         }
@@ -80,8 +79,8 @@ std::vector<std::string> read_prices(const PlanFlags& flags, PlanRequest& reques
             }
             continue;
         }
-        const auto named = std::find_if(request.device_types.begin(), request.device_types.end(),
-                                        [&](const DeviceType& type) { return same_name(type.name, name); });
+        const auto named = std::ranges::find_if(request.device_types,
+                                                [&](const DeviceType& type) { return same_name(type.name, name); });
         const double price = parse_price(item.substr(equals + 1), text);
         if (named == request.device_types.end()) {
             unused.push_back(name);
@@ -97,8 +96,8 @@ bool has_own_price(const DeviceType& type, const PlanRequest& request) {
 }
 
 bool any_has_own_price(const PlanRequest& request) {
-    return std::any_of(request.device_types.begin(), request.device_types.end(),
-                       [&](const DeviceType& type) { return has_own_price(type, request); });
+    return std::ranges::any_of(request.device_types,
+                               [&](const DeviceType& type) { return has_own_price(type, request); });
 }
 
 /// Prints notes about unused prices, and about types without a price if others have one.
@@ -117,7 +116,7 @@ void print_price_notes(const std::vector<std::string>& unused, const PlanRequest
 
 std::string cost_unit(const PlanFlags& flags, const PlanRequest& request) {
     const std::vector<std::string> prices = parse_list(flags.price, "--price-per-lane-hour");
-    const bool for_all = flags.has_price && std::any_of(prices.begin(), prices.end(), [](const std::string& price) {
+    const bool for_all = flags.has_price && std::ranges::any_of(prices, [](const std::string& price) {
                              return price.find('=') == std::string::npos;
                          });
     return for_all || any_has_own_price(request) ? "price per million samples" : "lane-hours per million samples";
@@ -184,7 +183,7 @@ template <class Value>
 std::vector<Value> parse_names(const std::string& text, const std::string& option, Value (*parse)(std::string_view)) {
     std::vector<Value> values;
     for (const std::string& name : parse_list(text, option)) {
-        if (const Value value = parse(name); std::find(values.begin(), values.end(), value) == values.end()) {
+        if (const Value value = parse(name); std::ranges::find(values, value) == values.end()) {
             values.push_back(value);
         }
     }

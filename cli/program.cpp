@@ -93,7 +93,7 @@ std::string unexpected(const std::string& argument, const CLI::App& command) {
 
 /// True if help is asked for before `--`, behind which another program's arguments stand.
 bool asks_for_help(const std::vector<std::string>& arguments) {
-    const auto end = std::find(arguments.begin(), arguments.end(), "--");
+    const auto end = std::ranges::find(arguments, "--");
     return std::any_of(arguments.begin(), end,
                        [](const std::string& each) { return each == "--help" || each == "-h"; });
 }
@@ -124,8 +124,8 @@ bool lacks_memory(const std::exception& error) {
     }
     const std::string_view text = error.what();
     const std::array torch_words{"can't allocate memory", "out of memory", "Storage size calculation overflowed"};
-    return std::any_of(torch_words.begin(), torch_words.end(),
-                       [&](const char* words) { return text.find(words) != std::string_view::npos; });
+    return std::ranges::any_of(torch_words,
+                               [&](const char* words) { return text.find(words) != std::string_view::npos; });
 }
 
 std::string out_of_memory(const std::exception& error) {

@@ -70,7 +70,7 @@ std::set<fs::path> further_traces(const fs::path& trace) {
         const std::string stem = entry.path().stem().string();
         const std::string process = stem.substr(std::min(begin.size(), stem.size()));
         if (entry.path().extension() == trace.extension() && stem.starts_with(begin) && !process.empty() &&
-            std::all_of(process.begin(), process.end(), [](char c) { return (c >= '0' && c <= '9') || c == '-'; })) {
+            std::ranges::all_of(process, [](char c) { return (c >= '0' && c <= '9') || c == '-'; })) {
             found.insert(entry.path());
         }
     }

@@ -42,7 +42,7 @@ Json partition_json(const SimulatedPartition& partition) {
 /// combined.
 std::string composition_text(const MemoryComposition& peak) {
     std::vector<std::pair<std::string, Bytes>> parts(peak.begin(), peak.end());
-    std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.second > b.second; });
     std::erase_if(parts, [](const auto& part) { return part.second <= 0; });
     constexpr std::size_t kMostNamed = 4;
     if (parts.size() > kMostNamed) {

@@ -81,7 +81,7 @@ double idle_share(const ScheduleTable& table) {
     std::size_t idle = 0;
     for (const auto& row : table.rows) {
         slots += row.size();
-        idle += static_cast<std::size_t>(std::count(row.begin(), row.end(), ScheduleTable::Cell{}));
+        idle += static_cast<std::size_t>(std::ranges::count(row, ScheduleTable::Cell{}));
     }
     return slots == 0 ? 0 : static_cast<double>(idle) / static_cast<double>(slots);
 }

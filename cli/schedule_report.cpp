@@ -63,8 +63,8 @@ std::string schedules_text(const ScheduleComparison& comparison) {
         text = basis_text(first.dtype, first.options) + "\n";
     }
     text += table.str();
-    if (std::any_of(comparison.schedules.begin(), comparison.schedules.end(),
-                    [](const ComparedSchedule& each) { return each.simulation.step_mean.has_value(); })) {
+    if (std::ranges::any_of(comparison.schedules,
+                            [](const ComparedSchedule& each) { return each.simulation.step_mean.has_value(); })) {
         text += "\nmeans of noisy steps, as the profile's layers vary\n";
     }
     for (const LeftOutSchedule& each : comparison.left_out) {

@@ -13,7 +13,7 @@ constexpr std::string_view kProgramOptions = "--help --version";
 /// The description up to its first full stop or semicolon, in one line.
 std::string gist(const std::string& description) {
     std::string line = description;
-    std::replace(line.begin(), line.end(), '\n', ' ');
+    std::ranges::replace(line, '\n', ' ');
     for (const std::string_view end : {". ", "; "}) {
         line = line.substr(0, line.find(end));
     }

@@ -94,8 +94,8 @@ ExitCode compare_all_schedules(const SimulateFlags& flags, const EstimatedPipeli
         std::cout << schedules_text(comparison) << extrapolation_note(flags, pipeline, extrapolated)
                   << fewer_micro_batches(pipeline.options) << assumptions_text(pipeline.assumptions);
     }
-    const bool any_fits = std::any_of(comparison.schedules.begin(), comparison.schedules.end(),
-                                      [](const ComparedSchedule& each) { return each.simulation.feasible; });
+    const bool any_fits = std::ranges::any_of(comparison.schedules,
+                                              [](const ComparedSchedule& each) { return each.simulation.feasible; });
     return any_fits ? ExitCode::success : ExitCode::infeasible;
 }
 

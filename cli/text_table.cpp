@@ -12,8 +12,8 @@ namespace pipescope {
 namespace {
 /// Characters of UTF-8: all bytes but those that continue one.
 std::size_t columns_of(std::string_view cell) {
-    return static_cast<std::size_t>(std::count_if(
-        cell.begin(), cell.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U; }));
+    return static_cast<std::size_t>(
+        std::ranges::count_if(cell, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U; }));
 }
 
 std::string padded(const std::string& cell, std::size_t width, Align align) {

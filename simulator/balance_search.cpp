@@ -32,7 +32,7 @@ Bytes limit_for(const FoundBalance& found, const PipelineOptions& options) {
 }
 
 bool lanes_differ(const std::vector<Bytes>& limits) {
-    return std::adjacent_find(limits.begin(), limits.end(), std::not_equal_to<>()) != limits.end();
+    return std::ranges::adjacent_find(limits, std::not_equal_to<>()) != limits.end();
 }
 
 class BalanceSearch {
@@ -117,7 +117,7 @@ private:
         std::vector<Balance> balances;
         const auto propose = [&](const std::vector<RankedBalance>& ranked) {
             for (const RankedBalance& each : ranked) {
-                if (std::find(balances.begin(), balances.end(), each.balance) == balances.end()) {
+                if (std::ranges::find(balances, each.balance) == balances.end()) {
                     balances.push_back(each.balance);
                 }
             }
@@ -172,7 +172,7 @@ private:
         for (std::size_t k = 0; k < balances.size(); ++k) {
             order.emplace_back(problems_.step_at_least(balances[k]), k);
         }
-        std::sort(order.begin(), order.end());
+        std::ranges::sort(order);
         std::vector<Balance> sorted;
         for (const auto& [bound, k] : order) {
             sorted.push_back(balances[k]);
@@ -342,8 +342,7 @@ void check_request(const Profile& profile, const PipelineOptions& options, int p
 std::optional<int> enough_partitions(const Profile& profile, const PipelineOptions& options, int partitions,
                                      const SearchTables& tables) {
     const std::vector<std::string>& devices = options.hardware.devices;
-    const bool on_one_device =
-        std::adjacent_find(devices.begin(), devices.end(), std::not_equal_to<>()) == devices.end();
+    const bool on_one_device = std::ranges::adjacent_find(devices, std::not_equal_to<>()) == devices.end();
     if (!on_one_device || !options.hardware.speeds.empty() || !options.hardware.memory_limits.empty()) {
         return std::nullopt;  // a further lane's device is not given
     }
@@ -369,7 +368,7 @@ std::optional<int> enough_partitions(const Profile& profile, const PipelineOptio
 
 std::string why_infeasible(const FoundBalance& found, const PipelineOptions& options) {
     const std::vector<Bytes> limits = memory_limits_of(options.hardware, static_cast<int>(found.peak_bytes.size()));
-    const Bytes largest = *std::max_element(limits.begin(), limits.end());
+    const Bytes largest = *std::ranges::max_element(limits);
     const bool differ = lanes_differ(limits);
     const auto exact = [](Bytes bytes) {
         const std::string all = counted(bytes, "byte", "bytes");

@@ -46,8 +46,8 @@ bool waits(const SharedResources& resources) {
 
 bool is_alone(const SharedResources& resources) {
     return !waits(resources) && resources.launch_ns.empty() && resources.most_in_flight == 0 &&
-           std::all_of(resources.speeds.begin(), resources.speeds.end(), [](const std::vector<double>& speeds) {
-               return std::all_of(speeds.begin(), speeds.end(), [](double speed) { return speed == 1; });
+           std::ranges::all_of(resources.speeds, [](const std::vector<double>& speeds) {
+               return std::ranges::all_of(speeds, [](double speed) { return speed == 1; });
            });
 }
 void share_devices(const Profile& profile, const PipelineOptions& options, const TaskGraph& graph,

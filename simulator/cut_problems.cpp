@@ -40,7 +40,7 @@ CutProblems::CutProblems(const Profile& profile, const PipelineOptions& options,
 PartitionProblem CutProblems::least() const {
     PartitionProblem problem = problem_at(least_of(tables_.large, tables_.small), tables_.intervals_least);
     if (tables_.intervals_large != tables_.intervals_small) {
-        const auto larger = std::count(tables_.sizes.begin(), tables_.sizes.end(), tables_.sizes.front());
+        const auto larger = std::ranges::count(tables_.sizes, tables_.sizes.front());
         problem.two_sizes = TwoSizes{tables_.intervals_large, tables_.intervals_small, copies(tables_.large),
                                      copies(tables_.small), static_cast<int>(larger)};
     }
@@ -167,7 +167,7 @@ std::int64_t CutProblems::step_at_least(const Balance& balance) const {
         return times;
     };
     const GPipeTimes large = times_at(tables_.large);
-    const auto num_large = std::count(tables_.sizes.begin(), tables_.sizes.end(), tables_.sizes.front());
+    const auto num_large = std::ranges::count(tables_.sizes, tables_.sizes.front());
     const auto m = static_cast<int>(tables_.sizes.size());
     const GPipeTimes small = num_large == m ? large : times_at(tables_.small);
     return GPipeRecurrence().step(large, small, m, static_cast<int>(num_large), options_.checkpoint, loss_ns());

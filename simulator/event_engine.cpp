@@ -21,11 +21,11 @@ void EventEngine::prepare() {
         tasks_[task].missing = needs_[task];
     }
     std::copy(order_first_.begin(), order_first_.end() - 1, position_.begin());
-    std::fill(busy_.begin(), busy_.end(), 0);
+    std::ranges::fill(busy_, 0);
     if (resources_.most_in_flight != 0) {
-        std::fill(taken_.begin(), taken_.end(), 0);
+        std::ranges::fill(taken_, 0);
     }
-    std::fill(is_in_.begin(), is_in_.end(), 0);
+    std::ranges::fill(is_in_, 0);
     for (Server& server : servers_) {
         server.active.clear();
         if (server.turns) {
@@ -127,7 +127,7 @@ void EventEngine::pass_through() {
 
 /// Only includes servers with tasks that take time.
 void EventEngine::prepare_tournament() {
-    std::fill(leaf_of_.begin(), leaf_of_.end(), 0);
+    std::ranges::fill(leaf_of_, 0);
     for (std::size_t worker = 0; worker < server_of_.size(); ++worker) {
         leaf_of_[server_of_[worker]] |= static_cast<Index>(takes_time_[worker]);
         if (shares_link_[worker] != 0) {

@@ -23,7 +23,7 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
     }
     const std::size_t lanes = resources_.server_of_lane.size();
     for (const std::size_t server : resources_.server_of_lane) {
-        const auto count = std::count(resources_.server_of_lane.begin(), resources_.server_of_lane.end(), server);
+        const auto count = std::ranges::count(resources_.server_of_lane, server);
         const std::size_t cores = servers_[server].speeds.size();
         if (static_cast<std::size_t>(count) > cores && !servers_[server].turns) {
             servers_[server].turns.emplace(lanes, cores);
@@ -36,8 +36,7 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
         shares_link_.push_back(shares && resources_.link_latency_ns > 0 ? 1 : 0);
     }
     latency_server_ = servers_.size();
-    if (const auto channels = static_cast<std::size_t>(std::count(shares_link_.begin(), shares_link_.end(), 1));
-        channels > 0) {
+    if (const auto channels = static_cast<std::size_t>(std::ranges::count(shares_link_, 1)); channels > 0) {
         const std::vector<double> full(channels, 1);
         servers_.push_back({.speeds = full, .paces = full, .active = {}, .turns = {}});
     }
@@ -96,8 +95,7 @@ void EventEngine::build_launches(const TaskGraph& graph) {
     if (resources_.launch_ns.empty()) {
         return;
     }
-    const std::size_t processes =
-        1 + *std::max_element(resources_.process_of_lane.begin(), resources_.process_of_lane.end());
+    const std::size_t processes = 1 + *std::ranges::max_element(resources_.process_of_lane);
     const std::size_t first_launcher = order_first_.size();
     for (std::size_t process = 0; process < processes; ++process) {
         order_first_.push_back(static_cast<Index>(order_.size()));

@@ -38,7 +38,7 @@ std::int64_t GPipeRecurrence::step(const GPipeTimes& large, const GPipeTimes& sm
         end = flow.lane;
     }
     // The loss is a barrier: no task of the backward phase starts before it, not even a recompute.
-    std::fill(arrival_.begin(), arrival_.end(), end + loss);
+    std::ranges::fill(arrival_, end + loss);
     const std::int64_t barrier = end + loss;
     const int last_kept = checkpoint == Checkpoint::always ? m : checkpoint == Checkpoint::except_last ? m - 1 : 0;
     for (std::size_t j = n; j-- > 0;) {

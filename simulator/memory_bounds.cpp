@@ -123,7 +123,7 @@ MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& option
     loss_transient_ = loss_transient(profile, replica_batch(options), m_ > 1);
     const SizedProfile large = at_size(profile, sizes.front());
     const SizedProfile small = at_size(profile, sizes.back());
-    const auto larger = std::count(sizes.begin(), sizes.end(), sizes.front());
+    const auto larger = std::ranges::count(sizes, sizes.front());
     if (!runs_on_host(options.hardware, LaneId{0})) {
         mini_batch_input_ = larger * large.input + (m_ - larger) * small.input;
     }

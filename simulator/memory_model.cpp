@@ -68,15 +68,13 @@ public:
         return found != nullptr ? found->second : 0;
     }
     int slots_of(Id id) const {
-        return static_cast<int>(
-            std::count_if(slots_.begin(), slots_.end(), [&](const auto& each) { return each.second == id; }));
+        return static_cast<int>(std::ranges::count_if(slots_, [&](const auto& each) { return each.second == id; }));
     }
     const std::vector<std::pair<std::int32_t, Id>>& slots() const { return slots_; }
 
 private:
     const std::pair<std::int32_t, Id>* find(std::int32_t block) const {
-        const auto found =
-            std::find_if(slots_.begin(), slots_.end(), [&](const auto& each) { return each.first == block; });
+        const auto found = std::ranges::find_if(slots_, [&](const auto& each) { return each.first == block; });
         return found == slots_.end() ? nullptr : &*found;
     }
 
@@ -130,7 +128,7 @@ public:
             instants.push_back({ends[task], task, true});
         }
         // Ties go in the graph's order, so that a task's frees precede the start of the next on its lane.
-        std::sort(instants.begin(), instants.end(), [](const Instant& a, const Instant& b) {
+        std::ranges::sort(instants, [](const Instant& a, const Instant& b) {
             return std::tie(a.time, a.task, a.is_end) < std::tie(b.time, b.task, b.is_end);
         });
         for (const Instant& instant : instants) {
@@ -226,13 +224,13 @@ private:
         }
         std::vector<PartitionWork::Going> gone;
         for (auto& [id, each] : storages) {
-            std::sort(each.blocks.begin(), each.blocks.end());
+            std::ranges::sort(each.blocks);
             each.blocks.erase(std::unique(each.blocks.begin(), each.blocks.end()), each.blocks.end());
-            if (std::all_of(each.blocks.begin(), each.blocks.end(), goes)) {
+            if (std::ranges::all_of(each.blocks, goes)) {
                 gone.push_back(std::move(each));
             }
         }
-        std::sort(gone.begin(), gone.end());
+        std::ranges::sort(gone);
         return gone;
     }
 
@@ -250,8 +248,8 @@ private:
     }
     static bool holds(const std::vector<std::int32_t>& blocks, const std::map<std::size_t, std::int32_t>& of_skips,
                       std::int32_t block) {
-        return std::find(blocks.begin(), blocks.end(), block) != blocks.end() ||
-               std::any_of(of_skips.begin(), of_skips.end(), [&](const auto& each) { return each.second == block; });
+        return std::ranges::find(blocks, block) != blocks.end() ||
+               std::ranges::any_of(of_skips, [&](const auto& each) { return each.second == block; });
     }
     /// True if the partition passes the block on.
     static bool leaves(const PartitionTape& tape, std::int32_t block) {
@@ -432,8 +430,8 @@ private:
         here.has_graph = true;
         const BoundBlocks bound = given_values(at);
         for (const auto& [block, id] : bound.slots()) {
-            const bool is_kept_already = std::any_of(here.kept.begin(), here.kept.end(),
-                                                     [block = block](const auto& each) { return each.first == block; });
+            const bool is_kept_already =
+                std::ranges::any_of(here.kept, [block = block](const auto& each) { return each.first == block; });
             if (partition.keeps(block) && !is_kept_already) {
                 here.kept.emplace_back(block, id);
             } else {
@@ -459,7 +457,7 @@ private:
                 storages_.hold(bound.of(block));
             }
         };
-        std::for_each(tape.outputs.begin(), tape.outputs.end(), hand_on);  // inputs that are passed on
+        std::ranges::for_each(tape.outputs, hand_on);  // inputs that are passed on
         for (const auto& [skip, block] : tape.stashed) {
             hand_on(block);
         }
@@ -493,9 +491,9 @@ private:
         pass_to_same_lane(at);
     }
     static int slots_of(const PartitionTape& tape, std::int32_t block) {
-        return static_cast<int>(std::count(tape.outputs.begin(), tape.outputs.end(), block) +
-                                std::count_if(tape.stashed.begin(), tape.stashed.end(),
-                                              [&](const auto& each) { return each.second == block; }));
+        return static_cast<int>(
+            std::ranges::count(tape.outputs, block) +
+            std::ranges::count_if(tape.stashed, [&](const auto& each) { return each.second == block; }));
     }
     /// Passes tensors to a partition of the same lane without a copy.
     void pass_to_same_lane(Cell at) {
@@ -541,7 +539,7 @@ private:
         BoundBlocks bound = given_gradients(at);
         const auto pass_through = [&](std::int32_t block) { storages_.hold(bound.of(block)); };
         if (j > 0) {
-            std::for_each(tape.input_gradients.begin(), tape.input_gradients.end(), pass_through);
+            std::ranges::for_each(tape.input_gradients, pass_through);
         }
         for (const auto& [k, block] : tape.pop_gradients) {
             pass_through(block);
@@ -571,10 +569,9 @@ private:
         return_to_same_lane(at);
     }
     static int gradient_slots_of(const PartitionTape& tape, std::int32_t block, int j) {
-        const auto inputs =
-            j > 0 ? std::count(tape.input_gradients.begin(), tape.input_gradients.end(), block) : std::ptrdiff_t{0};
-        return static_cast<int>(inputs + std::count_if(tape.pop_gradients.begin(), tape.pop_gradients.end(),
-                                                       [&](const auto& each) { return each.second == block; }));
+        const auto inputs = j > 0 ? std::ranges::count(tape.input_gradients, block) : std::ptrdiff_t{0};
+        return static_cast<int>(
+            inputs + std::ranges::count_if(tape.pop_gradients, [&](const auto& each) { return each.second == block; }));
     }
     void return_to_same_lane(Cell at) {
         const int j = at.j.value();

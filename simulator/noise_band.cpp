@@ -68,7 +68,7 @@ double normal_exceeded_with(double probability) {
 /// cost no more than two.
 std::vector<double> slowest_of(int replicas, std::vector<double> steps) {
     const auto count = static_cast<double>(steps.size());
-    if (*std::min_element(steps.begin(), steps.end()) <= 0) {
+    if (*std::ranges::min_element(steps) <= 0) {
         return steps;
     }
     double mean = 0;
@@ -99,13 +99,13 @@ double quantile(const std::vector<double>& sorted, double share) {
 std::optional<NoiseBand> noise_band(VirtualClock& clock, std::span<const std::int64_t> durations,
                                     const StepNoise& noise, const StepOfTimes& step) {
     if (!(noise.common_cv > 0) && !(noise.lane_cv > 0) &&
-        std::none_of(noise.own.begin(), noise.own.end(), [](double cv) { return cv > 0; })) {
+        std::ranges::none_of(noise.own, [](double cv) { return cv > 0; })) {
         return std::nullopt;
     }
     const std::size_t count = clock.num_tasks();
     std::vector<double> sigma(count);
     std::transform(noise.own.begin(), noise.own.end(), sigma.begin(), sigma_of);
-    const int num_lanes = 1 + std::max(-1, *std::max_element(noise.lanes.begin(), noise.lanes.end()));
+    const int num_lanes = 1 + std::max(-1, *std::ranges::max_element(noise.lanes));
     std::vector<double> lane_factors(static_cast<std::size_t>(num_lanes), 1);
     std::vector<double> drawn(count);
     std::vector<double> starts(count);
@@ -132,7 +132,7 @@ std::optional<NoiseBand> noise_band(VirtualClock& clock, std::span<const std::in
     for (double& each : steps) {
         each *= common.factor(sigma_of(noise.common_cv));
     }
-    std::sort(steps.begin(), steps.end());
+    std::ranges::sort(steps);
     const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
     return NoiseBand{mean, quantile(steps, 0.05), quantile(steps, 0.95)};
 }

@@ -136,7 +136,7 @@ private:
                 role = role == Role::own ? Role::output : role == Role::input ? Role::passed : role;
             }
         };
-        std::for_each(handed_on_.begin(), handed_on_.end(), leaves);
+        std::ranges::for_each(handed_on_, leaves);
         for (const auto& [index, number] : pending_) {
             leaves(number);
         }
@@ -170,8 +170,7 @@ private:
     bool is_gradient(std::size_t l, std::int32_t number) const {
         const Role role = layer(l).blocks[static_cast<std::size_t>(number) - 1].role;
         const auto of = [&](const auto& skips) {
-            return std::any_of(skips.begin(), skips.end(),
-                               [&](const auto& each) { return each.second.gradient == number; });
+            return std::ranges::any_of(skips, [&](const auto& each) { return each.second.gradient == number; });
         };
         return role == Role::output_gradient || role == Role::passed_gradient || role == Role::input_gradient ||
                of(layer(l).stash) || of(layer(l).pop);
@@ -235,8 +234,7 @@ private:
         const Numbers blocks = output_gradients_of(layer(l));
         if (is_top) {
             out_.output_gradients = numbers_of(l, blocks);
-            std::for_each(out_.output_gradients.begin(), out_.output_gradients.end(),
-                          [this](std::int32_t number) { refer_to(number); });
+            std::ranges::for_each(out_.output_gradients, [this](std::int32_t number) { refer_to(number); });
         } else if (blocks.size() != from_above.size()) {
             return false;
         }
@@ -285,7 +283,7 @@ private:
     /// Passes gradients on to the layers below.
     void hand_down(std::size_t l) {
         gradients_ = numbers_of(l, input_gradients_of(layer(l)));
-        std::for_each(gradients_.begin(), gradients_.end(), [this](std::int32_t number) { refer_to(number); });
+        std::ranges::for_each(gradients_, [this](std::int32_t number) { refer_to(number); });
         for (const auto& [name, each] : layer(l).pop) {
             if (each.gradient == 0) {
                 continue;
@@ -316,7 +314,7 @@ private:
                 events.push_back(event > 0 ? number : -number);
             }
         }
-        std::for_each(left.begin(), left.end(), drop);  // gradients of outputs that the layer does not mention
+        std::ranges::for_each(left, drop);  // gradients of outputs that the layer does not mention
     }
 
     void name_input_gradients() {
@@ -329,7 +327,7 @@ private:
                                                        : role;
             }
         };
-        std::for_each(gradients_.begin(), gradients_.end(), leaves);
+        std::ranges::for_each(gradients_, leaves);
         for (const auto& [index, number] : out_.pop_gradients) {
             leaves(number);
         }
@@ -360,10 +358,8 @@ bool same_events(const LayerTape& a, const LayerTape& b) {
 
 /// True if the tape names every skip of the layer. A tape of an older profile does not.
 bool names_skips(const LayerTape& tape, const LayerProfile& layer) {
-    return std::all_of(layer.stash.begin(), layer.stash.end(),
-                       [&](const auto& each) { return tape.stash.contains(each.first); }) &&
-           std::all_of(layer.pop.begin(), layer.pop.end(),
-                       [&](const std::string& name) { return tape.pop.contains(name); });
+    return std::ranges::all_of(layer.stash, [&](const auto& each) { return tape.stash.contains(each.first); }) &&
+           std::ranges::all_of(layer.pop, [&](const std::string& name) { return tape.pop.contains(name); });
 }
 
 std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::vector<LayerTape> tapes) {
@@ -380,7 +376,7 @@ std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::
         std::erase_if(part.tape.stash, [&](const auto& each) { return !profile.layers[l].stash.contains(each.first); });
         std::erase_if(part.tape.pop, [&](const auto& each) {
             const std::vector<std::string>& pops = profile.layers[l].pop;
-            return std::find(pops.begin(), pops.end(), each.first) == pops.end();
+            return std::ranges::find(pops, each.first) == pops.end();
         });
         for (const auto* skips : {&part.tape.stash, &part.tape.pop}) {
             for (const auto& [name, each] : *skips) {

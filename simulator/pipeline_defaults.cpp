@@ -19,7 +19,7 @@ std::vector<Assumption> assume(PipelineOptions& options, const Profile& profile,
              measured_on_host(profile) ? "as in the profile and in run" : "as in the profile, since --cores is given"});
     }
     const std::vector<std::string>& devices = hardware.devices;
-    const bool any_on_host = std::find(devices.begin(), devices.end(), kHost) != devices.end();
+    const bool any_on_host = std::ranges::find(devices, kHost) != devices.end();
     if (given.cores && !any_on_host) {
         throw UsageError("--cores is " + std::to_string(hardware.host_cores) +
                          ", and no lane is on cpu; only lanes on cpu share cores; " +

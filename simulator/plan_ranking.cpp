@@ -56,7 +56,7 @@ void rank_by(std::span<const Criterion> criteria, std::span<PlanCandidate> candi
         return;
     }
     const Criterion criterion = criteria.front();
-    std::stable_sort(candidates.begin(), candidates.end(), [criterion](const PlanCandidate& a, const PlanCandidate& b) {
+    std::ranges::stable_sort(candidates, [criterion](const PlanCandidate& a, const PlanCandidate& b) {
         return criterion(a) < criterion(b);
     });
     for (std::size_t first = 0; first < candidates.size();) {
@@ -111,8 +111,8 @@ void mark_pareto(std::vector<PlanCandidate>& candidates) {
         }
     }
     for (std::size_t k = 0; k < feasible.size(); ++k) {
-        candidates[index[k]].pareto = std::none_of(feasible.begin(), feasible.end(),
-                                                   [&](const Merits& other) { return other.beats(feasible[k]); });
+        candidates[index[k]].pareto =
+            std::ranges::none_of(feasible, [&](const Merits& other) { return other.beats(feasible[k]); });
     }
 }
 

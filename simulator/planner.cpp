@@ -34,8 +34,7 @@ std::set<int> partitions_of(const PlanRequest& request, std::size_t layers) {
         throw BalanceError("partitions from " + std::to_string(*all.begin()) + " on; the model has " +
                            counted(layers, "layer", "layers") + ", each partition needs one; use fewer partitions");
     }
-    return {all.begin(),
-            std::find_if(all.begin(), all.end(), [&](int each) { return static_cast<std::size_t>(each) > layers; })};
+    return {all.begin(), std::ranges::find_if(all, [&](int each) { return static_cast<std::size_t>(each) > layers; })};
 }
 
 void check(const PlanRequest& request) {
@@ -51,9 +50,8 @@ void check(const PlanRequest& request) {
                              "; it counts pipelines that run side by side; use 1 for one");
         }
     }
-    if (*std::min_element(request.chunks.begin(), request.chunks.end()) < 1) {
-        throw UsageError("chunks is " +
-                         std::to_string(*std::min_element(request.chunks.begin(), request.chunks.end())) +
+    if (*std::ranges::min_element(request.chunks) < 1) {
+        throw UsageError("chunks is " + std::to_string(*std::ranges::min_element(request.chunks)) +
                          "; a mini-batch is at least 1 micro-batch; leave it out");
     }
     if (!request.device_types.empty() && !(request.hardware.devices.empty() && request.hardware.speeds.empty())) {
@@ -384,18 +382,16 @@ public:
     Remedies(const PlanRequest& request, const std::set<int>& partitions, const std::vector<Variant>& variants,
              const std::vector<PlanCandidate>& candidates)
         : request_(request), partitions_(partitions) {
-        least_ = &*std::min_element(candidates.begin(), candidates.end(),
-                                    [](const PlanCandidate& a, const PlanCandidate& b) {
-                                        return largest_shortfall(a.simulation) < largest_shortfall(b.simulation);
-                                    });
-        variant_ = &*std::find_if(variants.begin(), variants.end(),
-                                  [&](const Variant& each) { return each.device_type == least_->device_type; });
+        least_ = &*std::ranges::min_element(candidates, [](const PlanCandidate& a, const PlanCandidate& b) {
+            return largest_shortfall(a.simulation) < largest_shortfall(b.simulation);
+        });
+        variant_ = &*std::ranges::find_if(variants,
+                                          [&](const Variant& each) { return each.device_type == least_->device_type; });
         find_limit();
         find_lanes_and_micro_batches();
         find_modes();
-        const bool only_a_limit = std::all_of(found_.begin(), found_.end(), [](const std::string& remedy) {
-            return remedy.starts_with("--memory-limit");
-        });
+        const bool only_a_limit =
+            std::ranges::all_of(found_, [](const std::string& remedy) { return remedy.starts_with("--memory-limit"); });
         if (only_a_limit) {
             find_combination();
         }
@@ -430,11 +426,11 @@ private:
     }
     Bytes largest_limit() const {
         const std::vector<Bytes> all = limits();
-        return *std::max_element(all.begin(), all.end());
+        return *std::ranges::max_element(all);
     }
     bool limits_differ() const {
         const std::vector<Bytes> all = limits();
-        return *std::min_element(all.begin(), all.end()) != largest_limit();
+        return *std::ranges::min_element(all) != largest_limit();
     }
     Wanted wanted_of_least() const {
         const Simulation& simulation = least_->simulation;
@@ -516,7 +512,7 @@ private:
         return all;
     }
     bool any_keeps_limit(const std::vector<Wanted>& all) const {
-        return std::any_of(all.begin(), all.end(), [&](const Wanted& each) { return keeps_limit(*variant_, each); });
+        return std::ranges::any_of(all, [&](const Wanted& each) { return keeps_limit(*variant_, each); });
     }
 
     /// Limited by the model's layers and by what the request describes.
@@ -524,7 +520,7 @@ private:
         const auto most = static_cast<int>(std::min<std::size_t>(variant_->profile.layers.size(), kMostLanesTried));
         return std::min(most, described_lanes(request_.hardware).value_or(most));
     }
-    std::int64_t most_chunks() const { return *std::max_element(request_.chunks.begin(), request_.chunks.end()); }
+    std::int64_t most_chunks() const { return *std::ranges::max_element(request_.chunks); }
     void find_lanes_and_micro_batches() {
         const std::int64_t batch = request_.batch / least_->simulation.options.replicas;
         const std::int64_t chunks = std::min(most_chunks(), batch);
@@ -562,14 +558,13 @@ private:
             }
         };
         for (const Schedule schedule : PlanRequest{}.schedules) {
-            if (std::find(request_.schedules.begin(), request_.schedules.end(), schedule) == request_.schedules.end()) {
+            if (std::ranges::find(request_.schedules, schedule) == request_.schedules.end()) {
                 try_schedule(schedule);
             }
         }
         Wanted wanted = wanted_of_least();
         wanted.checkpoint = Checkpoint::always;
-        const bool asked = std::find(request_.checkpoints.begin(), request_.checkpoints.end(), Checkpoint::always) !=
-                           request_.checkpoints.end();
+        const bool asked = std::ranges::find(request_.checkpoints, Checkpoint::always) != request_.checkpoints.end();
         if (!asked && keeps_limit(*variant_, wanted)) {
             found_.push_back("--checkpoint always");
         }
@@ -604,9 +599,7 @@ private:
     }
     /// Names only changes to the request.
     void add_combination(const Wanted& wanted, bool other_lanes, bool other_chunks) {
-        const auto lacks = [](const auto& all, const auto& one) {
-            return std::find(all.begin(), all.end(), one) == all.end();
-        };
+        const auto lacks = [](const auto& all, const auto& one) { return std::ranges::find(all, one) == all.end(); };
         std::string remedy;
         const auto add = [&remedy](bool needed, const std::string& option) {
             remedy += needed ? (remedy.empty() ? "" : " ") + option : "";
@@ -638,8 +631,7 @@ std::set<int> replicas_of(const PlanRequest& request) {
         }
     }
     if (replicas.empty()) {
-        throw UsageError("replicas from " +
-                         std::to_string(*std::min_element(request.replicas.begin(), request.replicas.end())) +
+        throw UsageError("replicas from " + std::to_string(*std::ranges::min_element(request.replicas)) +
                          " on, for a batch of " + std::to_string(request.batch) +
                          "; each replica takes the same number of samples; use a batch that can be divided by them");
     }
@@ -675,9 +667,8 @@ void add_noise_to(std::vector<PlanCandidate*> some, const std::vector<Variant>& 
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
         for (std::size_t k = next++; k < some.size(); k = next++) {
-            const Variant& variant = *std::find_if(variants.begin(), variants.end(), [&](const Variant& each) {
-                return each.device_type == some[k]->device_type;
-            });
+            const Variant& variant = *std::ranges::find_if(
+                variants, [&](const Variant& each) { return each.device_type == some[k]->device_type; });
             add_noise(variant.profile, some[k]->simulation);
         }
     };
@@ -732,7 +723,7 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     check_lanes(request, *partitions.rbegin());
     const std::set<int> replicas = replicas_of(request);
     const std::vector<Variant> variants = variants_of(profile, request);
-    const std::int64_t fewest = *std::min_element(request.chunks.begin(), request.chunks.end());
+    const std::int64_t fewest = *std::ranges::min_element(request.chunks);
     for (const Variant& variant : variants) {
         // Rejects here, before any thread starts, whatever a simulation would reject.
         const Schedule first = request.schedules.front();
@@ -749,9 +740,8 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     drop_equal_candidates(plan.candidates);
     mark_pareto(plan.candidates);
     rank_candidates(plan.candidates, request.goal);
-    const bool with_noise =
-        request.most_with_noise > 0 && !plan.cancelled && !plan.candidates.empty() &&
-        std::any_of(variants.begin(), variants.end(), [](const Variant& each) { return has_noise(each.profile); });
+    const bool with_noise = request.most_with_noise > 0 && !plan.cancelled && !plan.candidates.empty() &&
+                            std::ranges::any_of(variants, [](const Variant& each) { return has_noise(each.profile); });
     if (with_noise) {
         rank_by_expected_step(plan, variants, request);
     }

@@ -63,7 +63,7 @@ private:
         const LayerProfile& layer = profile_.layers[l];
         const bool passes = layer.passes_gradient || layer.aliases_input;
         std::size_t below = current;
-        const bool sums = std::any_of(skips_.begin(), skips_.end(), [&](const Skip& skip) { return skip.stash == l; });
+        const bool sums = std::ranges::any_of(skips_, [&](const Skip& skip) { return skip.stash == l; });
         // A stash's gradient is added into a new storage, which the transient bytes cover until then.
         if (l > 0 && (sums || !passes)) {
             below = take({sized_.output[l - 1], l, !sums || !passes});
@@ -106,9 +106,8 @@ private:
 
     /// Input gradient of a range that begins with layer l, the last one walked.
     Bytes input_gradient(std::size_t l) const {
-        const bool lies_in_a_skip = std::any_of(skips_.begin(), skips_.end(), [&](const Skip& skip) {
-            return skip.stash < l && skip.pop >= l && skip.held == current_;
-        });
+        const bool lies_in_a_skip = std::ranges::any_of(
+            skips_, [&](const Skip& skip) { return skip.stash < l && skip.pop >= l && skip.held == current_; });
         // A storage is never smaller than what lies in it, whatever the profile says.
         return l == 0 || lies_in_a_skip ? 0 : std::max(gradients_[current_].bytes, sized_.output[l - 1]);
     }
@@ -138,7 +137,7 @@ void fill_in(PartitionWork work, RangePeaks& peaks) {
     const PartitionTape& tape = work.tape();
     const auto is_kept = [&](std::int32_t block) { return work.keeps(block); };
     peaks.graph = work.graph();
-    peaks.input_kept = std::any_of(tape.inputs.begin(), tape.inputs.end(), is_kept);
+    peaks.input_kept = std::ranges::any_of(tape.inputs, is_kept);
     const auto distinct = [](const std::vector<std::int32_t>& blocks) {
         std::set<std::int32_t> set(blocks.begin(), blocks.end());
         set.erase(0);
@@ -178,8 +177,8 @@ RangeTable::RangeTable(const Profile& profile, const SizedProfile& sized)
     without_tape_ = {0};
     for (const LayerProfile& layer : profile.layers) {
         without_tape_.push_back(without_tape_.back() + (layer.tape.empty() ? 1 : 0));
-        has_gathered_ = has_gathered_ || std::any_of(layer.tape.begin(), layer.tape.end(),
-                                                     [](const LayerTape& tape) { return !tape.gathered.empty(); });
+        has_gathered_ = has_gathered_ ||
+                        std::ranges::any_of(layer.tape, [](const LayerTape& tape) { return !tape.gathered.empty(); });
     }
     find_storages();
 }

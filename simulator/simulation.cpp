@@ -37,7 +37,7 @@ TaskTimes run_once(const TaskGraph& graph, const TaskCosts& costs, VirtualClock&
     std::vector<double> ends(durations.size());
     clock.run(durations, starts, ends);
     // The tasks alone fit (TaskCosts), but sharing adds time.
-    if (const double last = *std::max_element(ends.begin(), ends.end()); !(last < kLatest)) {
+    if (const double last = *std::ranges::max_element(ends); !(last < kLatest)) {
         throw UsageError("the step would take " + std::to_string(last) +
                          " ns; it must stay below 8e18 ns; use a smaller batch, or correct the profile's launch_ns or "
                          "co_running_slowdown");
@@ -74,7 +74,7 @@ double busy_core_time(const Timeline& timeline, const std::vector<bool>& lanes, 
             changes.emplace_back(slice.end.count(), -1);
         }
     }
-    std::sort(changes.begin(), changes.end());
+    std::ranges::sort(changes);
     double busy = 0;
     int active = 0;
     std::int64_t since = 0;
@@ -99,7 +99,7 @@ std::optional<double> device_idle_fraction(const PipelineOptions& options, const
     }
     double idle = 0;
     for (const auto& [device, lanes] : lanes_of) {
-        const auto sharing = static_cast<int>(std::count(lanes.begin(), lanes.end(), true));
+        const auto sharing = static_cast<int>(std::ranges::count(lanes, true));
         const bool is_host = device == "cpu";
         const int capacity = !is_host ? 1 : options.hardware.host_cores > 0 ? options.hardware.host_cores : sharing;
         const double busy = busy_core_time(timeline, lanes, capacity);
@@ -257,8 +257,8 @@ double relative_throughput(const Simulation& one, const Simulation& other) {
 
 bool has_noise(const Profile& profile) {
     return profile.host_cores > 0 || profile.step_cv > 0 || profile.lane_cv > 0 ||
-           std::any_of(profile.layers.begin(), profile.layers.end(),
-                       [](const LayerProfile& layer) { return layer.forward_cv > 0 || layer.backward_cv > 0; });
+           std::ranges::any_of(profile.layers,
+                               [](const LayerProfile& layer) { return layer.forward_cv > 0 || layer.backward_cv > 0; });
 }
 
 void add_noise(const Profile& profile, Simulation& simulation) {

@@ -68,9 +68,8 @@ std::optional<std::vector<Bytes>> output_gradient_bytes(const Profile& profile, 
 
 bool has_all_gradients(const Profile& profile) {
     const auto has = [](const LayerTape& tape) { return !tape.all_gradients.empty(); };
-    return std::any_of(profile.layers.begin(), profile.layers.end(), [&](const LayerProfile& layer) {
-        return std::any_of(layer.tape.begin(), layer.tape.end(), has);
-    });
+    return std::ranges::any_of(profile.layers,
+                               [&](const LayerProfile& layer) { return std::ranges::any_of(layer.tape, has); });
 }
 
 }  // namespace
@@ -84,9 +83,9 @@ StepMemories::StepMemories(const Profile& profile, const PipelineOptions& option
     const int first_trained = first_trained_partition(profile, options.balance, partitions);
     trains_ = first_trained < partitions;
     // A skip from below requires no gradient; the layers' own tapes were recorded for such a skip.
-    const bool all_ask = std::none_of(
-        graph.shape().skips.begin(), graph.shape().skips.end(),
-        [&](const SkipRoute& skip) { return skip.from.value() < first_trained && skip.to.value() > first_trained; });
+    const bool all_ask = std::ranges::none_of(graph.shape().skips, [&](const SkipRoute& skip) {
+        return skip.from.value() < first_trained && skip.to.value() > first_trained;
+    });
     const bool asks_for_all = all_ask && has_all_gradients(profile);
     std::map<std::pair<std::int64_t, TapeVariant>, std::size_t> known;
     std::vector<std::optional<std::vector<PartitionTape>>> tapes;
@@ -102,11 +101,10 @@ StepMemories::StepMemories(const Profile& profile, const PipelineOptions& option
         }
         kind_of_.push_back(place->second);
     }
-    const bool all_recorded =
-        std::all_of(tapes.begin(), tapes.end(), [](const auto& each) { return each.has_value(); });
+    const bool all_recorded = std::ranges::all_of(tapes, [](const auto& each) { return each.has_value(); });
     for (const auto& [kind, index] : known) {
         const SizedProfile& sized =
-            costs.sized(static_cast<int>(std::find(kind_of_.begin(), kind_of_.end(), index) - kind_of_.begin()));
+            costs.sized(static_cast<int>(std::ranges::find(kind_of_, index) - kind_of_.begin()));
         for (int j = 0; j < partitions; ++j) {
             const LayerRange layers = options.balance.layers_of(PartitionId{j});
             works_[index].emplace_back(sized, layers,

@@ -100,7 +100,7 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
             bytes += m * (static_cast<double>(at.saved[l]) + static_cast<double>(at.transient[l]));
             add_transfer(at.output[l]);
         }
-        std::for_each(at.skips.begin(), at.skips.end(), add_transfer);
+        std::ranges::for_each(at.skips, add_transfer);
     }
     if (!(time < kMostPerStep) || !(bytes < kMostPerStep)) {
         throw UsageError("batch " + std::to_string(options_.batch) + " would take " + shortest(std::max(time, bytes)) +
@@ -148,7 +148,7 @@ std::int64_t TaskCosts::all_reduce_time(const Profile& profile, LayerRange layer
 }
 
 bool TaskCosts::extrapolated() const {
-    return std::any_of(sized_.begin(), sized_.end(), [](const SizedProfile& at) { return at.extrapolated; });
+    return std::ranges::any_of(sized_, [](const SizedProfile& at) { return at.extrapolated; });
 }
 
 Bytes TaskCosts::bytes(const TaskKey& key) const {

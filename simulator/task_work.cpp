@@ -52,14 +52,14 @@ PartitionWork::PartitionWork(const SizedProfile& sized, LayerRange layers, Parti
     }
     for (const std::int32_t event : tape_.tape.backward) {
         const Role role = tape_.tape.blocks[at(event)].role;
-        const bool is_value =
-            role == Role::input || role == Role::passed || role == Role::output ||
-            (role == Role::skip && std::none_of(tape_.stash_gradients.begin(), tape_.stash_gradients.end(),
-                                                [&](const auto& each) { return each.second == -event; }));
+        const bool is_value = role == Role::input || role == Role::passed || role == Role::output ||
+                              (role == Role::skip && std::ranges::none_of(tape_.stash_gradients, [&](const auto& each) {
+                                   return each.second == -event;
+                               }));
         kept_[at(event)] = kept_[at(event)] || (event < 0 && is_value);
     }
     std::vector<double> backward = of_layers(sized.backward, layers);
-    std::reverse(backward.begin(), backward.end());
+    std::ranges::reverse(backward);
     ends_ = {ends_of(of_layers(sized.forward, layers)), ends_of(of_layers(sized.forward, layers)),
              ends_of(of_layers(sized.recompute, layers)), ends_of(std::move(backward))};
 }
@@ -157,7 +157,7 @@ std::vector<PartitionWork::Event> PartitionWork::backward_events(const std::vect
             }
             for (std::size_t g = 0; g < going.size(); ++g) {
                 const std::vector<std::int32_t>& blocks = going[g].blocks;
-                if (std::binary_search(blocks.begin(), blocks.end(), -event) && --left[g] == 0) {
+                if (std::ranges::binary_search(blocks, -event) && --left[g] == 0) {
                     events.push_back({layer, -event, g});
                 }
             }

@@ -115,7 +115,7 @@ void ChromeTracks::pair_marks() {
 
 /// An end closes the range that began last. Counts the ends without one.
 void ChromeTracks::pair_marks(std::vector<Mark>& marks) {
-    std::stable_sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.time < b.time; });
+    std::ranges::stable_sort(marks, [](const Mark& a, const Mark& b) { return a.time < b.time; });
     std::vector<const Mark*> open;
     for (const Mark& mark : marks) {
         if (mark.track != nullptr) {
@@ -247,8 +247,7 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
         for (CounterTrack::Point& point : counter.points) {
             point.time -= moved;
         }
-        std::stable_sort(counter.points.begin(), counter.points.end(),
-                         [](const auto& a, const auto& b) { return a.time < b.time; });
+        std::ranges::stable_sort(counter.points, [](const auto& a, const auto& b) { return a.time < b.time; });
         trace.counters.push_back(std::move(counter));
     }
     trace.names = names_.take();

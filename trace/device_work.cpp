@@ -155,7 +155,7 @@ DeviceWorkCounts attribute_device_work(SQLite::Database& db) {
     found.unattributed += all.end() - without;
     all.erase(without, all.end());
     found.attributed = static_cast<std::int64_t>(all.size());
-    std::sort(all.begin(), all.end(), [](const Work& a, const Work& b) {
+    std::ranges::sort(all, [](const Work& a, const Work& b) {
         return std::tie(a.task, a.start, a.row) < std::tie(b.task, b.start, b.row);
     });
     write_work(db, all);

@@ -12,7 +12,7 @@ public:
     void add(std::size_t task, std::int64_t start, std::int64_t end) { spans_.push_back({task, start, end}); }
 
     void sort() {
-        std::stable_sort(spans_.begin(), spans_.end(), [](const Span& a, const Span& b) { return a.start < b.start; });
+        std::ranges::stable_sort(spans_, [](const Span& a, const Span& b) { return a.start < b.start; });
         std::int64_t last_end = 0;
         for (const Span& span : spans_) {
             last_end = last_ends_.empty() ? span.end : std::max(last_end, span.end);
@@ -90,8 +90,8 @@ std::vector<Attribution> attribute_launches(std::span<const LaunchingTask> tasks
             of_lane[tasks[k].lane].add(k, tasks[k].start, tasks[k].end);
         }
     }
-    std::for_each(of_thread.begin(), of_thread.end(), [](auto& each) { each.second.sort(); });
-    std::for_each(of_lane.begin(), of_lane.end(), [](auto& each) { each.second.sort(); });
+    std::ranges::for_each(of_thread, [](auto& each) { each.second.sort(); });
+    std::ranges::for_each(of_lane, [](auto& each) { each.second.sort(); });
     std::vector<Attribution> found(work.size());
     for (std::size_t k = 0; k < work.size(); ++k) {
         if (const auto thread = of_thread.find(work[k].thread); thread != of_thread.end()) {

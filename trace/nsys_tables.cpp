@@ -40,7 +40,7 @@ void for_each_row(SQLite::Database& db, const std::string& table, const Columns&
         existing.emplace(names.text(0));
     }
     const auto exists = [&](const char* name) { return existing.contains(name); };
-    if (!std::all_of(required.begin(), required.end(), exists)) {
+    if (!std::ranges::all_of(required, exists)) {
         return;
     }
     std::string sql;

@@ -52,8 +52,8 @@ OpenedTrace open_trace(const std::filesystem::path& path, const OpenOptions& opt
 }
 
 std::string missing_content(const OpenedTrace& trace) {
-    const bool has_range = std::any_of(trace.tracks.begin(), trace.tracks.end(),
-                                       [](const RangeTrack& track) { return !track.ranges.empty(); });
+    const bool has_range =
+        std::ranges::any_of(trace.tracks, [](const RangeTrack& track) { return !track.ranges.empty(); });
     if (trace.origin == TraceOrigin::profile || trace.has_tasks() || has_range) {
         return {};
     }

@@ -40,10 +40,9 @@ bool recording_cut_off(const std::map<std::string, std::string>& run,
     if (!run.contains("format")) {
         return false;
     }
-    return !run.contains("closed") ||
-           std::any_of(diagnostics.begin(), diagnostics.end(), [](const DiagnosticRecord& diagnostic) {
-               return diagnostic.source == "trace" && diagnostic.text.starts_with(kCutOff);
-           });
+    return !run.contains("closed") || std::ranges::any_of(diagnostics, [](const DiagnosticRecord& diagnostic) {
+        return diagnostic.source == "trace" && diagnostic.text.starts_with(kCutOff);
+    });
 }
 
 std::int64_t OpenedTrace::dropped() const {

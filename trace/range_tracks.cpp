@@ -39,8 +39,7 @@ bool before(std::string_view a, std::string_view b) {
         if (digit(a[0]) && digit(b[0])) {
             const auto number = [&](std::string_view& text) {
                 text.remove_prefix(std::min(text.find_first_not_of('0'), text.size()));
-                const std::string_view digits =
-                    text.substr(0, std::find_if_not(text.begin(), text.end(), digit) - text.begin());
+                const std::string_view digits = text.substr(0, std::ranges::find_if_not(text, digit) - text.begin());
                 text.remove_prefix(digits.size());
                 return std::pair(digits.size(), digits);
             };
@@ -74,7 +73,7 @@ std::uint32_t NameTable::number_of(std::string_view text) {
 std::size_t arrange(RangeTrack& track) {
     const std::size_t removed =
         std::erase_if(track.ranges, [](const TraceRange& range) { return range.end < range.start; });
-    std::stable_sort(track.ranges.begin(), track.ranges.end(), [](const TraceRange& a, const TraceRange& b) {
+    std::ranges::stable_sort(track.ranges, [](const TraceRange& a, const TraceRange& b) {
         return std::tie(a.start, b.end) < std::tie(b.start, a.end);
     });
     RowAssignment rows;
@@ -91,7 +90,7 @@ std::size_t arrange(std::vector<RangeTrack>& tracks) {
         removed += arrange(track);
     }
     std::erase_if(tracks, [](const RangeTrack& track) { return track.ranges.empty(); });
-    std::stable_sort(tracks.begin(), tracks.end(), [](const RangeTrack& a, const RangeTrack& b) {
+    std::ranges::stable_sort(tracks, [](const RangeTrack& a, const RangeTrack& b) {
         if (a.group != b.group) {
             return before(a.group, b.group);
         }

@@ -53,7 +53,7 @@ std::uint8_t* CuptiBuffers::acquire(std::size_t& bytes) noexcept {
 }
 
 bool CuptiBuffers::is_overflow(const std::uint8_t* data) const {
-    return std::find(all_.begin(), all_.end(), data) == all_.end();
+    return std::ranges::find(all_, data) == all_.end();
 }
 
 void CuptiBuffers::complete(const Filled& filled) noexcept {
@@ -90,7 +90,7 @@ void CuptiBuffers::give_back(std::uint8_t* data) {
 void CuptiBuffers::free_unused() {
     const std::scoped_lock lock(mutex_);
     for (std::uint8_t* buffer : free_) {
-        all_.erase(std::find(all_.begin(), all_.end(), buffer));
+        all_.erase(std::ranges::find(all_, buffer));
         std::free(buffer);
     }
     free_.clear();

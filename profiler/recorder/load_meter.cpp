@@ -64,7 +64,7 @@ std::optional<LoadMeter::Times> LoadMeter::read() const {
         }
         int core = -1;
         std::istringstream(name.substr(3)) >> core;
-        if (!cores_.empty() && std::find(cores_.begin(), cores_.end(), core) == cores_.end()) {
+        if (!cores_.empty() && std::ranges::find(cores_, core) == cores_.end()) {
             continue;
         }
         // Fields: user nice system idle iowait irq softirq steal. user includes the time of guests.

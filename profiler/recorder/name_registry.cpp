@@ -35,7 +35,7 @@ std::string_view cut_text(std::string_view text) {
 
 std::string valid_text(std::string_view text) {
     using Json = nlohmann::json;
-    if (std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
+    if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
         return std::string(text);
     }
     return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
@@ -55,8 +55,7 @@ NameRegistry& NameRegistry::of_process() {
 std::uint32_t NameRegistry::domain(std::string_view name) {
     const std::scoped_lock lock(mutex_);
     auto& domains = list<Domain>();
-    const auto found =
-        std::find_if(domains.begin(), domains.end(), [&](const Domain& each) { return each.name == name; });
+    const auto found = std::ranges::find_if(domains, [&](const Domain& each) { return each.name == name; });
     if (found != domains.end()) {
         return static_cast<std::uint32_t>(found - domains.begin()) + 1;
     }

@@ -153,8 +153,7 @@ std::vector<RangeEvent> Recording::stop() {
     for (const auto& [id, range] : shared().open_ranges) {
         open.push_back(range);
     }
-    std::sort(open.begin(), open.end(),
-              [](const RangeEvent& a, const RangeEvent& b) { return a.range_id < b.range_id; });
+    std::ranges::sort(open, [](const RangeEvent& a, const RangeEvent& b) { return a.range_id < b.range_id; });
     shared().open_ranges.clear();
     return open;
 }
