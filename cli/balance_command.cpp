@@ -91,10 +91,8 @@ void add_balance_command(Program& program) {
                             "Exit code 3: no balance keeps --memory-limit. The one that needs least is printed,\n"
                             "with the smallest limit and the fewest lanes that would do.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
-    command->add_option("-n,--partitions", flags->partitions, "Number of partitions, one lane each")
-        ->required()
-        ->type_name("N")
-        ->group("Pipeline");
+    add_option(*command, "-n,--partitions", flags->partitions, "Number of partitions, one lane each", "N", "Pipeline")
+        ->required();
     add_algorithm_option(*command, flags->algorithm);
     add_batch_options(*command, flags->pipeline);
     add_parsed(*command, "--schedule", flags->pipeline.options.schedule, parse_schedule,

@@ -122,16 +122,12 @@ void add_export_command(Program& program) {
         "profiler.");
     command->add_option("TRACE", flags->trace, "Trace of 'run --trace', of 'simulate --trace' or of another profiler")
         ->required();
-    command->add_option("--format", flags->format, "chrome or csv")->required()->type_name("NAME");
-    command
-        ->add_option("--table", flags->table,
-                     "With csv: tasks, steps, memory or ranges; default: tasks, or ranges if there are none")
-        ->type_name("NAME");
-    command
-        ->add_option("-o,--output", flags->output,
-                     "Output file; '-' is stdout. Default: beside the trace, ending in .chrome.json or .csv")
-        ->type_name("FILE")
-        ->group("Output");
+    add_option(*command, "--format", flags->format, "chrome or csv", "NAME")->required();
+    add_option(*command, "--table", flags->table,
+               "With csv: tasks, steps, memory or ranges; default: tasks, or ranges if there are none", "NAME");
+    add_option(*command, "-o,--output", flags->output,
+               "Output file; '-' is stdout. Default: beside the trace, ending in .chrome.json or .csv", "FILE",
+               "Output");
     add_force_flag(*command, flags->force);
     program.set_action(command, [flags] { return export_command(*flags); });
 }

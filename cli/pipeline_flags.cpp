@@ -1,5 +1,7 @@
 #include "cli/pipeline_flags.h"
 
+#include "cli/program.h"
+
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/printable.h"
@@ -25,12 +27,10 @@ void add_balance_option(CLI::App& command, PipelineFlags& flags) {
 }
 
 void add_batch_options(CLI::App& command, PipelineFlags& flags) {
-    command
-        .add_option("-m,--chunks", flags.options.chunks,
-                    "Micro-batches per mini-batch; a batch of fewer samples gives one micro-batch per sample")
-        ->required()
-        ->type_name("N")
-        ->group("Pipeline");
+    add_option(command, "-m,--chunks", flags.options.chunks,
+               "Micro-batches per mini-batch; a batch of fewer samples gives one micro-batch per sample", "N",
+               "Pipeline")
+        ->required();
     add_mini_batch_option(command, flags);
     add_parsed(command, "--checkpoint", flags.options.checkpoint, parse_checkpoint,
                "Which micro-batches keep only their input and are recomputed before backward: always, except_last "
@@ -40,10 +40,8 @@ void add_batch_options(CLI::App& command, PipelineFlags& flags) {
 }
 
 void add_mini_batch_option(CLI::App& command, PipelineFlags& flags) {
-    command.add_option("--batch", flags.options.batch, "Samples of one mini-batch, which is one step")
-        ->required()
-        ->type_name("N")
-        ->group("Pipeline");
+    add_option(command, "--batch", flags.options.batch, "Samples of one mini-batch, which is one step", "N", "Pipeline")
+        ->required();
 }
 
 void add_algorithm_option(CLI::App& command, BalanceAlgorithm& algorithm) {
@@ -84,12 +82,10 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
         "'run', if the profile was measured there or --cores is given, and no link is given; otherwise one device per "
         "lane",
         "LIST");
-    command
-        .add_option("--cores", flags.cores,
-                    "Cores that lanes on 'cpu' share, one task at a time; default: the cores in the profile, otherwise "
-                    "one per lane")
-        ->type_name("N")
-        ->group("Hardware");
+    add_option(command, "--cores", flags.cores,
+               "Cores that lanes on 'cpu' share, one task at a time; default: the cores in the profile, otherwise "
+               "one per lane",
+               "N", "Hardware");
     add("--link-bandwidth", hardware.link.bytes_per_second, parse_bandwidth,
         "Bandwidth of the link between each two devices, such as 12GB/s; default: copies are free", "RATE");
     add("--link-latency", hardware.link.latency_ns, parse_duration_ns, "Latency of each copy, such as 10us; default 0",
@@ -112,47 +108,37 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
 }
 
 void add_parameter_options(CLI::App& command, PipelineFlags& flags) {
-    command
-        .add_option("--optimizer", flags.optimizer,
-                    "Optimizer whose state counts as memory: sgd, momentum, adam, adamw, amsgrad, adadelta, adagrad, "
-                    "rmsprop (-momentum, -centered, -centered-momentum), or a number, the bytes of state per byte of "
-                    "parameter; default: adam if the input is token numbers, otherwise sgd")
-        ->type_name("NAME")
-        ->group("Pipeline");
+    add_option(command, "--optimizer", flags.optimizer,
+               "Optimizer whose state counts as memory: sgd, momentum, adam, adamw, amsgrad, adadelta, adagrad, "
+               "rmsprop (-momentum, -centered, -centered-momentum), or a number, the bytes of state per byte of "
+               "parameter; default: adam if the input is token numbers, otherwise sgd",
+               "NAME", "Pipeline");
     command
         .add_flag("--master-weights", flags.options.master_weights,
                   "The optimizer keeps a float32 copy of each bfloat16 or float16 parameter, and its state in float32")
         ->group("Pipeline");
-    command
-        .add_option("--dtype", flags.dtype,
-                    "The profile's dtype; with --device-types also another one of the same size (float32 as tf32, "
-                    "float16 as bfloat16). For any other, profile the model with --dtype")
-        ->type_name("NAME")
-        ->group("Pipeline");
+    add_option(command, "--dtype", flags.dtype,
+               "The profile's dtype; with --device-types also another one of the same size (float32 as tf32, "
+               "float16 as bfloat16). For any other, profile the model with --dtype",
+               "NAME", "Pipeline");
 }
 
 void add_replicas_option(CLI::App& command, PipelineFlags& flags) {
-    command
-        .add_option("--replicas", flags.options.replicas,
-                    "Pipelines side by side, each with an equal part of the mini-batch; their gradients are summed at "
-                    "the end of the step; default 1")
-        ->type_name("N")
-        ->group("Pipeline");
+    add_option(command, "--replicas", flags.options.replicas,
+               "Pipelines side by side, each with an equal part of the mini-batch; their gradients are summed at "
+               "the end of the step; default 1",
+               "N", "Pipeline");
 }
 
 void add_device_type_options(CLI::App& command, PipelineFlags& flags, const std::string& help) {
-    command
-        .add_option("--device-types,--device-type", flags.device_types,
-                    help +
-                        ". Times are then estimated from the profile's flops; link and memory limit come from the "
-                        "catalogue unless given. Default: the profiled device")
-        ->type_name("LIST")
-        ->group("Hardware");
-    command
-        .add_option("--device-catalogue,--catalogue", flags.device_catalogue,
-                    "File that describes device types (docs/device-catalogue.md); default: the built-in catalogue")
-        ->type_name("FILE")
-        ->group("Hardware");
+    add_option(command, "--device-types,--device-type", flags.device_types,
+               help +
+                   ". Times are then estimated from the profile's flops; link and memory limit come from the "
+                   "catalogue unless given. Default: the profiled device",
+               "LIST", "Hardware");
+    add_option(command, "--device-catalogue,--catalogue", flags.device_catalogue,
+               "File that describes device types (docs/device-catalogue.md); default: the built-in catalogue", "FILE",
+               "Hardware");
 }
 
 void add_json_flag(CLI::App& command, bool& json) {

@@ -247,12 +247,10 @@ void add_plan_command(Program& program) {
                "speed (default): most samples per second first; cost: cheapest first", "NAME")
         ->group("Output");
     add_parameter_options(*command, flags->pipeline);
-    command
-        ->add_option(
-            "--most", flags->most,
-            "Rows of the table (default 10), and as many Pareto candidates that rank lower. --json has all candidates")
-        ->type_name("N")
-        ->group("Output");
+    add_option(
+        *command, "--most", flags->most,
+        "Rows of the table (default 10), and as many Pareto candidates that rank lower. --json has all candidates", "N",
+        "Output");
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags, price] {
         flags->has_price = price->count() > 0;

@@ -47,6 +47,14 @@ private:
     std::map<std::string, std::function<void()>> hidden_;
 };
 
+/// Adds an option as --help shows it: `type` stands for its value; an empty group is that of general options.
+template <class Value>
+CLI::Option* add_option(CLI::App& command, const std::string& names, Value& value, const std::string& help,
+                        const std::string& type, const std::string& group = "") {
+    CLI::Option* option = command.add_option(names, value, help)->type_name(type);
+    return group.empty() ? option : option->group(group);
+}
+
 /// Wraps the text into lines of at most that many columns, unless a word is longer.
 std::string wrapped(const std::string& text, std::size_t columns);
 /// The error line for stderr. torch's errors contain a C++ backtrace, so only the first line is used.

@@ -147,18 +147,15 @@ void add_schedule_command(Program& program) {
         "The file is the compute-only CSV of torch.distributed.pipelining: a row per lane, cells such as 3F0 for the\n"
         "forward of micro-batch 0 on partition 3; B is a backward, I and W its halves for inputs and weights.");
     command->add_option("SCHEDULE", flags->schedule, "Name of a schedule, or a file that ends in .csv")->required();
-    command->add_option("-n,--lanes", flags->lanes, "Lanes of a named schedule")->type_name("N");
-    command->add_option("-m,--chunks", flags->micro_batches, "Micro-batches of a named schedule")->type_name("N");
-    command
-        ->add_option("--partitions", flags->partitions,
-                     "Partitions of a named schedule, placed on the lanes in turn; default: one per lane, two for "
-                     "interleaved")
-        ->type_name("N");
+    add_option(*command, "-n,--lanes", flags->lanes, "Lanes of a named schedule", "N");
+    add_option(*command, "-m,--chunks", flags->micro_batches, "Micro-batches of a named schedule", "N");
+    add_option(*command, "--partitions", flags->partitions,
+               "Partitions of a named schedule, placed on the lanes in turn; default: one per lane, two for "
+               "interleaved",
+               "N");
     command->add_flag("--check", flags->check,
                       "Only check: every task runs once, in an order that never waits for ever");
-    command->add_option("-o,--output", flags->output, "CSV file to write; default: stdout")
-        ->type_name("FILE")
-        ->group("Output");
+    add_option(*command, "-o,--output", flags->output, "CSV file to write; default: stdout", "FILE", "Output");
     add_force_flag(*command, flags->force);
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return schedule_command(*flags); });

@@ -42,11 +42,8 @@ void add_simulation_options(CLI::App& command, SimulateFlags& flags) {
         .add_flag("--expandable-segments", options.hardware.expandable_segments,
                   "Compute reserved memory as with PyTorch's setting of that name")
         ->group("Hardware");
-    command
-        .add_option("--in-flight", flags.most_in_flight,
-                    "Most micro-batches between first forward and last backward; default: no limit")
-        ->type_name("N")
-        ->group("Pipeline");
+    add_option(command, "--in-flight", flags.most_in_flight,
+               "Most micro-batches between first forward and last backward; default: no limit", "N", "Pipeline");
     add_parsed(command, "--backward", flags.backward_order, parse_backward_order,
                "Order of gpipe's backwards: last-first (default) or first-first", "ORDER")
         ->group("Pipeline");
@@ -184,11 +181,8 @@ void add_simulate_command(Program& program) {
     add_replicas_option(*command, flags->pipeline);
     add_simulation_options(*command, *flags);
     add_parameter_options(*command, flags->pipeline);
-    command
-        ->add_option("--trace", flags->trace,
-                     "Write the simulated timeline to this trace, for 'pipescope view' and export")
-        ->type_name("FILE")
-        ->group("Output");
+    add_option(*command, "--trace", flags->trace,
+               "Write the simulated timeline to this trace, for 'pipescope view' and export", "FILE", "Output");
     add_force_flag(*command, flags->force);
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return simulate_command(*flags); });

@@ -129,13 +129,11 @@ void add_view_command(Program& program) {
         "FILE", flags->files,
         "Trace of 'run --trace' or 'simulate --trace', an export of nsys, JSON of PyTorch's profiler, any Chrome "
         "trace, or a profile. Several files open in tabs; without a file, those open last time");
-    command->add_option("--render", flags->render, "Write the window's picture here (.png, .svg or .pdf) and exit")
-        ->type_name("FILE")
-        ->group("Output");
-    command->add_option("--report", flags->report, "Write a report about the run here (.html or .pdf) and exit")
-        ->type_name("FILE")
-        ->group("Output");
-    command->add_option("--size", flags->size, "Size of the picture in pixels")->type_name("WxH")->group("Output");
+    add_option(*command, "--render", flags->render, "Write the window's picture here (.png, .svg or .pdf) and exit",
+               "FILE", "Output");
+    add_option(*command, "--report", flags->report, "Write a report about the run here (.html or .pdf) and exit",
+               "FILE", "Output");
+    add_option(*command, "--size", flags->size, "Size of the picture in pixels", "WxH", "Output");
     command->add_option("--mode", flags->mode, "side-by-side, overlay or difference")->group("Output");
     command
         ->add_option("--align", flags->align,
@@ -144,11 +142,9 @@ void add_view_command(Program& program) {
         ->group("Output");
     command->add_option("--step", flags->step, "Measured step to show; default: the one of median duration")
         ->group("Output");
-    command
-        ->add_option("--range", flags->range,
-                     "Part of the step to show, such as 12ms:30ms since its start; plain numbers are ns")
-        ->type_name("FROM:TO")
-        ->group("Output");
+    add_option(*command, "--range", flags->range,
+               "Part of the step to show, such as 12ms:30ms since its start; plain numbers are ns", "FROM:TO",
+               "Output");
     command->add_flag("--all", flags->all, "Show the whole recording, not one step")->group("Output");
     command->add_flag("--critical-path", flags->critical_path, "Mark the critical path")->group("Output");
     command->add_option("--theme", flags->theme, "system, light or dark");

@@ -53,17 +53,13 @@ void add_demo_command(Program& program) {
         "  pipescope demo --output demo --force\n"
         "Trains a real model on 2 lanes of this CPU. Then runs 8 emulated partitions with 32 micro-batches, whose\n"
         "layers wait instead of computing. Writes profiles, traces, pictures of the viewer and report.md.");
-    command->add_option("--output", flags->output, "Folder to write; default demo")
-        ->type_name("FOLDER")
-        ->group("Output");
+    add_option(*command, "--output", flags->output, "Folder to write; default demo", "FOLDER", "Output");
     add_force_flag(*command, flags->demo.force);
     add_json_flag(*command, flags->json);
-    command->add_option("--model", flags->demo.model, "Real model to train; default " + flags->demo.model)
-        ->type_name("MODEL");
-    command->add_option("--batch", flags->demo.batch, "Samples of one of its steps; default 16")->type_name("N");
-    command->add_option("-m,--chunks", flags->demo.chunks, "Micro-batches of one of its steps; default 8")
-        ->type_name("N");
-    command->add_option("--steps", flags->demo.steps, "Measured steps, after 2 of warm-up; default 24")->type_name("N");
+    add_option(*command, "--model", flags->demo.model, "Real model to train; default " + flags->demo.model, "MODEL");
+    add_option(*command, "--batch", flags->demo.batch, "Samples of one of its steps; default 16", "N");
+    add_option(*command, "-m,--chunks", flags->demo.chunks, "Micro-batches of one of its steps; default 8", "N");
+    add_option(*command, "--steps", flags->demo.steps, "Measured steps, after 2 of warm-up; default 24", "N");
     program.set_action(command, [flags] { return demo_command(*flags); });
 }
 }  // namespace pipescope

@@ -260,52 +260,41 @@ void add_profile_command(Program& program) {
             "MODEL", flags->model,
             "Built-in model with options ('pipescope models' lists them), a .so or .pt file, or emulated:PROFILE")
         ->required();
-    command->add_option("--micro-batch-sizes", flags->sizes, "Micro-batch sizes to measure, in samples; default 1,2,4")
-        ->type_name("LIST");
-    command
-        ->add_option("--batch", flags->batches,
-                     "Mini-batch sizes at which to measure the loss, which a step may compute once; default: 8 and 32 "
-                     "times the largest micro-batch")
-        ->type_name("LIST");
-    command
-        ->add_option("--co-running", flags->co_running,
-                     "Lanes busy at the same time, the measured one included, as in the pipeline to predict; how "
-                     "much they slow each other down is measured too; default 2, at most the cores")
-        ->type_name("N");
-    command->add_option("--time-limit", flags->time_limit, "Time limit of the whole profile; default 30s")
-        ->type_name("TIME");
-    command
-        ->add_option("--device", flags->device,
-                     "Where to measure: cpu (default) or an accelerator such as cuda:0. meta needs no memory and gives "
-                     "shapes, bytes, flops and estimated times")
-        ->type_name("DEVICE");
-    command
-        ->add_option("--device-type,--device-types", flags->device_type,
-                     "With --device meta: device to estimate times for, of the catalogue, such as V100, or cpu "
-                     "(default), one core of this machine")
-        ->type_name("NAME");
-    command
-        ->add_option("--device-catalogue,--catalogue", flags->catalogue,
-                     "File that describes device types (docs/device-catalogue.md); default: the built-in catalogue")
-        ->type_name("FILE");
-    command
-        ->add_option(
-            "--dtype", flags->dtype,
-            "Cast parameters, buffers and floating-point inputs before profiling: float64, float32, float16 or "
-            "bfloat16; with --device meta also tf32, float32 tensors at the rate of TF32. Default: as the model "
-            "makes them")
-        ->type_name("NAME");
+    add_option(*command, "--micro-batch-sizes", flags->sizes, "Micro-batch sizes to measure, in samples; default 1,2,4",
+               "LIST");
+    add_option(*command, "--batch", flags->batches,
+               "Mini-batch sizes at which to measure the loss, which a step may compute once; default: 8 and 32 "
+               "times the largest micro-batch",
+               "LIST");
+    add_option(*command, "--co-running", flags->co_running,
+               "Lanes busy at the same time, the measured one included, as in the pipeline to predict; how "
+               "much they slow each other down is measured too; default 2, at most the cores",
+               "N");
+    add_option(*command, "--time-limit", flags->time_limit, "Time limit of the whole profile; default 30s", "TIME");
+    add_option(*command, "--device", flags->device,
+               "Where to measure: cpu (default) or an accelerator such as cuda:0. meta needs no memory and gives "
+               "shapes, bytes, flops and estimated times",
+               "DEVICE");
+    add_option(*command, "--device-type,--device-types", flags->device_type,
+               "With --device meta: device to estimate times for, of the catalogue, such as V100, or cpu "
+               "(default), one core of this machine",
+               "NAME");
+    add_option(*command, "--device-catalogue,--catalogue", flags->catalogue,
+               "File that describes device types (docs/device-catalogue.md); default: the built-in catalogue", "FILE");
+    add_option(*command, "--dtype", flags->dtype,
+               "Cast parameters, buffers and floating-point inputs before profiling: float64, float32, float16 or "
+               "bfloat16; with --device meta also tf32, float32 tensors at the rate of TF32. Default: as the model "
+               "makes them",
+               "NAME");
     command->add_flag(
         "--tapes,!--no-tapes", flags->tapes,
         "Record every allocation of a layer (default), to replay its memory exactly; --no-tapes gives a smaller file");
     command->add_flag("--one-layer-at-a-time", flags->one_layer_at_a_time,
                       "Make, measure and free one layer at a time; the default for a model larger than memory");
-    command
-        ->add_option("--memory-limit", flags->memory_limit,
-                     "Memory for parameters and gradients of all busy lanes; default: the free memory")
-        ->type_name("SIZE");
+    add_option(*command, "--memory-limit", flags->memory_limit,
+               "Memory for parameters and gradients of all busy lanes; default: the free memory", "SIZE");
     add_seed_option(*command, flags->seed, "Seed of the initial weights and the data");
-    command->add_option("-o,--output", flags->output, "Profile file to write")->type_name("FILE")->group("Output");
+    add_option(*command, "-o,--output", flags->output, "Profile file to write", "FILE", "Output");
     add_force_flag(*command, flags->force);
     command->add_flag("--json", flags->json, "Print the profile itself, as the file holds it")->group("Output");
     program.set_action(command, [flags, command] { return profile_command(*command, *flags); });

@@ -262,33 +262,25 @@ ExitCode run_command(const RunFlags& flags) {
 }
 
 void add_training_options(CLI::App& command, RunFlags& flags) {
-    command.add_option("--steps", flags.steps, "Steps to train; default 10")->type_name("N")->group("Training");
-    command
-        .add_option("--warmup", flags.warmup,
-                    "First steps that the figures leave out; default 2, or all but one of fewer steps")
-        ->type_name("N")
-        ->group("Training");
-    command
-        .add_option(
-            "--optimizer", flags.pipeline.optimizer,
-            "sgd, momentum (SGD with 0.9), adam or adamw; default: adam if the input is token numbers, otherwise sgd")
-        ->type_name("NAME")
-        ->group("Training");
-    command.add_option("--learning-rate", flags.learning_rate, "Default 0.05; 0.001 with adam and adamw")
-        ->type_name("X")
-        ->group("Training");
+    add_option(command, "--steps", flags.steps, "Steps to train; default 10", "N", "Training");
+    add_option(command, "--warmup", flags.warmup,
+               "First steps that the figures leave out; default 2, or all but one of fewer steps", "N", "Training");
+    add_option(
+        command, "--optimizer", flags.pipeline.optimizer,
+        "sgd, momentum (SGD with 0.9), adam or adamw; default: adam if the input is token numbers, otherwise sgd",
+        "NAME", "Training");
+    add_option(command, "--learning-rate", flags.learning_rate, "Default 0.05; 0.001 with adam and adamw", "X",
+               "Training");
     add_seed_option(command, flags.seed, "Seed of initial weights, data and dropout")->group("Training");
     add_parsed(
         command, "--devices", flags.pipeline.options.hardware.devices,
         [](const std::string& text) { return parse_list(text, "--devices"); },
         "Device of each lane, such as cpu,cpu or cuda:0,cuda:1; default: every lane on the CPU", "LIST")
         ->group("Hardware");
-    command
-        .add_option("--cores", flags.pipeline.cores,
-                    "Cores that lanes on cpu share, one task at a time; 0 leaves lanes to the operating system; "
-                    "default: the cores of this process, or 0 for an emulated model")
-        ->type_name("N")
-        ->group("Hardware");
+    add_option(command, "--cores", flags.pipeline.cores,
+               "Cores that lanes on cpu share, one task at a time; 0 leaves lanes to the operating system; "
+               "default: the cores of this process, or 0 for an emulated model",
+               "N", "Hardware");
 }
 }  // namespace
 
@@ -310,10 +302,9 @@ void add_run_command(Program& program) {
     add_schedule_options(*command, flags->pipeline,
                          runnable_schedule_names() + ", which needs --devices or --placement; default gpipe");
     add_training_options(*command, *flags);
-    command->add_option("--trace", flags->trace, "Record into this trace")->type_name("FILE")->group("Output");
-    command->add_option("--profile", flags->profile, "Profile to store in the trace, instead of measuring one")
-        ->type_name("FILE")
-        ->group("Output");
+    add_option(*command, "--trace", flags->trace, "Record into this trace", "FILE", "Output");
+    add_option(*command, "--profile", flags->profile, "Profile to store in the trace, instead of measuring one", "FILE",
+               "Output");
     add_force_flag(*command, flags->force);
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return run_command(*flags); });
