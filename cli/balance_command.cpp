@@ -98,8 +98,7 @@ void add_balance_command(Program& program) {
     add_parsed(*command, "--schedule", flags->pipeline.options.schedule, parse_schedule,
                "Order of the tasks: gpipe (default), whose best balance is proved; or 1f1b, zero-bubble-h1, pipedream, "
                "model-parallel, whose balances are compared by simulation",
-               "NAME")
-        ->group("Pipeline");
+               "NAME", "Pipeline");
     add_hardware_options(*command, flags->pipeline);
     add_device_type_options(*command, flags->pipeline, "Type of all devices, such as A100");
     add_replicas_option(*command, flags->pipeline);

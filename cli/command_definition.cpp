@@ -5,6 +5,9 @@
 #include <utility>
 
 namespace pipescope {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionDefinition, names, value, description, required)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommandDefinition, name, description, options, footer)
+
 namespace {
 OptionDefinition definition_of(const CLI::Option& option) {
     OptionDefinition definition;
@@ -36,34 +39,11 @@ std::vector<CommandDefinition> definitions_of(const CLI::App& app) {
     return commands;
 }
 
-nlohmann::ordered_json to_json(const std::vector<CommandDefinition>& commands) {
-    auto list = nlohmann::ordered_json::array();
-    for (const CommandDefinition& command : commands) {
-        auto options = nlohmann::ordered_json::array();
-        for (const OptionDefinition& option : command.options) {
-            options.push_back({{"names", option.names},
-                               {"value", option.value},
-                               {"description", option.description},
-                               {"required", option.required}});
-        }
-        list.push_back({{"name", command.name},
-                        {"description", command.description},
-                        {"options", std::move(options)},
-                        {"footer", command.footer}});
-    }
-    return list;
+nlohmann::json to_json(const std::vector<CommandDefinition>& commands) {
+    return nlohmann::json(commands);
 }
 
 std::vector<CommandDefinition> parse_definitions(const std::string& json) {
-    std::vector<CommandDefinition> commands;
-    for (const auto& each : nlohmann::ordered_json::parse(json)) {
-        CommandDefinition command{each.at("name"), each.at("description"), {}, each.at("footer")};
-        for (const auto& option : each.at("options")) {
-            command.options.push_back(
-                {option.at("names"), option.at("value"), option.at("description"), option.at("required")});
-        }
-        commands.push_back(std::move(command));
-    }
-    return commands;
+    return nlohmann::json::parse(json).get<std::vector<CommandDefinition>>();
 }
 }  // namespace pipescope

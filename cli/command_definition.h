@@ -30,7 +30,7 @@ inline constexpr const char* kPrintCommands = "--print-commands";
 /// The commands of the application, in the order of --help.
 std::vector<CommandDefinition> definitions_of(const CLI::App& app);
 
-nlohmann::ordered_json to_json(const std::vector<CommandDefinition>& commands);
+nlohmann::json to_json(const std::vector<CommandDefinition>& commands);
 /// Parses the result of to_json(). Throws nlohmann::json::exception.
 std::vector<CommandDefinition> parse_definitions(const std::string& json);
 }  // namespace pipescope

@@ -1,7 +1,6 @@
 #include "cli/pipeline_flags.h"
 
 #include "cli/program.h"
-
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/printable.h"
@@ -21,9 +20,8 @@
 namespace pipescope {
 void add_balance_option(CLI::App& command, PipelineFlags& flags) {
     add_parsed(command, "--balance", flags.options.balance, parse_balance,
-               "Layers per partition, in order, such as 2,2,3", "LIST")
-        ->required()
-        ->group("Pipeline");
+               "Layers per partition, in order, such as 2,2,3", "LIST", "Pipeline")
+        ->required();
 }
 
 void add_batch_options(CLI::App& command, PipelineFlags& flags) {
@@ -35,8 +33,7 @@ void add_batch_options(CLI::App& command, PipelineFlags& flags) {
     add_parsed(command, "--checkpoint", flags.options.checkpoint, parse_checkpoint,
                "Which micro-batches keep only their input and are recomputed before backward: always, except_last "
                "(default) or never",
-               "MODE")
-        ->group("Pipeline");
+               "MODE", "Pipeline");
 }
 
 void add_mini_batch_option(CLI::App& command, PipelineFlags& flags) {
@@ -49,8 +46,7 @@ void add_algorithm_option(CLI::App& command, BalanceAlgorithm& algorithm) {
                "What to look for: optimal (default), the shortest simulated step; minmax, the smallest largest "
                "partition; variance, partition costs with the least variance, as in the GPipe paper; block, "
                "torchgpipe's method, for comparison",
-               "NAME")
-        ->group("Pipeline");
+               "NAME", "Pipeline");
 }
 
 void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::string& schedules, bool* all) {
@@ -61,13 +57,12 @@ void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::st
         }
         return takes_all ? Schedule::gpipe : parse_schedule(name);
     };
-    add_parsed(command, "--schedule", flags.options.schedule, parse, "Order of the tasks: " + schedules, "NAME")
-        ->group("Pipeline");
+    add_parsed(command, "--schedule", flags.options.schedule, parse, "Order of the tasks: " + schedules, "NAME",
+               "Pipeline");
     add_parsed(
         command, "--placement", flags.options.placement,
         [](const std::string& text) { return parse_placement(text, "--placement"); },
-        "Lane of each partition, such as 0,0,1; default: one lane per partition", "LIST")
-        ->group("Pipeline");
+        "Lane of each partition, such as 0,0,1; default: one lane per partition", "LIST", "Pipeline");
 }
 
 void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
@@ -75,7 +70,7 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
     const auto add = [&command](const std::string& name, auto& value, auto parse, const std::string& help,
                                 const std::string& type) {
         const auto parse_option = [name, parse](const std::string& text) { return parse(text, name); };
-        add_parsed(command, name, value, parse_option, help, type)->group("Hardware");
+        add_parsed(command, name, value, parse_option, help, type, "Hardware");
     };
     add("--devices", hardware.devices, parse_list,
         "Device of each lane, such as cpu,cpu; copies between lanes of one device are free. Default: all cpu, as in "
@@ -93,8 +88,7 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
     add_parsed(command, "--link-sharing", hardware.link.sharing, parse_link_sharing,
                "Which copies share bandwidth: none (default; a link for each pair of lanes), sender (one port per "
                "device) or all (one bus)",
-               "NAME")
-        ->group("Hardware");
+               "NAME", "Hardware");
     add("--speed", hardware.speeds, parse_speeds,
         "Speed of each lane relative to the profiled device, such as 1,1,.5; default: all 1", "LIST");
     command

@@ -31,9 +31,10 @@ struct PipelineFlags {
 /// Adds an option with one text, which parse(text) turns into the value.
 template <class Value, class Parse>
 CLI::Option* add_parsed(CLI::App& command, const std::string& name, Value& value, Parse parse, const std::string& help,
-                        const std::string& type) {
+                        const std::string& type, const std::string& group = "") {
     const auto take = [&value, parse](const std::string& text) { value = parse(text); };
-    return command.add_option_function<std::string>(name, take, help)->type_name(type);
+    CLI::Option* option = command.add_option_function<std::string>(name, take, help)->type_name(type);
+    return group.empty() ? option : option->group(group);
 }
 
 // Add groups of options to a command. `flags` must outlive the parsing.

@@ -195,7 +195,7 @@ void add_choices(CLI::App& command, PlanFlags& flags) {
                                 const std::string& type) {
         const std::string option = names.substr(names.find("--"));
         const auto parse_option = [option, parse](const std::string& text) { return parse(text, option); };
-        add_parsed(command, names, value, parse_option, help, type)->group("Pipeline");
+        add_parsed(command, names, value, parse_option, help, type, "Pipeline");
     };
     add("-n,--partitions", flags.partitions, parse_ranges,
         "Numbers of partitions to try, one lane each, up to the model's layers: 4, or 1,2,4, or 1..8 (default)",
@@ -244,8 +244,7 @@ void add_plan_command(Program& program) {
                             "default: the catalogue's price, or 1, which makes the cost lane-hours");
     price->type_name("N")->group("Hardware");
     add_parsed(*command, "--rank-by", flags->request.goal, parse_plan_goal,
-               "speed (default): most samples per second first; cost: cheapest first", "NAME")
-        ->group("Output");
+               "speed (default): most samples per second first; cost: cheapest first", "NAME", "Output");
     add_parameter_options(*command, flags->pipeline);
     add_option(
         *command, "--most", flags->most,

@@ -45,12 +45,10 @@ void add_simulation_options(CLI::App& command, SimulateFlags& flags) {
     add_option(command, "--in-flight", flags.most_in_flight,
                "Most micro-batches between first forward and last backward; default: no limit", "N", "Pipeline");
     add_parsed(command, "--backward", flags.backward_order, parse_backward_order,
-               "Order of gpipe's backwards: last-first (default) or first-first", "ORDER")
-        ->group("Pipeline");
+               "Order of gpipe's backwards: last-first (default) or first-first", "ORDER", "Pipeline");
     add_parsed(command, "--recompute", options.recompute_start, parse_recompute_start,
                "When to recompute: early (default), while the gradient is on its way, or ordinary, once it has arrived",
-               "WHEN")
-        ->group("Pipeline");
+               "WHEN", "Pipeline");
 }
 
 PipelineOptions options_of(const SimulateFlags& flags) {

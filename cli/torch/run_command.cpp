@@ -275,8 +275,7 @@ void add_training_options(CLI::App& command, RunFlags& flags) {
     add_parsed(
         command, "--devices", flags.pipeline.options.hardware.devices,
         [](const std::string& text) { return parse_list(text, "--devices"); },
-        "Device of each lane, such as cpu,cpu or cuda:0,cuda:1; default: every lane on the CPU", "LIST")
-        ->group("Hardware");
+        "Device of each lane, such as cpu,cpu or cuda:0,cuda:1; default: every lane on the CPU", "LIST", "Hardware");
     add_option(command, "--cores", flags.pipeline.cores,
                "Cores that lanes on cpu share, one task at a time; 0 leaves lanes to the operating system; "
                "default: the cores of this process, or 0 for an emulated model",

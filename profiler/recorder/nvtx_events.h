@@ -26,35 +26,32 @@ struct EventPayload {
 };
 EventPayload payload_of(const nvtxPayloadData_t* data, std::size_t count);
 
-// No effect without a recording. The event's text is the name of the payload's schema.
-
-int emit_push(std::uint32_t domain, PayloadSpan payload);
-int emit_pop(std::uint32_t domain);
-std::uint64_t emit_start(std::uint32_t domain, PayloadSpan payload);
-void emit_end(std::uint64_t range);
-void emit_mark(std::uint32_t domain, PayloadSpan payload);
-
-/// Counts a submission of events or counters with times of the program's own clocks, which are ignored.
-void count_deferred_submission();
-
 /// A named number, such as a counter's value.
 struct NamedNumber {
     std::uint32_t text = 0;  ///< number in the registry
     PayloadType type = PayloadType::none;
     std::uint64_t bits = 0;
 };
-void emit_mark(std::uint32_t domain, NamedNumber number);
 /// Bytes with a name from the registry instead of the schema's name.
 struct NamedPayload {
     std::uint32_t text = 0;
     PayloadSpan payload;
 };
-void emit_mark(std::uint32_t domain, NamedPayload payload);
 
-// Likewise, with a text from the registry.
+// No effect without a recording. `source` says what the event holds: a PayloadSpan, whose schema names it, or the
+// number of a text in the registry; for marks also one of the two above.
 
-std::uint64_t emit_start(std::uint32_t domain, std::uint32_t text);
-void emit_mark(std::uint32_t domain, std::uint32_t text);
+template <class Source>
+int emit_push(std::uint32_t domain, Source source);
+int emit_pop(std::uint32_t domain);
+template <class Source>
+std::uint64_t emit_start(std::uint32_t domain, Source source);
+void emit_end(std::uint64_t range);
+template <class Source>
+void emit_mark(std::uint32_t domain, Source source);
+
+/// Counts a submission of events or counters with times of the program's own clocks, which are ignored.
+void count_deferred_submission();
 
 /// Writes our function into the table of an extension.
 template <class Function>

@@ -194,58 +194,37 @@ template <class Source>
     }
 }
 
+}  // namespace
+
 template <class Source>
-int push(std::uint32_t domain, Source source) {
+int emit_push(std::uint32_t domain, Source source) {
     return idle() ? NVTX_NO_PUSH_POP_TRACKING : record_push(domain, source);
 }
-int pop(std::uint32_t domain) {
+int emit_pop(std::uint32_t domain) {
     return idle() ? NVTX_NO_PUSH_POP_TRACKING : record_pop(domain);
 }
 template <class Source>
-void mark(std::uint32_t domain, Source source) {
+void emit_mark(std::uint32_t domain, Source source) {
     if (!idle()) {
         record_mark(domain, source);
     }
 }
 template <class Source>
-nvtxRangeId_t start(std::uint32_t domain, Source source) {
+std::uint64_t emit_start(std::uint32_t domain, Source source) {
     return idle() ? 0 : record_start(domain, source);
 }
-void end(nvtxRangeId_t id) {
+void emit_end(std::uint64_t range) {
     if (!idle()) {
-        record_end(id);
+        record_end(range);
     }
 }
-
-}  // namespace
-
-int emit_push(std::uint32_t domain, PayloadSpan payload) {
-    return push(domain, payload);
-}
-int emit_pop(std::uint32_t domain) {
-    return pop(domain);
-}
-std::uint64_t emit_start(std::uint32_t domain, PayloadSpan payload) {
-    return start(domain, payload);
-}
-void emit_end(std::uint64_t range) {
-    end(range);
-}
-void emit_mark(std::uint32_t domain, PayloadSpan payload) {
-    mark(domain, payload);
-}
-void emit_mark(std::uint32_t domain, NamedNumber number) {
-    mark(domain, number);
-}
-void emit_mark(std::uint32_t domain, NamedPayload payload) {
-    mark(domain, payload);
-}
-std::uint64_t emit_start(std::uint32_t domain, std::uint32_t text) {
-    return start(domain, text);
-}
-void emit_mark(std::uint32_t domain, std::uint32_t text) {
-    mark(domain, text);
-}
+template int emit_push(std::uint32_t, PayloadSpan);
+template void emit_mark(std::uint32_t, PayloadSpan);
+template void emit_mark(std::uint32_t, NamedNumber);
+template void emit_mark(std::uint32_t, NamedPayload);
+template void emit_mark(std::uint32_t, std::uint32_t);
+template std::uint64_t emit_start(std::uint32_t, PayloadSpan);
+template std::uint64_t emit_start(std::uint32_t, std::uint32_t);
 
 namespace {
 // One function per callback, in the order of NVTX's tables.
@@ -258,33 +237,33 @@ constexpr std::uint32_t kDefaultDomain = 0;
 
 template <class Source>
 void mark_in_default(Source source) {
-    mark(kDefaultDomain, source);
+    emit_mark(kDefaultDomain, source);
 }
 template <class Source>
 nvtxRangeId_t start_in_default(Source source) {
-    return start(kDefaultDomain, source);
+    return emit_start(kDefaultDomain, source);
 }
 template <class Source>
 int push_in_default(Source source) {
-    return push(kDefaultDomain, source);
+    return emit_push(kDefaultDomain, source);
 }
 int pop_in_default() {
-    return pop(kDefaultDomain);
+    return emit_pop(kDefaultDomain);
 }
 void mark_in(Domain domain, Attributes attributes) {
-    mark(from_handle(domain), attributes);
+    emit_mark(from_handle(domain), attributes);
 }
 nvtxRangeId_t start_in(Domain domain, Attributes attributes) {
-    return start(from_handle(domain), attributes);
+    return emit_start(from_handle(domain), attributes);
 }
 void end_in(Domain, nvtxRangeId_t id) {
-    end(id);
+    emit_end(id);
 }
 int push_in(Domain domain, Attributes attributes) {
-    return push(from_handle(domain), attributes);
+    return emit_push(from_handle(domain), attributes);
 }
 int pop_in(Domain domain) {
-    return pop(from_handle(domain));
+    return emit_pop(from_handle(domain));
 }
 
 template <class Character>
@@ -320,7 +299,7 @@ void attach_core(const NvtxExportTableCallbacks& callbacks) {
     table.set(NVTX_CBID_CORE_RangeStartEx, start_in_default<Attributes>);
     table.set(NVTX_CBID_CORE_RangeStartA, start_in_default<const char*>);
     table.set(NVTX_CBID_CORE_RangeStartW, start_in_default<const wchar_t*>);
-    table.set(NVTX_CBID_CORE_RangeEnd, end);
+    table.set(NVTX_CBID_CORE_RangeEnd, emit_end);
     table.set(NVTX_CBID_CORE_RangePushEx, push_in_default<Attributes>);
     table.set(NVTX_CBID_CORE_RangePushA, push_in_default<const char*>);
     table.set(NVTX_CBID_CORE_RangePushW, push_in_default<const wchar_t*>);

@@ -57,21 +57,21 @@ std::uint64_t register_scope(nvtxDomainHandle_t, const nvtxScopeAttr_t* attribut
 }
 
 void mark_payload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* data, std::size_t count) {
-    emit_mark(from_handle(domain), {data, count});
+    emit_mark(from_handle(domain), PayloadSpan{data, count});
 }
 int push_payload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* data, std::size_t count) {
-    return emit_push(from_handle(domain), {data, count});
+    return emit_push(from_handle(domain), PayloadSpan{data, count});
 }
 nvtxRangeId_t start_payload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* data, std::size_t count) {
-    return emit_start(from_handle(domain), {data, count});
+    return emit_start(from_handle(domain), PayloadSpan{data, count});
 }
 // A payload given at a range's end becomes a mark there: a row has one payload, that of the start.
 int pop_payload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* data, std::size_t count) {
-    emit_mark(from_handle(domain), {data, count});
+    emit_mark(from_handle(domain), PayloadSpan{data, count});
     return emit_pop(from_handle(domain));
 }
 void end_payload(nvtxDomainHandle_t domain, nvtxRangeId_t id, const nvtxPayloadData_t* data, std::size_t count) {
-    emit_mark(from_handle(domain), {data, count});
+    emit_mark(from_handle(domain), PayloadSpan{data, count});
     emit_end(id);
 }
 void submit_event(nvtxDomainHandle_t, const nvtxPayloadData_t*, std::size_t) {
