@@ -1,18 +1,244 @@
+#include "cli/child_process.h"
 #include "cli/commands.h"
-#include "cli/doctor.h"
+#include "cli/inject_library.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "cli/text_table.h"
+#include "cli/units.h"
+#include "profiler/recorder/device_capture.h"
+#include "trace/trace_reader.h"
+#include "trace/trace_writer.h"
 
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <initializer_list>
 #include <iostream>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
+/// One check of doctor. If `ok` is false, something is missing or degraded; `detail` explains it and gives a remedy.
+/// Only essential checks make doctor fail.
+struct DoctorCheck {
+    std::string name;
+    bool ok = false;
+    std::string detail;
+    bool essential = false;
+};
+
+namespace fs = std::filesystem;
+
+std::string first_line(const std::string& text) {
+    return text.substr(0, text.find('\n'));
+}
+
+DoctorCheck check_torch() {
+    const auto program = program_beside("pipescope-torch");
+    if (!program) {
+        return {"pipescope-torch", false,
+                "not beside this program: models, profile, run and demo are missing; build with -DPIPESCOPE_TORCH=ON"};
+    }
+    const ChildResult result = run_child(*program, {"--version"});
+    if (result.exit_code != 0) {
+        return {"pipescope-torch", false,
+                fmt::format("does not start (exit code {}); LibTorch's libraries may have moved; build again",
+                            result.exit_code)};
+    }
+    return {"pipescope-torch", true, first_line(result.output)};
+}
+
+/// Checks of pipescope-torch: the devices that LibTorch finds, and reasons for missing ones.
+std::vector<DoctorCheck> check_devices() {
+    const auto program = program_beside("pipescope-torch");
+    if (!program) {
+        return {};
+    }
+    const ChildResult result = run_child(*program, {"devices"}, {}, ChildErrors::hide);
+    const auto report = nlohmann::json::parse(result.output, nullptr, /*allow_exceptions=*/false);
+    if (result.exit_code != 0 || !report.is_object()) {
+        return {{"lane devices", false, "pipescope-torch does not tell; run 'pipescope-torch devices' to see why"}};
+    }
+    std::vector<DoctorCheck> checks;
+    for (const auto& check : report.at("checks")) {
+        checks.push_back({check.at("name"), check.at("ok"), check.at("detail")});
+    }
+    return checks;
+}
+
+DoctorCheck check_gui() {
+    const auto program = program_beside("pipescope-gui");
+    if (!program) {
+        return {"pipescope-gui", false,
+                "not beside this program: no viewer and no pictures; build with -DPIPESCOPE_GUI=ON"};
+    }
+    const char* display = std::getenv("DISPLAY");
+    const char* wayland = std::getenv("WAYLAND_DISPLAY");
+    const bool window = (display != nullptr && *display != '\0') || (wayland != nullptr && *wayland != '\0');
+    return {"pipescope-gui", true, window ? "installed" : "installed; no display, so only view --render works"};
+}
+
+/// A temporary folder, removed on destruction.
+class ScratchFolder {
+public:
+    ScratchFolder() : path_(fs::temp_directory_path() / fmt::format("pipescope-doctor-{}", getpid())) {
+        fs::create_directory(path_);
+    }
+    ~ScratchFolder() {
+        std::error_code ignored;
+        fs::remove_all(path_, ignored);
+    }
+    ScratchFolder(const ScratchFolder&) = delete;
+    ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+    const fs::path& path() const { return path_; }
+
+private:
+    fs::path path_;
+};
+
+DoctorCheck check_trace_store() {
+    // Looked up at run time: only trace/ uses SQLite's header.
+    const auto version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "sqlite3_libversion"));
+    try {
+        const ScratchFolder folder;
+        const fs::path path = folder.path() / "doctor.sqlite";
+        TraceWriter writer(path, IfExists::refuse);
+        writer.set_lanes({{"lane 0", "cpu"}});
+        writer.close();
+        const bool same = TraceReader(path).lanes().size() == 1;
+        return {"trace store", same,
+                fmt::format("SQLite {}; a trace {}", version == nullptr ? "(built in)" : version(),
+                            same ? "was written and read back" : "came back changed"),
+                true};
+    } catch (const std::exception& error) {
+        return {"trace store", false, error.what(), true};
+    }
+}
+
+DoctorCheck check_temporary_folder() {
+    std::error_code error;
+    const fs::path folder = fs::temp_directory_path(error);
+    if (error || access(folder.c_str(), W_OK | X_OK) != 0) {
+        return {"temporary folder", false, "cannot be written; set TMPDIR to a folder that can", true};
+    }
+    const fs::space_info space = fs::space(folder, error);
+    return {
+        "temporary folder", true,
+        fmt::format("{}, {} free", folder.string(), error ? "?" : format_bytes(static_cast<Bytes>(space.available))),
+        true};
+}
+
+DoctorCheck check_cores() {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    const int count = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    return {"cores", count >= 2,
+            count >= 2 ? fmt::format("{}; each busy CPU lane needs one", count)
+                       : "1; lanes take turns on it, so measured pipelines do not overlap"};
+}
+
+DoctorCheck check_load() {
+    std::array<double, 1> load{};
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (getloadavg(load.data(), 1) != 1) {
+        return {"load", true, "unknown"};
+    }
+    // Half a core of other load changes times by more than the promised accuracy.
+    const bool quiet = load[0] < 0.5;
+    return {"load", quiet,
+            fmt::format("{:.2f} on {} cores{}", load[0], cores,
+                        quiet ? "" : "; other work runs, so measured times will vary")};
+}
+
+DoctorCheck check_timer_slack() {
+    const int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+    return {"timer slack", slack >= 0, fmt::format("{} ns; emulated layers set their own to 1 ns", slack)};
+}
+
+/// Opens the first library that the loader finds. It stays open.
+void* open_first(std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+        if (void* library = dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {
+            return library;
+        }
+    }
+    return nullptr;
+}
+
+DoctorCheck check_cuda_driver() {
+    void* library = open_first({"libcuda.so.1"});
+    if (library == nullptr) {
+        return {"cuda driver", false, "libcuda.so.1 not found: no CUDA devices, lanes run on the CPU"};
+    }
+    // Uses the driver's C interface, so that no CUDA header is needed: CUresult is an int, and 0 means success.
+    const auto initialise = reinterpret_cast<int (*)(unsigned)>(dlsym(library, "cuInit"));
+    const auto count_devices = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDeviceGetCount"));
+    const auto driver_version = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"));
+    if (initialise == nullptr || count_devices == nullptr || driver_version == nullptr) {
+        return {"cuda driver", false, "libcuda.so.1 lacks the driver's functions; install the NVIDIA driver again"};
+    }
+    if (const int error = initialise(0); error != 0) {
+        return {"cuda driver", false,
+                fmt::format("cuInit fails with {}: no CUDA devices, lanes run on the CPU", error)};
+    }
+    int devices = 0;
+    int version = 0;
+    count_devices(&devices);
+    driver_version(&version);
+    return {"cuda driver", devices > 0,
+            fmt::format("CUDA {}.{}, {}", version / 1000, version % 1000 / 10, counted(devices, "device", "devices"))};
+}
+
+DoctorCheck check_cupti() {
+    const DeviceCaptureProbe probe = probe_device_capture();  // subscribes, to detect another tool that uses it
+    return {"cupti", probe.available,
+            probe.available ? probe.detail
+                            : "work on CUDA devices is not recorded: " + probe.detail +
+                                  (probe.driver ? "" : "; CPU lanes need none")};
+}
+
+DoctorCheck check_record() {
+    const auto library = find_inject_library();
+    return {"record", library.has_value(),
+            library ? "libpipescope_inject.so is installed: programs not built with PipeScope can be recorded"
+                    : "libpipescope_inject.so is missing: record cannot run; build or install PipeScope again"};
+}
+
+DoctorCheck check_nvtx_injection() {
+    const char* library = std::getenv("NVTX_INJECTION64_PATH");
+    if (library == nullptr || *library == '\0') {
+        return {"nvtx injection", true, "NVTX_INJECTION64_PATH is not set; run records by itself"};
+    }
+    const bool exists = fs::exists(library);
+    return {"nvtx injection", exists,
+            fmt::format("NVTX_INJECTION64_PATH is {}{}", library,
+                        exists ? "; that tool gets all ranges, so run and record have none; unset it to record here"
+                               : ", which does not exist; unset it")};
+}
+/// Checks this machine: programs, SQLite, cores, timers, accelerator libraries. Takes up to a second, because it starts
+/// pipescope-torch.
+std::vector<DoctorCheck> examine_machine() {
+    std::vector<DoctorCheck> checks = {check_torch(), check_gui(),    check_trace_store(),   check_temporary_folder(),
+                                       check_cores(), check_load(),   check_timer_slack(),   check_cuda_driver(),
+                                       check_cupti(), check_record(), check_nvtx_injection()};
+    const std::vector<DoctorCheck> devices = check_devices();
+    checks.insert(checks.begin() + 1, devices.begin(), devices.end());
+    return checks;
+}
+
 ExitCode doctor_command(bool json) {
     const std::vector<DoctorCheck> checks = examine_machine();
     if (json) {

@@ -2,6 +2,7 @@
 
 #include "analysis/trace_comparison.h"
 #include "simulator/balance_search.h"
+#include "simulator/schedule_comparison.h"
 #include "simulator/simulation.h"
 #include "trace/trace_records.h"
 
@@ -41,4 +42,8 @@ std::string comparison_text(const TraceComparison& compared);
 
 /// The object as printed on stdout, with a final newline.
 std::string dump(const nlohmann::ordered_json& object);
+
+/// Output of `pipescope simulate --schedule all`. docs/cli.md lists the keys.
+nlohmann::ordered_json schedules_json(const ScheduleComparison& comparison);
+std::string schedules_text(const ScheduleComparison& comparison);
 }  // namespace pipescope

@@ -5,7 +5,6 @@
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
-#include "cli/schedule_report.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"

@@ -5,6 +5,7 @@
 #include "simulator/pipeline_options.h"
 #include "simulator/simulation.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -70,4 +71,20 @@ struct SearchedBalance {
 /// from this profile and options with the same batch, chunks, optimizer and speeds.
 SearchedBalance search_balance(const Profile& profile, const PipelineOptions& options, int partitions,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
+
+/// Partitions per lane that a plan gives the interleaved schedule.
+constexpr int kInterleavedPartitions = 2;
+
+/// The requirements of can_interleave(), worded to follow "it needs".
+extern const std::string kInterleavedNeeds;
+
+/// True if the interleaved schedule, with kInterleavedPartitions per lane, can run `layers` layers on so many lanes.
+bool can_interleave(int lanes, std::int64_t micro_batches, std::size_t layers);
+
+/// Gives each lane kInterleavedPartitions, dealt out in turn (Megatron-LM, arXiv 2104.04473, section 2.2). The balance
+/// is the best one for partitions with a lane each, since the exact search has no closed form for this schedule.
+/// Reports a memory limit that is exceeded, but does not search for a balance that keeps it.
+/// Throws as find_balance() does. Precondition: can_interleave().
+PipelineOptions interleaved_options(const Profile& profile, const PipelineOptions& options, int lanes,
+                                    BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
 }  // namespace pipescope

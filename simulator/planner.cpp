@@ -5,7 +5,7 @@
 #include "schedule/parse_name.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
-#include "simulator/interleaved_search.h"
+#include "simulator/balance_search.h"
 #include "simulator/plan_ranking.h"
 #include "simulator/search_tables.h"
 

@@ -3,7 +3,6 @@
 #include "schedule/error.h"
 #include "schedule/schedules.h"
 #include "simulator/balance_search.h"
-#include "simulator/interleaved_search.h"
 #include "simulator/search_tables.h"
 
 #include <algorithm>

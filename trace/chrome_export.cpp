@@ -1,20 +1,108 @@
 #include "trace/chrome_export.h"
 
-#include "trace/chrome_events.h"
+#include "schedule/timeline.h"
 #include "trace/chrome_import.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <map>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
+/// Time in us, Chrome's unit, with three decimals. Keeps every ns, which a double would not above 2^53 ns.
+std::string chrome_microseconds(Nanoseconds time) {
+    const std::int64_t ns = time.count();
+    const std::uint64_t magnitude = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
+    return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
+}
+
+/// The text as a quoted JSON string. Invalid UTF-8 is replaced.
+std::string json_string(std::string_view text) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// Writes list events one by one, so that a million slices are never in memory as JSON.
+class ChromeEventList {
+public:
+    explicit ChromeEventList(std::ostream& out) : out_(out) {}
+
+    void add(std::string_view event);
+    /// Writes a "process_name" or "thread_name". `more` is further arguments, such as `,"kind":"stream"`.
+    void name(std::string_view what, int process, int thread, std::string_view name, std::string_view more = {});
+    void sort_index(int process, int thread, int index);
+    /// Writes an arrow's start ("s"), step ("t") or end ("f"), bound to the slice that starts then.
+    void flow(std::string_view phase, std::string_view category, std::int64_t id, int process, int thread,
+              Nanoseconds start);
+    std::int64_t next_flow() { return ++last_flow_; }
+
+private:
+    std::ostream& out_;
+    bool first_ = true;
+    std::int64_t last_flow_ = 0;
+};
+
+void ChromeEventList::add(std::string_view event) {
+    out_ << (first_ ? "\n" : ",\n") << event;
+    first_ = false;
+}
+
+void ChromeEventList::name(std::string_view what, int process, int thread, std::string_view name,
+                           std::string_view more) {
+    add(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":{}{}}}}})", what, process, thread,
+                    json_string(name), more));
+}
+
+void ChromeEventList::sort_index(int process, int thread, int index) {
+    add(fmt::format(R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", process,
+                    thread, index));
+}
+
+void ChromeEventList::flow(std::string_view phase, std::string_view category, std::int64_t id, int process, int thread,
+                           Nanoseconds start) {
+    add(fmt::format(R"({{"ph":"{}","cat":"{}","name":"{}","id":{},"bp":"e","pid":{},"tid":{},"ts":{}}})", phase,
+                    category, category, id, process, thread, chrome_microseconds(start)));
+}
+
+/// Distributes slices over threads so that those of one thread nest, as a Chrome trace requires. Pass slices by start,
+/// longer ones first.
+class NestingThreads {
+public:
+    explicit NestingThreads(std::size_t most) : most_(most) {}
+
+    /// Index of the first thread in which the slice nests, or of the last thread if there is none.
+    std::size_t take(Nanoseconds start, Nanoseconds end);
+    std::size_t used() const { return ends_.size(); }
+
+private:
+    std::size_t most_;
+    std::vector<std::vector<Nanoseconds>> ends_;  // per thread, of the open slices
+};
+
+std::size_t NestingThreads::take(Nanoseconds start, Nanoseconds end) {
+    for (std::size_t thread = 0;; ++thread) {
+        if (thread == ends_.size()) {
+            ends_.emplace_back();
+        }
+        std::vector<Nanoseconds>& open = ends_[thread];
+        while (!open.empty() && open.back() <= start) {
+            open.pop_back();
+        }
+        if (open.empty() || open.back() >= end || thread + 1 == most_) {
+            open.push_back(end);
+            return thread;
+        }
+    }
+}
+
 using nlohmann::json;
 
 int process_of(Source source) {

@@ -1,18 +1,277 @@
+#include "analysis/trace_comparison.h"
+#include "balance/profile_file.h"
+#include "cli/child_process.h"
+#include "cli/demo_report.h"
+#include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
+#include "cli/progress_bar.h"
 #include "cli/reports.h"
 #include "cli/stop_signals.h"
-#include "cli/torch/demo.h"
+#include "cli/torch/emulated_demo_profile.h"
+#include "cli/torch/environment.h"
+#include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
+#include "cli/torch/training.h"
+#include "cli/units.h"
+#include "engine/cores/usable_cores.h"
+#include "models/zoo.h"
 #include "schedule/error.h"
+#include "schedule/median.h"
+#include "schedule/micro_batches.h"
+#include "simulator/balance_search.h"
+#include "simulator/pipeline_defaults.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace pipescope {
 namespace {
+struct DemoOptions {
+    std::filesystem::path output = "demo";
+    bool force = false;  ///< replace the demo's files in an existing folder
+    std::string model = "transformer:layers=6,width=256";
+    std::int64_t batch = 16;
+    std::int64_t chunks = 8;
+    std::int64_t steps = 24;                           ///< measured after the warm-up: bursts of noise average out
+    std::function<void(const std::string& line)> say;  ///< reports progress
+};
+
+namespace fs = std::filesystem;
+
+constexpr int kRealLanes = 2;
+constexpr int kEmulatedLanes = 8;
+constexpr std::int64_t kEmulatedMicroBatches = 32;
+constexpr std::int64_t kWarmup = 2;
+
+/// Start of report.md until the demo is complete. It allows the next demo to replace the files of an unfinished one.
+constexpr std::string_view kUnfinished = "This demo did not finish. The next one replaces its files.\n";
+
+bool is_unfinished(const fs::path& folder) {
+    std::ifstream report(folder / "report.md");
+    std::string line;
+    return std::getline(report, line) && line + "\n" == kUnfinished;
+}
+
+void prepare_folder(const DemoOptions& options) {
+    if (fs::exists(options.output) && !options.force && !is_unfinished(options.output)) {
+        throw Error(
+            fmt::format("{} exists already; the demo keeps what is there; use --force to replace the demo's "
+                        "files in it, or another --output",
+                        options.output.string()));
+    }
+    std::error_code error;
+    fs::create_directories(options.output, error);
+    if (error) {
+        throw Error(
+            fmt::format("{} cannot be made ({}); choose another --output", options.output.string(), error.message()));
+    }
+    check_output(options.output / "report.md", true);
+    // Removes only the demo's own files: the --output folder may contain others.
+    for (const char* name : {"profile.json", "trace.sqlite", "timeline.png", "emulated-profile.json",
+                             "emulated-trace.sqlite", "emulated-timeline.png", "report.md"}) {
+        fs::remove(options.output / name, error);
+    }
+    write_output(options.output / "report.md", true, kUnfinished);
+}
+
+PipelineOptions with_best_balance(const Profile& profile, PipelineOptions options, int lanes) {
+    options.hardware.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+    options.balance = find_balance(profile, options, lanes, BalanceAlgorithm::optimal).balance;
+    return options;
+}
+
+/// Difference between two values, relative to their mean.
+double spread_of(Nanoseconds a, Nanoseconds b) {
+    const auto sum = static_cast<double>((a + b).count());
+    return sum == 0 ? 0 : 2 * std::abs(static_cast<double>((a - b).count())) / sum;
+}
+
+/// Name of the picture beside the report. Empty, with a message, if there is no viewer or it fails.
+std::optional<std::string> render(const DemoOptions& options, const std::string& trace, const std::string& picture) {
+    if (stop_signal() != 0) {
+        return std::nullopt;
+    }
+    const auto viewer = program_beside("pipescope-gui");
+    if (!viewer) {
+        options.say("no picture: pipescope-gui is not installed");
+        return std::nullopt;
+    }
+    const ChildResult result = run_child(
+        *viewer, {(options.output / trace).string(), "--render", (options.output / picture).string(), "--force"});
+    if (result.exit_code != 0) {
+        options.say(fmt::format("no picture: pipescope-gui ended with exit code {}", result.exit_code));
+        return std::nullopt;
+    }
+    return picture;
+}
+
+std::string command_by_hand(const std::string& model, const PipelineOptions& options, std::int64_t steps,
+                            const std::string& trace, const std::string& profile) {
+    return fmt::format("pipescope run {} --balance {} -m {} --batch {} --steps {} --trace {} --profile {}", model,
+                       to_string(options.balance), options.chunks, options.batch, steps, trace, profile);
+}
+
+TrainingResult train_with_bar(const std::string& label, const ModelSpec& model, TrainingOptions options) {
+    ProgressBar bar(label);
+    options.progress = [&](double done) { bar.show(done); };
+    return train_recorded(model, options);
+}
+
+/// Runs the pipeline once more and profiles its layers between the steps. Leaves `part` as it is if that is stopped or
+/// cannot be done.
+void repeat_in_turns(const DemoOptions& options, const ModelSpec& model, TrainingOptions training, DemoPart& part) {
+    options.say("repeating the run, and profiling the layers again between its steps");
+    training.trace.clear();
+    ProfileInTurns profile(model, training.pipeline, training.seed);
+    profile.take_turn();  // begins with a small pipeline of its own, whose tasks do not belong into the recording
+    training.before_step = [&] { profile.take_turn(); };
+    const TrainingResult again = train_with_bar("training again", model, training);
+    if (stop_signal() != 0) {
+        return;
+    }
+    try {
+        const Simulation predicted = simulate(profile.finish(), training.pipeline);
+        part.in_turns = {mean(measured_step_times(again)), expected_step(predicted)};
+    } catch (const Error& error) {
+        options.say(fmt::format("the layers were not profiled between the steps: {}", error.what()));
+    }
+}
+
+DemoPart real_part(const DemoOptions& options) {
+    const ModelSpec model = make_model(options.model);
+    PipelineOptions pipeline;
+    pipeline.chunks = options.chunks;
+    pipeline.batch = options.batch;
+    pipeline.balance = Balance(std::vector<std::int64_t>(kRealLanes, 1));  // profiling needs the number of lanes
+    if (const std::string fewer = fewer_micro_batches(pipeline); !fewer.empty()) {
+        options.say(fewer.substr(1, fewer.size() - 2));  // prints it without its newlines
+    }
+    options.say(fmt::format("profiling {}, the other lane busy", options.model));
+    Profile profile;
+    {
+        ProgressBar bar("profiling");
+        profile = profile_for_run(model, pipeline, 0, [&](double done) { bar.show(done); });
+    }
+    write_output(options.output / "profile.json", true, to_json(profile));
+    assume_optimizer(pipeline, profile.token_input);
+    pipeline.hardware.host_cores = usable_cores();
+    pipeline = with_best_balance(profile, pipeline, kRealLanes);
+    const Simulation predicted = simulate(profile, pipeline);
+    options.say(fmt::format("balance {}; predicted: {} a step, bubble {}", to_string(pipeline.balance),
+                            format_duration(expected_step(predicted)),
+                            format_percent(predicted.bubble_mean.value_or(predicted.bubble_fraction))));
+
+    TrainingOptions training;
+    training.pipeline = pipeline;
+    training.steps = options.steps + kWarmup;
+    training.warmup = kWarmup;
+    training.trace = options.output / "trace.sqlite";
+    training.force = true;
+    training.profile = profile;
+    options.say(fmt::format("training {}, recorded", counted(training.steps, "step", "steps")));
+    const TrainingResult result = train_with_bar("training", model, training);
+    if (measured_step_times(result).empty()) {
+        throw Interrupted();
+    }
+    DemoPart part;
+    if (stop_signal() == 0) {
+        repeat_in_turns(options, model, training, part);
+    }
+    if (part.in_turns) {
+        part.repeat_spread = spread_of(mean(measured_step_times(result)), part.in_turns->measured);
+    }
+    part.title = fmt::format("{} on {} lanes of this CPU, balance {}, batch of {} in {}", options.model, kRealLanes,
+                             to_string(pipeline.balance), pipeline.batch,
+                             counted(predicted.micro_batches, "micro-batch", "micro-batches"));
+    part.compared = compare_trace(options.output / "trace.sqlite");
+    part.loss_before = result.steps.front().loss;
+    part.loss_after = result.steps.back().loss;
+    part.picture = render(options, "trace.sqlite", "timeline.png");
+    part.commands = {fmt::format("pipescope profile {} --micro-batch-sizes {} --co-running {} -o profile.json",
+                                 options.model, fmt::join(profile.samples, ","), profile.co_running_lanes),
+                     fmt::format("pipescope balance profile.json -n {} -m {} --batch {} --devices cpu,cpu", kRealLanes,
+                                 pipeline.chunks, pipeline.batch),
+                     command_by_hand(options.model, pipeline, training.steps, "trace.sqlite", "profile.json"),
+                     "pipescope compare trace.sqlite"};
+    return part;
+}
+
+DemoPart emulated_part(const DemoOptions& options) {
+    const fs::path profile_path = options.output / "emulated-profile.json";
+    const Profile profile = emulated_demo_profile();
+    write_output(profile_path, true, to_json(profile));
+    PipelineOptions pipeline;
+    pipeline.chunks = kEmulatedMicroBatches;
+    pipeline.batch = kEmulatedMicroBatches;
+    pipeline = with_best_balance(profile, pipeline, kEmulatedLanes);
+
+    TrainingOptions training;
+    training.pipeline = pipeline;
+    training.steps = 5;
+    training.warmup = 1;
+    training.update_parameters = false;
+    training.trace = options.output / "emulated-trace.sqlite";
+    training.force = true;
+    training.profile = profile;
+    options.say(fmt::format("emulating {} partitions with {} micro-batches", kEmulatedLanes, kEmulatedMicroBatches));
+    const TrainingResult result =
+        train_with_bar("emulating", make_model("emulated:" + profile_path.string()), training);
+    if (measured_step_times(result).empty()) {
+        throw Interrupted();
+    }
+
+    DemoPart part;
+    part.title = fmt::format("{} emulated partitions, {} micro-batches, balance {}", kEmulatedLanes,
+                             kEmulatedMicroBatches, to_string(pipeline.balance));
+    part.compared = compare_trace(training.trace);
+    part.picture = render(options, "emulated-trace.sqlite", "emulated-timeline.png");
+    part.commands = {
+        fmt::format("pipescope balance emulated-profile.json -n {} -m {} --batch {}", kEmulatedLanes, pipeline.chunks,
+                    pipeline.batch),
+        fmt::format("pipescope run emulated:emulated-profile.json --balance {} -m {} --batch {} --steps {} --warmup {} "
+                    "--trace emulated-trace.sqlite",
+                    to_string(pipeline.balance), pipeline.chunks, pipeline.batch, training.steps, training.warmup),
+        "pipescope compare emulated-trace.sqlite"};
+    return part;
+}
+/// Runs the whole workflow twice: a real model on two lanes of this CPU, then eight emulated partitions with 32
+/// micro-batches. Writes profiles, traces, pictures and report.md, and leaves other files in the folder unchanged.
+/// Throws Error before any work if the folder exists and `force` is false, unless it belongs to an interrupted demo. If
+/// asked to stop (stop_signals.h), returns the parts with measured steps so far, or throws Interrupted if there are
+/// none.
+std::vector<DemoPart> run_demo(const DemoOptions& options) {
+    if (options.steps < 1) {
+        throw UsageError(fmt::format("--steps is {}; at least one step is measured; use 1 or more", options.steps));
+    }
+    micro_batch_sizes(options.batch, options.chunks);  // refuses impossible ones
+    prepare_folder(options);
+    std::vector<DemoPart> parts;
+    parts.push_back(real_part(options));
+    try {
+        throw_if_stopped();
+        parts.push_back(emulated_part(options));
+    } catch (const Interrupted&) {
+        // Completed parts are worth a report.
+    }
+    const std::string head = stop_signal() == 0 ? "" : std::string(kUnfinished) + "\n";
+    write_output(options.output / "report.md", true, head + demo_markdown(parts, environment_json()));
+    return parts;
+}
+
 struct DemoFlags {
     DemoOptions demo;
     std::string output = "demo";
