@@ -79,3 +79,12 @@ void task_range_without_listener(benchmark::State& state) {
 BENCHMARK(task_range_without_listener);
 }  // namespace
 }  // namespace pipescope
+
+int engine_benchmark_main(int argc, char** argv) {
+    benchmark::Initialize(&argc, argv);
+    if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+        return 1;
+    }
+    benchmark::RunSpecifiedBenchmarks();
+    return 0;
+}

@@ -186,6 +186,6 @@ int run(const Arguments& arguments) {
 }  // namespace
 }  // namespace pipescope
 
-int main(int argc, char** argv) {
+int memory_accuracy_main(int argc, char** argv) {
     return pipescope::run(pipescope::parse({argv + 1, argv + argc}));
 }

@@ -27,7 +27,7 @@ constexpr int kOverheadRounds = 60;
 // Case "throughput": matrix products that keep one core busy, equal on both lanes.
 constexpr int kWidth = 512;
 constexpr int kLayers = 8;
-constexpr int kMicroBatches = 8;
+constexpr int kThroughputMicroBatches = 8;
 constexpr int kSamples = 2048;
 constexpr int kThroughputRounds = 9;
 
@@ -37,12 +37,12 @@ double seconds(const std::function<void()>& work) {
     return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-double median(std::vector<double> values) {
+double median_of(std::vector<double> values) {
     std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
     return values[values.size() / 2];
 }
 
-at::Tensor mean_of(const Tensors& output, const Tensors&) {
+at::Tensor mean_of_output(const Tensors& output, const Tensors&) {
     return output[0].mean();
 }
 
@@ -59,14 +59,14 @@ nlohmann::json overhead(Checkpoint mode) {
     std::vector<double> pipeline_times;
     std::vector<double> differences;
     for (int round = 0; round < kOverheadRounds; ++round) {
-        plain_times.push_back(seconds([&] { plain.step(input, {}, mean_of); }));
-        pipeline_times.push_back(seconds([&] { pipeline.step(input, {}, mean_of); }));
+        plain_times.push_back(seconds([&] { plain.step(input, {}, mean_of_output); }));
+        pipeline_times.push_back(seconds([&] { pipeline.step(input, {}, mean_of_output); }));
         differences.push_back(pipeline_times.back() - plain_times.back());
     }
     const double to_ns_a_task = 1e9 / (kOverheadPartitions * kOverheadMicroBatches);
-    return {{"plain_ns", median(plain_times) * to_ns_a_task},
-            {"pipeline_ns", median(pipeline_times) * to_ns_a_task},
-            {"overhead_ns", median(differences) * to_ns_a_task}};
+    return {{"plain_ns", median_of(plain_times) * to_ns_a_task},
+            {"pipeline_ns", median_of(pipeline_times) * to_ns_a_task},
+            {"overhead_ns", median_of(differences) * to_ns_a_task}};
 }
 
 struct HiddenImpl : torch::nn::Module {
@@ -100,13 +100,13 @@ nlohmann::json throughput() {
     PlainModel copy(layers, {.chunks = 1});
     GPipe pipeline(layers, {.balance = {kLayers / 2, kLayers / 2},
                             .devices = {"cpu", "cpu"},
-                            .chunks = kMicroBatches,
+                            .chunks = kThroughputMicroBatches,
                             .checkpoint = Checkpoint::never});
     const Tensors input{torch::randn({kSamples, kWidth})};
-    const auto train = [&](auto& model) { return [&] { model.step(input, {}, mean_of); }; };
+    const auto train = [&](auto& model) { return [&] { model.step(input, {}, mean_of_output); }; };
     const auto two_threads = [&] {
         at::set_num_threads(2);
-        plain.step(input, {}, mean_of);
+        plain.step(input, {}, mean_of_output);
         at::set_num_threads(1);
     };
     const std::function<void()> of_plain = train(plain);
@@ -114,7 +114,7 @@ nlohmann::json throughput() {
     const std::function<void()> of_pipeline = train(pipeline);
 
     std::vector<double> plain_times, copies_times, pipeline_times, threads_times, scalings, gains, attained;
-    const double bound = static_cast<double>(kMicroBatches) / (kMicroBatches + 2 - 1);
+    const double bound = static_cast<double>(kThroughputMicroBatches) / (kThroughputMicroBatches + 2 - 1);
     for (int round = -1; round < kThroughputRounds; ++round) {
         const double one = seconds(of_plain);
         const double two = two_copies_seconds(of_plain, of_copy);
@@ -131,17 +131,17 @@ nlohmann::json throughput() {
         gains.push_back(one / lanes);
         attained.push_back(one / lanes / (2 * one / two * bound));
     }
-    return {{"plain_samples_per_second", kSamples / median(plain_times)},
-            {"two_threads_samples_per_second", kSamples / median(threads_times)},
-            {"two_copies_scaling", median(scalings)},
-            {"pipeline_samples_per_second", kSamples / median(pipeline_times)},
-            {"pipeline_over_plain", median(gains)},
-            {"attained", median(attained)}};  // fraction of s * m / (m + n - 1)
+    return {{"plain_samples_per_second", kSamples / median_of(plain_times)},
+            {"two_threads_samples_per_second", kSamples / median_of(threads_times)},
+            {"two_copies_scaling", median_of(scalings)},
+            {"pipeline_samples_per_second", kSamples / median_of(pipeline_times)},
+            {"pipeline_over_plain", median_of(gains)},
+            {"attained", median_of(attained)}};  // fraction of s * m / (m + n - 1)
 }
 }  // namespace
 }  // namespace pipescope
 
-int main(int argc, char** argv) {
+int pipescope_peer_main(int argc, char** argv) {
     const std::vector<std::string_view> arguments(argv + 1, argv + argc);
     at::set_num_threads(1);
     try {

@@ -13,7 +13,7 @@ namespace pipescope {
 namespace {
 constexpr std::int64_t kNoBound = std::numeric_limits<std::int64_t>::max();
 
-PartitionProblem random_problem(std::mt19937& random) {
+PartitionProblem random_problem_in_order(std::mt19937& random) {
     const std::size_t layers = 2 + random() % 7;
     PartitionProblem problem;
     problem.partitions = 1 + static_cast<int>(random() % layers);
@@ -50,7 +50,7 @@ std::vector<RankedBalance> all_of(CutsInOrder& cuts) {
 TEST(CutsInOrder, GivesEveryCutOnceWithItsStepAscending) {
     std::mt19937 random(11);
     for (int round = 0; round < 500; ++round) {
-        const PartitionProblem problem = random_problem(random);
+        const PartitionProblem problem = random_problem_in_order(random);
         std::vector<std::int64_t> steps;
         for_every_balance(problem.forward_ns.size(), problem.partitions,
                           [&](const Balance& balance) { steps.push_back(gpipe_step(problem, balance)); });

@@ -1,6 +1,6 @@
 // The memory model and the tracking allocator at measured instants, for some of the random models of
-// benchmarks/memory_accuracy (the table in docs/accuracy.md), and for cases that were once wrong. A separate program,
-// because the tracking allocator replaces torch's for the whole process.
+// benchmarks/memory_accuracy (the table in docs/accuracy.md), and for cases that were once wrong. The tracking
+// allocator replaces torch's for the whole process.
 
 #include "benchmarks/memory_accuracy/measured_peaks.h"
 #include "benchmarks/memory_accuracy/random_models.h"

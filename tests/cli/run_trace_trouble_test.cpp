@@ -15,10 +15,10 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::string kModel = "mlp:layers=4,width=64";
+const std::string kTrainedModel = "mlp:layers=4,width=64";
 
 // Two layers that wait 1 ms forward and 2 ms backward: a step of two micro-batches takes 9 ms on any machine.
-constexpr const char* kProfile = R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
+constexpr const char* kEmulatedProfile = R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
     {"name": "a", "forward_ns": [1000000], "backward_ns": [2000000], "output_bytes": [8],
      "parameter_bytes": 4096},
     {"name": "b", "forward_ns": [1000000], "backward_ns": [2000000], "output_bytes": [8],
@@ -61,7 +61,7 @@ private:
 
 class TraceTroubleOfARun : public testing::Test {
 protected:
-    TraceTroubleOfARun() { user.writes("e.json", kProfile); }
+    TraceTroubleOfARun() { user.writes("e.json", kEmulatedProfile); }
 
     /// Repeats the run with more steps if the recording ended before the trace was opened.
     void run_beside(const char* begin,
@@ -83,10 +83,10 @@ protected:
 
 // A full disk is reported and fails the command, but the training and its figures are kept.
 TEST_F(TraceTroubleOfARun, TrainsOnWhereTheDiskIsFullAndSaysSo) {
-    const std::string run = "timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' run " + kModel +
+    const std::string run = "timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' run " + kTrainedModel +
                             " --balance 2,2 -m 4 --batch 8 --steps 300 --profile p.json --trace full.sqlite --json "
                             ">.stdout 2>.stderr";
-    user.succeeds("profile " + kModel + " -o p.json --micro-batch-sizes 2 --time-limit 1s");
+    user.succeeds("profile " + kTrainedModel + " -o p.json --micro-batch-sizes 2 --time-limit 1s");
     // No file may exceed 600 KiB, which looks like a full disk to SQLite.
     const CommandResult full = user.types_to_shell("trap '' XFSZ; ulimit -f 1200; " + run);
     EXPECT_EQ(full.code, 1);
@@ -136,9 +136,9 @@ TEST_F(TraceTroubleOfARun, TrainsOnWhereTheFolderIsReadOnlyAndSaysSo) {
 }
 
 TEST_F(TraceTroubleOfARun, TrainsOnWhereItsRingsAreTooSmallAndShowsNoFigureThatWouldBeWrong) {
-    const CommandResult lossy =
-        user.types_to_shell("PIPESCOPE_RING_ENTRIES=2 timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' run " + kModel +
-                            " --balance 2,2 -m 8 --batch 16 --steps 40 --trace t.sqlite --json >.stdout 2>.stderr");
+    const CommandResult lossy = user.types_to_shell(
+        "PIPESCOPE_RING_ENTRIES=2 timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' run " + kTrainedModel +
+        " --balance 2,2 -m 8 --batch 16 --steps 40 --trace t.sqlite --json >.stdout 2>.stderr");
     ASSERT_EQ(lossy.code, 0) << lossy.err;
     EXPECT_THAT(lossy.err, AllOf(HasSubstr("warning: the recorder lost"), HasSubstr("PIPESCOPE_RING_ENTRIES")));
     const auto run = lossy.json();
@@ -156,7 +156,7 @@ TEST_F(TraceTroubleOfARun, TrainsOnWhereItsRingsAreTooSmallAndShowsNoFigureThatW
 
 TEST_F(TraceTroubleOfARun, ShowsNoFigureWhereAnotherToolHasTheRanges) {
     const CommandResult deaf = user.types_to_shell(
-        "NVTX_INJECTION64_PATH=/nowhere/tool.so timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' run " + kModel +
+        "NVTX_INJECTION64_PATH=/nowhere/tool.so timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' run " + kTrainedModel +
         " --balance 2,2 -m 2 --batch 4 --steps 4 --json >.stdout 2>.stderr");
     ASSERT_EQ(deaf.code, 0) << deaf.err;
     EXPECT_THAT(deaf.err, AllOf(HasSubstr("no task of 4 of 4 steps was recorded"), HasSubstr("/nowhere/tool.so"),

@@ -1,6 +1,6 @@
 // The paper's bound for checkpointing, in bytes: a lane's peak is the boundary inputs of all micro-batches plus the
-// memory of one micro-batch (GPipe, arXiv 1811.06965, section 2.3). A separate program, because the tracking allocator
-// replaces torch's for the whole process.
+// memory of one micro-batch (GPipe, arXiv 1811.06965, section 2.3). The tracking allocator replaces torch's for the
+// whole process.
 
 #include "engine/current_task.h"
 #include "profiler/memory/lane_memory.h"

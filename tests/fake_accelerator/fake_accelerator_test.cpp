@@ -14,8 +14,8 @@ protected:
     }
 };
 
-const c10::Device kFirst("fake:0");
-const c10::Device kSecond("fake:1");
+const c10::Device kFirst(kType, 0);
+const c10::Device kSecond(kType, 1);
 
 TEST_F(FakeAccelerator, ComputesWhatTheCpuComputes) {
     const at::Tensor x = torch::randn({5, 6}, torch::kFloat64);

@@ -14,7 +14,6 @@
 
 namespace pipescope::fake_accelerator {
 namespace {
-constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
 constexpr std::size_t kPool = 16;                         // streams, handed out in turn
 constexpr std::size_t kStreamsPerDevice = 1 + 2 * kPool;  // the default one, and a pool for each priority
 static_assert(kNumDevices * kStreamsPerDevice <= kMostStreams);

@@ -3,6 +3,7 @@
 #include "tests/fake_accelerator/fake_stream.h"
 
 #include <c10/core/Device.h>
+#include <c10/core/DeviceType.h>
 #include <c10/core/Stream.h>
 
 #include <cstdint>
@@ -26,6 +27,7 @@ namespace pipescope::fake_accelerator {
 ///
 /// Devices are "fake:0" and "fake:1". Linking this library installs them, before main().
 inline constexpr c10::DeviceIndex kNumDevices = 2;
+inline constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
 
 /// Idempotent. Called before main(). A program may call it to make sure that the library is linked.
 void install();

@@ -21,7 +21,6 @@
 
 namespace pipescope::fake_accelerator {
 namespace {
-constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
 using IValues = std::vector<c10::IValue>;
 
 void delay(const std::atomic<std::int64_t>& microseconds) {

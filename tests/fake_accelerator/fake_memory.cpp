@@ -16,7 +16,6 @@
 
 namespace pipescope::fake_accelerator {
 namespace {
-constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
 constexpr int kPoison = 0xff;  // every floating-point number of it is NaN
 
 struct Block {

@@ -9,7 +9,7 @@ endfunction()
 
 run("${CMAKE_COMMAND}" --install "${BUILD}" --component development --prefix "${work}/prefix")
 run("${CMAKE_COMMAND}" -G Ninja -S "${EXAMPLE}" -B "${work}/build" "-DCMAKE_PREFIX_PATH=${work}/prefix"
-    "-DCMAKE_CXX_COMPILER=${COMPILER}" -DCMAKE_BUILD_TYPE=Debug)
+    "-DCMAKE_CXX_COMPILER=${COMPILER}" -DCMAKE_BUILD_TYPE=)
 run("${CMAKE_COMMAND}" --build "${work}/build")
 run("${PROGRAM}" models "${work}/build/libspirals.so:blocks=2")
 run("${PROGRAM}" run "${work}/build/libspirals.so:width=16,blocks=2" --balance 2,2 -m 2 --batch 8 --steps 3)

@@ -15,7 +15,7 @@
 
 namespace pipescope {
 namespace {
-constexpr std::int64_t kBatch = 4;
+constexpr std::int64_t kMiniBatch = 4;
 constexpr std::int64_t kChunks = 2;
 
 // Uses double everywhere, so that results are equal except for rounding.
@@ -30,7 +30,7 @@ Tensors doubled(const Tensors& tensors) {
 template <class Model>
 at::Tensor train_step(Model& model, const ModelSpec& spec) {
     model.to(at::kDouble);
-    const Batch batch = spec.make_batch(kBatch, 7);
+    const Batch batch = spec.make_batch(kMiniBatch, 7);
     return model.step(doubled(batch.input), doubled(batch.target), spec.loss);
 }
 

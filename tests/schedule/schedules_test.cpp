@@ -15,7 +15,7 @@ using testing::ThrowsMessage;
 
 /// "0 1 0' ..": micro-batches of one lane without losses, with a mark for backward. With several partitions per lane,
 /// the partition comes first.
-std::string lane_text(const TaskGraph& graph, int lane) {
+std::string lane_micro_batches(const TaskGraph& graph, int lane) {
     std::string text;
     for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
         const TaskKey& key = graph.tasks()[task].key;
@@ -47,9 +47,9 @@ int most_live(const TaskGraph& graph, int lane) {
 TEST(OneFOneB, AlternatesForwardAndBackwardOnceTheLanesAreFilled) {
     const TaskGraph graph = make_schedule(
         Schedule::one_f_one_b, {.num_partitions = 3, .num_micro_batches = 4, .checkpoint = Checkpoint::never});
-    EXPECT_EQ(lane_text(graph, 0), "0 1 2 0' 3 1' 2' 3'");
-    EXPECT_EQ(lane_text(graph, 1), "0 1 0' 2 1' 3 2' 3'");
-    EXPECT_EQ(lane_text(graph, 2), "0 0' 1 1' 2 2' 3 3'");
+    EXPECT_EQ(lane_micro_batches(graph, 0), "0 1 2 0' 3 1' 2' 3'");
+    EXPECT_EQ(lane_micro_batches(graph, 1), "0 1 0' 2 1' 3 2' 3'");
+    EXPECT_EQ(lane_micro_batches(graph, 2), "0 0' 1 1' 2 2' 3 3'");
 }
 
 TEST(OneFOneB, HoldsAtMostAsManyMicroBatchesAsPartitionsLieBehind) {
@@ -73,7 +73,7 @@ TEST(OneFOneB, HasALossForEachMicroBatchAndNoBarrier) {
 TEST(OneFOneB, RunsWithFewerMicroBatchesThanPartitions) {
     const TaskGraph graph = make_schedule(
         Schedule::one_f_one_b, {.num_partitions = 4, .num_micro_batches = 2, .checkpoint = Checkpoint::never});
-    EXPECT_EQ(lane_text(graph, 0), "0 1 0' 1'");
+    EXPECT_EQ(lane_micro_batches(graph, 0), "0 1 0' 1'");
 }
 
 TEST(Interleaved, TakesItsPartitionsInTurnByGroupsOfMicroBatches) {
@@ -83,8 +83,8 @@ TEST(Interleaved, TakesItsPartitionsInTurnByGroupsOfMicroBatches) {
                                                    .num_micro_batches = 4,
                                                    .checkpoint = Checkpoint::never,
                                                    .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}});
-    EXPECT_EQ(lane_text(graph, 0), "0:0 0:1 2:0 2:1 0:2 2:0' 0:3 2:1' 2:2 0:0' 2:3 0:1' 2:2' 2:3' 0:2' 0:3'");
-    EXPECT_EQ(lane_text(graph, 1), "1:0 1:1 3:0 3:0' 3:1 3:1' 1:2 1:0' 1:3 1:1' 3:2 3:2' 3:3 3:3' 1:2' 1:3'");
+    EXPECT_EQ(lane_micro_batches(graph, 0), "0:0 0:1 2:0 2:1 0:2 2:0' 0:3 2:1' 2:2 0:0' 2:3 0:1' 2:2' 2:3' 0:2' 0:3'");
+    EXPECT_EQ(lane_micro_batches(graph, 1), "1:0 1:1 3:0 3:0' 3:1 3:1' 1:2 1:0' 1:3 1:1' 3:2 3:2' 3:3 3:3' 1:2' 1:3'");
 }
 
 TEST(Interleaved, RefusesShapesItCannotInterleave) {
@@ -105,9 +105,9 @@ TEST(Interleaved, RefusesShapesItCannotInterleave) {
 TEST(ZeroBubbleH1, PutsTheWeightsOffWhereTheyFillTheBubble) {
     const TaskGraph graph = make_schedule(
         Schedule::zero_bubble_h1, {.num_partitions = 3, .num_micro_batches = 4, .checkpoint = Checkpoint::never});
-    EXPECT_EQ(lane_text(graph, 0), "0 1 2 0' 0w 3 1' 1w 2' 2w 3' 3w");
-    EXPECT_EQ(lane_text(graph, 1), "0 1 0' 2 1' 0w 3 2' 1w 3' 2w 3w");
-    EXPECT_EQ(lane_text(graph, 2), "0 0' 1 1' 2 2' 0w 3 3' 1w 2w 3w");
+    EXPECT_EQ(lane_micro_batches(graph, 0), "0 1 2 0' 0w 3 1' 1w 2' 2w 3' 3w");
+    EXPECT_EQ(lane_micro_batches(graph, 1), "0 1 0' 2 1' 0w 3 2' 1w 3' 2w 3w");
+    EXPECT_EQ(lane_micro_batches(graph, 2), "0 0' 1 1' 2 2' 0w 3 3' 1w 2w 3w");
     EXPECT_TRUE(splits_backward(Schedule::zero_bubble_h1));
 }
 
@@ -120,14 +120,14 @@ TEST(ZeroBubbleH1, HoldsNoMoreMicroBatchesThanOneFOneB) {
 
 TEST(ModelParallel, TakesOneMicroBatchAllTheWayBeforeTheNext) {
     const TaskGraph graph = make_schedule(Schedule::model_parallel, {.num_partitions = 2, .num_micro_batches = 2});
-    EXPECT_EQ(lane_text(graph, 0), "0 r0 0' 1 1'");
-    EXPECT_EQ(lane_text(graph, 1), "0 r0 0' 1 1'");
+    EXPECT_EQ(lane_micro_batches(graph, 0), "0 r0 0' 1 1'");
+    EXPECT_EQ(lane_micro_batches(graph, 1), "0 r0 0' 1 1'");
 }
 
 TEST(GPipe, GoesBackwardFirstFirstWhereAsked) {
     const TaskGraph graph = make_schedule(
         Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 3, .backward_order = BackwardOrder::first_first});
-    EXPECT_EQ(lane_text(graph, 0), "0 1 2 r0 0' r1 1' 2'");
+    EXPECT_EQ(lane_micro_batches(graph, 0), "0 1 2 r0 0' r1 1' 2'");
 }
 
 TEST(GPipe, WaitsForTheGradientBeforeAnOrdinaryRecompute) {

@@ -190,14 +190,14 @@ TEST(ReservedMemory, PlaysTheTapesInTheOrderOfTheSchedule) {
     // One layer, one lane, in MiB: input 12 (the mini-batch, present from the start), output 14 and 30 saved;
     // temporarily 11 more in forward and 16 in backward. All blocks are above 10 MiB, so none share a segment.
     LayerTape tape;
-    constexpr Bytes kMiB = Bytes{1} << 20;
-    tape.blocks = {{Role::input, 12 * kMiB}, {Role::output, 14 * kMiB},          {Role::own, 30 * kMiB},
-                   {Role::own, 11 * kMiB},   {Role::output_gradient, 14 * kMiB}, {Role::own, 16 * kMiB}};
+    constexpr Bytes mib = Bytes{1} << 20;
+    tape.blocks = {{Role::input, 12 * mib}, {Role::output, 14 * mib},          {Role::own, 30 * mib},
+                   {Role::own, 11 * mib},   {Role::output_gradient, 14 * mib}, {Role::own, 16 * mib}};
     tape.forward = tape.recompute = {3, 4, -4, 2};
     tape.checkpointed_forward = {4, -4, 2};
     tape.backward = {6, -3, -5, -6, -1};
-    Profile profile = profile_of({layer_of(1000, 2000, 14.0 * kMiB)});
-    profile.input_bytes = {12.0 * kMiB};
+    Profile profile = profile_of({layer_of(1000, 2000, 14.0 * mib)});
+    profile.input_bytes = {12.0 * mib};
     profile.layers[0].tape = {tape};
     const auto reserved = [&](int m, Checkpoint checkpoint) {
         PipelineOptions options = on_accelerators(1, m);

@@ -11,14 +11,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-PipelineOptions options_for(int n, int m) {
+PipelineOptions options_of(int n, int m) {
     PipelineOptions options;
     options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(n), 8 / n));
     options.chunks = options.batch = m;
     return options;
 }
 
-Profile eight_layers() {
+Profile eight_small_layers() {
     Profile profile = uniform_profile(8);
     for (LayerProfile& layer : profile.layers) {
         layer.parameter_bytes = layer.gradient_bytes = 1000;
@@ -43,7 +43,7 @@ const ComparedSchedule& named(const ScheduleComparison& comparison, const std::s
 }
 
 TEST(CompareSchedules, TriesEveryWayToUseTheLanes) {
-    const ScheduleComparison comparison = compare_schedules(eight_layers(), options_for(4, 8));
+    const ScheduleComparison comparison = compare_schedules(eight_small_layers(), options_of(4, 8));
     EXPECT_THAT(names_of(comparison), ElementsAre("model-parallel", "data-parallel", "2 x 2 data x gpipe",
                                                   "gpipe, always", "gpipe, except_last", "gpipe, never", "1f1b",
                                                   "interleaved", "zero-bubble-h1", "pipedream"));
@@ -51,11 +51,11 @@ TEST(CompareSchedules, TriesEveryWayToUseTheLanes) {
 }
 
 TEST(CompareSchedules, DataParallelLanesWaitForTheSlowest) {
-    Profile profile = eight_layers();
+    Profile profile = eight_small_layers();
     for (LayerProfile& layer : profile.layers) {
         layer.forward_cv = layer.backward_cv = 0.3;
     }
-    const ScheduleComparison comparison = compare_schedules(profile, options_for(4, 8));
+    const ScheduleComparison comparison = compare_schedules(profile, options_of(4, 8));
     // A lane does two samples: 48000 ns, with a deviation of 300 sqrt(16 (1 + 4)) ns. The largest of four normal
     // numbers is 1.029 deviations above the mean.
     const Simulation& each = named(comparison, "data-parallel").simulation;
@@ -70,7 +70,7 @@ TEST(CompareSchedules, DataParallelLanesWaitForTheSlowest) {
 
 TEST(CompareSchedules, ShowsWhatTheExplainerTells) {
     // Four lanes, two layers each: utilization 1/4 one at a time, and 8 / 11 with eight micro-batches.
-    const ScheduleComparison comparison = compare_schedules(eight_layers(), options_for(4, 8));
+    const ScheduleComparison comparison = compare_schedules(eight_small_layers(), options_of(4, 8));
     EXPECT_NEAR(named(comparison, "model-parallel").simulation.utilization, 1.0 / 4, 1e-12);
     EXPECT_NEAR(named(comparison, "gpipe, never").simulation.utilization, 8.0 / 11, 1e-12);
     EXPECT_NEAR(named(comparison, "1f1b").simulation.step_time.count(),
@@ -88,39 +88,39 @@ TEST(CompareSchedules, ShowsWhatTheExplainerTells) {
 }
 
 TEST(CompareSchedules, CountsWhatEachSends) {
-    const ScheduleComparison comparison = compare_schedules(eight_layers(), options_for(4, 8));
+    const ScheduleComparison comparison = compare_schedules(eight_small_layers(), options_of(4, 8));
     EXPECT_EQ(named(comparison, "gpipe, never").communicated_bytes, 3 * 2 * 8 * 100);
     EXPECT_EQ(named(comparison, "pipedream").communicated_bytes, 3 * 2 * 8 * 100) << "copies free or not";
-    PipelineOptions slow = options_for(4, 8);
+    PipelineOptions slow = options_of(4, 8);
     slow.hardware.link.bytes_per_second = 1e6;
-    EXPECT_EQ(named(compare_schedules(eight_layers(), slow), "pipedream").communicated_bytes, 3 * 2 * 8 * 100);
+    EXPECT_EQ(named(compare_schedules(eight_small_layers(), slow), "pipedream").communicated_bytes, 3 * 2 * 8 * 100);
     EXPECT_EQ(named(comparison, "data-parallel").communicated_bytes, 2 * 3 * 8000);
     EXPECT_EQ(named(comparison, "2 x 2 data x gpipe").communicated_bytes, 2 * (2 * 4 * 100) + 2 * 8000);
 }
 
 TEST(CompareSchedules, SaysWhyAWayIsLeftOut) {
-    PipelineOptions options = options_for(4, 6);
-    const ScheduleComparison uneven = compare_schedules(eight_layers(), options);
+    PipelineOptions options = options_of(4, 6);
+    const ScheduleComparison uneven = compare_schedules(eight_small_layers(), options);
     ASSERT_EQ(uneven.left_out.size(), 2u);
     EXPECT_EQ(uneven.left_out[0].name, "data-parallel");
     EXPECT_THAT(uneven.left_out[0].because, HasSubstr("cannot be divided by 4"));
     EXPECT_EQ(uneven.left_out[1].name, "interleaved");
-    options = options_for(4, 8);
+    options = options_of(4, 8);
     options.hardware.devices.assign(4, "cuda:0");
-    EXPECT_THAT(compare_schedules(eight_layers(), options).left_out.front().because, HasSubstr("share a device"));
+    EXPECT_THAT(compare_schedules(eight_small_layers(), options).left_out.front().because, HasSubstr("share a device"));
 }
 
 TEST(CompareSchedules, HoldsEveryWayAgainstTheMemoryLimit) {
-    PipelineOptions options = options_for(4, 8);
+    PipelineOptions options = options_of(4, 8);
     options.hardware.memory_limit = 10'000;  // two layers' parameters and gradients are 4000, all layers' 16000
-    const ScheduleComparison comparison = compare_schedules(eight_layers(), options);
+    const ScheduleComparison comparison = compare_schedules(eight_small_layers(), options);
     EXPECT_FALSE(named(comparison, "data-parallel").simulation.feasible);
     EXPECT_TRUE(named(comparison, "gpipe, always").simulation.feasible);
 }
 
 TEST(CompareSchedules, WorksOnOneLane) {
-    PipelineOptions options = options_for(1, 4);
-    EXPECT_THAT(names_of(compare_schedules(eight_layers(), options)),
+    PipelineOptions options = options_of(1, 4);
+    EXPECT_THAT(names_of(compare_schedules(eight_small_layers(), options)),
                 ElementsAre("model-parallel", "gpipe, always", "gpipe, except_last", "gpipe, never", "1f1b",
                             "zero-bubble-h1", "pipedream"));
 }

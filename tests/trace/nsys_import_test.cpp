@@ -12,7 +12,7 @@ using testing::ElementsAre;
 // Databases like nsys exports: tables only if they have rows, no constraints, no indexes. A real globalTid has bits of
 // the machine above bit 48.
 constexpr std::int64_t kMachine = std::int64_t{1} << 48;
-constexpr std::int64_t kProcess = kMachine | std::int64_t{0x6f} << 24;
+constexpr std::int64_t kExportedProcess = kMachine | std::int64_t{0x6f} << 24;
 
 std::string strings() {
     return "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);"
@@ -34,7 +34,7 @@ std::string nvtx(const std::string& rows) {
 }
 
 std::string tid(int thread) {
-    return std::to_string(kProcess | thread);
+    return std::to_string(kExportedProcess | thread);
 }
 
 class NsysImport : public testing::Test {
@@ -82,7 +82,7 @@ TEST_F(NsysImport, TellsThreadsOfProcessesApartByThePackedNumber) {
                ");"
                "CREATE TABLE PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT);"
                "INSERT INTO PROCESSES VALUES (" +
-               std::to_string(kProcess) + ", 111, 'python3');");
+               std::to_string(kExportedProcess) + ", 111, 'python3');");
     ASSERT_EQ(trace.tracks.size(), 3u);
     EXPECT_EQ(trace.tracks[0].group, "process 111 (python3)");
     EXPECT_EQ(trace.tracks[0].name, "thread 1");
@@ -91,7 +91,7 @@ TEST_F(NsysImport, TellsThreadsOfProcessesApartByThePackedNumber) {
 }
 
 TEST_F(NsysImport, ReadsKernelsCopiesAndTheCallsThatLaunchedThem) {
-    const std::string process = std::to_string(kProcess);
+    const std::string process = std::to_string(kExportedProcess);
     const OpenedTrace trace = opened(
         strings() +
         "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, "

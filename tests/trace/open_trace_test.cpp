@@ -95,8 +95,8 @@ TEST(OpenTrace, GivesAPipeScopeTraceBackFromItsChromeExport) {
             "memKind, memoryOperationType) VALUES (5, 117440512, 0, 1, 64, 0, 4096, 2, 0), "
             "(1000001, 117440512, 0, 1, 128, 0, 512, 2, 0), (2000003, 117440512, 0, 1, 64, 0, 4096, 2, 1)");
     const OpenedTrace original = open_trace(folder / "t.sqlite");
-    const std::string json = chrome_of(original);
-    const OpenedTrace back = open_trace(file_with(folder, "t.json", json));
+    const std::string chrome_json = chrome_of(original);
+    const OpenedTrace back = open_trace(file_with(folder, "t.json", chrome_json));
     EXPECT_EQ(back.origin, TraceOrigin::pipescope_chrome);
     EXPECT_EQ(back.measured, original.measured);
     EXPECT_EQ(back.simulated, original.simulated);
@@ -141,10 +141,10 @@ TEST(OpenTrace, GivesAnEmptyTraceBackFromItsChromeExport) {
 TEST(OpenTrace, RefusesAChromeExportOfANewerVersion) {
     const TemporaryFolder folder;
     write_sample_trace(folder / "t.sqlite");
-    std::string json = chrome_of(open_trace(folder / "t.sqlite"));
+    std::string chrome_json = chrome_of(open_trace(folder / "t.sqlite"));
     const std::string stamp = R"("format":"pipescope.chrome","version":1)";
-    json.replace(json.find(stamp), stamp.size(), R"("format":"pipescope.chrome","version":2)");
-    EXPECT_THAT([&] { open_trace(file_with(folder, "t.json", json)); },
+    chrome_json.replace(chrome_json.find(stamp), stamp.size(), R"("format":"pipescope.chrome","version":2)");
+    EXPECT_THAT([&] { open_trace(file_with(folder, "t.json", chrome_json)); },
                 ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("version 2"), HasSubstr("up to version 1"))));
 }
 

@@ -28,7 +28,7 @@ constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Chec
 const auto kLoss = [](const Tensors& output, const Tensors& target) { return mean_square(output[0], target[0]); };
 
 /// Records tasks in the order of their starts.
-class TaskLog final : public TaskObserver {
+class GraphTaskLog final : public TaskObserver {
 public:
     void placed(const at::Tensor&, LaneId) override {}
     void task_started(const TaskKey& key, LaneId) override {
@@ -125,7 +125,7 @@ TEST(AutogradDriver, HasThePlainModelsGradientsWithoutItsParts) {
 }
 
 /// Stashes x and adds it three layers later.
-std::vector<LayerSpec> skip_model() {
+std::vector<LayerSpec> two_skips_model() {
     const auto spec = [](std::string name, SkipNames names, SkipForward forward) {
         return LayerSpec{std::move(name), [=] { return skippable_layer(nullptr, names, forward); }};
     };
@@ -142,20 +142,21 @@ std::vector<LayerSpec> skip_model() {
 
 TEST(AutogradDriver, CarriesSkipsWithPortalsAndWithout) {
     for (const bool portals : {true, false}) {
-        expect_plain_gradients(skip_model(), {2, 1, 1, 1}, {.portals = portals});
-        expect_plain_gradients(skip_model(), {1, 4}, {.portals = portals});
+        expect_plain_gradients(two_skips_model(), {2, 1, 1, 1}, {.portals = portals});
+        expect_plain_gradients(two_skips_model(), {1, 4}, {.portals = portals});
     }
 }
 
 TEST(AutogradDriver, PortalsSendASkipOnceWhereItElsePassesEveryPartitionBetween) {
-    TaskLog with;
-    pipeline_of(skip_model(), {2, 1, 1, 1}, 2, Checkpoint::never, {}, &with).step({samples(4)}, {samples(4, 4)}, kLoss);
+    GraphTaskLog with;
+    pipeline_of(two_skips_model(), {2, 1, 1, 1}, 2, Checkpoint::never, {}, &with)
+        .step({samples(4)}, {samples(4, 4)}, kLoss);
     EXPECT_EQ(with.of_kind(TaskKind::skip_forward).size(), 2U);
     EXPECT_EQ(with.of_kind(TaskKind::skip_backward).size(), 2U);
     EXPECT_EQ(with.moved(), 2 * 2 * (3 + 1));  // micro-batches, there and back, boundaries and the skip
 
-    TaskLog without;
-    pipeline_of(skip_model(), {2, 1, 1, 1}, 2, Checkpoint::never, {.portals = false}, &without)
+    GraphTaskLog without;
+    pipeline_of(two_skips_model(), {2, 1, 1, 1}, 2, Checkpoint::never, {.portals = false}, &without)
         .step({samples(4)}, {samples(4, 4)}, kLoss);
     EXPECT_THAT(without.of_kind(TaskKind::skip_forward), IsEmpty());
     EXPECT_EQ(without.moved(), 2 * 2 * (3 + 3));
@@ -163,7 +164,7 @@ TEST(AutogradDriver, PortalsSendASkipOnceWhereItElsePassesEveryPartitionBetween)
 
 TEST(AutogradDriver, GoesBackwardLastMicroBatchFirstOnEveryPartition) {
     for (const auto mode : kModes) {
-        TaskLog log;
+        GraphTaskLog log;
         pipeline_of(dropout_mlp(), {2, 2, 2}, 4, mode, {}, &log).step({samples(8)}, {samples(8, 4)}, kLoss);
         ASSERT_EQ(log.of_kind(TaskKind::backward).size(), 12U);
         for (int j = 0; j < 3; ++j) {
@@ -177,7 +178,7 @@ TEST(AutogradDriver, GoesBackwardLastMicroBatchFirstOnEveryPartition) {
 }
 
 TEST(AutogradDriver, RecomputesWhatWasCheckpointedRightBeforeItsBackward) {
-    TaskLog log;
+    GraphTaskLog log;
     pipeline_of(dropout_mlp(), {3, 3}, 4, Checkpoint::except_last, {}, &log).step({samples(8)}, {samples(8, 4)}, kLoss);
     EXPECT_EQ(log.of_kind(TaskKind::recompute).size(), 6U);
     for (int i = 0; i < 3; ++i) {

@@ -20,12 +20,12 @@ namespace {
 using namespace testing_support;
 using Names = std::vector<std::string>;
 
-const bool cuda_was_loaded_before_main = load_cuda();
-
 class CudaPipelineTest : public ::testing::Test {
 protected:
+    /// Before any use of torch: run this suite in a process of its own.
+    static void SetUpTestSuite() { load_cuda(); }
     void SetUp() override {
-        if (!cuda_was_loaded_before_main) {
+        if (!load_cuda()) {
             GTEST_SKIP() << "no CUDA device here: " << why_no_cuda();
         }
         lanes_ = {{"cuda:0"}, {"cuda:0", "cuda:0"}, {"cpu", "cuda:0"}, {"cuda:0", "cpu"}};

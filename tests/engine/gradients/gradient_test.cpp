@@ -11,7 +11,7 @@ namespace pipescope {
 namespace {
 using namespace testing_support;
 
-struct Case {
+struct GradientCase {
     std::vector<std::int64_t> balance;
     std::int64_t chunks;
     std::int64_t batch;
@@ -19,15 +19,15 @@ struct Case {
     int host_cores = 0;
 };
 
-std::string name_of(const Case& c) {
+std::string name_of(const GradientCase& c) {
     return "balance " + to_string(Balance(c.balance)) + ", chunks " + std::to_string(c.chunks) + ", batch " +
            std::to_string(c.batch) + ", " + to_string(c.checkpoint);
 }
 
 /// All modes over even, odd, short and single micro-batches. One test for all, because starting a process costs more
 /// than a case.
-std::vector<Case> cases(const std::vector<std::int64_t>& balance) {
-    std::vector<Case> all;
+std::vector<GradientCase> cases(const std::vector<std::int64_t>& balance) {
+    std::vector<GradientCase> all;
     for (const auto& [chunks, batch] : {std::pair{1, 4}, {3, 7}, {4, 8}, {8, 5}}) {
         for (const auto mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
             all.push_back({balance, chunks, batch, mode});
@@ -37,7 +37,7 @@ std::vector<Case> cases(const std::vector<std::int64_t>& balance) {
 }
 
 /// Two steps each, so that step numbers and accumulated gradients take part.
-void expect_plain_gradients(const std::vector<LayerSpec>& layers, const Case& c) {
+void expect_plain_gradients(const std::vector<LayerSpec>& layers, const GradientCase& c) {
     torch::manual_seed(7);
     const at::Tensor input = torch::randn({c.batch, 6}, torch::kFloat64);
     const at::Tensor target = torch::randn({c.batch, 4}, torch::kFloat64);
@@ -80,7 +80,7 @@ void expect_plain_gradients(const std::vector<LayerSpec>& layers, const Case& c)
 TEST(Gradients, WithDropoutEqualThePlainModelsWhateverTheBalanceAndMode) {
     for (const auto& balance :
          std::vector<std::vector<std::int64_t>>{{6}, {3, 3}, {1, 5}, {2, 2, 2}, {1, 1, 1, 1, 1, 1}}) {
-        for (const Case& c : cases(balance)) {
+        for (const GradientCase& c : cases(balance)) {
             const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(c));
             expect_plain_gradients(dropout_mlp(), c);
         }
@@ -95,7 +95,7 @@ TEST(Gradients, EqualThePlainModelsWhereLanesTakeOneCoreInTurns) {
 
 TEST(Gradients, ThroughTuplesEqualThePlainModelsWhateverTheBalanceAndMode) {
     for (const auto& balance : std::vector<std::vector<std::int64_t>>{{5}, {2, 3}, {1, 2, 1, 1}}) {
-        for (const Case& c : cases(balance)) {
+        for (const GradientCase& c : cases(balance)) {
             const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(c));
             expect_plain_gradients(tuple_model(), c);
         }

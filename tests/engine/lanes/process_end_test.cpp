@@ -121,7 +121,7 @@ TEST_P(ProcessEnd, AForkedChildDestroysATrainedModel) {
     const auto forks = [] {
         auto model = std::make_unique<GPipe>(dropout_mlp(), options());
         model->step(samples(8), samples(8, 4), mean_square);
-        const pid_t child = fork();
+        const pid_t child = ::fork();
         if (child == 0) {
             alarm(60);  // ends a child that hangs
             model.reset();

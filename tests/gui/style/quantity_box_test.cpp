@@ -9,7 +9,7 @@
 
 namespace pipescope {
 namespace {
-QString plain(QString text) {
+QString plain_spaces(QString text) {
     return text.replace(QChar(QChar::Nbsp), QLatin1Char(' '));
 }
 
@@ -25,7 +25,7 @@ protected:
     QString refusal(QSignalSpy& refused) {
         const QString why = refused.isEmpty() ? QString() : refused.takeLast().front().toString();
         refused.clear();
-        return plain(why);
+        return plain_spaces(why);
     }
 };
 
@@ -36,12 +36,12 @@ TEST_F(QuantityBoxTest, TakesBytesInTheUnitThatIsTyped) {
     constexpr double kMiB = 1.0 / 1024;
     type(box, "30 MiB");
     EXPECT_EQ(box.value(), 30 * kMiB);
-    EXPECT_EQ(plain(box.text()), QStringLiteral("30 MiB"));
+    EXPECT_EQ(plain_spaces(box.text()), QStringLiteral("30 MiB"));
     type(box, "1.5GB");
     EXPECT_NEAR(box.value(), 1.5e9 / (1 << 30), 1e-9);
     type(box, "16");  // the unit of the value
     EXPECT_EQ(box.value(), 16);
-    EXPECT_EQ(plain(box.text()), QStringLiteral("16 GiB"));
+    EXPECT_EQ(plain_spaces(box.text()), QStringLiteral("16 GiB"));
     type(box, "7 B");
     EXPECT_NEAR(box.value() * (1 << 30), 7, 1e-3);
     EXPECT_TRUE(refused.isEmpty()) << refusal(refused).toStdString();
@@ -52,7 +52,7 @@ TEST_F(QuantityBoxTest, TakesRatesAndDurations) {
     rate.setRange(0, 1e6);
     type(rate, "1 kB/s");
     EXPECT_NEAR(rate.value(), 1e-6, 1e-12);
-    EXPECT_EQ(plain(rate.text()), QStringLiteral("1 kB/s"));
+    EXPECT_EQ(plain_spaces(rate.text()), QStringLiteral("1 kB/s"));
     type(rate, "12.345");
     EXPECT_EQ(rate.value(), 12.345);
     type(rate, "0");
@@ -76,7 +76,7 @@ TEST_F(QuantityBoxTest, RefusesWhatItCannotTakeAndSaysWhy) {
     for (const char* text : {"30 MB/s", "30 XiB", "much", "-3 GiB", "2 TiB"}) {
         type(box, text);
         EXPECT_EQ(box.value(), 2) << text;
-        EXPECT_EQ(plain(box.text()), QStringLiteral("2 GiB"));
+        EXPECT_EQ(plain_spaces(box.text()), QStringLiteral("2 GiB"));
         const QString why = refusal(refused);
         EXPECT_TRUE(why.startsWith(QStringLiteral("Memory limit is"))) << text << ": " << why.toStdString();
     }
@@ -121,10 +121,10 @@ TEST_F(QuantityBoxTest, StepsInTheShownUnit) {
     box.setSpecialValueText(QStringLiteral("no limit"));
     box.show();
     QTest::keyClick(&box, Qt::Key_Up);
-    EXPECT_EQ(plain(box.text()), QStringLiteral("1 MiB"));
+    EXPECT_EQ(plain_spaces(box.text()), QStringLiteral("1 MiB"));
     box.setValue(30.0 / 1024);
     QTest::keyClick(&box, Qt::Key_Up);
-    EXPECT_EQ(plain(box.text()), QStringLiteral("31 MiB"));
+    EXPECT_EQ(plain_spaces(box.text()), QStringLiteral("31 MiB"));
     type(box, "no limit");
     EXPECT_EQ(box.value(), 0);
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array kPatterns{Pattern::plain, Pattern::hatched, Pattern::back_hatched, Pattern::crossed,
                                Pattern::lined, Pattern::barred,  Pattern::dotted};
 
-std::vector<TaskKind> allKinds() {
+std::vector<TaskKind> everyKind() {
     std::vector<TaskKind> kinds;
     for (int k = 0; k < kNumTaskKinds; ++k) {
         kinds.push_back(static_cast<TaskKind>(k));
@@ -41,7 +41,7 @@ TEST(TaskStyle, KindsOfOneShapeDifferInPattern) {
     for (const bool copies : {false, true}) {
         std::set<Pattern> patterns;
         std::size_t kinds = 0;
-        for (const TaskKind kind : allKinds()) {
+        for (const TaskKind kind : everyKind()) {
             if (is_copy(kind) == copies) {
                 patterns.insert(styleOf(kind).pattern);
                 ++kinds;
@@ -54,7 +54,7 @@ TEST(TaskStyle, KindsOfOneShapeDifferInPattern) {
 TEST(TaskStyle, KindsHaveColoursOfOkabeAndItoOrATint) {
     std::set<QRgb> allowed(okabe_ito::kAll.begin(), okabe_ito::kAll.end());
     allowed.insert(okabe_ito::tint(okabe_ito::kGreen, 0.5));
-    for (const TaskKind kind : allKinds()) {
+    for (const TaskKind kind : everyKind()) {
         EXPECT_TRUE(allowed.contains(styleOf(kind).color.rgb())) << styleOf(kind).name.toStdString();
     }
     EXPECT_EQ(okabe_ito::tint(okabe_ito::kGreen, 0.5), 0xFF7FCEB9);
@@ -62,7 +62,7 @@ TEST(TaskStyle, KindsHaveColoursOfOkabeAndItoOrATint) {
 }
 
 TEST(TaskStyle, LabelsAndPatternsStandOutOnTheirGround) {
-    for (const TaskKind kind : allKinds()) {
+    for (const TaskKind kind : everyKind()) {
         const QColor& ground = styleOf(kind).color;
         EXPECT_GE(contrast(ground, textOn(ground)), 4.5) << styleOf(kind).name.toStdString();
         EXPECT_GE(contrast(ground, textOn(ground)),

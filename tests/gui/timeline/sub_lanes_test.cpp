@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-Slice slice(TaskKind kind, int lane, int micro_batch, int start, int end, int skip = -1) {
+Slice laneSlice(TaskKind kind, int lane, int micro_batch, int start, int end, int skip = -1) {
     return {{0, kind, lane, micro_batch, skip}, LaneId{lane}, Nanoseconds{start}, Nanoseconds{end}, 0};
 }
 
@@ -29,12 +29,12 @@ protected:
         return view_.rectOf(found.value_or(SliceRef{}));
     }
 
-    const std::shared_ptr<const TimelineStore> store_ = std::make_shared<const TimelineStore>(
-        Timeline{Source::measured,
-                 {{"lane 0", "cpu"}, {"lane 1", "cpu"}},
-                 {slice(TaskKind::forward, 0, 0, 0, 200), slice(TaskKind::forward, 0, 1, 200, 400),
-                  slice(TaskKind::copy_forward, 0, 0, 200, 320), slice(TaskKind::skip_forward, 0, 0, 240, 300, 0),
-                  slice(TaskKind::copy_forward, 0, 1, 400, 500), slice(TaskKind::forward, 1, 0, 320, 520)}});
+    const std::shared_ptr<const TimelineStore> store_ = std::make_shared<const TimelineStore>(Timeline{
+        Source::measured,
+        {{"lane 0", "cpu"}, {"lane 1", "cpu"}},
+        {laneSlice(TaskKind::forward, 0, 0, 0, 200), laneSlice(TaskKind::forward, 0, 1, 200, 400),
+         laneSlice(TaskKind::copy_forward, 0, 0, 200, 320), laneSlice(TaskKind::skip_forward, 0, 0, 240, 300, 0),
+         laneSlice(TaskKind::copy_forward, 0, 1, 400, 500), laneSlice(TaskKind::forward, 1, 0, 320, 520)}});
     TimeAxisModel axis_;
     TimelineView view_;
 };

@@ -19,16 +19,17 @@
 
 namespace pipescope {
 namespace {
-Slice slice(TaskKind kind, int partition, int micro_batch, int start, int end) {
+Slice markedSlice(TaskKind kind, int partition, int micro_batch, int start, int end) {
     return {{0, kind, partition, micro_batch, -1}, LaneId{partition}, Nanoseconds{start}, Nanoseconds{end}, 0};
 }
 
 // lane 0: F0 0..200, idle, B0 600..1000;  lane 1: idle, F0 200..400, B0 400..600, idle
 std::shared_ptr<const TimelineStore> sampleStore() {
-    const Timeline timeline{Source::measured,
-                            {{"lane 0", "cpu"}, {"lane 1", "cpu"}},
-                            {slice(TaskKind::forward, 0, 0, 0, 200), slice(TaskKind::forward, 1, 0, 200, 400),
-                             slice(TaskKind::backward, 1, 0, 400, 600), slice(TaskKind::backward, 0, 0, 600, 1000)}};
+    const Timeline timeline{
+        Source::measured,
+        {{"lane 0", "cpu"}, {"lane 1", "cpu"}},
+        {markedSlice(TaskKind::forward, 0, 0, 0, 200), markedSlice(TaskKind::forward, 1, 0, 200, 400),
+         markedSlice(TaskKind::backward, 1, 0, 400, 600), markedSlice(TaskKind::backward, 0, 0, 600, 1000)}};
     return std::make_shared<const TimelineStore>(timeline);
 }
 

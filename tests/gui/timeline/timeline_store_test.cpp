@@ -10,22 +10,22 @@
 
 namespace pipescope {
 namespace {
-Slice slice(TaskKind kind, int lane, int micro_batch, int start, int end, int step = 0) {
+Slice storedSlice(TaskKind kind, int lane, int micro_batch, int start, int end, int step = 0) {
     return {{step, kind, lane, micro_batch, -1}, LaneId{lane}, Nanoseconds{start}, Nanoseconds{end}, 0};
 }
 
-Timeline twoLanes() {
+Timeline twoLaneSlices() {
     Timeline timeline{Source::measured,
                       {{"lane 0", "cpu"}, {"lane 1", "cpu"}},
-                      {slice(TaskKind::forward, 0, 0, 0, 10), slice(TaskKind::copy_forward, 0, 0, 10, 12),
-                       slice(TaskKind::forward, 0, 1, 10, 20), slice(TaskKind::forward, 1, 0, 12, 22),
-                       slice(TaskKind::backward, 1, 0, 22, 42), slice(TaskKind::backward, 0, 0, 44, 64)}};
+                      {storedSlice(TaskKind::forward, 0, 0, 0, 10), storedSlice(TaskKind::copy_forward, 0, 0, 10, 12),
+                       storedSlice(TaskKind::forward, 0, 1, 10, 20), storedSlice(TaskKind::forward, 1, 0, 12, 22),
+                       storedSlice(TaskKind::backward, 1, 0, 22, 42), storedSlice(TaskKind::backward, 0, 0, 44, 64)}};
     timeline.slices[1].bytes = 4096;
     return timeline;
 }
 
 TEST(TimelineStore, PutsCopiesInARowBelowTheirLane) {
-    const TimelineStore store(twoLanes());
+    const TimelineStore store(twoLaneSlices());
     ASSERT_EQ(store.rows().size(), 3u);
     EXPECT_FALSE(store.rows()[0].copies);
     EXPECT_TRUE(store.rows()[1].copies);
@@ -36,7 +36,7 @@ TEST(TimelineStore, PutsCopiesInARowBelowTheirLane) {
 }
 
 TEST(TimelineStore, GivesBackTheSliceItWasGiven) {
-    const Timeline timeline = twoLanes();
+    const Timeline timeline = twoLaneSlices();
     const TimelineStore store(timeline);
     for (const Slice& each : timeline.slices) {
         const std::optional<SliceRef> found = store.find(each.key);
@@ -47,7 +47,7 @@ TEST(TimelineStore, GivesBackTheSliceItWasGiven) {
 }
 
 TEST(TimelineStore, FindsTheSliceUnderATime) {
-    const TimelineStore store(twoLanes());
+    const TimelineStore store(twoLaneSlices());
     EXPECT_EQ(store.sliceAt(0, 15, 0), (SliceRef{0, 1}));
     EXPECT_EQ(store.sliceAt(0, 50, 0), (SliceRef{0, 2}));
     EXPECT_FALSE(store.sliceAt(0, 30, 5));
@@ -56,10 +56,11 @@ TEST(TimelineStore, FindsTheSliceUnderATime) {
 }
 
 TEST(TimelineStore, GivesOverlappingSlicesRowsOfTheirOwn) {
-    const TimelineStore store(Timeline{Source::measured,
-                                       {{"lane 0", "cpu"}},
-                                       {slice(TaskKind::forward, 0, 0, 0, 10), slice(TaskKind::forward, 0, 1, 5, 15),
-                                        slice(TaskKind::forward, 0, 2, 10, 20)}});
+    const TimelineStore store(
+        Timeline{Source::measured,
+                 {{"lane 0", "cpu"}},
+                 {storedSlice(TaskKind::forward, 0, 0, 0, 10), storedSlice(TaskKind::forward, 0, 1, 5, 15),
+                  storedSlice(TaskKind::forward, 0, 2, 10, 20)}});
     ASSERT_EQ(store.rows().size(), 2u);
     EXPECT_EQ(store.rows()[0].start, (std::vector<std::int64_t>{0, 10}));
     EXPECT_EQ(store.rows()[1].start, (std::vector<std::int64_t>{5}));
@@ -67,10 +68,11 @@ TEST(TimelineStore, GivesOverlappingSlicesRowsOfTheirOwn) {
 }
 
 TEST(TimelineStore, SurvivesImpossibleLanesOfADamagedTrace) {
-    const TimelineStore store(Timeline{Source::measured,
-                                       {{"lane 0", "cpu"}},
-                                       {slice(TaskKind::forward, 0, 0, 0, 10), slice(TaskKind::forward, -5, 1, 5, 15),
-                                        slice(TaskKind::forward, 2'000'000'000, 2, 10, 20)}});
+    const TimelineStore store(
+        Timeline{Source::measured,
+                 {{"lane 0", "cpu"}},
+                 {storedSlice(TaskKind::forward, 0, 0, 0, 10), storedSlice(TaskKind::forward, -5, 1, 5, 15),
+                  storedSlice(TaskKind::forward, 2'000'000'000, 2, 10, 20)}});
     EXPECT_EQ(store.numSlices(), 1u);
     EXPECT_EQ(store.numHidden(), 2u);
 }
@@ -129,7 +131,7 @@ TEST(TimelineStore, NeedsAtMostFortyBytesASlice) {
 }
 
 TEST(TimelineLayout, SharesTheHeightAndNeverOverlaps) {
-    const TimelineStore store(twoLanes());
+    const TimelineStore store(twoLaneSlices());
     const TimelineLayout layout = layoutRows(store, 120);
     EXPECT_LE(layout.height, 120);
     int bottom = 0;

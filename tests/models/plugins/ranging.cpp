@@ -2,8 +2,12 @@
 
 #include "models/user_model.h"
 
+#include <ATen/ops/mse_loss.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <nvtx3/nvToolsExt.h>
-#include <torch/torch.h>
+#include <torch/version.h>
 
 #include <memory>
 #include <string>
@@ -14,7 +18,7 @@ class RangingLayer : public pipescope::Layer {
 public:
     pipescope::Tensors forward(const pipescope::Tensors& inputs) override {
         nvtxRangePushA("of the model's library");
-        pipescope::Tensors outputs{inputs.at(0) * scale_};
+        pipescope::Tensors outputs{at::mul(inputs.at(0), scale_)};
         nvtxRangePop();
         return outputs;
     }
@@ -24,7 +28,7 @@ public:
     void to(at::ScalarType) override {}
 
 private:
-    const at::Tensor scale_ = torch::ones({4}, torch::requires_grad());
+    const at::Tensor scale_ = at::ones({4}).requires_grad_();
 };
 
 pipescope::ModelSpec make(const std::string&) {
@@ -33,10 +37,10 @@ pipescope::ModelSpec make(const std::string&) {
         model.layers.push_back({name, [] { return std::make_unique<RangingLayer>(); }});
     }
     model.make_batch = [](std::int64_t batch, std::uint64_t) {
-        return pipescope::Batch{{torch::ones({batch, 4})}, {torch::zeros({batch, 4})}};
+        return pipescope::Batch{{at::ones({batch, 4})}, {at::zeros({batch, 4})}};
     };
     model.loss = [](const pipescope::Tensors& output, const pipescope::Tensors& target) {
-        return torch::mse_loss(output[0], target[0]);
+        return at::mse_loss(output[0], target[0]);
     };
     return model;
 }

@@ -111,10 +111,10 @@ TEST_F(DeviceProfilerTest, SaysWhatDevicesThereAre) {
                 ThrowsMessage<Error>(AllOf(HasSubstr("\"fake:7\" is not there"), HasSubstr("fake:0, fake:1"))));
 }
 
-constexpr Bytes kBlock = 512;  // what the fake's allocator rounds up to
+constexpr Bytes kSmallestBlock = 512;  // what the fake's allocator rounds up to
 
 Bytes rounded(Bytes bytes) {
-    return (bytes + kBlock - 1) / kBlock * kBlock;
+    return (bytes + kSmallestBlock - 1) / kSmallestBlock * kSmallestBlock;
 }
 
 /// Role and bytes of each block. The layer's own blocks are rounded; blocks across its border are exact.

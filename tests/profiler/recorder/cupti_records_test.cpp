@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kOrigin = 1000;
 
 /// Each buffer here has one record.
-CUptiResult CUPTIAPI next_record(std::uint8_t* buffer, std::size_t, CUpti_Activity** record) {
+CUptiResult CUPTIAPI next_only_record(std::uint8_t* buffer, std::size_t, CUpti_Activity** record) {
     if (*record != nullptr) {
         return CUPTI_ERROR_MAX_LIMIT_REACHED;
     }
@@ -37,7 +37,7 @@ Record spanning(CUpti_ActivityKind kind) {
 /// Writes records one by one into a trace.
 class CuptiRecordsTest : public testing::Test {
 protected:
-    CuptiRecordsTest() { functions_.next_record = next_record; }
+    CuptiRecordsTest() { functions_.next_record = next_only_record; }
     template <class Record>
     void write(Record record) {
         records_.write(reinterpret_cast<std::uint8_t*>(&record), sizeof(record), rows_);

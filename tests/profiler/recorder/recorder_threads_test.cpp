@@ -14,7 +14,7 @@
 
 namespace pipescope {
 namespace {
-std::int64_t global_tid() {
+std::int64_t own_global_tid() {
     return std::int64_t{getpid()} << 24 | gettid();
 }
 
@@ -45,7 +45,7 @@ std::vector<std::int64_t> run_threads(int count, const std::function<void(int)>&
     threads.reserve(static_cast<std::size_t>(count));
     for (int k = 0; k < count; ++k) {
         threads.emplace_back([&, k] {
-            ids[static_cast<std::size_t>(k)] = global_tid();
+            ids[static_cast<std::size_t>(k)] = own_global_tid();
             body(k);
         });
     }
@@ -193,10 +193,10 @@ TEST(RecorderThreads, CountWhatTheyNestTooDeeply) {
         }
         EXPECT_LT(nvtxRangePop(), 0);
     });
-    const DropRecord counts = counts_of(trace, global_tid());
+    const DropRecord counts = counts_of(trace, own_global_tid());
     EXPECT_GT(counts.dropped, 0);
     EXPECT_EQ(counts.recorded + counts.dropped, kDepth);
-    EXPECT_EQ(rows_per_thread(trace).at(global_tid()), counts.recorded);
+    EXPECT_EQ(rows_per_thread(trace).at(own_global_tid()), counts.recorded);
 }
 
 TEST(RecorderThreads, MayEndARangeThatAnotherStarted) {
@@ -205,11 +205,11 @@ TEST(RecorderThreads, MayEndARangeThatAnotherStarted) {
     const RecordedTrace trace([&](Recorder&) {
         nvtxRangeId_t range = 0;
         std::thread([&] {
-            starter = global_tid();
+            starter = own_global_tid();
             range = nvtxRangeStartA("travels");
         }).join();
         std::thread([&] {
-            ender = global_tid();
+            ender = own_global_tid();
             nvtxRangeEnd(range);
             nvtxRangeEnd(range);       // a second time: nothing to end
             nvtxRangeEnd(range + 77);  // never started
@@ -231,12 +231,12 @@ TEST(RecorderThreads, LeaveOpenRangesInTheTraceWithoutAnEnd) {
     {
         const RecordedTrace trace([&](Recorder& recorder) {
             std::thread([&] {
-                gone = global_tid();
+                gone = own_global_tid();
                 nvtxRangePushA("left by a thread that ended");
             }).join();
             recorder.flush();
             living = std::thread([&] {
-                alive = global_tid();
+                alive = own_global_tid();
                 nvtxRangePushA("outer, still open");
                 nvtxRangePushA("inner, still open");
                 nvtxRangeStartA("started, still open");
