@@ -20,7 +20,8 @@ enum class Alignment {
     step,        ///< the simulated start and the start of the training loop's step, before its first task
     task,        ///< the selected task and its twin; without a twin as first_task
 };
-/// first-task, step, task, as on the command line.
+/// first-task, step, task.
 QString nameOf(Alignment alignment);
+/// Throws UsageError that lists the names. A command line cannot name `task`: it has no selected task.
 Alignment parseAlignment(const QString& name);
 }  // namespace pipescope

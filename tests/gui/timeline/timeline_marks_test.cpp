@@ -263,6 +263,16 @@ TEST(CompareMode, IsNamedOnTheCommandLine) {
                     testing::AllOf(testing::HasSubstr("sideways"), testing::HasSubstr("overlay"))));
 }
 
+TEST(Alignment, OfTheSelectedTaskIsNeitherAcceptedNorOfferedOnTheCommandLine) {
+    for (const Alignment alignment : {Alignment::first_task, Alignment::step}) {
+        EXPECT_EQ(parseAlignment(nameOf(alignment)), alignment);
+    }
+    for (const char* name : {"task", "sideways"}) {
+        EXPECT_THAT([&] { parseAlignment(QLatin1String(name)); },
+                    testing::ThrowsMessage<UsageError>(testing::EndsWith("choose one of first-task, step")));
+    }
+}
+
 TEST(Lateness, GrowsWithTheChangeAndKnowsItsScale) {
     EXPECT_EQ(latenessOf(0, 1000), Lateness::as_simulated);
     EXPECT_EQ(latenessOf(100, 1000), Lateness::as_simulated);
