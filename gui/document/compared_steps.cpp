@@ -22,6 +22,17 @@ Timeline slicesOf(const TimelineStore& store, const Wanted& wanted) {
     return timeline;
 }
 
+/// -1 if no task has a partition.
+std::int32_t highestPartition(const TimelineStore& store) {
+    std::int32_t highest = -1;
+    for (const StoredRow& row : store.rows()) {
+        for (const std::uint64_t key : row.key) {
+            highest = std::max(highest, unpack(key).value_or(TaskKey{}).partition);
+        }
+    }
+    return highest;
+}
+
 /// Uses the tracks, so that not all samples need to be in memory at once.
 void addPeaks(TraceDocument& document) {
     const std::vector<MemoryTrack>& tracks = *document.measuredMemory;
@@ -63,6 +74,7 @@ void compareWith(TraceDocument& document, const Simulation* simulation) {
         document.whyNotCompared = nothing_measured(document.run.origin);
         return;
     }
+    warn_of_partition(document.run, highestPartition(*document.measured));
     const MeasuredSteps steps = stepsToCompare(document);
     const Timeline timeline = simulation != nullptr ? timelineOf(*document.measured, steps) : Timeline{};
     RunComparison compared = compare_run(document.run, simulation, steps, timeline, {});
