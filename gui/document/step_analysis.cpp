@@ -44,14 +44,6 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
     }
 }
 
-const StepGraph* StepAnalysis::tasks(Source source) const {
-    return side(source).tasks ? &*side(source).tasks : nullptr;
-}
-
-const std::vector<BubblePiece>& StepAnalysis::bubbles(Source source) const {
-    return side(source).bubbles;
-}
-
 QString StepAnalysis::describeCopy(Source source, StepTaskIndex copy) const {
     const StepGraph& tasks = *side(source).tasks;
     const StepTask& task = tasks.task(copy);
@@ -92,10 +84,6 @@ QString StepAnalysis::describe(Source source, const BubblePiece& piece) const {
                 translated("then runs %1").arg(taskName(tasks.task(piece.next).key)).toHtmlEscaped();
     }
     return html;
-}
-
-const CriticalPath& StepAnalysis::critical(Source source) const {
-    return side(source).critical;
 }
 
 std::int64_t StepAnalysis::shift(Alignment alignment, const std::optional<TaskSelection>& selection) const {

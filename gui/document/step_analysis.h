@@ -33,12 +33,12 @@ public:
     StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step);
 
     /// Null without that timeline.
-    const StepGraph* tasks(Source source) const;
+    const StepGraph* tasks(Source source) const { return side(source).tasks ? &*side(source).tasks : nullptr; }
     const TaskMatching& matching() const { return matching_; }
-    const std::vector<BubblePiece>& bubbles(Source source) const;
+    const std::vector<BubblePiece>& bubbles(Source source) const { return side(source).bubbles; }
     /// A bubble's cause, length and culprit, as HTML; for a copy also its bytes, lanes and rate.
     QString describe(Source source, const BubblePiece& piece) const;
-    const CriticalPath& critical(Source source) const;
+    const CriticalPath& critical(Source source) const { return side(source).critical; }
     /// Marks on top of one timeline; null if there is no such timeline.
     std::shared_ptr<const TimelineMarks> marks(Source source, const MarkChoice& choice,
                                                const std::optional<TaskSelection>& selection) const;

@@ -121,14 +121,6 @@ void ParetoChart::select(std::optional<std::size_t> candidate) {
     update();
 }
 
-QSize ParetoChart::sizeHint() const {
-    return {300, 260};
-}
-
-QSize ParetoChart::minimumSizeHint() const {
-    return {180, 80};
-}
-
 QRectF ParetoChart::plotRect() const {
     const QFontMetrics metrics = fontMetrics();
     const double left = metrics.horizontalAdvance(QStringLiteral("000 MiB")) + 10;

@@ -4,7 +4,6 @@
 #include "gui/style/text.h"
 
 #include <algorithm>
-#include <optional>
 #include <tuple>
 
 namespace pipescope {

@@ -7,7 +7,6 @@
 
 #include <QLocale>
 
-#include <algorithm>
 #include <array>
 
 namespace pipescope {
@@ -50,10 +49,6 @@ bool PlanTableModel::hasNoise() const {
 
 int PlanTableModel::rowCount(const QModelIndex& parent) const {
     return parent.isValid() || !plan_ ? 0 : static_cast<int>(plan_->candidates.size());
-}
-
-int PlanTableModel::columnCount(const QModelIndex& parent) const {
-    return parent.isValid() ? 0 : numColumns;
 }
 
 QString PlanTableModel::shown(const PlanCandidate& candidate, int row, int column) const {

@@ -37,7 +37,7 @@ public:
     /// Takes changed options of the what-if panel.
     void follow(const PipelineOptions& options);
     void start();
-    void cancel();
+    void cancel() { runner_->cancel(); }
     /// Exports the visible rows in their order. The suffix selects the format, .csv or .json. Throws Error.
     void exportTable(const QString& path) const;
     /// Exports as .png, .svg or .pdf. Throws Error.

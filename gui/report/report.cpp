@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 
 namespace pipescope {
 namespace {

@@ -6,8 +6,6 @@
 #include <QColor>
 #include <QString>
 
-#include <vector>
-
 class QPalette;
 
 namespace pipescope {

@@ -1,11 +1,11 @@
 #include "gui/tables/filtered_table.h"
 
+#include "gui/style/arrange.h"
 #include "gui/tables/filter_line.h"
 #include "gui/tables/table_filter.h"
 
 #include <QHeaderView>
 #include <QLabel>
-#include <QVBoxLayout>
 
 namespace pipescope {
 void makeCompact(QTableView& table) {
@@ -38,19 +38,13 @@ FilteredTable::FilteredTable(QAbstractItemModel& model, const QString& name, con
       empty_(empty),
       hint_(new QLabel(this)),
       rows_(new TableFilter(this)),
-      table_(new QTableView(this)),
+      table_(named(new QTableView(this), name)),
       line_(new FilterLine(*table_, tr("Filter: %1").arg(name), this)) {
     rows_->setSourceModel(&model);
     table_->setModel(rows_);
-    table_->setAccessibleName(name);
     styleTable(*table_);
     makeSortable(*table_);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(4, 4, 4, 0);
-    layout->setSpacing(4);
-    layout->addWidget(line_);
-    layout->addWidget(hint_);
-    layout->addWidget(table_, 1);
+    arrange(new QVBoxLayout(this), {4, 4, 4, 0}, 4, {line_, hint_, {table_, 1}});
     hint_->setWordWrap(true);
     setTabOrder(line_, table_);
     connect(line_, &QLineEdit::textChanged, rows_, &TableFilter::setText);

@@ -42,10 +42,6 @@ int TaskTableModel::rowCount(const QModelIndex& parent) const {
     return parent.isValid() || !rows_ ? 0 : static_cast<int>(std::min(rows_->size(), most));
 }
 
-TaskRow TaskTableModel::rowOf(const QModelIndex& index) const {
-    return rows_->at(static_cast<std::size_t>(index.row()));
-}
-
 QString TaskTableModel::laneName(const TaskRow& row) const {
     const auto& lanes = rows_->document()->store(rows_->source())->lanes();
     const std::size_t lane = row.slice.lane.index();

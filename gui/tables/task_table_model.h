@@ -18,7 +18,7 @@ public:
     QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
 
 protected:
-    TaskRow rowOf(const QModelIndex& index) const override;
+    TaskRow rowOf(const QModelIndex& index) const override { return rows_->at(static_cast<std::size_t>(index.row())); }
 
 private:
     QString laneName(const TaskRow& row) const;

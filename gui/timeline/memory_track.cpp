@@ -58,10 +58,6 @@ MemoryBreakdown MemoryTrack::compositionAt(std::int64_t time) const {
     return next == 0 || composition_.empty() ? MemoryBreakdown{} : composition_[next - 1];
 }
 
-TimeRange MemoryTrack::range() const {
-    return time_.empty() ? TimeRange{} : TimeRange{time_.front(), time_.back()};
-}
-
 std::size_t MemoryTrack::firstFrom(std::int64_t time) const {
     return static_cast<std::size_t>(std::lower_bound(time_.begin(), time_.end(), time) - time_.begin());
 }

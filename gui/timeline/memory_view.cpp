@@ -166,10 +166,6 @@ Bytes MemoryView::bytesAtTop() const {
     return most + most / 16;
 }
 
-MemoryView::Scale MemoryView::scaleOf(std::size_t lane) const {
-    return {bytesAtTop(), laneBox(lane)};
-}
-
 void MemoryView::paintEvent(QPaintEvent*) {
     QPainter painter(viewport());
     painter.setFont(font());

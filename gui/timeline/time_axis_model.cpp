@@ -70,26 +70,6 @@ void TimeAxisModel::markRangeEnd() {
     marked_ = first ? std::nullopt : std::optional(here);
 }
 
-void TimeAxisModel::zoom(double anchor, double factor) {
-    moveTo(zoomed(window_, anchor, factor), Gesture::zoom);
-}
-
-void TimeAxisModel::pan(double ratio) {
-    moveTo(panned(window_, ratio), Gesture::pan);
-}
-
-void TimeAxisModel::scrollTo(const TimeWindow& window) {
-    moveTo(window, Gesture::pan);
-}
-
-void TimeAxisModel::show(const TimeRange& range) {
-    moveTo(windowOf(range), Gesture::jump);
-}
-
-void TimeAxisModel::showAll() {
-    moveTo(windowOf(total_), Gesture::jump);
-}
-
 void TimeAxisModel::goBack() {
     if (past_.empty()) {
         return;

@@ -68,13 +68,13 @@ public:
     void markRangeEnd();
 
     /// `anchor` keeps its time: 0 is the left edge, 1 the right edge. `factor` < 1 zooms in.
-    void zoom(double anchor, double factor);
+    void zoom(double anchor, double factor) { moveTo(zoomed(window_, anchor, factor), Gesture::zoom); }
     /// Moves right by `ratio` of the visible window.
-    void pan(double ratio);
+    void pan(double ratio) { moveTo(panned(window_, ratio), Gesture::pan); }
     /// Moves the window for a scroll bar or drag, without an entry in the history for every pixel.
-    void scrollTo(const TimeWindow& window);
-    void show(const TimeRange& range);
-    void showAll();
+    void scrollTo(const TimeWindow& window) { moveTo(window, Gesture::pan); }
+    void show(const TimeRange& range) { moveTo(windowOf(range), Gesture::jump); }
+    void showAll() { moveTo(windowOf(total_), Gesture::jump); }
     bool canGoBack() const { return !past_.empty(); }
     bool canGoForward() const { return !future_.empty(); }
     void goBack();

@@ -1,8 +1,8 @@
 #include "gui/what_if/value_slider.h"
 
+#include "gui/style/arrange.h"
 #include "gui/what_if/slider_stops.h"
 
-#include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QSignalBlocker>
 #include <QSlider>
@@ -16,19 +16,16 @@ constexpr int kPages = 10;  // Page Up and Page Down cross the slider in this ma
 }  // namespace
 
 ValueSlider::ValueSlider(const QString& name, Quantity quantity, ValueRange range, QWidget* parent)
-    : QWidget(parent), slider_(new QSlider(Qt::Horizontal, this)), box_(new QuantityBox(name, quantity, this)) {
-    slider_->setAccessibleName(name);
+    : QWidget(parent),
+      slider_(named(new QSlider(Qt::Horizontal, this), name)),
+      box_(named(new QuantityBox(name, quantity, this), tr("%1, exactly").arg(name))) {
     slider_->setFocusPolicy(Qt::StrongFocus);
     slider_->setMinimumWidth(70);
     slider_->installEventFilter(this);
-    box_->setAccessibleName(tr("%1, exactly").arg(name));
     box_->setAlignment(Qt::AlignRight);
     box_->setFixedWidth(fontMetrics().averageCharWidth() * kBoxCharacters);  // aligns the sliders of a form
     box_->installEventFilter(this);
-    auto* layout = new QHBoxLayout(this);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->addWidget(slider_, 1);
-    layout->addWidget(box_);
+    arrange(new QHBoxLayout(this), {0, 0, 0, 0}, -1, {{slider_, 1}, box_});
     setFocusProxy(slider_);
     setRange(std::move(range));
     connect(slider_, &QSlider::sliderPressed, this, &ValueSlider::gestureStarted);
@@ -44,10 +41,6 @@ ValueSlider::ValueSlider(const QString& name, Quantity quantity, ValueRange rang
         slider_->setValue(static_cast<int>(nearestStop(range_.stops, value)));
         Q_EMIT valueChanged(value);
     });
-}
-
-double ValueSlider::value() const {
-    return box_->value();
 }
 
 void ValueSlider::setValue(double value) {

@@ -28,7 +28,7 @@ public:
     /// `name` is for screen readers only: forms have their own labels.
     ValueSlider(const QString& name, Quantity quantity, ValueRange range, QWidget* parent = nullptr);
 
-    double value() const;
+    double value() const { return box_->value(); }
     /// Shows a value without emitting a signal.
     void setValue(double value);
     void setRange(ValueRange range);

@@ -1,6 +1,7 @@
 #include "gui/window/document_page.h"
 
 #include "gui/document/headlines.h"
+#include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/legend.h"
 #include "gui/style/message_bar.h"
@@ -13,7 +14,6 @@
 
 #include <QComboBox>
 #include <QFileInfo>
-#include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QSignalBlocker>
@@ -94,21 +94,11 @@ DocumentPage::DocumentPage(QString path, QWidget* parent)
       views_(new TimelineStack(axis(), content_)),
       navigation_(*model_, *views_) {
     fillTop();
-    auto* content = new QVBoxLayout(content_);
-    content->setContentsMargins(0, 0, 0, 0);
-    content->setSpacing(0);
-    content->addWidget(top_);
-    content->addWidget(legend_);
-    content->addWidget(minimap_);
-    content->addWidget(views_, 1);
+    arrange(new QVBoxLayout(content_), {0, 0, 0, 0}, 0, {top_, legend_, minimap_, {views_, 1}});
     opening_->setAlignment(Qt::AlignCenter);
     stack_->addWidget(opening_);
     stack_->addWidget(content_);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->setSpacing(0);
-    layout->addWidget(messages_);
-    layout->addWidget(stack_, 1);
+    arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {messages_, {stack_, 1}});
     connectModel();
     connectViews();
     for (auto* box : findChildren<QComboBox*>()) {

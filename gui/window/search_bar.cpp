@@ -1,5 +1,6 @@
 #include "gui/window/search_bar.h"
 
+#include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
 #include "gui/timeline/time_axis_model.h"
@@ -74,9 +75,11 @@ QToolButton* addButton(QHBoxLayout& line, const QString& text, const QString& na
 }  // namespace
 
 SearchBar::SearchBar(QWidget* parent)
-    : QWidget(parent), rest_(new QTimer(this)), field_(new QLineEdit(this)), status_(new ElidedLabel(this)) {
+    : QWidget(parent),
+      rest_(new QTimer(this)),
+      field_(named(new QLineEdit(this), tr("Find"))),
+      status_(new ElidedLabel(this)) {
     field_->setPlaceholderText(tr("Find a task – F3, backward 2 1, layer conv – or an NVTX range by its text"));
-    field_->setAccessibleName(tr("Find"));
     field_->setClearButtonEnabled(true);
     field_->installEventFilter(this);
     auto* line = new QHBoxLayout(this);
@@ -203,14 +206,6 @@ void SearchBar::move(int by) {
     }
     const std::size_t size = hits_.size();
     goTo((*current_ + (by > 0 ? 1 : size - 1)) % size);
-}
-
-void SearchBar::next() {
-    move(1);
-}
-
-void SearchBar::previous() {
-    move(-1);
 }
 
 bool SearchBar::eventFilter(QObject* watched, QEvent* event) {
