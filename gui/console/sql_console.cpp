@@ -6,9 +6,8 @@
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "gui/tables/filter_line.h"
+#include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
-#include "gui/tables/table_filter.h"
 
 #include <QComboBox>
 #include <QElapsedTimer>

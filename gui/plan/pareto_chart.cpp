@@ -1,7 +1,6 @@
 #include "gui/plan/pareto_chart.h"
 
 #include "gui/style/number_format.h"
-#include "gui/style/okabe_ito.h"
 #include "gui/style/task_style.h"
 #include "gui/style/tool_tip.h"
 

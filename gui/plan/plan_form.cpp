@@ -2,8 +2,8 @@
 
 #include "balance/device_catalogue.h"
 #include "gui/style/arrange.h"
+#include "gui/style/number_format.h"
 #include "gui/style/quantity_box.h"
-#include "gui/style/text.h"
 #include "schedule/schedules.h"
 #include "simulator/number_ranges.h"
 

@@ -6,7 +6,6 @@
 #include "gui/style/arrange.h"
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
-#include "gui/tables/filter_line.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gui/style/text.h"
+#include "gui/style/number_format.h"
 #include "gui/tables/table_export.h"
 
 #include <QAbstractTableModel>

@@ -3,10 +3,8 @@
 #include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
-#include "gui/tables/filter_line.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
-#include "gui/tables/table_filter.h"
 #include "gui/tables/table_models.h"
 
 #include <QComboBox>

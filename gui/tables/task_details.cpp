@@ -3,7 +3,6 @@
 #include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "gui/style/text.h"
 
 #include <QGridLayout>
 #include <QLabel>

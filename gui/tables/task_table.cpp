@@ -4,10 +4,9 @@
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "gui/tables/filter_line.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
-#include "gui/tables/task_table_model.h"
+#include "gui/tables/table_models.h"
 
 #include <QComboBox>
 #include <QHeaderView>

@@ -1,8 +1,7 @@
 #include "gui/timeline/memory_view.h"
 
 #include "gui/style/number_format.h"
-#include "gui/style/okabe_ito.h"
-#include "gui/style/pattern.h"
+#include "gui/style/task_style.h"
 
 #include <QPainter>
 #include <QPainterPath>

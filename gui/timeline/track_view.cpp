@@ -1,7 +1,7 @@
 #include "gui/timeline/track_view.h"
 
 #include "gui/style/number_format.h"
-#include "gui/style/okabe_ito.h"
+#include "gui/style/task_style.h"
 
 #include <QFontMetrics>
 #include <QMouseEvent>

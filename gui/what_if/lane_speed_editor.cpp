@@ -1,7 +1,6 @@
 #include "gui/what_if/lane_speed_editor.h"
 
 #include "gui/style/arrange.h"
-#include "gui/what_if/slider_stops.h"
 #include "gui/what_if/value_slider.h"
 
 #include <QComboBox>

@@ -2,14 +2,12 @@
 
 #include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
-#include "gui/style/text.h"
 #include "gui/what_if/lane_speed_editor.h"
 #include "gui/what_if/peak_bars.h"
 #include "gui/what_if/placement_editor.h"
 #include "gui/what_if/presets.h"
 #include "gui/what_if/scenario_figures.h"
 #include "gui/what_if/scenario_model.h"
-#include "gui/what_if/slider_stops.h"
 #include "gui/what_if/value_slider.h"
 #include "schedule/schedules.h"
 

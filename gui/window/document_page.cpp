@@ -76,6 +76,30 @@ std::vector<LegendEntry> latenessEntries(std::int64_t scale, const TimelineColor
 }
 }  // namespace
 
+LiveBadge::LiveBadge(QWidget* parent) : QToolButton(parent) {
+    setAccessibleName(tr("Follow the recording"));
+    setCheckable(true);
+    setChecked(true);
+    hide();
+}
+
+void LiveBadge::setState(State state) {
+    state_ = state;
+    setVisible(state != State::no);
+    setEnabled(state == State::following);
+    if (state == State::following) {
+        setText(tr("● Live"));
+        setToolTip(
+            tr("The trace is being written. While this is pressed, the view follows new data if its right end "
+               "is visible."));
+        setAccessibleName(tr("Follow the live trace"));
+    } else if (state == State::ended) {
+        setText(tr("■ Ended"));
+        setToolTip(tr("The recording ended; all of it is shown."));
+        setAccessibleName(tr("The recording ended"));
+    }
+}
+
 DocumentPage::DocumentPage(QString path, QWidget* parent)
     : QWidget(parent),
       path_(std::move(path)),

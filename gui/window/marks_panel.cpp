@@ -2,8 +2,7 @@
 
 #include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
-#include "gui/tables/filter_line.h"
-#include "gui/tables/table_filter.h"
+#include "gui/tables/filtered_table.h"
 
 #include <QHeaderView>
 #include <QKeyEvent>

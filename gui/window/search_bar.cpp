@@ -19,7 +19,7 @@
 
 namespace pipescope {
 namespace {
-constexpr int kRestMilliseconds = 120;
+constexpr int kTypingRest = 120;
 
 QString escaped(const QString& text) {
     QString quoted = text;
@@ -95,7 +95,7 @@ SearchBar::SearchBar(QWidget* parent)
     connect(addButton(*line, QStringLiteral("✕"), tr("Close the search")), &QToolButton::clicked, this,
             &SearchBar::close);
     rest_->setSingleShot(true);
-    rest_->setInterval(kRestMilliseconds);
+    rest_->setInterval(kTypingRest);
     connect(rest_, &QTimer::timeout, this, &SearchBar::search);
     connect(field_, &QLineEdit::textChanged, rest_, qOverload<>(&QTimer::start));
     hide();

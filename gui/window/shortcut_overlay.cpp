@@ -1,7 +1,7 @@
 #include "gui/window/shortcut_overlay.h"
 
 #include "gui/style/arrange.h"
-#include "gui/style/text.h"
+#include "gui/style/number_format.h"
 
 #include <QDialog>
 #include <QDialogButtonBox>

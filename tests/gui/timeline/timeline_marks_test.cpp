@@ -1,7 +1,6 @@
 #include "gui/timeline/timeline_marks.h"
 
-#include "gui/style/pattern.h"
-#include "gui/timeline/compare_mode.h"
+#include "gui/style/task_style.h"
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/step_spans.h"
 #include "gui/timeline/timeline_view.h"
