@@ -46,7 +46,6 @@ public:
     PlanForm& form() const { return *form_; }
     QTableView& table() const { return *table_; }
     ParetoChart& chart() const { return *chart_; }
-    QLineEdit& filterText() const { return *filterText_; }
     /// Starts the plan, or cancels a running one.
     QPushButton& button() const { return *run_; }
     QProgressBar& progress() const { return *progress_; }

@@ -16,47 +16,36 @@ QVariant plainTask(const TaskKey& key) {
     return QString::fromStdString(to_string(key));
 }
 
-std::optional<std::int64_t> countOf(const std::optional<Nanoseconds>& time) {
-    return time ? std::optional(time->count()) : std::nullopt;
-}
 }  // namespace
 
 LaneTableModel::LaneTableModel(QObject* parent)
     : RowModel({{translated("Lane"), "lane", Qt::AlignLeft, [](const LaneFacts& f) { return f.lane; }},
-                optionalColumn<LaneFacts>(
-                    translated("Busy\nmeasured"), "measured_busy_ns",
-                    [](const LaneFacts& f) { return countOf(f.measuredBusy); }, formatDuration),
-                optionalColumn<LaneFacts>(
-                    translated("Busy\nsimulated"), "simulated_busy_ns",
-                    [](const LaneFacts& f) { return countOf(f.simulatedBusy); }, formatDuration),
-                optionalColumn<LaneFacts>(
-                    translated("Bubble\nmeasured"), "measured_bubble_fraction",
-                    [](const LaneFacts& f) { return f.measuredBubble; }, formatShare),
-                optionalColumn<LaneFacts>(
-                    translated("Bubble\nsimulated"), "simulated_bubble_fraction",
-                    [](const LaneFacts& f) { return f.simulatedBubble; }, formatShare),
-                optionalColumn<LaneFacts>(
-                    translated("Peak memory\nmeasured"), "measured_peak_bytes",
-                    [](const LaneFacts& f) { return f.measuredPeak; }, formatBytes),
-                optionalColumn<LaneFacts>(
-                    translated("Peak memory\nsimulated"), "simulated_peak_bytes",
-                    [](const LaneFacts& f) { return f.simulatedPeak; }, formatBytes)},
+                optionalColumn<LaneFacts>(translated("Busy\nmeasured"), "measured_busy_ns", &LaneFacts::measuredBusy,
+                                          formatDuration),
+                optionalColumn<LaneFacts>(translated("Busy\nsimulated"), "simulated_busy_ns", &LaneFacts::simulatedBusy,
+                                          formatDuration),
+                optionalColumn<LaneFacts>(translated("Bubble\nmeasured"), "measured_bubble_fraction",
+                                          &LaneFacts::measuredBubble, formatShare),
+                optionalColumn<LaneFacts>(translated("Bubble\nsimulated"), "simulated_bubble_fraction",
+                                          &LaneFacts::simulatedBubble, formatShare),
+                optionalColumn<LaneFacts>(translated("Peak memory\nmeasured"), "measured_peak_bytes",
+                                          &LaneFacts::measuredPeak, formatBytes),
+                optionalColumn<LaneFacts>(translated("Peak memory\nsimulated"), "simulated_peak_bytes",
+                                          &LaneFacts::simulatedPeak, formatBytes)},
                parent) {}
 
 DifferenceTableModel::DifferenceTableModel(QObject* parent)
-    : RowModel({{translated("Task"), "task", Qt::AlignLeft,
-                 [](const ComparedTask& t) { return translated("step %1: %2").arg(t.task.step).arg(taskName(t.task)); },
-                 [](const ComparedTask& t) { return plainTask(t.task); }},
-                numberColumn<ComparedTask>(
-                    translated("Measured"), "measured_ns", [](const ComparedTask& t) { return t.measured.count(); },
-                    formatDuration),
-                numberColumn<ComparedTask>(
-                    translated("Simulated"), "simulated_ns", [](const ComparedTask& t) { return t.simulated.count(); },
-                    formatDuration),
-                numberColumn<ComparedTask>(
-                    translated("Difference"), "difference_ns",
-                    [](const ComparedTask& t) { return (t.simulated - t.measured).count(); }, formatDurationChange)},
-               parent) {}
+    : RowModel(
+          {{translated("Task"), "task", Qt::AlignLeft,
+            [](const ComparedTask& t) { return translated("step %1: %2").arg(t.task.step).arg(taskName(t.task)); },
+            [](const ComparedTask& t) { return plainTask(t.task); }},
+           numberColumn<ComparedTask>(translated("Measured"), "measured_ns", &ComparedTask::measured, formatDuration),
+           numberColumn<ComparedTask>(translated("Simulated"), "simulated_ns", &ComparedTask::simulated,
+                                      formatDuration),
+           numberColumn<ComparedTask>(
+               translated("Difference"), "difference_ns",
+               [](const ComparedTask& t) { return (t.simulated - t.measured).count(); }, formatDurationChange)},
+          parent) {}
 
 QVariant DifferenceTableModel::data(const QModelIndex& index, int role) const {
     const std::optional<ComparedTask> row = role == Qt::ToolTipRole ? rowAt(index.row()) : std::nullopt;
@@ -90,20 +79,15 @@ StatisticsModel::StatisticsModel(QObject* parent)
                 return plainOrNull(s.lane ? std::optional(s.lane->value()) : std::nullopt);
             }},
            numberColumn<KindStatistics>(
-               translated("Tasks"), "count", [](const KindStatistics& s) { return s.count; },
+               translated("Tasks"), "count", &KindStatistics::count,
                [](std::int64_t number) { return QLocale().toString(static_cast<qlonglong>(number)); }),
-           numberColumn<KindStatistics>(
-               translated("Total"), "total_ns", [](const KindStatistics& s) { return s.total; }, formatDuration),
-           numberColumn<KindStatistics>(
-               translated("Mean"), "mean_ns", [](const KindStatistics& s) { return s.mean(); },
-               [](double ns) { return formatDuration(std::llround(ns)); }),
-           numberColumn<KindStatistics>(
-               translated("Median"), "median_ns", [](const KindStatistics& s) { return s.median; }, formatDuration),
-           numberColumn<KindStatistics>(
-               translated("95th percentile"), "p95_ns", [](const KindStatistics& s) { return s.p95; }, formatDuration),
-           numberColumn<KindStatistics>(
-               translated("Busy share"), "busy_share", [](const KindStatistics& s) { return s.busyShare; },
-               formatShare)},
+           numberColumn<KindStatistics>(translated("Total"), "total_ns", &KindStatistics::total, formatDuration),
+           numberColumn<KindStatistics>(translated("Mean"), "mean_ns", &KindStatistics::mean,
+                                        [](double ns) { return formatDuration(std::llround(ns)); }),
+           numberColumn<KindStatistics>(translated("Median"), "median_ns", &KindStatistics::median, formatDuration),
+           numberColumn<KindStatistics>(translated("95th percentile"), "p95_ns", &KindStatistics::p95, formatDuration),
+           numberColumn<KindStatistics>(translated("Busy share"), "busy_share", &KindStatistics::busyShare,
+                                        formatShare)},
           parent) {}
 
 void StatisticsModel::setStatistics(std::vector<KindStatistics> statistics, std::vector<LaneInfo> lanes) {
@@ -144,15 +128,11 @@ TaskTableModel::TaskTableModel(QObject* parent)
            {translated("Start in step"), "start_ns", Qt::AlignRight,
             [](const TaskRow& r) { return formatDuration(r.sinceStep); },
             [](const TaskRow& r) { return QVariant::fromValue<qlonglong>(r.slice.start.count()); }},
-           optionalColumn<TaskRow>(
-               translated("Measured"), "measured_ns", [](const TaskRow& r) { return r.measured; }, formatDuration),
-           optionalColumn<TaskRow>(
-               translated("Simulated"), "simulated_ns", [](const TaskRow& r) { return r.simulated; }, formatDuration),
-           optionalColumn<TaskRow>(
-               translated("Difference"), "difference_ns", [](const TaskRow& r) { return r.difference(); },
-               formatDurationChange),
-           optionalColumn<TaskRow>(
-               translated("in %"), "difference_share", [](const TaskRow& r) { return r.share(); }, formatShareChange)},
+           optionalColumn<TaskRow>(translated("Measured"), "measured_ns", &TaskRow::measured, formatDuration),
+           optionalColumn<TaskRow>(translated("Simulated"), "simulated_ns", &TaskRow::simulated, formatDuration),
+           optionalColumn<TaskRow>(translated("Difference"), "difference_ns", &TaskRow::difference,
+                                   formatDurationChange),
+           optionalColumn<TaskRow>(translated("in %"), "difference_share", &TaskRow::share, formatShareChange)},
           parent) {}
 
 void TaskTableModel::setRows(std::shared_ptr<const TaskRows> rows) {

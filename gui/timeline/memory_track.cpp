@@ -100,17 +100,13 @@ std::vector<MemoryColumn> MemoryTrack::columns(const TimeWindow& window, int col
 }
 
 std::vector<MemoryTrack> memoryTracks(const std::vector<MemorySample>& samples, std::size_t lanes) {
-    std::vector<std::vector<MemorySample>> perLane(lanes);
+    std::vector<MemoryTrack> tracks(lanes);
+    bool any = false;
     for (const MemorySample& sample : samples) {
         if (sample.lane.index() < lanes) {
-            perLane[sample.lane.index()].push_back(sample);
+            tracks[sample.lane.index()].add(sample);
+            any = true;
         }
-    }
-    std::vector<MemoryTrack> tracks;
-    bool any = false;
-    for (const std::vector<MemorySample>& lane : perLane) {
-        tracks.emplace_back(lane);
-        any = any || !tracks.back().empty();
     }
     return any ? tracks : std::vector<MemoryTrack>{};
 }

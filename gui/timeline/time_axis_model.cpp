@@ -70,24 +70,13 @@ void TimeAxisModel::markRangeEnd() {
     marked_ = first ? std::nullopt : std::optional(here);
 }
 
-void TimeAxisModel::goBack() {
-    if (past_.empty()) {
+void TimeAxisModel::travel(std::vector<TimeWindow>& from, std::vector<TimeWindow>& to) {
+    if (from.empty()) {
         return;
     }
-    future_.push_back(window_);
-    window_ = past_.back();
-    past_.pop_back();
-    lastGesture_ = Gesture::none;
-    Q_EMIT windowChanged();
-}
-
-void TimeAxisModel::goForward() {
-    if (future_.empty()) {
-        return;
-    }
-    past_.push_back(window_);
-    window_ = future_.back();
-    future_.pop_back();
+    to.push_back(window_);
+    window_ = from.back();
+    from.pop_back();
     lastGesture_ = Gesture::none;
     Q_EMIT windowChanged();
 }

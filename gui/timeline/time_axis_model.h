@@ -75,10 +75,8 @@ public:
     void scrollTo(const TimeWindow& window) { moveTo(window, Gesture::pan); }
     void show(const TimeRange& range) { moveTo(windowOf(range), Gesture::jump); }
     void showAll() { moveTo(windowOf(total_), Gesture::jump); }
-    bool canGoBack() const { return !past_.empty(); }
-    bool canGoForward() const { return !future_.empty(); }
-    void goBack();
-    void goForward();
+    void goBack() { travel(past_, future_); }
+    void goForward() { travel(future_, past_); }
 
 Q_SIGNALS:
     void windowChanged();
@@ -92,6 +90,7 @@ private:
     // A series of wheel clicks is one history entry, so that going back undoes the gesture and not its last click.
     enum class Gesture { none, zoom, pan, jump };
     void moveTo(const TimeWindow& window, Gesture gesture);
+    void travel(std::vector<TimeWindow>& from, std::vector<TimeWindow>& to);
 
     TimeRange total_{0, 1};
     TimeWindow window_;

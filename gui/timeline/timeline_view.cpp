@@ -1,7 +1,6 @@
 #include "gui/timeline/timeline_view.h"
 
 #include "gui/style/number_format.h"
-#include "gui/timeline/lane_accessible.h"
 #include "gui/timeline/timeline_marks.h"
 
 #include <QKeyEvent>
@@ -133,14 +132,13 @@ QString TimelineView::laneDescription(LaneId lane) const {
 }
 
 TimelineScene TimelineView::kernelScene() const {
-    TimelineScene scene;
-    scene.store = &kernels_->slices();
-    scene.window = ownWindow();
-    scene.layout = kernelLayout(layout_);
-    scene.lanes = lanesRect();
-    scene.scroll = verticalScrollBar()->value();
-    scene.hovered = hoveredKernel_;
-    return scene;
+    TimelineScene kernels = scene();
+    kernels.store = &kernels_->slices();
+    kernels.layout = kernelLayout(layout_);
+    kernels.selected.reset();
+    kernels.hovered = hoveredKernel_;
+    kernels.marks = nullptr;
+    return kernels;
 }
 
 QSize TimelineView::sizeHint() const {

@@ -32,13 +32,7 @@ std::vector<TaskKind> kindsOf(const TraceDocument& document) {
             continue;
         }
         for (const StoredRow& row : store->rows()) {
-            if (row.pyramid) {
-                kinds.insert(row.pyramid->kinds().begin(), row.pyramid->kinds().end());
-                continue;
-            }
-            for (const std::uint8_t kind : row.kind) {
-                kinds.insert(static_cast<TaskKind>(kind));
-            }
+            kinds.insert(row.kinds.begin(), row.kinds.end());
         }
     }
     return {kinds.begin(), kinds.end()};
