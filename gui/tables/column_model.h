@@ -2,6 +2,7 @@
 
 #include "gui/style/number_format.h"
 #include "gui/tables/table_export.h"
+#include "schedule/timeline.h"
 
 #include <QAbstractTableModel>
 
