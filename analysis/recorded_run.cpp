@@ -7,6 +7,7 @@
 #include "simulator/task_costs.h"
 #include "trace/pipeline_json.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -112,6 +113,18 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     read_pipeline(trace, run);
     read_graph(trace, run);
     return run;
+}
+
+void warn_of_partition(RecordedRun& run, std::int32_t partition) {
+    const std::int64_t partitions = run.graph     ? run.graph->shape().num_partitions
+                                    : run.options ? static_cast<std::int64_t>(run.options->balance.num_partitions())
+                                                  : kMostPartitions;
+    if (partition >= partitions) {
+        run.warnings.push_back(
+            {Severity::caution, fmt::format("a task is of partition {}, but the run's pipeline has the "
+                                            "partitions 0 to {}: the file is damaged; record it again",
+                                            partition, partitions - 1)});
+    }
 }
 
 std::optional<Simulation> simulate_run(RecordedRun& run) {

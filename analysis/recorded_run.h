@@ -40,6 +40,8 @@ struct RecordedRun {
 
 /// Reads `trace` without its tasks, samples and tracks. Never throws for the trace's contents: see why_not_simulated.
 RecordedRun recorded_run(const OpenedTrace& trace);
+/// Adds a warning if the pipeline lacks `partition`, the highest of the run's tasks (-1: none has one).
+void warn_of_partition(RecordedRun& run, std::int32_t partition);
 /// Simulates the recorded pipeline. Empty if it cannot; why_not_simulated then has the reason.
 std::optional<Simulation> simulate_run(RecordedRun& run);
 /// The task graph that the simulator runs for these options. Null if no single step follows one, as with a schedule

@@ -107,6 +107,11 @@ TraceComparison compare_trace(const std::filesystem::path& path) {
         refuse(path, nothing_measured(trace.origin), trace);
     }
     RecordedRun run = recorded_run(trace);
+    std::int32_t highest = -1;
+    for (const Slice& slice : trace.measured.slices) {
+        highest = std::max(highest, slice.key.partition);
+    }
+    warn_of_partition(run, highest);
     std::optional<Simulation> simulation = simulate_run(run);
     RunComparison compared =
         compare_run(run, simulation ? &*simulation : nullptr, steps_to_compare(run, steps_in_time(trace.measured)),

@@ -17,7 +17,7 @@
 //
 // matching: keyed tasks of the trace's steps with a twin in the simulated step. The label lists the others by reason.
 #include "balance/profile_file.h"
-#include "gui/document/unmatched_tasks.h"
+#include "gui/document/step_analysis.h"
 #include "gui/style/work_pool.h"
 #include "gui/tables/task_table.h"
 #include "gui/timeline/time_axis_model.h"

@@ -2,7 +2,7 @@
 // analysis beside the measured timeline, and painting, at n partitions, m micro-batches and 200 layers, in wall time.
 // Sliders: 0 bandwidth, 1 partitions (with new cuts), 2 micro-batches, 3 memory limit. The main counters are p50_ms and
 // p95_ms; a frame is 16 ms.
-#include "gui/document/compared_steps.h"
+#include "gui/document/document_builder.h"
 #include "gui/document/trace_document.h"
 #include "gui/timeline/timeline_pane.h"
 #include "gui/what_if/scenario_model.h"

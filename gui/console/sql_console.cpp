@@ -2,17 +2,16 @@
 
 #include "gui/console/sql_examples.h"
 #include "gui/console/sql_highlighter.h"
+#include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "gui/tables/filter_line.h"
+#include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
-#include "gui/tables/table_filter.h"
 
 #include <QComboBox>
 #include <QElapsedTimer>
 #include <QFontDatabase>
-#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QKeyEvent>
 #include <QLabel>
@@ -20,7 +19,6 @@
 #include <QPushButton>
 #include <QSplitter>
 #include <QTableView>
-#include <QVBoxLayout>
 
 namespace pipescope {
 namespace {
@@ -94,9 +92,7 @@ SqlConsole::SqlConsole(QWidget* parent)
     splitter->setStretchFactor(0, 2);
     splitter->setStretchFactor(1, 3);
     splitter->setChildrenCollapsible(false);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(4, 4, 4, 4);
-    layout->addWidget(splitter);
+    arrange(new QVBoxLayout(this), {4, 4, 4, 4}, -1, {splitter});
     fillExamples();
     fillHistory();
     setFile({});
@@ -104,29 +100,17 @@ SqlConsole::SqlConsole(QWidget* parent)
 
 QWidget* SqlConsole::createEditor() {
     auto* side = new QWidget(this);
-    auto* layout = new QVBoxLayout(side);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->setSpacing(4);
-    auto* line = new QHBoxLayout;
-    examples_ = new QComboBox(side);
-    examples_->setAccessibleName(tr("Example queries"));
-    past_ = new QComboBox(side);
-    past_->setAccessibleName(tr("Earlier queries"));
+    examples_ = named(new QComboBox(side), tr("Example queries"));
+    past_ = named(new QComboBox(side), tr("Earlier queries"));
     for (QComboBox* box : {examples_, past_}) {
         box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
         box->setMinimumContentsLength(10);
-        line->addWidget(box, 1);
     }
     run_ = new QPushButton(tr("&Run"), side);
     run_->setToolTip(tr("Run the query (Ctrl+Return)"));
     cancel_ = new QPushButton(tr("&Cancel"), side);
-    line->addWidget(run_);
-    line->addWidget(cancel_);
-    layout->addLayout(line);
-
-    editor_ = new QPlainTextEdit(side);
+    editor_ = named(new QPlainTextEdit(side), tr("SQL query on the trace"));
     editor_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
-    editor_->setAccessibleName(tr("SQL query on the trace"));
     editor_->setPlaceholderText(
         tr("SELECT … – choose an example above, or write a query; Ctrl+Return runs it, "
            "Ctrl+↑ and Ctrl+↓ recall earlier ones. Queries are read-only."));
@@ -140,8 +124,8 @@ QWidget* SqlConsole::createEditor() {
     error_->setTextFormat(Qt::PlainText);
     error_->setTextInteractionFlags(Qt::TextSelectableByMouse);
     error_->hide();
-    layout->addWidget(editor_, 1);
-    layout->addWidget(error_);
+    auto* line = arrange(new QHBoxLayout, {{examples_, 1}, {past_, 1}, run_, cancel_});
+    arrange(new QVBoxLayout(side), {0, 0, 0, 0}, 4, {line, {editor_, 1}, error_});
     connect(run_, &QPushButton::clicked, this, &SqlConsole::run);
     connect(cancel_, &QPushButton::clicked, this, &SqlConsole::cancel);
     connect(examples_, &QComboBox::activated, this,
@@ -152,30 +136,22 @@ QWidget* SqlConsole::createEditor() {
 
 QWidget* SqlConsole::createResults() {
     auto* side = new QWidget(this);
-    auto* layout = new QVBoxLayout(side);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->setSpacing(4);
-    auto* line = new QHBoxLayout;
     status_ = new ElidedLabel(side);
     export_ = new QPushButton(tr("&Export…"), side);
     export_->setToolTip(tr("Write these rows as CSV or JSON"));
-    table_ = new QTableView(side);
+    table_ = named(new QTableView(side), tr("Rows of the query"));
     auto* filter = new FilterLine(*table_, tr("Filter the rows"), side);
     filter->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
     connect(filter, &QLineEdit::textChanged, rows_, &TableFilter::setText);
-    line->addWidget(status_, 1);
-    line->addWidget(filter);
-    line->addWidget(export_);
-    layout->addLayout(line);
+    auto* line = arrange(new QHBoxLayout, {{status_, 1}, filter, export_});
     rows_->setSourceModel(model_);
     table_->setModel(rows_);
-    table_->setAccessibleName(tr("Rows of the query"));
     table_->verticalHeader()->hide();
     table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 4);
     table_->setAlternatingRowColors(true);
     table_->setShowGrid(false);
     table_->setWordWrap(false);
-    layout->addWidget(table_, 1);
+    arrange(new QVBoxLayout(side), {0, 0, 0, 0}, 4, {line, {table_, 1}});
     connect(export_, &QPushButton::clicked, this, &SqlConsole::exportRows);
     const auto go = [this](const QModelIndex& shown) { follow(rows_->mapToSource(shown)); };
     connect(table_, &QTableView::clicked, this, go);
@@ -254,10 +230,6 @@ void SqlConsole::run() {
         }
         Q_EMIT finished();
     });
-}
-
-void SqlConsole::cancel() {
-    job_.cancel();
 }
 
 void SqlConsole::setRunning(bool running) {

@@ -33,7 +33,7 @@ public:
     void setSql(const QString& sql);
     /// Starts the query; `finished` follows.
     void run();
-    void cancel();
+    void cancel() { job_.cancel(); }
     bool running() const { return job_.isRunning(); }
 
     /// Most recent first.

@@ -1,6 +1,6 @@
 #include "gui/console/sql_examples.h"
 
-#include "gui/style/text.h"
+#include "gui/style/number_format.h"
 
 namespace pipescope {
 namespace {

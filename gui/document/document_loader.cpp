@@ -1,13 +1,11 @@
 #include "gui/document/document_loader.h"
 
 #include "balance/profile_file.h"
-#include "gui/document/compared_steps.h"
 #include "gui/document/document_builder.h"
 #include "gui/document/kernel_loading.h"
 #include "gui/document/own_trace.h"
 #include "gui/document/scenario.h"
 #include "gui/style/number_format.h"
-#include "gui/style/text.h"
 #include "trace/open_trace.h"
 
 #include <QFileInfo>

@@ -1,7 +1,6 @@
 #include "gui/document/headlines.h"
 
 #include "gui/style/number_format.h"
-#include "gui/style/text.h"
 
 #include <QFileInfo>
 

@@ -4,10 +4,8 @@
 #include "trace/launch_attribution.h"
 #include "trace/sql_query.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 
 namespace pipescope {

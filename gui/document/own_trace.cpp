@@ -1,6 +1,5 @@
 #include "gui/document/own_trace.h"
 
-#include "gui/document/compared_steps.h"
 #include "gui/document/document_builder.h"
 #include "gui/document/kernel_loading.h"
 

@@ -111,4 +111,8 @@ std::optional<Comparison> compareWithMeasured(const TraceDocument& document, con
 
 /// "8 lanes, 32 micro-batches, batch 64, checkpoint except_last, 1f1b": distinguishes scenarios in a list.
 QString scenarioName(const Scenario& scenario);
+
+/// Messages about a simulated scenario: differences from the request, estimated figures, lanes over the memory limit.
+/// Most serious first.
+std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simulation& simulation);
 }  // namespace pipescope

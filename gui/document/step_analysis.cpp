@@ -1,11 +1,11 @@
 #include "gui/document/step_analysis.h"
 
 #include "gui/style/number_format.h"
-#include "gui/style/text.h"
 #include "gui/timeline/step_spans.h"
 #include "gui/timeline/time_axis_model.h"
 
 #include <algorithm>
+#include <map>
 
 namespace pipescope {
 namespace {
@@ -16,6 +16,8 @@ bool worthLookingInto(const TimelineStore& store) {
     const std::size_t steps = std::max<std::size_t>(1, store.steps().size());
     return !store.steps().empty() && store.numSlices() / steps <= StepAnalysis::kMostTasks;
 }
+
+constexpr std::size_t kMostExamples = 5;
 }  // namespace
 
 StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step)
@@ -42,14 +44,6 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
     if (hasMeasured && hasSimulated) {
         matching_ = match_tasks(*measured_.tasks, *simulated_.tasks, document_->run.lost.any());
     }
-}
-
-const StepGraph* StepAnalysis::tasks(Source source) const {
-    return side(source).tasks ? &*side(source).tasks : nullptr;
-}
-
-const std::vector<BubblePiece>& StepAnalysis::bubbles(Source source) const {
-    return side(source).bubbles;
 }
 
 QString StepAnalysis::describeCopy(Source source, StepTaskIndex copy) const {
@@ -92,10 +86,6 @@ QString StepAnalysis::describe(Source source, const BubblePiece& piece) const {
                 translated("then runs %1").arg(taskName(tasks.task(piece.next).key)).toHtmlEscaped();
     }
     return html;
-}
-
-const CriticalPath& StepAnalysis::critical(Source source) const {
-    return side(source).critical;
 }
 
 std::int64_t StepAnalysis::shift(Alignment alignment, const std::optional<TaskSelection>& selection) const {
@@ -185,5 +175,31 @@ QString StepAnalysis::criticalPathText(Source source) const {
     return translated("critical path %1: %2 computing, %3 copying, %4 waiting, %5")
         .arg(formatDuration(path.length()), formatDuration(path.compute), formatDuration(path.copies),
              formatDuration(path.waits), formatCount(path.tasks.size(), translated("task"), translated("tasks")));
+}
+
+std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
+    if (!document.measured || !document.simulated || document.simulated->steps().empty()) {
+        return {};
+    }
+    std::map<UnmatchedReason, UnmatchedTasks> byReason;
+    const StepGraph simulated = stepGraphOf(*document.simulated, document.simulated->steps().front().step);
+    for (const StepSpan& step : document.measured->steps()) {
+        const StepGraph measured = stepGraphOf(*document.measured, step.step);
+        for (const UnmatchedTask& task : match_tasks(measured, simulated, document.run.lost.any()).unmatched) {
+            UnmatchedTasks& tasks = byReason[task.reason];
+            ++tasks.count;
+            if (tasks.examples.size() < kMostExamples) {
+                TaskKey key = task.key;
+                key.step = step.step;  // for a simulated task: the step that lacks it
+                tasks.examples.push_back(key);
+            }
+        }
+    }
+    std::vector<UnmatchedTasks> list;
+    for (auto& [reason, tasks] : byReason) {
+        tasks.reason = QString::fromUtf8(describe(reason).data());
+        list.push_back(std::move(tasks));
+    }
+    return list;
 }
 }  // namespace pipescope

@@ -1,11 +1,12 @@
 #pragma once
 
+#include "analysis/task_join.h"
 #include "gui/document/trace_document.h"
-#include "gui/timeline/compare_mode.h"
 #include "gui/timeline/timeline_marks.h"
 
 #include <QString>
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -33,12 +34,12 @@ public:
     StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step);
 
     /// Null without that timeline.
-    const StepGraph* tasks(Source source) const;
+    const StepGraph* tasks(Source source) const { return side(source).tasks ? &*side(source).tasks : nullptr; }
     const TaskMatching& matching() const { return matching_; }
-    const std::vector<BubblePiece>& bubbles(Source source) const;
+    const std::vector<BubblePiece>& bubbles(Source source) const { return side(source).bubbles; }
     /// A bubble's cause, length and culprit, as HTML; for a copy also its bytes, lanes and rate.
     QString describe(Source source, const BubblePiece& piece) const;
-    const CriticalPath& critical(Source source) const;
+    const CriticalPath& critical(Source source) const { return side(source).critical; }
     /// Marks on top of one timeline; null if there is no such timeline.
     std::shared_ptr<const TimelineMarks> marks(Source source, const MarkChoice& choice,
                                                const std::optional<TaskSelection>& selection) const;
@@ -63,4 +64,15 @@ private:
     Side simulated_;
     TaskMatching matching_;
 };
+
+/// Tasks without a twin that share a reason.
+struct UnmatchedTasks {
+    QString reason;
+    std::size_t count = 0;
+    std::vector<TaskKey> examples;  ///< the first few, in order of time
+};
+
+/// All tasks that only one timeline has, over all measured steps, by reason: the sums of match_tasks() for each step.
+/// Empty without two timelines. Cost: O(slices log slices), so call it in a worker for a large trace.
+std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document);
 }  // namespace pipescope

@@ -1,6 +1,6 @@
 #include "gui/document/task_loading.h"
 
-#include "gui/timeline/parallel_for.h"
+#include "gui/style/work_pool.h"
 
 #include <algorithm>
 

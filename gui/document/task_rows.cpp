@@ -107,10 +107,6 @@ std::optional<std::size_t> TaskRows::rowOf(SliceRef slice) const {
     return found == order_.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - order_.begin()));
 }
 
-TaskRow TaskRows::at(std::size_t row) const {
-    return rowFor(store().slice(sliceAt(row)));
-}
-
 TaskRow TaskRows::rowFor(const Slice& slice) const {
     TaskRow row;
     row.slice = slice;

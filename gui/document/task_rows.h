@@ -44,7 +44,7 @@ public:
     /// Number of tasks in the timeline, listed or not.
     std::size_t total() const { return total_; }
     SliceRef sliceAt(std::size_t row) const;
-    TaskRow at(std::size_t row) const;
+    TaskRow at(std::size_t row) const { return rowFor(store().slice(sliceAt(row))); }
     /// Row of a slice; empty if it is not listed. Cost: O(rows), below 1 ns each.
     std::optional<std::size_t> rowOf(SliceRef slice) const;
     const std::shared_ptr<const TraceDocument>& document() const { return document_; }

@@ -1,6 +1,6 @@
 #include "gui/document/trace_document.h"
 
-#include "gui/style/text.h"
+#include "gui/style/number_format.h"
 
 #include <algorithm>
 

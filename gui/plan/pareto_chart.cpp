@@ -1,7 +1,6 @@
 #include "gui/plan/pareto_chart.h"
 
 #include "gui/style/number_format.h"
-#include "gui/style/okabe_ito.h"
 #include "gui/style/task_style.h"
 #include "gui/style/tool_tip.h"
 
@@ -119,14 +118,6 @@ void ParetoChart::setPlan(std::shared_ptr<const Plan> plan) {
 void ParetoChart::select(std::optional<std::size_t> candidate) {
     selected_ = candidate;
     update();
-}
-
-QSize ParetoChart::sizeHint() const {
-    return {300, 260};
-}
-
-QSize ParetoChart::minimumSizeHint() const {
-    return {180, 80};
 }
 
 QRectF ParetoChart::plotRect() const {

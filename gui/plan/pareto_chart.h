@@ -3,7 +3,6 @@
 #include "simulator/planner.h"
 
 #include <QColor>
-#include <QPolygonF>
 #include <QWidget>
 
 #include <memory>
@@ -38,8 +37,8 @@ public:
     /// Values on the axes, in ns and bytes; at least two each.
     std::vector<double> timeTicks() const;
     std::vector<double> memoryTicks() const;
-    QSize sizeHint() const override;
-    QSize minimumSizeHint() const override;
+    QSize sizeHint() const override { return {300, 260}; }
+    QSize minimumSizeHint() const override { return {180, 80}; }
 
 Q_SIGNALS:
     void picked(std::size_t candidate);

@@ -1,8 +1,9 @@
 #include "gui/plan/plan_form.h"
 
 #include "balance/device_catalogue.h"
+#include "gui/style/arrange.h"
+#include "gui/style/number_format.h"
 #include "gui/style/quantity_box.h"
-#include "gui/style/text.h"
 #include "schedule/schedules.h"
 #include "simulator/number_ranges.h"
 
@@ -25,8 +26,7 @@ void addTick(QListWidget& list, const std::string& name, bool ticked) {
 }
 
 QListWidget* createTicks(const QString& name, int rows, QWidget* parent) {
-    auto* list = new QListWidget(parent);
-    list->setAccessibleName(name);
+    auto* list = named(new QListWidget(parent), name);
     list->setTabKeyNavigation(false);
     list->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     list->setFixedHeight(rows * (list->fontMetrics().height() + 4) + 6);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gui/tables/table_filter.h"
+#include "gui/tables/filtered_table.h"
 #include "simulator/planner.h"
 
 #include <QAbstractTableModel>
@@ -44,7 +44,7 @@ public:
     bool hasNoise() const;
 
     int rowCount(const QModelIndex& parent = {}) const override;
-    int columnCount(const QModelIndex& parent = {}) const override;
+    int columnCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : numColumns; }
     QVariant data(const QModelIndex& index, int role) const override;
     QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
@@ -72,4 +72,9 @@ private:
     bool feasibleOnly_ = false;
     bool paretoOnly_ = false;
 };
+
+/// Explains each candidate, in plan order: the best, a trade-off (its advantage over the best), dominated (by which
+/// one), or over the limit (by how much).
+/// Cost: quadratic in the candidates at worst, some ms for thousands.
+std::vector<QString> planReasons(const Plan& plan);
 }  // namespace pipescope

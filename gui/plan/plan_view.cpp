@@ -3,15 +3,14 @@
 #include "gui/plan/pareto_chart.h"
 #include "gui/plan/plan_form.h"
 #include "gui/plan/plan_table_model.h"
+#include "gui/style/arrange.h"
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
-#include "gui/tables/filter_line.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
 
 #include <QCheckBox>
 #include <QFileDialog>
-#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QKeyEvent>
 #include <QLabel>
@@ -21,7 +20,6 @@
 #include <QScrollArea>
 #include <QSplitter>
 #include <QTableView>
-#include <QVBoxLayout>
 
 #include <algorithm>
 
@@ -35,24 +33,18 @@ PlanView::PlanView(QWidget* parent, PlanRunner::Planner planner)
     filter_->setSourceModel(model_);
     createTable();
     auto* right = new QWidget(this);
-    auto* column = new QVBoxLayout(right);
-    column->setContentsMargins(0, 0, 0, 0);
-    column->setSpacing(2);
-    column->addWidget(createTop());
     auto* results = new QSplitter(Qt::Horizontal, right);
     results->addWidget(table_);
     results->addWidget(chart_);
     results->setStretchFactor(0, 3);
     results->setStretchFactor(1, 2);
-    column->addWidget(results, 1);
+    arrange(new QVBoxLayout(right), {0, 0, 0, 0}, 2, {createTop(), {results, 1}});
     auto* split = new QSplitter(Qt::Horizontal, this);
     split->addWidget(createSide());
     split->addWidget(right);
     split->setStretchFactor(1, 1);
     split->setChildrenCollapsible(false);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->addWidget(split);
+    arrange(new QVBoxLayout(this), {0, 0, 0, 0}, -1, {split});
     setFocusProxy(&form_->partitions());
     connectAll();
     setProfile(nullptr, {});
@@ -61,9 +53,8 @@ PlanView::PlanView(QWidget* parent, PlanRunner::Planner planner)
 PlanView::~PlanView() = default;
 
 void PlanView::createTable() {
-    table_ = new QTableView(this);
+    table_ = named(new QTableView(this), tr("Candidates of the plan"));
     table_->setModel(filter_);
-    table_->setAccessibleName(tr("Candidates of the plan"));
     table_->setSortingEnabled(true);
     table_->sortByColumn(PlanTableModel::rank, Qt::AscendingOrder);
     makeCompact(*table_);
@@ -82,33 +73,23 @@ void PlanView::createTable() {
 
 QWidget* PlanView::createSide() {
     auto* side = new QWidget(this);
-    auto* layout = new QVBoxLayout(side);
-    layout->setContentsMargins(0, 0, 0, 0);
     form_ = new PlanForm(side);
-    auto* scroll = new QScrollArea(side);
-    scroll->setAccessibleName(tr("What is planned"));
+    auto* scroll = named(new QScrollArea(side), tr("What is planned"));
     scroll->setFrameShape(QFrame::NoFrame);
     scroll->setWidgetResizable(true);
     scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     scroll->setWidget(form_);
     scroll->setMinimumWidth(form_->sizeHint().width() + 16);
     run_ = new QPushButton(tr("&Plan"), side);
-    progress_ = new QProgressBar(side);
+    progress_ = named(new QProgressBar(side), tr("Progress of the plan"));
     progress_->setRange(0, 1000);
-    progress_->setAccessibleName(tr("Progress of the plan"));
-    auto* line = new QHBoxLayout();
-    line->setContentsMargins(8, 0, 8, 4);
-    line->addWidget(run_);
-    line->addWidget(progress_, 1);
-    layout->addWidget(scroll, 1);
-    layout->addLayout(line);
+    auto* line = arrange(new QHBoxLayout, {8, 0, 8, 4}, -1, {run_, {progress_, 1}});
+    arrange(new QVBoxLayout(side), {0, 0, 0, 0}, -1, {{scroll, 1}, line});
     return side;
 }
 
 QWidget* PlanView::createTop() {
     auto* top = new QWidget(this);
-    auto* line = new QHBoxLayout(top);
-    line->setContentsMargins(4, 2, 4, 0);
     message_ = new QLabel(top);
     message_->setWordWrap(true);
     message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -123,12 +104,8 @@ QWidget* PlanView::createTop() {
     auto* saveChartAs = new QPushButton(tr("Save &chart…"), top);
     connect(saveTableAs, &QPushButton::clicked, this, [this] { askForExport(false); });
     connect(saveChartAs, &QPushButton::clicked, this, [this] { askForExport(true); });
-    line->addWidget(message_, 1);
-    line->addWidget(filterText_);
-    line->addWidget(fits);
-    line->addWidget(pareto);
-    line->addWidget(saveTableAs);
-    line->addWidget(saveChartAs);
+    arrange(new QHBoxLayout(top), {4, 2, 4, 0}, -1,
+            {{message_, 1}, filterText_, fits, pareto, saveTableAs, saveChartAs});
     return top;
 }
 
@@ -179,10 +156,6 @@ void PlanView::start() {
     }
     message_->setText(tr("Planning…"));
     showRunning(true);
-}
-
-void PlanView::cancel() {
-    runner_->cancel();
 }
 
 void PlanView::showRunning(bool running) {

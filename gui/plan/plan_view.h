@@ -37,7 +37,7 @@ public:
     /// Takes changed options of the what-if panel.
     void follow(const PipelineOptions& options);
     void start();
-    void cancel();
+    void cancel() { runner_->cancel(); }
     /// Exports the visible rows in their order. The suffix selects the format, .csv or .json. Throws Error.
     void exportTable(const QString& path) const;
     /// Exports as .png, .svg or .pdf. Throws Error.
@@ -46,7 +46,6 @@ public:
     PlanForm& form() const { return *form_; }
     QTableView& table() const { return *table_; }
     ParetoChart& chart() const { return *chart_; }
-    QLineEdit& filterText() const { return *filterText_; }
     /// Starts the plan, or cancels a running one.
     QPushButton& button() const { return *run_; }
     QProgressBar& progress() const { return *progress_; }

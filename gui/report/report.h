@@ -38,4 +38,13 @@ QByteArray reportPdf(const Report& report);
 void requireReportName(const QString& path);
 /// Saves by the suffix of the name. Throws UsageError for another suffix, Error if it cannot be written.
 void saveReport(const Report& report, const QString& path);
+
+/// Facts in a trace that no view shows. Rows of texts; empty if the file is not a PipeScope trace.
+struct RunFacts {
+    std::vector<QStringList> environment;  ///< property, value
+    std::vector<QStringList> losses;       ///< source, recorded, dropped, truncated, open at exit
+    std::vector<QStringList> diagnostics;  ///< severity, source, text
+};
+
+RunFacts readRunFacts(const QString& path);
 }  // namespace pipescope

@@ -1,5 +1,5 @@
 #include "gui/report/report.h"
-#include "gui/style/text.h"
+#include "gui/style/number_format.h"
 
 #include "schedule/error.h"
 

@@ -14,14 +14,6 @@ void ElidedLabel::setText(const QString& text) {
     update();
 }
 
-QSize ElidedLabel::sizeHint() const {
-    return {fontMetrics().horizontalAdvance(text_), fontMetrics().height()};
-}
-
-QSize ElidedLabel::minimumSizeHint() const {
-    return {0, fontMetrics().height()};
-}
-
 void ElidedLabel::paintEvent(QPaintEvent*) {
     QPainter painter(this);
     painter.setPen(palette().color(QPalette::WindowText));

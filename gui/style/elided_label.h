@@ -11,8 +11,8 @@ public:
     explicit ElidedLabel(QWidget* parent = nullptr);
     void setText(const QString& text);
     const QString& text() const { return text_; }
-    QSize sizeHint() const override;
-    QSize minimumSizeHint() const override;
+    QSize sizeHint() const override { return {fontMetrics().horizontalAdvance(text_), fontMetrics().height()}; }
+    QSize minimumSizeHint() const override { return {0, fontMetrics().height()}; }
 
 protected:
     void paintEvent(QPaintEvent* event) override;

@@ -4,7 +4,6 @@
 
 #include <QBuffer>
 #include <QFileInfo>
-#include <QPageLayout>
 #include <QPageSize>
 #include <QPainter>
 #include <QPdfWriter>

@@ -52,10 +52,6 @@ void Legend::fit() {
     update();
 }
 
-void Legend::resizeEvent(QResizeEvent*) {
-    setFixedHeight(heightForWidth(width()));
-}
-
 void Legend::changeEvent(QEvent* event) {
     QWidget::changeEvent(event);
     if (event->type() == QEvent::FontChange) {
@@ -99,20 +95,12 @@ int Legend::layOut(int width, Place&& place) const {
     return line + 1;
 }
 
-int Legend::lineHeight() const {
-    return fontMetrics().height() + 4;
-}
-
 int Legend::heightForWidth(int width) const {
     return layOut(width, [](const Item&, int, int) {}) * lineHeight() + 4;
 }
 
 QSize Legend::sizeHint() const {
     return {600, heightForWidth(std::max(width(), 600))};
-}
-
-QSize Legend::minimumSizeHint() const {
-    return {0, lineHeight() + 4};
 }
 
 void Legend::paintEvent(QPaintEvent*) {

@@ -32,13 +32,13 @@ public:
     /// are not in use.
     void setEntries(std::vector<LegendEntry> entries, bool instead);
     QSize sizeHint() const override;
-    QSize minimumSizeHint() const override;
+    QSize minimumSizeHint() const override { return {0, lineHeight() + 4}; }
     bool hasHeightForWidth() const override { return true; }
     int heightForWidth(int width) const override;
 
 protected:
     void paintEvent(QPaintEvent* event) override;
-    void resizeEvent(QResizeEvent* event) override;
+    void resizeEvent(QResizeEvent*) override { setFixedHeight(heightForWidth(width())); }
     void changeEvent(QEvent* event) override;
 
 private:
@@ -51,7 +51,7 @@ private:
     /// Calls `place(item, x, line)` for each item. Returns the number of lines.
     template <class Place>
     int layOut(int width, Place&& place) const;
-    int lineHeight() const;
+    int lineHeight() const { return fontMetrics().height() + 4; }
     void fit();
 
     std::vector<TaskKind> kinds_;

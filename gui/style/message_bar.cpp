@@ -1,5 +1,6 @@
 #include "gui/style/message_bar.h"
 
+#include "gui/style/arrange.h"
 #include "gui/style/task_style.h"
 
 #include <QHBoxLayout>
@@ -14,10 +15,9 @@ MessageBar::MessageBar(QWidget* parent) : QFrame(parent), icon_(new QLabel(this)
     text_->setWordWrap(true);
     text_->setTextFormat(Qt::PlainText);
     text_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-    auto* close = new QToolButton(this);
+    auto* close = named(new QToolButton(this), tr("Close the message"));
     close->setText(tr("✕"));
     close->setAutoRaise(true);
-    close->setAccessibleName(tr("Close the message"));
     connect(close, &QToolButton::clicked, this, &QWidget::hide);
     auto* layout = new QHBoxLayout(this);
     layout->setContentsMargins(8, 4, 4, 4);

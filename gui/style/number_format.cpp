@@ -1,7 +1,5 @@
 #include "gui/style/number_format.h"
 
-#include "gui/style/text.h"
-
 #include <QLocale>
 
 #include <algorithm>

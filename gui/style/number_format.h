@@ -1,5 +1,6 @@
 #pragma once
 
+#include <QCoreApplication>
 #include <QLocale>
 #include <QString>
 
@@ -7,6 +8,17 @@
 #include <cstdint>
 
 namespace pipescope {
+/// A text for people, translated, where there is no QObject whose tr() could do it.
+inline QString translated(const char* source) {
+    return QCoreApplication::translate("PipeScope", source);
+}
+
+/// Stands for a value that is not known, in tables and figures.
+inline QString unknownValue() {
+    return QStringLiteral("–");
+}
+inline constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
 /// Formats values for people, in the current default QLocale. Times in ns, sizes in bytes.
 
 /// "12.3 ms": three or more significant digits, in a suitable unit.

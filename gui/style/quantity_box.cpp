@@ -1,6 +1,6 @@
 #include "gui/style/quantity_box.h"
 
-#include "gui/style/text.h"
+#include "gui/style/number_format.h"
 #include "schedule/error.h"
 #include "schedule/quantities.h"
 

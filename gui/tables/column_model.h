@@ -1,7 +1,8 @@
 #pragma once
 
-#include "gui/style/text.h"
+#include "gui/style/number_format.h"
 #include "gui/tables/table_export.h"
+#include "schedule/timeline.h"
 
 #include <QAbstractTableModel>
 
@@ -110,11 +111,25 @@ inline QVariant plainOrNull(const std::optional<std::int64_t>& value) {
     return value ? QVariant::fromValue<qlonglong>(*value) : QVariant::fromValue(nullptr);
 }
 
-/// A column of numbers, in plain form in exports.
+/// A figure as a bare number: a time as its ns.
+template <class Number>
+Number bareNumber(Number number) {
+    return number;
+}
+inline std::int64_t bareNumber(Nanoseconds time) {
+    return time.count();
+}
+template <class Value>
+auto bareNumber(const std::optional<Value>& value) {
+    return value ? std::optional(bareNumber(*value)) : std::nullopt;
+}
+
+/// A column of numbers, in plain form in exports. `of`: a member of the row, or a function.
 template <class Row, class Of, class Format>
 TableColumn<Row> numberColumn(const QString& title, const char* key, Of of, Format format) {
-    return {title, key, Qt::AlignRight, [of, format](const Row& row) { return format(of(row)); },
-            [of](const Row& row) { return plainOrNull(std::optional(of(row))); }};
+    return {title, key, Qt::AlignRight,
+            [of, format](const Row& row) { return format(bareNumber(std::invoke(of, row))); },
+            [of](const Row& row) { return plainOrNull(std::optional(bareNumber(std::invoke(of, row)))); }};
 }
 
 /// A column of numbers that may be unknown.
@@ -122,9 +137,9 @@ template <class Row, class Of, class Format>
 TableColumn<Row> optionalColumn(const QString& title, const char* key, Of of, Format format) {
     return {title, key, Qt::AlignRight,
             [of, format](const Row& row) {
-                const auto value = of(row);
+                const auto value = bareNumber(std::invoke(of, row));
                 return value ? format(*value) : unknownValue();
             },
-            [of](const Row& row) { return plainOrNull(of(row)); }};
+            [of](const Row& row) { return plainOrNull(bareNumber(std::invoke(of, row))); }};
 }
 }  // namespace pipescope

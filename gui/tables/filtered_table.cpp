@@ -1,13 +1,96 @@
 #include "gui/tables/filtered_table.h"
 
-#include "gui/tables/filter_line.h"
-#include "gui/tables/table_filter.h"
+#include "gui/style/arrange.h"
+#include "gui/tables/table_export.h"
 
 #include <QHeaderView>
+#include <QKeyEvent>
 #include <QLabel>
-#include <QVBoxLayout>
+#include <QTableView>
+
+#include <algorithm>
 
 namespace pipescope {
+namespace {
+bool isNumber(const QVariant& value) {
+    switch (value.typeId()) {
+        case QMetaType::Int:
+        case QMetaType::UInt:
+        case QMetaType::LongLong:
+        case QMetaType::ULongLong:
+        case QMetaType::Double: return true;
+        default: return false;
+    }
+}
+}  // namespace
+
+void TableFilter::setText(const QString& text) {
+    words_ = text.simplified().split(QLatin1Char(' '), Qt::SkipEmptyParts);
+    invalidateFilter();
+}
+
+bool TableFilter::filterAcceptsRow(int row, const QModelIndex& parent) const {
+    if (words_.isEmpty()) {
+        return true;
+    }
+    QString all;
+    for (int column = 0; column < sourceModel()->columnCount(parent); ++column) {
+        all += sourceModel()->index(row, column, parent).data().toString() + QLatin1Char('\n');
+    }
+    return std::all_of(words_.begin(), words_.end(),
+                       [&](const QString& word) { return all.contains(word, Qt::CaseInsensitive); });
+}
+
+bool TableFilter::lessThan(const QModelIndex& left, const QModelIndex& right) const {
+    const QVariant a = left.data(kExportRole);
+    const QVariant b = right.data(kExportRole);
+    if (isNumber(a) && isNumber(b)) {
+        return a.toDouble() < b.toDouble();
+    }
+    if (isNumber(a) != isNumber(b)) {
+        return isNumber(a) == (sortOrder() == Qt::AscendingOrder);
+    }
+    return QString::localeAwareCompare(left.data().toString(), right.data().toString()) < 0;
+}
+
+FilterLine::FilterLine(QTableView& table, const QString& name, QWidget* parent) : QLineEdit(parent), table_(table) {
+    setAccessibleName(name);
+    setPlaceholderText(tr("filter ( / )"));
+    setToolTip(tr("Lists the rows that contain every word"));
+    setClearButtonEnabled(true);
+    table_.installEventFilter(this);
+}
+
+bool FilterLine::eventFilter(QObject* watched, QEvent* event) {
+    if (watched == &table_ && event->type() == QEvent::KeyPress &&
+        static_cast<const QKeyEvent*>(event)->text() == QLatin1String("/")) {
+        setFocus(Qt::ShortcutFocusReason);
+        selectAll();
+        return true;
+    }
+    return QLineEdit::eventFilter(watched, event);
+}
+
+void FilterLine::keyPressEvent(QKeyEvent* event) {
+    switch (event->key()) {
+        case Qt::Key_Escape:
+            if (text().isEmpty()) {
+                goToTable();
+            } else {
+                clear();
+            }
+            break;
+        case Qt::Key_Return:
+        case Qt::Key_Enter:
+        case Qt::Key_Down: goToTable(); break;
+        default: QLineEdit::keyPressEvent(event);
+    }
+}
+
+void FilterLine::goToTable() {
+    table_.setFocus(Qt::ShortcutFocusReason);
+}
+
 void makeCompact(QTableView& table) {
     table.verticalHeader()->hide();
     table.verticalHeader()->setMinimumSectionSize(table.fontMetrics().height() + 2);
@@ -38,19 +121,13 @@ FilteredTable::FilteredTable(QAbstractItemModel& model, const QString& name, con
       empty_(empty),
       hint_(new QLabel(this)),
       rows_(new TableFilter(this)),
-      table_(new QTableView(this)),
+      table_(named(new QTableView(this), name)),
       line_(new FilterLine(*table_, tr("Filter: %1").arg(name), this)) {
     rows_->setSourceModel(&model);
     table_->setModel(rows_);
-    table_->setAccessibleName(name);
     styleTable(*table_);
     makeSortable(*table_);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(4, 4, 4, 0);
-    layout->setSpacing(4);
-    layout->addWidget(line_);
-    layout->addWidget(hint_);
-    layout->addWidget(table_, 1);
+    arrange(new QVBoxLayout(this), {4, 4, 4, 0}, 4, {line_, hint_, {table_, 1}});
     hint_->setWordWrap(true);
     setTabOrder(line_, table_);
     connect(line_, &QLineEdit::textChanged, rows_, &TableFilter::setText);

@@ -1,13 +1,50 @@
 #pragma once
 
+#include <QLineEdit>
+#include <QSortFilterProxyModel>
+#include <QStringList>
 #include <QTableView>
 #include <QWidget>
 
 class QLabel;
+class QTableView;
 
 namespace pipescope {
-class FilterLine;
-class TableFilter;
+/// Keeps rows in which every typed word occurs in some column, ignoring case. Sorts by export values, so that durations
+/// sort by length; unknown values come last.
+class TableFilter : public QSortFilterProxyModel {
+    Q_OBJECT
+
+public:
+    using QSortFilterProxyModel::QSortFilterProxyModel;
+    void setText(const QString& text);
+
+protected:
+    bool filterAcceptsRow(int row, const QModelIndex& parent) const override;
+    bool lessThan(const QModelIndex& left, const QModelIndex& right) const override;
+
+private:
+    QStringList words_;
+};
+
+/// Filter of a table's rows. In the table, / focuses the line. In the line, Return and Down focus the table; Escape
+/// clears the line, or returns to the table if it is empty.
+class FilterLine : public QLineEdit {
+    Q_OBJECT
+
+public:
+    /// `table` must outlive the line. `name` is for screen readers.
+    FilterLine(QTableView& table, const QString& name, QWidget* parent = nullptr);
+
+protected:
+    bool eventFilter(QObject* watched, QEvent* event) override;
+    void keyPressEvent(QKeyEvent* event) override;
+
+private:
+    void goToTable();
+
+    QTableView& table_;
+};
 
 /// A table with a filter line above it. Clicking a header sorts by it.
 class FilteredTable : public QWidget {

@@ -1,21 +1,17 @@
 #include "gui/tables/statistics_panel.h"
 
+#include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
-#include "gui/tables/filter_line.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
-#include "gui/tables/table_filter.h"
 #include "gui/tables/table_models.h"
 
 #include <QComboBox>
-#include <QHBoxLayout>
-#include <QLabel>
 #include <QPushButton>
 #include <QSignalBlocker>
 #include <QTableView>
 #include <QTimer>
-#include <QVBoxLayout>
 
 namespace pipescope {
 namespace {
@@ -25,18 +21,17 @@ constexpr int kRestMilliseconds = 120;
 StatisticsPanel::StatisticsPanel(QWidget* parent)
     : QWidget(parent),
       rest_(new QTimer(this)),
-      sources_(new QComboBox(this)),
-      ranges_(new QComboBox(this)),
+      sources_(named(new QComboBox(this), tr("Timeline counted"))),
+      ranges_(named(new QComboBox(this), tr("Range counted"))),
       status_(new ElidedLabel(this)),
       export_(new QPushButton(tr("&Export…"), this)),
       model_(new StatisticsModel(this)),
       rows_(new TableFilter(this)),
-      table_(new QTableView(this)) {
+      table_(named(new QTableView(this), tr("Statistics by kind and lane"),
+                   tr("Click a row to go to the longest of its tasks"))) {
     rest_->setSingleShot(true);
     rest_->setInterval(kRestMilliseconds);
     connect(rest_, &QTimer::timeout, this, &StatisticsPanel::count);
-    sources_->setAccessibleName(tr("Timeline counted"));
-    ranges_->setAccessibleName(tr("Range counted"));
     ranges_->addItems({tr("Visible range"), tr("Chosen step"), tr("Whole trace"), tr("Measured range")});
     export_->setToolTip(tr("Write the statistics as CSV or JSON"));
     connect(sources_, &QComboBox::currentIndexChanged, this, &StatisticsPanel::restart);
@@ -44,26 +39,15 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
     connect(export_, &QPushButton::clicked, this, &StatisticsPanel::exportRows);
     rows_->setSourceModel(model_);
     table_->setModel(rows_);
-    table_->setAccessibleName(tr("Statistics by kind and lane"));
     styleTable(*table_);
     makeSortable(*table_);
-    table_->setToolTip(tr("Click a row to go to the longest of its tasks"));
     connect(table_, &QTableView::clicked, this, &StatisticsPanel::pick);
     connect(table_, &QTableView::activated, this, &StatisticsPanel::pick);
     auto* filter = new FilterLine(*table_, tr("Filter the statistics"), this);
     filter->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
     connect(filter, &QLineEdit::textChanged, rows_, &TableFilter::setText);
-    auto* line = new QHBoxLayout;
-    line->addWidget(sources_);
-    line->addWidget(ranges_);
-    line->addWidget(status_, 1);
-    line->addWidget(filter);
-    line->addWidget(export_);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(4, 4, 4, 0);
-    layout->setSpacing(4);
-    layout->addLayout(line);
-    layout->addWidget(table_, 1);
+    auto* line = arrange(new QHBoxLayout, {sources_, ranges_, {status_, 1}, filter, export_});
+    arrange(new QVBoxLayout(this), {4, 4, 4, 0}, 4, {line, {table_, 1}});
 }
 
 void StatisticsPanel::setDocument(std::shared_ptr<const TraceDocument> document, TimeAxisModel* axis,

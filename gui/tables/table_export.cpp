@@ -1,6 +1,6 @@
 #include "gui/tables/table_export.h"
 
-#include "gui/style/text.h"
+#include "gui/style/number_format.h"
 #include "schedule/error.h"
 
 #include <nlohmann/json.hpp>

@@ -2,12 +2,13 @@
 
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "gui/style/text.h"
 
 #include <QFont>
 #include <QLocale>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace pipescope {
 namespace {
@@ -15,47 +16,36 @@ QVariant plainTask(const TaskKey& key) {
     return QString::fromStdString(to_string(key));
 }
 
-std::optional<std::int64_t> countOf(const std::optional<Nanoseconds>& time) {
-    return time ? std::optional(time->count()) : std::nullopt;
-}
 }  // namespace
 
 LaneTableModel::LaneTableModel(QObject* parent)
     : RowModel({{translated("Lane"), "lane", Qt::AlignLeft, [](const LaneFacts& f) { return f.lane; }},
-                optionalColumn<LaneFacts>(
-                    translated("Busy\nmeasured"), "measured_busy_ns",
-                    [](const LaneFacts& f) { return countOf(f.measuredBusy); }, formatDuration),
-                optionalColumn<LaneFacts>(
-                    translated("Busy\nsimulated"), "simulated_busy_ns",
-                    [](const LaneFacts& f) { return countOf(f.simulatedBusy); }, formatDuration),
-                optionalColumn<LaneFacts>(
-                    translated("Bubble\nmeasured"), "measured_bubble_fraction",
-                    [](const LaneFacts& f) { return f.measuredBubble; }, formatShare),
-                optionalColumn<LaneFacts>(
-                    translated("Bubble\nsimulated"), "simulated_bubble_fraction",
-                    [](const LaneFacts& f) { return f.simulatedBubble; }, formatShare),
-                optionalColumn<LaneFacts>(
-                    translated("Peak memory\nmeasured"), "measured_peak_bytes",
-                    [](const LaneFacts& f) { return f.measuredPeak; }, formatBytes),
-                optionalColumn<LaneFacts>(
-                    translated("Peak memory\nsimulated"), "simulated_peak_bytes",
-                    [](const LaneFacts& f) { return f.simulatedPeak; }, formatBytes)},
+                optionalColumn<LaneFacts>(translated("Busy\nmeasured"), "measured_busy_ns", &LaneFacts::measuredBusy,
+                                          formatDuration),
+                optionalColumn<LaneFacts>(translated("Busy\nsimulated"), "simulated_busy_ns", &LaneFacts::simulatedBusy,
+                                          formatDuration),
+                optionalColumn<LaneFacts>(translated("Bubble\nmeasured"), "measured_bubble_fraction",
+                                          &LaneFacts::measuredBubble, formatShare),
+                optionalColumn<LaneFacts>(translated("Bubble\nsimulated"), "simulated_bubble_fraction",
+                                          &LaneFacts::simulatedBubble, formatShare),
+                optionalColumn<LaneFacts>(translated("Peak memory\nmeasured"), "measured_peak_bytes",
+                                          &LaneFacts::measuredPeak, formatBytes),
+                optionalColumn<LaneFacts>(translated("Peak memory\nsimulated"), "simulated_peak_bytes",
+                                          &LaneFacts::simulatedPeak, formatBytes)},
                parent) {}
 
 DifferenceTableModel::DifferenceTableModel(QObject* parent)
-    : RowModel({{translated("Task"), "task", Qt::AlignLeft,
-                 [](const ComparedTask& t) { return translated("step %1: %2").arg(t.task.step).arg(taskName(t.task)); },
-                 [](const ComparedTask& t) { return plainTask(t.task); }},
-                numberColumn<ComparedTask>(
-                    translated("Measured"), "measured_ns", [](const ComparedTask& t) { return t.measured.count(); },
-                    formatDuration),
-                numberColumn<ComparedTask>(
-                    translated("Simulated"), "simulated_ns", [](const ComparedTask& t) { return t.simulated.count(); },
-                    formatDuration),
-                numberColumn<ComparedTask>(
-                    translated("Difference"), "difference_ns",
-                    [](const ComparedTask& t) { return (t.simulated - t.measured).count(); }, formatDurationChange)},
-               parent) {}
+    : RowModel(
+          {{translated("Task"), "task", Qt::AlignLeft,
+            [](const ComparedTask& t) { return translated("step %1: %2").arg(t.task.step).arg(taskName(t.task)); },
+            [](const ComparedTask& t) { return plainTask(t.task); }},
+           numberColumn<ComparedTask>(translated("Measured"), "measured_ns", &ComparedTask::measured, formatDuration),
+           numberColumn<ComparedTask>(translated("Simulated"), "simulated_ns", &ComparedTask::simulated,
+                                      formatDuration),
+           numberColumn<ComparedTask>(
+               translated("Difference"), "difference_ns",
+               [](const ComparedTask& t) { return (t.simulated - t.measured).count(); }, formatDurationChange)},
+          parent) {}
 
 QVariant DifferenceTableModel::data(const QModelIndex& index, int role) const {
     const std::optional<ComparedTask> row = role == Qt::ToolTipRole ? rowAt(index.row()) : std::nullopt;
@@ -89,20 +79,15 @@ StatisticsModel::StatisticsModel(QObject* parent)
                 return plainOrNull(s.lane ? std::optional(s.lane->value()) : std::nullopt);
             }},
            numberColumn<KindStatistics>(
-               translated("Tasks"), "count", [](const KindStatistics& s) { return s.count; },
+               translated("Tasks"), "count", &KindStatistics::count,
                [](std::int64_t number) { return QLocale().toString(static_cast<qlonglong>(number)); }),
-           numberColumn<KindStatistics>(
-               translated("Total"), "total_ns", [](const KindStatistics& s) { return s.total; }, formatDuration),
-           numberColumn<KindStatistics>(
-               translated("Mean"), "mean_ns", [](const KindStatistics& s) { return s.mean(); },
-               [](double ns) { return formatDuration(std::llround(ns)); }),
-           numberColumn<KindStatistics>(
-               translated("Median"), "median_ns", [](const KindStatistics& s) { return s.median; }, formatDuration),
-           numberColumn<KindStatistics>(
-               translated("95th percentile"), "p95_ns", [](const KindStatistics& s) { return s.p95; }, formatDuration),
-           numberColumn<KindStatistics>(
-               translated("Busy share"), "busy_share", [](const KindStatistics& s) { return s.busyShare; },
-               formatShare)},
+           numberColumn<KindStatistics>(translated("Total"), "total_ns", &KindStatistics::total, formatDuration),
+           numberColumn<KindStatistics>(translated("Mean"), "mean_ns", &KindStatistics::mean,
+                                        [](double ns) { return formatDuration(std::llround(ns)); }),
+           numberColumn<KindStatistics>(translated("Median"), "median_ns", &KindStatistics::median, formatDuration),
+           numberColumn<KindStatistics>(translated("95th percentile"), "p95_ns", &KindStatistics::p95, formatDuration),
+           numberColumn<KindStatistics>(translated("Busy share"), "busy_share", &KindStatistics::busyShare,
+                                        formatShare)},
           parent) {}
 
 void StatisticsModel::setStatistics(std::vector<KindStatistics> statistics, std::vector<LaneInfo> lanes) {
@@ -129,5 +114,50 @@ QVariant StatisticsModel::data(const QModelIndex& index, int role) const {
         return bold;
     }
     return RowModel::data(index, role);
+}
+
+TaskTableModel::TaskTableModel(QObject* parent)
+    : ColumnModel(
+          {{translated("Task"), "task", Qt::AlignLeft, [](const TaskRow& r) { return taskName(r.slice.key); },
+            [](const TaskRow& r) { return QString::fromStdString(to_string(r.slice.key)); }},
+           {translated("Step"), "step", Qt::AlignRight,
+            [](const TaskRow& r) { return QString::number(r.slice.key.step); },
+            [](const TaskRow& r) { return r.slice.key.step; }},
+           {translated("Lane"), "lane", Qt::AlignLeft, [this](const TaskRow& r) { return laneName(r); },
+            [](const TaskRow& r) { return r.slice.lane.value(); }},
+           {translated("Start in step"), "start_ns", Qt::AlignRight,
+            [](const TaskRow& r) { return formatDuration(r.sinceStep); },
+            [](const TaskRow& r) { return QVariant::fromValue<qlonglong>(r.slice.start.count()); }},
+           optionalColumn<TaskRow>(translated("Measured"), "measured_ns", &TaskRow::measured, formatDuration),
+           optionalColumn<TaskRow>(translated("Simulated"), "simulated_ns", &TaskRow::simulated, formatDuration),
+           optionalColumn<TaskRow>(translated("Difference"), "difference_ns", &TaskRow::difference,
+                                   formatDurationChange),
+           optionalColumn<TaskRow>(translated("in %"), "difference_share", &TaskRow::share, formatShareChange)},
+          parent) {}
+
+void TaskTableModel::setRows(std::shared_ptr<const TaskRows> rows) {
+    beginResetModel();
+    rows_ = std::move(rows);
+    endResetModel();
+}
+
+int TaskTableModel::rowCount(const QModelIndex& parent) const {
+    constexpr std::size_t most = std::numeric_limits<int>::max() / 64;  // a view's pixels are ints
+    return parent.isValid() || !rows_ ? 0 : static_cast<int>(std::min(rows_->size(), most));
+}
+
+QString TaskTableModel::laneName(const TaskRow& row) const {
+    const auto& lanes = rows_->document()->store(rows_->source())->lanes();
+    const std::size_t lane = row.slice.lane.index();
+    return lane < lanes.size() ? QString::fromStdString(lanes[lane].name) : QString::number(lane);
+}
+
+QVariant TaskTableModel::data(const QModelIndex& index, int role) const {
+    if (role == Qt::DecorationRole && index.isValid() && index.row() < rowCount()) {
+        return index.column() == static_cast<int>(TaskColumn::task)
+                   ? QVariant(styleOf(rowOf(index).slice.key.kind).color)
+                   : QVariant();
+    }
+    return ColumnModel::data(index, role);
 }
 }  // namespace pipescope

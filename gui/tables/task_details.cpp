@@ -1,12 +1,11 @@
 #include "gui/tables/task_details.h"
 
+#include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "gui/style/text.h"
 
 #include <QGridLayout>
 #include <QLabel>
-#include <QVBoxLayout>
 
 namespace pipescope {
 namespace {
@@ -145,13 +144,7 @@ TaskDetails::TaskDetails(QWidget* parent)
     }
     grid->setColumnStretch(4, 1);
 
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(8, 6, 8, 6);
-    layout->setSpacing(2);
-    for (QWidget* widget : std::initializer_list<QWidget*>{title_, where_, table_, note_}) {
-        layout->addWidget(widget);
-    }
-    layout->addStretch(1);
+    arrange(new QVBoxLayout(this), {8, 6, 8, 6}, 2, {title_, where_, table_, note_, {nullptr, 1}});
     clear();
 }
 

@@ -1,23 +1,20 @@
 #include "gui/tables/task_table.h"
 
+#include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "gui/tables/filter_line.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
-#include "gui/tables/task_table_model.h"
+#include "gui/tables/table_models.h"
 
 #include <QComboBox>
-#include <QHBoxLayout>
 #include <QHeaderView>
-#include <QLabel>
 #include <QLineEdit>
 #include <QLocale>
 #include <QPushButton>
 #include <QSignalBlocker>
 #include <QTableView>
-#include <QVBoxLayout>
 
 namespace pipescope {
 namespace {
@@ -27,27 +24,17 @@ constexpr int kChosenStep = 1;  // index in the step box
 
 TaskTable::TaskTable(QWidget* parent)
     : QWidget(parent), model_(new TaskTableModel(this)), table_(new QTableView(this)) {
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(4, 4, 4, 0);
-    layout->setSpacing(4);
-    layout->addWidget(createFilters());
+    arrange(new QVBoxLayout(this), {4, 4, 4, 0}, 4, {createFilters(), {table_, 1}});
     createTable();
-    layout->addWidget(table_, 1);
     setDocument(nullptr, 0);
 }
 
 QWidget* TaskTable::createFilters() {
     auto* bar = new QWidget(this);
-    auto* line = new QHBoxLayout(bar);
-    line->setContentsMargins(0, 0, 0, 0);
-    sources_ = new QComboBox(bar);
-    sources_->setAccessibleName(tr("Timeline listed"));
-    kinds_ = new QComboBox(bar);
-    kinds_->setAccessibleName(tr("Kind of task"));
-    lanes_ = new QComboBox(bar);
-    lanes_->setAccessibleName(tr("Lane"));
-    steps_ = new QComboBox(bar);
-    steps_->setAccessibleName(tr("Steps listed"));
+    sources_ = named(new QComboBox(bar), tr("Timeline listed"));
+    kinds_ = named(new QComboBox(bar), tr("Kind of task"));
+    lanes_ = named(new QComboBox(bar), tr("Lane"));
+    steps_ = named(new QComboBox(bar), tr("Steps listed"));
     steps_->addItems({tr("All steps"), tr("Chosen step")});
     connect(steps_, &QComboBox::activated, this, [this] { stepsChosen_ = true; });
     filter_ = new FilterLine(*table_, tr("Filter tasks"), bar);
@@ -61,12 +48,10 @@ QWidget* TaskTable::createFilters() {
     for (QComboBox* box : {sources_, steps_, kinds_, lanes_}) {
         box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
         box->setMinimumContentsLength(9);
-        line->addWidget(box);
         connect(box, &QComboBox::currentIndexChanged, this, &TaskTable::restart);
     }
-    line->addWidget(filter_, 2);
-    line->addWidget(status_, 1);
-    line->addWidget(export_);
+    arrange(new QHBoxLayout(bar), {0, 0, 0, 0}, -1,
+            {sources_, steps_, kinds_, lanes_, {filter_, 2}, {status_, 1}, export_});
     connect(filter_, &QLineEdit::textChanged, this, &TaskTable::restart);
     connect(export_, &QPushButton::clicked, this, &TaskTable::exportRows);
     return bar;

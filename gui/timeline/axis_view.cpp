@@ -3,7 +3,6 @@
 #include "gui/style/number_format.h"
 #include "gui/style/tool_tip.h"
 
-#include <QFontMetrics>
 #include <QGestureEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -163,10 +162,6 @@ void AxisView::paintRange(QPainter& painter, bool label) const {
         painter.drawText(plate, Qt::AlignCenter, text);
     }
     painter.restore();
-}
-
-void AxisView::resizeEvent(QResizeEvent*) {
-    relayout();
 }
 
 void AxisView::changeEvent(QEvent* event) {

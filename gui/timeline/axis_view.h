@@ -59,7 +59,7 @@ protected:
     /// Shades the measured range over the content. With `label`, prints its duration above it.
     void paintRange(QPainter& painter, bool label) const;
 
-    void resizeEvent(QResizeEvent* event) override;
+    void resizeEvent(QResizeEvent*) override { relayout(); }
     void changeEvent(QEvent* event) override;
     void wheelEvent(QWheelEvent* event) override;
     void mousePressEvent(QMouseEvent* event) override;

@@ -1,7 +1,6 @@
 #include "gui/timeline/kernel_store.h"
 
 #include "gui/style/number_format.h"
-#include "gui/style/text.h"
 
 #include <algorithm>
 #include <limits>

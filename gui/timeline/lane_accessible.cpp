@@ -1,5 +1,3 @@
-#include "gui/timeline/lane_accessible.h"
-
 #include "gui/timeline/timeline_view.h"
 
 #include <QAccessible>

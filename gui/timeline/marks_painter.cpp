@@ -1,6 +1,7 @@
-#include "gui/timeline/marks_painter.h"
+#include "gui/timeline/timeline_painter.h"
 
 #include "gui/style/number_format.h"
+#include "gui/timeline/timeline_marks.h"
 
 #include <QFontMetricsF>
 #include <QPainter>

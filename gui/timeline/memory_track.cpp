@@ -58,10 +58,6 @@ MemoryBreakdown MemoryTrack::compositionAt(std::int64_t time) const {
     return next == 0 || composition_.empty() ? MemoryBreakdown{} : composition_[next - 1];
 }
 
-TimeRange MemoryTrack::range() const {
-    return time_.empty() ? TimeRange{} : TimeRange{time_.front(), time_.back()};
-}
-
 std::size_t MemoryTrack::firstFrom(std::int64_t time) const {
     return static_cast<std::size_t>(std::lower_bound(time_.begin(), time_.end(), time) - time_.begin());
 }
@@ -104,17 +100,13 @@ std::vector<MemoryColumn> MemoryTrack::columns(const TimeWindow& window, int col
 }
 
 std::vector<MemoryTrack> memoryTracks(const std::vector<MemorySample>& samples, std::size_t lanes) {
-    std::vector<std::vector<MemorySample>> perLane(lanes);
+    std::vector<MemoryTrack> tracks(lanes);
+    bool any = false;
     for (const MemorySample& sample : samples) {
         if (sample.lane.index() < lanes) {
-            perLane[sample.lane.index()].push_back(sample);
+            tracks[sample.lane.index()].add(sample);
+            any = true;
         }
-    }
-    std::vector<MemoryTrack> tracks;
-    bool any = false;
-    for (const std::vector<MemorySample>& lane : perLane) {
-        tracks.emplace_back(lane);
-        any = any || !tracks.back().empty();
     }
     return any ? tracks : std::vector<MemoryTrack>{};
 }

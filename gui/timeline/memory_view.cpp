@@ -1,8 +1,7 @@
 #include "gui/timeline/memory_view.h"
 
 #include "gui/style/number_format.h"
-#include "gui/style/okabe_ito.h"
-#include "gui/style/pattern.h"
+#include "gui/style/task_style.h"
 
 #include <QPainter>
 #include <QPainterPath>
@@ -164,10 +163,6 @@ Bytes MemoryView::bytesAtTop() const {
         }
     }
     return most + most / 16;
-}
-
-MemoryView::Scale MemoryView::scaleOf(std::size_t lane) const {
-    return {bytesAtTop(), laneBox(lane)};
 }
 
 void MemoryView::paintEvent(QPaintEvent*) {

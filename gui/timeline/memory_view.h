@@ -6,7 +6,6 @@
 #include <QBrush>
 #include <QString>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,7 +68,7 @@ private:
     std::string peakOf(std::size_t lane) const;
     Bytes simulatedPeak(const MemoryTrack& track, std::size_t lane) const;
     Bytes highest() const;
-    Scale scaleOf(std::size_t lane) const;
+    Scale scaleOf(std::size_t lane) const { return {bytesAtTop(), laneBox(lane)}; }
     void paintLane(QPainter& painter, std::size_t lane) const;
     void paintArea(QPainter& painter, const MemoryTrack& track, const Scale& scale) const;
     void paintStack(QPainter& painter, const MemoryTrack& track, std::int64_t shift, const Scale& scale) const;

@@ -66,10 +66,6 @@ QSize Minimap::sizeHint() const {
     return {600, std::clamp(lanes * kLane, lowest, std::max(lowest, kTallest)) + 4};
 }
 
-QSize Minimap::minimumSizeHint() const {
-    return {100, sizeHint().height()};
-}
-
 void Minimap::drawImage() {
     const QRect lanes = lanesRect();
     const double scale = devicePixelRatioF();
@@ -128,10 +124,6 @@ void Minimap::paintEvent(QPaintEvent*) {
     painter.drawRect(visible.adjusted(0.5, 0.5, -0.5, -0.5));
 }
 
-void Minimap::resizeEvent(QResizeEvent*) {
-    image_ = {};
-}
-
 void Minimap::changeEvent(QEvent* event) {
     QWidget::changeEvent(event);
     if (event->type() == QEvent::PaletteChange) {
@@ -179,10 +171,6 @@ void Minimap::mouseMoveEvent(QMouseEvent* event) {
         case Grip::left: axis_.scrollTo(zoomed(from, 1, std::max(1.0, from.length - moved) / from.length)); break;
         case Grip::right: axis_.scrollTo(zoomed(from, 0, std::max(1.0, from.length + moved) / from.length)); break;
     }
-}
-
-void Minimap::mouseReleaseEvent(QMouseEvent*) {
-    drag_.reset();
 }
 
 void Minimap::wheelEvent(QWheelEvent* event) {

@@ -134,10 +134,6 @@ void SharePyramid::addCoarser() {
     levels_.push_back(std::move(level));
 }
 
-bool SharePyramid::resolves(double ns_per_column) const {
-    return !levels_.empty() && ns_per_column >= 2 * binLength_;
-}
-
 void SharePyramid::addShares(const TimeWindow& window, int columns, ColumnShares& shares) const {
     if (levels_.empty()) {
         return;

@@ -41,7 +41,7 @@ public:
     explicit SharePyramid(const SliceColumns& slices);
 
     /// True if a column of this many ns has at least two bins. Otherwise the slices themselves must be read.
-    bool resolves(double ns_per_column) const;
+    bool resolves(double ns_per_column) const { return !levels_.empty() && ns_per_column >= 2 * binLength_; }
     /// Adds shares from the coarsest level with at least two bins per column. Bins at the edges count by their overlap.
     void addShares(const TimeWindow& window, int columns, ColumnShares& shares) const;
     std::span<const TaskKind> kinds() const { return kinds_; }

@@ -70,44 +70,13 @@ void TimeAxisModel::markRangeEnd() {
     marked_ = first ? std::nullopt : std::optional(here);
 }
 
-void TimeAxisModel::zoom(double anchor, double factor) {
-    moveTo(zoomed(window_, anchor, factor), Gesture::zoom);
-}
-
-void TimeAxisModel::pan(double ratio) {
-    moveTo(panned(window_, ratio), Gesture::pan);
-}
-
-void TimeAxisModel::scrollTo(const TimeWindow& window) {
-    moveTo(window, Gesture::pan);
-}
-
-void TimeAxisModel::show(const TimeRange& range) {
-    moveTo(windowOf(range), Gesture::jump);
-}
-
-void TimeAxisModel::showAll() {
-    moveTo(windowOf(total_), Gesture::jump);
-}
-
-void TimeAxisModel::goBack() {
-    if (past_.empty()) {
+void TimeAxisModel::travel(std::vector<TimeWindow>& from, std::vector<TimeWindow>& to) {
+    if (from.empty()) {
         return;
     }
-    future_.push_back(window_);
-    window_ = past_.back();
-    past_.pop_back();
-    lastGesture_ = Gesture::none;
-    Q_EMIT windowChanged();
-}
-
-void TimeAxisModel::goForward() {
-    if (future_.empty()) {
-        return;
-    }
-    past_.push_back(window_);
-    window_ = future_.back();
-    future_.pop_back();
+    to.push_back(window_);
+    window_ = from.back();
+    from.pop_back();
     lastGesture_ = Gesture::none;
     Q_EMIT windowChanged();
 }

@@ -68,17 +68,15 @@ public:
     void markRangeEnd();
 
     /// `anchor` keeps its time: 0 is the left edge, 1 the right edge. `factor` < 1 zooms in.
-    void zoom(double anchor, double factor);
+    void zoom(double anchor, double factor) { moveTo(zoomed(window_, anchor, factor), Gesture::zoom); }
     /// Moves right by `ratio` of the visible window.
-    void pan(double ratio);
+    void pan(double ratio) { moveTo(panned(window_, ratio), Gesture::pan); }
     /// Moves the window for a scroll bar or drag, without an entry in the history for every pixel.
-    void scrollTo(const TimeWindow& window);
-    void show(const TimeRange& range);
-    void showAll();
-    bool canGoBack() const { return !past_.empty(); }
-    bool canGoForward() const { return !future_.empty(); }
-    void goBack();
-    void goForward();
+    void scrollTo(const TimeWindow& window) { moveTo(window, Gesture::pan); }
+    void show(const TimeRange& range) { moveTo(windowOf(range), Gesture::jump); }
+    void showAll() { moveTo(windowOf(total_), Gesture::jump); }
+    void goBack() { travel(past_, future_); }
+    void goForward() { travel(future_, past_); }
 
 Q_SIGNALS:
     void windowChanged();
@@ -92,6 +90,7 @@ private:
     // A series of wheel clicks is one history entry, so that going back undoes the gesture and not its last click.
     enum class Gesture { none, zoom, pan, jump };
     void moveTo(const TimeWindow& window, Gesture gesture);
+    void travel(std::vector<TimeWindow>& from, std::vector<TimeWindow>& to);
 
     TimeRange total_{0, 1};
     TimeWindow window_;

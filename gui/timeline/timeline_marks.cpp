@@ -1,12 +1,15 @@
 #include "gui/timeline/timeline_marks.h"
 
 #include "gui/style/number_format.h"
-#include "gui/style/okabe_ito.h"
-#include "gui/style/text.h"
+#include "gui/style/task_style.h"
+#include "schedule/error.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <span>
+#include <string>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -18,6 +21,34 @@ QColor mixed(const QColor& ground, const QColor& color, double share) {
     const auto channel = [&](int a, int b) { return static_cast<int>(a + (b - a) * share); };
     return QColor(channel(ground.red(), color.red()), channel(ground.green(), color.green()),
                   channel(ground.blue(), color.blue()));
+}
+
+constexpr std::array kModes{std::pair{CompareMode::side_by_side, "side-by-side"},
+                            std::pair{CompareMode::overlay, "overlay"},
+                            std::pair{CompareMode::difference, "difference"}};
+constexpr std::array kAlignments{std::pair{Alignment::first_task, "first-task"}, std::pair{Alignment::step, "step"},
+                                 std::pair{Alignment::task, "task"}};
+
+template <class Names, class Value>
+QString nameIn(const Names& names, Value value) {
+    for (const auto& [each, name] : names) {
+        if (each == value) {
+            return QString::fromLatin1(name);
+        }
+    }
+    return {};
+}
+
+template <class Names>
+auto parseIn(const Names& names, const QString& text, const std::string& what) {
+    std::string all;
+    for (const auto& [each, name] : names) {
+        if (text == QLatin1String(name)) {
+            return each;
+        }
+        all += all.empty() ? name : std::string(", ") + name;
+    }
+    throw UsageError(what + " is '" + text.toStdString() + "', which is not known; choose one of " + all);
 }
 }  // namespace
 
@@ -104,5 +135,21 @@ std::int64_t differenceScaleOf(const std::vector<TaskPair>& pairs) {
             }
         }
     }
+}
+
+QString nameOf(CompareMode mode) {
+    return nameIn(kModes, mode);
+}
+
+CompareMode parseCompareMode(const QString& name) {
+    return parseIn(kModes, name, "--mode");
+}
+
+QString nameOf(Alignment alignment) {
+    return nameIn(kAlignments, alignment);
+}
+
+Alignment parseAlignment(const QString& name) {
+    return parseIn(std::span(kAlignments).first(2), name, "--align");  // on the command line no task is selected
 }
 }  // namespace pipescope

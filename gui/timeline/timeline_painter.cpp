@@ -1,7 +1,7 @@
 #include "gui/timeline/timeline_painter.h"
 
-#include "gui/timeline/marks_painter.h"
-#include "gui/timeline/parallel_for.h"
+#include "gui/style/work_pool.h"
+#include "gui/timeline/timeline_marks.h"
 
 #include <QFontMetricsF>
 #include <QPainter>

@@ -73,6 +73,13 @@ private:
 QRectF rectAt(const TimelineScene& scene, const Band& band, std::int64_t start, std::int64_t end);
 /// Rectangle of a slice, in widget pixels.
 QRectF sliceRect(const TimelineScene& scene, SliceRef ref);
+// Draw TimelineMarks on a scene. The painter is clipped to the scene's lanes.
+
+/// Draws what goes under the bars' labels: bubbles by cause, and tasks by lateness.
+void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors);
+/// Draws what goes on top: outlines of the other timeline, the critical path, and arrows.
+void paintOverLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors);
+
 /// Calls `visit` for each slice of the row within the window that is at least `least` pixels wide. Skips rows too dense
 /// for such slices, unless `least` is 0.
 void visitVisible(const TimelineScene& scene, const RowBand& row, double least,

@@ -1,11 +1,10 @@
 #include "gui/timeline/timeline_pane.h"
 
+#include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 
 #include <QEvent>
-#include <QHBoxLayout>
 #include <QLabel>
-#include <QVBoxLayout>
 
 namespace pipescope {
 TimelinePane::TimelinePane(Source source, TimeAxisModel& axis, QWidget* parent)
@@ -19,16 +18,8 @@ TimelinePane::TimelinePane(Source source, TimeAxisModel& axis, QWidget* parent)
     bold.setBold(true);
     title_->setFont(bold);
     header_->setAutoFillBackground(true);
-    auto* line = new QHBoxLayout(header_);
-    line->setContentsMargins(8, 3, 8, 3);
-    line->setSpacing(12);
-    line->addWidget(title_);
-    line->addWidget(facts_, 1);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->setSpacing(0);
-    layout->addWidget(header_);
-    layout->addWidget(view_, 1);
+    arrange(new QHBoxLayout(header_), {8, 3, 8, 3}, 12, {title_, {facts_, 1}});
+    arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {header_, {view_, 1}});
     tint();
 }
 

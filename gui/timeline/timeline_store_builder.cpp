@@ -1,6 +1,6 @@
 #include "gui/timeline/timeline_store_builder.h"
 
-#include "gui/timeline/parallel_for.h"
+#include "gui/style/work_pool.h"
 #include "gui/timeline/step_spans.h"
 
 #include <algorithm>

@@ -1,10 +1,8 @@
 #include "gui/timeline/timeline_view.h"
 
 #include "gui/style/number_format.h"
-#include "gui/timeline/lane_accessible.h"
 #include "gui/timeline/timeline_marks.h"
 
-#include <QFontMetrics>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
@@ -53,14 +51,6 @@ void TimelineView::setShift(std::int64_t ns) {
 void TimelineView::setMarks(std::shared_ptr<const TimelineMarks> marks) {
     marks_ = std::move(marks);
     viewport()->update();
-}
-
-QRectF TimelineView::rectOf(SliceRef slice) const {
-    return store_ ? sliceRect(scene(), slice) : QRectF();
-}
-
-QRectF TimelineView::kernelRect(SliceRef kernel) const {
-    return kernels_ ? sliceRect(kernelScene(), kernel) : QRectF();
 }
 
 std::optional<SliceRef> TimelineView::storedAt(const TimelineStore& store, const std::optional<RowBand>& row,
@@ -123,10 +113,6 @@ TimelineScene TimelineView::scene() const {
     return scene;
 }
 
-QString TimelineView::laneTitle(LaneId lane) const {
-    return titleOf(store_->lanes().at(lane.index()), lane.index());
-}
-
 QString TimelineView::laneDescription(LaneId lane) const {
     const TimeWindow window = ownWindow();
     const TimeRange shown{window.start, window.start + std::max<std::int64_t>(1, std::llround(window.length))};
@@ -146,27 +132,18 @@ QString TimelineView::laneDescription(LaneId lane) const {
 }
 
 TimelineScene TimelineView::kernelScene() const {
-    TimelineScene scene;
-    scene.store = &kernels_->slices();
-    scene.window = ownWindow();
-    scene.layout = kernelLayout(layout_);
-    scene.lanes = lanesRect();
-    scene.scroll = verticalScrollBar()->value();
-    scene.hovered = hoveredKernel_;
-    return scene;
-}
-
-int TimelineView::topMargin() const {
-    return fontMetrics().height() + 8;
+    TimelineScene kernels = scene();
+    kernels.store = &kernels_->slices();
+    kernels.layout = kernelLayout(layout_);
+    kernels.selected.reset();
+    kernels.hovered = hoveredKernel_;
+    kernels.marks = nullptr;
+    return kernels;
 }
 
 QSize TimelineView::sizeHint() const {
     const int lanes = store_ ? static_cast<int>(store_->lanes().size()) : 2;
     return {800, topMargin() + std::clamp(lanes, 2, 12) * kPreferredLane};
-}
-
-QSize TimelineView::minimumSizeHint() const {
-    return {300, topMargin() + 3 * kLowestTaskRow};
 }
 
 void TimelineView::relayout() {

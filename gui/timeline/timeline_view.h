@@ -39,7 +39,7 @@ public:
         describeBubble_ = std::move(describe);
     }
 
-    QRectF rectOf(SliceRef slice) const;
+    QRectF rectOf(SliceRef slice) const { return store_ ? sliceRect(scene(), slice) : QRectF(); }
     /// Plate with the cursor's time on the ruler, in viewport pixels. Empty while no cursor is visible.
     QRectF cursorPlate() const;
     QString cursorText() const;
@@ -53,10 +53,10 @@ public:
     };
     std::vector<RulerLabel> rulerLabels() const;
     std::optional<SliceRef> kernelAt(const QPoint& position) const;
-    QRectF kernelRect(SliceRef kernel) const;
+    QRectF kernelRect(SliceRef kernel) const { return kernels_ ? sliceRect(kernelScene(), kernel) : QRectF(); }
     /// Rectangle of a lane in viewport pixels. Empty if the store has no such lane.
     QRect laneRect(LaneId lane) const;
-    QString laneTitle(LaneId lane) const;
+    QString laneTitle(LaneId lane) const { return titleOf(store_->lanes().at(lane.index()), lane.index()); }
     /// Visible content of the lane, for screen readers.
     QString laneDescription(LaneId lane) const;
     /// Selects the slice `by` places later in the row of the selected one, or the first visible slice without a
@@ -65,14 +65,14 @@ public:
     /// Scrolls vertically until the slice is visible. Does not move the time axis.
     void reveal(SliceRef slice);
     QSize sizeHint() const override;
-    QSize minimumSizeHint() const override;
+    QSize minimumSizeHint() const override { return {300, topMargin() + 3 * kLowestTaskRow}; }
 
 Q_SIGNALS:
     /// The user selected a slice, or cleared the selection.
     void picked(std::optional<pipescope::SliceRef> slice);
 
 protected:
-    int topMargin() const override;
+    int topMargin() const override { return fontMetrics().height() + 8; }
     void relayout() override;
     void hover(std::optional<QPoint> position) override;
     void click(const QPoint& position) override;
@@ -112,4 +112,8 @@ private:
     std::optional<SliceRef> hovered_;
     std::optional<SliceRef> hoveredKernel_;
 };
+
+/// From now on, screen readers find a child for each lane of every TimelineView, with its name, position, and busy
+/// share in the visible part. Repeated calls have no effect. Threading: the GUI thread.
+void describeLanesToScreenReaders();
 }  // namespace pipescope

@@ -1,7 +1,7 @@
 #include "gui/timeline/track_view.h"
 
 #include "gui/style/number_format.h"
-#include "gui/style/okabe_ito.h"
+#include "gui/style/task_style.h"
 
 #include <QFontMetrics>
 #include <QMouseEvent>
@@ -36,17 +36,9 @@ void TrackView::setStore(std::shared_ptr<const TrackStore> store) {
     relayout();
 }
 
-int TrackView::rowHeight() const {
-    return fontMetrics().height() + 2;
-}
-
 QSize TrackView::sizeHint() const {
     const int rows = store_ ? static_cast<int>(store_->rows.size()) : 0;
     return {800, std::clamp(rows, 2, 8) * rowHeight()};
-}
-
-QSize TrackView::minimumSizeHint() const {
-    return {300, 2 * rowHeight()};
 }
 
 void TrackView::relayout() {

@@ -21,7 +21,7 @@ public:
     /// Rectangle of a row in viewport pixels.
     QRect rowRect(std::size_t row) const;
     QSize sizeHint() const override;
-    QSize minimumSizeHint() const override;
+    QSize minimumSizeHint() const override { return {300, 2 * rowHeight()}; }
 
 protected:
     void relayout() override;
@@ -30,7 +30,7 @@ protected:
     void mouseDoubleClickEvent(QMouseEvent* event) override;
 
 private:
-    int rowHeight() const;
+    int rowHeight() const { return fontMetrics().height() + 2; }
     void paintRow(QPainter& painter, std::size_t row) const;
     void paintName(QPainter& painter, std::size_t row) const;
 

@@ -48,14 +48,6 @@ std::optional<std::size_t> BalanceBar::focusedCut() const {
     return scene_.balance.num_partitions() > 1 ? std::optional(focused_) : std::nullopt;
 }
 
-QSize BalanceBar::sizeHint() const {
-    return {600, fontMetrics().height() * 8};
-}
-
-QSize BalanceBar::minimumSizeHint() const {
-    return {200, fontMetrics().height() * 6};
-}
-
 QRectF BalanceBar::barRect() const {
     return QRectF(rect()).adjusted(kSideMargin, 12, -kSideMargin, -4);
 }
@@ -261,10 +253,6 @@ void BalanceBar::mouseMoveEvent(QMouseEvent* event) {
     }
     const double place = (x - *grabbed_ - barRect().left()) / std::max(1.0, barRect().width());
     Q_EMIT cutMoved(focused_, layerAtPlace(places_, place));
-}
-
-void BalanceBar::mouseReleaseEvent(QMouseEvent*) {
-    grabbed_.reset();
 }
 
 void BalanceBar::keyPressEvent(QKeyEvent* event) {

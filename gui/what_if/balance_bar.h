@@ -42,8 +42,8 @@ public:
     bool isOverLimit(std::size_t partition) const;
     /// Tooltip text of the layer or partition at a position.
     QString descriptionAt(const QPoint& position) const;
-    QSize sizeHint() const override;
-    QSize minimumSizeHint() const override;
+    QSize sizeHint() const override { return {600, fontMetrics().height() * 8}; }
+    QSize minimumSizeHint() const override { return {200, fontMetrics().height() * 6}; }
 
 Q_SIGNALS:
     void cutMoved(std::size_t cut, std::int64_t layer);
@@ -54,7 +54,7 @@ protected:
     void paintEvent(QPaintEvent* event) override;
     void mousePressEvent(QMouseEvent* event) override;
     void mouseMoveEvent(QMouseEvent* event) override;
-    void mouseReleaseEvent(QMouseEvent* event) override;
+    void mouseReleaseEvent(QMouseEvent*) override { grabbed_.reset(); }
     void keyPressEvent(QKeyEvent* event) override;
     void focusInEvent(QFocusEvent* event) override;
     bool focusNextPrevChild(bool next) override;

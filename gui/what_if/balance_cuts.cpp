@@ -3,7 +3,6 @@
 #include "simulator/sized_profile.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace pipescope {
 namespace {

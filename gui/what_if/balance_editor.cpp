@@ -1,15 +1,14 @@
 #include "gui/what_if/balance_editor.h"
 
+#include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "gui/what_if/balance_bar.h"
 #include "gui/what_if/scenario_model.h"
 
 #include <QComboBox>
-#include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
-#include <QVBoxLayout>
 
 #include <algorithm>
 
@@ -27,12 +26,7 @@ BalanceEditor::BalanceEditor(ScenarioModel& model, QWidget* parent)
     hint_->setPalette(faint);
     hint_->setContentsMargins(8, 0, 8, 2);
     hint_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(0, 4, 0, 0);
-    layout->setSpacing(2);
-    layout->addWidget(createTop());
-    layout->addWidget(bar_, 1);
-    layout->addWidget(hint_);
+    arrange(new QVBoxLayout(this), {0, 4, 0, 0}, 2, {createTop(), {bar_, 1}, hint_});
     setFocusProxy(bar_);
     connect(bar_, &BalanceBar::gestureStarted, &model_, &ScenarioModel::startGesture);
     connect(bar_, &BalanceBar::cutMoved, this, [this](std::size_t cut, std::int64_t layer) {
@@ -48,12 +42,9 @@ BalanceEditor::BalanceEditor(ScenarioModel& model, QWidget* parent)
 
 QWidget* BalanceEditor::createTop() {
     auto* top = new QWidget(this);
-    auto* line = new QHBoxLayout(top);
-    line->setContentsMargins(8, 0, 8, 0);
     facts_ = new ElidedLabel(top);
     auto* label = new QLabel(tr("Layers as &wide as their"), top);
-    auto* width = new QComboBox(top);
-    width->setAccessibleName(tr("What a layer's width stands for"));
+    auto* width = named(new QComboBox(top), tr("What a layer's width stands for"));
     width->addItems({tr("time"), tr("memory"), tr("number")});
     label->setBuddy(width);
     connect(width, &QComboBox::currentIndexChanged, bar_,
@@ -61,10 +52,7 @@ QWidget* BalanceEditor::createTop() {
     auto* best = new QPushButton(tr("Best &cuts"), top);
     best->setToolTip(tr("Cut where the simulated step is shortest"));
     connect(best, &QPushButton::clicked, &model_, [this] { model_.applyBalance(BalanceAlgorithm::optimal); });
-    line->addWidget(facts_, 1);
-    line->addWidget(label);
-    line->addWidget(width);
-    line->addWidget(best);
+    arrange(new QHBoxLayout(top), {8, 0, 8, 0}, -1, {{facts_, 1}, label, width, best});
     return top;
 }
 

@@ -1,10 +1,9 @@
 #include "gui/what_if/lane_speed_editor.h"
 
-#include "gui/what_if/slider_stops.h"
+#include "gui/style/arrange.h"
 #include "gui/what_if/value_slider.h"
 
 #include <QComboBox>
-#include <QHBoxLayout>
 #include <QLocale>
 #include <QSignalBlocker>
 
@@ -16,13 +15,10 @@ constexpr double kSlowest = 0.1;
 constexpr double kFastest = 10;
 }  // namespace
 
-LaneSpeedEditor::LaneSpeedEditor(QWidget* parent) : QWidget(parent), choice_(new QComboBox(this)) {
-    choice_->setAccessibleName(tr("Lane whose speed is set"));
+LaneSpeedEditor::LaneSpeedEditor(QWidget* parent)
+    : QWidget(parent), choice_(named(new QComboBox(this), tr("Lane whose speed is set"))) {
     slider_ = new ValueSlider(tr("Speed"), Quantity::factor, {decadeStops(kSlowest, kFastest), 0.01, 100, 2, {}}, this);
-    auto* layout = new QHBoxLayout(this);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->addWidget(choice_);
-    layout->addWidget(slider_, 1);
+    arrange(new QHBoxLayout(this), {0, 0, 0, 0}, -1, {choice_, {slider_, 1}});
     setFocusProxy(choice_);
     connect(choice_, &QComboBox::currentIndexChanged, this, &LaneSpeedEditor::showSpeed);
     connect(slider_, &ValueSlider::gestureStarted, this, &LaneSpeedEditor::gestureStarted);

@@ -54,16 +54,8 @@ std::size_t PeakBars::numLanes() const {
     return scenario_ ? std::min(scenario_->simulation.lanes.size(), kMostLanesDrawn) : 0;
 }
 
-int PeakBars::rowHeight() const {
-    return fontMetrics().height() + 2;
-}
-
 QSize PeakBars::sizeHint() const {
     return {240, static_cast<int>(std::max<std::size_t>(1, numLanes())) * rowHeight() + 4};
-}
-
-QSize PeakBars::minimumSizeHint() const {
-    return {120, sizeHint().height()};
 }
 
 QRectF PeakBars::scaleRect() const {

@@ -22,7 +22,7 @@ public:
     std::optional<double> limitX(std::size_t lane = 0) const;
     QRectF barOf(std::size_t lane) const;
     QSize sizeHint() const override;
-    QSize minimumSizeHint() const override;
+    QSize minimumSizeHint() const override { return {120, sizeHint().height()}; }
 
 protected:
     void paintEvent(QPaintEvent* event) override;
@@ -30,7 +30,7 @@ protected:
 
 private:
     std::size_t numLanes() const;
-    int rowHeight() const;
+    int rowHeight() const { return fontMetrics().height() + 2; }
     QRectF scaleRect() const;
     Bytes mostShown() const;
 

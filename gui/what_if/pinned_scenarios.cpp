@@ -1,16 +1,15 @@
 #include "gui/what_if/pinned_scenarios.h"
 
+#include "gui/style/arrange.h"
 #include "gui/tables/table_export.h"
 #include "gui/what_if/scenario_figures.h"
 
-#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QPushButton>
 #include <QSplitter>
 #include <QTableView>
-#include <QVBoxLayout>
 
 #include <algorithm>
 
@@ -80,13 +79,12 @@ QVariant PinnedTableModel::headerData(int section, Qt::Orientation orientation, 
 PinnedScenarios::PinnedScenarios(QWidget* parent)
     : QWidget(parent),
       model_(new PinnedTableModel(this)),
-      table_(new QTableView(this)),
+      table_(named(new QTableView(this), tr("Pinned scenarios"))),
       timelines_(new ScenarioTimelines(this)),
       message_(new QLabel(this)),
       remove_(new QPushButton(tr("&Remove"), this)),
       open_(new QPushButton(tr("&Show"), this)) {
     table_->setModel(model_);
-    table_->setAccessibleName(tr("Pinned scenarios"));
     table_->setSelectionBehavior(QAbstractItemView::SelectRows);
     table_->setSelectionMode(QAbstractItemView::SingleSelection);
     table_->setTabKeyNavigation(false);
@@ -100,21 +98,13 @@ PinnedScenarios::PinnedScenarios(QWidget* parent)
     table_->installEventFilter(this);
     message_->setWordWrap(true);
     open_->setToolTip(tr("Load it into the what-if panel"));
-    auto* line = new QHBoxLayout();
-    line->setContentsMargins(8, 2, 8, 2);
-    line->addWidget(message_, 1);
-    line->addWidget(open_);
-    line->addWidget(remove_);
+    auto* line = arrange(new QHBoxLayout, {8, 2, 8, 2}, -1, {{message_, 1}, open_, remove_});
     auto* split = new QSplitter(Qt::Vertical, this);
     split->addWidget(table_);
     split->addWidget(timelines_);
     split->setStretchFactor(1, 1);
     split->setChildrenCollapsible(false);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->setSpacing(0);
-    layout->addLayout(line);
-    layout->addWidget(split, 1);
+    arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {line, {split, 1}});
     setFocusProxy(table_);
     connect(remove_, &QPushButton::clicked, this, &PinnedScenarios::removeSelected);
     connect(open_, &QPushButton::clicked, this, &PinnedScenarios::openSelected);

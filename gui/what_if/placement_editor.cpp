@@ -1,5 +1,6 @@
 #include "gui/what_if/placement_editor.h"
 
+#include "gui/style/arrange.h"
 #include "gui/style/quantity_box.h"
 #include "schedule/error.h"
 #include "schedule/placement.h"
@@ -9,7 +10,6 @@
 #include <QLineEdit>
 #include <QSignalBlocker>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -38,25 +38,21 @@ QString listOf(const std::vector<std::string>& devices) {
 
 PlacementEditor::PlacementEditor(QFormLayout& form, QWidget& parent)
     : QObject(&parent),
-      placement_(new QLineEdit(&parent)),
-      devices_(new QLineEdit(&parent)),
-      cores_(new QuantityBox(tr("Cores"), Quantity::number, &parent)),
-      linkSharing_(new QComboBox(&parent)) {
+      placement_(named(new QLineEdit(&parent), tr("Lane of each partition"))),
+      devices_(named(new QLineEdit(&parent), tr("Device of each lane"))),
+      cores_(named(new QuantityBox(tr("Cores"), Quantity::number, &parent), tr("Cores of the host"))),
+      linkSharing_(named(new QComboBox(&parent), tr("What copies share"),
+                         tr("Copies that share it get equal parts of the bandwidth"))) {
     placement_->setPlaceholderText(tr("each on its own; or 0,1,1,0"));
     placement_->setToolTip(tr("The lane of each partition, in order; partitions of one lane take turns"));
-    placement_->setAccessibleName(tr("Lane of each partition"));
     devices_->setPlaceholderText(tr("all different; or cpu,cpu"));
     devices_->setToolTip(tr("The device of each lane; lanes of one device share it, and copy at no cost"));
-    devices_->setAccessibleName(tr("Device of each lane"));
     cores_->setRange(0, kMostCores);
     cores_->setSpecialValueText(tr("one for each CPU lane"));
-    cores_->setAccessibleName(tr("Cores of the host"));
     linkSharing_->addItem(tr("none: one link per pair"), static_cast<int>(LinkSharing::none));
     linkSharing_->addItem(tr("the sender's port"), static_cast<int>(LinkSharing::sender));
     linkSharing_->addItem(tr("one bus"), static_cast<int>(LinkSharing::all));
     linkSharing_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);  // as wide as others
-    linkSharing_->setAccessibleName(tr("What copies share"));
-    linkSharing_->setToolTip(tr("Copies that share it get equal parts of the bandwidth"));
     form.addRow(tr("Placement"), placement_);
     form.addRow(tr("Devices"), devices_);
     form.addRow(tr("Cores"), cores_);

@@ -29,7 +29,6 @@ public:
     QLineEdit& placement() const { return *placement_; }
     QLineEdit& devices() const { return *devices_; }
     QuantityBox& cores() const { return *cores_; }
-    QComboBox& linkSharing() const { return *linkSharing_; }
 
 Q_SIGNALS:
     /// The user changes the scenario. `what` names the change for undo.

@@ -1,6 +1,6 @@
 #include "gui/what_if/presets.h"
 
-#include "gui/style/text.h"
+#include "gui/style/number_format.h"
 #include "schedule/schedules.h"
 
 #include <algorithm>

@@ -111,10 +111,6 @@ void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::opti
     }
 }
 
-void ScenarioModel::startGesture() {
-    ++gesture_;
-}
-
 void ScenarioModel::change(const Scenario& scenario, const QString& what, int control) {
     if (isEmpty() || scenario == scenario_) {
         return;

@@ -50,7 +50,7 @@ public:
     /// non-negative `control` in one gesture become one.
     void change(const Scenario& scenario, const QString& what, int control = -1);
     /// Makes the next change a separate undo step.
-    void startGesture();
+    void startGesture() { ++gesture_; }
     void backToRecorded();
     QUndoStack& undoStack() const { return *undo_; }
 

@@ -54,10 +54,6 @@ void ScenarioTimelines::setScenarios(std::vector<PinnedScenario> scenarios) {
     update();
 }
 
-int ScenarioTimelines::titleHeight() const {
-    return fontMetrics().height() + 2;
-}
-
 int ScenarioTimelines::slotHeight() const {
     return scenarios_.empty() ? height() : std::max(kLeastHeight, height() / static_cast<int>(scenarios_.size()));
 }

@@ -34,7 +34,7 @@ protected:
     void changeEvent(QEvent* event) override;
 
 private:
-    int titleHeight() const;
+    int titleHeight() const { return fontMetrics().height() + 2; }
     int slotHeight() const;
     std::int64_t longest() const;
 

@@ -1,21 +1,19 @@
 #include "gui/what_if/what_if_panel.h"
 
+#include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
-#include "gui/style/text.h"
 #include "gui/what_if/lane_speed_editor.h"
 #include "gui/what_if/peak_bars.h"
 #include "gui/what_if/placement_editor.h"
 #include "gui/what_if/presets.h"
 #include "gui/what_if/scenario_figures.h"
 #include "gui/what_if/scenario_model.h"
-#include "gui/what_if/slider_stops.h"
 #include "gui/what_if/value_slider.h"
 #include "schedule/schedules.h"
 
 #include <QComboBox>
 #include <QEvent>
 #include <QFormLayout>
-#include <QHBoxLayout>
 #include <QLabel>
 #include <QMenu>
 #include <QPushButton>
@@ -23,7 +21,6 @@
 #include <QSignalBlocker>
 #include <QStyle>
 #include <QToolButton>
-#include <QVBoxLayout>
 
 #include <algorithm>
 #include <array>
@@ -95,10 +92,7 @@ WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent
     scroll->setWidget(createForm());
     content_ = scroll;
     scroll->widget()->installEventFilter(this);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->addWidget(empty_, 1);
-    layout->addWidget(content_, 1);
+    arrange(new QVBoxLayout(this), {0, 0, 0, 0}, -1, {{empty_, 1}, {content_, 1}});
     setFocusProxy(partitions_);
     connectControls();
     connect(&model_, &ScenarioModel::profileChanged, this, &WhatIfPanel::showProfile);
@@ -120,41 +114,30 @@ bool WhatIfPanel::eventFilter(QObject* watched, QEvent* event) {
 
 QWidget* WhatIfPanel::createForm() {
     auto* form = new QWidget(this);
-    auto* layout = new QVBoxLayout(form);
-    layout->setContentsMargins(8, 6, 8, 6);
     title_ = new QLabel(form);
     title_->setWordWrap(true);
-    layout->addWidget(title_);
     figures_ = new ScenarioFigures(form);
-    layout->addWidget(figures_);
     basis_ = new QLabel(form);
     basis_->setToolTip(tr("The dtype of the profile's parameters and activations"));
-    layout->addWidget(basis_);
-    layout->addWidget(createButtons());
+    QWidget* buttons = createButtons();
     form_ = new QFormLayout();
     form_->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
     form_->setVerticalSpacing(4);
     addPipelineRows(*form_);
     addHardwareRows(*form_);
-    layout->addLayout(form_);
     auto* peakTitle = new QLabel(tr("Peak memory of each lane; red: the limit"), form);
-    layout->addWidget(peakTitle);
     peaks_ = new PeakBars(form);
-    layout->addWidget(peaks_);
-    messages_ = new QLabel(form);
+    messages_ = named(new QLabel(form), tr("Messages about the scenario"));
     messages_->setWordWrap(true);
     messages_->setTextFormat(Qt::PlainText);
     messages_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-    messages_->setAccessibleName(tr("Messages about the scenario"));
-    layout->addWidget(messages_);
-    layout->addStretch(1);
+    arrange(new QVBoxLayout(form), {8, 6, 8, 6}, -1,
+            {title_, figures_, basis_, buttons, form_, peakTitle, peaks_, messages_, {nullptr, 1}});
     return form;
 }
 
 QWidget* WhatIfPanel::createButtons() {
     auto* buttons = new QWidget(this);
-    auto* line = new QHBoxLayout(buttons);
-    line->setContentsMargins(0, 2, 0, 2);
     auto* presetButton = new QToolButton(buttons);
     presetButton->setText(tr("&Presets"));
     presetButton->setToolButtonStyle(Qt::ToolButtonTextOnly);
@@ -181,10 +164,7 @@ QWidget* WhatIfPanel::createButtons() {
     back_->setToolTip(tr("Reset to what was recorded"));
     connect(pin, &QPushButton::clicked, this, &WhatIfPanel::pinRequested);
     connect(back_, &QPushButton::clicked, &model_, &ScenarioModel::backToRecorded);
-    line->addWidget(presetButton);
-    line->addWidget(pin);
-    line->addWidget(back_);
-    line->addStretch(1);
+    arrange(new QHBoxLayout(buttons), {0, 2, 0, 2}, -1, {presetButton, pin, back_, {nullptr, 1}});
     return buttons;
 }
 
@@ -218,11 +198,11 @@ void WhatIfPanel::addPipelineRows(QFormLayout& form) {
                                     {wholeStops(1, kMostSliderMicroBatches), 1, kMostMicroBatches, 0, {}}, this);
     batch_ = new ValueSlider(tr("Batch"), Quantity::number,
                              {wholeStops(1, kMostSliderBatch), 1, kMostTypedBatch, 0, {}}, this);
-    checkpoint_ = new QComboBox(this);
+    checkpoint_ = named(new QComboBox(this), tr("Checkpoint mode"));
     for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
         checkpoint_->addItem(QString::fromStdString(to_string(mode)));
     }
-    schedule_ = new QComboBox(this);
+    schedule_ = named(new QComboBox(this), tr("Schedule"));
     for (const Schedule schedule : all_schedules()) {
         schedule_->addItem(QString::fromStdString(to_string(schedule)));
     }
@@ -233,7 +213,6 @@ void WhatIfPanel::addPipelineRows(QFormLayout& form) {
     form.addRow(tr("Batch"), batch_);
     form.addRow(tr("Checkpoint"), checkpoint_);
     form.addRow(tr("Schedule"), schedule_);
-    checkpoint_->setAccessibleName(tr("Checkpoint mode"));
     schedule_->setAccessibleName(tr("Schedule"));
 }
 
@@ -244,11 +223,10 @@ void WhatIfPanel::addHardwareRows(QFormLayout& form) {
                                {withNone(decadeStops(0.1, 10'000)), 0, 1e9, 0, tr("none")}, this);
     memoryLimit_ = new ValueSlider(tr("Memory limit of a lane"), Quantity::bytes, limitRange(tr("no limit")), this);
     speeds_ = new LaneSpeedEditor(this);
-    optimizer_ = new QComboBox(this);
+    optimizer_ =
+        named(new QComboBox(this), tr("Optimizer"), tr("A name, or bytes of state for each byte of parameters"));
     optimizer_->setEditable(true);
     optimizer_->setInsertPolicy(QComboBox::NoInsert);
-    optimizer_->setAccessibleName(tr("Optimizer"));
-    optimizer_->setToolTip(tr("A name, or bytes of state for each byte of parameters"));
     for (const char* name : {"sgd", "momentum", "adam", "adamw", "amsgrad", "adadelta", "adagrad", "rmsprop"}) {
         optimizer_->addItem(QString::fromLatin1(name));
     }

@@ -1,6 +1,7 @@
 #include "gui/window/document_page.h"
 
 #include "gui/document/headlines.h"
+#include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/legend.h"
 #include "gui/style/message_bar.h"
@@ -13,7 +14,6 @@
 
 #include <QComboBox>
 #include <QFileInfo>
-#include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QSignalBlocker>
@@ -32,13 +32,7 @@ std::vector<TaskKind> kindsOf(const TraceDocument& document) {
             continue;
         }
         for (const StoredRow& row : store->rows()) {
-            if (row.pyramid) {
-                kinds.insert(row.pyramid->kinds().begin(), row.pyramid->kinds().end());
-                continue;
-            }
-            for (const std::uint8_t kind : row.kind) {
-                kinds.insert(static_cast<TaskKind>(kind));
-            }
+            kinds.insert(row.kinds.begin(), row.kinds.end());
         }
     }
     return {kinds.begin(), kinds.end()};
@@ -76,6 +70,30 @@ std::vector<LegendEntry> latenessEntries(std::int64_t scale, const TimelineColor
 }
 }  // namespace
 
+LiveBadge::LiveBadge(QWidget* parent) : QToolButton(parent) {
+    setAccessibleName(tr("Follow the recording"));
+    setCheckable(true);
+    setChecked(true);
+    hide();
+}
+
+void LiveBadge::setState(State state) {
+    state_ = state;
+    setVisible(state != State::no);
+    setEnabled(state == State::following);
+    if (state == State::following) {
+        setText(tr("● Live"));
+        setToolTip(
+            tr("The trace is being written. While this is pressed, the view follows new data if its right end "
+               "is visible."));
+        setAccessibleName(tr("Follow the live trace"));
+    } else if (state == State::ended) {
+        setText(tr("■ Ended"));
+        setToolTip(tr("The recording ended; all of it is shown."));
+        setAccessibleName(tr("The recording ended"));
+    }
+}
+
 DocumentPage::DocumentPage(QString path, QWidget* parent)
     : QWidget(parent),
       path_(std::move(path)),
@@ -94,21 +112,11 @@ DocumentPage::DocumentPage(QString path, QWidget* parent)
       views_(new TimelineStack(axis(), content_)),
       navigation_(*model_, *views_) {
     fillTop();
-    auto* content = new QVBoxLayout(content_);
-    content->setContentsMargins(0, 0, 0, 0);
-    content->setSpacing(0);
-    content->addWidget(top_);
-    content->addWidget(legend_);
-    content->addWidget(minimap_);
-    content->addWidget(views_, 1);
+    arrange(new QVBoxLayout(content_), {0, 0, 0, 0}, 0, {top_, legend_, minimap_, {views_, 1}});
     opening_->setAlignment(Qt::AlignCenter);
     stack_->addWidget(opening_);
     stack_->addWidget(content_);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->setSpacing(0);
-    layout->addWidget(messages_);
-    layout->addWidget(stack_, 1);
+    arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {messages_, {stack_, 1}});
     connectModel();
     connectViews();
     for (auto* box : findChildren<QComboBox*>()) {

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "gui/window/live_badge.h"
 #include "gui/window/page_model.h"
 #include "gui/window/page_navigation.h"
 #include "gui/window/timeline_stack.h"
 
+#include <QToolButton>
 #include <QWidget>
 
 #include <memory>
@@ -14,6 +14,24 @@ class QLabel;
 class QStackedWidget;
 
 namespace pipescope {
+/// A badge that says whether the page's trace is being recorded. While it is pressed, a view that shows the end of the
+/// trace keeps showing it as the trace grows.
+class LiveBadge : public QToolButton {
+    Q_OBJECT
+
+public:
+    enum class State { no, following, ended };
+
+    explicit LiveBadge(QWidget* parent = nullptr);
+    void setState(State state);
+    State state() const { return state_; }
+    /// True if the view must follow the end.
+    bool follows() const { return state_ == State::following && isChecked(); }
+
+private:
+    State state_ = State::no;
+};
+
 class CompareBar;
 class ElidedLabel;
 class Legend;

@@ -52,20 +52,12 @@ FileTabs::FileTabs(SessionState& session, QWidget* parent) : QTabWidget(parent),
             [this](int index) { closePage(qobject_cast<DocumentPage*>(widget(index))); });
 }
 
-DocumentPage* FileTabs::page() const {
-    return qobject_cast<DocumentPage*>(currentWidget());
-}
-
 QList<DocumentPage*> FileTabs::pages() const {
     QList<DocumentPage*> all;
     for (int i = 0; i < count(); ++i) {
         all << qobject_cast<DocumentPage*>(widget(i));
     }
     return all;
-}
-
-const TraceDocument* FileTabs::document() const {
-    return page() != nullptr ? page()->document().get() : nullptr;
 }
 
 DocumentPage* FileTabs::pageOf(const QString& path) const {

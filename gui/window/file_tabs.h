@@ -21,10 +21,10 @@ public:
     explicit FileTabs(SessionState& session, QWidget* parent = nullptr);
 
     /// The current page; null if nothing is open.
-    DocumentPage* page() const;
+    DocumentPage* page() const { return qobject_cast<DocumentPage*>(currentWidget()); }
     QList<DocumentPage*> pages() const;
     /// The current page's document; null if nothing is open or read.
-    const TraceDocument* document() const;
+    const TraceDocument* document() const { return page() != nullptr ? page()->document().get() : nullptr; }
 
     /// Starts reading a file into its own tab; `loaded` or `failed` follows. A file that is open already is read again
     /// into its tab, which keeps its view.

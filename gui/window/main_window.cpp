@@ -1,6 +1,7 @@
 #include "gui/window/main_window.h"
 
 #include "gui/document/trace_follower.h"
+#include "gui/style/arrange.h"
 #include "gui/style/message_bar.h"
 #include "gui/style/theme.h"
 #include "gui/style/work_pool.h"
@@ -30,7 +31,6 @@
 #include <QStackedWidget>
 #include <QThreadPool>
 #include <QTimer>
-#include <QVBoxLayout>
 
 #include <algorithm>
 
@@ -59,12 +59,7 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent)
     search_ = new SearchBar(central);
     stack_->addWidget(createEmptyState());
     stack_->addWidget(files_);
-    auto* layout = new QVBoxLayout(central);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->setSpacing(0);
-    layout->addWidget(messages_);
-    layout->addWidget(stack_, 1);
-    layout->addWidget(search_);
+    arrange(new QVBoxLayout(central), {0, 0, 0, 0}, 0, {messages_, {stack_, 1}, search_});
     setCentralWidget(central);
     actions_ = new PageActions(*files_);
     connectFiles();

@@ -1,15 +1,13 @@
 #include "gui/window/marks_panel.h"
 
+#include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
-#include "gui/tables/filter_line.h"
-#include "gui/tables/table_filter.h"
+#include "gui/tables/filtered_table.h"
 
-#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QTableView>
-#include <QVBoxLayout>
 
 namespace pipescope {
 MarksModel::MarksModel(QObject* parent)
@@ -78,13 +76,15 @@ Qt::ItemFlags MarksModel::flags(const QModelIndex& index) const {
 }
 
 MarksPanel::MarksPanel(QWidget* parent)
-    : QWidget(parent), model_(new MarksModel(this)), rows_(new TableFilter(this)), table_(new QTableView(this)) {
+    : QWidget(parent),
+      model_(new MarksModel(this)),
+      rows_(new TableFilter(this)),
+      table_(named(new QTableView(this), tr("Marks"))) {
     auto* hint =
         new QLabel(tr("M sets a mark at the pointer; double-click a note to edit it; Delete removes the mark."), this);
     hint->setWordWrap(true);
     rows_->setSourceModel(model_);
     table_->setModel(rows_);
-    table_->setAccessibleName(tr("Marks"));
     table_->verticalHeader()->hide();
     table_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
     table_->horizontalHeader()->setStretchLastSection(true);
@@ -92,16 +92,11 @@ MarksPanel::MarksPanel(QWidget* parent)
     table_->setFrameShape(QFrame::NoFrame);
     table_->setSelectionBehavior(QAbstractItemView::SelectRows);
     table_->installEventFilter(this);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(4, 4, 4, 0);
     auto* filter = new FilterLine(*table_, tr("Filter the marks"), this);
     filter->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
     connect(filter, &QLineEdit::textChanged, rows_, &TableFilter::setText);
-    auto* line = new QHBoxLayout;
-    line->addWidget(hint, 1);
-    line->addWidget(filter);
-    layout->addLayout(line);
-    layout->addWidget(table_, 1);
+    auto* line = arrange(new QHBoxLayout, {{hint, 1}, filter});
+    arrange(new QVBoxLayout(this), {4, 4, 4, 0}, -1, {line, {table_, 1}});
     const auto go = [this](const QModelIndex& shown) {
         const QModelIndex index = rows_->mapToSource(shown);
         if (const std::optional<TimeMark> mark = model_->markAt(index.row());

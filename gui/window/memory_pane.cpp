@@ -1,12 +1,12 @@
 #include "gui/window/memory_pane.h"
 
 #include "gui/document/trace_document.h"
+#include "gui/style/arrange.h"
 #include "gui/style/legend.h"
 #include "gui/style/number_format.h"
 #include "gui/timeline/memory_view.h"
 
 #include <QCheckBox>
-#include <QHBoxLayout>
 #include <QLabel>
 
 #include <algorithm>
@@ -17,14 +17,13 @@ MemoryPane::MemoryPane(TimeAxisModel& axis, QWidget* parent)
       title_(new QLabel(this)),
       view_(new MemoryView(axis, this)),
       composition_(new QCheckBox(tr("C&omposition"), this)),
-      legend_(new Legend(this)) {
+      legend_(named(new Legend(this), tr("Legend of the memory's composition"))) {
     title_->setContentsMargins(8, 3, 8, 3);
     composition_->setToolTip(tr("Stack the bytes by category"));
     connect(composition_, &QCheckBox::toggled, this, [this](bool on) {
         view_->setStacked(on);
         refreshHeader();
     });
-    legend_->setAccessibleName(tr("Legend of the memory's composition"));
     std::vector<LegendEntry> entries;
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
         const auto category = static_cast<MemoryCategory>(k);
@@ -33,15 +32,8 @@ MemoryPane::MemoryPane(TimeAxisModel& axis, QWidget* parent)
     }
     legend_->setEntries(std::move(entries), true);
     legend_->hide();
-    auto* header = new QHBoxLayout;
-    header->addWidget(title_, 1);
-    header->addWidget(composition_);
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->setSpacing(0);
-    layout->addLayout(header);
-    layout->addWidget(legend_);
-    layout->addWidget(view_, 1);
+    auto* header = arrange(new QHBoxLayout, {{title_, 1}, composition_});
+    arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {header, legend_, {view_, 1}});
 }
 
 void MemoryPane::setDocument(const TraceDocument& document, std::int64_t shift) {

@@ -31,10 +31,6 @@ PageActions::PageActions(FileTabs& files) : QObject(&files), files_(files) {
     });
 }
 
-void PageActions::track(QAction& action) {
-    tracked_ << &action;
-}
-
 void PageActions::add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
                       std::function<void(DocumentPage&)> run) {
     QAction* action = menu.addAction(text, this, [this, run = std::move(run)] {

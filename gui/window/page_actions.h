@@ -23,7 +23,7 @@ public:
     explicit PageActions(FileTabs& files);
 
     /// Disables the action while no page is open.
-    void track(QAction& action);
+    void track(QAction& action) { tracked_ << &action; }
     /// Adds an action on the current page. Its keys act only while a timeline has the focus, so they may be letters.
     void add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys, std::function<void(DocumentPage&)> run);
 

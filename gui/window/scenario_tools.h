@@ -7,8 +7,6 @@
 #include <QPointer>
 #include <QWidget>
 
-#include <memory>
-
 class QTimer;
 
 namespace pipescope {

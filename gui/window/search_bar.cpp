@@ -1,5 +1,6 @@
 #include "gui/window/search_bar.h"
 
+#include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
 #include "gui/timeline/time_axis_model.h"
@@ -18,7 +19,7 @@
 
 namespace pipescope {
 namespace {
-constexpr int kRestMilliseconds = 120;
+constexpr int kTypingRest = 120;
 
 QString escaped(const QString& text) {
     QString quoted = text;
@@ -74,9 +75,11 @@ QToolButton* addButton(QHBoxLayout& line, const QString& text, const QString& na
 }  // namespace
 
 SearchBar::SearchBar(QWidget* parent)
-    : QWidget(parent), rest_(new QTimer(this)), field_(new QLineEdit(this)), status_(new ElidedLabel(this)) {
+    : QWidget(parent),
+      rest_(new QTimer(this)),
+      field_(named(new QLineEdit(this), tr("Find"))),
+      status_(new ElidedLabel(this)) {
     field_->setPlaceholderText(tr("Find a task – F3, backward 2 1, layer conv – or an NVTX range by its text"));
-    field_->setAccessibleName(tr("Find"));
     field_->setClearButtonEnabled(true);
     field_->installEventFilter(this);
     auto* line = new QHBoxLayout(this);
@@ -92,7 +95,7 @@ SearchBar::SearchBar(QWidget* parent)
     connect(addButton(*line, QStringLiteral("✕"), tr("Close the search")), &QToolButton::clicked, this,
             &SearchBar::close);
     rest_->setSingleShot(true);
-    rest_->setInterval(kRestMilliseconds);
+    rest_->setInterval(kTypingRest);
     connect(rest_, &QTimer::timeout, this, &SearchBar::search);
     connect(field_, &QLineEdit::textChanged, rest_, qOverload<>(&QTimer::start));
     hide();
@@ -203,14 +206,6 @@ void SearchBar::move(int by) {
     }
     const std::size_t size = hits_.size();
     goTo((*current_ + (by > 0 ? 1 : size - 1)) % size);
-}
-
-void SearchBar::next() {
-    move(1);
-}
-
-void SearchBar::previous() {
-    move(-1);
 }
 
 bool SearchBar::eventFilter(QObject* watched, QEvent* event) {

@@ -43,8 +43,8 @@ public:
     void setPage(DocumentPage* page);
     /// Shows the bar and focuses it.
     void start();
-    void next();
-    void previous();
+    void next() { move(1); }
+    void previous() { move(-1); }
     QLineEdit& field() const { return *field_; }
     QString status() const;
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <QLatin1String>
-#include <QStringList>
 #include <QVariant>
 
 class QSettings;

@@ -1,6 +1,7 @@
 #include "gui/window/shortcut_overlay.h"
 
-#include "gui/style/text.h"
+#include "gui/style/arrange.h"
+#include "gui/style/number_format.h"
 
 #include <QDialog>
 #include <QDialogButtonBox>
@@ -8,7 +9,6 @@
 #include <QMenu>
 #include <QMenuBar>
 #include <QScrollArea>
-#include <QVBoxLayout>
 
 namespace pipescope {
 namespace {
@@ -82,18 +82,14 @@ QDialog* createShortcutOverlay(const QMenuBar& menus, QWidget* parent) {
         label->setTextFormat(Qt::RichText);
         columns->addWidget(label, 1, Qt::AlignTop);
     }
-    auto* scroll = new QScrollArea(dialog);
-    scroll->setAccessibleName(translated("Keys and what they do"));
+    auto* scroll = named(new QScrollArea(dialog), translated("Keys and what they do"));
     scroll->setWidget(content);
     scroll->setWidgetResizable(true);
     scroll->setFrameShape(QFrame::NoFrame);
     auto* note = new QLabel(translated("Keys without Ctrl or Alt act while a timeline has the focus."), dialog);
     auto* buttons = new QDialogButtonBox(QDialogButtonBox::Close, dialog);
     QObject::connect(buttons, &QDialogButtonBox::rejected, dialog, &QDialog::reject);
-    auto* layout = new QVBoxLayout(dialog);
-    layout->addWidget(scroll, 1);
-    layout->addWidget(note);
-    layout->addWidget(buttons);
+    arrange(new QVBoxLayout(dialog), {{scroll, 1}, note, buttons});
     dialog->resize(content->sizeHint().boundedTo(QSize(1000, 640)) + QSize(60, 100));
     return dialog;
 }

@@ -1,6 +1,7 @@
 #include "gui/window/timeline_stack.h"
 
 #include "gui/document/trace_document.h"
+#include "gui/style/arrange.h"
 #include "gui/timeline/memory_view.h"
 #include "gui/timeline/timeline_layout.h"
 #include "gui/timeline/timeline_pane.h"
@@ -9,7 +10,6 @@
 
 #include <QLabel>
 #include <QScrollBar>
-#include <QVBoxLayout>
 
 #include <algorithm>
 #include <cmath>
@@ -24,11 +24,7 @@ TimelineStack::TimelineStack(TimeAxisModel& axis, QWidget* parent)
       tracks_(new TrackView(axis, trackPane_)) {
     auto* title = new QLabel(tr("<b>THREADS AND STREAMS</b>&nbsp;&nbsp; ranges, calls and kernels"), trackPane_);
     title->setContentsMargins(8, 3, 8, 3);
-    auto* layout = new QVBoxLayout(trackPane_);
-    layout->setContentsMargins(0, 0, 0, 0);
-    layout->setSpacing(0);
-    layout->addWidget(title);
-    layout->addWidget(tracks_, 1);
+    arrange(new QVBoxLayout(trackPane_), {0, 0, 0, 0}, 0, {title, {tracks_, 1}});
     trackPane_->hide();
     setChildrenCollapsible(false);
     for (int i = 0; i < 4; ++i) {

@@ -26,7 +26,6 @@
 #include <cstdio>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -128,9 +127,7 @@ void check(const ViewerArguments& arguments) {
     parseSize(arguments.size);
     parseTheme(QString::fromStdString(arguments.theme));
     parseCompareMode(QString::fromStdString(arguments.mode));
-    if (parseAlignment(QString::fromStdString(arguments.align)) == Alignment::task) {
-        throw UsageError("--align is 'task', but a picture has no selected task; choose first-task or step");
-    }
+    parseAlignment(QString::fromStdString(arguments.align));
     if (!arguments.range.empty()) {
         parseRange(arguments.range);
     }

@@ -67,6 +67,19 @@ TEST_F(GraphOf, ADamagedPipelineIsToldAndLeftAside) {
     EXPECT_EQ(refuse_bubbles(run.warnings), refuse_bubbles(recorded_run(OpenedTrace{}).warnings));
 }
 
+TEST_F(GraphOf, ATaskOfAPartitionThatThePipelineLacksIsTold) {
+    trace.run["pipeline"] = pipeline_json(*graph);
+    RecordedRun run = recorded_run(trace);
+    const std::size_t before = run.warnings.size();
+    const int partitions = graph->shape().num_partitions;
+    warn_of_partition(run, partitions - 1);
+    EXPECT_EQ(run.warnings.size(), before);
+    warn_of_partition(run, partitions);
+    EXPECT_THAT(texts_of(run.warnings),
+                Contains(AllOf(HasSubstr("partition " + std::to_string(partitions)),
+                               HasSubstr("0 to " + std::to_string(partitions - 1)), HasSubstr("record it again"))));
+}
+
 TEST_F(GraphOf, ALaneBeyond32BitsIsToldAsAFaultOfTheRecordedPipeline) {
     add_profile_and_options();
     nlohmann::json pipeline = nlohmann::json::parse(pipeline_json(*graph));

@@ -1,7 +1,7 @@
 #include "gui/console/sql_console.h"
 
 #include "gui/console/sql_examples.h"
-#include "gui/tables/filter_line.h"
+#include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"

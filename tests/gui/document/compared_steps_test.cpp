@@ -1,4 +1,4 @@
-#include "gui/document/compared_steps.h"
+#include "gui/document/document_builder.h"
 #include "gui/document/document_loader.h"
 #include "gui/document/headlines.h"
 #include "tests/gui/sample_trace.h"

@@ -1,5 +1,6 @@
 #include "gui/document/document_loader.h"
 
+#include "analysis/trace_comparison.h"
 #include "balance/profile_file.h"
 #include "gui/document/headlines.h"
 #include "gui/document/scenario.h"
@@ -89,6 +90,19 @@ TEST(DocumentLoader, SaysWhatATraceOfCountersLacks) {
     EXPECT_THAT([&] { loadTrace(QString::fromStdString(path.string())); },
                 ThrowsMessage<Error>(AllOf(HasSubstr("counters.json"), HasSubstr("holds 1 counter, but no task"),
                                            HasSubstr("phase X, or B and E"))));
+}
+
+TEST(DocumentLoader, SaysThatATaskIsOfAPartitionThatThePipelineLacks) {
+    const auto path = temporaryPath("partition.sqlite");
+    writeSampleTrace(path);
+    const auto told = [&] {
+        return loadTrace(QString::fromStdString(path.string()))->messages().join(QLatin1Char(' '));
+    };
+    EXPECT_THAT(told().toStdString(), Not(HasSubstr("a task is of partition")));
+    SQLite::Database(path.string(), SQLite::OPEN_READWRITE)
+        .exec("UPDATE PIPESCOPE_TASK SET partition = 9 WHERE id = (SELECT max(id) FROM PIPESCOPE_TASK)");
+    EXPECT_THAT(told().toStdString(), AllOf(HasSubstr("a task is of partition 9"), HasSubstr("record it again")));
+    EXPECT_THAT(texts_of(compare_trace(path).warnings), testing::Contains(HasSubstr("a task is of partition 9")));
 }
 
 TEST(DocumentLoader, ComparesTheStepsThatAreWholeAndNamesTheOthers) {

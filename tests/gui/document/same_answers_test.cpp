@@ -159,7 +159,8 @@ const std::vector<OddFile> kFiles{
             "INSERT INTO PIPESCOPE_TASK (step, kind, partition, lane, start, end, source, bytes) SELECT step, "
             "'optimizer', partition, lane, end, end + 9, source, 0 FROM PIPESCOPE_TASK WHERE kind = 'backward' AND "
             "microBatch = 0"),
-     {1, 2}},
+     {1, 2},
+     "a task is of partition 7"},
     {"MoreLanesThanNamed", sample("UPDATE PIPESCOPE_RUN SET value = '[]' WHERE key = 'lanes'"), {1, 2}},
     {"StepsOutOfOrder",
      sample(kSilent + kKilled + "UPDATE PIPESCOPE_TASK SET step = 9 - step"),

@@ -1,5 +1,3 @@
-#include "gui/plan/plan_reasons.h"
-
 #include "gui/plan/plan_table_model.h"
 #include "gui/tables/table_export.h"
 #include "tests/gui/sample_trace.h"

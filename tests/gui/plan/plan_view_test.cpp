@@ -6,6 +6,7 @@
 #include "gui/plan/plan_table_model.h"
 #include "gui/style/number_format.h"
 #include "gui/style/quantity_box.h"
+#include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
 #include "schedule/error.h"
 #include "tests/gui/patience.h"
@@ -62,7 +63,7 @@ TEST_F(PlanViewTest, FillsTableAndChart) {
     EXPECT_EQ(rows(), 4 * (3 + 3 + 2)) << "never and except_last are the same with one micro-batch";
     EXPECT_TRUE(view_.message().startsWith(QStringLiteral("Best:"))) << view_.message().toStdString();
     EXPECT_TRUE(view_.chart().candidateAt(view_.chart().pointOf(0)));
-    view_.filterText().setText(QStringLiteral("always"));
+    view_.findChild<FilterLine*>()->setText(QStringLiteral("always"));
     EXPECT_EQ(rows(), 4 * 3);
 }
 
@@ -143,7 +144,7 @@ TEST_F(PlanViewTest, MarksTheSameCandidateInTableAndChart) {
 
 TEST_F(PlanViewTest, SavesTableAndChart) {
     planNow();
-    view_.filterText().setText(QStringLiteral("never"));
+    view_.findChild<FilterLine*>()->setText(QStringLiteral("never"));
     const QString csv = QString::fromStdString(temporaryPath("plan.csv").string());
     const QString json = QString::fromStdString(temporaryPath("plan.json").string());
     const QString svg = QString::fromStdString(temporaryPath("plan.svg").string());
@@ -294,10 +295,10 @@ TEST_F(PlanInStepsTest, ShowsHowFarItIsWhileTheWindowAnswers) {
     for (int step = 1; step <= kSteps; ++step) {
         allowed_.release();
         EXPECT_TRUE(shows(step * 1000 / kSteps)) << view_.progress().value();
-        view_.filterText().setText(QString::number(step));  // typed meanwhile
+        view_.findChild<FilterLine*>()->setText(QString::number(step));  // typed meanwhile
     }
     EXPECT_TRUE(finished.isEmpty());
-    view_.filterText().clear();
+    view_.findChild<FilterLine*>()->clear();
     allowed_.release();
     ASSERT_TRUE(finished.wait(kPatience));
     EXPECT_FALSE(view_.progress().isVisible());

@@ -1,7 +1,7 @@
 #include "gui/report/report.h"
 
 #include "gui/document/document_loader.h"
-#include "gui/document/unmatched_tasks.h"
+#include "gui/document/step_analysis.h"
 #include "gui/style/number_format.h"
 #include "schedule/error.h"
 #include "tests/gui/report/pdf_text.h"

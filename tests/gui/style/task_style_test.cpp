@@ -1,5 +1,4 @@
 #include "gui/style/task_style.h"
-#include "gui/style/okabe_ito.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,7 @@
 #include "gui/tables/table_models.h"
 #include "gui/document/document_loader.h"
-#include "gui/tables/filter_line.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
-#include "gui/tables/table_filter.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 

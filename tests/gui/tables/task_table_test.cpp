@@ -4,7 +4,6 @@
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/table_models.h"
-#include "gui/tables/task_table_model.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 

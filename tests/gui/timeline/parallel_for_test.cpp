@@ -1,5 +1,3 @@
-#include "gui/timeline/parallel_for.h"
-
 #include "gui/style/work_pool.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 #include "gui/timeline/timeline_marks.h"
 
-#include "gui/style/pattern.h"
-#include "gui/timeline/compare_mode.h"
+#include "gui/style/task_style.h"
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/step_spans.h"
 #include "gui/timeline/timeline_view.h"
@@ -262,6 +261,16 @@ TEST(CompareMode, IsNamedOnTheCommandLine) {
     EXPECT_THAT([] { parseCompareMode(QStringLiteral("sideways")); },
                 testing::ThrowsMessage<UsageError>(
                     testing::AllOf(testing::HasSubstr("sideways"), testing::HasSubstr("overlay"))));
+}
+
+TEST(Alignment, OfTheSelectedTaskIsNeitherAcceptedNorOfferedOnTheCommandLine) {
+    for (const Alignment alignment : {Alignment::first_task, Alignment::step}) {
+        EXPECT_EQ(parseAlignment(nameOf(alignment)), alignment);
+    }
+    for (const char* name : {"task", "sideways"}) {
+        EXPECT_THAT([&] { parseAlignment(QLatin1String(name)); },
+                    testing::ThrowsMessage<UsageError>(testing::EndsWith("choose one of first-task, step")));
+    }
 }
 
 TEST(Lateness, GrowsWithTheChangeAndKnowsItsScale) {

@@ -1,4 +1,4 @@
-#include "gui/what_if/slider_stops.h"
+#include "gui/what_if/value_slider.h"
 
 #include <gtest/gtest.h>
 

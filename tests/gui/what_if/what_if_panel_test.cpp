@@ -423,7 +423,10 @@ TEST_F(WhatIfPanelTest, LetsLanesShareADeviceCoresAndLinks) {
     EXPECT_GT(simulation().step_time, cores);
     model_.backToRecorded();
     EXPECT_EQ(panel_.placement().cores().value(), 0);
-    QComboBox& sharing = panel_.placement().linkSharing();
+    const QList<QComboBox*> boxes = panel_.findChildren<QComboBox*>();
+    QComboBox& sharing = **std::find_if(boxes.begin(), boxes.end(), [](const QComboBox* box) {
+        return box->accessibleName() == QLatin1String("What copies share");
+    });
     sharing.setFocus();
     QTest::keyClick(&sharing, Qt::Key_End);
     EXPECT_EQ(options().hardware.link.sharing, LinkSharing::all);

@@ -1,6 +1,5 @@
 #include "balance/profile_file.h"
 #include "gui/tables/table_export.h"
-#include "gui/what_if/figure_table_model.h"
 #include "gui/what_if/lane_speed_editor.h"
 #include "gui/what_if/placement_editor.h"
 #include "gui/what_if/scenario_figures.h"

@@ -1,4 +1,4 @@
-#include "gui/window/window_exports.h"
+#include "gui/window/export_menu.h"
 
 #include "gui/console/sql_console.h"
 #include "gui/plan/pareto_chart.h"
@@ -8,7 +8,6 @@
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/table_models.h"
 #include "gui/tables/task_table.h"
-#include "gui/tables/task_table_model.h"
 #include "gui/timeline/memory_view.h"
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/timeline_pane.h"

@@ -4,7 +4,6 @@
 #include "gui/tables/table_export.h"
 #include "gui/tables/table_models.h"
 #include "gui/tables/task_table.h"
-#include "gui/tables/task_table_model.h"
 #include "gui/timeline/timeline_pane.h"
 #include "tests/gui/window/main_window_fixture.h"
 
