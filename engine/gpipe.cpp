@@ -60,7 +60,8 @@ struct GPipe::Impl {
     void list() {
         for (Partition& partition : pipeline->partitions()) {
             const LaneId lane = pipeline->lane_of(partition.id());
-            partitions.push_back({partition.id(), partition.range(), lane, pipeline->options().devices[lane.index()]});
+            partitions.push_back({partition.id(), partition.range(), lane, pipeline->options().devices[lane.index()],
+                                  pipeline->is_here(lane)});
             for (ModelLayer& each : partition.layers()) {
                 layers.push_back({LayerId{layers.size()}, each.name, each.key, partition.id(), each.layer.get()});
             }

@@ -83,6 +83,7 @@ struct PartitionInfo {
     LayerRange layers;
     LaneId lane;
     std::string device;
+    bool is_here = true;  ///< false: another process runs it
 };
 
 /// Pipeline-parallel training of a sequential model by GPipe, on the lanes of `devices`.

@@ -158,7 +158,13 @@ void LaneChannels::receive(const TaskGraph& graph, const std::function<bool(Task
     }
     if (loss && loss_in_) {
         take(
-            *loss_in_, run_, 1, [then = receiver.loss](Message message) { then(message.tensors.at(0)); },
+            *loss_in_, run_, 1,
+            [this, then = receiver.loss](Message message) {
+                if (message.numbers.at(0) != 0) {
+                    processes_->set_to_stop();
+                }
+                then(message.tensors.at(0));
+            },
             receiver.stop);
     }
 }
@@ -222,8 +228,12 @@ void LaneChannels::send(const TaskKey& key, const Task& copy, Tensors tensors) {
 }
 
 void LaneChannels::send_loss(const at::Tensor& loss) {
+    const bool stops = processes_->is_asked_to_stop();
+    if (stops) {
+        processes_->set_to_stop();
+    }
     for (auto& [rank, channel] : losses_out_) {
-        send_guarded(*channel, rank, {run_, 0, {}, {loss}});
+        send_guarded(*channel, rank, {run_, 0, {stops ? 1 : 0}, {loss}});
     }
 }
 

@@ -126,6 +126,8 @@ struct Processes::Impl {
     std::set<std::string> announced_retired;            // used by the pulse only
     std::vector<std::weak_ptr<Connections>> groups;     // guarded by mutex
     std::vector<std::string> tasks;                     // guarded by mutex; last one of each rank
+    std::atomic<bool> asked_to_stop = false;            // in any process, as far as the pulse knows
+    std::atomic<bool> to_stop = false;                  // as all have agreed
     std::atomic<bool> is_own_failure = false;
     std::atomic<std::uint64_t> task = 0;  // packed, of this rank
     std::atomic<Clock::rep> last_pulse = 0;
@@ -280,6 +282,11 @@ void Processes::Impl::watch_pulse() {
                     fail(death_of(rank, "has not been heard of for " + seconds_text(options.silence)));
                 }
             }
+            if (asked_to_stop) {
+                own->set(key("stop"), "");
+            } else if (own->get(key("stop"))) {
+                asked_to_stop = true;
+            }
             close_retired(*own);
             if (failure() && !std::exchange(heard, true)) {
                 own->add(key("heard"), 1);
@@ -333,7 +340,7 @@ void Processes::Impl::watch_health() {
         const auto now = Clock::now();
         if (cause) {
             if (options.end_after.count() > 0 && now - concluded > options.end_after) {
-                std::fprintf(stderr, "error: %s\n", cause->c_str());
+                std::fprintf(stderr, "pipescope: %s\n", cause->c_str());
                 std::_Exit(1);
             }
         } else if (now - last_look > options.silence / 2) {
@@ -501,7 +508,9 @@ Processes::Processes(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Processes::~Processes() = default;
 
 std::shared_ptr<Processes> Processes::join(const ProcessOptions& options) {
-    return std::shared_ptr<Processes>(new Processes(std::make_unique<Impl>(options)));
+    std::shared_ptr<Processes> processes(new Processes(std::make_unique<Impl>(options)));
+    processes->agree({{"the version of torch", TORCH_VERSION}});
+    return processes;
 }
 
 int Processes::rank() const noexcept {
@@ -561,7 +570,8 @@ std::vector<std::string> Processes::gather(const std::string& mine) {
     return impl_->gather(mine);
 }
 
-bool Processes::fail(const std::string& cause) {
+bool Processes::fail(const std::string& text) {
+    const std::string cause = text.substr(0, text.find('\n'));  // torch's errors hold a stack trace
     if (impl_->fail(cause, true) == cause) {
         impl_->is_own_failure = true;
     }
@@ -578,6 +588,19 @@ void Processes::check() const {
 
 void Processes::note(const TaskKey& task) noexcept {
     impl_->task.store(pack(task), std::memory_order_relaxed);
+}
+
+void Processes::ask_to_stop() {
+    impl_->asked_to_stop = true;
+}
+bool Processes::is_asked_to_stop() const noexcept {
+    return impl_->asked_to_stop;
+}
+void Processes::set_to_stop() noexcept {
+    impl_->to_stop = true;
+}
+bool Processes::is_to_stop() const noexcept {
+    return impl_->to_stop;
 }
 
 std::shared_ptr<Connections> Processes::connect() {

@@ -71,9 +71,14 @@ public:
     /// Collective: what each rank says, by rank.
     std::vector<std::string> gather(const std::string& mine);
 
-    /// The group ends with this cause, unless it has ended before. True if this call, or an earlier one in this
-    /// process, gave the first cause.
-    bool fail(const std::string& cause);
+    /// Asks all processes to stop training in good order.
+    void ask_to_stop();
+    /// True once any process has asked, from the same step() on in every process. GPipe::step() brings the news.
+    bool is_to_stop() const noexcept;
+
+    /// The group ends with the text's first line as the cause, unless it has ended before. True if this call, or an
+    /// earlier one in this process, gave the first cause.
+    bool fail(const std::string& text);
     /// Cause of the group's end; empty while it lives.
     std::optional<std::string> failure() const;
     /// Throws ProcessError with the cause if the group has ended.
@@ -83,6 +88,9 @@ public:
 
     /// Notes what this process does, for the others' messages if it dies.
     void note(const TaskKey& task) noexcept;
+    /// The last partition's process decides when all stop, and tells them with the loss.
+    bool is_asked_to_stop() const noexcept;
+    void set_to_stop() noexcept;
     /// Collective: connections of their own for a model, canceled once the group ends.
     std::shared_ptr<Connections> connect();
     /// Closes them once every rank has called this for them: what is still on its way to a slower one arrives. Does not

@@ -150,6 +150,6 @@ int main(int argc, char** argv) try {
     }
     return 0;
 } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    std::fprintf(stderr, "pipescope: %s\n", error.what());
     return 1;
 }

@@ -103,7 +103,7 @@ TEST(Processes, EndWithTheSameCauseIfALayerThrows) {
             EXPECT_THAT(group.errors(k), HasSubstr("the sleepy layer woke up"));
             if (k != thrower) {
                 EXPECT_THAT(group.errors(k),
-                            MatchesRegex("error: rank " + std::to_string(thrower) + " \\(host .*\\), lane " +
+                            MatchesRegex("pipescope: rank " + std::to_string(thrower) + " \\(host .*\\), lane " +
                                          std::to_string(thrower) + ", step . (forward|recompute) \\(., " +
                                          std::to_string(thrower) + "\\), layer sleepy " + std::to_string(layer) +
                                          ": the sleepy layer woke up\n"));
@@ -128,7 +128,7 @@ TEST(Processes, EndWithTheSameCauseIfOneIsKilled) {
             }
         }
         EXPECT_EQ(errors.size(), 1U) << ::testing::PrintToString(errors);
-        EXPECT_THAT(*errors.begin(), HasSubstr("error: rank " + std::to_string(victim) + " (host "));
+        EXPECT_THAT(*errors.begin(), HasSubstr("pipescope: rank " + std::to_string(victim) + " (host "));
         EXPECT_THAT(*errors.begin(), HasSubstr("ended without a word"));
     }
 }
@@ -142,14 +142,14 @@ TEST(Processes, EndIfOneFallsSilent) {
     EXPECT_FALSE(group.wait(std::chrono::seconds(20)));
     for (const int k : {0, 1, 3}) {
         EXPECT_EQ(group.exit_code(k), 1);
-        EXPECT_THAT(group.errors(k), HasSubstr("error: rank 2 (host "));
+        EXPECT_THAT(group.errors(k), HasSubstr("pipescope: rank 2 (host "));
         EXPECT_THAT(group.errors(k), HasSubstr("has not been heard of for 3 s; its last task was step "));
         EXPECT_EQ(group.errors(k), group.errors(0));
     }
     group.signal(2, SIGCONT);
     ASSERT_TRUE(group.wait(std::chrono::seconds(20)));
     EXPECT_EQ(group.exit_code(2), 1);
-    EXPECT_THAT(group.errors(2), HasSubstr("error: rank "));
+    EXPECT_THAT(group.errors(2), HasSubstr("pipescope: rank "));
 }
 
 /// Errors of processes started with these ranks and sizes, and the others' arguments.
