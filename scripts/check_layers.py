@@ -43,8 +43,8 @@ FOLDERS = {
     "gui/window": CORE + ["gui/style", "gui/timeline", "gui/document", "gui/what_if", "gui/plan", "gui/tables",
                           "gui/console", "gui/report"],
     "gui": ["gui/window"],
-    "cli": CORE + ["profiler/recorder", "engine", "engine/cores", "engine/lanes", "engine/device", "models",
-                   "profiler/memory", "profiler/layers"],
+    "cli": CORE + ["profiler/recorder", "engine", "engine/cores", "engine/lanes", "engine/device",
+                   "engine/processes", "models", "profiler/memory", "profiler/layers"],
 }
 # The core half of cli/ is built without torch: only these files may use the torch half of the project.
 CLI_TORCH = re.compile(r"^cli/torch/")

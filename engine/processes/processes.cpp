@@ -65,9 +65,9 @@ std::string list_of(const std::vector<int>& ranks) {
 }
 }  // namespace
 
-struct Processes::Impl {
-    explicit Impl(const ProcessOptions& of);
-    ~Impl();
+struct Processes::Group {
+    explicit Group(const ProcessOptions& of);
+    ~Group();
 
     std::string key(const std::string& name) const { return "pipescope/" + options.run + "/" + name; }
     std::string key(const std::string& name, int rank) const { return key(name) + "/" + std::to_string(rank); }
@@ -136,7 +136,7 @@ struct Processes::Impl {
     std::unique_ptr<Worker> pulse_thread, ring_thread, judge_thread;
 };
 
-Processes::Impl::Impl(const ProcessOptions& of)
+Processes::Group::Group(const ProcessOptions& of)
     : options((check_options(of), of)),
       rendezvous(parse_rendezvous(of.rendezvous)),
       address(address_towards(rendezvous)),
@@ -156,7 +156,7 @@ Processes::Impl::Impl(const ProcessOptions& of)
 
 // ---- Meeting ----
 
-void Processes::Impl::meet() {
+void Processes::Group::meet() {
     is_host = options.rank == 0 && !options.store_is_hosted;
     std::optional<int> listening;
     if (is_host) {
@@ -193,7 +193,7 @@ void Processes::Impl::meet() {
     }
 }
 
-void Processes::Impl::wait_for_members() {
+void Processes::Group::wait_for_members() {
     const auto until = Clock::now() + options.patience;
     for (int rank = 0; rank < options.size;) {
         if (const auto member = store->get(key("member", rank))) {
@@ -220,7 +220,7 @@ void Processes::Impl::wait_for_members() {
 
 // ---- Watching ----
 
-void Processes::Impl::start_watch() {
+void Processes::Group::start_watch() {
     last_pulse = Clock::now().time_since_epoch().count();
     const auto start = [](const char* name, auto job) {
         auto worker = std::make_unique<Worker>(name, [] {});
@@ -234,13 +234,13 @@ void Processes::Impl::start_watch() {
     }
 }
 
-std::string Processes::Impl::death_of(int rank, const std::string& how) const {
+std::string Processes::Group::death_of(int rank, const std::string& how) const {
     const std::lock_guard lock(mutex);
     const std::string& last = tasks[static_cast<std::size_t>(rank)];
     return name_of(rank) + " " + how + (last.empty() ? "" : "; its last task was " + last);
 }
 
-void Processes::Impl::watch_pulse() {
+void Processes::Group::watch_pulse() {
     struct Beat {
         std::string value;
         Clock::time_point changed = Clock::now();
@@ -303,7 +303,7 @@ void Processes::Impl::watch_pulse() {
     }
 }
 
-void Processes::Impl::close_retired(KeyStore& keys) {
+void Processes::Group::close_retired(KeyStore& keys) {
     std::vector<std::shared_ptr<Connections>> closing;
     {
         const std::lock_guard lock(mutex);
@@ -319,7 +319,7 @@ void Processes::Impl::close_retired(KeyStore& keys) {
     }
 }
 
-void Processes::Impl::watch_ring() {
+void Processes::Group::watch_ring() {
     const int next = (options.rank + 1) % options.size;
     std::byte word{};
     try {
@@ -332,7 +332,7 @@ void Processes::Impl::watch_ring() {
     }
 }
 
-void Processes::Impl::watch_health() {
+void Processes::Group::watch_health() {
     auto last_look = Clock::now();
     std::unique_lock lock(mutex);
     while (!ending) {
@@ -356,13 +356,13 @@ void Processes::Impl::watch_health() {
     }
 }
 
-std::string Processes::Impl::end_of_store() const {
+std::string Processes::Group::end_of_store() const {
     return options.store_is_hosted ? "the launcher, which hosts the store at " + options.rendezvous + ", ended"
                                    : name_of(0) + " ended without a word";
 }
 
 /// `is_own`: the failure happened in this process, which saw it.
-std::string Processes::Impl::fail(const std::string& text, bool is_own) {
+std::string Processes::Group::fail(const std::string& text, bool is_own) {
     std::string first = text;
     if (const auto known = failure()) {
         return *known;
@@ -381,7 +381,7 @@ std::string Processes::Impl::fail(const std::string& text, bool is_own) {
     return *failure();
 }
 
-void Processes::Impl::conclude(const std::string& text) {
+void Processes::Group::conclude(const std::string& text) {
     std::vector<std::weak_ptr<Connections>> live;
     {
         const std::lock_guard lock(mutex);
@@ -402,11 +402,11 @@ void Processes::Impl::conclude(const std::string& text) {
 
 // ---- Parting ----
 
-Processes::Impl::~Impl() {
+Processes::Group::~Group() {
     leave();
 }
 
-void Processes::Impl::leave() {
+void Processes::Group::leave() {
     if (options.size > 1 && !failure()) {
         try {
             const std::byte word{};
@@ -434,7 +434,7 @@ void Processes::Impl::leave() {
 
 /// The others need this process's connections, and the host's store, until they leave too or have heard why the group
 /// failed.
-void Processes::Impl::wait_for_others() {
+void Processes::Group::wait_for_others() {
     const auto until = [this](milliseconds limit, const std::function<bool(KeyStore&)>& done) {
         const auto start = Clock::now();
         while (Clock::now() - start < limit) {
@@ -466,7 +466,7 @@ void Processes::Impl::wait_for_others() {
 
 // ---- Collective calls ----
 
-void Processes::Impl::poll(const std::function<bool(KeyStore&)>& done) {
+void Processes::Group::poll(const std::function<bool(KeyStore&)>& done) {
     milliseconds pause{0};
     while (true) {
         check();
@@ -485,7 +485,7 @@ void Processes::Impl::poll(const std::function<bool(KeyStore&)>& done) {
     }
 }
 
-std::vector<std::string> Processes::Impl::gather(const std::string& mine) {
+std::vector<std::string> Processes::Group::gather(const std::string& mine) {
     const std::string name = key("gather/" + std::to_string(gathered++));
     std::vector<std::string> all;
     poll([&](KeyStore& keys) {
@@ -504,26 +504,26 @@ std::vector<std::string> Processes::Impl::gather(const std::string& mine) {
     return all;
 }
 
-Processes::Processes(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Processes::Processes(std::unique_ptr<Group> group) : group_(std::move(group)) {}
 Processes::~Processes() = default;
 
 std::shared_ptr<Processes> Processes::join(const ProcessOptions& options) {
-    std::shared_ptr<Processes> processes(new Processes(std::make_unique<Impl>(options)));
+    std::shared_ptr<Processes> processes(new Processes(std::make_unique<Group>(options)));
     processes->agree({{"the version of torch", TORCH_VERSION}});
     return processes;
 }
 
 int Processes::rank() const noexcept {
-    return impl_->options.rank;
+    return group_->options.rank;
 }
 int Processes::size() const noexcept {
-    return impl_->options.size;
+    return group_->options.size;
 }
 std::string Processes::name_of(int rank) const {
-    return impl_->name_of(rank);
+    return group_->name_of(rank);
 }
 const std::string& Processes::host_of(int rank) const {
-    return impl_->hosts[static_cast<std::size_t>(rank)];
+    return group_->hosts[static_cast<std::size_t>(rank)];
 }
 int Processes::rank_of_lane(LaneId lane, int num_lanes) const {
     return static_cast<int>(std::int64_t{lane.value()} * size() / num_lanes);
@@ -535,7 +535,7 @@ void Processes::agree(const std::vector<std::pair<std::string, std::string>>& fa
     for (const auto& [name, value] : facts) {
         mine += name + kEnd + value + kEnd;
     }
-    const std::vector<std::string> all = impl_->gather(mine);
+    const std::vector<std::string> all = group_->gather(mine);
     const auto fields_of = [](const std::string& text) {
         std::vector<std::string> fields;
         for (std::size_t from = 0, to; (to = text.find(kEnd, from)) != std::string::npos; from = to + 1) {
@@ -548,91 +548,92 @@ void Processes::agree(const std::vector<std::pair<std::string, std::string>>& fa
         const std::vector<std::string> other = fields_of(all[static_cast<std::size_t>(rank)]);
         for (std::size_t k = 0; k + 1 < std::max(first.size(), other.size()); k += 2) {
             if (k + 1 >= first.size() || k + 1 >= other.size() || first[k] != other[k]) {
-                throw ProcessError(impl_->fail("the processes do different things: " + name_of(rank) + " checks " +
-                                               (k < other.size() ? other[k] : "nothing") + " where " + name_of(0) +
-                                               " checks " + (k < first.size() ? first[k] : "nothing") +
-                                               "; run the same program on all"));
+                throw ProcessError(group_->fail("the processes do different things: " + name_of(rank) + " checks " +
+                                                (k < other.size() ? other[k] : "nothing") + " where " + name_of(0) +
+                                                " checks " + (k < first.size() ? first[k] : "nothing") +
+                                                "; run the same program on all"));
             }
             if (first[k + 1] != other[k + 1]) {
-                throw ProcessError(impl_->fail("the processes differ in " + first[k] + ": " + name_of(0) + " has " +
-                                               first[k + 1] + ", and " + name_of(rank) + " has " + other[k + 1] +
-                                               "; give all the same"));
+                throw ProcessError(group_->fail("the processes differ in " + first[k] + ": " + name_of(0) + " has " +
+                                                first[k + 1] + ", and " + name_of(rank) + " has " + other[k + 1] +
+                                                "; give all the same"));
             }
         }
     }
 }
 
 void Processes::barrier() {
-    impl_->gather("");
+    group_->gather("");
 }
 
 std::vector<std::string> Processes::gather(const std::string& mine) {
-    return impl_->gather(mine);
+    return group_->gather(mine);
 }
 
 bool Processes::fail(const std::string& text) {
     const std::string cause = text.substr(0, text.find('\n'));  // torch's errors hold a stack trace
-    if (impl_->fail(cause, true) == cause) {
-        impl_->is_own_failure = true;
+    if (group_->fail(cause, true) == cause) {
+        group_->is_own_failure = true;
     }
-    return impl_->is_own_failure;
+    return group_->is_own_failure;
 }
 
 std::optional<std::string> Processes::failure() const {
-    return impl_->failure();
+    return group_->failure();
 }
 
 void Processes::check() const {
-    impl_->check();
+    group_->check();
 }
 
 void Processes::note(const TaskKey& task) noexcept {
-    impl_->task.store(pack(task), std::memory_order_relaxed);
+    group_->task.store(pack(task), std::memory_order_relaxed);
 }
 
 void Processes::ask_to_stop() {
-    impl_->asked_to_stop = true;
+    group_->asked_to_stop = true;
 }
 bool Processes::is_asked_to_stop() const noexcept {
-    return impl_->asked_to_stop;
+    return group_->asked_to_stop;
 }
 void Processes::set_to_stop() noexcept {
-    impl_->to_stop = true;
+    group_->to_stop = true;
 }
 bool Processes::is_to_stop() const noexcept {
-    return impl_->to_stop;
+    return group_->to_stop;
 }
 
 std::shared_ptr<Connections> Processes::connect() {
-    impl_->check();
-    const std::string name = impl_->key("group", static_cast<int>(impl_->connected++));
+    group_->check();
+    const std::string name = group_->key("group", static_cast<int>(group_->connected++));
     try {
         KeyStore own = [this] {
-            const std::lock_guard lock(impl_->store_mutex);
-            return impl_->store->copy();
+            const std::lock_guard lock(group_->store_mutex);
+            return group_->store->copy();
         }();
-        auto group = std::make_shared<Connections>(own, name, rank(), size(), impl_->address, impl_->options.patience);
-        const std::lock_guard lock(impl_->mutex);
-        std::erase_if(impl_->groups, [](const auto& each) { return each.expired(); });
-        impl_->groups.push_back(group);
-        if (impl_->cause) {
+        auto group =
+            std::make_shared<Connections>(own, name, rank(), size(), group_->address, group_->options.patience);
+        const std::lock_guard lock(group_->mutex);
+        std::erase_if(group_->groups, [](const auto& each) { return each.expired(); });
+        group_->groups.push_back(group);
+        if (group_->cause) {
             group->cancel_all();
         }
         return group;
     } catch (const ConnectionLost& lost) {
         throw ProcessError(
-            impl_->fail(name_of(rank()) + " could not connect with all others (" + lost.what() +
-                        "); the hosts must reach each other on all ports; check firewalls and the messages "
-                        "of the others"));
+            group_->fail(name_of(rank()) + " could not connect with all others (" + lost.what() +
+                         "); the hosts must reach each other on all ports; check firewalls and the messages "
+                         "of the others"));
     }
 }
 
 void Processes::retire(std::shared_ptr<Connections> connections) {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->retired.push_back(std::move(connections));
+    const std::lock_guard lock(group_->mutex);
+    group_->retired.push_back(std::move(connections));
 }
 
 std::string Processes::lost(int peer) {
-    return impl_->fail(impl_->death_of(peer, "ended without a word"));
+    return group_->fail(group_->death_of(peer, "ended without a word"));
 }
 }  // namespace pipescope

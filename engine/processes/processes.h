@@ -101,8 +101,8 @@ public:
     std::string lost(int peer);
 
 private:
-    struct Impl;
-    explicit Processes(std::unique_ptr<Impl> impl);
-    std::unique_ptr<Impl> impl_;
+    struct Group;
+    explicit Processes(std::unique_ptr<Group> group);
+    std::unique_ptr<Group> group_;
 };
 }  // namespace pipescope
