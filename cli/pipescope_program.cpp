@@ -75,6 +75,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_plan_command(program);
     add_schedule_command(program);
     add_forwarded(program, "run", "Train a model through the pipeline and record it");
+    add_launch_command(program);
     add_compare_command(program);
     add_forwarded(program, "validate", "Measure how accurate predictions are on this machine");
     add_forwarded(program, "ablation", "Measure what each part of the paper's driver contributes");

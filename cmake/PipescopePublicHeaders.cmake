@@ -32,6 +32,7 @@ set(PIPESCOPE_ENGINE_HEADERS
   engine/engine_error.h
   engine/gpipe.h
   engine/layer.h
+  engine/processes/processes.h
   engine/skippable.h
   engine/skips.h
   engine/task_observer.h

@@ -60,7 +60,8 @@ struct GPipe::Impl {
     void list() {
         for (Partition& partition : pipeline->partitions()) {
             const LaneId lane = pipeline->lane_of(partition.id());
-            partitions.push_back({partition.id(), partition.range(), lane, pipeline->options().devices[lane.index()]});
+            partitions.push_back({partition.id(), partition.range(), lane, pipeline->options().devices[lane.index()],
+                                  pipeline->is_here(lane)});
             for (ModelLayer& each : partition.layers()) {
                 layers.push_back({LayerId{layers.size()}, each.name, each.key, partition.id(), each.layer.get()});
             }
@@ -72,6 +73,31 @@ struct GPipe::Impl {
             return RunFor::values;
         }
         return pipeline->is_training() ? RunFor::training : RunFor::gradients;
+    }
+
+    /// Calls `run`, whose failure in this process ends the group of processes, if there is one.
+    template <class Run>
+    auto together(const Run& run) const {
+        LaneChannels* const channels = pipeline->channels();
+        if (channels == nullptr) {
+            return run();
+        }
+        Processes& processes = channels->processes();
+        processes.check();
+        try {
+            return run();
+        } catch (const ProcessError&) {
+            throw;
+        } catch (const std::exception& error) {
+            if (processes.fail(processes.name_of(processes.rank()) + ": " + error.what())) {
+                throw;
+            }
+        } catch (...) {
+            if (processes.fail(processes.name_of(processes.rank()) + ": a layer threw what is no std::exception")) {
+                throw;
+            }
+        }
+        throw ProcessError(*processes.failure());
     }
 
     NamedTensors named(NamedTensors (Layer::*tensors)() const) const {
@@ -91,10 +117,10 @@ struct GPipe::Impl {
 GPipe::GPipe(const ModelSpec& model, GPipeOptions options) : GPipe(model.layers, std::move(options)) {}
 
 GPipe::GPipe(const std::vector<LayerSpec>& layers, GPipeOptions options)
-    : impl_(std::make_unique<Impl>(make_layers(layers), std::move(options))) {}
+    : impl_(std::make_unique<Impl>(make_layers(layers, layers_here(options, layers.size())), options)) {}
 
 GPipe::GPipe(torch::nn::Sequential module, GPipeOptions options)
-    : impl_(std::make_unique<Impl>(layers_of(*module), std::move(options))) {
+    : impl_(std::make_unique<Impl>(layers_of(*module, layers_here(options, module->size())), options)) {
     impl_->pipeline->train(module->is_training());
 }
 
@@ -113,6 +139,14 @@ GPipe::Impl& GPipe::impl() const {
 
 Tensors GPipe::forward(const Tensors& input) {
     const AtWork at_work;
+    if (impl().pipeline->channels() != nullptr) {
+        if (at::GradMode::is_enabled()) {
+            throw UsageError(
+                "forward() is called with gradients on, in several processes; torch's graph cannot cross from one to "
+                "another; call step(), or forward() under no_grad");
+        }
+        return impl().together([&] { return StepRun(impl().pipeline, input, RunFor::values).forward(); });
+    }
     const RunFor purpose = impl().purpose_of_forward(input);
     const Schedule schedule = impl().pipeline->options().schedule;
     if (purpose == RunFor::training && needs_loss_inside(schedule)) {
@@ -149,7 +183,8 @@ at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFu
     if (!at::GradMode::is_enabled()) {
         throw UsageError("step is called under no_grad; it computes gradients; turn them on, or use forward()");
     }
-    if (!impl().pipeline->has_trainable_parameters() && !any_requires_grad(input)) {
+    if (impl().pipeline->channels() == nullptr && !impl().pipeline->has_trainable_parameters() &&
+        !any_requires_grad(input)) {
         throw UsageError(
             "step is called where no parameter and no input requires a gradient; it computes gradients; let one "
             "require it, or use forward()");
@@ -157,11 +192,15 @@ at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFu
     if (impl().pipeline->options().driver == Driver::autograd) {
         return AutogradRun(impl().pipeline, input, RunFor::training).step(target, loss);
     }
-    StepRun run(impl().pipeline, input, RunFor::training);
-    at::Tensor value = run.step(target, loss);
-    continue_backward(input, run.take_input_gradients());
-    run.guard_input(input);
-    return value;
+    return impl().together([&] {
+        StepRun run(impl().pipeline, input, RunFor::training);
+        at::Tensor value = run.step(target, loss);
+        if (impl().pipeline->is_first_here()) {
+            continue_backward(input, run.take_input_gradients());
+            run.guard_input(input);
+        }
+        return value;
+    });
 }
 
 at::Tensor GPipe::step(const at::Tensor& input, const at::Tensor& target,

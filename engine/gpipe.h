@@ -28,6 +28,7 @@ class OutputArchive;
 }  // namespace torch
 
 namespace pipescope {
+class Processes;
 class TaskGraph;
 class TaskObserver;
 
@@ -55,6 +56,8 @@ struct GPipeOptions {
     /// or wait.
     int host_cores = 0;
     TaskObserver* observer = nullptr;  ///< not owned; must outlive the model
+    /// The processes that run the lanes together; null: this one runs them all. See "Several processes" at GPipe.
+    std::shared_ptr<Processes> processes = nullptr;
 };
 
 /// Location of the last failure.
@@ -80,6 +83,7 @@ struct PartitionInfo {
     LayerRange layers;
     LaneId lane;
     std::string device;
+    bool is_here = true;  ///< false: another process runs it
 };
 
 /// Pipeline-parallel training of a sequential model by GPipe, on the lanes of `devices`.
@@ -95,6 +99,14 @@ struct PartitionInfo {
 /// Errors: BalanceError, UsageError and EngineError for wrong use. A layer's exception reaches the caller unchanged,
 /// the first in schedule order, and the model stays usable. (In loss.backward(), one that is no std::exception becomes
 /// an EngineError.) A moved-from model throws UsageError from every method.
+///
+/// Several processes (GPipeOptions::processes): all build the same model with the same options, and call the same
+/// functions. Each keeps its own lanes' layers only: other layers have no parameters here, and parameters(),
+/// state_dict() and load_state_dict() cover its own. step() takes the input where partition 0 is and the target where
+/// the last partition is, ignores them elsewhere, and returns the loss everywhere, on the host. forward() runs under
+/// no_grad and returns the output where the last partition is, nothing elsewhere. The first failure of any process ends
+/// the group: it reaches its own caller unchanged, and the other processes' callers as a ProcessError.
+///
 /// exit() may be called while other threads run models: each stops for good after its current task, without running
 /// destructors.
 /// Source: torchgpipe (arXiv 2004.09910), section 3; backward is scheduled here, not discovered by autograd.

@@ -5,9 +5,61 @@
 #include <torch/nn/modules/container/sequential.h>
 
 #include <map>
+#include <unordered_map>
+#include <utility>
 
 namespace pipescope {
-std::vector<ModelLayer> make_layers(const std::vector<LayerSpec>& specs) {
+namespace {
+/// Finds parameters that two layers share, also if one of the layers is gone.
+class ParameterOwners {
+public:
+    void add(const ModelLayer& layer) {
+        std::unordered_map<const void*, std::string> own;
+        for (const auto& [name, tensor] : layer.layer->parameters()) {
+            own.emplace(tensor.unsafeGetTensorImpl(), layer.key + "." + name);
+            seen_.emplace_back(tensor.getIntrusivePtr());
+        }
+        for (const auto& [identity, name] : own) {
+            const auto [owner, is_new] = owners_.emplace(identity, name);
+            if (!is_new) {
+                throw EngineError("parameter " + name + " is also " + owner->second +
+                                  "; layers of a pipeline must not share parameters; copy it or merge the two layers");
+            }
+        }
+    }
+
+private:
+    std::unordered_map<const void*, std::string> owners_;
+    std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> seen_;  // no bytes, but no address is used again
+};
+
+/// Stands for a layer that another process runs.
+class LayerElsewhere final : public Layer {
+public:
+    explicit LayerElsewhere(SkipNames skips) : skips_(std::move(skips)) {}
+
+    Tensors forward(const Tensors& /*inputs*/) override {
+        throw EngineError("a layer of another process is called; each process runs the layers of its own lanes");
+    }
+    SkipNames skips() const override { return skips_; }
+    NamedTensors parameters() const override { return {}; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool /*on*/) override {}
+    void to(at::ScalarType /*dtype*/) override {}
+
+private:
+    SkipNames skips_;
+};
+
+void keep_if_here(ModelLayer& layer, std::size_t index, const IsLayerHere& is_here) {
+    if (is_here && !is_here(LayerId{index})) {
+        layer.layer = std::make_unique<LayerElsewhere>(layer.layer->skips());
+    }
+}
+}  // namespace
+
+std::vector<ModelLayer> make_layers(const std::vector<LayerSpec>& specs, const IsLayerHere& is_here) {
+    ParameterOwners owners;
     std::vector<ModelLayer> layers;
     for (const LayerSpec& spec : specs) {
         const std::string index = std::to_string(layers.size());
@@ -17,11 +69,14 @@ std::vector<ModelLayer> make_layers(const std::vector<LayerSpec>& specs) {
                              ") makes no layer; a LayerSpec's make returns one; set it");
         }
         layers.push_back({spec.name, index, std::move(layer)});
+        owners.add(layers.back());
+        keep_if_here(layers.back(), layers.size() - 1, is_here);
     }
     return layers;
 }
 
-std::vector<ModelLayer> layers_of(const torch::nn::SequentialImpl& module) {
+std::vector<ModelLayer> layers_of(const torch::nn::SequentialImpl& module, const IsLayerHere& is_here) {
+    ParameterOwners owners;
     std::vector<ModelLayer> layers;
     std::map<const torch::nn::Module*, std::string> seen;
     const auto names = module.named_children().keys();
@@ -33,6 +88,8 @@ std::vector<ModelLayer> layers_of(const torch::nn::SequentialImpl& module) {
                               "; each layer of a pipeline stands once; add a second module instead");
         }
         layers.push_back({name, name, module_layer(*child)});
+        owners.add(layers.back());
+        keep_if_here(layers.back(), layers.size() - 1, is_here);
     }
     return layers;
 }

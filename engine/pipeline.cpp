@@ -2,7 +2,6 @@
 
 #include "engine/current_task.h"
 #include "engine/lanes/task_ranges.h"
-#include "engine/model_layers.h"
 #include "engine/random.h"
 #include "engine/task_observer.h"
 #include "schedule/placement.h"
@@ -14,7 +13,6 @@
 #include <algorithm>
 #include <functional>
 #include <string>
-#include <unordered_map>
 
 namespace pipescope {
 namespace {
@@ -64,24 +62,6 @@ void check_devices(std::vector<std::string>& devices, const PipelineShape& shape
     devices.resize(lanes);
 }
 
-/// Lanes run in parallel and each writes its own partitions' gradients, so a parameter belongs to one lane.
-void check_parameters(const std::vector<ModelLayer>& layers) {
-    std::unordered_map<const void*, std::string> owners;
-    for (const ModelLayer& layer : layers) {
-        std::unordered_map<const void*, std::string> own;
-        for (const auto& [name, tensor] : layer.layer->parameters()) {
-            own.emplace(tensor.unsafeGetTensorImpl(), layer.key + "." + name);
-        }
-        for (const auto& [identity, name] : own) {
-            const auto [owner, is_new] = owners.emplace(identity, name);
-            if (!is_new) {
-                throw EngineError("parameter " + name + " is also " + owner->second +
-                                  "; layers of a pipeline must not share parameters; copy it or merge the two layers");
-            }
-        }
-    }
-}
-
 void check_chunks(std::int64_t chunks) {
     if (chunks < 1) {
         throw UsageError("chunks is " + std::to_string(chunks) +
@@ -127,12 +107,15 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
                          ", which only the simulator runs; a model can run " + runnable_schedule_names() +
                          "; use one of them");
     }
-    check_parameters(layers);
     verify_skippables(declared_skips(layers));
     if (options.driver == Driver::autograd && options.schedule != Schedule::gpipe) {
         throw UsageError("schedule is " + to_string(options.schedule) +
                          " with driver autograd; an order hidden in the autograd graph can only be GPipe's; use "
                          "driver scheduled");
+    }
+    if (options.driver == Driver::autograd && options.processes && options.processes->size() > 1) {
+        throw UsageError("the driver is autograd in " + std::to_string(options.processes->size()) +
+                         " processes; torch's graph cannot cross from one to another; use driver scheduled");
     }
     if (options.driver == Driver::autograd && !options.placement.empty()) {
         throw UsageError(
@@ -151,10 +134,10 @@ void start_with_own_threads(const std::function<void()>& start) {
     at::set_num_threads(threads_of_caller);
 }
 
-std::unique_ptr<Lanes> start_lanes(int count) {
+std::unique_ptr<Lanes> start_lanes(const std::vector<LaneId>& here) {
     std::unique_ptr<Lanes> lanes;
     start_with_own_threads([&] {
-        lanes = std::make_unique<Lanes>(count, [] {
+        lanes = std::make_unique<Lanes>(here, [] {
             at::get_num_threads();
             at::set_num_threads(1);
         });
@@ -178,17 +161,73 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
       skips_(declared_skips(layers), balance_),
       shape_(shape_of(options_, balance_, skips_)) {
     check_devices(options_.devices, shape_);
-    devices_ = std::make_unique<PipelineDevices>(
-        options_.devices, options_.driver == Driver::scheduled || options_.autograd.copy_streams);
-    for (std::size_t k = 0; k < options_.devices.size(); ++k) {
-        options_.devices[k] = devices_->of(LaneId{k}).device().str();
+    connect(layers.size());
+    // To this process, a lane of another is memory of the host that is sent there.
+    std::vector<std::string> devices = options_.devices;
+    std::vector<LaneId> here;
+    for (std::size_t k = 0; k < devices.size(); ++k) {
+        if (is_here(LaneId{k})) {
+            here.push_back(LaneId{k});
+        } else {
+            devices[k] = "cpu";
+        }
     }
-    core_scheduler_ = CoreScheduler::for_lanes(devices_->lanes_on_host(), options_.host_cores);
+    devices_ = std::make_unique<PipelineDevices>(
+        devices, options_.driver == Driver::scheduled || options_.autograd.copy_streams);
+    std::vector<bool> on_host = devices_->lanes_on_host();
+    for (std::size_t k = 0; k < devices.size(); ++k) {
+        if (is_here(LaneId{k})) {
+            options_.devices[k] = devices_->of(LaneId{k}).device().str();
+        } else {
+            on_host[k] = false;
+        }
+    }
+    core_scheduler_ = CoreScheduler::for_lanes(on_host, options_.host_cores);
     place(std::move(layers));
     prepare_task_ranges();
     prepare_random();
     name_streams(*devices_, shape_.num_lanes());
-    lanes_ = start_lanes(shape_.num_lanes());
+    lanes_ = start_lanes(here);
+}
+
+/// Joins the other processes' lanes, once all agree on what they run.
+void Pipeline::connect(std::size_t num_layers) {
+    const std::shared_ptr<Processes>& processes = options_.processes;
+    if (!processes || processes->size() == 1) {
+        return;
+    }
+    std::string placement;
+    for (const LaneId lane : shape_.placement) {
+        placement += (placement.empty() ? "" : ",") + std::to_string(lane.value());
+    }
+    processes->agree({{"the number of layers", std::to_string(num_layers)},
+                      {"the balance", to_string(balance_)},
+                      {"the number of lanes", std::to_string(shape_.num_lanes())},
+                      {"the placement", placement.empty() ? "none" : placement},
+                      {"chunks", std::to_string(options_.chunks)},
+                      {"checkpoint", to_string(options_.checkpoint)},
+                      {"the schedule", to_string(options_.schedule)},
+                      {"the reduction", options_.reduction == Reduction::mean ? "mean" : "sum"},
+                      {"deferred_batch_norm", options_.deferred_batch_norm ? "true" : "false"},
+                      {"the seed", std::to_string(options_.seed)}});
+    PipelineShape example = shape_;
+    example.num_micro_batches = shape_.num_lanes();
+    channels_ = std::make_unique<LaneChannels>(processes, TaskGraph(make_schedule(options_.schedule, example)));
+}
+
+IsLayerHere layers_here(const GPipeOptions& options, std::size_t num_layers) {
+    if (!options.processes || options.processes->size() == 1) {
+        return {};
+    }
+    const Balance balance = checked_balance(options, num_layers);
+    const std::vector<LaneId> placement = placement_of(options, balance.num_partitions());
+    std::vector<bool> here;
+    for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
+        const PipelineShape shape{.num_partitions = static_cast<int>(balance.num_partitions()), .placement = placement};
+        const int rank = options.processes->rank_of_lane(shape.lane_of(PartitionId{j}), shape.num_lanes());
+        here.insert(here.end(), balance.layers_of(PartitionId{j}).size(), rank == options.processes->rank());
+    }
+    return [here](LayerId layer) { return bool{here[layer.index()]}; };
 }
 
 void Pipeline::renew_lane(LaneId lane) {

@@ -4,7 +4,9 @@
 #include "engine/device/pipeline_devices.h"
 #include "engine/gpipe.h"
 #include "engine/lanes/lanes.h"
+#include "engine/model_layers.h"
 #include "engine/partition.h"
+#include "engine/processes/lane_channels.h"
 #include "engine/skips/skip_layout.h"
 #include "schedule/task_graph.h"
 
@@ -29,6 +31,9 @@ struct StepNumber {
     std::int64_t random_step;  ///< in RandomPlace
 };
 
+/// Tells which layers this process runs, if the options name several processes. Throws as Pipeline's constructor does.
+IsLayerHere layers_here(const GPipeOptions& options, std::size_t num_layers);
+
 /// State shared by all runs of a model: its partitions, lanes and schedules. Kept alive by the model and by every
 /// output whose backward may still follow.
 class Pipeline {
@@ -43,6 +48,13 @@ public:
     const std::vector<Partition>& partitions() const noexcept { return partitions_; }
     const SkipLayout& skips() const noexcept { return skips_; }
     LaneId lane_of(PartitionId partition) const { return shape_.lane_of(partition); }
+    int num_lanes() const { return shape_.num_lanes(); }
+    /// Null if all lanes are in this process.
+    LaneChannels* channels() const noexcept { return channels_.get(); }
+    bool is_here(LaneId lane) const { return !channels_ || channels_->is_here(lane); }
+    /// True if partition 0, or the last one, is in this process.
+    bool is_first_here() const { return is_here(lane_of(partitions_.front().id())); }
+    bool is_last_here() const { return is_here(lane_of(partitions_.back().id())); }
     Lanes& lanes() noexcept { return *lanes_; }
     /// Gives the lane a new thread, while no lane runs.
     void renew_lane(LaneId lane);
@@ -79,12 +91,14 @@ public:
     Failure failure_at(const TaskKey& key, LaneId lane) const;
 
 private:
+    void connect(std::size_t num_layers);
     void place(std::vector<ModelLayer> layers);
 
     GPipeOptions options_;
     Balance balance_;
     SkipLayout skips_;
     PipelineShape shape_;  // of the schedules, except for the number of micro-batches
+    std::unique_ptr<LaneChannels> channels_;
     std::unique_ptr<PipelineDevices> devices_;
     std::unique_ptr<CoreScheduler> core_scheduler_;
     std::vector<Partition> partitions_;

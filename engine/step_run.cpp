@@ -10,6 +10,8 @@
 //     gradients ◀── copy ── backward (i, j) ◀───────────────── gradients ◀── backward (i, j+1) ◀── ... ◀─┘
 //
 // A skip goes straight to the slot of the task that pops it, past the partitions between; its gradient comes back so.
+// Where the two ends of a copy are in different processes, the sender's slot is a stand-in for the receiver's: the copy
+// sends what is in it, and the receiver's process puts it into its own.
 
 #include "engine/step_run.h"
 
@@ -21,6 +23,7 @@
 #include "engine/lanes/process_end.h"
 #include "engine/lanes/task_span.h"
 #include "engine/mini_batch.h"
+#include "engine/processes/lane_channels.h"
 #include "engine/random.h"
 #include "engine/task_observer.h"
 #include "schedule/micro_batches.h"
@@ -29,9 +32,11 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DispatchKeySet.h>
+#include <c10/util/Exception.h>
 
 #include <exception>
 #include <iterator>
+#include <string>
 #include <utility>
 
 namespace pipescope {
@@ -45,6 +50,18 @@ Tensors joined(Tensors front, Tensors back) {
     return front;
 }
 
+/// Samples of the mini-batch, which only the process of partition 0 knows.
+std::int64_t samples_of(Pipeline& pipeline, const Tensors& input, RunFor purpose) {
+    LaneChannels* const channels = pipeline.channels();
+    if (channels == nullptr) {
+        return batch_size(input);
+    }
+    return channels
+        ->start({purpose == RunFor::values ? LaneChannels::Purpose::values : LaneChannels::Purpose::training,
+                 channels->is_first_here() ? batch_size(input) : 0})
+        .batch;
+}
+
 void drop_front(Tensors& tensors, std::size_t count) {
     tensors.erase(tensors.begin(), tensors.begin() + static_cast<std::ptrdiff_t>(count));
 }
@@ -54,7 +71,8 @@ void drop_front(Tensors& tensors, std::size_t count) {
 
 StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose)
     : pipeline_(std::move(pipeline)),
-      sizes_(micro_batch_sizes(batch_size(input), pipeline_->options().chunks)),
+      channels_(pipeline_->channels()),
+      sizes_(micro_batch_sizes(samples_of(*pipeline_, input, purpose), pipeline_->options().chunks)),
       graph_(pipeline_->graph(num_micro_batches(), purpose)),
       number_(pipeline_->take_number(purpose)),
       trains_(purpose != RunFor::values),
@@ -64,7 +82,7 @@ StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFo
       outputs_(sizes_.size()),
       input_gradients_(sizes_.size()),
       gate_(*graph_, pipeline_->core_scheduler()),
-      torn_(static_cast<std::size_t>(pipeline_->lanes().count()), 0) {
+      torn_(static_cast<std::size_t>(pipeline_->num_lanes()), 0) {
     for (const Partition& partition : pipeline_->partitions()) {
         for (int i = 0; i < num_micro_batches(); ++i) {
             Slot& here = slot({MicroBatchId{i}, partition.id()});
@@ -73,7 +91,9 @@ StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFo
             here.skip_gradients.resize(partition.skips().outgoing.size());
         }
     }
-    cut_input(input);
+    if (pipeline_->is_first_here()) {
+        cut_input(input);
+    }
     if (!pipeline_->devices().on_host()) {
         streams_.emplace(pipeline_->devices(), *graph_, trains_);
     }
@@ -112,17 +132,22 @@ Tensors StepRun::forward() {
 
 Tensors StepRun::backward(const Tensors& output_gradients) {
     cut_output_gradients(output_gradients);
-    gate_.finish(graph_->find({0, TaskKind::loss, last_partition().value(), -1, -1}).value());
+    gate_.finish(whole_loss().value());
     run(Part::backward);
     return take_input_gradients();
 }
 
 at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss) {
-    loss_.emplace(*pipeline_, target, loss, graph_->shape().loss, sizes_);
+    if (pipeline_->is_last_here()) {
+        loss_.emplace(*pipeline_, target, loss, graph_->shape().loss, sizes_);
+    }
     const std::vector<at::Tensor> parameters = pipeline_->trained_parameters();
     SummedForHooks summed(parameters);
     run(Part::all);
     add_to_gradients(parameters, summed.take());
+    if (!loss_) {
+        return received_loss_;
+    }
     record_callers_stream({loss_->value()});
     return loss_->value();
 }
@@ -146,10 +171,14 @@ void StepRun::run(Part part) {
     if (part == Part::backward) {
         input_versions_.update_parts();
     }
+    receive(part);
     pipeline_->lanes().run([this, part](LaneId lane) {
         run_lane(lane, part);
         gate_.leave(lane);
     });
+    if (channels_ != nullptr) {
+        channels_->finish();
+    }
     if (part != Part::backward) {
         input_versions_.update_input();
     }
@@ -160,6 +189,28 @@ void StepRun::run(Part part) {
         pipeline_->devices().end();
         streams_->wait_for_input();
     }
+}
+
+/// Makes what other processes send reach its slots and open its tasks.
+void StepRun::receive(Part part) {
+    if (channels_ == nullptr) {
+        return;
+    }
+    channels_->receive(*graph_, [part](TaskKind kind) { return moves_in(part, kind); }, part == Part::all,
+                       {.copy = [this](const TaskKey& copy, Tensors tensors) { deliver(copy, std::move(tensors)); },
+                        .loss =
+                            [this](at::Tensor loss) {
+                                received_loss_ = std::move(loss);
+                                if (const auto task = whole_loss()) {
+                                    gate_.finish(*task);
+                                }
+                            },
+                        .stop = [this] { gate_.stop(); }});
+}
+
+/// The task of the gathered output's loss, if the schedule has one.
+std::optional<TaskIndex> StepRun::whole_loss() const {
+    return graph_->find({0, TaskKind::loss, last_partition().value(), -1, -1});
 }
 
 void StepRun::rethrow_first_failure() {
@@ -176,8 +227,11 @@ void StepRun::rethrow_first_failure() {
         }
     }
     std::exception_ptr exception;
-    pipeline_->set_last_failure(failure_.take(exception).value());
-    std::rethrow_exception(exception);
+    if (const std::optional<Failure> failure = failure_.take(exception)) {
+        pipeline_->set_last_failure(*failure);
+        std::rethrow_exception(exception);
+    }
+    throw ProcessError(channels_->processes().failure().value());
 }
 
 // ---- A lane's thread ----
@@ -189,6 +243,11 @@ bool StepRun::belongs_to(Part part, TaskKind kind) {
         case Part::all: return true;
     }
     return false;
+}
+
+bool StepRun::moves_in(Part part, TaskKind copy) {
+    const bool is_forward = copy == TaskKind::copy_forward || copy == TaskKind::skip_forward;
+    return part == Part::all || is_forward == (part == Part::forward);
 }
 
 TaskKey StepRun::key_of(TaskIndex task) const {
@@ -228,6 +287,9 @@ bool StepRun::run_task(TaskIndex task) {
         if (streams_) {
             streams_->before(task);
         }
+        if (channels_ != nullptr) {
+            channels_->processes().note(key);
+        }
         span.emplace(key, lane, key.kind == TaskKind::forward && is_checkpointed(cell_of(key).i),
                      pipeline_->observer());
         compute(key);
@@ -250,9 +312,30 @@ bool StepRun::run_task(TaskIndex task) {
         // Backward may have run torch's engine in this thread.
         torn_[lane.index()] = key.kind == TaskKind::backward && !is_standard(std::current_exception());
         failure_.add(current, std::current_exception(), pipeline_->failure_at(key_of(current), lane));
+        if (channels_ != nullptr) {
+            fail_together(key_of(current), lane);
+        }
         gate_.stop();
         return false;
     }
+}
+
+/// Tells the other processes, from the handler of an exception that the task threw.
+void StepRun::fail_together(const TaskKey& key, LaneId lane) {
+    std::string reason = "an exception that is no std::exception";
+    try {
+        throw;
+    } catch (const ProcessError&) {
+        return;  // they know
+    } catch (const c10::Error& error) {
+        reason = error.what_without_backtrace();
+    } catch (const std::exception& error) {
+        reason = error.what();
+    } catch (...) {
+    }
+    Processes& processes = channels_->processes();
+    processes.fail(processes.name_of(processes.rank()) + ", lane " + std::to_string(lane.value()) + ", " +
+                   to_string(key) + ", layer " + pipeline_->failure_at(key, lane).layer_name + ": " + reason);
 }
 
 // ---- Tasks ----
@@ -318,6 +401,9 @@ void StepRun::run_loss(const TaskKey& key) {
     const Tensors outputs = is_whole ? gather_outputs() : std::exchange(outputs_[at.i.index()], {});
     Tensors gradients = loss_->run(is_whole ? std::nullopt : std::optional(at.i), outputs);
     input_versions_.update_parts();  // the loss may have changed the input, which may be its target
+    if (channels_ != nullptr && (is_whole || ++num_losses_ == num_micro_batches())) {
+        channels_->send_loss(loss_->value().cpu());
+    }
     if (is_whole) {
         cut_output_gradients(gradients);
     } else {
@@ -333,18 +419,62 @@ void StepRun::run_backward(Cell at) {
     leave_input_gradients(at, graph.backward(take_output_gradients(at)));
 }
 
-/// Between lanes of one host a copy moves nothing: they share memory, and only the storage's owner changes.
+/// Between lanes of one process a copy moves nothing on the host: they share memory, and only the storage's owner
+/// changes.
 void StepRun::run_copy(TaskIndex copy) {
     const Task& task = graph_->tasks()[copy];
     const std::span<at::Tensor> moved = moved_by(task.key);
     if (streams_) {
         streams_->run_copy(copy, moved);
     }
+    if (!pipeline_->is_here(task.receiver)) {
+        if (streams_) {
+            streams_->wait_for_result(copy);
+        }
+        Tensors sent;
+        for (at::Tensor& tensor : moved) {
+            sent.push_back(std::exchange(tensor, {}));
+        }
+        channels_->send(key_of(copy), task, std::move(sent));
+        return;
+    }
     for (const at::Tensor& tensor : moved) {
         if (pipeline_->observer() != nullptr && tensor.defined()) {
             pipeline_->observer()->moved(tensor, task.receiver);
         }
     }
+}
+
+/// Takes what a copy of another process has brought.
+void StepRun::deliver(const TaskKey& copy, Tensors tensors) {
+    const Cell sender = cell_of(copy);
+    const std::optional<TaskIndex> task = graph_->find(copy);
+    if (!task || pipeline_->is_here(graph_->tasks()[*task].lane)) {
+        throw EngineError("another process sent " + to_string(copy) +
+                          ", which is no copy to this one; all processes must build the same model");
+    }
+    const LaneId receiver = graph_->tasks()[*task].receiver;
+    for (const at::Tensor& tensor : tensors) {
+        if (pipeline_->observer() != nullptr && tensor.defined()) {
+            pipeline_->observer()->moved(tensor, receiver);
+        }
+    }
+    switch (copy.kind) {
+        case TaskKind::copy_forward:
+            slot({sender.i, PartitionId{copy.partition + 1}}).inputs = std::move(tensors);
+            break;
+        case TaskKind::copy_backward: slot(sender).gradients = std::move(tensors); break;
+        default: {
+            at::Tensor& place = moved_by(copy)[0];
+            place = std::move(tensors.at(0));
+            if (copy.kind == TaskKind::skip_forward) {
+                const auto skip = static_cast<std::size_t>(copy.skip);
+                Slot& there = slot({sender.i, pipeline_->skips().routes()[skip].to});
+                there.stashed[pipeline_->skips().place_in(skip)] = StashedVersion(place);
+            }
+        }
+    }
+    gate_.finish(*task);
 }
 
 // ---- Tensors that tasks take and leave ----

@@ -40,7 +40,7 @@ public:
     Tensors forward();
     /// Takes the gradients of the gathered output, undefined if there is none; returns those of the input.
     Tensors backward(const Tensors& output_gradients);
-    /// Forward, loss and backward; returns the loss, detached.
+    /// Forward, loss and backward; returns the loss, detached. `target` counts where the last partition is.
     at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
     /// Call after step(), once: gradients of the input; undefined if it needs or got none.
     Tensors take_input_gradients();
@@ -50,6 +50,7 @@ public:
 private:
     enum class Part { forward, backward, all };
     static bool belongs_to(Part part, TaskKind kind);
+    static bool moves_in(Part part, TaskKind copy);
 
     /// The tensors that wait for a task (i, j), or that its forward keeps for its backward. Only tasks of (i, j) take
     /// from here; tasks of its neighbours and of its skips' other ends leave here. The TaskGraph keeps the two apart.
@@ -65,6 +66,8 @@ private:
 
     void cut_input(const Tensors& input);
     void run(Part part);
+    void receive(Part part);
+    std::optional<TaskIndex> whole_loss() const;
     [[noreturn]] void rethrow_first_failure();
 
     void run_lane(LaneId lane, Part part);
@@ -75,6 +78,8 @@ private:
     void run_loss(const TaskKey& key);
     void run_backward(Cell at);
     void run_copy(TaskIndex copy);
+    void deliver(const TaskKey& copy, Tensors tensors);
+    void fail_together(const TaskKey& key, LaneId lane);
 
     Tensors take_inputs(Cell at);
     void leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad);
@@ -93,6 +98,7 @@ private:
     TaskKey key_of(TaskIndex task) const;
 
     const std::shared_ptr<Pipeline> pipeline_;
+    LaneChannels* const channels_;           // null if all lanes are in this process
     const std::vector<std::int64_t> sizes_;  // of the micro-batches, in samples
     const std::shared_ptr<const TaskGraph> graph_;
     const StepNumber number_;
@@ -105,7 +111,9 @@ private:
     std::vector<Tensors> outputs_;                         // of the last partition, by micro-batch
     std::vector<std::vector<std::int64_t>> output_sizes_;  // first dimensions of each gathered output's parts
     Tensors gathered_output_;                              // of forward()
-    std::optional<StepLoss> loss_;                         // of step()
+    std::optional<StepLoss> loss_;                         // of step(), where the last partition is
+    int num_losses_ = 0;                                   // computed so far
+    at::Tensor received_loss_;                             // of step(), elsewhere
     Tensors input_;                                        // the input's tensors that require a gradient, detached
     std::vector<Tensors> input_gradients_;                 // by micro-batch
 

@@ -10,7 +10,7 @@ import sys
 
 CORE = ["schedule", "trace", "balance", "simulator", "analysis"]
 ENGINE_ROOMS = ["engine/cores", "engine/lanes", "engine/device", "engine/skips", "engine/gradients",
-                "engine/autograd_driver"]
+                "engine/autograd_driver", "engine/processes"]
 # Folder: the project folders it may include, besides itself.
 FOLDERS = {
     "schedule": [],
@@ -26,6 +26,7 @@ FOLDERS = {
     "engine/skips": ["schedule", "engine"],
     "engine/gradients": ["schedule", "engine"],
     "engine/autograd_driver": ["schedule", "engine", "engine/lanes", "engine/device", "engine/gradients"],
+    "engine/processes": ["schedule", "engine", "engine/lanes"],
     "engine": ["schedule"] + ENGINE_ROOMS,
     "models": ["schedule", "balance", "engine", "engine/gradients"],
     "profiler/memory": ["schedule", "balance", "engine", "models", "profiler/recorder"],
@@ -42,8 +43,8 @@ FOLDERS = {
     "gui/window": CORE + ["gui/style", "gui/timeline", "gui/document", "gui/what_if", "gui/plan", "gui/tables",
                           "gui/console", "gui/report"],
     "gui": ["gui/window"],
-    "cli": CORE + ["profiler/recorder", "engine", "engine/cores", "engine/lanes", "engine/device", "models",
-                   "profiler/memory", "profiler/layers"],
+    "cli": CORE + ["profiler/recorder", "engine", "engine/cores", "engine/lanes", "engine/device",
+                   "engine/processes", "models", "profiler/memory", "profiler/layers"],
 }
 # The core half of cli/ is built without torch: only these files may use the torch half of the project.
 CLI_TORCH = re.compile(r"^cli/torch/")

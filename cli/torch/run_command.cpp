@@ -7,6 +7,8 @@
 #include "cli/reports.h"
 #include "cli/stop_signals.h"
 #include "cli/text_table.h"
+#include "cli/torch/process_environment.h"
+#include "cli/torch/process_results.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "cli/torch/training.h"
@@ -26,6 +28,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <iostream>
 #include <memory>
@@ -215,24 +218,80 @@ std::vector<std::string> diverged_warning(const TrainingResult& result) {
                     first->loss, first - result.steps.begin())};
 }
 
+// A layer may compute for long after the group of processes has failed; the process ends without it.
+constexpr std::chrono::milliseconds kEndAfter{500};
+
+/// Throws ProcessError unless all processes were given the same.
+void agree(const RunFlags& flags, const TrainingOptions& options) {
+    options.processes->agree({{"the version of PipeScope", PIPESCOPE_VERSION},
+                              {"the model", flags.model},
+                              {"--batch", std::to_string(options.pipeline.batch)},
+                              {"--steps", std::to_string(options.steps)},
+                              {"--seed", std::to_string(options.seed)},
+                              {"--optimizer", options.pipeline.optimizer},
+                              {"--learning-rate", fmt::format("{}", options.learning_rate.value_or(0))},
+                              {"--trace", options.trace.empty() ? "none" : "given"}});
+}
+
+ExitCode run_model(const RunFlags& flags, TrainingOptions options);
+
+/// Runs the lanes of this process. What fails here ends the other processes too.
+ExitCode run_together(const RunFlags& flags, TrainingOptions options) {
+    const std::shared_ptr<Processes> processes = options.processes;
+    if (!options.trace.empty()) {
+        options.trace = trace_of_rank(options.trace, processes->rank());
+    }
+    try {
+        return run_model(flags, std::move(options));
+    } catch (const ProcessError&) {
+        throw;
+    } catch (const std::exception& error) {
+        if (processes->fail(processes->name_of(processes->rank()) + ": " + error.what())) {
+            throw;
+        }
+    }
+    throw ProcessError(*processes->failure());
+}
+
 ExitCode run_command(const RunFlags& flags) {
     const StopSignals signals;
     TrainingOptions options = training_options(flags);
+    if (auto place = processes_from(environment_variable)) {
+        place->end_after = kEndAfter;
+        options.processes = Processes::join(*place);
+        return run_together(flags, std::move(options));
+    }
+    return run_model(flags, std::move(options));
+}
+
+ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
+    const bool is_first = !options.processes || options.processes->rank() == 0;
     const ModelSpec model = make_model(flags.model);
     const std::vector<Assumption> assumptions = assume(options, flags, model);
     check_training(model, options);
     if (!flags.trace.empty()) {
-        check_output_name(flags.trace, flags.force);  // training also runs if the folder is not writable
-        check_not_input(flags.trace, flags.profile);
-        check_not_input(flags.trace, file_of_model(flags.model).value_or(""));
+        check_output_name(options.trace, flags.force);  // training also runs if the folder is not writable
+        check_not_input(options.trace, flags.profile);
+        check_not_input(options.trace, file_of_model(flags.model).value_or(""));
     }
-    options.profile = profile_for(flags, model, options);
+    if (is_first) {
+        options.profile = profile_for(flags, model, options);
+    }
+    if (options.processes) {
+        agree(flags, options);  // and waits for the profile
+    }
     TrainingResult result;
     {
-        ProgressBar bar("training " + flags.model);
-        options.progress = [&](double done) { bar.show(done); };
+        std::optional<ProgressBar> bar;
+        if (is_first) {
+            bar.emplace("training " + flags.model);
+            options.progress = [&](double done) { bar->show(done); };
+        }
         options.survive_trace_failure = true;
         result = train_recorded(model, options);
+    }
+    if (!is_first) {
+        return result.interrupted ? stop_exit_code() : ExitCode::success;
     }
     const std::size_t micro_batches = micro_batch_sizes(options.pipeline.batch, options.pipeline.chunks).size();
     if (flags.json) {

@@ -7,6 +7,7 @@
 #include "cli/torch/environment.h"
 #include "cli/torch/gpipe_options.h"
 #include "cli/torch/lane_optimizers.h"
+#include "cli/torch/process_results.h"
 #include "cli/torch/step_timer.h"
 #include "cli/torch/temporary_trace.h"
 #include "engine/cores/usable_cores.h"
@@ -41,6 +42,7 @@ GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observ
     engine.autograd = options.autograd;
     engine.seed = options.seed;
     engine.observer = observer;
+    engine.processes = options.processes;
     return engine;
 }
 
@@ -51,6 +53,31 @@ void describe(Recorder& recorder, const ModelSpec& model, const TrainingOptions&
     if (options.profile) {
         recorder.set_profile(to_json(*options.profile));
     }
+    if (options.processes) {
+        recorder.set_run("process", process_json(*options.processes));
+    }
+}
+
+/// A step's data, each part where it is used.
+Batch batch_for(const GPipe& pipeline, const ModelSpec& model, std::int64_t samples, std::uint64_t seed) {
+    const bool takes_input = pipeline.partitions().front().is_here;
+    const bool takes_target = pipeline.partitions().back().is_here;
+    Batch batch = takes_input || takes_target ? model.make_batch(samples, seed) : Batch{};
+    if (!takes_input) {
+        batch.input.clear();
+    }
+    if (!takes_target) {
+        batch.target.clear();
+    }
+    return batch;
+}
+
+/// True if training ends after the step that has just run. Processes stop after the same one.
+bool is_to_stop(const TrainingOptions& options) {
+    if (!options.processes) {
+        return stop_signal() != 0;
+    }
+    return options.processes->is_to_stop();
 }
 
 /// Describes the lanes and placement of the model as it runs, including skips.
@@ -65,22 +92,32 @@ void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) 
 }
 
 /// The training loop. All measurements go into the recording; the steps are also returned.
-std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder) {
+std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder,
+                              std::vector<LaneId>& lanes_here) {
     const DeviceListening listening;
     LaneMemory memory([&] { return recorder.now(); }, [&](const MemorySample& sample) { recorder.add_memory(sample); });
     StepTimer timer(memory, [&] { return recorder.now(); });
     torch::manual_seed(options.seed);
     GPipe pipeline(model, engine_options(options, &timer));
     describe_lanes(recorder, pipeline, options.pipeline.batch);
+    for (const PartitionInfo& partition : pipeline.partitions()) {
+        if (partition.is_here) {
+            lanes_here.push_back(partition.lane);
+        }
+    }
     LaneOptimizers optimizers(pipeline, options.pipeline.optimizer,
                               options.learning_rate.value_or(default_learning_rate(options.pipeline.optimizer)));
     EmulatedOptimizerState emulated_state(options.pipeline.optimizer);
     std::vector<StepRecord> steps;
-    for (std::int64_t i = 0; i < options.steps && (i == 0 || stop_signal() == 0); ++i) {
+    for (std::int64_t i = 0; i < options.steps && (i == 0 || !is_to_stop(options)); ++i) {
+        if (options.processes && stop_signal() != 0) {
+            options.processes->ask_to_stop();
+        }
         if (options.before_step) {
             options.before_step();
         }
-        const Batch batch = model.make_batch(options.pipeline.batch, options.seed + static_cast<std::uint64_t>(i));
+        const Batch batch =
+            batch_for(pipeline, model, options.pipeline.batch, options.seed + static_cast<std::uint64_t>(i));
         StepRecord record;
         record.step = pipeline.next_step();
         record.warmup = i < options.warmup;
@@ -284,11 +321,12 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
     check_training(model, options);
     RecordedFile file(options);
     std::optional<MachineLoad> load;
+    std::vector<LaneId> lanes_here;
     {
         Recorder recorder = file.open();
         describe(recorder, model, options);
         const LoadMeter meter(usable_core_numbers());
-        const std::vector<StepRecord> steps = train(model, options, recorder);
+        const std::vector<StepRecord> steps = train(model, options, recorder, lanes_here);
         load = options.update_parameters ? meter.load() : std::nullopt;  // waiting needs no core
         if (load) {
             recorder.set_run("load", to_json(*load));
@@ -308,7 +346,10 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
         }
     }
     TrainingResult result = read_result(file.path(), options.pipeline.hardware.devices.size());
-    result.interrupted = stop_signal() != 0;
+    if (options.processes) {
+        share_lanes(result, lanes_here, *options.processes);
+    }
+    result.interrupted = is_to_stop(options) && static_cast<std::int64_t>(result.steps.size()) < options.steps;
     result.load = load;
     result.trace = file.trace();
     result.trace_failure = file.failure();

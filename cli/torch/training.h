@@ -3,11 +3,13 @@
 #include "balance/profile.h"
 #include "engine/driver.h"
 #include "engine/layer.h"
+#include "engine/processes/processes.h"
 #include "simulator/simulation.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +24,8 @@ struct TrainingOptions {
     /// False for an emulated model, which learns nothing and whose memory must not be touched: ignores gradients, and
     /// only holds the bytes of the optimizer's state.
     bool update_parameters = true;
+    /// The processes that train together; null: this one alone. Each records its own lanes into its own trace.
+    std::shared_ptr<Processes> processes = nullptr;
     Driver driver = Driver::scheduled;
     AutogradParts autograd;          ///< parts of Driver::autograd
     std::filesystem::path trace;     ///< empty: records into a temporary file

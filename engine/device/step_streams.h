@@ -30,6 +30,8 @@ public:
     /// Sends the tensors that the copy moves and puts the arriving ones in their place.
     void run_copy(TaskIndex copy, std::span<at::Tensor> moved);
 
+    /// Blocks until the copy has arrived, for the thread that sends it on.
+    void wait_for_result(TaskIndex copy) const { results_[copy].ready.synchronize(); }
     /// Blocks until the caller's input in host memory has been read, so that the caller may overwrite it.
     void wait_for_input() const { input_read_.synchronize(); }
 

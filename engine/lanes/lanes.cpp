@@ -12,17 +12,17 @@ namespace {
 thread_local const Lanes* lanes_of_this_thread = nullptr;
 }  // namespace
 
-Lanes::Lanes(int count, std::function<void()> at_start) : at_start_(std::move(at_start)) {
-    std::latch started(count);
-    for (int lane = 0; lane < count; ++lane) {
-        workers_.push_back(make_worker(lane, started));
+Lanes::Lanes(const std::vector<LaneId>& lanes, std::function<void()> at_start) : at_start_(std::move(at_start)) {
+    std::latch started(static_cast<std::ptrdiff_t>(lanes.size()));
+    for (const LaneId lane : lanes) {
+        workers_[lane] = make_worker(lane, started);
     }
     started.wait();
     prepare_process_end();
 }
 
-std::unique_ptr<Worker> Lanes::make_worker(int lane, std::latch& started) {
-    return std::make_unique<Worker>("lane " + std::to_string(lane), [this, &started] {
+std::unique_ptr<Worker> Lanes::make_worker(LaneId lane, std::latch& started) {
+    return std::make_unique<Worker>("lane " + std::to_string(lane.value()), [this, &started] {
         lanes_of_this_thread = this;
         at_start_();
         started.count_down();
@@ -32,7 +32,7 @@ std::unique_ptr<Worker> Lanes::make_worker(int lane, std::latch& started) {
 void Lanes::renew(LaneId lane) {
     const std::lock_guard lock(turn_);
     std::latch started(1);
-    workers_[lane.index()] = make_worker(static_cast<int>(lane.value()), started);
+    workers_[lane] = make_worker(lane, started);
     started.wait();
 }
 
@@ -48,11 +48,11 @@ void Lanes::run(const std::function<void(LaneId)>& job) {
             "thread along; build the model after the fork");
     }
     const std::unique_lock lock = take_turn();
-    std::latch ended(count());
-    for (int lane = 0; lane < count(); ++lane) {
-        workers_[static_cast<std::size_t>(lane)]->post([&job, &ended, lane, in_exit = is_thread_in_exit()] {
+    std::latch ended(static_cast<std::ptrdiff_t>(workers_.size()));
+    for (const auto& [lane, worker] : workers_) {
+        worker->post([&job, &ended, lane = lane, in_exit = is_thread_in_exit()] {
             const OnBehalf of_exit(in_exit);
-            job(LaneId{lane});
+            job(lane);
             ended.count_down();
         });
     }

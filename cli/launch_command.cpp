@@ -1,0 +1,365 @@
+#include "cli/child_process.h"
+#include "cli/commands.h"
+#include "cli/program.h"
+#include "cli/stop_signals.h"
+#include "schedule/error.h"
+#include "schedule/quantities.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kKillAfter{5};  // after the silence, for processes that do not end by themselves
+
+struct LaunchFlags {
+    int processes = 0;
+    int nodes = 1;
+    int node_rank = 0;
+    std::string rendezvous;
+    int restarts = 0;
+    int patience = 8;
+    int silence = 10;
+    std::vector<std::string> command;
+};
+
+/// A socket that listens on a free port of the loopback. Rank 0 takes it over, so no other program can take the port
+/// between.
+class Meeting {
+public:
+    Meeting() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof(address);
+        if (socket_ < 0 || ::bind(socket_, reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+            ::listen(socket_, SOMAXCONN) != 0 ||
+            ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+            throw Error(fmt::format("no port of this host is free ({}); the processes meet at one; end other programs",
+                                    std::strerror(errno)));
+        }
+        port_ = ntohs(address.sin_port);
+    }
+    ~Meeting() { ::close(socket_); }
+    Meeting(const Meeting&) = delete;
+    Meeting& operator=(const Meeting&) = delete;
+
+    int socket() const { return socket_; }
+    std::string rendezvous() const { return fmt::format("127.0.0.1:{}", port_); }
+
+private:
+    int socket_;
+    int port_ = 0;
+};
+
+void check(const LaunchFlags& flags) {
+    const auto at_least = [](const char* option, int value, int least) {
+        if (value < least) {
+            throw UsageError(fmt::format("{} is {}; it must be at least {}; use {}", option, value, least, least));
+        }
+    };
+    at_least("-n", flags.processes, 1);
+    at_least("--nodes", flags.nodes, 1);
+    at_least("--restarts", flags.restarts, 0);
+    at_least("--patience", flags.patience, 1);
+    at_least("--silence", flags.silence, 1);
+    if (flags.node_rank < 0 || flags.node_rank >= flags.nodes) {
+        throw UsageError(fmt::format("--node-rank is {}; of {} it counts from 0 to {}; give each node its own",
+                                     flags.node_rank, counted(flags.nodes, "node", "nodes"), flags.nodes - 1));
+    }
+    if (flags.nodes > 1 && flags.rendezvous.empty()) {
+        throw UsageError(
+            "--nodes is given without --rendezvous; the nodes meet at a port of node 0; give all the same, such as "
+            "--rendezvous node0:29500");
+    }
+    if (flags.command.empty()) {
+        throw UsageError(
+            "launch is given no command; it starts one in each process; write it behind --, as in "
+            "pipescope launch -n 4 -- run MODEL --balance 2,2,2,2");
+    }
+}
+
+/// Copies lines from a pipe to stderr, with the rank before each.
+class PrefixedErrors {
+public:
+    PrefixedErrors(int pipe, int rank)
+        : thread_([pipe, rank] {
+              std::string line;
+              std::array<char, 4096> buffer{};
+              for (ssize_t count; (count = ::read(pipe, buffer.data(), buffer.size())) > 0 || errno == EINTR;) {
+                  for (const char each :
+                       std::string_view(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)))) {
+                      line += each;
+                      if (each == '\n') {
+                          std::cerr << fmt::format("[rank {}] {}", rank, line);
+                          line.clear();
+                      }
+                  }
+                  if (count == 0) {
+                      break;
+                  }
+              }
+              if (!line.empty()) {
+                  std::cerr << fmt::format("[rank {}] {}\n", rank, line);
+              }
+              ::close(pipe);
+          }) {}
+    PrefixedErrors(PrefixedErrors&&) = default;
+    ~PrefixedErrors() {
+        if (thread_.joinable()) {
+            thread_.join();
+        }
+    }
+
+private:
+    std::thread thread_;
+};
+
+/// The processes of this node, in one attempt.
+class Attempt {
+public:
+    Attempt(const LaunchFlags& flags, const std::vector<std::string>& command, int number);
+    ~Attempt() {
+        signal_all(SIGKILL);
+        wait_for_all(std::nullopt);
+    }
+    Attempt(const Attempt&) = delete;
+    Attempt& operator=(const Attempt&) = delete;
+
+    /// Exit code of the first process that failed; 0 if none did.
+    int run();
+
+private:
+    struct Child {
+        int rank;
+        pid_t process;
+        bool ended = false;
+    };
+    using Pipes = std::vector<std::pair<int, int>>;  // of errors, with their ranks
+    void start(const std::vector<std::string>& command, int rank, const std::vector<std::string>& variables,
+               Pipes& pipes);
+    void signal_all(int signal) const;
+    /// False if some still run at the time.
+    bool wait_for_all(std::optional<Clock::time_point> until);
+    bool reap();
+
+    const LaunchFlags& flags_;
+    std::vector<Child> children_;
+    std::vector<PrefixedErrors> errors_;
+    int first_code_ = 0;
+    std::optional<Clock::time_point> first_end_;  // of a process that failed
+    int forwarded_ = 0;                           // signal
+};
+
+Attempt::Attempt(const LaunchFlags& flags, const std::vector<std::string>& command, int number) : flags_(flags) {
+    std::optional<Meeting> meeting;
+    Pipes pipes;
+    if (flags.rendezvous.empty()) {
+        meeting.emplace();
+    }
+    for (int k = 0; k < flags.processes; ++k) {
+        const int rank = flags.node_rank * flags.processes + k;
+        std::vector<std::string> variables = {
+            fmt::format("PIPESCOPE_RANK={}", rank),
+            fmt::format("PIPESCOPE_SIZE={}", flags.nodes * flags.processes),
+            fmt::format("PIPESCOPE_RENDEZVOUS={}", meeting ? meeting->rendezvous() : flags.rendezvous),
+            fmt::format("PIPESCOPE_ATTEMPT={}", number),
+            fmt::format("PIPESCOPE_PATIENCE={}", flags.patience),
+            fmt::format("PIPESCOPE_SILENCE={}", flags.silence)};
+        if (meeting) {
+            ::fcntl(meeting->socket(), F_SETFD, rank == 0 ? 0 : FD_CLOEXEC);
+            if (rank == 0) {
+                variables.push_back(fmt::format("PIPESCOPE_LISTENING={}", meeting->socket()));
+            }
+        }
+        start(command, rank, variables, pipes);
+    }
+    for (const auto& [pipe, rank] : pipes) {  // after the forks, which should have one thread
+        errors_.emplace_back(pipe, rank);
+    }
+}
+
+void Attempt::start(const std::vector<std::string>& command, int rank, const std::vector<std::string>& variables,
+                    Pipes& pipes) {
+    std::vector<std::string> words = command;
+    const std::vector<char*> arguments = pointers_to(words);
+    std::array<int, 2> ends{-1, -1};
+    if (rank != 0 && ::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        throw Error(fmt::format("rank {} gets no pipe ({}); close other programs", rank, std::strerror(errno)));
+    }
+    const pid_t parent = ::getpid();
+    const pid_t process = ::fork();
+    if (process < 0) {
+        throw Error(fmt::format("rank {} cannot be started ({}); start fewer processes", rank, std::strerror(errno)));
+    }
+    if (process == 0) {
+        ::setpgid(0, 0);  // the terminal's Ctrl-C reaches it through the launcher, once
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (::getppid() != parent) {
+            ::_exit(1);
+        }
+        if (ends[1] >= 0) {
+            ::dup2(ends[1], STDERR_FILENO);
+        }
+        for (const std::string& each : variables) {
+            ::putenv(const_cast<char*>(each.c_str()));
+        }
+        ::execvp(arguments.front(), arguments.data());
+        const std::string message =
+            fmt::format("pipescope: {} cannot be started ({})\n", words.front(), std::strerror(errno));
+        static_cast<void>(::write(STDERR_FILENO, message.data(), message.size()));
+        ::_exit(127);
+    }
+    children_.push_back({rank, process});
+    if (ends[1] >= 0) {
+        ::close(ends[1]);
+        pipes.emplace_back(ends[0], rank);
+    }
+}
+
+void Attempt::signal_all(int signal) const {
+    for (const Child& child : children_) {
+        if (!child.ended) {
+            ::kill(child.process, signal);
+        }
+    }
+}
+
+/// Notes which have ended. False if all have.
+bool Attempt::reap() {
+    bool some_run = false;
+    for (Child& child : children_) {
+        int status = 0;
+        if (child.ended || ::waitpid(child.process, &status, WNOHANG) == 0) {
+            some_run = some_run || !child.ended;
+            continue;
+        }
+        child.ended = true;
+        const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        if (code != 0 && !first_end_) {
+            first_end_ = Clock::now();
+            first_code_ = code;
+        }
+        if (WIFSIGNALED(status) && forwarded_ == 0) {
+            std::cerr << fmt::format("pipescope: rank {} was ended by signal {} ({})\n", child.rank, WTERMSIG(status),
+                                     ::strsignal(WTERMSIG(status)));
+        }
+    }
+    return some_run;
+}
+
+bool Attempt::wait_for_all(std::optional<Clock::time_point> until) {
+    while (reap()) {
+        if (until && Clock::now() > *until) {
+            return false;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+}
+
+int Attempt::run() {
+    while (reap()) {
+        if (const int signal = stop_signal(); signal != 0 && forwarded_ == 0) {
+            forwarded_ = signal;
+            signal_all(signal);
+        }
+        if (first_end_) {
+            const auto limit = std::chrono::seconds(flags_.silence) + kKillAfter;
+            if (!wait_for_all(*first_end_ + limit)) {
+                signal_all(SIGKILL);
+                wait_for_all(std::nullopt);
+            }
+            break;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return first_code_;
+}
+
+/// `run ..` is this program's own; everything else is a program of the user.
+std::vector<std::string> full_command(const std::vector<std::string>& command) {
+    if (command.front() != "run") {
+        return command;
+    }
+    const auto program = program_beside("pipescope-torch");
+    if (!program) {
+        throw Error(
+            "'run' needs pipescope-torch, which is not beside this program; it holds all that needs LibTorch; build "
+            "with -DPIPESCOPE_TORCH=ON, or install it into the same folder");
+    }
+    std::vector<std::string> full = {program->string()};
+    full.insert(full.end(), command.begin(), command.end());
+    return full;
+}
+
+ExitCode launch(const LaunchFlags& flags) {
+    check(flags);
+    const StopSignals signals;
+    std::vector<std::string> command = full_command(flags.command);
+    for (int attempt = 0;; ++attempt) {
+        const int code = Attempt(flags, command, attempt).run();
+        const bool may_help = code == static_cast<int>(ExitCode::failure) || code > 128;
+        if (code == 0 || stop_signal() != 0 || attempt == flags.restarts || !may_help) {
+            return static_cast<ExitCode>(code);
+        }
+        std::cerr << fmt::format("pipescope: starting again ({} of {})\n", attempt + 1,
+                                 counted(flags.restarts, "restart", "restarts"));
+        if (flags.command.front() == "run" && std::find(command.begin(), command.end(), "--resume") == command.end() &&
+            std::find(command.begin(), command.end(), "--save") != command.end()) {
+            command.emplace_back("--resume");
+        }
+    }
+}
+}  // namespace
+
+void add_launch_command(Program& program) {
+    const auto flags = std::make_shared<LaunchFlags>();
+    CLI::App* command = program.add_command(
+        "launch", "Run a command in several processes that train one model",
+        "Example:\n"
+        "  pipescope launch -n 4 -- run transformer:layers=6 --balance 2,2,2,2 -m 8 --batch 32\n"
+        "Lane k of L belongs to process k * N / L. On several hosts, start it on each:\n"
+        "  pipescope launch -n 2 --nodes 2 --node-rank 0 --rendezvous node0:29500 -- run ..\n"
+        "The command may also be a program of yours that uses the library. If one process fails, all end; with\n"
+        "--restarts all start again, and 'run --save DIR' goes on from its last checkpoint. torchrun --no-python,\n"
+        "srun and mpirun can start 'pipescope run' themselves.");
+    command->add_option("-n", flags->processes, "Processes on this host")->required()->type_name("N");
+    command->add_option("--nodes", flags->nodes, "Hosts; default 1")->type_name("N");
+    command->add_option("--node-rank", flags->node_rank, "Number of this host, from 0; default 0")->type_name("R");
+    command->add_option("--rendezvous", flags->rendezvous, "Host 0 and a free port of it; default: a port of this host")
+        ->type_name("HOST:PORT");
+    command->add_option("--restarts", flags->restarts, "Times to start again after a failure; default 0")
+        ->type_name("K");
+    command->add_option("--patience", flags->patience, "Seconds to wait for all processes to come; default 8")
+        ->type_name("S");
+    command
+        ->add_option("--silence", flags->silence,
+                     "Seconds without a sign of life after which a process counts as dead; default 10")
+        ->type_name("S");
+    command->add_option("COMMAND", flags->command, "Behind --: run with its options, or a program");
+    command->positionals_at_end();
+    program.set_action(command, [flags] { return launch(*flags); });
+}
+}  // namespace pipescope

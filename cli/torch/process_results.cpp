@@ -1,0 +1,81 @@
+#include "cli/torch/process_results.h"
+
+#include "schedule/median.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using Json = nlohmann::ordered_json;
+
+Json to_json(const TrainedLane& lane) {
+    Json peak = nullptr;
+    if (lane.peak.known()) {
+        peak = Json::array();
+        for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+            peak.push_back(lane.peak[static_cast<MemoryCategory>(k)]);
+        }
+    }
+    return {{"peak_bytes", lane.peak_bytes},
+            {"peak", std::move(peak)},
+            {"busy_ns", lane.busy ? Json(lane.busy->count()) : Json(nullptr)}};
+}
+
+TrainedLane lane_of(const Json& object) {
+    TrainedLane lane;
+    lane.peak_bytes = object.at("peak_bytes");
+    if (const Json& peak = object.at("peak"); !peak.is_null()) {
+        for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+            lane.peak[static_cast<MemoryCategory>(k)] = peak.at(k);
+        }
+    }
+    if (const Json& busy = object.at("busy_ns"); !busy.is_null()) {
+        lane.busy = Nanoseconds(busy.get<std::int64_t>());
+    }
+    return lane;
+}
+}  // namespace
+
+std::string process_json(const Processes& processes) {
+    return Json{{"rank", processes.rank()},
+                {"size", processes.size()},
+                {"host", processes.host_of(processes.rank())},
+                {"pid", ::getpid()}}
+        .dump();
+}
+
+std::filesystem::path trace_of_rank(const std::filesystem::path& trace, int rank) {
+    return trace.parent_path() / fmt::format("{}.rank{}{}", trace.stem().string(), rank, trace.extension().string());
+}
+
+void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, Processes& processes) {
+    Json own = Json::object();
+    for (const LaneId lane : lanes_here) {
+        own[std::to_string(lane.value())] = to_json(result.lanes.at(lane.index()));
+    }
+    for (const std::string& text : processes.gather(own.dump())) {
+        const Json lanes = Json::parse(text);
+        for (const auto& [lane, object] : lanes.items()) {
+            result.lanes.at(std::stoul(lane)) = lane_of(object);
+        }
+    }
+    const std::vector<Nanoseconds> steps = measured_step_times(result);
+    double busy = 0;
+    for (const TrainedLane& lane : result.lanes) {
+        if (!lane.busy) {
+            result.bubble_fraction.reset();
+            return;
+        }
+        busy += static_cast<double>(lane.busy->count());
+    }
+    if (!steps.empty()) {
+        const auto step = static_cast<double>(median(steps).count());
+        result.bubble_fraction = 1 - busy / (step * static_cast<double>(result.lanes.size()));
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "cli/torch/training.h"
+
+#include <filesystem>
+#include <string>
+
+namespace pipescope {
+/// The run entry "process" of a trace: rank, size, host and process number.
+std::string process_json(const Processes& processes);
+
+/// "out.sqlite" of rank 2 is "out.rank2.sqlite".
+std::filesystem::path trace_of_rank(const std::filesystem::path& trace, int rank);
+
+/// Collective: completes each process's result by the other processes' lanes. The bubble fraction is that of all lanes
+/// in a step of rank 0.
+void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, Processes& processes);
+}  // namespace pipescope

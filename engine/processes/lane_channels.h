@@ -1,0 +1,85 @@
+#pragma once
+
+#include "engine/engine_error.h"
+#include "engine/processes/channel.h"
+#include "engine/processes/processes.h"
+#include "schedule/task_graph.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+/// A model's lanes in other processes: what goes to them and comes from them in a run.
+///
+///     rank of partition 0      start: purpose and batch ──▶ all others
+///     a copy's sender          tensors ──▶ its receiver's rank, on the channel of the two lanes
+///     rank of the last one     loss ──▶ all others; it also opens the backward phase, where the graph says so
+///
+/// Lanes only send and never wait for it. One thread for each incoming channel receives, so no order of sends and
+/// receives can be wrong.
+/// Threading: send() from lanes, one at a time for each sending lane; the others on the caller's thread.
+/// Errors: ProcessError once the group has ended.
+class LaneChannels {
+public:
+    enum class Purpose : std::int64_t { values, training };
+    struct Start {
+        Purpose purpose;
+        std::int64_t batch;
+    };
+    /// Called on the channel's thread.
+    struct Receiver {
+        std::function<void(const TaskKey& copy, Tensors tensors)> copy;
+        std::function<void(at::Tensor loss)> loss;
+        std::function<void()> stop;  ///< the group has ended: nothing more comes
+    };
+
+    /// Collective. `example`: a graph of the model; every other differs in its number of micro-batches only.
+    LaneChannels(std::shared_ptr<Processes> processes, const TaskGraph& example);
+    ~LaneChannels();
+
+    Processes& processes() const noexcept { return *processes_; }
+    bool is_here(LaneId lane) const { return rank_of(lane) == processes_->rank(); }
+    bool is_first_here() const noexcept { return first_ == processes_->rank(); }
+    bool is_last_here() const noexcept { return last_ == processes_->rank(); }
+    std::vector<LaneId> lanes_here() const;
+
+    /// Begins a run. `own`: what this process knows of it; the batch counts where partition 0 is, and is 0 elsewhere.
+    /// Returns what all run. Throws UsageError if the processes call different functions.
+    Start start(Start own);
+    /// Receives the copies of `kinds` and, if `loss`, the loss of the current run, until finish().
+    void receive(const TaskGraph& graph, const std::function<bool(TaskKind)>& kinds, bool loss, Receiver receiver);
+    void send(const TaskKey& key, const Task& copy, Tensors tensors);
+    void send_loss(const at::Tensor& loss);
+    /// Blocks until all of receive() has come, or the group has ended.
+    void finish();
+
+private:
+    struct Incoming;
+    using LanePair = std::pair<LaneId, LaneId>;
+
+    int rank_of(LaneId lane) const { return processes_->rank_of_lane(lane, num_lanes_); }
+    std::unique_ptr<OutgoingChannel> outgoing(int to, int tag);
+    std::unique_ptr<Incoming> incoming(int from, int tag, const std::string& name);
+    void take(Incoming& channel, std::int64_t run, std::size_t count, const std::function<void(Message)>& deliver,
+              const std::function<void()>& stop);
+    void check_run(const Message& message, std::int64_t run, int from) const;
+    void send_guarded(OutgoingChannel& channel, int to, const Message& message);
+
+    const std::shared_ptr<Processes> processes_;
+    const int num_lanes_;
+    const int first_;  // rank of partition 0
+    const int last_;   // rank of the last partition
+    std::int64_t run_ = 0;
+    std::shared_ptr<Connections> connections_;
+    std::unique_ptr<Worker> completions_;
+    std::map<LanePair, std::unique_ptr<OutgoingChannel>> copies_out_;
+    std::map<LanePair, std::unique_ptr<Incoming>> copies_in_;
+    std::vector<std::pair<int, std::unique_ptr<OutgoingChannel>>> starts_out_, losses_out_;  // by rank
+    std::unique_ptr<Incoming> start_in_, loss_in_;
+};
+}  // namespace pipescope

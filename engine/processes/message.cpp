@@ -1,0 +1,258 @@
+// A message is a head of 64-bit numbers, then the tensors' bytes:
+//
+//     magic, length of the head, run, key, number of numbers, numbers ..,
+//     number of storages, for each: offset and bytes of its payload
+//     number of tensors, for each: storage (-1: undefined), dtype, requires_grad, layout, place in the storage, n,
+//         n sizes, n strides
+//
+// Layout "spread": the payload holds the elements in order and the receiver spreads them over the strides, as for a
+// slice of a large tensor. Layout "view": the payload holds the span of memory that the tensor, and others that share
+// it, refer to.
+
+#include "engine/processes/message.h"
+
+#include "engine/engine_error.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace pipescope {
+namespace {
+constexpr std::int64_t kMagic = 0x50495045'53434f50;
+constexpr std::size_t kAlignment = 64;
+constexpr std::int64_t kLargestItem = 16;  // bytes of a complex double; spans begin at its multiples, for every dtype
+constexpr std::int64_t kUndefined = -1;
+enum Layout : std::int64_t { spread, view };
+
+std::size_t aligned(std::size_t size) {
+    return (size + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+void check_plain(const at::Tensor& tensor) {
+    if (tensor.layout() != c10::kStrided || tensor.is_quantized() || !tensor.has_storage()) {
+        throw EngineError("a " + std::string(tensor.toString()) +
+                          " goes from one process to another; only tensors with plain, strided memory can; convert it "
+                          "with to_dense() or dequantize(), or keep both layers in one process");
+    }
+    if (!tensor.is_cpu()) {
+        throw EngineError("a tensor on " + tensor.device().str() +
+                          " goes from one process to another; only the host's memory can; use lanes on cpu");
+    }
+}
+
+/// Elements from the first to behind the last that the tensor refers to.
+std::int64_t extent(const at::Tensor& tensor) {
+    if (tensor.numel() == 0) {
+        return 0;
+    }
+    std::int64_t last = 0;
+    for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+        last += (tensor.size(d) - 1) * tensor.stride(d);
+    }
+    return last + 1;
+}
+
+/// Bytes [begin, end) of a storage.
+struct Span {
+    std::int64_t begin = std::numeric_limits<std::int64_t>::max();
+    std::int64_t end = 0;
+    int users = 0;
+};
+
+Span span_of(const at::Tensor& tensor) {
+    const auto item = static_cast<std::int64_t>(tensor.itemsize());
+    const std::int64_t begin = tensor.storage_offset() * item;
+    return {begin / kLargestItem * kLargestItem, begin + extent(tensor) * item, 1};
+}
+
+class Reader {
+public:
+    explicit Reader(std::span<const std::byte> from) : from_(from) {}
+    std::int64_t next() {
+        require((at_ + 1) * sizeof(std::int64_t) <= from_.size());
+        std::int64_t value = 0;
+        std::memcpy(&value, from_.data() + at_++ * sizeof(value), sizeof(value));
+        return value;
+    }
+    /// A count of things that take at least one number each.
+    std::size_t count() {
+        const std::int64_t value = next();
+        require(value >= 0 && static_cast<std::size_t>(value) <= from_.size() / sizeof(std::int64_t));
+        return static_cast<std::size_t>(value);
+    }
+    std::vector<std::int64_t> list(std::size_t count) {
+        std::vector<std::int64_t> values;
+        for (std::size_t k = 0; k < count; ++k) {
+            values.push_back(next());
+        }
+        return values;
+    }
+    std::span<const std::byte> payload(std::int64_t offset, std::int64_t size) const {
+        const auto all = static_cast<std::int64_t>(from_.size());
+        require(offset >= 0 && size >= 0 && offset <= all && size <= all - offset);
+        return from_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
+    }
+    static void require(bool is_right) {
+        if (!is_right) {
+            throw EngineError(
+                "a message of another process is damaged; all processes must run the same build of PipeScope");
+        }
+    }
+
+private:
+    std::span<const std::byte> from_;
+    std::size_t at_ = 0;
+};
+
+at::Tensor read_tensor(Reader& reader, const std::vector<std::span<const std::byte>>& payloads,
+                       std::vector<at::Tensor>& storages) {
+    const std::int64_t storage = reader.next();
+    if (storage == kUndefined) {
+        return {};
+    }
+    Reader::require(storage >= 0 && static_cast<std::size_t>(storage) < payloads.size());
+    const std::int64_t dtype = reader.next();
+    Reader::require(dtype >= 0 && dtype < static_cast<std::int64_t>(at::ScalarType::NumOptions));
+    const bool requires_grad = reader.next() != 0;
+    const std::int64_t layout = reader.next();
+    const std::int64_t place = reader.next();
+    const std::size_t dim = reader.count();
+    const std::vector<std::int64_t> sizes = reader.list(dim);
+    const std::vector<std::int64_t> strides = reader.list(dim);
+    const auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(dtype));
+    const std::span<const std::byte> payload = payloads[static_cast<std::size_t>(storage)];
+    at::Tensor tensor;
+    if (layout == spread) {
+        tensor = at::empty_strided(sizes, strides, options);
+        Reader::require(static_cast<std::size_t>(tensor.nbytes()) == payload.size());
+        if (tensor.is_contiguous()) {
+            std::memcpy(tensor.mutable_data_ptr(), payload.data(), payload.size());
+        } else {
+            tensor.copy_(at::from_blob(const_cast<std::byte*>(payload.data()), sizes, options));
+        }
+    } else {
+        at::Tensor& bytes = storages[static_cast<std::size_t>(storage)];
+        if (!bytes.defined()) {
+            const auto size = static_cast<std::int64_t>(payload.size());
+            bytes = at::empty({(size + kLargestItem - 1) / kLargestItem * kLargestItem}, at::kByte);
+            std::memcpy(bytes.mutable_data_ptr(), payload.data(), payload.size());
+        }
+        // A view, so that a change in place counts for all tensors that share the memory. It checks the bounds.
+        tensor = bytes.view(static_cast<at::ScalarType>(dtype)).as_strided(sizes, strides, place).detach();
+    }
+    return tensor.set_requires_grad(requires_grad);
+}
+}  // namespace
+
+Frame::Frame(std::size_t capacity)
+    : capacity_(aligned(capacity)),
+      memory_(static_cast<std::byte*>(::operator new(capacity_, std::align_val_t(kAlignment)))) {}
+
+void Frame::Free::operator()(std::byte* memory) const {
+    ::operator delete(memory, std::align_val_t(kAlignment));
+}
+
+PackedMessage::PackedMessage(const Message& message) {
+    const at::NoGradGuard no_grad;
+    std::map<const void*, Span> spans;  // by storage
+    Tensors tensors;
+    for (const at::Tensor& tensor : message.tensors) {
+        tensors.push_back(tensor.defined() ? tensor.detach().resolve_conj().resolve_neg() : tensor);
+        if (tensor.defined()) {
+            check_plain(tensors.back());
+            const Span own = span_of(tensors.back());
+            Span& whole = spans[tensors.back().storage().unsafeGetStorageImpl()];
+            whole = {std::min(whole.begin, own.begin), std::max(whole.end, own.end), whole.users + 1};
+        }
+    }
+
+    std::map<const void*, std::int64_t> shared;  // storages whose span goes as it is, by place in payloads_
+    std::vector<std::int64_t> of_tensors;
+    for (std::size_t k = 0; k < tensors.size(); ++k) {
+        const at::Tensor& tensor = tensors[k];
+        if (!tensor.defined()) {
+            of_tensors.push_back(kUndefined);
+            continue;
+        }
+        const void* storage = tensor.storage().unsafeGetStorageImpl();
+        const Span& span = spans[storage];
+        const auto item = static_cast<std::int64_t>(tensor.itemsize());
+        const std::int64_t own_bytes = tensor.numel() * item;
+        const bool as_view = span.users > 1 || (span.end - span.begin <= own_bytes && !tensor.is_contiguous());
+        std::int64_t payload = static_cast<std::int64_t>(payloads_.size());
+        if (as_view && shared.contains(storage)) {
+            payload = shared[storage];
+        } else if (as_view) {
+            shared[storage] = payload;
+            auto* begin = static_cast<std::byte*>(tensor.storage().mutable_data()) + span.begin;
+            payloads_.push_back({at::from_blob(begin, {span.end - span.begin}, at::kByte), tensor, 0});
+        } else {
+            payloads_.push_back({tensor.contiguous(), {}, 0});
+        }
+        of_tensors.insert(of_tensors.end(),
+                          {payload, static_cast<std::int64_t>(tensor.scalar_type()),
+                           message.tensors[k].requires_grad() ? 1 : 0, as_view ? view : spread,
+                           as_view ? (tensor.storage_offset() * item - span.begin) / item : 0, tensor.dim()});
+        of_tensors.insert(of_tensors.end(), tensor.sizes().begin(), tensor.sizes().end());
+        of_tensors.insert(of_tensors.end(), tensor.strides().begin(), tensor.strides().end());
+    }
+
+    head_ = {kMagic, 0, message.run, static_cast<std::int64_t>(message.key),
+             static_cast<std::int64_t>(message.numbers.size())};
+    head_.insert(head_.end(), message.numbers.begin(), message.numbers.end());
+    head_.push_back(static_cast<std::int64_t>(payloads_.size()));
+    const std::size_t places = head_.size();
+    head_.resize(places + 2 * payloads_.size());
+    head_.push_back(static_cast<std::int64_t>(tensors.size()));
+    head_.insert(head_.end(), of_tensors.begin(), of_tensors.end());
+    head_[1] = static_cast<std::int64_t>(head_.size());
+    size_ = aligned(head_.size() * sizeof(std::int64_t));
+    for (std::size_t k = 0; k < payloads_.size(); ++k) {
+        payloads_[k].offset = size_;
+        head_[places + 2 * k] = static_cast<std::int64_t>(size_);
+        head_[places + 2 * k + 1] = static_cast<std::int64_t>(payloads_[k].bytes.nbytes());
+        size_ = aligned(size_ + payloads_[k].bytes.nbytes());
+    }
+}
+
+void PackedMessage::write(std::span<std::byte> to) const {
+    std::memcpy(to.data(), head_.data(), head_.size() * sizeof(std::int64_t));
+    for (const Payload& each : payloads_) {
+        if (each.bytes.nbytes() > 0) {
+            std::memcpy(to.data() + each.offset, each.bytes.const_data_ptr(), each.bytes.nbytes());
+        }
+    }
+}
+
+Message unpack(std::span<const std::byte> from) {
+    const at::NoGradGuard no_grad;
+    Reader reader(from);
+    Reader::require(reader.next() == kMagic);
+    reader.next();
+    Message message;
+    message.run = reader.next();
+    message.key = static_cast<std::uint64_t>(reader.next());
+    message.numbers = reader.list(reader.count());
+    std::vector<std::span<const std::byte>> payloads(reader.count());
+    for (auto& payload : payloads) {
+        const std::int64_t offset = reader.next();
+        payload = reader.payload(offset, reader.next());
+    }
+    std::vector<at::Tensor> storages(payloads.size());
+    const std::size_t count = reader.count();
+    for (std::size_t k = 0; k < count; ++k) {
+        message.tensors.push_back(read_tensor(reader, payloads, storages));
+    }
+    return message;
+}
+}  // namespace pipescope

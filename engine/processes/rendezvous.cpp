@@ -1,0 +1,110 @@
+#include "engine/processes/rendezvous.h"
+
+#include "engine/processes/processes.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+
+namespace pipescope {
+namespace {
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Addresses resolve(const std::string& host, std::uint16_t port, int socket_type) {
+    addrinfo hints{};
+    hints.ai_socktype = socket_type;
+    addrinfo* found = nullptr;
+    const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+    if (error != 0) {
+        throw ProcessError("the rendezvous names the host '" + host + "', which this host does not know (" +
+                           ::gai_strerror(error) +
+                           "); all processes meet there; name it by an address, or add it to "
+                           "/etc/hosts");
+    }
+    return {found, &::freeaddrinfo};
+}
+}  // namespace
+
+KeyStore::Address parse_rendezvous(const std::string& text) {
+    const std::size_t colon = text.rfind(':');
+    KeyStore::Address address;
+    const char* const end = text.data() + text.size();
+    if (colon != std::string::npos && colon > 0) {
+        const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, address.port);
+        if (error == std::errc() && stop == end && address.port > 0) {
+            address.host = text.substr(0, colon);
+            if (address.host.size() > 2 && address.host.front() == '[' && address.host.back() == ']') {
+                address.host = address.host.substr(1, address.host.size() - 2);  // an IPv6 address
+            }
+        }
+    }
+    if (address.host.empty()) {
+        throw UsageError("the rendezvous is '" + text +
+                         "'; it is the host and port of rank 0; write it as in node1:29500");
+    }
+    resolve(address.host, address.port, SOCK_STREAM);
+    return address;
+}
+
+int listen_on(std::uint16_t port) {
+    const int socket = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const auto fail = [&](const char* remedy) {
+        const std::string reason = std::strerror(errno);
+        if (socket >= 0) {
+            ::close(socket);
+        }
+        throw ProcessError("rank 0 cannot listen on port " + std::to_string(port) + " (" + reason +
+                           "); the processes meet there; " + remedy);
+    };
+    if (socket < 0) {
+        fail("check that this host has a network");
+    }
+    constexpr int kOn = 1;
+    constexpr int kOff = 0;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof(kOn));
+    ::setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &kOff, sizeof(kOff));  // IPv4 too
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(port);
+    if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+        ::listen(socket, SOMAXCONN) != 0) {
+        fail("choose another port in the rendezvous");
+    }
+    return socket;
+}
+
+std::string address_towards(const KeyStore::Address& rendezvous) {
+    const Addresses there = resolve(rendezvous.host, rendezvous.port, SOCK_DGRAM);
+    for (const addrinfo* each = there.get(); each != nullptr; each = each->ai_next) {
+        const int socket = ::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        sockaddr_storage own{};
+        socklen_t size = sizeof(own);
+        std::array<char, NI_MAXHOST> name{};
+        // Connecting a datagram socket sends nothing; it only chooses the route.
+        const bool found = socket >= 0 && ::connect(socket, each->ai_addr, each->ai_addrlen) == 0 &&
+                           ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+                           ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), size, name.data(), name.size(),
+                                         nullptr, 0, NI_NUMERICHOST) == 0;
+        if (socket >= 0) {
+            ::close(socket);
+        }
+        if (found) {
+            return name.data();
+        }
+    }
+    throw ProcessError("this host has no route to " + rendezvous.host +
+                       ", where the processes meet; check its network, or name another host in the rendezvous");
+}
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+}  // namespace pipescope

@@ -1,0 +1,200 @@
+#include "engine/processes/transport.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace pipescope {
+namespace {
+// A wait that expires closes every connection of its group, so waits never do: health is watched elsewhere.
+constexpr std::chrono::hours kNever{24 * 365};
+// The store's own time-out. Its calls answer in microseconds; what takes longer than this is judged elsewhere.
+constexpr std::chrono::minutes kStorePatience{30};
+
+/// The first line of what c10d says: the others hold a stack trace.
+std::string first_line(const std::exception& error) {
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    const std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+    return text.substr(0, text.find('\n'));
+}
+
+template <class Call>
+auto call(const Call& it) {
+    try {
+        return it();
+    } catch (const std::exception& error) {
+        throw ConnectionLost(first_line(error));
+    }
+}
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) {
+    return {text.begin(), text.end()};
+}
+
+std::string text_of(const std::vector<std::uint8_t>& bytes) {
+    return {bytes.begin(), bytes.end()};
+}
+
+at::Tensor as_tensor(std::span<const std::byte> memory) {
+    // Gloo only reads from what it sends.
+    return at::from_blob(const_cast<std::byte*>(memory.data()), {static_cast<std::int64_t>(memory.size())}, at::kByte);
+}
+}  // namespace
+
+struct KeyStore::Impl {
+    c10::intrusive_ptr<c10d::Store> store;
+};
+
+KeyStore::KeyStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+KeyStore::~KeyStore() = default;
+KeyStore::KeyStore(KeyStore&&) noexcept = default;
+KeyStore& KeyStore::operator=(KeyStore&&) noexcept = default;
+
+KeyStore::KeyStore(const Address& address, std::optional<int> listening, std::chrono::milliseconds patience) {
+    FLAGS_caffe2_log_level = c10::GLOG_FATAL;  // c10d logs each try to connect; our errors say what failed
+    c10d::TCPStoreOptions options;
+    options.port = address.port;
+    options.isServer = listening.has_value();
+    options.masterListenFd = listening;
+    options.waitWorkers = false;
+    options.timeout = patience;
+    options.useLibUV = false;  // the other server cannot take over a socket
+    impl_ = call([&] {
+        auto store = c10::make_intrusive<c10d::TCPStore>(address.host, options);
+        store->setTimeout(kStorePatience);
+        return std::make_unique<Impl>(Impl{std::move(store)});
+    });
+}
+
+KeyStore KeyStore::copy() {
+    return KeyStore(call([&] { return std::make_unique<Impl>(Impl{impl_->store->clone()}); }));
+}
+
+void KeyStore::set(const std::string& key, const std::string& value) {
+    call([&] { impl_->store->set(key, bytes_of(value)); });
+}
+
+std::optional<std::string> KeyStore::get(const std::string& key) {
+    return call([&]() -> std::optional<std::string> {
+        if (!impl_->store->check({key})) {
+            return std::nullopt;
+        }
+        return text_of(impl_->store->get(key));
+    });
+}
+
+std::string KeyStore::set_once(const std::string& key, const std::string& value) {
+    return call([&] { return text_of(impl_->store->compareSet(key, {}, bytes_of(value))); });
+}
+
+std::int64_t KeyStore::add(const std::string& key, std::int64_t number) {
+    return call([&] { return impl_->store->add(key, number); });
+}
+
+bool KeyStore::wait(const std::vector<std::string>& keys, std::chrono::milliseconds patience) {
+    // c10d's own wait tells a time-out from a lost connection by the message only.
+    const auto until = std::chrono::steady_clock::now() + patience;
+    std::chrono::milliseconds pause{1};
+    while (!call([&] { return impl_->store->check(keys); })) {
+        if (std::chrono::steady_clock::now() >= until) {
+            return false;
+        }
+        std::this_thread::sleep_for(pause);
+        pause = std::min(2 * pause, std::chrono::milliseconds(20));
+    }
+    return true;
+}
+
+struct Transfer::Impl {
+    c10::intrusive_ptr<c10d::Work> work;
+    std::atomic<bool> canceled = false;
+    std::atomic<bool> done = false;
+};
+
+Transfer::Transfer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Transfer::~Transfer() = default;
+Transfer::Transfer(Transfer&&) noexcept = default;
+Transfer& Transfer::operator=(Transfer&&) noexcept = default;
+
+bool Transfer::wait() {
+    const bool arrived = call([&] { return !impl_->canceled && impl_->work->wait(); });
+    impl_->done = true;
+    return arrived && !impl_->canceled;
+}
+
+void Transfer::cancel() {
+    impl_->canceled = true;
+    impl_->work->abort();
+}
+
+struct Connections::Impl {
+    c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
+};
+
+Connections::Connections(KeyStore& store, const std::string& name, int rank, int size, const std::string& local_address,
+                         std::chrono::milliseconds patience)
+    : name_(name) {
+    impl_ = call([&] {
+        auto options = c10d::ProcessGroupGloo::Options::create(patience);
+        options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(local_address));
+        options->threads = 1;
+        auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(
+            c10::make_intrusive<c10d::PrefixStore>(name, store.impl_->store), rank, size, options);
+        c10d::Backend& backend = *group;  // as its virtual function: torch's library has its code, and Gloo's
+        backend.setTimeout(kNever);
+        return std::make_unique<Impl>(Impl{std::move(group)});
+    });
+}
+
+Connections::~Connections() = default;
+
+Transfer Connections::send(std::span<const std::byte> message, int to, int tag) {
+    return keep(call([&] {
+        std::vector<at::Tensor> tensors = {as_tensor(message)};
+        auto impl = std::make_unique<Transfer::Impl>();
+        impl->work = impl_->group->send(tensors, to, tag);
+        return impl;
+    }));
+}
+
+Transfer Connections::receive(std::span<std::byte> memory, int from, int tag) {
+    return keep(call([&] {
+        std::vector<at::Tensor> tensors = {as_tensor(memory)};
+        auto impl = std::make_unique<Transfer::Impl>();
+        impl->work = impl_->group->recv(tensors, from, tag);
+        return impl;
+    }));
+}
+
+Transfer Connections::keep(std::unique_ptr<Transfer::Impl> impl) {
+    Transfer transfer(std::move(impl));
+    const std::lock_guard lock(mutex_);
+    std::erase_if(pending_, [](const auto& each) {
+        const auto still = each.lock();
+        return !still || still->done;
+    });
+    pending_.push_back(transfer.impl_);
+    if (canceled_) {
+        transfer.cancel();
+    }
+    return transfer;
+}
+
+void Connections::cancel_all() {
+    const std::lock_guard lock(mutex_);
+    canceled_ = true;
+    for (const auto& each : pending_) {
+        if (const auto still = each.lock()) {
+            still->canceled = true;
+            still->work->abort();
+        }
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,110 @@
+#pragma once
+
+#include "engine/engine_error.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+// The small part of torch's c10d that the engine uses: a store of keys for all processes, and messages of bytes between
+// two of them. Only transport.cpp includes c10d's headers.
+
+namespace pipescope {
+/// The other end of a connection is gone, or the store does not answer. The message holds no stack trace.
+class ConnectionLost : public EngineError {
+public:
+    using EngineError::EngineError;
+};
+
+/// Keys and values that all processes see: a client of c10d's TCPStore.
+/// Threading: one thread at a time; use copy() for another. Every call may block for as long as the store's host does
+/// not answer. Errors: ConnectionLost.
+class KeyStore {
+public:
+    struct Address {
+        std::string host;
+        std::uint16_t port = 0;
+    };
+    /// Connects within `patience`. With `listening`, a bound and listening socket that it takes over, this process
+    /// hosts the store until the last copy of it ends.
+    KeyStore(const Address& address, std::optional<int> listening, std::chrono::milliseconds patience);
+    ~KeyStore();
+    KeyStore(KeyStore&&) noexcept;
+    KeyStore& operator=(KeyStore&&) noexcept;
+
+    /// A client of its own for another thread.
+    KeyStore copy();
+
+    void set(const std::string& key, const std::string& value);
+    /// Empty if nobody has set the key.
+    std::optional<std::string> get(const std::string& key);
+    /// Sets the key unless it is set already; returns what it then holds.
+    std::string set_once(const std::string& key, const std::string& value);
+    std::int64_t add(const std::string& key, std::int64_t number);
+    /// False if some key is still not set after `patience`.
+    bool wait(const std::vector<std::string>& keys, std::chrono::milliseconds patience);
+
+private:
+    friend class Connections;
+    struct Impl;
+    explicit KeyStore(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+/// A message on its way. Keep it, and its memory, until wait() has returned or its Connections are gone.
+/// Threading: wait() from one thread, cancel() from any.
+class Transfer {
+public:
+    struct Impl;
+    explicit Transfer(std::unique_ptr<Impl> impl);
+    ~Transfer();
+    Transfer(Transfer&&) noexcept;
+    Transfer& operator=(Transfer&&) noexcept;
+
+    /// Blocks until the message was handed over. False: it was canceled. Throws ConnectionLost.
+    bool wait();
+    void cancel();
+
+private:
+    std::shared_ptr<Impl> impl_;
+    friend class Connections;
+};
+
+/// Connections between each two of `size` processes, of their own: another object's messages do not mix with these.
+/// Threading: all methods from any thread. Destroying it closes the connections; peers that still use them get
+/// ConnectionLost.
+class Connections {
+public:
+    /// Collective: every rank calls it with the same name, which must be new. Connects within `patience`.
+    /// `local_address`: that of this host which the others can reach.
+    Connections(KeyStore& store, const std::string& name, int rank, int size, const std::string& local_address,
+                std::chrono::milliseconds patience);
+    ~Connections();
+    Connections(const Connections&) = delete;
+    Connections& operator=(const Connections&) = delete;
+
+    /// Messages of one sender, receiver and tag arrive in the order in which they were sent.
+    Transfer send(std::span<const std::byte> message, int to, int tag);
+    /// `memory` must hold the longest message that may come: a longer one ends the process (a limit of Gloo).
+    Transfer receive(std::span<std::byte> memory, int from, int tag);
+    const std::string& name() const noexcept { return name_; }
+    /// From now on every transfer, also a later one, is canceled.
+    void cancel_all();
+
+private:
+    Transfer keep(std::unique_ptr<Transfer::Impl> impl);
+
+    struct Impl;
+    const std::string name_;
+    std::unique_ptr<Impl> impl_;
+    std::mutex mutex_;
+    bool canceled_ = false;                               // guarded by mutex_
+    std::vector<std::weak_ptr<Transfer::Impl>> pending_;  // guarded by mutex_
+};
+}  // namespace pipescope

@@ -1,0 +1,155 @@
+// Trains models in one of several processes, and prints losses and a digest of every tensor of its layers.
+//
+//     process_trainer RANK SIZE RENDEZVOUS STEPS CONFIGURATION..
+//
+// A configuration is MODEL BALANCE PLACEMENT SCHEDULE CHECKPOINT CHUNKS BATCH, joined by '|'. All run in one group.
+
+#include "engine/gpipe.h"
+#include "engine/processes/processes.h"
+#include "models/zoo.h"
+#include "schedule/parse_name.h"
+#include "schedule/schedules.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+using namespace pipescope;
+
+std::vector<std::string> split(const std::string& text, char at) {
+    std::vector<std::string> parts;
+    std::stringstream stream(text);
+    for (std::string part; std::getline(stream, part, at);) {
+        parts.push_back(part);
+    }
+    return parts;
+}
+
+std::vector<std::int64_t> numbers(const std::string& text) {
+    std::vector<std::int64_t> values;
+    for (const std::string& each : split(text, ',')) {
+        values.push_back(std::stoll(each));
+    }
+    return values;
+}
+
+std::uint64_t digest(const at::Tensor& tensor) {
+    const at::Tensor dense = tensor.detach().contiguous();
+    std::uint64_t hash = 14695981039346656037U;
+    const auto* bytes = static_cast<const unsigned char*>(dense.const_data_ptr());
+    for (std::size_t k = 0; k < dense.nbytes(); ++k) {
+        hash = (hash ^ bytes[k]) * 1099511628211U;
+    }
+    return hash;
+}
+
+/// A linear layer that takes its time; from its `end`-th forward on it throws.
+struct SleepyImpl : torch::nn::Module {
+    SleepyImpl(std::int64_t milliseconds, std::int64_t end) : pause(milliseconds), last(end) {
+        linear = register_module("linear", torch::nn::Linear(8, 8));
+    }
+    torch::Tensor forward(const torch::Tensor& input) {
+        std::this_thread::sleep_for(pause);
+        if (last >= 0 && ++calls > last) {
+            throw std::runtime_error("the sleepy layer woke up");
+        }
+        return linear(input);
+    }
+    torch::nn::Linear linear{nullptr};
+    std::chrono::milliseconds pause;
+    std::int64_t last;
+    std::int64_t calls = 0;
+};
+TORCH_MODULE(Sleepy);
+
+/// "sleepy:LAYERS:MILLISECONDS", or "sleepy:LAYERS:MILLISECONDS:LAYER:CALL" for a layer that throws in that call.
+ModelSpec make(const std::string& name) {
+    if (name.rfind("sleepy:", 0) != 0) {
+        return make_model(name);
+    }
+    const std::vector<std::string> words = split(name, ':');
+    ModelSpec model;
+    model.name = name;
+    for (std::int64_t k = 0; k < std::stoll(words.at(1)); ++k) {
+        const std::int64_t end = words.size() > 4 && std::stoll(words[3]) == k ? std::stoll(words[4]) : -1;
+        model.layers.push_back({"sleepy " + std::to_string(k), [pause = std::stoll(words.at(2)), end] {
+                                    return module_layer(torch::nn::AnyModule(Sleepy(pause, end)));
+                                }});
+    }
+    model.make_batch = [](std::int64_t batch, std::uint64_t seed) {
+        torch::manual_seed(seed);
+        return Batch{{torch::randn({batch, 8})}, {torch::randn({batch, 8})}};
+    };
+    model.loss = [](const Tensors& output, const Tensors& target) { return torch::mse_loss(output[0], target[0]); };
+    return model;
+}
+
+void train(const std::string& configuration, int steps, const std::shared_ptr<Processes>& processes) {
+    const std::vector<std::string> field = split(configuration, '|');
+    const ModelSpec model = make(field.at(0));
+    GPipeOptions options;
+    options.balance = numbers(field.at(1));
+    options.placement = numbers(field.at(2));
+    options.schedule = parse_schedule(field.at(3));
+    options.checkpoint = parse_checkpoint(field.at(4));
+    options.chunks = std::stoll(field.at(5));
+    const std::int64_t batch = std::stoll(field.at(6));
+    std::int64_t lanes = static_cast<std::int64_t>(options.balance.size());
+    if (!options.placement.empty()) {
+        lanes = *std::max_element(options.placement.begin(), options.placement.end()) + 1;
+    }
+    options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+    options.seed = 7;
+    options.processes = processes;
+    torch::manual_seed(3);
+    GPipe pipeline(model, options);
+    torch::optim::SGD optimizer(pipeline.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+    for (int step = 0; step < steps; ++step) {
+        const Batch data = model.make_batch(batch, static_cast<std::uint64_t>(step));
+        pipeline.zero_grad();
+        const at::Tensor loss = pipeline.step(data.input, data.target, model.loss);
+        optimizer.step();
+        std::printf("%s step %d loss %a\n", configuration.c_str(), step, loss.item<double>());
+        std::fflush(stdout);
+    }
+    for (const auto& [name, tensor] : pipeline.state_dict()) {
+        std::printf("%s %s %016lx\n", configuration.c_str(), name.c_str(), digest(tensor));
+    }
+    const at::NoGradGuard no_grad;
+    pipeline.eval();
+    for (const at::Tensor& output : pipeline.forward(model.make_batch(batch, 99).input)) {
+        std::printf("%s output %016lx\n", configuration.c_str(), digest(output));
+    }
+}
+}  // namespace
+
+int main(int argc, char** argv) try {
+    at::set_num_threads(1);
+    ProcessOptions options;
+    options.rank = std::atoi(argv[1]);
+    options.size = std::atoi(argv[2]);
+    options.rendezvous = argv[3];
+    const char* const silence = std::getenv("PIPESCOPE_TEST_SILENCE_MS");
+    const char* const patience = std::getenv("PIPESCOPE_TEST_PATIENCE_MS");
+    // A loaded machine starts processes slowly.
+    options.patience = std::chrono::milliseconds(patience != nullptr ? std::stoll(patience) : 30000);
+    options.silence = std::chrono::milliseconds(silence != nullptr ? std::stoll(silence) : 60000);
+    options.end_after = std::chrono::milliseconds(500);
+    const auto processes = options.size == 1 ? nullptr : Processes::join(options);
+    for (int k = 5; k < argc; ++k) {
+        train(argv[k], std::atoi(argv[4]), processes);
+    }
+    return 0;
+} catch (const std::exception& error) {
+    std::fprintf(stderr, "pipescope: %s\n", error.what());
+    return 1;
+}

@@ -1,0 +1,209 @@
+// Models over several processes: they train as one process does, and fail as one.
+
+#include "tests/models/process_group.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <random>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using pipescope::testing::ProcessGroup;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+const std::string kTrainer = PIPESCOPE_PROCESS_TRAINER;
+
+std::set<std::string> lines_of(const ProcessGroup& group) {
+    std::set<std::string> lines;
+    for (int k = 0; k < group.size(); ++k) {
+        std::stringstream stream(group.output(k));
+        for (std::string line; std::getline(stream, line);) {
+            lines.insert(line);
+        }
+    }
+    return lines;
+}
+
+std::set<std::string> trained(int size, std::vector<std::string> configurations) {
+    configurations.insert(configurations.begin(), "5");
+    ProcessGroup group(size, kTrainer, configurations);
+    EXPECT_TRUE(group.wait());
+    for (int k = 0; k < size; ++k) {
+        EXPECT_EQ(group.exit_code(k), 0) << group.errors(k);
+    }
+    return lines_of(group);
+}
+
+/// MODEL|BALANCE|PLACEMENT, with each schedule that fits and each checkpoint mode.
+std::vector<std::string> in_all_modes(const std::vector<std::string>& models) {
+    std::vector<std::string> configurations;
+    for (const std::string& model : models) {
+        const bool has_placement = model.back() != '|';
+        for (const char* schedule : {"gpipe", has_placement ? "interleaved" : "1f1b"}) {
+            for (const char* checkpoint : {"always", "except_last", "never"}) {
+                configurations.push_back(model + "|" + schedule + "|" + checkpoint + "|4|8");
+            }
+        }
+    }
+    return configurations;
+}
+
+TEST(Processes, TrainAsOneProcessDoesBitForBit) {
+    std::vector<std::string> configurations = in_all_modes({
+        "mlp:layers=8,width=32|2,2,2,2|",
+        "mlp:layers=8,width=32|1,1,1,1,1,1,1,1|0,1,2,3,0,1,2,3",
+        "transformer:layers=4,width=32,sequence=16,vocabulary=50|2,1,2,1|",
+        "unet:B=1,C=4,size=64|20,12,12,21|",
+        "amoebanetd:L=3,D=8,size=64|3,2,2,2|",
+    });
+    configurations.push_back("mlp:layers=8,width=32|2,2,2,2||gpipe|except_last|3|10");  // unequal micro-batches
+    configurations.push_back("mlp:layers=4,width=600|1,1,1,1||1f1b|never|2|200");       // larger than the first frame
+    const std::set<std::string> alone = trained(1, configurations);
+    EXPECT_GT(alone.size(), 6 * configurations.size());
+    EXPECT_TRUE(trained(2, configurations) == alone);
+    EXPECT_TRUE(trained(4, configurations) == alone);
+}
+
+TEST(Processes, TrainFiftyModelsInOneGroup) {
+    std::vector<std::string> configurations;
+    for (int k = 0; k < 50; ++k) {
+        configurations.push_back("mlp:layers=2,width=" + std::to_string(8 + k) + "|1,1||gpipe|never|2|4");
+    }
+    EXPECT_TRUE(trained(2, configurations) == trained(1, configurations));
+}
+
+const std::string kEndless = "sleepy:8:1|2,2,2,2||1f1b|except_last|4|8";
+
+void wait_for_steps(const ProcessGroup& group, const std::string& step) {
+    for (int k = 0; k < 3000 && group.output(3).find("step " + step) == std::string::npos; ++k) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+}
+
+TEST(Processes, EndWithTheSameCauseIfALayerThrows) {
+    for (int layer = 0; layer < 8; layer += 3) {
+        const std::string model =
+            "sleepy:8:1:" + std::to_string(layer) + ":13|2,2,2,2||1f1b|except_last|4|8";
+        ProcessGroup group(4, kTrainer, {"100000", model});
+        ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
+        const int thrower = layer / 2;
+        for (int k = 0; k < 4; ++k) {
+            EXPECT_EQ(group.exit_code(k), 1);
+            EXPECT_THAT(group.errors(k), HasSubstr("the sleepy layer woke up"));
+            if (k != thrower) {
+                EXPECT_THAT(group.errors(k),
+                            MatchesRegex("pipescope: rank " + std::to_string(thrower) + " \\(host .*\\), lane " +
+                                         std::to_string(thrower) + ", step . (forward|recompute) \\(., " +
+                                         std::to_string(thrower) + "\\), layer sleepy " + std::to_string(layer) +
+                                         ": the sleepy layer woke up\n"));
+            }
+        }
+    }
+}
+
+TEST(Processes, EndWithTheSameCauseIfOneIsKilled) {
+    std::mt19937 random(5);
+    for (int victim = 0; victim < 4; ++victim) {
+        ProcessGroup group(4, kTrainer, {"100000", kEndless});
+        wait_for_steps(group, "3 ");
+        std::this_thread::sleep_for(std::chrono::milliseconds(random() % 50));
+        group.signal(victim, SIGKILL);
+        ASSERT_TRUE(group.wait(std::chrono::seconds(10)));
+        std::set<std::string> errors;
+        for (int k = 0; k < 4; ++k) {
+            EXPECT_EQ(group.exit_code(k), k == victim ? -SIGKILL : 1);
+            if (k != victim) {
+                errors.insert(group.errors(k));
+            }
+        }
+        EXPECT_EQ(errors.size(), 1U) << ::testing::PrintToString(errors);
+        EXPECT_THAT(*errors.begin(), HasSubstr("pipescope: rank " + std::to_string(victim) + " (host "));
+        EXPECT_THAT(*errors.begin(), HasSubstr("ended without a word"));
+    }
+}
+
+TEST(Processes, EndIfOneFallsSilent) {
+    ::setenv("PIPESCOPE_TEST_SILENCE_MS", "3000", 1);
+    ProcessGroup group(4, kTrainer, {"100000", kEndless});
+    ::unsetenv("PIPESCOPE_TEST_SILENCE_MS");
+    wait_for_steps(group, "3 ");
+    group.signal(2, SIGSTOP);
+    EXPECT_FALSE(group.wait(std::chrono::seconds(20)));
+    for (const int k : {0, 1, 3}) {
+        EXPECT_EQ(group.exit_code(k), 1);
+        EXPECT_THAT(group.errors(k), HasSubstr("pipescope: rank 2 (host "));
+        EXPECT_THAT(group.errors(k), HasSubstr("has not been heard of for 3 s; its last task was step "));
+        EXPECT_EQ(group.errors(k), group.errors(0));
+    }
+    group.signal(2, SIGCONT);
+    ASSERT_TRUE(group.wait(std::chrono::seconds(20)));
+    EXPECT_EQ(group.exit_code(2), 1);
+    EXPECT_THAT(group.errors(2), HasSubstr("pipescope: rank "));
+}
+
+/// Errors of processes started with these ranks and sizes, and the others' arguments.
+std::vector<std::string> errors_of_starts(const std::vector<std::pair<std::string, std::string>>& starts,
+                                          const std::string& rendezvous,
+                                          const std::vector<std::string>& configurations = {"mlp|4,4||gpipe|never|2|4"}) {
+    ProcessGroup group(0, kTrainer, {});
+    ::setenv("PIPESCOPE_TEST_PATIENCE_MS", "4000", 1);
+    for (std::size_t k = 0; k < starts.size(); ++k) {
+        group.start(kTrainer, {starts[k].first, starts[k].second, rendezvous, "1",
+                               configurations[std::min(k, configurations.size() - 1)]});
+    }
+    ::unsetenv("PIPESCOPE_TEST_PATIENCE_MS");
+    EXPECT_TRUE(group.wait(std::chrono::seconds(60)));
+    std::vector<std::string> errors;
+    for (int k = 0; k < group.size(); ++k) {
+        EXPECT_EQ(group.exit_code(k), 1) << group.output(k);
+        errors.push_back(group.errors(k));
+        EXPECT_EQ(std::count(errors.back().begin(), errors.back().end(), '\n'), 1) << errors.back();
+    }
+    return errors;
+}
+
+TEST(Processes, SayWhyTheyCannotMeet) {
+    const auto place = [] { return ProcessGroup::free_rendezvous(); };
+    using ::testing::Each;
+    EXPECT_THAT(errors_of_starts({{"0", "3"}, {"2", "3"}}, place()),
+                Each(HasSubstr("rank 1 of 3 did not come to ")));
+    EXPECT_THAT(errors_of_starts({{"1", "2"}}, place()), Each(HasSubstr("nobody answers at ")));
+    EXPECT_THAT(errors_of_starts({{"0", "3"}, {"1", "3"}, {"1", "3"}}, place()),
+                Each(HasSubstr("two processes are rank 1: on host ")));
+    EXPECT_THAT(errors_of_starts({{"3", "3"}}, place()), Each(HasSubstr("the rank is 3 of 3 processes")));
+    EXPECT_THAT(errors_of_starts({{"0", "2"}, {"1", "3"}}, place()),
+                Each(HasSubstr("start all with the same number")));
+    EXPECT_THAT(errors_of_starts({{"0", "2"}}, "no-such-host.invalid:2000"),
+                Each(HasSubstr("names the host 'no-such-host.invalid', which this host does not know")));
+    EXPECT_THAT(errors_of_starts({{"0", "2"}}, "127.0.0.1"), Each(HasSubstr("write it as in node1:29500")));
+    EXPECT_THAT(errors_of_starts({{"0", "2"}, {"0", "2"}}, place()),
+                ::testing::Contains(HasSubstr("rank 0 cannot listen on port ")));
+}
+
+TEST(Processes, SayHowTheyDiffer) {
+    const auto differ = [](const std::string& one, const std::string& other) {
+        return errors_of_starts({{"0", "2"}, {"1", "2"}}, ProcessGroup::free_rendezvous(), {one, other});
+    };
+    using ::testing::Each;
+    EXPECT_THAT(differ("mlp|4,4||gpipe|never|2|4", "mlp|5,3||gpipe|never|2|4"),
+                Each(HasSubstr("the processes differ in the balance: rank 0 (host ")));
+    EXPECT_THAT(differ("mlp|4,4||gpipe|never|2|4", "mlp:layers=4|2,2||gpipe|never|2|4"),
+                Each(HasSubstr("the processes differ in the number of layers")));
+    EXPECT_THAT(differ("mlp|4,4||gpipe|never|2|4", "mlp|4,4||gpipe|never|4|4"),
+                Each(HasSubstr("the processes differ in chunks")));
+    EXPECT_THAT(differ("mlp|8||gpipe|never|2|4", "mlp|8||gpipe|never|2|4"),
+                Each(HasSubstr("the model runs on 1 lane in 2 processes")));
+}
+}  // namespace
+}  // namespace pipescope
