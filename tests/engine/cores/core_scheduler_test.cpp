@@ -2,6 +2,7 @@
 
 #include "engine/cores/usable_cores.h"
 #include "engine/lanes/lanes.h"
+#include "tests/engine/first_lanes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,7 +39,7 @@ TEST(CoreScheduler, LetsNoMoreLanesWorkAtOnceThanThereAreCores) {
     std::atomic<int> at_work = 0;
     std::atomic<int> most = 0;
     std::atomic<int> turns_taken = 0;
-    Lanes lanes(6, [] {});
+    Lanes lanes(first_lanes(6), [] {});
     lanes.run([&](LaneId lane) {
         for (int turn = 0; turn < 200; ++turn) {
             turns.wait(lane, kAlways);
@@ -59,7 +60,7 @@ TEST(CoreScheduler, GivesTheCoreToWhomeverAskedFirst) {
     std::latch all_wait(3);
     std::array<std::atomic<bool>, 4> has_work{};
     std::vector<std::int64_t> order;  // of whoever holds the only core
-    Lanes lanes(4, [] {});
+    Lanes lanes(first_lanes(4), [] {});
     lanes.run([&](LaneId lane) {
         if (lane == LaneId{0}) {
             turns.wait(lane, kAlways);
@@ -88,7 +89,7 @@ TEST(CoreScheduler, KeepsALaneWithoutWorkAwayFromTheCores) {
     CoreScheduler turns(all(2), cores(1), kLong);
     std::atomic<bool> has_work = false;
     std::atomic<bool> ran_early = false;
-    Lanes lanes(2, [] {});
+    Lanes lanes(first_lanes(2), [] {});
     lanes.run([&](LaneId lane) {
         if (lane == LaneId{0}) {
             for (int turn = 0; turn < 100; ++turn) {
@@ -110,7 +111,7 @@ TEST(CoreScheduler, PinsALaneToTheCoreItIsGiven) {
     const int core = usable_core_numbers().back();
     CoreScheduler turns(all(2), {core}, kLong);
     std::array<std::vector<int>, 2> allowed;
-    Lanes lanes(2, [] {});
+    Lanes lanes(first_lanes(2), [] {});
     lanes.run([&](LaneId lane) {
         turns.wait(lane, kAlways);
         allowed[lane.index()] = usable_core_numbers();
@@ -124,7 +125,7 @@ TEST(CoreScheduler, GoesOnWithoutATurnWhereLanesWaitForEachOther) {
     std::latch both(2);
     std::atomic<int> met = 0;
     testing::internal::CaptureStderr();
-    Lanes lanes(2, [] {});
+    Lanes lanes(first_lanes(2), [] {});
     lanes.run([&](LaneId lane) {
         turns.wait(lane, kAlways);
         both.arrive_and_wait();  // while one of them holds the only core
@@ -144,7 +145,7 @@ TEST(CoreScheduler, BindsNobodyToACoreFromThenOn) {
     CoreScheduler turns(all(2), cores(1), 1ms);
     std::latch both(2);
     std::array<std::vector<int>, 2> allowed;
-    Lanes lanes(2, [] {});
+    Lanes lanes(first_lanes(2), [] {});
     lanes.run([&](LaneId lane) {
         turns.wait(lane, kAlways);
         both.arrive_and_wait();

@@ -2,6 +2,7 @@
 
 #include "engine/engine_error.h"
 #include "engine/lanes/task_ranges.h"
+#include "tests/engine/first_lanes.h"
 
 #include <gmock/gmock.h>
 #include <pthread.h>
@@ -53,7 +54,7 @@ TEST(TaskRange, IsOffWhereNoToolListens) {
 }
 
 TEST(Lanes, RunEachJobOnAThreadOfItsOwnNamedAfterTheLane) {
-    Lanes lanes(3, [] {});
+    Lanes lanes(first_lanes(3), [] {});
     std::array<std::thread::id, 3> threads;
     std::array<std::string, 3> names;
     lanes.run([&](LaneId lane) {
@@ -67,13 +68,13 @@ TEST(Lanes, RunEachJobOnAThreadOfItsOwnNamedAfterTheLane) {
 }
 
 TEST(Lanes, RunSideBySide) {
-    Lanes lanes(2, [] {});
+    Lanes lanes(first_lanes(2), [] {});
     std::latch both(2);
     lanes.run([&](LaneId) { both.arrive_and_wait(); });  // would never return one after the other
 }
 
 TEST(Lanes, KeepTheirThreadsFromCallToCall) {
-    Lanes lanes(1, [] {});
+    Lanes lanes(first_lanes(1), [] {});
     std::vector<std::thread::id> threads;
     for (int call = 0; call < 2; ++call) {
         lanes.run([&](LaneId) { threads.push_back(std::this_thread::get_id()); });
@@ -82,7 +83,7 @@ TEST(Lanes, KeepTheirThreadsFromCallToCall) {
 }
 
 TEST(Lanes, LetCallersTakeTurns) {
-    Lanes lanes(2, [] {});
+    Lanes lanes(first_lanes(2), [] {});
     std::atomic<int> inside = 0;
     std::atomic<int> most = 0;
     const auto call = [&] {
@@ -116,7 +117,7 @@ bool holds_in_a_fork(const std::function<bool()>& body) {
 }
 
 TEST(Lanes, EndInAForkedProcessWithoutTheirThreads) {
-    auto lanes = std::make_unique<Lanes>(3, [] {});
+    auto lanes = std::make_unique<Lanes>(first_lanes(3), [] {});
     lanes->run([](LaneId) {});
     EXPECT_TRUE(holds_in_a_fork([&] {
         lanes.reset();
@@ -128,7 +129,7 @@ TEST(Lanes, EndInAForkedProcessWithoutTheirThreads) {
 }
 
 TEST(Lanes, AreRefusedInAForkedProcess) {
-    Lanes lanes(2, [] {});
+    Lanes lanes(first_lanes(2), [] {});
     EXPECT_TRUE(holds_in_a_fork([&] {
         try {
             lanes.run([](LaneId) {});
@@ -141,7 +142,7 @@ TEST(Lanes, AreRefusedInAForkedProcess) {
 
 TEST(Lanes, GetANewThreadWhereOneIsRenewed) {
     int started = 0;
-    Lanes lanes(2, [&started] {
+    Lanes lanes(first_lanes(2), [&started] {
         static std::mutex one_at_a_time;
         const std::lock_guard lock(one_at_a_time);
         ++started;
@@ -155,13 +156,13 @@ TEST(Lanes, GetANewThreadWhereOneIsRenewed) {
 }
 
 TEST(Lanes, RefuseToWaitForThemselves) {
-    Lanes lanes(1, [] {});
+    Lanes lanes(first_lanes(1), [] {});
     lanes.run([&](LaneId) { EXPECT_THROW(lanes.run([](LaneId) {}), EngineError); });
 }
 
 TEST(Lanes, LetALaneRunAnotherModelsLanes) {
-    Lanes outer(1, [] {});
-    Lanes inner(1, [] {});
+    Lanes outer(first_lanes(1), [] {});
+    Lanes inner(first_lanes(1), [] {});
     bool ran = false;
     outer.run([&](LaneId) { inner.run([&](LaneId) { ran = true; }); });
     EXPECT_TRUE(ran);

@@ -3,6 +3,8 @@
 #include "engine/cores/usable_cores.h"
 #include "engine/lanes/lanes.h"
 #include "schedule/gpipe_schedule.h"
+#include "tests/engine/first_lanes.h"
+#include "tests/engine/first_lanes.h"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +26,7 @@ int run_through(const TaskGraph& graph, CoreScheduler* turns) {
     std::atomic<int> early = 0;
     std::atomic<int> in_task = 0;
     std::atomic<int> most = 0;
-    Lanes lanes(graph.num_lanes(), [] {});
+    Lanes lanes(first_lanes(graph.num_lanes()), [] {});
     const auto run = [&](TaskIndex task) {
         const int now = ++in_task;
         for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
@@ -80,7 +82,7 @@ TEST(TaskGate, StopWakesLanesThatWaitForATurn) {
     CoreScheduler turns(std::vector<bool>(3, true), {usable_core_numbers().front()}, std::chrono::hours(1));
     TaskGate gate(graph, &turns);
     std::atomic<int> stopped = 0;
-    Lanes lanes(3, [] {});
+    Lanes lanes(first_lanes(3), [] {});
     lanes.run([&](LaneId lane) {
         if (lane == LaneId{0}) {
             ASSERT_TRUE(gate.wait(graph.lane_order(lane).front()));
@@ -97,7 +99,7 @@ TEST(TaskGate, StopWakesEveryWaitingLane) {
     const TaskGraph graph = graph_of(3, 2);
     TaskGate gate(graph);
     std::atomic<int> stopped = 0;
-    Lanes lanes(3, [] {});
+    Lanes lanes(first_lanes(3), [] {});
     lanes.run([&](LaneId lane) {
         if (lane == LaneId{0}) {
             gate.stop();  // the others wait for this lane's first forward, which never comes
