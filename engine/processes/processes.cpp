@@ -23,6 +23,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -508,6 +509,12 @@ Processes::Processes(std::unique_ptr<Group> group) : group_(std::move(group)) {}
 Processes::~Processes() = default;
 
 std::shared_ptr<Processes> Processes::join(const ProcessOptions& options) {
+    // Writing to a peer that has ended must fail, not end this process. c10d and Gloo leave this to Python.
+    struct sigaction action{};
+    if (::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
+        action.sa_handler = SIG_IGN;
+        ::sigaction(SIGPIPE, &action, nullptr);
+    }
     std::shared_ptr<Processes> processes(new Processes(std::make_unique<Group>(options)));
     processes->agree({{"the version of torch", TORCH_VERSION}});
     return processes;

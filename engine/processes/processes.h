@@ -48,7 +48,8 @@ struct ProcessOptions {
 /// Ownership: models hold their group. The destructor tells the others that this process leaves in good order.
 class Processes {
 public:
-    /// Meets the other processes; returns once all are there. Throws UsageError for options that cannot be, and
+    /// Meets the other processes; returns once all are there. From then on this process ignores SIGPIPE, unless it
+    /// handles it. Throws UsageError for options that cannot be, and
     /// ProcessError, within `patience` and a second, that names the missing rank, a rank that is there twice, or a
     /// rendezvous that cannot be.
     static std::shared_ptr<Processes> join(const ProcessOptions& options);
