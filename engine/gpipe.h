@@ -58,6 +58,8 @@ struct GPipeOptions {
     TaskObserver* observer = nullptr;  ///< not owned; must outlive the model
     /// The processes that run the lanes together; null: this one runs them all. See "Several processes" at GPipe.
     std::shared_ptr<Processes> processes = nullptr;
+    /// Pipelines side by side, each with its own share of the processes and of the samples; divides their number.
+    int replicas = 1;
 };
 
 /// Location of the last failure.
@@ -104,8 +106,10 @@ struct PartitionInfo {
 /// functions. Each keeps its own lanes' layers only: other layers have no parameters here, and parameters(),
 /// state_dict() and load_state_dict() cover its own. step() takes the input where partition 0 is and the target where
 /// the last partition is, ignores them elsewhere, and returns the loss everywhere, on the host. forward() runs under
-/// no_grad and returns the output where the last partition is, nothing elsewhere. The first failure of any process ends
-/// the group: it reaches its own caller unchanged, and the other processes' callers as a ProcessError.
+/// no_grad and returns the output where the last partition is, nothing elsewhere. With replicas, each pipeline's
+/// step() takes its own samples; gradients and loss are those of all samples together, by the options' reduction, and
+/// random numbers those of one pipeline that has the replicas' micro-batches one after the other. The first failure of
+/// any process ends the group: it reaches its own caller unchanged, and the other processes' callers as a ProcessError.
 ///
 /// exit() may be called while other threads run models: each stops for good after its current task, without running
 /// destructors.

@@ -41,7 +41,8 @@ PipelineShape shape_of(const GPipeOptions& options, const Balance& balance, cons
                         .num_micro_batches = 1,
                         .checkpoint = options.checkpoint,
                         .placement = placement_of(options, balance.num_partitions()),
-                        .skips = skips.routes()};
+                        .skips = skips.routes(),
+                        .replicas = options.replicas};
     shape.check();
     // Checks here whether the schedule accepts the placement; each step checks its number of micro-batches.
     PipelineShape example = shape;
@@ -112,6 +113,10 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
         throw UsageError("schedule is " + to_string(options.schedule) +
                          " with driver autograd; an order hidden in the autograd graph can only be GPipe's; use "
                          "driver scheduled");
+    }
+    if (options.replicas != 1 && !(options.processes && options.processes->size() > 1)) {
+        throw UsageError("the replicas are " + std::to_string(options.replicas) +
+                         " in one process; each is a pipeline in processes of its own; use 1, or set processes");
     }
     if (options.driver == Driver::autograd && options.processes && options.processes->size() > 1) {
         throw UsageError("the driver is autograd in " + std::to_string(options.processes->size()) +
@@ -209,10 +214,12 @@ void Pipeline::connect(std::size_t num_layers) {
                       {"the schedule", to_string(options_.schedule)},
                       {"the reduction", options_.reduction == Reduction::mean ? "mean" : "sum"},
                       {"deferred_batch_norm", options_.deferred_batch_norm ? "true" : "false"},
-                      {"the seed", std::to_string(options_.seed)}});
+                      {"the seed", std::to_string(options_.seed)},
+                      {"the replicas", std::to_string(options_.replicas)}});
     PipelineShape example = shape_;
     example.num_micro_batches = shape_.num_lanes();
-    channels_ = std::make_unique<LaneChannels>(processes, TaskGraph(make_schedule(options_.schedule, example)));
+    channels_ = std::make_unique<LaneChannels>(processes, TaskGraph(make_schedule(options_.schedule, example)),
+                                               options_.reduction);
 }
 
 IsLayerHere layers_here(const GPipeOptions& options, std::size_t num_layers) {
@@ -221,10 +228,11 @@ IsLayerHere layers_here(const GPipeOptions& options, std::size_t num_layers) {
     }
     const Balance balance = checked_balance(options, num_layers);
     const std::vector<LaneId> placement = placement_of(options, balance.num_partitions());
+    const ReplicaRanks ranks = replica_ranks(*options.processes, options.replicas);
     std::vector<bool> here;
     for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
         const PipelineShape shape{.num_partitions = static_cast<int>(balance.num_partitions()), .placement = placement};
-        const int rank = options.processes->rank_of_lane(shape.lane_of(PartitionId{j}), shape.num_lanes());
+        const int rank = ranks.rank_of(shape.lane_of(PartitionId{j}), shape.num_lanes());
         here.insert(here.end(), balance.layers_of(PartitionId{j}).size(), rank == options.processes->rank());
     }
     return [here](LayerId layer) { return bool{here[layer.index()]}; };

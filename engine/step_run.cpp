@@ -142,11 +142,15 @@ at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss)
         loss_.emplace(*pipeline_, target, loss, graph_->shape().loss, sizes_);
     }
     const std::vector<at::Tensor> parameters = pipeline_->trained_parameters();
-    SummedForHooks summed(parameters);
+    // A mean over replicas keeps what .grad held before, since all hold the same; a sum does not.
+    SummedForHooks summed(parameters, has_replicas() && pipeline_->options().reduction == Reduction::sum);
     run(Part::all);
     add_to_gradients(parameters, summed.take());
     if (!loss_) {
         return received_loss_;
+    }
+    if (has_replicas()) {
+        return total_loss_;
     }
     record_callers_stream({loss_->value()});
     return loss_->value();
@@ -176,6 +180,9 @@ void StepRun::run(Part part) {
         run_lane(lane, part);
         gate_.leave(lane);
     });
+    if (channels_ != nullptr && part == Part::all && has_replicas() && loss_ && !gate_.stopped()) {
+        share_loss();
+    }
     if (channels_ != nullptr) {
         channels_->finish();
     }
@@ -191,17 +198,32 @@ void StepRun::run(Part part) {
     }
 }
 
+/// Combines the losses of all replicas, which the other processes of this one wait for.
+void StepRun::share_loss() {
+    try {
+        Tensors total = {loss_->value().cpu()};
+        channels_->reduce(std::nullopt, total, total);
+        channels_->send_loss(total[0]);
+        total_loss_ = total[0];
+    } catch (const ProcessError&) {
+        gate_.stop();  // run() says why, once no channel uses this run any more
+    }
+}
+
 /// Makes what other processes send reach its slots and open its tasks.
 void StepRun::receive(Part part) {
     if (channels_ == nullptr) {
         return;
     }
-    channels_->receive(*graph_, [part](TaskKind kind) { return moves_in(part, kind); }, part == Part::all,
+    // One loss opens the backward phase, where the graph says so; with replicas, the last is that of all.
+    const int num_losses = part != Part::all ? 0 : has_replicas() && whole_loss() ? 2 : 1;
+    channels_->receive(*graph_, [part](TaskKind kind) { return moves_in(part, kind); }, num_losses,
                        {.copy = [this](const TaskKey& copy, Tensors tensors) { deliver(copy, std::move(tensors)); },
                         .loss =
                             [this](at::Tensor loss) {
+                                const bool is_first = !received_loss_.defined();
                                 received_loss_ = std::move(loss);
-                                if (const auto task = whole_loss()) {
+                                if (const auto task = whole_loss(); task && is_first) {
                                     gate_.finish(*task);
                                 }
                             },
@@ -346,6 +368,7 @@ void StepRun::compute(const TaskKey& key) {
         case TaskKind::recompute: run_recompute(cell_of(key)); break;
         case TaskKind::loss: run_loss(key); break;
         case TaskKind::backward: run_backward(cell_of(key)); break;
+        case TaskKind::all_reduce: run_all_reduce(PartitionId{key.partition}); break;
         default: throw EngineError(to_string(key) + " is a kind of task this engine does not run");
     }
 }
@@ -401,7 +424,7 @@ void StepRun::run_loss(const TaskKey& key) {
     const Tensors outputs = is_whole ? gather_outputs() : std::exchange(outputs_[at.i.index()], {});
     Tensors gradients = loss_->run(is_whole ? std::nullopt : std::optional(at.i), outputs);
     input_versions_.update_parts();  // the loss may have changed the input, which may be its target
-    if (channels_ != nullptr && (is_whole || ++num_losses_ == num_micro_batches())) {
+    if (channels_ != nullptr && (is_whole || (++num_losses_ == num_micro_batches() && !has_replicas()))) {
         channels_->send_loss(loss_->value().cpu());
     }
     if (is_whole) {
@@ -414,9 +437,32 @@ void StepRun::run_loss(const TaskKey& key) {
 void StepRun::run_backward(Cell at) {
     // Gradients use the precision of their forward; autocast must not choose again.
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
-    const SeededRandom random(backward_seed(pipeline_->options().seed, number_.random_step, at));
+    const SeededRandom random(
+        backward_seed(pipeline_->options().seed, number_.random_step, {among_all_replicas(at.i), at.j}));
     MicroBatchGraph graph = std::exchange(slot(at).graph, {});
     leave_input_gradients(at, graph.backward(take_output_gradients(at)));
+}
+
+/// Combines the partition's gradients of all replicas. The lane has computed all it had to, and gives its core away
+/// while it waits.
+void StepRun::run_all_reduce(PartitionId partition) {
+    const LaneId lane = pipeline_->lane_of(partition);
+    gate_.leave(lane);
+    const std::vector<at::Tensor> parameters = pipeline_->partition(partition).trained_parameters();
+    Tensors gradients;
+    for (const at::Tensor& parameter : parameters) {
+        gradients.push_back(parameter.grad());
+    }
+    channels_->reduce(lane, parameters, gradients);
+    for (std::size_t k = 0; k < parameters.size(); ++k) {
+        if (gradients[k].defined() && !parameters[k].grad().defined()) {
+            parameters[k].mutable_grad() = gradients[k];
+        }
+    }
+}
+
+MicroBatchId StepRun::among_all_replicas(MicroBatchId i) const {
+    return channels_ == nullptr ? i : MicroBatchId{channels_->ranks().replica * num_micro_batches() + i.value()};
 }
 
 /// Between lanes of one process a copy moves nothing on the host: they share memory, and only the storage's owner

@@ -67,6 +67,7 @@ private:
     void cut_input(const Tensors& input);
     void run(Part part);
     void receive(Part part);
+    void share_loss();
     std::optional<TaskIndex> whole_loss() const;
     [[noreturn]] void rethrow_first_failure();
 
@@ -77,6 +78,7 @@ private:
     void run_recompute(Cell at);
     void run_loss(const TaskKey& key);
     void run_backward(Cell at);
+    void run_all_reduce(PartitionId partition);
     void run_copy(TaskIndex copy);
     void deliver(const TaskKey& copy, Tensors tensors);
     void fail_together(const TaskKey& key, LaneId lane);
@@ -94,7 +96,11 @@ private:
     Slot& slot(Cell at) { return slots_[at.j.index() * sizes_.size() + at.i.index()]; }
     const PartitionSkips& skips_of(PartitionId partition) const { return pipeline_->skips().of(partition); }
     bool is_checkpointed(MicroBatchId i) const;
-    RandomPlace place_of(MicroBatchId i) const { return {pipeline_->options().seed, number_.random_step, i}; }
+    bool has_replicas() const { return graph_->shape().replicas > 1; }
+    RandomPlace place_of(MicroBatchId i) const {
+        return {pipeline_->options().seed, number_.random_step, among_all_replicas(i)};
+    }
+    MicroBatchId among_all_replicas(MicroBatchId i) const;
     TaskKey key_of(TaskIndex task) const;
 
     const std::shared_ptr<Pipeline> pipeline_;
@@ -112,6 +118,7 @@ private:
     std::vector<std::vector<std::int64_t>> output_sizes_;  // first dimensions of each gathered output's parts
     Tensors gathered_output_;                              // of forward()
     std::optional<StepLoss> loss_;                         // of step(), where the last partition is
+    at::Tensor total_loss_;                                // of all replicas, where the last partition is
     int num_losses_ = 0;                                   // computed so far
     at::Tensor received_loss_;                             // of step(), elsewhere
     Tensors input_;                                        // the input's tensors that require a gradient, detached

@@ -9,6 +9,7 @@ GPipeOptions gpipe_options(const PipelineOptions& options) {
     engine.chunks = options.chunks;
     engine.checkpoint = options.checkpoint;
     engine.schedule = options.schedule;
+    engine.replicas = options.replicas;
     for (const LaneId lane : options.placement) {
         engine.placement.push_back(lane.value());
     }

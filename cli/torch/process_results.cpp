@@ -53,13 +53,16 @@ std::filesystem::path trace_of_rank(const std::filesystem::path& trace, int rank
     return trace.parent_path() / fmt::format("{}.rank{}{}", trace.stem().string(), rank, trace.extension().string());
 }
 
-void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, Processes& processes) {
+void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, Processes& processes, int replicas) {
     Json own = Json::object();
     for (const LaneId lane : lanes_here) {
         own[std::to_string(lane.value())] = to_json(result.lanes.at(lane.index()));
     }
-    for (const std::string& text : processes.gather(own.dump())) {
-        const Json lanes = Json::parse(text);
+    const std::vector<std::string> all = processes.gather(own.dump());
+    const int count = processes.size() / replicas;
+    const int first = processes.rank() / count * count;
+    for (int rank = first; rank < first + count; ++rank) {
+        const Json lanes = Json::parse(all[static_cast<std::size_t>(rank)]);
         for (const auto& [lane, object] : lanes.items()) {
             result.lanes.at(std::stoul(lane)) = lane_of(object);
         }

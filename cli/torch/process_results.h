@@ -12,7 +12,7 @@ std::string process_json(const Processes& processes);
 /// "out.sqlite" of rank 2 is "out.rank2.sqlite".
 std::filesystem::path trace_of_rank(const std::filesystem::path& trace, int rank);
 
-/// Collective: completes each process's result by the other processes' lanes. The bubble fraction is that of all lanes
-/// in a step of rank 0.
-void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, Processes& processes);
+/// Collective: completes each process's result by the lanes of the other processes of its replica. The bubble fraction
+/// is that of all lanes in a step of rank 0.
+void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, Processes& processes, int replicas);
 }  // namespace pipescope

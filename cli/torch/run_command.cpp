@@ -226,6 +226,7 @@ void agree(const RunFlags& flags, const TrainingOptions& options) {
     options.processes->agree({{"the version of PipeScope", PIPESCOPE_VERSION},
                               {"the model", flags.model},
                               {"--batch", std::to_string(options.pipeline.batch)},
+                              {"--replicas", std::to_string(options.pipeline.replicas)},
                               {"--steps", std::to_string(options.steps)},
                               {"--seed", std::to_string(options.seed)},
                               {"--optimizer", options.pipeline.optimizer},
@@ -261,6 +262,12 @@ ExitCode run_command(const RunFlags& flags) {
         options.processes = Processes::join(*place);
         return run_together(flags, std::move(options));
     }
+    if (options.pipeline.replicas > 1) {
+        throw UsageError(fmt::format(
+            "--replicas is {} in one process; each replica is a pipeline in processes of its own; start them with "
+            "'pipescope launch -n {} -- run ..', or leave --replicas out",
+            options.pipeline.replicas, options.pipeline.replicas));
+    }
     return run_model(flags, std::move(options));
 }
 
@@ -293,7 +300,8 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
     if (!is_first) {
         return result.interrupted ? stop_exit_code() : ExitCode::success;
     }
-    const std::size_t micro_batches = micro_batch_sizes(options.pipeline.batch, options.pipeline.chunks).size();
+    const std::size_t micro_batches =
+        micro_batch_sizes(replica_batch(options.pipeline), options.pipeline.chunks).size();
     if (flags.json) {
         auto object = run_json(result, micro_batches);
         object["optimizer"] = options.pipeline.optimizer;
@@ -357,6 +365,7 @@ void add_run_command(Program& program) {
         ->required();
     add_balance_option(*command, flags->pipeline);
     add_batch_options(*command, flags->pipeline);
+    add_replicas_option(*command, flags->pipeline);
     add_schedule_options(*command, flags->pipeline,
                          runnable_schedule_names() + ", which needs --devices or --placement; default gpipe");
     add_training_options(*command, *flags);

@@ -30,7 +30,7 @@ namespace {
 constexpr int kRoundsOfATurn = 4;  // the first of a turn starts with cold caches
 
 ProfileOptions options_for_run(const PipelineOptions& pipeline, std::uint64_t seed) {
-    const auto sizes = micro_batch_sizes(pipeline.batch, pipeline.chunks);
+    const auto sizes = micro_batch_sizes(replica_batch(pipeline), pipeline.chunks);
     const std::set<std::int64_t> distinct(sizes.begin(), sizes.end());
     ProfileOptions options;
     options.samples.assign(distinct.begin(), distinct.end());

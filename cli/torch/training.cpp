@@ -58,11 +58,20 @@ void describe(Recorder& recorder, const ModelSpec& model, const TrainingOptions&
     }
 }
 
-/// A step's data, each part where it is used.
-Batch batch_for(const GPipe& pipeline, const ModelSpec& model, std::int64_t samples, std::uint64_t seed) {
+/// A step's data, each part where it is used: with replicas, the samples of this process's one.
+Batch batch_for(const GPipe& pipeline, const ModelSpec& model, const TrainingOptions& options, std::uint64_t seed) {
     const bool takes_input = pipeline.partitions().front().is_here;
     const bool takes_target = pipeline.partitions().back().is_here;
-    Batch batch = takes_input || takes_target ? model.make_batch(samples, seed) : Batch{};
+    Batch batch = takes_input || takes_target ? model.make_batch(options.pipeline.batch, seed) : Batch{};
+    if (const int replicas = options.pipeline.replicas; replicas > 1) {
+        const std::int64_t samples = replica_batch(options.pipeline);
+        const std::int64_t first = options.processes->rank() / (options.processes->size() / replicas) * samples;
+        for (Tensors* tensors : {&batch.input, &batch.target}) {
+            for (at::Tensor& tensor : *tensors) {
+                tensor = tensor.narrow(0, first, samples);
+            }
+        }
+    }
     if (!takes_input) {
         batch.input.clear();
     }
@@ -99,7 +108,7 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
     StepTimer timer(memory, [&] { return recorder.now(); });
     torch::manual_seed(options.seed);
     GPipe pipeline(model, engine_options(options, &timer));
-    describe_lanes(recorder, pipeline, options.pipeline.batch);
+    describe_lanes(recorder, pipeline, replica_batch(options.pipeline));
     for (const PartitionInfo& partition : pipeline.partitions()) {
         if (partition.is_here) {
             lanes_here.push_back(partition.lane);
@@ -116,8 +125,7 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
         if (options.before_step) {
             options.before_step();
         }
-        const Batch batch =
-            batch_for(pipeline, model, options.pipeline.batch, options.seed + static_cast<std::uint64_t>(i));
+        const Batch batch = batch_for(pipeline, model, options, options.seed + static_cast<std::uint64_t>(i));
         StepRecord record;
         record.step = pipeline.next_step();
         record.warmup = i < options.warmup;
@@ -229,11 +237,11 @@ void check_schedule(const PipelineOptions& pipeline) {
                         "'pipescope simulate'",
                         to_string(schedule), runnable_schedule_names()));
     }
-    check_schedule(schedule,
-                   {.num_partitions = static_cast<int>(pipeline.balance.num_partitions()),
-                    .num_micro_batches = static_cast<int>(micro_batch_sizes(pipeline.batch, pipeline.chunks).size()),
-                    .checkpoint = pipeline.checkpoint,
-                    .placement = pipeline.placement});
+    check_schedule(schedule, {.num_partitions = static_cast<int>(pipeline.balance.num_partitions()),
+                              .num_micro_batches =
+                                  static_cast<int>(micro_batch_sizes(replica_batch(pipeline), pipeline.chunks).size()),
+                              .checkpoint = pipeline.checkpoint,
+                              .placement = pipeline.placement});
 }
 
 /// The recording to read figures from, also if the trace itself cannot be created.
@@ -347,7 +355,7 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
     }
     TrainingResult result = read_result(file.path(), options.pipeline.hardware.devices.size());
     if (options.processes) {
-        share_lanes(result, lanes_here, *options.processes);
+        share_lanes(result, lanes_here, *options.processes, options.pipeline.replicas);
     }
     result.interrupted = is_to_stop(options) && static_cast<std::int64_t>(result.steps.size()) < options.steps;
     result.load = load;

@@ -68,10 +68,10 @@ struct SummedForHooks::Parameter {
     PostHooks after_node;
 };
 
-SummedForHooks::SummedForHooks(const std::vector<at::Tensor>& parameters) : count_(parameters.size()) {
+SummedForHooks::SummedForHooks(const std::vector<at::Tensor>& parameters, bool all) : count_(parameters.size()) {
     for (std::size_t k = 0; k < count_; ++k) {
         const at::Tensor& tensor = parameters[k];
-        if (!has_hooks(tensor)) {
+        if (!all && !has_hooks(tensor)) {
             continue;
         }
         const auto node = torch::autograd::impl::try_get_grad_accumulator(tensor);

@@ -19,7 +19,8 @@ bool has_hooks(const at::Tensor& parameter);
 /// restores what was removed.
 class SummedForHooks {
 public:
-    explicit SummedForHooks(const std::vector<at::Tensor>& parameters);
+    /// `all`: puts the gradients of parameters without hooks aside too.
+    explicit SummedForHooks(const std::vector<at::Tensor>& parameters, bool all = false);
     ~SummedForHooks();
     SummedForHooks(const SummedForHooks&) = delete;
     SummedForHooks& operator=(const SummedForHooks&) = delete;

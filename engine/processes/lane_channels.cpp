@@ -2,9 +2,14 @@
 
 #include "engine/lanes/process_end.h"
 #include "engine/lanes/task_ranges.h"
+#include "engine/processes/ring_sum.h"
 #include "schedule/quantities.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -16,6 +21,8 @@ namespace {
 constexpr int kStartTag = 1;
 constexpr int kLossTag = 2;
 constexpr int kFirstCopyTag = 16;
+constexpr int kFirstRingTag = 1 << 24;  // above the pairs of lanes
+constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
 
 std::string to_string(LaneChannels::Start start) {
     return start.purpose == LaneChannels::Purpose::training ? "step()" : "forward()";
@@ -37,14 +44,28 @@ struct LaneChannels::Incoming {
     Worker thread;      // last: its jobs use the above
 };
 
-LaneChannels::LaneChannels(std::shared_ptr<Processes> processes, const TaskGraph& example)
+ReplicaRanks replica_ranks(const Processes& processes, int replicas) {
+    if (replicas < 1 || processes.size() % replicas != 0) {
+        throw UsageError("the replicas are " + std::to_string(replicas) + " in " +
+                         counted(processes.size(), "process", "processes") +
+                         "; each needs the same number of processes; use a number of replicas that divides theirs");
+    }
+    const int count = processes.size() / replicas;
+    const int replica = processes.rank() / count;
+    return {replica, replicas, replica * count, count};
+}
+
+LaneChannels::LaneChannels(std::shared_ptr<Processes> processes, const TaskGraph& example, Reduction reduction)
     : processes_(std::move(processes)),
+      ranks_(replica_ranks(*processes_, example.shape().replicas)),
+      reduction_(reduction),
       num_lanes_(example.num_lanes()),
       first_(rank_of(example.shape().lane_of(PartitionId{0}))),
       last_(rank_of(example.shape().lane_of(PartitionId{example.shape().num_partitions - 1}))) {
-    if (processes_->size() > num_lanes_) {
+    if (ranks_.count > num_lanes_) {
         throw UsageError("the model runs on " + counted(num_lanes_, "lane", "lanes") + " in " +
-                         counted(processes_->size(), "process", "processes") +
+                         counted(ranks_.count, "process", "processes") +
+                         (ranks_.replicas > 1 ? " of each replica" : "") +
                          "; each process needs at least one lane; start fewer processes, or cut the model into more "
                          "partitions");
     }
@@ -62,7 +83,7 @@ LaneChannels::LaneChannels(std::shared_ptr<Processes> processes, const TaskGraph
                 incoming(from, tag, std::to_string(channel.from.value()) + " to " + std::to_string(channel.to.value()));
         }
     }
-    for (int rank = 0; rank < processes_->size(); ++rank) {
+    for (int rank = ranks_.first; rank < ranks_.first + ranks_.count; ++rank) {
         if (rank != here && is_first_here()) {
             starts_out_.emplace_back(rank, outgoing(rank, kStartTag));
         }
@@ -106,6 +127,7 @@ std::vector<LaneId> LaneChannels::lanes_here() const {
 LaneChannels::Start LaneChannels::start(Start own) {
     processes_->check();
     ++run_;
+    batch_ = own.batch;
     if (is_first_here()) {
         for (auto& [rank, channel] : starts_out_) {
             send_guarded(*channel, rank, {run_, 0, {static_cast<std::int64_t>(own.purpose), own.batch}});
@@ -130,10 +152,11 @@ LaneChannels::Start LaneChannels::start(Start own) {
                          processes_->name_of(first_) + " calls " + to_string(all) +
                          "; a model runs on all processes at once; call the same on all");
     }
+    batch_ = all.batch;
     return all;
 }
 
-void LaneChannels::receive(const TaskGraph& graph, const std::function<bool(TaskKind)>& kinds, bool loss,
+void LaneChannels::receive(const TaskGraph& graph, const std::function<bool(TaskKind)>& kinds, int losses,
                            Receiver receiver) {
     for (auto& [lanes, incoming] : copies_in_) {
         std::size_t count = 0;
@@ -156,9 +179,9 @@ void LaneChannels::receive(const TaskGraph& graph, const std::function<bool(Task
             },
             receiver.stop);
     }
-    if (loss && loss_in_) {
+    if (loss_in_) {
         take(
-            *loss_in_, run_, 1,
+            *loss_in_, run_, static_cast<std::size_t>(losses),
             [this, then = receiver.loss](Message message) {
                 if (message.numbers.at(0) != 0) {
                     processes_->set_to_stop();
@@ -234,6 +257,72 @@ void LaneChannels::send_loss(const at::Tensor& loss) {
     }
     for (auto& [rank, channel] : losses_out_) {
         send_guarded(*channel, rank, {run_, 0, {stops ? 1 : 0}, {loss}});
+    }
+}
+
+void LaneChannels::sum(std::optional<LaneId> lane, const at::Tensor& values) {
+    const int size = processes_->size();
+    const RingPlace place{ranks_.replica, ranks_.replicas, (processes_->rank() + size - ranks_.count) % size,
+                          (processes_->rank() + ranks_.count) % size};
+    const int tag = kFirstRingTag + (lane ? lane->value() : num_lanes_);
+    const AtRest until_all_sent;
+    try {
+        if (ring_sum(*connections_, place, tag, values)) {
+            return;
+        }
+        processes_->check();
+    } catch (const ConnectionLost&) {
+        processes_->lost(place.previous);
+    }
+    throw ProcessError(processes_->failure().value_or("the model was closed while its replicas summed gradients"));
+}
+
+void LaneChannels::reduce(std::optional<LaneId> lane, const std::vector<at::Tensor>& like, Tensors& values) {
+    const at::NoGradGuard no_grad;
+    // First how many samples there are, and which of the tensors exist anywhere.
+    at::Tensor counts = at::zeros({static_cast<std::int64_t>(values.size()) + 1}, at::kDouble);
+    auto* const count = counts.mutable_data_ptr<double>();
+    count[values.size()] = static_cast<double>(batch_);
+    for (std::size_t k = 0; k < values.size(); ++k) {
+        if (values[k].defined() && (values[k].layout() != c10::kStrided || !values[k].is_cpu())) {
+            throw EngineError("a gradient is " + std::string(values[k].toString()) + " on " + values[k].device().str() +
+                              "; replicas sum dense gradients on the host; make it dense, or train one replica");
+        }
+        count[k] = values[k].defined() ? 1 : 0;
+    }
+    sum(lane, counts);
+    const bool is_mean = reduction_ == Reduction::mean;
+    const double weight = is_mean ? static_cast<double>(batch_) / count[values.size()] : 1.0;
+    for (std::size_t first = 0; first < values.size();) {
+        std::vector<at::Tensor> flat;
+        std::vector<std::size_t> places;
+        std::int64_t bytes = 0;
+        std::size_t k = first;
+        for (; k < values.size() && bytes < kBucketBytes; ++k) {
+            if (count[k] == 0) {
+                continue;
+            }
+            if (!values[k].defined()) {
+                values[k] = at::zeros_like(like[k]);
+            }
+            if (!flat.empty() && flat.front().scalar_type() != values[k].scalar_type()) {
+                break;
+            }
+            flat.push_back(weight == 1.0 ? values[k].reshape({-1}) : values[k].reshape({-1}) * weight);
+            places.push_back(k);
+            bytes += static_cast<std::int64_t>(values[k].nbytes());
+        }
+        first = k;
+        if (flat.empty()) {
+            continue;
+        }
+        const at::Tensor bucket = at::cat(flat);
+        sum(lane, bucket);
+        std::int64_t from = 0;
+        for (const std::size_t place : places) {
+            values[place].copy_(bucket.narrow(0, from, values[place].numel()).view(values[place].sizes()));
+            from += values[place].numel();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/engine_error.h"
+#include "engine/gpipe.h"
 #include "engine/processes/channel.h"
 #include "engine/processes/processes.h"
 #include "schedule/task_graph.h"
@@ -14,6 +15,20 @@
 #include <vector>
 
 namespace pipescope {
+/// The ranks of this process's replica, which run the lanes of one pipeline.
+struct ReplicaRanks {
+    int replica = 0;
+    int replicas = 1;
+    int first = 0;
+    int count = 1;
+
+    int rank_of(LaneId lane, int num_lanes) const {
+        return first + static_cast<int>(std::int64_t{lane.value()} * count / num_lanes);
+    }
+};
+/// Throws UsageError unless the replicas divide the processes.
+ReplicaRanks replica_ranks(const Processes& processes, int replicas);
+
 /// A model's lanes in other processes: what goes to them and comes from them in a run.
 ///
 ///     rank of partition 0      start: purpose and batch ──▶ all others
@@ -39,7 +54,7 @@ public:
     };
 
     /// Collective. `example`: a graph of the model; every other differs in its number of micro-batches only.
-    LaneChannels(std::shared_ptr<Processes> processes, const TaskGraph& example);
+    LaneChannels(std::shared_ptr<Processes> processes, const TaskGraph& example, Reduction reduction);
     ~LaneChannels();
 
     Processes& processes() const noexcept { return *processes_; }
@@ -48,13 +63,19 @@ public:
     bool is_last_here() const noexcept { return last_ == processes_->rank(); }
     std::vector<LaneId> lanes_here() const;
 
+    const ReplicaRanks& ranks() const noexcept { return ranks_; }
+
     /// Begins a run. `own`: what this process knows of it; the batch counts where partition 0 is, and is 0 elsewhere.
     /// Returns what all run. Throws UsageError if the processes call different functions.
     Start start(Start own);
-    /// Receives the copies of `kinds` and, if `loss`, the loss of the current run, until finish().
-    void receive(const TaskGraph& graph, const std::function<bool(TaskKind)>& kinds, bool loss, Receiver receiver);
+    /// Receives the copies of `kinds` and `losses` losses of the current run, until finish().
+    void receive(const TaskGraph& graph, const std::function<bool(TaskKind)>& kinds, int losses, Receiver receiver);
     void send(const TaskKey& key, const Task& copy, Tensors tensors);
     void send_loss(const at::Tensor& loss);
+    /// Collective over the replicas, for each lane, or without a lane for the last partition's processes: combines the
+    /// tensors as the reduction says, sums or means weighted by each replica's samples. An undefined tensor counts as
+    /// zero; those that are undefined in all replicas stay so. Blocks.
+    void reduce(std::optional<LaneId> lane, const std::vector<at::Tensor>& like, Tensors& values);
     /// Blocks until all of receive() has come, or the group has ended.
     void finish();
 
@@ -62,7 +83,8 @@ private:
     struct Incoming;
     using LanePair = std::pair<LaneId, LaneId>;
 
-    int rank_of(LaneId lane) const { return processes_->rank_of_lane(lane, num_lanes_); }
+    int rank_of(LaneId lane) const { return ranks_.rank_of(lane, num_lanes_); }
+    void sum(std::optional<LaneId> lane, const at::Tensor& values);
     std::unique_ptr<OutgoingChannel> outgoing(int to, int tag);
     std::unique_ptr<Incoming> incoming(int from, int tag, const std::string& name);
     void take(Incoming& channel, std::int64_t run, std::size_t count, const std::function<void(Message)>& deliver,
@@ -71,10 +93,13 @@ private:
     void send_guarded(OutgoingChannel& channel, int to, const Message& message);
 
     const std::shared_ptr<Processes> processes_;
+    const ReplicaRanks ranks_;
+    const Reduction reduction_;
     const int num_lanes_;
     const int first_;  // rank of partition 0
     const int last_;   // rank of the last partition
     std::int64_t run_ = 0;
+    std::int64_t batch_ = 0;  // of this replica, in the current run
     std::shared_ptr<Connections> connections_;
     std::unique_ptr<Worker> completions_;
     std::map<LanePair, std::unique_ptr<OutgoingChannel>> copies_out_;

@@ -510,7 +510,7 @@ Processes::~Processes() = default;
 
 std::shared_ptr<Processes> Processes::join(const ProcessOptions& options) {
     // Writing to a peer that has ended must fail, not end this process. c10d and Gloo leave this to Python.
-    struct sigaction action{};
+    struct sigaction action {};
     if (::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
         action.sa_handler = SIG_IGN;
         ::sigaction(SIGPIPE, &action, nullptr);
@@ -532,10 +532,6 @@ std::string Processes::name_of(int rank) const {
 const std::string& Processes::host_of(int rank) const {
     return group_->hosts[static_cast<std::size_t>(rank)];
 }
-int Processes::rank_of_lane(LaneId lane, int num_lanes) const {
-    return static_cast<int>(std::int64_t{lane.value()} * size() / num_lanes);
-}
-
 void Processes::agree(const std::vector<std::pair<std::string, std::string>>& facts) {
     constexpr char kEnd = '\x1f';  // no fact holds it
     std::string mine;

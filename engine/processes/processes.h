@@ -40,7 +40,8 @@ struct ProcessOptions {
 };
 
 /// A group of processes that train one model together (GPipeOptions::processes). Lane k of L belongs to rank
-/// k * size / L.
+/// k * size / L; with R replicas of the pipeline, replica r has the ranks from r * size / R on, and lane k of it
+/// belongs to the (k * size / R / L)-th of them.
 ///
 /// The first failure of any process, be it an exception of a layer or its death, ends the group: each process gets the
 /// same cause from everything it calls.
@@ -62,7 +63,6 @@ public:
     /// "rank 3 (host b)"
     std::string name_of(int rank) const;
     const std::string& host_of(int rank) const;
-    int rank_of_lane(LaneId lane, int num_lanes) const;
 
     /// Collective: throws ProcessError on every rank, with both values, unless all ranks say the same. Each pair is the
     /// name of a thing, such as "balance", and its value.

@@ -2,7 +2,9 @@
 //
 //     process_trainer RANK SIZE RENDEZVOUS STEPS CONFIGURATION..
 //
-// A configuration is MODEL BALANCE PLACEMENT SCHEDULE CHECKPOINT CHUNKS BATCH, joined by '|'. All run in one group.
+// A configuration is MODEL BALANCE PLACEMENT SCHEDULE CHECKPOINT CHUNKS BATCH [REPLICAS [MICRO-BATCHES OF ALL]], joined
+// by '|'. All run in one group. With REPLICAS, models are of double, each replica takes its share of the batch, and
+// sums of tensors are printed instead of digests.
 
 #include "engine/gpipe.h"
 #include "engine/processes/processes.h"
@@ -16,8 +18,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <stdexcept>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -110,16 +112,41 @@ void train(const std::string& configuration, int steps, const std::shared_ptr<Pr
     options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
     options.seed = 7;
     options.processes = processes;
+    const bool is_double = field.size() > 7;
+    options.replicas = is_double ? std::stoi(field[7]) : 1;
+    const std::int64_t share = batch / options.replicas;
+    const std::int64_t first = processes ? share * (processes->rank() / (processes->size() / options.replicas)) : 0;
     torch::manual_seed(3);
     GPipe pipeline(model, options);
+    if (is_double) {
+        pipeline.to(at::kDouble);
+    }
     torch::optim::SGD optimizer(pipeline.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
     for (int step = 0; step < steps; ++step) {
-        const Batch data = model.make_batch(batch, static_cast<std::uint64_t>(step));
+        Batch data = model.make_batch(batch, static_cast<std::uint64_t>(step));
+        if (is_double) {
+            data.input[0] = data.input[0].narrow(0, first, share);
+            data.target[0] = data.target[0].narrow(0, first, share);
+            for (at::Tensor* tensor : {&data.input[0], &data.target[0]}) {
+                *tensor = tensor->is_floating_point() ? tensor->to(at::kDouble) : *tensor;
+            }
+        }
         pipeline.zero_grad();
         const at::Tensor loss = pipeline.step(data.input, data.target, model.loss);
         optimizer.step();
-        std::printf("%s step %d loss %a\n", configuration.c_str(), step, loss.item<double>());
+        if (is_double) {
+            std::printf("step %d loss|%.17g\n", step, loss.item<double>());
+        } else {
+            std::printf("%s step %d loss %a\n", configuration.c_str(), step, loss.item<double>());
+        }
         std::fflush(stdout);
+    }
+    if (is_double) {
+        for (const auto& [name, tensor] : pipeline.state_dict()) {
+            const at::Tensor places = torch::arange(1, tensor.numel() + 1, torch::kDouble);
+            std::printf("%s|%.17g\n", name.c_str(), (tensor.reshape({-1}) * places.sin()).sum().item<double>());
+        }
+        return;
     }
     for (const auto& [name, tensor] : pipeline.state_dict()) {
         std::printf("%s %s %016lx\n", configuration.c_str(), name.c_str(), digest(tensor));

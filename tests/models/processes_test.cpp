@@ -6,13 +6,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <map>
 #include <random>
 #include <set>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -75,6 +78,38 @@ TEST(Processes, TrainAsOneProcessDoesBitForBit) {
     EXPECT_TRUE(trained(4, configurations) == alone);
 }
 
+/// Losses and sums of tensors, by name; every process that prints one prints the same.
+std::map<std::string, double> values_of(int size, const std::string& configuration) {
+    std::map<std::string, double> values;
+    for (const std::string& line : trained(size, {configuration})) {
+        const std::size_t bar = line.find('|');
+        const double value = std::stod(line.substr(bar + 1));
+        const auto [known, is_new] = values.emplace(line.substr(0, bar), value);
+        EXPECT_TRUE(is_new) << known->first << " is " << known->second << " and " << value;
+    }
+    return values;
+}
+
+TEST(Processes, ReplicasTrainAsOnePipelineWithAllTheirSamples) {
+    // Dropout draws by micro-batch, so one pipeline with all micro-batches draws the same.
+    for (const std::string model :
+         {"mlp:layers=8,width=32|2,2,2,2|", "transformer:layers=4,width=32,sequence=16,vocabulary=50|2,1,2,1|"}) {
+        for (const std::string schedule : {"gpipe", "1f1b"}) {
+            const std::string modes = "|" + schedule + "|except_last|";
+            const auto alone = values_of(1, model + modes + "8|16|1");
+            EXPECT_GT(alone.size(), 10U);
+            for (const auto& [size, replicas, chunks] : {std::tuple{2, 2, "4"}, {4, 2, "4"}, {4, 4, "2"}}) {
+                const auto together = values_of(size, model + modes + chunks + "|16|" + std::to_string(replicas));
+                ASSERT_EQ(together.size(), alone.size());
+                for (const auto& [name, value] : alone) {
+                    EXPECT_NEAR(together.at(name), value, 1e-10 * std::max(1.0, std::abs(value)))
+                        << name << " of " << model << modes << " in " << size << " processes";
+                }
+            }
+        }
+    }
+}
+
 TEST(Processes, TrainFiftyModelsInOneGroup) {
     std::vector<std::string> configurations;
     for (int k = 0; k < 50; ++k) {
@@ -93,8 +128,7 @@ void wait_for_steps(const ProcessGroup& group, const std::string& step) {
 
 TEST(Processes, EndWithTheSameCauseIfALayerThrows) {
     for (int layer = 0; layer < 8; layer += 3) {
-        const std::string model =
-            "sleepy:8:1:" + std::to_string(layer) + ":13|2,2,2,2||1f1b|except_last|4|8";
+        const std::string model = "sleepy:8:1:" + std::to_string(layer) + ":13|2,2,2,2||1f1b|except_last|4|8";
         ProcessGroup group(4, kTrainer, {"100000", model});
         ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
         const int thrower = layer / 2;
@@ -155,7 +189,8 @@ TEST(Processes, EndIfOneFallsSilent) {
 /// Errors of processes started with these ranks and sizes, and the others' arguments.
 std::vector<std::string> errors_of_starts(const std::vector<std::pair<std::string, std::string>>& starts,
                                           const std::string& rendezvous,
-                                          const std::vector<std::string>& configurations = {"mlp|4,4||gpipe|never|2|4"}) {
+                                          const std::vector<std::string>& configurations = {
+                                              "mlp|4,4||gpipe|never|2|4"}) {
     ProcessGroup group(0, kTrainer, {});
     ::setenv("PIPESCOPE_TEST_PATIENCE_MS", "4000", 1);
     for (std::size_t k = 0; k < starts.size(); ++k) {
@@ -176,14 +211,12 @@ std::vector<std::string> errors_of_starts(const std::vector<std::pair<std::strin
 TEST(Processes, SayWhyTheyCannotMeet) {
     const auto place = [] { return ProcessGroup::free_rendezvous(); };
     using ::testing::Each;
-    EXPECT_THAT(errors_of_starts({{"0", "3"}, {"2", "3"}}, place()),
-                Each(HasSubstr("rank 1 of 3 did not come to ")));
+    EXPECT_THAT(errors_of_starts({{"0", "3"}, {"2", "3"}}, place()), Each(HasSubstr("rank 1 of 3 did not come to ")));
     EXPECT_THAT(errors_of_starts({{"1", "2"}}, place()), Each(HasSubstr("nobody answers at ")));
     EXPECT_THAT(errors_of_starts({{"0", "3"}, {"1", "3"}, {"1", "3"}}, place()),
                 Each(HasSubstr("two processes are rank 1: on host ")));
     EXPECT_THAT(errors_of_starts({{"3", "3"}}, place()), Each(HasSubstr("the rank is 3 of 3 processes")));
-    EXPECT_THAT(errors_of_starts({{"0", "2"}, {"1", "3"}}, place()),
-                Each(HasSubstr("start all with the same number")));
+    EXPECT_THAT(errors_of_starts({{"0", "2"}, {"1", "3"}}, place()), Each(HasSubstr("start all with the same number")));
     EXPECT_THAT(errors_of_starts({{"0", "2"}}, "no-such-host.invalid:2000"),
                 Each(HasSubstr("names the host 'no-such-host.invalid', which this host does not know")));
     EXPECT_THAT(errors_of_starts({{"0", "2"}}, "127.0.0.1"), Each(HasSubstr("write it as in node1:29500")));
