@@ -4,7 +4,6 @@
 #include "engine/lanes/lanes.h"
 #include "schedule/gpipe_schedule.h"
 #include "tests/engine/first_lanes.h"
-#include "tests/engine/first_lanes.h"
 
 #include <gtest/gtest.h>
 
