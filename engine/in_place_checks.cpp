@@ -84,6 +84,31 @@ void StashedVersion::check(const at::Tensor& popped, const SkipName& name) const
     }
 }
 
+SharedElsewhere::SharedElsewhere(const Tensors& inputs, const std::vector<char>& shares) {
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+        if (k < shares.size() && shares[k] != 0 && inputs[k].defined()) {
+            inputs_.push_back({k, inputs[k], version_of(inputs[k])});
+        }
+    }
+}
+
+void SharedElsewhere::check(const Partition& partition) const {
+    for (const Input& each : inputs_) {
+        if (version_of(each.tensor) != each.version) {
+            throw EngineError(name_of(each.place, partition) +
+                              " was changed in place, and shares its memory with a tensor that went to another "
+                              "process, which cannot see the change; clone it before the change, or keep both layers "
+                              "in one process");
+        }
+    }
+}
+
+bool SharedElsewhere::holds(const at::Tensor& tensor) const {
+    return std::any_of(inputs_.begin(), inputs_.end(), [&](const Input& each) {
+        return tensor.defined() && tensor.has_storage() && tensor.is_alias_of(each.tensor);
+    });
+}
+
 void OutputReuse::check(const Partition& partition, MicroBatchId micro_batch, const Tensors& outputs) {
     const std::size_t num_before = entries_.size();
     for (const at::Tensor& output : outputs) {

@@ -54,6 +54,31 @@ private:
     std::uint32_t version_ = 0;
 };
 
+/// Inputs from another process that share memory there with what went elsewhere, such as a skip that is also the
+/// output.
+///
+/// In plain torch a change in place would change both. Here each has a copy, so the change is refused, with gradients
+/// or without.
+class SharedElsewhere {
+public:
+    SharedElsewhere() = default;
+    /// `shares`: by input.
+    SharedElsewhere(const Tensors& inputs, const std::vector<char>& shares);
+
+    /// Call after the partition's forward. Throws EngineError if one was changed.
+    void check(const Partition& partition) const;
+    /// True if the tensor is one of them, or a view of one.
+    bool holds(const at::Tensor& tensor) const;
+
+private:
+    struct Input {
+        std::size_t place;
+        at::Tensor tensor;
+        std::uint32_t version;
+    };
+    std::vector<Input> inputs_;
+};
+
 /// The tensors that a partition has passed on for the micro-batches so far.
 ///
 /// Problem: a layer may return a buffer of its own and refill it for the next micro-batch. The plain model has used the

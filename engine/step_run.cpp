@@ -34,6 +34,7 @@
 #include <c10/core/DispatchKeySet.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <exception>
 #include <iterator>
 #include <string>
@@ -88,6 +89,7 @@ StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFo
             Slot& here = slot({MicroBatchId{i}, partition.id()});
             here.skips.resize(partition.skips().incoming.size());
             here.stashed.resize(partition.skips().incoming.size());
+            here.shares_skips.resize(partition.skips().incoming.size());
             here.skip_gradients.resize(partition.skips().outgoing.size());
         }
     }
@@ -218,7 +220,8 @@ void StepRun::receive(Part part) {
     // One loss opens the backward phase, where the graph says so; with replicas, the last is that of all.
     const int num_losses = part != Part::all ? 0 : has_replicas() && whole_loss() ? 2 : 1;
     channels_->receive(*graph_, [part](TaskKind kind) { return moves_in(part, kind); }, num_losses,
-                       {.copy = [this](const TaskKey& copy, Tensors tensors) { deliver(copy, std::move(tensors)); },
+                       {.copy = [this](const TaskKey& copy, Tensors tensors,
+                                       const std::vector<char>& shares) { deliver(copy, std::move(tensors), shares); },
                         .loss =
                             [this](at::Tensor loss) {
                                 const bool is_first = !received_loss_.defined();
@@ -383,7 +386,10 @@ void StepRun::run_forward(Cell at) {
     if (at.i.value() == 0) {
         partition.begin_mini_batch();
     }
+    std::vector<char> shares = slot(at).shares_skips;
+    shares.insert(shares.end(), slot(at).shares_inputs.begin(), slot(at).shares_inputs.end());
     Tensors inputs = take_inputs(at);
+    const SharedElsewhere shared(inputs, shares);
     const bool keeps_graph = trains_ && !is_checkpointed(at.i);
     const at::AutoGradMode grad_mode(keeps_graph);
     // Without a graph, which outputs require a gradient is unknown, so every output that can may.
@@ -399,11 +405,12 @@ void StepRun::run_forward(Cell at) {
         input_versions_.note_history(at.i, given);
     }
     input_versions_.check(at.i);
+    shared.check(partition);
     output_reuse_[at.j.index()].check(partition, at.i, outputs);
     if (keeps_graph) {
         slot(at).graph.close(outputs);
     }
-    leave_outputs(at, outputs, may_require_grad);
+    leave_outputs(at, outputs, may_require_grad, shared);
     if (at.i.value() == num_micro_batches() - 1) {
         partition.end_mini_batch();
     }
@@ -481,7 +488,13 @@ void StepRun::run_copy(TaskIndex copy) {
         for (at::Tensor& tensor : moved) {
             sent.push_back(std::exchange(tensor, {}));
         }
-        channels_->send(key_of(copy), task, std::move(sent));
+        std::vector<char> shares;
+        if (task.key.kind == TaskKind::copy_forward) {
+            shares = slot({MicroBatchId{task.key.micro_batch}, PartitionId{task.key.partition + 1}}).shares_inputs;
+        } else if (task.key.kind == TaskKind::skip_forward) {
+            shares = {shares_of_skip(task.key)};
+        }
+        channels_->send(key_of(copy), task, std::move(sent), shares);
         return;
     }
     for (const at::Tensor& tensor : moved) {
@@ -491,8 +504,14 @@ void StepRun::run_copy(TaskIndex copy) {
     }
 }
 
+char& StepRun::shares_of_skip(const TaskKey& copy) {
+    const auto skip = static_cast<std::size_t>(copy.skip);
+    return slot({MicroBatchId{copy.micro_batch}, pipeline_->skips().routes()[skip].to})
+        .shares_skips[pipeline_->skips().place_in(skip)];
+}
+
 /// Takes what a copy of another process has brought.
-void StepRun::deliver(const TaskKey& copy, Tensors tensors) {
+void StepRun::deliver(const TaskKey& copy, Tensors tensors, const std::vector<char>& shares) {
     const Cell sender = cell_of(copy);
     const std::optional<TaskIndex> task = graph_->find(copy);
     if (!task || pipeline_->is_here(graph_->tasks()[*task].lane)) {
@@ -508,12 +527,14 @@ void StepRun::deliver(const TaskKey& copy, Tensors tensors) {
     switch (copy.kind) {
         case TaskKind::copy_forward:
             slot({sender.i, PartitionId{copy.partition + 1}}).inputs = std::move(tensors);
+            slot({sender.i, PartitionId{copy.partition + 1}}).shares_inputs = shares;
             break;
         case TaskKind::copy_backward: slot(sender).gradients = std::move(tensors); break;
         default: {
             at::Tensor& place = moved_by(copy)[0];
             place = std::move(tensors.at(0));
             if (copy.kind == TaskKind::skip_forward) {
+                shares_of_skip(copy) = shares.at(0);
                 const auto skip = static_cast<std::size_t>(copy.skip);
                 Slot& there = slot({sender.i, pipeline_->skips().routes()[skip].to});
                 there.stashed[pipeline_->skips().place_in(skip)] = StashedVersion(place);
@@ -535,7 +556,8 @@ Tensors StepRun::take_inputs(Cell at) {
 }
 
 /// `outputs` are the outgoing skips, then the last layer's outputs. Others get them as leaves.
-void StepRun::leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad) {
+void StepRun::leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad, const SharedElsewhere& inputs) {
+    const std::vector<char> shares = shared_between_processes(at, outputs, inputs);
     Tensors leaves;
     for (const at::Tensor& output : outputs) {
         at::Tensor leaf = output.defined() ? output.detach() : output;
@@ -549,11 +571,44 @@ void StepRun::leave_outputs(Cell at, const Tensors& outputs, bool may_require_gr
         Slot& there = slot({at.i, pipeline_->skips().routes()[outgoing[k]].to});
         const std::size_t place = pipeline_->skips().place_in(outgoing[k]);
         there.stashed[place] = StashedVersion(leaves[k]);
+        there.shares_skips[place] = shares[k];
         there.skips[place] = std::move(leaves[k]);
     }
     drop_front(leaves, outgoing.size());
+    if (at.j < last_partition()) {
+        slot({at.i, PartitionId{at.j.value() + 1}})
+            .shares_inputs.assign(shares.begin() + static_cast<std::ptrdiff_t>(outgoing.size()), shares.end());
+    }
     (at.j < last_partition() ? slot({at.i, PartitionId{at.j.value() + 1}}).inputs : outputs_[at.i.index()]) =
         std::move(leaves);
+}
+
+/// By output: true if its memory is also that of an output which travels apart from it, one of the two to another
+/// process, or of such an input.
+std::vector<char> StepRun::shared_between_processes(Cell at, const Tensors& outputs,
+                                                    const SharedElsewhere& inputs) const {
+    std::vector<char> shares(outputs.size(), 0);
+    if (channels_ == nullptr) {
+        return shares;
+    }
+    const auto& outgoing = skips_of(at.j).outgoing;
+    const auto leaves_process = [&](std::size_t k) {
+        const PartitionId to = k < outgoing.size() ? pipeline_->skips().routes()[outgoing[k]].to
+                                                   : PartitionId{std::min(at.j.value() + 1, last_partition().value())};
+        return !pipeline_->is_here(pipeline_->lane_of(to));
+    };
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+        shares[k] = inputs.holds(outputs[k]) ? 1 : 0;
+        for (std::size_t other = 0; other < outputs.size(); ++other) {
+            const bool apart = other != k && (k < outgoing.size() || other < outgoing.size());
+            if (apart && (leaves_process(k) || leaves_process(other)) && outputs[k].defined() &&
+                outputs[other].defined() && outputs[k].has_storage() && outputs[other].has_storage() &&
+                outputs[k].is_alias_of(outputs[other])) {
+                shares[k] = 1;
+            }
+        }
+    }
+    return shares;
 }
 
 /// In the order of leave_outputs().

@@ -58,6 +58,8 @@ private:
         Tensors skips;  // incoming; sized from the start, since several lanes write their own place
         std::vector<StashedVersion> stashed;  // of those
         Tensors inputs;                       // detached; requires_grad if a gradient goes back
+        std::vector<char> shares_skips;       // by place: shares memory with what went to another process
+        std::vector<char> shares_inputs;      // likewise; may be shorter
         RecomputeInputs kept;                 // skips and inputs, of a checkpointed forward
         MicroBatchGraph graph;
         Tensors skip_gradients;  // of outgoing skips; sized from the start
@@ -80,11 +82,13 @@ private:
     void run_backward(Cell at);
     void run_all_reduce(PartitionId partition);
     void run_copy(TaskIndex copy);
-    void deliver(const TaskKey& copy, Tensors tensors);
+    void deliver(const TaskKey& copy, Tensors tensors, const std::vector<char>& shares);
+    char& shares_of_skip(const TaskKey& copy);
     void fail_together(const TaskKey& key, LaneId lane);
 
     Tensors take_inputs(Cell at);
-    void leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad);
+    void leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad, const SharedElsewhere& inputs);
+    std::vector<char> shared_between_processes(Cell at, const Tensors& outputs, const SharedElsewhere& inputs) const;
     Tensors take_output_gradients(Cell at);
     void leave_input_gradients(Cell at, Tensors gradients);
     std::span<at::Tensor> moved_by(const TaskKey& copy);

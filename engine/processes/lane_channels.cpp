@@ -175,7 +175,7 @@ void LaneChannels::receive(const TaskGraph& graph, const std::function<bool(Task
                     throw EngineError("a message of another process names no copy; all must run the same build");
                 }
                 const TaskRange range(*key);
-                copy(*key, std::move(message.tensors));
+                copy(*key, std::move(message.tensors), {message.numbers.begin(), message.numbers.end()});
             },
             receiver.stop);
     }
@@ -245,9 +245,9 @@ void LaneChannels::send_guarded(OutgoingChannel& channel, int to, const Message&
     }
 }
 
-void LaneChannels::send(const TaskKey& key, const Task& copy, Tensors tensors) {
+void LaneChannels::send(const TaskKey& key, const Task& copy, Tensors tensors, const std::vector<char>& shares) {
     send_guarded(*copies_out_.at({copy.lane, copy.receiver}), rank_of(copy.receiver),
-                 {run_, pack(key), {}, std::move(tensors)});
+                 {run_, pack(key), {shares.begin(), shares.end()}, std::move(tensors)});
 }
 
 void LaneChannels::send_loss(const at::Tensor& loss) {

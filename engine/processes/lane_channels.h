@@ -48,7 +48,7 @@ public:
     };
     /// Called on the channel's thread.
     struct Receiver {
-        std::function<void(const TaskKey& copy, Tensors tensors)> copy;
+        std::function<void(const TaskKey& copy, Tensors tensors, const std::vector<char>& shares)> copy;
         std::function<void(at::Tensor loss)> loss;
         std::function<void()> stop;  ///< the group has ended: nothing more comes
     };
@@ -70,7 +70,8 @@ public:
     Start start(Start own);
     /// Receives the copies of `kinds` and `losses` losses of the current run, until finish().
     void receive(const TaskGraph& graph, const std::function<bool(TaskKind)>& kinds, int losses, Receiver receiver);
-    void send(const TaskKey& key, const Task& copy, Tensors tensors);
+    /// `shares`: what the receiver must know of the tensors' memory; arrives as it is.
+    void send(const TaskKey& key, const Task& copy, Tensors tensors, const std::vector<char>& shares);
     void send_loss(const at::Tensor& loss);
     /// Collective over the replicas, for each lane, or without a lane for the last partition's processes: combines the
     /// tensors as the reduction says, sums or means weighted by each replica's samples. An undefined tensor counts as

@@ -8,6 +8,7 @@
 
 #include "engine/gpipe.h"
 #include "engine/processes/processes.h"
+#include "engine/skippable.h"
 #include "models/zoo.h"
 #include "schedule/parse_name.h"
 #include "schedule/schedules.h"
@@ -73,15 +74,45 @@ struct SleepyImpl : torch::nn::Module {
 };
 TORCH_MODULE(Sleepy);
 
+/// Three layers: the first passes one tensor on as output and as skip, the second changes it in place or not, the third
+/// pops the skip.
+ModelSpec make_aliasing(bool in_place) {
+    const auto linear = [] { return std::make_shared<torch::nn::LinearImpl>(8, 8); };
+    ModelSpec model;
+    model.layers.push_back({"stash", [=] {
+                                const auto module = linear();
+                                return skippable_layer(module, {.stash = {{"", "s"}}},
+                                                       [module](const Tensors& in, SkipContext& skips) {
+                                                           const at::Tensor out = module->forward(in[0]) * 2;
+                                                           skips.stash("s", out);
+                                                           return Tensors{out};
+                                                       });
+                            }});
+    model.layers.push_back({"change", [=] {
+                                const auto module = linear();
+                                return skippable_layer(module, {}, [=](const Tensors& in, SkipContext&) {
+                                    return Tensors{module->forward(in_place ? in[0].mul_(3) : in[0].mul(3))};
+                                });
+                            }});
+    model.layers.push_back({"pop", [=] {
+                                const auto module = linear();
+                                return skippable_layer(module, {.pop = {{"", "s"}}},
+                                                       [module](const Tensors& in, SkipContext& skips) {
+                                                           return Tensors{module->forward(in[0]) + skips.pop("s")};
+                                                       });
+                            }});
+    return model;
+}
+
 /// "sleepy:LAYERS:MILLISECONDS", or "sleepy:LAYERS:MILLISECONDS:LAYER:CALL" for a layer that throws in that call.
 ModelSpec make(const std::string& name) {
-    if (name.rfind("sleepy:", 0) != 0) {
+    const std::vector<std::string> words = split(name, ':');
+    if (words[0] != "sleepy" && words[0] != "aliasing") {
         return make_model(name);
     }
-    const std::vector<std::string> words = split(name, ':');
-    ModelSpec model;
+    ModelSpec model = words[0] == "aliasing" ? make_aliasing(words.at(1) == "in_place") : ModelSpec();
     model.name = name;
-    for (std::int64_t k = 0; k < std::stoll(words.at(1)); ++k) {
+    for (std::int64_t k = 0; words[0] == "sleepy" && k < std::stoll(words.at(1)); ++k) {
         const std::int64_t end = words.size() > 4 && std::stoll(words[3]) == k ? std::stoll(words[4]) : -1;
         model.layers.push_back({"sleepy " + std::to_string(k), [pause = std::stoll(words.at(2)), end] {
                                     return module_layer(torch::nn::AnyModule(Sleepy(pause, end)));

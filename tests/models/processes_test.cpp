@@ -78,6 +78,22 @@ TEST(Processes, TrainAsOneProcessDoesBitForBit) {
     EXPECT_TRUE(trained(4, configurations) == alone);
 }
 
+TEST(Processes, RefuseAChangeInPlaceThatAnotherProcessCannotSee) {
+    const std::vector<std::string> clean = {"aliasing:copy|1,1,1||gpipe|never|2|4",
+                                            "aliasing:copy|1,2||1f1b|always|2|4",
+                                            "aliasing:in_place|2,1||gpipe|never|2|4"};  // within one partition
+    EXPECT_TRUE(trained(2, clean) == trained(1, clean));
+    for (const std::string balance :
+         {"1,1,1", "1,2"}) {  // the change is behind the cut, before it, or with the pop
+        ProcessGroup group(2, kTrainer, {"1", "aliasing:in_place|" + balance + "||gpipe|never|2|4"});
+        ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
+        for (int k = 0; k < 2; ++k) {
+            EXPECT_EQ(group.exit_code(k), 1) << balance << ": " << group.output(k);
+            EXPECT_THAT(group.errors(k), HasSubstr("in place")) << balance;
+        }
+    }
+}
+
 /// Losses and sums of tensors, by name; every process that prints one prints the same.
 std::map<std::string, double> values_of(int size, const std::string& configuration) {
     std::map<std::string, double> values;
