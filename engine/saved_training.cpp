@@ -209,6 +209,12 @@ std::filesystem::path save_training(SaveFolder& folder, const TrainingState& sta
     return folder.save(state, std::move(tensors));
 }
 
+void check_savable(const GPipe& model) {
+    for (const auto& [name, tensor] : model.state_dict()) {
+        dtype_of(name, tensor);
+    }
+}
+
 SavedTraining::SavedTraining(const std::filesystem::path& step)
     : state_(load_training_state(step)), model_(step, TensorKind::model), optimizer_(step, TensorKind::optimizer) {}
 

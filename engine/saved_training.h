@@ -32,6 +32,9 @@ class GPipe;
 std::filesystem::path save_training(SaveFolder& folder, const TrainingState& state, const GPipe& model,
                                     const std::vector<torch::optim::Optimizer*>& optimizers);
 
+/// Throws the EngineError that save_training() would throw for the model, so that a long training need not end with it.
+void check_savable(const GPipe& model);
+
 /// A saved step, to be loaded. The parts of one training may be loaded by other processes than those that saved it;
 /// each reads the tensors of its own layers.
 class SavedTraining {

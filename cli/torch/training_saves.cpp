@@ -76,6 +76,7 @@ std::int64_t TrainingSaves::steps_done() const {
 }
 
 void TrainingSaves::restore(GPipe& model, LaneOptimizers& optimizers) {
+    check_savable(model);
     if (resumed_) {
         resumed_->load(model, is_only_process_);
         optimizers.load(*resumed_, model);

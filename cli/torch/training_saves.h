@@ -42,7 +42,8 @@ public:
 
     /// The rate that this run trains with, for later saves.
     void set_learning_rate(double rate) { state_.learning_rate = rate; }
-    /// Loads what the run continues from, if anything. Throws SaveError before it changes the model.
+    /// Loads what the run continues from, if anything. Throws SaveError before it changes the model, and EngineError
+    /// for a model that cannot be saved.
     void restore(GPipe& model, LaneOptimizers& optimizers);
     /// Saves the model if it is time.
     void after_step(const GPipe& model, const LaneOptimizers& optimizers);

@@ -199,6 +199,8 @@ TEST(SavedTraining, OfAnotherModelIsRefusedAndLeavesTheModel) {
     const GPipe complex = model_of({{"a", torch::zeros({2}, torch::kComplexFloat)}});
     EXPECT_THAT([&] { save_training(saves, {.step = 1}, complex, {}); },
                 ThrowsMessage<EngineError>(HasSubstr("0.a is of ComplexFloat")));
+    EXPECT_THAT([&] { check_savable(complex); }, ThrowsMessage<EngineError>(HasSubstr("0.a is of ComplexFloat")));
+    check_savable(model);
 }
 
 TEST(SavedTraining, OfAnotherOptimizerIsRefused) {
