@@ -73,6 +73,23 @@ TEST(Saving, AnotherLayoutContinuesToRounding) {
                      "--balance 3,1 -m 4");
 }
 
+TEST(Saving, AnyNumberOfProcessesContinues) {
+    const User user;
+    const std::vector<double> expected = losses_of(user.succeeds(kMlp + "--steps 6"));
+    const auto expect_continues = [&](const std::string& line, std::size_t from) {
+        const std::vector<double> losses = losses_of(user.succeeds(line));
+        ASSERT_EQ(losses.size(), 2U) << line;
+        for (std::size_t k = 0; k < losses.size(); ++k) {
+            EXPECT_NEAR(losses[k], expected[from + k], 1e-4) << line;
+        }
+    };
+    expect_continues("launch -n 2 -- " + kMlp + "--steps 2 --save d", 0);
+    EXPECT_TRUE(user.has("d/step-000002/model-00002-of-00002.safetensors"));
+    expect_continues(kMlp + "--steps 4 --save d --resume", 2);
+    expect_continues("launch -n 2 -- " + kMlp + "--steps 6 --save d --resume --save-every 1", 4);
+    EXPECT_TRUE(user.has("d/step-000006/optimizer-00001-of-00002.safetensors"));
+}
+
 TEST(Saving, TheFilesHaveTheNamesOfThePlainModel) {
     const User user;
     user.succeeds(kMlp + "--steps 2 --save d");
