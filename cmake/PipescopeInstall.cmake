@@ -70,7 +70,7 @@ pipescope_install_component(core
 if(PIPESCOPE_TORCH)
   pipescope_install_component(engine
     HEADERS ${PIPESCOPE_ENGINE_HEADERS}
-    LIBRARIES engine_lanes engine_layer engine models user_model)
+    LIBRARIES save engine_lanes engine_layer engine models user_model)
   # A process has one torch: a model is built against the one PipeScope was built with, wherever that lies.
   get_filename_component(PIPESCOPE_LIBTORCH_ROOT "${LIBTORCH_LIBRARY_DIR}" DIRECTORY)
 endif()

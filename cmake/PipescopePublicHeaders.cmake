@@ -33,11 +33,17 @@ set(PIPESCOPE_ENGINE_HEADERS
   engine/gpipe.h
   engine/layer.h
   engine/processes/processes.h
+  engine/saved_training.h
   engine/skippable.h
   engine/skips.h
   engine/task_observer.h
   models/user_model.h
-  models/zoo.h)
+  models/zoo.h
+  save/safetensors.h
+  save/save_error.h
+  save/save_folder.h
+  save/saved_step.h
+  save/training_state.h)
 
 # pipescope_install_headers(<component> <header>..) installs them as <pipescope/..>, and so they include each other.
 function(pipescope_install_headers component)

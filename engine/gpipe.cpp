@@ -328,6 +328,13 @@ Checkpoint GPipe::checkpoint() const {
 std::int32_t GPipe::next_step() const {
     return impl().pipeline->next_step();
 }
+void GPipe::set_next_step(std::int32_t step) {
+    if (step < 0) {
+        throw UsageError("the next step is to have the number " + std::to_string(step) +
+                         "; steps count from 0; pass the number of steps done");
+    }
+    impl().pipeline->set_next_step(step);
+}
 std::optional<Failure> GPipe::last_failure() const {
     return impl().pipeline->last_failure();
 }

@@ -177,6 +177,9 @@ public:
     std::size_t num_layers() const { return size(); }
     /// The step number in the next step's TaskKeys. step() counts, and so does forward() with gradients in train().
     std::int32_t next_step() const;
+    /// Continues the count of an earlier training: random numbers inside layers then continue its own. Throws
+    /// UsageError for a negative number.
+    void set_next_step(std::int32_t step);
     std::optional<Failure> last_failure() const;
 
 private:

@@ -74,6 +74,7 @@ public:
     std::shared_ptr<const TaskGraph> graph(int num_micro_batches, RunFor purpose);
 
     std::int32_t next_step() const noexcept { return next_step_; }
+    void set_next_step(std::int32_t step) noexcept { next_step_ = step; }
     /// Counts a forward. The random numbers of a forward that is no training step must differ from the previous one's
     /// and must not shift those of training steps.
     StepNumber take_number(RunFor purpose) noexcept;

@@ -19,6 +19,7 @@ FOLDERS = {
     "simulator": ["schedule", "balance"],
     "analysis": ["schedule", "trace", "balance", "simulator"],
     "profiler/recorder": ["schedule", "trace"],
+    "save": ["schedule"],
     # The rooms of the engine. What is directly in engine/ is its public interface and the step, which uses them all.
     "engine/cores": ["schedule"],
     "engine/lanes": ["schedule", "engine", "engine/cores"],
@@ -27,7 +28,7 @@ FOLDERS = {
     "engine/gradients": ["schedule", "engine"],
     "engine/autograd_driver": ["schedule", "engine", "engine/lanes", "engine/device", "engine/gradients"],
     "engine/processes": ["schedule", "engine", "engine/lanes"],
-    "engine": ["schedule"] + ENGINE_ROOMS,
+    "engine": ["schedule", "save"] + ENGINE_ROOMS,
     "models": ["schedule", "balance", "engine", "engine/gradients"],
     "profiler/memory": ["schedule", "balance", "engine", "models", "profiler/recorder"],
     "profiler/layers": ["schedule", "balance", "engine", "engine/cores", "engine/device", "engine/gradients", "models",
@@ -43,7 +44,7 @@ FOLDERS = {
     "gui/window": CORE + ["gui/style", "gui/timeline", "gui/document", "gui/what_if", "gui/plan", "gui/tables",
                           "gui/console", "gui/report"],
     "gui": ["gui/window"],
-    "cli": CORE + ["profiler/recorder", "engine", "engine/cores", "engine/lanes", "engine/device",
+    "cli": CORE + ["profiler/recorder", "save", "engine", "engine/cores", "engine/lanes", "engine/device",
                    "engine/processes", "models", "profiler/memory", "profiler/layers"],
 }
 # The core half of cli/ is built without torch: only these files may use the torch half of the project.
@@ -55,8 +56,8 @@ OUTSIDE = {
     "torch": (r"^(torch|ATen|c10|caffe2)/", {"engine", "models", "profiler/memory", "profiler/layers", "cli"}),
     "Qt": (r"^(Q[A-Z]|Qt)", {"gui"}),
     "SQLite": (r"^(sqlite3\.h|SQLiteCpp/)", {"trace"}),
-    "nlohmann-json": (r"^nlohmann/", {"trace", "balance", "simulator", "analysis", "models", "profiler/recorder", "cli",
-                                         "gui"}),
+    "nlohmann-json": (r"^nlohmann/", {"trace", "balance", "simulator", "analysis", "models", "profiler/recorder", "save",
+                                         "cli", "gui"}),
     "CLI11": (r"^CLI/", {"cli", "gui"}),
     "NVTX": (r"^nvtx3/", {"engine", "profiler/recorder", "cli"}),
 }

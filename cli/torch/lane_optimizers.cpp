@@ -2,6 +2,7 @@
 
 #include "engine/gpipe.h"
 #include "engine/lanes/task_ranges.h"
+#include "engine/saved_training.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "schedule/error.h"
 #include "simulator/pipeline_options.h"
@@ -106,6 +107,21 @@ void LaneOptimizers::step(std::int32_t step) {
         const ChargedTo charged(each.lane);
         const TaskRange range({step, TaskKind::optimizer, each.partition.value(), -1, -1});
         each.optimizer->step();
+    }
+}
+
+std::vector<torch::optim::Optimizer*> LaneOptimizers::all() const {
+    std::vector<torch::optim::Optimizer*> optimizers;
+    for (const OfLane& each : lanes_) {
+        optimizers.push_back(each.optimizer.get());
+    }
+    return optimizers;
+}
+
+void LaneOptimizers::load(SavedTraining& saved, const GPipe& model) {
+    for (const OfLane& each : lanes_) {
+        const ChargedTo charged(each.lane);
+        saved.load(*each.optimizer, model);
     }
 }
 

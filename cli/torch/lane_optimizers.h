@@ -15,6 +15,7 @@ class Optimizer;
 
 namespace pipescope {
 class GPipe;
+class SavedTraining;
 
 /// Throws UsageError unless runs support the optimizer: sgd, momentum (SGD with 0.9), adam or adamw.
 void check_optimizer(const std::string& name);
@@ -31,6 +32,10 @@ public:
 
     /// Updates the parameters. The tasks have kind optimizer and the given step.
     void step(std::int32_t step);
+    /// All of them, for save_training().
+    std::vector<torch::optim::Optimizer*> all() const;
+    /// Restores their state. Throws like SavedTraining::load().
+    void load(SavedTraining& saved, const GPipe& model);
     /// Zeroes in place: gradients stay allocated, as in the profiled steady state.
     void zero_grad();
 

@@ -7,16 +7,21 @@
 #include "cli/reports.h"
 #include "cli/stop_signals.h"
 #include "cli/text_table.h"
+#include "cli/torch/lane_optimizers.h"
 #include "cli/torch/process_environment.h"
 #include "cli/torch/process_results.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "cli/torch/training.h"
+#include "cli/torch/training_saves.h"
 #include "cli/units.h"
 #include "engine/cores/usable_cores.h"
+#include "engine/saved_training.h"
 #include "models/zoo.h"
 #include "profiler/layers/profile_assembly.h"
+#include "save/save_error.h"
 #include "schedule/error.h"
+#include "schedule/median.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
 #include "schedule/printable.h"
@@ -49,6 +54,7 @@ struct RunFlags {
     std::optional<std::int64_t> warmup;
     std::optional<double> learning_rate;
     std::uint64_t seed = 0;
+    SaveOptions save;
     std::string trace;
     std::string profile;
     bool force = false;
@@ -70,12 +76,16 @@ void place(PipelineOptions& pipeline) {
     }
 }
 
+std::int64_t default_warmup(std::int64_t steps) {
+    return std::clamp<std::int64_t>(steps - 1, 0, TrainingOptions{}.warmup);
+}
+
 TrainingOptions training_options(const RunFlags& flags) {
     TrainingOptions options;
     options.pipeline = pipeline_options(flags.pipeline);
     place(options.pipeline);
     options.steps = flags.steps;
-    options.warmup = flags.warmup.value_or(std::clamp<std::int64_t>(flags.steps - 1, 0, TrainingOptions{}.warmup));
+    options.warmup = flags.warmup.value_or(default_warmup(flags.steps));
     if (const double rate = flags.learning_rate.value_or(0); !(rate >= 0 && rate <= kLargestLearningRate)) {
         throw UsageError(fmt::format("--learning-rate is {}; it must be a number from 0 to {}; try 0.05", rate,
                                      kLargestLearningRate));
@@ -104,6 +114,35 @@ std::vector<Assumption> assume(TrainingOptions& options, const RunFlags& flags, 
     }
     options.learning_rate = flags.learning_rate;
     return assumptions;
+}
+
+SavingRanks ranks_of(const std::shared_ptr<Processes>& processes) {
+    return processes ? SavingRanks{processes->rank(), processes->size(), [processes] { processes->barrier(); }}
+                     : SavingRanks{};
+}
+
+/// The folder of saved steps, if one is given, and what follows for the options from the step that it continues from.
+std::unique_ptr<TrainingSaves> open_saves(const RunFlags& flags, TrainingOptions& options) {
+    if (flags.save.folder.empty()) {
+        return nullptr;
+    }
+    if (!options.update_parameters) {
+        throw UsageError(
+            "--save is given for an emulated model, which learns nothing; a save holds what was learned; leave it out");
+    }
+    const std::string& optimizer = options.pipeline.optimizer;
+    auto saves = std::make_unique<TrainingSaves>(
+        flags.save, TrainingState{.model = flags.model, .optimizer = optimizer, .seed = options.seed},
+        ranks_of(options.processes));
+    const double rate =
+        saves->resumed() != nullptr ? saves->resumed()->state().learning_rate : default_learning_rate(optimizer);
+    options.learning_rate = flags.learning_rate.value_or(rate);
+    saves->set_learning_rate(*options.learning_rate);
+    if (!flags.warmup) {
+        options.warmup = default_warmup(options.steps - saves->steps_done());
+    }
+    options.saves = saves.get();
+    return saves;
 }
 
 /// The profile for the trace: the given one, the emulated one, or a new measurement.
@@ -173,6 +212,34 @@ Json run_json(const TrainingResult& result, std::size_t micro_batches) {
     return object;
 }
 
+void add_saves(Json& object, const RunFlags& flags, const TrainingSaves& saves) {
+    if (flags.save.resume) {
+        object["resumed_from"] = saves.resumed() != nullptr ? Json(saves.steps_done()) : Json(nullptr);
+    }
+    object["saved"] = saves.newest().empty() ? Json(nullptr) : Json(saves.newest().string());
+    object["save_ns"] = Json::array();
+    for (const Nanoseconds time : saves.times()) {
+        object["save_ns"].push_back(time.count());
+    }
+}
+
+std::string saves_text(const RunFlags& flags, const TrainingSaves& saves, std::int64_t steps) {
+    std::string text;
+    if (const std::int64_t done = saves.steps_done(); done >= steps) {
+        return fmt::format("{} holds {} of {} steps: nothing is left to train; a larger --steps continues\n",
+                           saves.newest().string(), done, steps);
+    } else if (saves.resumed() != nullptr) {
+        text += fmt::format("continued after step {} of {}\n", done, saves.resumed()->path().string());
+    } else if (flags.save.resume) {
+        text += fmt::format("started from the beginning: there was no saved step in {}\n", flags.save.folder.string());
+    }
+    if (!saves.times().empty()) {
+        text += fmt::format("saved {} ({}, median {})\n", saves.newest().string(),
+                            counted(saves.times().size(), "save", "saves"), format_duration(median(saves.times())));
+    }
+    return text;
+}
+
 std::string bubble_text(const TrainingResult& result) {
     if (result.bubble_fraction) {
         return fmt::format("bubble fraction {} (median, without warm-up)\n", format_percent(*result.bubble_fraction));
@@ -182,10 +249,12 @@ std::string bubble_text(const TrainingResult& result) {
 }
 
 std::string run_text(const TrainingResult& result, std::int64_t asked_steps) {
+    if (result.steps.empty()) {
+        return "";
+    }
     TextTable steps({{"step"}, {"loss"}, {"step time"}, {"wall step time"}, {"", Align::left}});
-    for (std::size_t i = 0; i < result.steps.size(); ++i) {
-        const TrainedStep& step = result.steps[i];
-        steps.add_row({std::to_string(i), fmt::format("{:.4f}", step.loss), format_duration(step.step_time),
+    for (const TrainedStep& step : result.steps) {
+        steps.add_row({std::to_string(step.step), fmt::format("{:.4f}", step.loss), format_duration(step.step_time),
                        format_duration(step.wall_step_time), step.warmup ? "warm-up" : ""});
     }
     TextTable lanes({{"lane"}, {"busy"}, {"peak memory"}, {"consists of", Align::left}});
@@ -197,7 +266,8 @@ std::string run_text(const TrainingResult& result, std::int64_t asked_steps) {
     std::string text = steps.str() + "\n" + lanes.str() + "\n";
     text += bubble_text(result);
     if (result.interrupted) {
-        text += fmt::format("interrupted after {} of {}\n", result.steps.size(), counted(asked_steps, "step", "steps"));
+        text += fmt::format("interrupted after {} of {}\n", result.steps.back().step + 1,
+                            counted(asked_steps, "step", "steps"));
     }
     if (const std::string trace = result.trace.string(); !trace.empty() && result.trace_failure.empty()) {
         text += fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, trace, trace);
@@ -215,11 +285,16 @@ std::vector<std::string> diverged_warning(const TrainingResult& result) {
     return {
         fmt::format("the loss is {} in step {}: the model learns nothing from there on; use a smaller "
                     "--learning-rate, or check the model; times and memory are right all the same",
-                    first->loss, first - result.steps.begin())};
+                    first->loss, first->step)};
 }
 
 // A layer may compute for long after the group of processes has failed; the process ends without it.
 constexpr std::chrono::milliseconds kEndAfter{500};
+
+std::string newest_save(const TrainingOptions& options) {
+    return options.saves == nullptr || options.saves->newest().empty() ? "none"
+                                                                       : options.saves->newest().filename().string();
+}
 
 /// Throws ProcessError unless all processes were given the same.
 void agree(const RunFlags& flags, const TrainingOptions& options) {
@@ -231,7 +306,10 @@ void agree(const RunFlags& flags, const TrainingOptions& options) {
                               {"--seed", std::to_string(options.seed)},
                               {"--optimizer", options.pipeline.optimizer},
                               {"--learning-rate", fmt::format("{}", options.learning_rate.value_or(0))},
-                              {"--trace", options.trace.empty() ? "none" : "given"}});
+                              {"--trace", options.trace.empty() ? "none" : "given"},
+                              {"--save", options.saves == nullptr ? "none" : "given"},
+                              {"--save-every", fmt::format("{}", flags.save.every.value_or(0))},
+                              {"the newest save", newest_save(options)}});
 }
 
 ExitCode run_model(const RunFlags& flags, TrainingOptions options);
@@ -256,6 +334,7 @@ ExitCode run_together(const RunFlags& flags, TrainingOptions options) {
 
 ExitCode run_command(const RunFlags& flags) {
     const StopSignals signals;
+    check_save_options(flags.save);
     TrainingOptions options = training_options(flags);
     if (auto place = processes_from(environment_variable)) {
         place->end_after = kEndAfter;
@@ -281,14 +360,16 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
         check_not_input(options.trace, flags.profile);
         check_not_input(options.trace, file_of_model(flags.model).value_or(""));
     }
-    if (is_first) {
+    const std::unique_ptr<TrainingSaves> saves = open_saves(flags, options);
+    const bool is_anything_left = !saves || saves->steps_done() < options.steps;
+    if (is_first && is_anything_left) {
         options.profile = profile_for(flags, model, options);
     }
     if (options.processes) {
         agree(flags, options);  // and waits for the profile
     }
     TrainingResult result;
-    {
+    if (is_anything_left) {
         std::optional<ProgressBar> bar;
         if (is_first) {
             bar.emplace("training " + flags.model);
@@ -305,10 +386,13 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
     if (flags.json) {
         auto object = run_json(result, micro_batches);
         object["optimizer"] = options.pipeline.optimizer;
+        if (saves) {
+            add_saves(object, flags, *saves);
+        }
         std::cout << dump(object);
     } else {
-        std::cout << run_text(result, options.steps) << fewer_micro_batches(options.pipeline)
-                  << assumptions_text(assumptions);
+        std::cout << run_text(result, options.steps) << (saves ? saves_text(flags, *saves, options.steps) : "")
+                  << fewer_micro_batches(options.pipeline) << assumptions_text(assumptions);
     }
     if (!result.loss.empty()) {
         print_warnings({result.loss});
@@ -322,6 +406,9 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
     }
     print_warnings(diverged_warning(result));
     print_warnings(load_warnings(result.load, "it trained"));
+    if (saves && !saves->failure().empty()) {
+        throw SaveError("the training went on, and its last step is not saved: " + saves->failure());
+    }
     if (!result.trace_failure.empty()) {
         throw TraceError("the training went on, and " + result.trace_failure);
     }
@@ -348,6 +435,17 @@ void add_training_options(CLI::App& command, RunFlags& flags) {
                "default: the cores of this process, or 0 for an emulated model",
                "N", "Hardware");
 }
+
+void add_save_options(CLI::App& command, SaveOptions& options) {
+    add_option(
+        command, "--save", options.folder,
+        "Save model and optimizer into this folder after the last step, in safetensors files; the newest two saves "
+        "are kept",
+        "DIR", "Output");
+    add_option(command, "--save-every", options.every, "Also save after every N steps", "N", "Output");
+    command.add_flag("--resume", options.resume, "Continue from the newest save in that folder, if there is one")
+        ->group("Output");
+}
 }  // namespace
 
 void add_run_command(Program& program) {
@@ -372,6 +470,7 @@ void add_run_command(Program& program) {
     add_option(*command, "--trace", flags->trace, "Record into this trace", "FILE", "Output");
     add_option(*command, "--profile", flags->profile, "Profile to store in the trace, instead of measuring one", "FILE",
                "Output");
+    add_save_options(*command, flags->save);
     add_force_flag(*command, flags->force);
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return run_command(*flags); });

@@ -10,6 +10,7 @@
 #include "cli/torch/process_results.h"
 #include "cli/torch/step_timer.h"
 #include "cli/torch/temporary_trace.h"
+#include "cli/torch/training_saves.h"
 #include "engine/cores/usable_cores.h"
 #include "engine/gpipe.h"
 #include "profiler/memory/device_listening.h"
@@ -118,7 +119,11 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
                               options.learning_rate.value_or(default_learning_rate(options.pipeline.optimizer)));
     EmulatedOptimizerState emulated_state(options.pipeline.optimizer);
     std::vector<StepRecord> steps;
-    for (std::int64_t i = 0; i < options.steps && (i == 0 || !is_to_stop(options)); ++i) {
+    if (options.saves != nullptr) {
+        options.saves->restore(pipeline, optimizers);
+    }
+    const std::int64_t first = pipeline.next_step();
+    for (std::int64_t i = first; i < options.steps && (i == first || !is_to_stop(options)); ++i) {
         if (options.processes && stop_signal() != 0) {
             options.processes->ask_to_stop();
         }
@@ -128,7 +133,7 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
         const Batch batch = batch_for(pipeline, model, options, options.seed + static_cast<std::uint64_t>(i));
         StepRecord record;
         record.step = pipeline.next_step();
-        record.warmup = i < options.warmup;
+        record.warmup = i - first < options.warmup;
         record.wall_start = recorder.now();
         if (options.update_parameters) {
             optimizers.zero_grad();
@@ -145,9 +150,15 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
         record.end = bounds.end.value_or(record.wall_end);
         recorder.add_step(record);
         steps.push_back(record);
+        if (options.saves != nullptr) {
+            options.saves->after_step(pipeline, optimizers);
+        }
         if (options.progress) {
             options.progress(static_cast<double>(i + 1) / static_cast<double>(options.steps));
         }
+    }
+    if (options.saves != nullptr) {
+        options.saves->finish(pipeline, optimizers);
     }
     return steps;
 }
@@ -155,8 +166,8 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
 TrainingResult result_without_trace(const std::vector<StepRecord>& steps) {
     TrainingResult result;
     for (const StepRecord& record : steps) {
-        result.steps.push_back(
-            {record.training_loss, record.end - record.start, record.wall_end - record.wall_start, record.warmup});
+        result.steps.push_back({record.step, record.training_loss, record.end - record.start,
+                                record.wall_end - record.wall_start, record.warmup});
     }
     return result;
 }
@@ -207,7 +218,8 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
     std::optional<Nanoseconds> steady_from;
     for (const StepRecord& record : steps) {
         const StepStatistics statistics = step_statistics(step_of(timeline, record.step), record.step);
-        result.steps.push_back({record.training_loss, whole ? statistics.step_time() : record.end - record.start,
+        result.steps.push_back({record.step, record.training_loss,
+                                whole ? statistics.step_time() : record.end - record.start,
                                 record.wall_end - record.wall_start, record.warmup});
         if (record.warmup) {
             continue;

@@ -15,9 +15,11 @@
 #include <vector>
 
 namespace pipescope {
+class TrainingSaves;
+
 struct TrainingOptions {
-    PipelineOptions pipeline;  ///< balance, chunks, batch, checkpoint, devices, optimizer
-    std::int64_t steps = 10;
+    PipelineOptions pipeline;             ///< balance, chunks, batch, checkpoint, devices, optimizer
+    std::int64_t steps = 10;              ///< in all, with those of the run that this one continues
     std::int64_t warmup = 2;              ///< first steps, excluded from the figures; fewer than steps
     std::optional<double> learning_rate;  ///< empty: default_learning_rate()
     std::uint64_t seed = 0;
@@ -34,11 +36,13 @@ struct TrainingOptions {
     /// If the trace cannot be created (read-only folder) or completed (full disk), returns the training's result with a
     /// trace_failure instead of throwing.
     bool survive_trace_failure = false;
+    TrainingSaves* saves = nullptr;  ///< not owned; null: nothing is saved, and the training starts from the beginning
     std::function<void()> before_step;  ///< called before each step, outside the measured times; may be empty
     std::function<void(double done)> progress;
 };
 
 struct TrainedStep {
+    std::int64_t step = 0;  ///< its number; a resumed run does not begin at 0
     double loss = 0;
     Nanoseconds step_time{0};       ///< first forward to last backward
     Nanoseconds wall_step_time{0};  ///< whole step of the training loop

@@ -2,6 +2,7 @@
 
 #include "balance/device_catalogue.h"
 #include "balance/profile_file.h"
+#include "save/training_state.h"
 #include "tests/fuzz/fuzzed_trace.h"
 #include "tests/temporary_folder.h"
 #include "trace/chrome_export.h"
@@ -35,6 +36,13 @@ constexpr const char* kKineto = R"({"schemaVersion": 1, "baseTimeNanoseconds": 1
   {"ph": "C", "name": "bytes", "pid": 7, "ts": 11, "args": {"allocated": 5}},
   {"ph": "b", "cat": "async", "id": "0x1", "name": "y", "pid": 7, "tid": 8, "ts": 1},
   {"ph": "s", "id": 1, "pid": 7, "tid": 8, "ts": 10, "cat": "ac2g", "name": "ac2g"}]})";
+
+constexpr const char* kSafetensors = R"({"__metadata__": {"format": "pt", "0.tied": "0.weight"},
+  "0.weight": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+  "0.weight.step": {"dtype": "I64", "shape": [], "data_offsets": [24, 32]},
+  "1.mask": {"dtype": "BOOL", "shape": [0, 7], "data_offsets": [32, 32]}}  )";
+constexpr const char* kTensorIndex = R"({"metadata": {"total_size": 24},
+  "weight_map": {"0.weight": "model-00001-of-00002.safetensors", "1.weight": "model-00002-of-00002.safetensors"}})";
 
 class Corpus {
 public:
@@ -76,6 +84,10 @@ void write_corpus(const Corpus& corpus) {
     corpus.add("chrome", "ours", json.str());
     corpus.add("chrome", "kineto", kKineto);
     corpus.add("chrome", "packed", packed(folder, kKineto));
+    corpus.add("safetensors", "small", std::string("\x20\0\0\0\0\0\0\0", 8) + kSafetensors);
+    corpus.add("saved_step", "training",
+               std::string(1, '\0') + to_json(TrainingState{10, "mlp:layers=4", "adam", 0.001, 7}));
+    corpus.add("saved_step", "index", std::string(1, '\1') + kTensorIndex);
     for (const char* target : {"trace_values", "nsys_values"}) {
         corpus.add(target, "values", std::string(64, '\x01') + std::string(64, '\xf0'));
     }

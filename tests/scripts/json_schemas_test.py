@@ -189,6 +189,8 @@ class WithTorch(Shell):
         self.expect_fits("run " + MODEL + pipeline + " --trace t.sqlite")
         diverged = self.expect_fits("run " + MODEL + pipeline + " --optimizer adam --learning-rate 1e30")
         self.assertIsNone(diverged["steps"][-1]["loss"], "JSON has no NaN")
+        self.expect_fits("run " + MODEL + pipeline + " --save d --resume")
+        self.expect_fits("run " + MODEL + pipeline + " --save d --resume --save-every 1")
         self.expect_fits("compare t.sqlite")
         self.expect_fits("run emulated:p.json --balance 4,4 -m 2 --batch 2 --steps 2 --trace e.sqlite")
 

@@ -1,0 +1,114 @@
+#include "cli/torch/training_saves.h"
+
+#include "cli/program.h"
+#include "cli/torch/lane_optimizers.h"
+#include "engine/gpipe.h"
+#include "engine/saved_training.h"
+#include "save/save_error.h"
+#include "schedule/printable.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// Throws unless the save is of the training that is to be run.
+void check_same(const SavedTraining& saved, const TrainingState& start) {
+    const TrainingState& state = saved.state();
+    const auto refuse = [&](const std::string& option, const std::string& was, const std::string& is) {
+        throw SaveError(
+            fmt::format("{} is of a run with {} {}; this run has {}; only the same training continues; use "
+                        "{} {}, or another folder",
+                        saved.path().string(), option, printable(was), printable(is), option, printable(was)));
+    };
+    if (state.model != start.model) {
+        refuse("MODEL", state.model, start.model);
+    }
+    if (state.optimizer != start.optimizer) {
+        refuse("--optimizer", state.optimizer, start.optimizer);
+    }
+    if (state.seed != start.seed) {
+        refuse("--seed", std::to_string(state.seed), std::to_string(start.seed));
+    }
+}
+}  // namespace
+
+void check_save_options(const SaveOptions& options) {
+    if (options.folder.empty() && (options.every || options.resume)) {
+        throw UsageError(
+            fmt::format("{} is given without --save; it needs the folder of the saved steps; add --save "
+                        "DIR",
+                        options.resume ? "--resume" : "--save-every"));
+    }
+    if (options.every && *options.every < 1) {
+        throw UsageError(
+            fmt::format("--save-every is {}; it counts the steps between saves; use 1 or more", *options.every));
+    }
+}
+
+TrainingSaves::TrainingSaves(const SaveOptions& options, TrainingState start, SavingRanks ranks)
+    : every_(options.every),
+      folder_(options.folder, ranks),
+      state_(std::move(start)),
+      is_only_process_(ranks.num_ranks == 1) {
+    const std::vector<std::filesystem::path> steps = saved_steps(options.folder);
+    if (steps.empty()) {
+        return;
+    }
+    if (!options.resume) {
+        throw SaveError(fmt::format(
+            "{} holds {} of an earlier run; a new training does not replace it; use --resume to continue, or another "
+            "folder",
+            options.folder.string(), steps.back().filename().string()));
+    }
+    resumed_ = std::make_unique<SavedTraining>(steps.back());
+    check_same(*resumed_, state_);
+    newest_ = resumed_->path();
+    last_tried_ = resumed_->state().step;
+}
+
+TrainingSaves::~TrainingSaves() = default;
+
+std::int64_t TrainingSaves::steps_done() const {
+    return resumed_ ? resumed_->state().step : 0;
+}
+
+void TrainingSaves::restore(GPipe& model, LaneOptimizers& optimizers) {
+    check_savable(model);
+    if (resumed_) {
+        resumed_->load(model, is_only_process_);
+        optimizers.load(*resumed_, model);
+    }
+}
+
+void TrainingSaves::after_step(const GPipe& model, const LaneOptimizers& optimizers) {
+    if (every_ && model.next_step() % *every_ == 0) {
+        save(model, optimizers);
+    }
+}
+
+void TrainingSaves::finish(const GPipe& model, const LaneOptimizers& optimizers) {
+    if (model.next_step() > last_tried_) {
+        save(model, optimizers);
+    }
+}
+
+void TrainingSaves::save(const GPipe& model, const LaneOptimizers& optimizers) {
+    state_.step = model.next_step();
+    last_tried_ = state_.step;
+    const auto started = std::chrono::steady_clock::now();
+    try {
+        newest_ = save_training(folder_, state_, model, optimizers.all());
+        times_.push_back(std::chrono::steady_clock::now() - started);
+        failure_.clear();
+    } catch (const SaveError& error) {
+        if (failure_.empty()) {
+            print_warnings(
+                {fmt::format("step {} is not saved, and the training goes on: {}", state_.step, error.what())});
+        }
+        failure_ = error.what();
+    }
+}
+}  // namespace pipescope

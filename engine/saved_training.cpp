@@ -1,0 +1,266 @@
+#include "engine/saved_training.h"
+
+#include "engine/engine_error.h"
+#include "engine/gpipe.h"
+#include "save/save_error.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/optimizer.h>
+#include <torch/optim/sgd.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace pipescope {
+namespace {
+using torch::optim::Optimizer;
+
+constexpr std::array<std::pair<at::ScalarType, const char*>, 10> kDtypes = {{{at::kDouble, "F64"},
+                                                                             {at::kFloat, "F32"},
+                                                                             {at::kHalf, "F16"},
+                                                                             {at::kBFloat16, "BF16"},
+                                                                             {at::kLong, "I64"},
+                                                                             {at::kInt, "I32"},
+                                                                             {at::kShort, "I16"},
+                                                                             {at::kChar, "I8"},
+                                                                             {at::kByte, "U8"},
+                                                                             {at::kBool, "BOOL"}}};
+
+std::string dtype_of(const std::string& name, const at::Tensor& tensor) {
+    for (const auto& [type, dtype] : kDtypes) {
+        if (type == tensor.scalar_type()) {
+            return dtype;
+        }
+    }
+    throw EngineError(name + " is of " + at::toString(tensor.scalar_type()) +
+                      ", which safetensors files do not hold; cast it, such as to float32");
+}
+
+TensorToWrite to_write(const std::string& name, const at::Tensor& tensor) {
+    return {name, dtype_of(name, tensor), tensor.sizes().vec(), [tensor] {
+                const auto packed = std::make_shared<at::Tensor>(tensor.detach().cpu().contiguous());
+                return std::shared_ptr<const void>(packed, packed->const_data_ptr());
+            }};
+}
+
+/// The model's tensors without those that an earlier name has too; `shared` gets these names with the earlier one.
+NamedTensors without_repeats(const NamedTensors& tensors, std::map<std::string, std::string>& shared) {
+    using Place = std::tuple<const void*, at::ScalarType, std::vector<std::int64_t>, std::vector<std::int64_t>>;
+    std::map<Place, std::string> first_names;
+    NamedTensors distinct;
+    for (const auto& [name, tensor] : tensors) {
+        if (tensor.numel() > 0) {  // tensors without elements have no place
+            const Place place{tensor.const_data_ptr(), tensor.scalar_type(), tensor.sizes().vec(),
+                              tensor.strides().vec()};
+            if (const auto [first, is_new] = first_names.emplace(place, name); !is_new) {
+                shared.emplace(name, first->second);
+                continue;
+            }
+        }
+        distinct.emplace_back(name, tensor);
+    }
+    return distinct;
+}
+
+std::string text_of(const std::vector<std::int64_t>& shape) {
+    std::ostringstream text;
+    text << at::IntArrayRef(shape);
+    return text.str();
+}
+
+/// Throws unless the stored tensor has this dtype and shape.
+void check_fits(SavedTensors& saved, const std::string& name, const std::string& dtype,
+                const std::vector<std::int64_t>& shape) {
+    const StoredTensor& stored = saved.find(name);
+    if (stored.dtype != dtype || stored.shape != shape) {
+        throw SaveError(saved.step().string() + " holds " + name + " as " + stored.dtype + " of shape " +
+                        text_of(stored.shape) + "; the model has " + dtype + " of shape " + text_of(shape) +
+                        "; both must be the same; train the model that was saved, or save into another folder");
+    }
+}
+
+at::Tensor read(SavedTensors& saved, const std::string& name, const at::TensorOptions& options, at::IntArrayRef shape) {
+    at::Tensor value = at::empty(shape, options.device(at::kCPU).requires_grad(false));
+    saved.read(name, {static_cast<std::byte*>(value.mutable_data_ptr()), value.nbytes()});
+    return value;
+}
+
+// The fields of each optimizer's state of a parameter, by their names in files.
+using TensorField = std::pair<const char*, at::Tensor*>;
+struct StateFields {
+    std::vector<TensorField> tensors;
+    std::int64_t* step = nullptr;  ///< null: has none
+};
+StateFields fields_of(torch::optim::SGDParamState& state) {
+    return {{{"momentum_buffer", &state.momentum_buffer()}}};
+}
+template <class AdamState>
+StateFields fields_of(AdamState& state) {
+    return {{{"exp_avg", &state.exp_avg()},
+             {"exp_avg_sq", &state.exp_avg_sq()},
+             {"max_exp_avg_sq", &state.max_exp_avg_sq()}},
+            &state.step()};
+}
+
+/// Calls `use` with a new state of the optimizer's kind, to be filled in or thrown away, or with `existing`.
+template <class Use>
+void with_state(Optimizer& optimizer, torch::optim::OptimizerParamState* existing, Use use) {
+    const auto call = [&]<class State>(std::unique_ptr<State> fresh) {
+        State& state = existing != nullptr ? static_cast<State&>(*existing) : *fresh;
+        use(fields_of(state), std::move(fresh));
+    };
+    if (dynamic_cast<torch::optim::SGD*>(&optimizer) != nullptr) {
+        call(std::make_unique<torch::optim::SGDParamState>());
+    } else if (dynamic_cast<torch::optim::Adam*>(&optimizer) != nullptr) {
+        call(std::make_unique<torch::optim::AdamParamState>());
+    } else if (dynamic_cast<torch::optim::AdamW*>(&optimizer) != nullptr) {
+        call(std::make_unique<torch::optim::AdamWParamState>());
+    } else {
+        throw EngineError(
+            "the optimizer is of a kind whose state has no stored form; SGD, Adam and AdamW have one; use one of them");
+    }
+}
+
+/// The parameters of an optimizer by the names in the model. A parameter with two names has its first.
+NamedTensors named_parameters_of(Optimizer& optimizer, const GPipe& model) {
+    std::map<const c10::TensorImpl*, std::string> names;
+    for (const auto& [name, tensor] : model.named_parameters()) {
+        names.emplace(tensor.unsafeGetTensorImpl(), name);
+    }
+    NamedTensors parameters;
+    for (const auto& group : optimizer.param_groups()) {
+        for (const at::Tensor& parameter : group.params()) {
+            const auto name = names.find(parameter.unsafeGetTensorImpl());
+            if (name == names.end()) {
+                throw EngineError(
+                    "the optimizer updates a tensor that is no parameter of the model; its state would have no name; "
+                    "give it the model's parameters only");
+            }
+            parameters.emplace_back(name->second, parameter);
+            names.erase(name);  // twice in an optimizer, it has one state all the same
+        }
+    }
+    return parameters;
+}
+
+void add_state(Optimizer& optimizer, const GPipe& model, std::vector<TensorToWrite>& tensors) {
+    for (const auto& [name, parameter] : named_parameters_of(optimizer, model)) {
+        const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+        if (found == optimizer.state().end()) {
+            continue;  // no step yet, or no gradient
+        }
+        with_state(optimizer, found->second.get(), [&, name = name](const StateFields& fields, const auto&) {
+            for (const auto& [field, tensor] : fields.tensors) {
+                if (tensor->defined()) {
+                    tensors.push_back(to_write(name + "." + field, *tensor));
+                }
+            }
+            if (fields.step != nullptr) {
+                const auto step = std::make_shared<const std::int64_t>(*fields.step);
+                tensors.push_back({name + ".step", "I64", {}, [step] { return std::shared_ptr<const void>(step); }});
+            }
+        });
+    }
+}
+
+/// The number of fields that are saved for this parameter. Throws if the optimizer does not know one of them.
+int count_saved(const SavedTensors& saved, const std::string& parameter, const StateFields& fields) {
+    const std::string prefix = parameter + ".";
+    int count = 0;
+    for (auto each = saved.files().lower_bound(prefix); each != saved.files().end(); ++each) {
+        if (!each->first.starts_with(prefix)) {
+            break;
+        }
+        const std::string field = each->first.substr(prefix.size());
+        if (field.find('.') != std::string::npos) {
+            continue;  // of a parameter whose name is longer
+        }
+        bool known = field == "step" && fields.step != nullptr;
+        for (const auto& [name, tensor] : fields.tensors) {
+            known = known || field == name;
+        }
+        if (!known) {
+            throw SaveError(saved.step().string() + " holds " + each->first +
+                            ", which this optimizer does not have; use the optimizer that was saved");
+        }
+        ++count;
+    }
+    return count;
+}
+}  // namespace
+
+std::filesystem::path save_training(SaveFolder& folder, const TrainingState& state, const GPipe& model,
+                                    const std::vector<Optimizer*>& optimizers) {
+    TensorsToSave tensors;
+    for (const auto& [name, tensor] : without_repeats(model.state_dict(), tensors.shared)) {
+        tensors.model.push_back(to_write(name, tensor));
+    }
+    for (Optimizer* optimizer : optimizers) {
+        add_state(*optimizer, model, tensors.optimizer);
+    }
+    return folder.save(state, std::move(tensors));
+}
+
+void check_savable(const GPipe& model) {
+    for (const auto& [name, tensor] : model.state_dict()) {
+        dtype_of(name, tensor);
+    }
+}
+
+SavedTraining::SavedTraining(const std::filesystem::path& step)
+    : state_(load_training_state(step)), model_(step, TensorKind::model), optimizer_(step, TensorKind::optimizer) {}
+
+void SavedTraining::load(GPipe& model, bool is_whole) {
+    std::map<std::string, std::string> shared;
+    const NamedTensors tensors = without_repeats(model.state_dict(), shared);
+    std::map<std::string, std::string> unknown = model_.files();
+    for (const auto& [name, tensor] : tensors) {
+        if (unknown.erase(name) == 0) {
+            throw SaveError(path().string() + " holds no " + name +
+                            ", which the model has; train the model that was saved, or save into another folder");
+        }
+        check_fits(model_, name, dtype_of(name, tensor), tensor.sizes().vec());
+    }
+    if (is_whole && !unknown.empty()) {
+        throw SaveError(path().string() + " holds " + unknown.begin()->first +
+                        ", which the model does not have; train the model that was saved, or save into another folder");
+    }
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, tensor] : tensors) {
+        at::Tensor(tensor).copy_(read(model_, name, tensor.options(), tensor.sizes()));
+    }
+    model.set_next_step(static_cast<std::int32_t>(state_.step));
+}
+
+void SavedTraining::load(Optimizer& optimizer, const GPipe& model) {
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, parameter] : named_parameters_of(optimizer, model)) {
+        with_state(optimizer, nullptr, [&, name = name, parameter = parameter](const StateFields& fields, auto state) {
+            if (count_saved(optimizer_, name, fields) == 0) {
+                return;  // the parameter had no gradient
+            }
+            for (const auto& [field, tensor] : fields.tensors) {
+                const std::string full = name + "." + field;
+                // The largest second moment exists only with the option amsgrad.
+                if (optimizer_.contains(full) || std::string(field) != "max_exp_avg_sq") {
+                    check_fits(optimizer_, full, dtype_of(full, parameter), parameter.sizes().vec());
+                    *tensor = read(optimizer_, full, parameter.options(), parameter.sizes()).to(parameter.device());
+                }
+            }
+            if (fields.step != nullptr) {
+                check_fits(optimizer_, name + ".step", "I64", {});
+                optimizer_.read(name + ".step", std::as_writable_bytes(std::span(fields.step, 1)));
+            }
+            optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
+        });
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "save/save_folder.h"
+#include "save/saved_step.h"
+
+#include <filesystem>
+#include <vector>
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace pipescope {
+class GPipe;
+
+// A training on the disk, to continue from:
+//     SaveFolder folder("saves");
+//     save_training(folder, {.step = model.next_step(), .model = "mine"}, model, {&optimizer});
+// and in another process, with the same layers under any balance, schedule and number of lanes:
+//     SavedTraining saved(saved_steps("saves").back());
+//     saved.load(model);
+//     saved.load(optimizer, model);
+// Tensors have the names of GPipe::state_dict(); an optimizer's state has its parameter's, as in "0.weight.exp_avg".
+// Supports SGD, Adam and AdamW of torch::optim. Their options, such as the learning rate, are the program's own.
+// Random numbers that the program draws outside layers are not restored.
+// Threading: one thread, between steps.
+
+/// Saves the model's tensors and the state of its optimizers as one step of the folder, and returns its path. A tensor
+/// that several names share is stored once, under the first. Blocks until everything is on the disk.
+/// Throws SaveError (disk full, read-only folder, ..), or EngineError for an optimizer or a dtype that has no stored
+/// form, or an optimizer of parameters that are not the model's.
+std::filesystem::path save_training(SaveFolder& folder, const TrainingState& state, const GPipe& model,
+                                    const std::vector<torch::optim::Optimizer*>& optimizers);
+
+/// Throws the EngineError that save_training() would throw for the model, so that a long training need not end with it.
+void check_savable(const GPipe& model);
+
+/// A saved step, to be loaded. The parts of one training may be loaded by other processes than those that saved it;
+/// each reads the tensors of its own layers.
+class SavedTraining {
+public:
+    /// Throws SaveError if training.json or an index is damaged.
+    explicit SavedTraining(const std::filesystem::path& step);
+
+    const std::filesystem::path& path() const noexcept { return model_.step(); }
+    const TrainingState& state() const noexcept { return state_; }
+    /// Loads parameters and buffers, and sets next_step(). Throws SaveError if a tensor is missing, of another shape or
+    /// dtype, or unknown to the model, unless it is only a part of what was saved; the model is then unchanged. After a
+    /// file that could not be read, its values are undefined.
+    void load(GPipe& model, bool is_whole = true);
+    /// Loads the state of the optimizer, whose parameters are the model's. Throws like the above, or EngineError.
+    void load(torch::optim::Optimizer& optimizer, const GPipe& model);
+
+private:
+    TrainingState state_;
+    SavedTensors model_;
+    SavedTensors optimizer_;
+};
+}  // namespace pipescope

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "schedule/error.h"
+
+namespace pipescope {
+/// A training's state cannot be saved, or what was saved is damaged or belongs to another training.
+class SaveError : public Error {
+public:
+    using Error::Error;
+};
+}  // namespace pipescope

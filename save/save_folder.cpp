@@ -1,0 +1,218 @@
+#include "save/save_folder.h"
+
+#include "save/durable_file.h"
+#include "save/save_error.h"
+#include "save/saved_step.h"
+#include "save/strict_json.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <regex>
+#include <utility>
+
+namespace pipescope {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPartial = ".partial";
+
+/// True for a file that a saved step has.
+bool is_of_save(const std::string& name) {
+    static const std::regex names(
+        R"(training\.json|(model|optimizer)(-\d{5,}-of-\d{5,}\.safetensors|\.safetensors\.index\.json))");
+    return std::regex_match(name, names);
+}
+
+std::vector<fs::path> entries_of(const fs::path& folder) {
+    std::error_code ignored;
+    std::vector<fs::path> entries;
+    for (fs::directory_iterator entry(folder, ignored); !ignored && entry != fs::directory_iterator();
+         entry.increment(ignored)) {
+        entries.push_back(entry->path());
+    }
+    return entries;
+}
+
+bool is_real_folder(const fs::path& path) {
+    std::error_code ignored;
+    return fs::symlink_status(path, ignored).type() == fs::file_type::directory;
+}
+
+/// Removes the files of an unfinished step, and its folder unless others put something into it.
+void remove_partial(const fs::path& partial) {
+    if (!is_real_folder(partial)) {
+        return;
+    }
+    std::error_code ignored;
+    for (const fs::path& file : entries_of(partial)) {
+        if (is_of_save(file.filename())) {
+            fs::remove(file, ignored);
+        }
+    }
+    fs::remove(partial, ignored);
+}
+
+void remove_left_over(const fs::path& folder) {
+    for (const fs::path& each : entries_of(folder)) {
+        if (const std::string name = each.filename(); name.starts_with("step-") && name.ends_with(kPartial)) {
+            remove_partial(each);
+        }
+    }
+}
+
+/// Renames a step before it is removed, so that a kill leaves no half of a step. One with files of others stays.
+void remove_old_steps(const fs::path& folder) {
+    std::vector<fs::path> steps = saved_steps(folder);
+    steps.resize(steps.size() - std::min<std::size_t>(steps.size(), SaveFolder::kKept));
+    for (const fs::path& step : steps) {
+        const std::vector<fs::path> entries = entries_of(step);
+        if (is_real_folder(step) && std::all_of(entries.begin(), entries.end(),
+                                                [](const fs::path& each) { return is_of_save(each.filename()); })) {
+            const fs::path partial = step.string() + std::string(kPartial);
+            std::error_code error;
+            fs::rename(step, partial, error);
+            if (!error) {
+                remove_partial(partial);
+            }
+        }
+    }
+}
+
+void make_partial(const fs::path& partial, const fs::path& step) {
+    if (fs::symlink_status(step).type() != fs::file_type::not_found) {
+        throw SaveError(step.string() +
+                        " exists already; a save replaces nothing; move it away, or save into another "
+                        "folder");
+    }
+    remove_partial(partial);
+    std::error_code error;
+    if (!fs::create_directory(partial, error)) {
+        throw SaveError(partial.string() + " cannot be made (" +
+                        (error ? error.message() : std::string("it holds files of others")) +
+                        "); move it away, or save into another folder");
+    }
+}
+
+/// The index over the files of all ranks, from their headers.
+void write_index(const fs::path& partial, TensorKind kind, int num_ranks) {
+    std::map<std::string, std::string> files;
+    std::uint64_t total = 0;
+    for (int rank = 0; rank < num_ranks; ++rank) {
+        const std::string name = name_of_tensors(kind, rank, num_ranks);
+        const SafetensorsFile file(partial / name);
+        for (const StoredTensor& tensor : file.header().tensors) {
+            if (const auto [first, is_new] = files.emplace(tensor.name, name); !is_new) {
+                throw SaveError(first->second + " and " + name + " both hold the tensor " + shown(tensor.name) +
+                                "; each tensor is saved by one rank");
+            }
+            total += tensor.end - tensor.begin;
+        }
+    }
+    const nlohmann::json index = {{"metadata", {{"total_size", total}}}, {"weight_map", files}};
+    DurableFile file(partial / name_of_index(kind));
+    file.write(index.dump(2) + "\n");
+    file.finish();
+}
+}  // namespace
+
+SaveFolder::SaveFolder(fs::path folder, SavingRanks ranks) : path_(std::move(folder)), ranks_(std::move(ranks)) {
+    if (!is_first()) {
+        return;
+    }
+    std::error_code error;
+    fs::create_directory(path_, error);
+    if (error) {
+        throw SaveError(path_.string() + " cannot be made a folder of saved steps (" + error.message() +
+                        "); name a folder to save into");
+    }
+    if (access(path_.c_str(), R_OK | W_OK | X_OK) != 0) {
+        throw_file_error(path_, "written");
+    }
+    lock_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ < 0) {
+        throw_file_error(path_, "opened");
+    }
+    if (flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {  // some file systems cannot lock
+        close(lock_);
+        throw SaveError("another run saves into " + path_.string() +
+                        "; a folder takes the steps of one run at a time; wait for it, or save into another folder");
+    }
+    remove_left_over(path_);
+}
+
+SaveFolder::~SaveFolder() {
+    if (lock_ >= 0) {
+        close(lock_);
+    }
+}
+
+fs::path SaveFolder::save(const TrainingState& state, TensorsToSave tensors) {
+    const fs::path step = path_ / name_of_step(state.step);
+    const fs::path partial = step.string() + std::string(kPartial);
+    std::exception_ptr failure;
+    // Every rank takes part in every barrier, so that no rank waits for one that failed.
+    const auto phase = [&](const auto& work) {
+        try {
+            if (!failure) {
+                work();
+            }
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        if (ranks_.barrier) {
+            ranks_.barrier();
+        }
+    };
+    const auto by_first = [&](const auto& work) {
+        phase([&] {
+            if (is_first()) {
+                work();
+            }
+        });
+    };
+    by_first([&] { make_partial(partial, step); });
+    phase([&] { write_own(partial, std::move(tensors)); });
+    by_first([&] { publish(partial, step, state); });
+    if (failure) {
+        if (is_first()) {
+            remove_partial(partial);
+        }
+        std::rethrow_exception(failure);
+    }
+    if (!is_real_folder(step)) {
+        throw SaveError(step.string() + " is not there; another rank could not save; see its error");
+    }
+    return step;
+}
+
+void SaveFolder::write_own(const fs::path& partial, TensorsToSave tensors) const {
+    std::map<std::string, std::string> metadata = std::move(tensors.shared);
+    metadata["format"] = "pt";  // other readers require it
+    write_safetensors(partial / name_of_tensors(TensorKind::model, ranks_.rank, ranks_.num_ranks),
+                      std::move(tensors.model), std::move(metadata));
+    write_safetensors(partial / name_of_tensors(TensorKind::optimizer, ranks_.rank, ranks_.num_ranks),
+                      std::move(tensors.optimizer), {{"format", "pt"}});
+}
+
+void SaveFolder::publish(const fs::path& partial, const fs::path& step, const TrainingState& state) const {
+    for (const TensorKind kind : {TensorKind::model, TensorKind::optimizer}) {
+        write_index(partial, kind, ranks_.num_ranks);
+    }
+    {
+        DurableFile file(partial / kTrainingFile);
+        file.write(to_json(state));
+        file.finish();
+    }
+    sync_folder(partial);
+    if (rename(partial.c_str(), step.c_str()) != 0) {
+        throw_file_error(step, "made");
+    }
+    sync_folder(path_);
+    remove_old_steps(path_);
+}
+}  // namespace pipescope

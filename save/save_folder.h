@@ -1,0 +1,56 @@
+#pragma once
+
+#include "save/safetensors.h"
+#include "save/training_state.h"
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// The processes that save one training together, each its own tensors.
+struct SavingRanks {
+    int rank = 0;
+    int num_ranks = 1;
+    std::function<void()> barrier = {};  ///< returns once every rank has called it; empty for one process
+};
+
+struct TensorsToSave {
+    std::vector<TensorToWrite> model;
+    std::vector<TensorToWrite> optimizer;
+    std::map<std::string, std::string> shared;  ///< further names of stored tensors, for other readers
+};
+
+/// The folder that a training saves its steps into (save/saved_step.h). A process killed at any instant leaves only
+/// whole steps: a step is written into step-000010.partial, brought to the disk, and then renamed. The newest two steps
+/// are kept; others are removed once a new one is in place. Other files in the folder stay.
+/// Threading: one thread at a time; with several ranks, every rank calls save() with the same state.
+class SaveFolder {
+public:
+    static constexpr int kKept = 2;
+
+    /// Rank 0 makes the folder, locks it until this object ends, and removes what a killed run left unfinished.
+    /// Throws SaveError if another run saves there, or if it cannot be written.
+    explicit SaveFolder(std::filesystem::path folder, SavingRanks ranks = {});
+    ~SaveFolder();
+    SaveFolder(const SaveFolder&) = delete;
+    SaveFolder& operator=(const SaveFolder&) = delete;
+
+    const std::filesystem::path& path() const noexcept { return path_; }
+    /// Returns the path of the saved step. Throws SaveError on every rank where it failed, and on every rank if there
+    /// is no saved step; older steps then remain.
+    std::filesystem::path save(const TrainingState& state, TensorsToSave tensors);
+
+private:
+    bool is_first() const noexcept { return ranks_.rank == 0; }
+    void write_own(const std::filesystem::path& partial, TensorsToSave tensors) const;
+    void publish(const std::filesystem::path& partial, const std::filesystem::path& step,
+                 const TrainingState& state) const;
+
+    std::filesystem::path path_;
+    SavingRanks ranks_;
+    int lock_ = -1;
+};
+}  // namespace pipescope

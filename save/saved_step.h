@@ -1,0 +1,64 @@
+#pragma once
+
+#include "save/safetensors.h"
+#include "save/training_state.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipescope {
+// A saved step is a folder: DIR/step-000010/ with training.json, and with two kinds of tensors, model and optimizer.
+// Each kind has one file for each rank that saved, model-00001-of-00004.safetensors, and Hugging Face's index of them,
+// model.safetensors.index.json. Errors: everything here throws SaveError.
+
+enum class TensorKind { model, optimizer };
+std::string_view to_string(TensorKind kind);
+
+/// Names of files and folders. Ranks count from 0, file names from 1.
+std::string name_of_step(std::int64_t step);
+std::string name_of_tensors(TensorKind kind, int rank, int num_ranks);
+std::string name_of_index(TensorKind kind);
+inline constexpr const char* kTrainingFile = "training.json";
+
+/// The saved steps in a folder, oldest first. A folder that does not exist has none.
+std::vector<std::filesystem::path> saved_steps(const std::filesystem::path& folder);
+
+/// The file of each tensor. An index is data of others: throws unless each file is a plain name.
+std::map<std::string, std::string> parse_tensor_index(std::string_view text);
+
+TrainingState load_training_state(const std::filesystem::path& step);
+
+/// One kind of tensors of a saved step. Opens only the files that hold the tensors asked for.
+/// Threading: one thread at a time.
+class SavedTensors {
+public:
+    SavedTensors(std::filesystem::path step, TensorKind kind);
+
+    const std::filesystem::path& step() const noexcept { return step_; }
+    /// Names, in order, with their files.
+    const std::map<std::string, std::string>& files() const noexcept { return files_; }
+    bool contains(const std::string& name) const { return files_.contains(name); }
+    /// Throws for a name that contains() does not know.
+    const StoredTensor& find(const std::string& name);
+    void read(const std::string& name, std::span<std::byte> into);
+
+private:
+    struct OpenFile {
+        explicit OpenFile(const std::filesystem::path& path);
+        SafetensorsFile file;
+        std::map<std::string, const StoredTensor*> tensors;
+    };
+    OpenFile& file_of(const std::string& name);
+
+    std::filesystem::path step_;
+    std::map<std::string, std::string> files_;
+    std::map<std::string, std::unique_ptr<OpenFile>> open_;
+};
+}  // namespace pipescope

@@ -1,0 +1,298 @@
+// Runs that save their training, and continue it after whatever ended them.
+
+#include "tests/cli/user.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <random>
+#include <thread>
+
+namespace pipescope {
+namespace {
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kTransformer = "run transformer:layers=2,width=32,sequence=16,vocabulary=50 --batch 8 --json ";
+const std::string kMlp = "run mlp:layers=4,width=16 --balance 2,2 -m 2 --batch 4 --optimizer adam --json ";
+
+std::vector<double> losses_of(const CommandResult& run) {
+    std::vector<double> losses;
+    const auto object = run.json();
+    for (const auto& step : object.at("steps")) {
+        losses.push_back(step.at("loss").get<double>());
+    }
+    return losses;
+}
+
+std::vector<double> without_first(const std::vector<double>& losses, std::int64_t count) {
+    return {losses.begin() + count, losses.end()};
+}
+
+TEST(Saving, AResumedRunEqualsAnUndisturbedOne) {
+    const User user;
+    for (const char* optimizer : {"sgd", "momentum", "adam", "adamw"}) {
+        const std::string run = kTransformer + "--balance 2,2 -m 4 --optimizer " + optimizer;
+        const std::string saves = std::string(" --save ") + optimizer;
+        const std::vector<double> expected = losses_of(user.succeeds(run + " --steps 7"));
+        const CommandResult first = user.succeeds(run + saves + " --steps 3 --learning-rate 0.01");
+        EXPECT_EQ(keys_of(first.json()).back(), "save_ns");
+        EXPECT_EQ(first.json().at("saved"), std::string(optimizer) + "/step-000003");
+        EXPECT_FALSE(first.json().contains("resumed_from"));
+        const std::vector<double> other_rate = losses_of(user.succeeds(run + " --steps 7 --learning-rate 0.01"));
+        const CommandResult second = user.succeeds(run + saves + " --resume --steps 7 --save-every 2");
+        EXPECT_EQ(second.json().at("resumed_from"), 3);
+        EXPECT_EQ(second.json().at("saved"), std::string(optimizer) + "/step-000007");
+        EXPECT_EQ(second.json().at("save_ns").size(), 3U) << "after steps 4, 6 and 7";
+        EXPECT_EQ(losses_of(second), without_first(other_rate, 3)) << "with the saved learning rate";
+        EXPECT_NE(losses_of(second), without_first(expected, 3));
+    }
+}
+
+TEST(Saving, AnotherLayoutContinuesToRounding) {
+    const User user;
+    const auto expect_continues = [&](const std::string& model, const std::string& before, const std::string& after) {
+        user.types_to_shell("rm -rf d");
+        const std::vector<double> expected = losses_of(user.succeeds(model + before + " --steps 6"));
+        user.succeeds(model + before + " --steps 3 --save d");
+        const std::vector<double> losses = losses_of(user.succeeds(model + after + " --steps 6 --save d --resume"));
+        ASSERT_EQ(losses.size(), 3U);
+        for (std::size_t k = 0; k < losses.size(); ++k) {
+            EXPECT_NEAR(losses[k], expected[k + 3], 1e-4) << model << after;
+        }
+    };
+    expect_continues(kTransformer, "--balance 2,2 -m 4", "--balance 1,2,1 -m 4 --schedule 1f1b --checkpoint always");
+    // Dropout draws anew for each micro-batch; without it, their number may change too.
+    expect_continues("run mlp:layers=4,width=16 --batch 4 --optimizer adam --json ", "--balance 2,2 -m 2",
+                     "--balance 3,1 -m 4");
+}
+
+TEST(Saving, AnyNumberOfProcessesContinues) {
+    const User user;
+    const std::vector<double> expected = losses_of(user.succeeds(kMlp + "--steps 6"));
+    const auto expect_continues = [&](const std::string& line, std::size_t from) {
+        const std::vector<double> losses = losses_of(user.succeeds(line));
+        ASSERT_EQ(losses.size(), 2U) << line;
+        for (std::size_t k = 0; k < losses.size(); ++k) {
+            EXPECT_NEAR(losses[k], expected[from + k], 1e-4) << line;
+        }
+    };
+    expect_continues("launch -n 2 -- " + kMlp + "--steps 2 --save d", 0);
+    EXPECT_TRUE(user.has("d/step-000002/model-00002-of-00002.safetensors"));
+    expect_continues(kMlp + "--steps 4 --save d --resume", 2);
+    expect_continues("launch -n 2 -- " + kMlp + "--steps 6 --save d --resume --save-every 1", 4);
+    EXPECT_TRUE(user.has("d/step-000006/optimizer-00001-of-00002.safetensors"));
+}
+
+TEST(Saving, TheFilesHaveTheNamesOfThePlainModel) {
+    const User user;
+    user.succeeds(kMlp + "--steps 2 --save d");
+    const auto model = nlohmann::json::parse(user.reads("d/step-000002/model.safetensors.index.json"));
+    EXPECT_EQ(model.at("weight_map").at("0.linear.weight"), "model-00001-of-00001.safetensors");
+    EXPECT_EQ(model.at("metadata").at("total_size"), 4 * (16 * 16 + 16) * 4);
+    const auto optimizer = nlohmann::json::parse(user.reads("d/step-000002/optimizer.safetensors.index.json"));
+    for (const char* name : {"0.linear.weight.exp_avg", "0.linear.weight.exp_avg_sq", "0.linear.weight.step"}) {
+        EXPECT_TRUE(optimizer.at("weight_map").contains(name)) << name;
+    }
+    const auto training = nlohmann::json::parse(user.reads("d/step-000002/training.json"));
+    EXPECT_EQ(training.at("model"), "mlp:layers=4,width=16");
+    EXPECT_EQ(training.at("learning_rate"), 0.001);
+}
+
+TEST(Saving, ATraceOfAResumedRunCanBeCompared) {
+    const User user;
+    const std::string run = kMlp + "--save d --resume --trace t.sqlite --force --steps ";
+    user.succeeds(run + "2");
+    user.succeeds(run + "6");
+    const auto compared = user.succeeds("compare t.sqlite --json").json();
+    EXPECT_EQ(compared.at("steps").size(), 2U) << "two of four were warm-up";
+    EXPECT_EQ(compared.at("tasks_unmatched"), 0);
+}
+
+TEST(Saving, ResumeStartsFromTheBeginningOrHasNothingLeft) {
+    const User user;
+    const CommandResult first = user.succeeds(kMlp + "--save d --resume --steps 2");
+    EXPECT_TRUE(first.json().at("resumed_from").is_null());
+    const CommandResult done = user.succeeds(kMlp + "--save d --resume --steps 2 --trace t.sqlite");
+    EXPECT_TRUE(done.json().at("steps").empty());
+    EXPECT_EQ(done.json().at("resumed_from"), 2);
+    EXPECT_EQ(done.json().at("saved"), "d/step-000002");
+    EXPECT_FALSE(user.has("t.sqlite"));
+    const std::string text = kMlp.substr(0, kMlp.find(" --json"));
+    EXPECT_THAT(user.succeeds(text + " --save d --resume --steps 2").out, HasSubstr("nothing is left to train"));
+    EXPECT_THAT(user.succeeds(text + " --save e --resume --steps 2").out,
+                AllOf(HasSubstr("started from the beginning: there was no saved step in e"), HasSubstr("saved e/")));
+    EXPECT_THAT(user.succeeds(text + " --save d --resume --steps 3").out,
+                HasSubstr("continued after step 2 of d/step-000002"));
+}
+
+TEST(Saving, WrongOptionsAreRefused) {
+    const User user;
+    user.writes("e.json", R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
+        {"name": "a", "forward_ns": [1000], "backward_ns": [2000], "output_bytes": [8], "parameter_bytes": 8}]})");
+    const auto refuses = [&](const std::string& line, const std::string& why, const std::string& remedy) {
+        const CommandResult run = user.types(line);
+        EXPECT_EQ(run.code, 2) << line;
+        EXPECT_THAT(run.err, AllOf(HasSubstr(why), HasSubstr(remedy)));
+    };
+    refuses(kMlp + "--resume", "--resume is given without --save", "add --save DIR");
+    refuses(kMlp + "--save-every 3", "--save-every is given without --save", "add --save DIR");
+    refuses(kMlp + "--save d --save-every 0", "--save-every is 0", "use 1 or more");
+    refuses("run emulated:e.json --balance 1 -m 1 --batch 1 --save d", "an emulated model", "leave it out");
+    EXPECT_FALSE(user.has("d"));
+}
+
+TEST(Saving, AnotherTrainingIsRefusedAndItsStepsStay) {
+    const User user;
+    user.succeeds(kMlp + "--steps 2 --save d");
+    const auto refuses = [&](const std::string& line, const std::string& why) {
+        const CommandResult run = user.types(line);
+        EXPECT_EQ(run.code, 1) << line;
+        EXPECT_THAT(run.err, AllOf(HasSubstr("d/step-000002"), HasSubstr(why)));
+    };
+    EXPECT_THAT(user.types(kMlp + "--steps 2 --save d").err,
+                AllOf(HasSubstr("step-000002 of an earlier run"), HasSubstr("use --resume")));
+    refuses(kMlp + "--save d --resume --seed 4", "use --seed 0");
+    refuses("run mlp:layers=4,width=16 --balance 2,2 -m 2 --batch 4 --save d --resume", "use --optimizer adam");
+    refuses("run mlp:layers=4,width=32 --balance 2,2 -m 2 --batch 4 --optimizer adam --save d --resume",
+            "use MODEL mlp:layers=4,width=16");
+    const std::string model = user.reads("d/step-000002/model-00001-of-00001.safetensors");
+    user.writes("d/step-000002/model-00001-of-00001.safetensors", model.substr(0, model.size() - 1));
+    refuses(kMlp + "--save d --resume --steps 4", "bytes of tensors");
+    user.writes("d/step-000002/model-00001-of-00001.safetensors", model);
+    // The same name, another model: the training file was edited, or a library changed.
+    std::string training = user.reads("d/step-000002/training.json");
+    training.replace(training.find("width=16"), 8, "width=32");
+    user.writes("d/step-000002/training.json", training);
+    refuses("run mlp:layers=4,width=32 --balance 2,2 -m 2 --batch 4 --optimizer adam --save d --resume",
+            "0.linear.weight as F32 of shape [16, 16]; the model has F32 of shape [32, 32]");
+    EXPECT_TRUE(user.has("d/step-000002/training.json"));
+}
+
+TEST(Saving, AStoppedRunSavesItsLastStep) {
+    const User user;
+    const CommandResult run =
+        user.types_to_shell("timeout --foreground 100 '" PIPESCOPE_BIN_FOLDER "/pipescope' " + kMlp +
+                            "--steps 10000000 --save d --save-every 20 >.stdout 2>.stderr & waiter=$!\n"
+                            "for i in $(seq 900); do sleep 0.1; if test -d d/step-000020; then break; fi; done\n"
+                            "kill -TERM $(pgrep -P $waiter)\nwait $waiter");
+    EXPECT_EQ(run.code, 143) << run.err;
+    const std::size_t steps = run.json().at("steps").size();
+    EXPECT_EQ(run.json().at("interrupted"), true);
+    char name[32];
+    std::snprintf(name, sizeof name, "d/step-%06zu", steps);
+    EXPECT_EQ(run.json().at("saved"), name);
+    EXPECT_TRUE(user.has(name));
+}
+
+// No file may exceed 400 KiB, which looks like a full disk to everything but the trace, which is kept below.
+TEST(Saving, TrainsOnWhereTheDiskIsFullAndSaysSo) {
+    const User user;
+    const std::string run = "run mlp:layers=2,width=256 --balance 1,1 -m 2 --batch 2 --json --save d --save-every 1 ";
+    user.succeeds(run + "--steps 1");
+    const CommandResult full =
+        user.types_to_shell("trap '' XFSZ; ulimit -f 800; timeout 100 '" PIPESCOPE_BIN_FOLDER "/pipescope' " + run +
+                            "--resume --steps 3 >.stdout 2>.stderr");
+    EXPECT_EQ(full.code, 1);
+    EXPECT_EQ(full.json().at("steps").size(), 2U);
+    EXPECT_EQ(full.json().at("saved"), "d/step-000001") << "the last step that is whole";
+    EXPECT_THAT(full.err,
+                AllOf(HasSubstr("warning: step 2 is not saved, and the training goes on"),
+                      HasSubstr("the training went on, and its last step is not saved"), HasSubstr("free some space")));
+    EXPECT_FALSE(user.has("d/step-000002.partial"));
+    EXPECT_EQ(user.succeeds(run + "--resume --steps 3").json().at("resumed_from"), 1);
+}
+
+TEST(Saving, AFolderThatMayNotBeWrittenIsRefusedBeforeTheTraining) {
+    const User user;
+    const std::string unprivileged = geteuid() == 0 ? "setpriv --bounding-set=-dac_override " : "";
+    user.types_to_shell("mkdir there && chmod 555 there");
+    if (user.types_to_shell(unprivileged + "true 2>.stderr").code != 0 ||
+        user.types_to_shell(unprivileged + "touch there/a 2>.stderr").code == 0) {
+        GTEST_SKIP() << "this user may write everywhere, and cannot give that up";
+    }
+    for (const char* folder : {"there", "there/d", "no/d"}) {
+        const CommandResult run =
+            user.types_to_shell(unprivileged + "timeout 100 '" PIPESCOPE_BIN_FOLDER "/pipescope' " + kMlp + "--save " +
+                                folder + " >.stdout 2>.stderr");
+        EXPECT_EQ(run.code, 1) << folder;
+        EXPECT_EQ(run.out, "") << folder;
+        EXPECT_THAT(run.err, HasSubstr(folder));
+    }
+}
+
+/// The newest saved step of a folder that another process writes; -1: none.
+std::int64_t newest_step(const fs::path& folder) {
+    std::int64_t newest = -1;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+         entry.increment(error)) {
+        const std::string name = entry->path().filename();
+        if (name.starts_with("step-") && !name.ends_with(".partial")) {
+            newest = std::max<std::int64_t>(newest, std::stoll(name.substr(5)));
+        }
+    }
+    return newest;
+}
+
+pid_t start(const std::vector<std::string>& words, const fs::path& output) {
+    std::vector<char*> arguments;
+    for (const std::string& word : words) {
+        arguments.push_back(const_cast<char*>(word.c_str()));
+    }
+    arguments.push_back(nullptr);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+    pid_t child = -1;
+    EXPECT_EQ(posix_spawn(&child, arguments[0], &files, nullptr, arguments.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&files);
+    return child;
+}
+
+// Each kill comes at a random instant after a first step was saved, so most of them fall into a save.
+TEST(Saving, AKillAtAnyInstantLosesNothingThatWasSaved) {
+    const User user;
+    const std::string run = "run mlp:layers=4,width=16 --balance 2,2 -m 2 --batch 4 --optimizer adam --steps 200 ";
+    const std::vector<double> expected = losses_of(user.succeeds(run + "--json"));
+    const fs::path folder = user.folder() / "d";
+    std::mt19937 random(7);
+    int left_over = 0;
+    for (int kill_number = 0; kill_number < 20; ++kill_number) {
+        const std::int64_t before = newest_step(folder);
+        ASSERT_LT(before, 200);
+        const pid_t child = start({PIPESCOPE_BIN_FOLDER "/pipescope", "run", "mlp:layers=4,width=16", "--balance",
+                                   "2,2", "-m", "2", "--batch", "4", "--optimizer", "adam", "--steps", "200", "--save",
+                                   folder.string(), "--save-every", "1", "--resume"},
+                                  user.folder() / "log");
+        for (int wait = 0; wait < 60'000 && newest_step(folder) <= before && kill(child, 0) == 0; ++wait) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 80'000));
+        kill(child, SIGKILL);
+        int status = 0;
+        waitpid(child, &status, 0);
+        ASSERT_GT(newest_step(folder), before) << user.reads("log");
+        for (const auto& entry : fs::directory_iterator(folder)) {
+            left_over += entry.path().extension() == ".partial" ? 1 : 0;
+        }
+    }
+    const CommandResult last = user.succeeds(run + "--save d --save-every 50 --resume --json");
+    const auto resumed_from = last.json().at("resumed_from").get<std::int64_t>();
+    EXPECT_GE(resumed_from, 20);
+    EXPECT_LT(resumed_from, 200);
+    EXPECT_EQ(losses_of(last), without_first(expected, resumed_from));
+    EXPECT_GT(left_over, 0) << "no kill fell into a save, so this proves little";
+    for (const auto& entry : fs::directory_iterator(folder)) {
+        EXPECT_NE(entry.path().extension(), ".partial") << entry.path();
+    }
+}
+}  // namespace
+}  // namespace pipescope
