@@ -313,6 +313,10 @@ std::shared_ptr<const TaskGraph> GPipe::task_graph(std::int64_t batch) const {
     return impl().pipeline->graph(static_cast<int>(micro_batch_sizes(batch, chunks()).size()), RunFor::training);
 }
 
+int GPipe::replica() const {
+    const LaneChannels* const channels = impl().pipeline->channels();
+    return channels != nullptr ? channels->ranks().replica : 0;
+}
 const Balance& GPipe::balance() const {
     return impl().pipeline->balance();
 }

@@ -170,6 +170,8 @@ public:
     /// The task graph of a step of that many samples.
     std::shared_ptr<const TaskGraph> task_graph(std::int64_t batch) const;
 
+    /// Number of the pipeline that this process is part of (GPipeOptions::replicas); 0 is the first.
+    int replica() const;
     const Balance& balance() const;  ///< {1} for a model without layers
     const std::vector<std::string>& devices() const;
     std::int64_t chunks() const;

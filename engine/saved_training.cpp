@@ -200,6 +200,9 @@ int count_saved(const SavedTensors& saved, const std::string& parameter, const S
 std::filesystem::path save_training(SaveFolder& folder, const TrainingState& state, const GPipe& model,
                                     const std::vector<Optimizer*>& optimizers) {
     TensorsToSave tensors;
+    if (model.replica() != 0) {
+        return folder.save(state, std::move(tensors));  // the first replica holds the same
+    }
     for (const auto& [name, tensor] : without_repeats(model.state_dict(), tensors.shared)) {
         tensors.model.push_back(to_write(name, tensor));
     }

@@ -40,7 +40,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook{50};           // of the judge
 constexpr milliseconds kLongestPulse{100};  // between two looks at the cause
 constexpr milliseconds kToBeHeard{1000};    // the store's host waits this long for the others to read the cause
-constexpr int kFarewell = 1;                // tag
+constexpr std::chrono::hours kForever{24 * 365};
+constexpr int kFarewell = 1;  // tag
 const std::string kLeft = "left";
 
 std::string seconds_text(milliseconds time) {
@@ -452,7 +453,7 @@ void Processes::Group::wait_for_others() {
             const std::lock_guard lock(store_mutex);
             store->add(key("left"), 1);
         }
-        until(milliseconds::max(), [&](KeyStore& keys) { return failure() || all(keys, "left"); });
+        until(kForever, [&](KeyStore& keys) { return failure() || all(keys, "left"); });
         {
             const std::lock_guard lock(store_mutex);
             store->add(key("gone"), 1);

@@ -13,7 +13,8 @@
 
 namespace pipescope {
 namespace {
-// A wait that expires closes every connection of its group, so waits never do: health is watched elsewhere.
+// A wait that expires closes every connection of its group, so waits never do: health is watched elsewhere. Each wait
+// says so, since the group's own time-out is that of connecting.
 constexpr std::chrono::hours kNever{24 * 365};
 // The store's own time-out. Its calls answer in microseconds; what takes longer than this is judged elsewhere.
 constexpr std::chrono::minutes kStorePatience{30};
@@ -124,7 +125,7 @@ Transfer::Transfer(Transfer&&) noexcept = default;
 Transfer& Transfer::operator=(Transfer&&) noexcept = default;
 
 bool Transfer::wait() {
-    const bool arrived = call([&] { return !impl_->canceled && impl_->work->wait(); });
+    const bool arrived = call([&] { return !impl_->canceled && impl_->work->wait(kNever); });
     impl_->done = true;
     return arrived && !impl_->canceled;
 }
@@ -147,8 +148,6 @@ Connections::Connections(KeyStore& store, const std::string& name, int rank, int
         options->threads = 1;
         auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(
             c10::make_intrusive<c10d::PrefixStore>(name, store.impl_->store), rank, size, options);
-        c10d::Backend& backend = *group;  // as its virtual function: torch's library has its code, and Gloo's
-        backend.setTimeout(kNever);
         return std::make_unique<Impl>(Impl{std::move(group)});
     });
 }

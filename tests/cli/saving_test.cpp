@@ -75,7 +75,7 @@ TEST(Saving, AnotherLayoutContinuesToRounding) {
 
 TEST(Saving, AnyNumberOfProcessesContinues) {
     const User user;
-    const std::vector<double> expected = losses_of(user.succeeds(kMlp + "--steps 6"));
+    const std::vector<double> expected = losses_of(user.succeeds(kMlp + "--steps 10"));
     const auto expect_continues = [&](const std::string& line, std::size_t from) {
         const std::vector<double> losses = losses_of(user.succeeds(line));
         ASSERT_EQ(losses.size(), 2U) << line;
@@ -88,6 +88,30 @@ TEST(Saving, AnyNumberOfProcessesContinues) {
     expect_continues(kMlp + "--steps 4 --save d --resume", 2);
     expect_continues("launch -n 2 -- " + kMlp + "--steps 6 --save d --resume --save-every 1", 4);
     EXPECT_TRUE(user.has("d/step-000006/optimizer-00001-of-00002.safetensors"));
+    // Two replicas hold the same tensors; the first saves them.
+    expect_continues("launch -n 4 -- " + kMlp + "--replicas 2 --steps 8 --save d --resume", 6);
+    expect_continues(kMlp + "--steps 10 --save d --resume", 8);
+}
+
+TEST(Saving, LaunchStartsAgainFromTheLastSavedStep) {
+    const User user;
+    const std::vector<double> expected = losses_of(user.succeeds(kMlp + "--steps 3000"));
+    const CommandResult run =
+        user.types_to_shell("timeout 100 '" PIPESCOPE_BIN_FOLDER "/pipescope' launch -n 2 --restarts 2 -- " + kMlp +
+                            "--steps 3000 --save d --save-every 100 >.stdout 2>.stderr & launcher=$!\n"
+                            "for i in $(seq 500); do sleep 0.02; if test -e d/step-000200; then break; fi; done\n"
+                            "kill -KILL $(pgrep -P $(pgrep -P $launcher) | tail -1)\nwait $launcher");
+    ASSERT_EQ(run.code, 0) << run.err;
+    EXPECT_THAT(run.err, testing::HasSubstr("was ended by signal 9"));
+    EXPECT_THAT(run.err, testing::HasSubstr("starting again (1 of 2 restarts)"));
+    const auto object = run.json();
+    EXPECT_GE(object.at("resumed_from"), 200);
+    const std::vector<double> losses = losses_of(run);
+    ASSERT_LT(losses.size(), 2900U);
+    ASSERT_GT(losses.size(), 10U);
+    for (std::size_t k = 0; k < losses.size(); ++k) {
+        EXPECT_EQ(losses[k], expected[expected.size() - losses.size() + k]) << k;
+    }
 }
 
 TEST(Saving, TheFilesHaveTheNamesOfThePlainModel) {

@@ -84,7 +84,7 @@ TEST(Processes, RefuseAChangeInPlaceThatAnotherProcessCannotSee) {
                                             "aliasing:in_place|2,1||gpipe|never|2|4"};  // within one partition
     EXPECT_TRUE(trained(2, clean) == trained(1, clean));
     for (const std::string balance :
-         {"1,1,1", "1,2"}) {  // the change is behind the cut, before it, or with the pop
+         {"1,1,1", "1,2"}) {
         ProcessGroup group(2, kTrainer, {"1", "aliasing:in_place|" + balance + "||gpipe|never|2|4"});
         ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
         for (int k = 0; k < 2; ++k) {
@@ -139,6 +139,17 @@ const std::string kEndless = "sleepy:8:1|2,2,2,2||1f1b|except_last|4|8";
 void wait_for_steps(const ProcessGroup& group, const std::string& step) {
     for (int k = 0; k < 3000 && group.output(3).find("step " + step) == std::string::npos; ++k) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+}
+
+TEST(Processes, TrainForLongerThanTheyWaitForEachOther) {
+    ::setenv("PIPESCOPE_TEST_PATIENCE_MS", "3000", 1);
+    // Step 0 takes 5 s in layer 0, while the other process waits for it.
+    ProcessGroup group(2, kTrainer, {"1", "sleepy:2:2500|1,1||gpipe|never|2|4"});
+    ::unsetenv("PIPESCOPE_TEST_PATIENCE_MS");
+    ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
+    for (int k = 0; k < 2; ++k) {
+        EXPECT_EQ(group.exit_code(k), 0) << group.errors(k);
     }
 }
 
