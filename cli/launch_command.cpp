@@ -31,7 +31,7 @@ namespace pipescope {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kKillAfter{5};  // after the silence, for processes that do not end by themselves
+constexpr std::chrono::seconds kKillAfter{3};  // after the first failure, for processes that do not end by themselves
 
 struct LaunchFlags {
     int processes = 0;
@@ -39,7 +39,7 @@ struct LaunchFlags {
     int node_rank = 0;
     std::string rendezvous;
     int restarts = 0;
-    int patience = 8;
+    int patience = 7;
     int silence = 10;
     std::vector<std::string> command;
 };
@@ -168,6 +168,7 @@ private:
     std::vector<Child> children_;
     std::vector<PrefixedErrors> errors_;
     int first_code_ = 0;
+    bool usage_ = false;                          // some process was used wrongly, which the others only hear of
     std::optional<Clock::time_point> first_end_;  // of a process that failed
     int forwarded_ = 0;                           // signal
 };
@@ -214,8 +215,8 @@ void Attempt::start(const std::vector<std::string>& command, int rank, const std
         throw Error(fmt::format("rank {} cannot be started ({}); start fewer processes", rank, std::strerror(errno)));
     }
     if (process == 0) {
-        ::setpgid(0, 0);  // the terminal's Ctrl-C reaches it through the launcher, once
-        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        ::setpgid(0, 0);                     // the terminal's Ctrl-C reaches it through the launcher, once
+        ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // it ends in good order if the launcher is gone
         if (::getppid() != parent) {
             ::_exit(1);
         }
@@ -231,6 +232,7 @@ void Attempt::start(const std::vector<std::string>& command, int rank, const std
         static_cast<void>(::write(STDERR_FILENO, message.data(), message.size()));
         ::_exit(127);
     }
+    ::setpgid(process, process);  // here too, so that it is done before the first signal
     children_.push_back({rank, process});
     if (ends[1] >= 0) {
         ::close(ends[1]);
@@ -241,7 +243,7 @@ void Attempt::start(const std::vector<std::string>& command, int rank, const std
 void Attempt::signal_all(int signal) const {
     for (const Child& child : children_) {
         if (!child.ended) {
-            ::kill(child.process, signal);
+            ::kill(-child.process, signal);  // its group: a script passes it on to what it runs
         }
     }
 }
@@ -257,6 +259,7 @@ bool Attempt::reap() {
         }
         child.ended = true;
         const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        usage_ = usage_ || code == static_cast<int>(ExitCode::usage);
         if (code != 0 && !first_end_) {
             first_end_ = Clock::now();
             first_code_ = code;
@@ -286,8 +289,8 @@ int Attempt::run() {
             signal_all(signal);
         }
         if (first_end_) {
-            const auto limit = std::chrono::seconds(flags_.silence) + kKillAfter;
-            if (!wait_for_all(*first_end_ + limit)) {
+            // The others learn of it by themselves, except while they still meet.
+            if (!wait_for_all(*first_end_ + kKillAfter)) {
                 signal_all(SIGKILL);
                 wait_for_all(std::nullopt);
             }
@@ -295,7 +298,10 @@ int Attempt::run() {
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    return first_code_;
+    for (const Child& child : children_) {
+        ::kill(-child.process, SIGKILL);  // what a script may have left behind
+    }
+    return usage_ ? static_cast<int>(ExitCode::usage) : first_code_;
 }
 
 /// `run ..` is this program's own; everything else is a program of the user.
@@ -321,7 +327,10 @@ ExitCode launch(const LaunchFlags& flags) {
     for (int attempt = 0;; ++attempt) {
         const int code = Attempt(flags, command, attempt).run();
         const bool may_help = code == static_cast<int>(ExitCode::failure) || code > 128;
-        if (code == 0 || stop_signal() != 0 || attempt == flags.restarts || !may_help) {
+        if (code != 0 && stop_signal() != 0) {
+            return stop_exit_code();
+        }
+        if (code == 0 || attempt == flags.restarts || !may_help) {
             return static_cast<ExitCode>(code);
         }
         std::cerr << fmt::format("pipescope: starting again ({} of {})\n", attempt + 1,
@@ -352,7 +361,7 @@ void add_launch_command(Program& program) {
         ->type_name("HOST:PORT");
     command->add_option("--restarts", flags->restarts, "Times to start again after a failure; default 0")
         ->type_name("K");
-    command->add_option("--patience", flags->patience, "Seconds to wait for all processes to come; default 8")
+    command->add_option("--patience", flags->patience, "Seconds to wait for all processes to come; default 7")
         ->type_name("S");
     command
         ->add_option("--silence", flags->silence,

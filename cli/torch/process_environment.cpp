@@ -63,6 +63,11 @@ std::string rendezvous_of(const std::string& host, const std::string& job) {
 
 std::optional<ProcessOptions> from_launch(const Variables& variables) {
     const auto rank = variables.number("PIPESCOPE_RANK");
+    for (const char* other : {"PIPESCOPE_SIZE", "PIPESCOPE_RENDEZVOUS"}) {
+        if (!rank && variables.text(other)) {
+            variables.needed("PIPESCOPE_RANK", other);
+        }
+    }
     if (!rank) {
         return std::nullopt;
     }
@@ -70,7 +75,7 @@ std::optional<ProcessOptions> from_launch(const Variables& variables) {
     options.rank = *rank;
     options.size = variables.needed("PIPESCOPE_SIZE", "PIPESCOPE_RANK");
     options.rendezvous = variables.text("PIPESCOPE_RENDEZVOUS").value_or(options.rendezvous);
-    options.run = variables.text("PIPESCOPE_ATTEMPT").value_or("0");
+    options.attempt = variables.number("PIPESCOPE_ATTEMPT").value_or(0);
     options.listening = variables.number("PIPESCOPE_LISTENING").value_or(-1);
     return options;
 }
@@ -85,8 +90,8 @@ std::optional<ProcessOptions> from_torchrun(const Variables& variables) {
     options.size = variables.needed("WORLD_SIZE", "RANK");
     options.rendezvous = variables.master().value_or(options.rendezvous);
     options.store_is_hosted = variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
-    options.run = variables.text("TORCHELASTIC_RUN_ID").value_or("") + "." +
-                  variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0");
+    options.run = variables.text("TORCHELASTIC_RUN_ID").value_or("0");
+    options.attempt = variables.number("TORCHELASTIC_RESTART_COUNT").value_or(0);
     return options;
 }
 
@@ -103,7 +108,8 @@ std::optional<ProcessOptions> from_slurm(const Variables& variables) {
         variables.text("SLURM_JOB_ID").value_or("0") + "." + variables.text("SLURM_STEP_ID").value_or("0");
     const std::string hosts = variables.text("SLURM_STEP_NODELIST").value_or("127.0.0.1");
     options.rendezvous = variables.master().value_or(rendezvous_of(first_host(hosts), job));
-    options.run = job + "." + variables.text("SLURM_RESTART_COUNT").value_or("0");
+    options.run = job;
+    options.attempt = variables.number("SLURM_RESTART_COUNT").value_or(0);
     return options;
 }
 

@@ -49,8 +49,10 @@ std::string process_json(const Processes& processes) {
         .dump();
 }
 
-std::filesystem::path trace_of_rank(const std::filesystem::path& trace, int rank) {
-    return trace.parent_path() / fmt::format("{}.rank{}{}", trace.stem().string(), rank, trace.extension().string());
+std::filesystem::path trace_of_rank(const std::filesystem::path& trace, int rank, int attempt) {
+    const std::string restart = attempt > 0 ? fmt::format(".restart{}", attempt) : "";
+    return trace.parent_path() /
+           fmt::format("{}{}.rank{}{}", trace.stem().string(), restart, rank, trace.extension().string());
 }
 
 void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, Processes& processes, int replicas) {

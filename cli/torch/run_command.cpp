@@ -16,6 +16,7 @@
 #include "cli/torch/training_saves.h"
 #include "cli/units.h"
 #include "engine/cores/usable_cores.h"
+#include "engine/processes/lane_channels.h"
 #include "engine/saved_training.h"
 #include "models/zoo.h"
 #include "profiler/layers/profile_assembly.h"
@@ -296,7 +297,7 @@ std::string newest_save(const TrainingOptions& options) {
                                                                        : options.saves->newest().filename().string();
 }
 
-/// Throws ProcessError unless all processes were given the same.
+/// Throws ProcessError unless all processes were given the same, and UsageError if that does not suit their number.
 void agree(const RunFlags& flags, const TrainingOptions& options) {
     options.processes->agree({{"the version of PipeScope", PIPESCOPE_VERSION},
                               {"the model", flags.model},
@@ -305,11 +306,25 @@ void agree(const RunFlags& flags, const TrainingOptions& options) {
                               {"--steps", std::to_string(options.steps)},
                               {"--seed", std::to_string(options.seed)},
                               {"--optimizer", options.pipeline.optimizer},
-                              {"--learning-rate", fmt::format("{}", options.learning_rate.value_or(0))},
+                              {"--learning-rate", options.learning_rate ? fmt::format("{}", *options.learning_rate)
+                                                                        : std::string("the default")},
+                              {"--warmup", std::to_string(options.warmup)},
+                              {"--balance", to_string(options.pipeline.balance)},
+                              {"-m", std::to_string(options.pipeline.chunks)},
+                              {"--schedule", to_string(options.pipeline.schedule)},
+                              {"--checkpoint", to_string(options.pipeline.checkpoint)},
+                              {"the number of lanes", std::to_string(num_lanes(options.pipeline))},
                               {"--trace", options.trace.empty() ? "none" : "given"},
                               {"--save", options.saves == nullptr ? "none" : "given"},
                               {"--save-every", fmt::format("{}", flags.save.every.value_or(0))},
                               {"the newest save", newest_save(options)}});
+    const int count = replica_ranks(*options.processes, options.pipeline.replicas).count;
+    if (count > num_lanes(options.pipeline)) {
+        throw UsageError(fmt::format(
+            "the pipeline has {} for {}; each process needs at least one; start fewer processes, or name more "
+            "partitions in --balance",
+            counted(num_lanes(options.pipeline), "lane", "lanes"), counted(count, "process", "processes")));
+    }
 }
 
 ExitCode run_model(const RunFlags& flags, TrainingOptions options);
@@ -318,7 +333,7 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options);
 ExitCode run_together(const RunFlags& flags, TrainingOptions options) {
     const std::shared_ptr<Processes> processes = options.processes;
     if (!options.trace.empty()) {
-        options.trace = trace_of_rank(options.trace, processes->rank());
+        options.trace = trace_of_rank(options.trace, processes->rank(), processes->options().attempt);
     }
     try {
         return run_model(flags, std::move(options));
@@ -338,6 +353,7 @@ ExitCode run_command(const RunFlags& flags) {
     TrainingOptions options = training_options(flags);
     if (auto place = processes_from(environment_variable)) {
         place->end_after = kEndAfter;
+        place->while_waiting = throw_if_stopped;
         options.processes = Processes::join(*place);
         return run_together(flags, std::move(options));
     }

@@ -136,6 +136,7 @@ LaneChannels::Start LaneChannels::start(Start own) {
     }
     Start all = own;
     const AtRest until_it_comes;
+    const Processes::Waiting waiting(*processes_, first_);
     try {
         const std::optional<Message> message = start_in_->channel.receive();
         if (!message) {
@@ -204,7 +205,10 @@ void LaneChannels::take(Incoming& in, std::int64_t run, std::size_t count, const
     in.thread.post([this, &in, run, count, deliver, stop] {
         try {
             for (std::size_t k = 0; k < count; ++k) {
-                std::optional<Message> message = in.channel.receive();
+                std::optional<Message> message = [&] {
+                    const Processes::Waiting waiting(*processes_, in.channel.from());
+                    return in.channel.receive();
+                }();
                 if (!message) {
                     stop();
                     break;
@@ -266,6 +270,7 @@ void LaneChannels::sum(std::optional<LaneId> lane, const at::Tensor& values) {
                           (processes_->rank() + ranks_.count) % size};
     const int tag = kFirstRingTag + (lane ? lane->value() : num_lanes_);
     const AtRest until_all_sent;
+    const Processes::Waiting waiting(*processes_, place.previous);
     try {
         if (ring_sum(*connections_, place, tag, values)) {
             return;

@@ -75,6 +75,20 @@ Span span_of(const at::Tensor& tensor) {
     return {begin / kLargestItem * kLargestItem, begin + extent(tensor) * item, 1};
 }
 
+bool is_repeated(std::int64_t size, std::int64_t stride) {
+    return stride == 0 && size > 1;
+}
+
+/// The tensor without the repetitions that expand() makes.
+at::Tensor without_repeats(at::Tensor tensor) {
+    for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+        if (is_repeated(tensor.size(d), tensor.stride(d))) {
+            tensor = tensor.narrow(d, 0, 1);
+        }
+    }
+    return tensor;
+}
+
 class Reader {
 public:
     explicit Reader(std::span<const std::byte> from) : from_(from) {}
@@ -133,12 +147,19 @@ at::Tensor read_tensor(Reader& reader, const std::vector<std::span<const std::by
     const std::span<const std::byte> payload = payloads[static_cast<std::size_t>(storage)];
     at::Tensor tensor;
     if (layout == spread) {
-        tensor = at::empty_strided(sizes, strides, options);
+        std::vector<std::int64_t> stored = sizes;
+        for (std::size_t d = 0; d < dim; ++d) {
+            stored[d] = is_repeated(sizes[d], strides[d]) ? 1 : sizes[d];
+        }
+        tensor = at::empty_strided(stored, strides, options);
         Reader::require(static_cast<std::size_t>(tensor.nbytes()) == payload.size());
         if (tensor.is_contiguous()) {
             std::memcpy(tensor.mutable_data_ptr(), payload.data(), payload.size());
         } else {
-            tensor.copy_(at::from_blob(const_cast<std::byte*>(payload.data()), sizes, options));
+            tensor.copy_(at::from_blob(const_cast<std::byte*>(payload.data()), stored, options));
+        }
+        if (stored != sizes) {
+            tensor = tensor.expand(sizes).detach();
         }
     } else {
         at::Tensor& bytes = storages[static_cast<std::size_t>(storage)];
@@ -197,7 +218,7 @@ PackedMessage::PackedMessage(const Message& message) {
             auto* begin = static_cast<std::byte*>(tensor.storage().mutable_data()) + span.begin;
             payloads_.push_back({at::from_blob(begin, {span.end - span.begin}, at::kByte), tensor, 0});
         } else {
-            payloads_.push_back({tensor.contiguous(), {}, 0});
+            payloads_.push_back({without_repeats(tensor).contiguous(), {}, 0});
         }
         of_tensors.insert(of_tensors.end(),
                           {payload, static_cast<std::int64_t>(tensor.scalar_type()),

@@ -26,6 +26,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -41,6 +42,9 @@ constexpr milliseconds kLook{50};           // of the judge
 constexpr milliseconds kLongestPulse{100};  // between two looks at the cause
 constexpr milliseconds kToBeHeard{1000};    // the store's host waits this long for the others to read the cause
 constexpr std::chrono::hours kForever{24 * 365};
+constexpr milliseconds kToLeave{2000};  // a rank that has left cannot be waited for any longer
+constexpr int kMostProcesses = 65536;
+constexpr std::size_t kMostListed = 8;
 constexpr int kFarewell = 1;  // tag
 const std::string kLeft = "left";
 
@@ -50,6 +54,10 @@ std::string seconds_text(milliseconds time) {
 }
 
 void check_options(const ProcessOptions& options) {
+    if (options.size > kMostProcesses) {
+        throw UsageError("the processes are " + std::to_string(options.size) + "; a group has at most " +
+                         std::to_string(kMostProcesses) + "; start fewer");
+    }
     if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
         throw UsageError("the rank is " + std::to_string(options.rank) + " of " +
                          counted(options.size, "process", "processes") +
@@ -59,6 +67,9 @@ void check_options(const ProcessOptions& options) {
 
 /// "ranks 0, 1 and 3 are there"
 std::string list_of(const std::vector<int>& ranks) {
+    if (ranks.size() > kMostListed) {
+        return std::to_string(ranks.size()) + " ranks from rank " + std::to_string(ranks.front()) + " on";
+    }
     std::string text = ranks.size() == 1 ? "rank " : "ranks ";
     for (std::size_t k = 0; k < ranks.size(); ++k) {
         text += (k == 0 ? "" : k + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[k]);
@@ -67,11 +78,22 @@ std::string list_of(const std::vector<int>& ranks) {
 }
 }  // namespace
 
+/// Counts a wait for as long as it lives.
+struct CountedWait {
+    explicit CountedWait(std::atomic<int>& waits) : count(waits) { ++count; }
+    ~CountedWait() { --count; }
+    CountedWait(const CountedWait&) = delete;
+    CountedWait& operator=(const CountedWait&) = delete;
+    std::atomic<int>& count;
+};
+
 struct Processes::Group {
     explicit Group(const ProcessOptions& of);
     ~Group();
 
-    std::string key(const std::string& name) const { return "pipescope/" + options.run + "/" + name; }
+    std::string key(const std::string& name) const {
+        return "pipescope/" + options.run + "." + std::to_string(options.attempt) + "/" + name;
+    }
     std::string key(const std::string& name, int rank) const { return key(name) + "/" + std::to_string(rank); }
     std::string name_of(int rank) const {
         const auto& host = hosts[static_cast<std::size_t>(rank)];
@@ -128,10 +150,11 @@ struct Processes::Group {
     std::set<std::string> announced_retired;            // used by the pulse only
     std::vector<std::weak_ptr<Connections>> groups;     // guarded by mutex
     std::vector<std::string> tasks;                     // guarded by mutex; last one of each rank
+    std::vector<std::atomic<int>> waits;                // by rank: how many threads wait for it
     std::atomic<bool> asked_to_stop = false;            // in any process, as far as the pulse knows
     std::atomic<bool> to_stop = false;                  // as all have agreed
     std::atomic<bool> is_own_failure = false;
-    std::atomic<std::uint64_t> task = 0;  // packed, of this rank
+    std::atomic<std::uint64_t> task = pack(TaskKey{});  // packed, of this rank
     std::atomic<Clock::rep> last_pulse = 0;
 
     std::shared_ptr<Connections> ring;
@@ -143,7 +166,8 @@ Processes::Group::Group(const ProcessOptions& of)
       rendezvous(parse_rendezvous(of.rendezvous)),
       address(address_towards(rendezvous)),
       hosts(static_cast<std::size_t>(of.size)),
-      tasks(static_cast<std::size_t>(of.size)) {
+      tasks(static_cast<std::size_t>(of.size)),
+      waits(static_cast<std::size_t>(of.size)) {
     hosts[static_cast<std::size_t>(of.rank)] = host_name();
     try {
         meet();
@@ -174,6 +198,11 @@ void Processes::Group::meet() {
     }
     const int rank = options.rank;
     try {
+        if (store->get(key("formed"))) {
+            throw ProcessError("the processes at " + options.rendezvous +
+                               " are complete without this one, which says it is rank " + std::to_string(rank) +
+                               "; another training meets there; choose another port");
+        }
         if (const std::string size = store->set_once(key("size"), std::to_string(options.size));
             size != std::to_string(options.size)) {
             throw ProcessError(fail(name_of(rank) + " says that there are " +
@@ -188,6 +217,7 @@ void Processes::Group::meet() {
         }
         store->set(key("member", rank), me);
         wait_for_members();
+        store->set(key("formed"), "");
         ring = std::make_shared<Connections>(*store, key("ring"), rank, options.size, address, options.patience);
     } catch (const ConnectionLost& lost) {
         throw ProcessError(fail("the processes lost one another while they met (" + std::string(lost.what()) +
@@ -215,6 +245,9 @@ void Processes::Group::wait_for_members() {
                                     options.rendezvous + " within " + seconds_text(options.patience) + "; " +
                                     list_of(here) + (here.size() == 1 ? " is" : " are") +
                                     " there; start all, or look why one ended"));
+        }
+        if (options.while_waiting) {
+            options.while_waiting();
         }
         std::this_thread::sleep_for(milliseconds(5));
     }
@@ -273,13 +306,17 @@ void Processes::Group::watch_pulse() {
             for (int rank = 0; rank < options.size && !failure(); ++rank) {
                 Beat& beat = beats[static_cast<std::size_t>(rank)];
                 const std::string value = rank == options.rank ? kLeft : own->get(key("beat", rank)).value_or("");
-                if (value != beat.value || was_away) {
+                if (value != beat.value || (was_away && value != kLeft)) {
                     beat = {value, now};
                     if (const auto space = value.find(' '); space != std::string::npos) {
                         const auto packed = unpack(std::stoull(value.substr(space + 1)));
                         const std::lock_guard tasks_lock(mutex);
                         tasks[static_cast<std::size_t>(rank)] = packed && packed->step >= 0 ? to_string(*packed) : "";
                     }
+                } else if (value == kLeft && rank != options.rank && now - beat.changed > kToLeave &&
+                           waits[static_cast<std::size_t>(rank)] > 0) {
+                    fail(name_of(rank) + " left, and " + name_of(options.rank) +
+                         " still waits for it; call the same functions on all");
                 } else if (value != kLeft && now - beat.changed > options.silence) {
                     fail(death_of(rank, "has not been heard of for " + seconds_text(options.silence)));
                 }
@@ -349,9 +386,9 @@ void Processes::Group::watch_health() {
             last_pulse = now.time_since_epoch().count();  // this process was stopped; so was its pulse
         } else if (now - Clock::time_point(Clock::duration(last_pulse.load())) > options.silence) {
             lock.unlock();
-            conclude(name_of(options.rank) + " has not reached " + options.rendezvous + " for " +
-                     seconds_text(options.silence) + ": it is cut off from the others, or " +
-                     (options.store_is_hosted ? "the launcher" : name_of(0)) + " hangs");
+            conclude((options.store_is_hosted ? "the launcher" : name_of(0)) + " has not answered at " +
+                     options.rendezvous + " for " + seconds_text(options.silence) +
+                     ": it hangs, or the network to it is cut");
             lock.lock();
         }
         last_look = now;
@@ -409,6 +446,9 @@ Processes::Group::~Group() {
 }
 
 void Processes::Group::leave() {
+    if (std::uncaught_exceptions() > 0) {
+        fail(name_of(options.rank) + " ended by an exception", true);
+    }
     if (options.size > 1 && !failure()) {
         try {
             const std::byte word{};
@@ -495,6 +535,7 @@ std::vector<std::string> Processes::Group::gather(const std::string& mine) {
         return true;
     });
     for (int rank = 0; rank < options.size; ++rank) {
+        const CountedWait counted_wait(waits[static_cast<std::size_t>(rank)]);
         poll([&](KeyStore& keys) {
             const auto value = keys.get(name + "/" + std::to_string(rank));
             if (value) {
@@ -521,6 +562,16 @@ std::shared_ptr<Processes> Processes::join(const ProcessOptions& options) {
     return processes;
 }
 
+Processes::Waiting::Waiting(Processes& processes, int rank) : processes_(processes), rank_(rank) {
+    ++processes_.group_->waits[static_cast<std::size_t>(rank_)];
+}
+Processes::Waiting::~Waiting() {
+    --processes_.group_->waits[static_cast<std::size_t>(rank_)];
+}
+
+const ProcessOptions& Processes::options() const noexcept {
+    return group_->options;
+}
 int Processes::rank() const noexcept {
     return group_->options.rank;
 }

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,10 +31,13 @@ struct ProcessOptions {
     bool store_is_hosted = false;
     /// A socket bound to the rendezvous port and listening, for the process that hosts the store; -1: it binds one.
     int listening = -1;
-    std::string run = "0";                     ///< separates attempts that meet at one store
-    std::chrono::milliseconds patience{8000};  ///< for the others to arrive
+    std::string run = "0";                     ///< separates trainings that meet at one store
+    int attempt = 0;                           ///< of this training; counts restarts, and separates them too
+    std::chrono::milliseconds patience{7000};  ///< for the others to arrive
     /// A process that shows no sign of life for this long is taken for dead.
     std::chrono::milliseconds silence{10000};
+    /// Called every few milliseconds while the processes meet; may throw to give up. May be empty.
+    std::function<void()> while_waiting = {};
     /// Ends this process, with exit code 1, if it has not ended by itself this long after the group has failed: a
     /// thread may be inside a layer for long. Zero: never.
     std::chrono::milliseconds end_after{0};
@@ -46,7 +50,8 @@ struct ProcessOptions {
 /// The first failure of any process, be it an exception of a layer or its death, ends the group: each process gets the
 /// same cause from everything it calls.
 /// Threading: all methods from any thread. Errors: ProcessError.
-/// Ownership: models hold their group. The destructor tells the others that this process leaves in good order.
+/// Ownership: models hold their group. The destructor tells the others that this process leaves in good order, and
+/// waits until all leave; during an exception it tells them that this process failed.
 class Processes {
 public:
     /// Meets the other processes; returns once all are there. From then on this process ignores SIGPIPE, unless it
@@ -58,6 +63,7 @@ public:
     Processes(const Processes&) = delete;
     Processes& operator=(const Processes&) = delete;
 
+    const ProcessOptions& options() const noexcept;
     int rank() const noexcept;
     int size() const noexcept;
     /// "rank 3 (host b)"
@@ -87,6 +93,18 @@ public:
 
     // For the engine.
 
+    /// While it lives, this process waits for `rank`, which must not leave the group meanwhile.
+    class Waiting {
+    public:
+        Waiting(Processes& processes, int rank);
+        ~Waiting();
+        Waiting(const Waiting&) = delete;
+        Waiting& operator=(const Waiting&) = delete;
+
+    private:
+        Processes& processes_;
+        int rank_;
+    };
     /// Notes what this process does, for the others' messages if it dies.
     void note(const TaskKey& task) noexcept;
     /// The last partition's process decides when all stop, and tells them with the loss.

@@ -48,6 +48,28 @@ std::set<std::string> trained(int size, std::vector<std::string> configurations)
     return lines_of(group);
 }
 
+/// Errors of processes started with these ranks and sizes, and the others' arguments.
+std::vector<std::string> errors_of_starts(const std::vector<std::pair<std::string, std::string>>& starts,
+                                          const std::string& rendezvous,
+                                          const std::vector<std::string>& configurations = {
+                                              "mlp|4,4||gpipe|never|2|4"}) {
+    ProcessGroup group(0, kTrainer, {});
+    ::setenv("PIPESCOPE_TEST_PATIENCE_MS", "4000", 1);
+    for (std::size_t k = 0; k < starts.size(); ++k) {
+        group.start(kTrainer, {starts[k].first, starts[k].second, rendezvous, "1",
+                               configurations[std::min(k, configurations.size() - 1)]});
+    }
+    ::unsetenv("PIPESCOPE_TEST_PATIENCE_MS");
+    EXPECT_TRUE(group.wait(std::chrono::seconds(60)));
+    std::vector<std::string> errors;
+    for (int k = 0; k < group.size(); ++k) {
+        EXPECT_EQ(group.exit_code(k), 1) << group.output(k);
+        errors.push_back(group.errors(k));
+        EXPECT_EQ(std::count(errors.back().begin(), errors.back().end(), '\n'), 1) << errors.back();
+    }
+    return errors;
+}
+
 /// MODEL|BALANCE|PLACEMENT, with each schedule that fits and each checkpoint mode.
 std::vector<std::string> in_all_modes(const std::vector<std::string>& models) {
     std::vector<std::string> configurations;
@@ -83,8 +105,7 @@ TEST(Processes, RefuseAChangeInPlaceThatAnotherProcessCannotSee) {
                                             "aliasing:copy|1,2||1f1b|always|2|4",
                                             "aliasing:in_place|2,1||gpipe|never|2|4"};  // within one partition
     EXPECT_TRUE(trained(2, clean) == trained(1, clean));
-    for (const std::string balance :
-         {"1,1,1", "1,2"}) {
+    for (const std::string balance : {"1,1,1", "1,2"}) {
         ProcessGroup group(2, kTrainer, {"1", "aliasing:in_place|" + balance + "||gpipe|never|2|4"});
         ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
         for (int k = 0; k < 2; ++k) {
@@ -140,6 +161,27 @@ void wait_for_steps(const ProcessGroup& group, const std::string& step) {
     for (int k = 0; k < 3000 && group.output(3).find("step " + step) == std::string::npos; ++k) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
+}
+
+TEST(Processes, LeaveAStrangerAlone) {
+    ProcessGroup group(2, kTrainer, {"100000", "sleepy:2:1|1,1||gpipe|never|2|4"});
+    for (int k = 0; k < 3000 && group.output(1).find("step 3 ") == std::string::npos; ++k) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    const std::vector<std::string> errors = errors_of_starts({{"1", "2"}, {"2", "3"}}, group.rendezvous());
+    EXPECT_THAT(errors, ::testing::Each(HasSubstr("are complete without this one")));
+    EXPECT_FALSE(group.wait(std::chrono::seconds(1))) << group.errors(0) << group.errors(1);
+}
+
+TEST(Processes, EndIfOneStopsEarlier) {
+    const std::string rendezvous = ProcessGroup::free_rendezvous();
+    ProcessGroup group(0, kTrainer, {});
+    const std::string model = "sleepy:2:1|1,1||gpipe|never|2|4";
+    group.start(kTrainer, {"0", "2", rendezvous, "2", model});
+    group.start(kTrainer, {"1", "2", rendezvous, "3", model});
+    ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
+    EXPECT_EQ(group.exit_code(1), 1);
+    EXPECT_THAT(group.errors(1), HasSubstr("calls step(), and rank 0"));
 }
 
 TEST(Processes, TrainForLongerThanTheyWaitForEachOther) {
@@ -211,28 +253,6 @@ TEST(Processes, EndIfOneFallsSilent) {
     ASSERT_TRUE(group.wait(std::chrono::seconds(20)));
     EXPECT_EQ(group.exit_code(2), 1);
     EXPECT_THAT(group.errors(2), HasSubstr("pipescope: rank "));
-}
-
-/// Errors of processes started with these ranks and sizes, and the others' arguments.
-std::vector<std::string> errors_of_starts(const std::vector<std::pair<std::string, std::string>>& starts,
-                                          const std::string& rendezvous,
-                                          const std::vector<std::string>& configurations = {
-                                              "mlp|4,4||gpipe|never|2|4"}) {
-    ProcessGroup group(0, kTrainer, {});
-    ::setenv("PIPESCOPE_TEST_PATIENCE_MS", "4000", 1);
-    for (std::size_t k = 0; k < starts.size(); ++k) {
-        group.start(kTrainer, {starts[k].first, starts[k].second, rendezvous, "1",
-                               configurations[std::min(k, configurations.size() - 1)]});
-    }
-    ::unsetenv("PIPESCOPE_TEST_PATIENCE_MS");
-    EXPECT_TRUE(group.wait(std::chrono::seconds(60)));
-    std::vector<std::string> errors;
-    for (int k = 0; k < group.size(); ++k) {
-        EXPECT_EQ(group.exit_code(k), 1) << group.output(k);
-        errors.push_back(group.errors(k));
-        EXPECT_EQ(std::count(errors.back().begin(), errors.back().end(), '\n'), 1) << errors.back();
-    }
-    return errors;
 }
 
 TEST(Processes, SayWhyTheyCannotMeet) {
