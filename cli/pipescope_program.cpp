@@ -62,6 +62,16 @@ void add_installed_texts(Program& program) {
     program.add_hidden("--print-man",
                        [&program] { std::cout << man_page(all_definitions(program), PIPESCOPE_VERSION); });
 }
+
+/// Says where a former command is now.
+void add_experiment(Program& program, const std::string& name) {
+    program.add_hidden(name, [name] {
+        throw UsageError(
+            fmt::format("'{0}' is not a command; it is an experiment of benchmarks/; build "
+                        "pipescope_experiments from the sources, and run 'pipescope_experiments {0}'",
+                        name));
+    });
+}
 }  // namespace
 
 int run_pipescope(int argc, const char* const* argv) {
@@ -77,8 +87,6 @@ int run_pipescope(int argc, const char* const* argv) {
     add_forwarded(program, "run", "Train a model through the pipeline and record it");
     add_launch_command(program);
     add_compare_command(program);
-    add_forwarded(program, "validate", "Measure how accurate predictions are on this machine");
-    add_forwarded(program, "ablation", "Measure what each part of the paper's driver contributes");
     add_view_command(program);
     add_export_command(program);
     add_record_command(program);
@@ -86,6 +94,8 @@ int run_pipescope(int argc, const char* const* argv) {
     add_doctor_command(program);
     add_forwarded(program, "demo", "Do the whole job once on this machine, from profile to picture");
     add_installed_texts(program);
+    add_experiment(program, "validate");
+    add_experiment(program, "ablation");
     return program.run(argc, argv);
 }
 }  // namespace pipescope

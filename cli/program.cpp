@@ -201,8 +201,8 @@ void Program::set_action(CLI::App* command, std::function<ExitCode()> action) {
     command->callback([this, action = std::move(action)] { action_ = action; });
 }
 
-void Program::add_hidden(const std::string& option, std::function<void()> print) {
-    hidden_[option] = std::move(print);
+void Program::add_hidden(const std::string& argument, std::function<void()> act) {
+    hidden_[argument] = std::move(act);
 }
 
 int Program::run(int argc, const char* const* argv) {

@@ -25,9 +25,9 @@ public:
     void set_action(CLI::App* command, std::function<ExitCode()> action);
     /// The arguments after the program's name, with `help COMMAND` as `COMMAND --help`. Available to an action.
     const std::vector<std::string>& arguments() const { return arguments_; }
-    /// Adds an option that replaces a command and prints something. It is not in --help. Every program has
-    /// `--print-commands`: definitions() as JSON.
-    void add_hidden(const std::string& option, std::function<void()> print);
+    /// Adds a first argument that is not in --help: an option that prints something, or a former command, whose `act`
+    /// throws UsageError. Every program has `--print-commands`: definitions() as JSON.
+    void add_hidden(const std::string& argument, std::function<void()> act);
     /// The commands so far, for shell completion and the manual page.
     std::vector<CommandDefinition> definitions() const { return definitions_of(app_); }
     /// Parses and runs the action. Turns every error into one line "pipescope: .." on stderr and an exit code: 2 for a

@@ -18,6 +18,7 @@
 #include "profiler/layers/meta_profiler.h"
 #include "schedule/error.h"
 #include "schedule/printable.h"
+#include "simulator/number_ranges.h"
 
 #include <fmt/format.h>
 

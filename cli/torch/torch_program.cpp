@@ -9,13 +9,17 @@
 #include <torch/version.h>
 
 namespace pipescope {
-int run_pipescope_torch(int argc, const char* const* argv) {
+void prepare_torch() {
     attach_shared_libraries();  // a model's library is loaded and profiled before a recorder exists
     load_cuda();
     tracking_allocator::install();
     // The loss and the optimizer run on this thread. More threads would take cores from the lanes, and the profile
     // measures with one.
     at::set_num_threads(1);
+}
+
+int run_pipescope_torch(int argc, const char* const* argv) {
+    prepare_torch();
     // Users type `pipescope run`; help and errors use that name.
     Program program("pipescope", "Build, measure and train models: the commands of pipescope that need LibTorch",
                     PIPESCOPE_VERSION " with LibTorch " TORCH_VERSION);
@@ -23,8 +27,6 @@ int run_pipescope_torch(int argc, const char* const* argv) {
     add_models_command(program);
     add_profile_command(program);
     add_run_command(program);
-    add_validate_command(program);
-    add_ablation_command(program);
     add_demo_command(program);
     return program.run(argc, argv);
 }

@@ -3,9 +3,12 @@
 namespace pipescope {
 class Program;
 
-/// The commands that build or run models; `pipescope` becomes this program for them. Loads CUDA before any other part
-/// of torch, if there is a device. Installs the tracking allocator before any tensor exists. Gives the calling thread
-/// one intra-op thread, like the lanes.
+/// First call of a program that measures models. Loads CUDA before any other part of torch, if there is a device.
+/// Installs the tracking allocator before any tensor exists. Gives the calling thread one intra-op thread, like the
+/// lanes.
+void prepare_torch();
+
+/// The commands that build or run models; `pipescope` becomes this program for them.
 int run_pipescope_torch(int argc, const char* const* argv);
 
 // One file each: <name>_command.cpp.
@@ -13,7 +16,5 @@ void add_devices_command(Program& program);
 void add_models_command(Program& program);
 void add_profile_command(Program& program);
 void add_run_command(Program& program);
-void add_validate_command(Program& program);
-void add_ablation_command(Program& program);
 void add_demo_command(Program& program);
 }  // namespace pipescope

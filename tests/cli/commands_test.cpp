@@ -39,6 +39,16 @@ protected:
     User user;
 };
 
+TEST_F(Commands, ExperimentsSayWhereTheyAreNow) {
+    for (const std::string name : {"validate", "ablation"}) {
+        for (const std::string& line : {name + " mlp --rounds 1", "help " + name}) {
+            EXPECT_THAT(refused(2, line), AllOf(HasSubstr("'" + name + "' is not a command"),
+                                                HasSubstr("run 'pipescope_experiments " + name + "'")));
+        }
+    }
+    EXPECT_THAT(user.succeeds("--help").out, Not(HasSubstr("validate")));
+}
+
 TEST_F(Commands, SimulateGivesTheStepOfEqualPartitions) {
     // never: m = 4 micro-batches on n = 2 lanes of 20 + 40 ms: (m + n - 1) * 60 ms, bubble (n - 1) / (m + n - 1).
     const auto object = user.succeeds("simulate p.json --balance 2,2 -m 4 --batch 4 --checkpoint never --json").json();

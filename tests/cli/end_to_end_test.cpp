@@ -29,20 +29,6 @@ const std::string kModel = "mlp:layers=4,width=64";
 constexpr const char* kOfDevices[] = {"CUPTI_",          "CUDA_",    "PIPESCOPE_TASK_DEVICE", "PIPESCOPE_DEVICE_WORK",
                                       "TARGET_INFO_GPU", "jsonText", "PIPESCOPE_RESOURCE"};
 
-/// A chain of 8 equal layers: forward `forward_ms`, backward twice that, one sample a micro-batch.
-std::string emulated_profile(double forward_ms) {
-    nlohmann::json layers = nlohmann::json::array();
-    for (int i = 0; i < 8; ++i) {
-        layers.push_back({{"name", "layer." + std::to_string(i)},
-                          {"forward_ns", {std::llround(forward_ms * 1e6)}},
-                          {"backward_ns", {std::llround(2 * forward_ms * 1e6)}},
-                          {"output_bytes", {65536}},
-                          {"saved_bytes", {1 << 20}},
-                          {"parameter_bytes", 1 << 20}});
-    }
-    return nlohmann::json{{"format", "pipescope.profile"}, {"version", 1}, {"samples", {1}}, {"layers", layers}}.dump();
-}
-
 /// Compares simulation and measurement of layers that only wait. A run takes at least the simulated time, plus the
 /// delays that other programs cause.
 void expect_error_of_a_waiting_pipeline(double step_error) {
@@ -82,7 +68,6 @@ TEST_F(EndToEnd, AsksForASmallerBatchWhereMemoryIsTooSmall) {
 }
 
 TEST_F(EndToEnd, RefusesWrongCountsBeforeAnyWork) {
-    EXPECT_THAT(refused(2, "ablation mlp -n 0"), HasSubstr("-n is 0; it counts lanes"));
     EXPECT_THAT(refused(2, "demo --batch 0"), HasSubstr("batch is 0"));
     EXPECT_THAT(refused(2, "demo -m 0"), HasSubstr("chunks is 0"));
     EXPECT_FALSE(user.has("demo"));
@@ -346,60 +331,6 @@ TEST_F(EndToEnd, TheTraceOfAKilledRunIsRecovered) {
     EXPECT_GE(user.succeeds("compare k.sqlite --json").json().at("steps").size(), 1u);
 }
 
-TEST_F(EndToEnd, ValidatePredictsRunsAndComparesASpreadOfPipelines) {
-    user.writes("p.json", emulated_profile(0.5));
-    const auto object = user.succeeds("validate emulated:p.json --rounds 2 --steps 1 --json").json();
-    EXPECT_THAT(keys_of(object),
-                ElementsAre("candidates", "step_error", "bubble_error", "peak_error", "replayed_peak_error",
-                            "replay_error", "replay_with_gaps_error", "spread", "rank_correlation", "regret",
-                            "band_coverage", "load", "allowed_step_error", "goals", "reached"));
-    EXPECT_EQ(object.at("allowed_step_error"), 0.01) << "layers that only wait";
-    ASSERT_EQ(object.at("goals").size(), 9u);
-    EXPECT_EQ(object.at("goals").at(1).at("name"), "step_error_max");
-    EXPECT_THAT(keys_of(object.at("goals").at(1)), ElementsAre("name", "allowed", "found", "reached", "not_judged"));
-    EXPECT_TRUE(object.at("load").is_null()) << "waiting takes no core";
-    ASSERT_EQ(object.at("candidates").size(), 9u);
-    for (const auto& candidate : object.at("candidates")) {
-        EXPECT_EQ(candidate.at("runs"), 2);
-        EXPECT_GT(candidate.at("measured_step_ns").get<std::int64_t>(), 1'000'000);
-        expect_error_of_a_waiting_pipeline(candidate.at("step_error"));
-    }
-    EXPECT_TRUE(object.at("rank_correlation").is_number());
-    EXPECT_FALSE(user.has("run.sqlite"));
-
-    EXPECT_THAT(refused(2, "validate"), HasSubstr("name a MODEL, or use --emulated"));
-    EXPECT_THAT(refused(2, "validate " + kModel + " -n 9"), AllOf(HasSubstr("-n is 9"), HasSubstr("use 1 to 4")));
-    EXPECT_THAT(refused(2, "validate " + kModel + " --emulated"), HasSubstr("emulated:PROFILE"));
-}
-
-TEST_F(EndToEnd, ValidateJudgesAndSaysWhereSamplesAreFewerThanMicroBatches) {
-    const std::string text = user.succeeds("validate mlp:layers=2,width=16 -m 8 --batch 4 --rounds 1 --steps 1").out;
-    EXPECT_THAT(text, AllOf(HasSubstr("in the mean: not judged, how far equal runs differ is not known"),
-                            HasSubstr("8 micro-batches were requested; 4 samples make 4, of a sample each")));
-}
-
-TEST_F(EndToEnd, AblationMeasuresThePaperDriversPartsAndSaysWhatACpuCannotShow) {
-    const auto object =
-        user.succeeds("ablation " + kModel + " --balance 2,2 --batch 4 -m 2 --rounds 1 --steps 1 --json").json();
-    const auto& rows = object.at("rows");
-    ASSERT_EQ(rows.size(), 5u);
-    EXPECT_EQ(rows.at(0).at("name"), "none");
-    EXPECT_EQ(rows.at(0).at("dependency"), false);
-    EXPECT_THAT(rows.at(2).at("skipped_because").get<std::string>(), HasSubstr("no copies"));
-    EXPECT_EQ(rows.at(3).at("portals"), true);
-    EXPECT_EQ(rows.at(4).at("driver"), "scheduled");
-    for (const int k : {0, 1, 3, 4}) {
-        EXPECT_GT(rows.at(k).at("samples_per_second").get<double>(), 0);
-        EXPECT_GT(rows.at(k).at("utilization").get<double>(), 0);
-        EXPECT_EQ(rows.at(k).at("peak_bytes").size(), 2u);
-    }
-    EXPECT_THAT(user.succeeds("ablation mlp:layers=2,width=16 --balance 1,1 --batch 2 -m 4 --rounds 1 --steps 1").out,
-                AllOf(HasSubstr("batch 2, 2 micro-batches,"),
-                      HasSubstr("4 micro-batches were requested; 2 samples make 2, of a sample each")));
-    EXPECT_THAT(refused(2, "ablation " + kModel + " --rounds 0 --balance 2,2"), HasSubstr("use 1 or more"));
-    EXPECT_THAT(refused(2, "ablation " + kModel + " -n 9"), HasSubstr("use fewer"));
-}
-
 TEST_F(EndToEnd, TheDemoDoesItAllAndKeepsWhatIsNotItsOwn) {
     std::filesystem::create_directory(user.folder() / "demo");
     user.writes("demo/notes.txt", "mine");
@@ -452,14 +383,6 @@ TEST_F(EndToEnd, WrongRequestsNameValueRuleAndRemedyAndWriteNothing) {
 }
 
 TEST_F(EndToEnd, WhatIsWrongIsRefusedBeforeAnyWork) {
-    const std::vector<std::string> lines = {"validate " + kModel + " --rounds 0", "validate --emulated --rounds 0",
-                                            "validate " + kModel + " --steps 0", "ablation " + kModel + " --rounds 0"};
-    for (const std::string& line : lines) {
-        const auto start = std::chrono::steady_clock::now();
-        EXPECT_THAT(refused(2, line), HasSubstr("use 1 or more")) << line;
-        EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds{10})
-            << "nothing was profiled: " << line;
-    }
     EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,2 -m 2 --batch 4 --seed -1"), HasSubstr("not a seed"));
     EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,2 -m 2 --batch 4 --steps 99999999999999999999"),
                 HasSubstr("at most 2^63 - 1"));

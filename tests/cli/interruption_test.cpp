@@ -21,19 +21,6 @@ class Interruption : public testing::Test {
 protected:
     Interruption() { user.writes("e.json", kProfile); }
 
-    /// Starts the command, waits until the shell condition `ready` holds, and sends the signals.
-    CommandResult stopped(const std::string& line, const std::string& ready, const std::string& signals) const {
-        // A shell starts background processes with SIGINT ignored.
-        return user.types_to_shell(
-            "env --default-signal=INT timeout --foreground 100 '" PIPESCOPE_BIN_FOLDER "/pipescope' " + line +
-            " >.stdout 2>.stderr & waiter=$!\n"
-            "for i in $(seq 900); do sleep 0.1; if " +
-            ready +
-            "; then break; fi; done 2>.none\n"
-            "run=$(pgrep -P $waiter)\nfor s in " +
-            signals + "; do kill -$s $run; done\nwait $waiter");
-    }
-
     User user;
 };
 
@@ -42,7 +29,7 @@ const std::string kSeveralSteps = "test $(stat -c %s t.sqlite-wal || echo 0) -gt
 
 TEST_F(Interruption, ARunPrintsItsStepsAndClosesItsTrace) {
     for (const auto& [name, code] : {std::pair{"INT", 130}, {"TERM", 143}}) {
-        const CommandResult run = stopped(kLongRun + " --json --force", kSeveralSteps, name);
+        const CommandResult run = user.stops(kLongRun + " --json --force", kSeveralSteps, name);
         EXPECT_EQ(run.code, code) << run.err;
         EXPECT_THAT(run.err, HasSubstr("stopping after the current step"));
         const auto object = run.json();
@@ -55,19 +42,19 @@ TEST_F(Interruption, ARunPrintsItsStepsAndClosesItsTrace) {
         EXPECT_EQ(compared.at("steps").size(), object.at("steps").size() - 2) << "two were warm-up";
         EXPECT_EQ(compared.at("tasks_unmatched"), 0) << "no step is cut in half";
     }
-    const CommandResult text = stopped(kLongRun + " --force", kSeveralSteps, "INT");
+    const CommandResult text = user.stops(kLongRun + " --force", kSeveralSteps, "INT");
     EXPECT_THAT(text.out, AllOf(HasSubstr("warm-up"), HasSubstr("interrupted after"), HasSubstr("of 100000 steps"),
                                 HasSubstr("trace t.sqlite")));
 }
 
 TEST_F(Interruption, TheSecondSignalEndsARunAtOnce) {
-    const CommandResult run = stopped(kLongRun, kSeveralSteps, "INT TERM");
+    const CommandResult run = user.stops(kLongRun, kSeveralSteps, "INT TERM");
     EXPECT_THAT(run.out, Not(HasSubstr("interrupted")));
     EXPECT_TRUE(user.succeeds("recover t.sqlite --json").json().at("was_open").get<bool>());
 }
 
 TEST_F(Interruption, WarmUpAloneHasNoBubble) {
-    const CommandResult run = stopped(kLongRun + " --warmup 99999", kSeveralSteps, "INT");
+    const CommandResult run = user.stops(kLongRun + " --warmup 99999", kSeveralSteps, "INT");
     EXPECT_EQ(run.code, 130);
     EXPECT_THAT(run.out, AllOf(HasSubstr("every step was a warm-up"), Not(HasSubstr("incomplete"))));
 }
@@ -75,7 +62,7 @@ TEST_F(Interruption, WarmUpAloneHasNoBubble) {
 TEST_F(Interruption, ADemoPrintsThePartThatIsMeasuredAndTheNextOneReplacesItsFiles) {
     const std::string demo = "demo --json --model mlp:layers=4,width=64 --batch 8 -m 4 --steps ";
     const CommandResult first =
-        stopped(demo + "100000", "test $(stat -c %s demo/trace.sqlite-wal || echo 0) -gt 1000000", "INT");
+        user.stops(demo + "100000", "test $(stat -c %s demo/trace.sqlite-wal || echo 0) -gt 1000000", "INT");
     EXPECT_EQ(first.code, 130) << first.err;
     const auto object = first.json();
     EXPECT_EQ(keys_of(object), (std::vector<std::string>{"real", "interrupted"}));
@@ -83,36 +70,19 @@ TEST_F(Interruption, ADemoPrintsThePartThatIsMeasuredAndTheNextOneReplacesItsFil
     EXPECT_THAT(user.reads("demo/report.md"), AllOf(HasSubstr("did not finish"), HasSubstr("step time |")));
     EXPECT_FALSE(user.has("demo/trace.sqlite-wal"));
 
-    const CommandResult second = stopped(demo + "2", "grep -q profiling .stderr", "INT");
+    const CommandResult second = user.stops(demo + "2", "grep -q profiling .stderr", "INT");
     EXPECT_EQ(second.code, 130) << second.err;
     EXPECT_THAT(second.err, AllOf(Not(HasSubstr("exists already")), HasSubstr("interrupted before")));
     EXPECT_FALSE(user.has("demo/trace.sqlite")) << "the files of the first are gone";
 }
 
 TEST_F(Interruption, ARunOfSecondsRecordsTheMachinesLoad) {
-    const CommandResult run = stopped(
+    const CommandResult run = user.stops(
         "run mlp:layers=2,width=16 --balance 1,1 -m 2 --batch 2 --steps 10000000 --trace t.sqlite --json --force",
         kSeveralSteps + " && sleep 1.5", "INT");
     EXPECT_EQ(run.code, 130) << run.err;
     EXPECT_TRUE(run.json().at("load").is_object());
     EXPECT_TRUE(user.succeeds("compare t.sqlite --json").json().at("load").at("run").is_object());
-}
-
-TEST_F(Interruption, AValidationKeepsTheWholeRuns) {
-    const CommandResult run = stopped(
-        "validate mlp:layers=2,width=16 -n 2 -m 2 --batch 2 --rounds 100000 --steps 1 --json", "sleep 8", "INT");
-    EXPECT_EQ(run.code, 130) << run.err;
-    EXPECT_EQ(run.json().at("interrupted"), true);
-    EXPECT_GE(run.json().at("candidates").size(), 1u);
-}
-
-TEST_F(Interruption, AnAblationPrintsTheRowsItMeasured) {
-    const CommandResult run =
-        stopped("ablation mlp:layers=2,width=16 --balance 1,1 --batch 2 -m 2 --rounds 100000 --steps 1 --json",
-                "sleep 3", "INT");
-    EXPECT_EQ(run.code, 130) << run.err;
-    EXPECT_EQ(run.json().at("interrupted"), true);
-    EXPECT_GE(run.json().at("rows").size(), 1u);
 }
 }  // namespace
 }  // namespace pipescope

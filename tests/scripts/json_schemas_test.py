@@ -44,6 +44,8 @@ def keys_of(value):
 
 
 class Shell(unittest.TestCase):
+    program = "pipescope"
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -53,7 +55,7 @@ class Shell(unittest.TestCase):
 
     def call(self, line):
         words = line.split()
-        return subprocess.run([BIN / "pipescope", *words], cwd=self.folder, capture_output=True, text=True, timeout=300,
+        return subprocess.run([BIN / self.program, *words], cwd=self.folder, capture_output=True, text=True, timeout=300,
                               check=False)
 
     def expect_fits(self, line, codes=(0,), schema=None):
@@ -63,6 +65,12 @@ class Shell(unittest.TestCase):
         name = (schema or line.split()[0]) + ".schema.json"
         self.assertEqual(SCHEMAS.errors(name, value), [], line)
         return value
+
+    def expect_options(self, command, text):
+        """The text names every option of the command's --help."""
+        help_text = self.call(command + " --help").stdout.split("Options:\n")[1]
+        for option in set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", help_text, re.MULTILINE)) - {"--help"}:
+            self.assertTrue(re.search(re.escape(option) + r"(?![\w-])", text), f"{command}: {option}")
 
 
 class Checker(unittest.TestCase):
@@ -105,13 +113,11 @@ class Pages(Shell):
     def test_every_option_is_on_its_page(self):
         common = (DOCS / "cli.md").read_text()
         for command in self.commands():
-            help_text = self.call(command + " --help").stdout.split("Options:\n")[1]
-            page = (DOCS / "cli" / f"{command}.md").read_text()
-            for option in set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", help_text, re.MULTILINE)) - {"--help"}:
-                self.assertTrue(re.search(re.escape(option) + r"(?![\w-])", page + common), f"{command}: {option}")
+            self.expect_options(command, (DOCS / "cli" / f"{command}.md").read_text() + common)
 
     def test_every_key_has_a_description_and_stands_on_its_page(self):
-        pages = {"profile": ["profile-format.md"], "common": ["cli.md", "cli/simulate.md", "cli/run.md", "cli/validate.md"]}
+        pages = {"profile": ["profile-format.md"], "common": ["cli.md", "cli/simulate.md", "cli/run.md", "accuracy.md"],
+                 "validate": ["cli.md", "accuracy.md"], "ablation": ["cli.md", "benchmarks.md"]}
         for name, schema in SCHEMAS.files.items():
             command = name.split(".")[0]
             text = "".join((DOCS / page).read_text() for page in pages.get(command, ["cli.md", f"cli/{command}.md"]))
@@ -194,6 +200,22 @@ class WithTorch(Shell):
         self.expect_fits("compare t.sqlite")
         self.expect_fits("run emulated:p.json --balance 4,4 -m 2 --batch 2 --steps 2 --trace e.sqlite")
 
+    def test_demo(self):
+        self.expect_fits(f"demo --model {MODEL} --batch 4 -m 2 --steps 1")
+
+
+class Experiments(Shell):
+    program = "pipescope_experiments"
+
+    def setUp(self):
+        if not (BIN / self.program).exists():
+            self.skipTest(f"this build has no {self.program}")
+        super().setUp()
+
+    def test_every_option_is_on_its_page(self):
+        self.expect_options("validate", (DOCS / "accuracy.md").read_text())
+        self.expect_options("ablation", (DOCS / "benchmarks.md").read_text())
+
     def test_validate(self):
         (self.folder / "deep.json").write_text(json.dumps(profile(16)))
         self.expect_fits("validate emulated:deep.json --rounds 2 --steps 1")
@@ -201,9 +223,6 @@ class WithTorch(Shell):
 
     def test_ablation(self):
         self.expect_fits("ablation unet:B=1,C=4,size=64 --balance 30,35 --batch 2 -m 2 --rounds 1 --steps 1")
-
-    def test_demo(self):
-        self.expect_fits(f"demo --model {MODEL} --batch 4 -m 2 --steps 1")
 
 
 if __name__ == "__main__":

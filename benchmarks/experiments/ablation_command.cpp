@@ -1,11 +1,11 @@
+#include "benchmarks/experiments/ablation.h"
+#include "benchmarks/experiments/experiment_commands.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
 #include "cli/stop_signals.h"
-#include "cli/torch/ablation.h"
 #include "cli/torch/self_profile.h"
-#include "cli/torch/torch_program.h"
 #include "cli/torch/training.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
@@ -103,7 +103,7 @@ void add_ablation_command(Program& program) {
     CLI::App* command = program.add_command(
         "ablation", "Measure what each part of the paper's driver contributes: none, dependency, copy streams, portals",
         "Example:\n"
-        "  pipescope ablation unet:B=2,C=8,size=96 -n 2 --batch 16 -m 8\n"
+        "  pipescope_experiments ablation unet:B=2,C=8,size=96 -n 2 --batch 16 -m 8\n"
         "Trains a U-Net with the driver in which autograd finds the backward order, adding one part at a time, and\n"
         "last with the scheduled driver. Rows take turns, --rounds times. Without --balance the model is profiled\n"
         "and balanced first.");

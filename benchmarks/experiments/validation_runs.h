@@ -1,7 +1,7 @@
 #pragma once
 
-#include "analysis/validation.h"
 #include "balance/profile.h"
+#include "benchmarks/experiments/validation.h"
 #include "engine/layer.h"
 
 #include <cstdint>

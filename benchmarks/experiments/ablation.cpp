@@ -1,4 +1,4 @@
-#include "cli/torch/ablation.h"
+#include "benchmarks/experiments/ablation.h"
 
 #include "cli/stop_signals.h"
 #include "cli/text_table.h"

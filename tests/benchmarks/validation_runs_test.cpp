@@ -1,4 +1,4 @@
-#include "cli/torch/validation_runs.h"
+#include "benchmarks/experiments/validation_runs.h"
 
 #include "models/zoo.h"
 #include "profiler/memory/tracking_allocator.h"

@@ -1,5 +1,8 @@
 #include "analysis/trace_warnings.h"
 #include "balance/profile_file.h"
+#include "benchmarks/experiments/experiment_commands.h"
+#include "benchmarks/experiments/validation_report.h"
+#include "benchmarks/experiments/validation_runs.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
@@ -7,9 +10,6 @@
 #include "cli/stop_signals.h"
 #include "cli/torch/emulated_demo_profile.h"
 #include "cli/torch/self_profile.h"
-#include "cli/torch/torch_program.h"
-#include "cli/torch/validation_runs.h"
-#include "cli/validation_report.h"
 #include "engine/cores/usable_cores.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
@@ -132,8 +132,8 @@ void add_validate_command(Program& program) {
     CLI::App* command = program.add_command(
         "validate", "Measure how accurate predictions are on this machine: predict several pipelines, then run them",
         "Examples:\n"
-        "  pipescope validate transformer:layers=6 --batch 32 -m 8\n"
-        "  pipescope validate --emulated\n"
+        "  pipescope_experiments validate transformer:layers=6 --batch 32 -m 8\n"
+        "  pipescope_experiments validate --emulated\n"
         "Candidates take turns, --rounds times. A real model is profiled again before each run, with all lanes busy.");
     command->add_option("MODEL", flags->model, "Built-in model with options, a .so or .pt file, or emulated:PROFILE");
     command->add_flag("--emulated", flags->emulated,

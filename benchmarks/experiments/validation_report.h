@@ -1,6 +1,6 @@
 #pragma once
 
-#include "analysis/validation.h"
+#include "benchmarks/experiments/validation.h"
 
 #include <nlohmann/json.hpp>
 
@@ -8,8 +8,8 @@
 #include <string>
 
 namespace pipescope {
-// Output of `pipescope validate`. Pure functions. Candidates without a run, as in an interrupted validation, are
-// omitted. Throws Error if no candidate has a run.
+// Output of `pipescope_experiments validate`. Pure functions. Candidates without a run, as in an interrupted
+// validation, are omitted. Throws Error if no candidate has a run.
 
 nlohmann::ordered_json validation_json(std::span<const ValidatedCandidate> candidates, const ValidationGoal& goal);
 /// As text columns, or as Markdown tables, followed by a line for each part of the goal.

@@ -1,4 +1,4 @@
-#include "analysis/validation.h"
+#include "benchmarks/experiments/validation.h"
 
 #include "schedule/error.h"
 #include "schedule/median.h"

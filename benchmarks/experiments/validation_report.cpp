@@ -1,4 +1,4 @@
-#include "cli/validation_report.h"
+#include "benchmarks/experiments/validation_report.h"
 
 #include "cli/reports.h"
 #include "cli/text_table.h"

@@ -1,4 +1,4 @@
-#include "cli/torch/validation_runs.h"
+#include "benchmarks/experiments/validation_runs.h"
 
 #include "analysis/trace_comparison.h"
 #include "cli/stop_signals.h"
