@@ -5,6 +5,7 @@
 #include "schedule/micro_batches.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
+#include "simulator/links_file.h"
 #include "simulator/number_ranges.h"
 
 #include <fmt/format.h>
@@ -85,6 +86,11 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
         "Bandwidth of the link between each two devices, such as 12GB/s; default: copies are free", "RATE");
     add("--link-latency", hardware.link.latency_ns, parse_duration_ns, "Latency of each copy, such as 10us; default 0",
         "TIME");
+    add_parsed(
+        command, "--links", hardware.link.times, [](const std::string& file) { return load_links(file); },
+        "File with the measured times of messages by size (docs/links-format.md), instead of --link-bandwidth and "
+        "--link-latency",
+        "FILE", "Hardware");
     add_parsed(command, "--link-sharing", hardware.link.sharing, parse_link_sharing,
                "Which copies share bandwidth: none (default; a link for each pair of lanes), sender (one port per "
                "device) or all (one bus)",
@@ -166,6 +172,7 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
     micro_batch_sizes(options.batch, options.chunks);  // throws for impossible values, in terms of the flags
     check_replicas(options);
     check_cores(options.hardware.host_cores);
+    check_link(options.hardware.link);
     return options;
 }
 

@@ -121,7 +121,7 @@ std::optional<SharedResources> shared_resources(const Profile& profile, const Pi
     SharedResources resources;
     share_devices(profile, options, graph, resources);
     share_links(options, graph, resources);
-    resources.link_latency_ns = options.hardware.link.latency_ns;
+    resources.link_latency_ns = options.hardware.link.startup_ns();
     launch_tasks(profile, options, graph, resources);
     resources.most_in_flight = options.most_in_flight;
     return is_alone(resources) ? std::nullopt : std::optional(std::move(resources));

@@ -117,9 +117,7 @@ std::vector<std::int64_t> CutProblems::copies(const SizedProfile& sized) const {
     return copies;
 }
 std::int64_t CutProblems::copy_ns(Bytes bytes) const {
-    const Link& link = options_.hardware.link;
-    const double per_byte = link.ns_per_byte();
-    return std::llround(link.latency_ns + static_cast<double>(bytes) * per_byte);
+    return std::llround(options_.hardware.link.copy_ns(static_cast<double>(bytes)));
 }
 bool CutProblems::is_free(int boundary) const {
     return device_of(options_.hardware, LaneId{boundary}) == device_of(options_.hardware, LaneId{boundary + 1});

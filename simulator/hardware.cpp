@@ -26,6 +26,33 @@ void check_link_value(const char* name, double value) {
     }
 }
 
+void check_times(const Link& link) {
+    if (link.times.empty()) {
+        return;
+    }
+    if (link.bytes_per_second != 0 || link.latency_ns != 0) {
+        throw OptionError(
+            "links: measured times of messages are given beside a link bandwidth or latency; the times hold both; "
+            "leave out one or the other");
+    }
+    if (link.times.size() == 1) {
+        throw OptionError("links: the time of one size is given; at least two give a bandwidth; measure another size");
+    }
+    for (std::size_t k = 0; k < link.times.size(); ++k) {
+        const auto& [bytes, ns] = link.times[k];
+        const auto refuse = [k](const std::string& key, const std::string& value, const std::string& rule) {
+            throw OptionError("links: times[" + std::to_string(k) + "]." + key + " is " + value + "; it must be " +
+                              rule);
+        };
+        if (bytes < 0 || (k > 0 && bytes <= link.times[k - 1].bytes)) {
+            refuse("bytes", std::to_string(bytes), "0 or more and above the size before; sort the sizes");
+        }
+        if (!(ns >= 0) || !std::isfinite(ns) || (k > 0 && ns < link.times[k - 1].ns)) {
+            refuse("ns", shortest(ns), "0 or more and not below that of a smaller message; measure again");
+        }
+    }
+}
+
 void check_limit(const std::string& name, Bytes limit) {
     if (limit < 1) {
         throw UsageError(name + " is " + counted(limit, "byte", "bytes") +
@@ -56,6 +83,27 @@ LinkSharing parse_link_sharing(std::string_view name) {
                                    "link sharing is '" + std::string(name) + "'", "leave it out for none");
 }
 
+void check_link(const Link& link) {
+    check_link_value("the link bandwidth", link.bytes_per_second);
+    check_link_value("the link latency", link.latency_ns);
+    check_times(link);
+}
+
+double Link::copy_ns(double bytes) const {
+    if (times.empty()) {
+        return latency_ns + (bytes_per_second > 0 ? bytes * (1e9 / bytes_per_second) : 0);
+    }
+    if (times.size() == 1 || bytes <= static_cast<double>(times.front().bytes)) {
+        return times.front().ns;
+    }
+    const auto larger = std::find_if(times.begin() + 1, times.end() - 1, [bytes](const LinkTime& each) {
+        return bytes <= static_cast<double>(each.bytes);
+    });
+    const LinkTime& before = *(larger - 1);
+    const double slope = (larger->ns - before.ns) / static_cast<double>(larger->bytes - before.bytes);
+    return before.ns + (bytes - static_cast<double>(before.bytes)) * slope;
+}
+
 void check_hardware(const Hardware& hardware, int lanes) {
     for_each_list(hardware, [lanes](const char* option, const auto& values) {
         if (!values.empty() && values.size() != static_cast<std::size_t>(lanes)) {
@@ -66,8 +114,7 @@ void check_hardware(const Hardware& hardware, int lanes) {
     for (std::size_t lane = 0; lane < hardware.speeds.size(); ++lane) {
         check_speed(hardware.speeds[lane], lane);
     }
-    check_link_value("the link bandwidth", hardware.link.bytes_per_second);
-    check_link_value("the link latency", hardware.link.latency_ns);
+    check_link(hardware.link);
     check_limit("the memory limit", hardware.memory_limit.value_or(1));
     for (std::size_t lane = 0; lane < hardware.memory_limits.size(); ++lane) {
         check_limit("the memory limit of lane " + std::to_string(lane), hardware.memory_limits[lane]);
@@ -141,7 +188,8 @@ Hardware with_lanes(Hardware hardware, int lanes) {
 
 Hardware hardware_on(const DeviceType& type, Hardware hardware) {
     if (Link& link = hardware.link; link.is_free()) {
-        link = {type.link_bytes_per_second * type.link_efficiency, type.link_latency_ns, link.sharing};
+        link.bytes_per_second = type.link_bytes_per_second * type.link_efficiency;
+        link.latency_ns = type.link_latency_ns;
     }
     hardware.memory_limit = std::min(hardware.memory_limit.value_or(type.memory_bytes), type.memory_bytes);
     return hardware;

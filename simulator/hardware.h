@@ -22,14 +22,30 @@ std::string to_string(LinkSharing sharing);
 /// Throws UsageError that lists the names.
 LinkSharing parse_link_sharing(std::string_view name);
 
-/// The link between each ordered pair of lanes on different devices; free if both numbers are 0.
+/// The measured time of one message over a link.
+struct LinkTime {
+    Bytes bytes = 0;
+    double ns = 0;  ///< from the start of the send until the receiver has the message
+
+    friend bool operator==(const LinkTime&, const LinkTime&) = default;
+};
+
+/// The link between each ordered pair of lanes on different devices: a bandwidth and a latency, or measured times. Free
+/// if it has none of these.
 struct Link {
     double bytes_per_second = 0;  ///< 0: infinite
     double latency_ns = 0;
     LinkSharing sharing = LinkSharing::none;
+    /// Two or more by ascending size, none shorter than the one before; linear in between, beyond the last as between
+    /// the last two. A message smaller than the first takes as long as the first.
+    std::vector<LinkTime> times = {};
 
-    bool is_free() const { return bytes_per_second == 0 && latency_ns == 0; }
-    double ns_per_byte() const { return bytes_per_second > 0 ? 1e9 / bytes_per_second : 0; }
+    bool is_free() const { return bytes_per_second == 0 && latency_ns == 0 && times.empty(); }
+    /// Time of one copy of that many bytes that has the link to itself.
+    double copy_ns(double bytes) const;
+    /// Part of each copy's time that takes nothing from other copies: the latency, or the time of the smallest measured
+    /// message.
+    double startup_ns() const { return times.empty() ? latency_ns : times.front().ns; }
     friend bool operator==(const Link&, const Link&) = default;
 };
 
@@ -48,6 +64,8 @@ struct Hardware {
 
 /// Throws UsageError for the first value that no pipeline of `lanes` lanes could run with.
 void check_hardware(const Hardware& hardware, int lanes);
+/// Like the above, for Hardware::link alone.
+void check_link(const Link& link);
 /// Like the above, for Hardware::host_cores alone.
 void check_cores(int cores);
 

@@ -57,7 +57,9 @@ QString linkText(const Link& link) {
         return translated("copies cost nothing");
     }
     QStringList parts;
-    parts << (link.bytes_per_second > 0 ? formatRate(link.bytes_per_second) : translated("unlimited bandwidth"));
+    parts << (!link.times.empty()         ? translated("measured times of messages")
+              : link.bytes_per_second > 0 ? formatRate(link.bytes_per_second)
+                                          : translated("unlimited bandwidth"));
     if (link.latency_ns > 0) {
         parts << translated("latency %1").arg(formatDuration(std::llround(link.latency_ns)));
     }

@@ -10,8 +10,7 @@ namespace {
 Preset linkPreset(const QString& name, double bytesPerSecond, double latencyNs) {
     return {translated("Links"), name, [bytesPerSecond, latencyNs](const Profile&, const Scenario& present) {
                 Scenario changed = present;
-                changed.options.hardware.link.bytes_per_second = bytesPerSecond;
-                changed.options.hardware.link.latency_ns = latencyNs;
+                changed.options.hardware.link = {bytesPerSecond, latencyNs, present.options.hardware.link.sharing};
                 return changed;
             }};
 }
