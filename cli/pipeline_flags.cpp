@@ -95,6 +95,10 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
                "Which copies share bandwidth: none (default; a link for each pair of lanes), sender (one port per "
                "device) or all (one bus)",
                "NAME", "Hardware");
+    add_parsed(command, "--link-protocol", hardware.link.protocol, parse_link_protocol,
+               "How a copy starts: eager (default), the receive is posted ahead, as in run; or rendezvous, the sender "
+               "announces each copy and waits for the answer, a round trip more",
+               "NAME", "Hardware");
     add("--speed", hardware.speeds, parse_speeds,
         "Speed of each lane relative to the profiled device, such as 1,1,.5; default: all 1", "LIST");
     command

@@ -83,13 +83,22 @@ LinkSharing parse_link_sharing(std::string_view name) {
                                    "link sharing is '" + std::string(name) + "'", "leave it out for none");
 }
 
+std::string to_string(LinkProtocol protocol) {
+    return protocol == LinkProtocol::eager ? "eager" : "rendezvous";
+}
+
+LinkProtocol parse_link_protocol(std::string_view name) {
+    return parse_name<LinkProtocol>(name, {LinkProtocol::eager, LinkProtocol::rendezvous},
+                                    "link protocol is '" + std::string(name) + "'", "leave it out for eager");
+}
+
 void check_link(const Link& link) {
     check_link_value("the link bandwidth", link.bytes_per_second);
     check_link_value("the link latency", link.latency_ns);
     check_times(link);
 }
 
-double Link::copy_ns(double bytes) const {
+double Link::message_ns(double bytes) const {
     if (times.empty()) {
         return latency_ns + (bytes_per_second > 0 ? bytes * (1e9 / bytes_per_second) : 0);
     }

@@ -22,6 +22,15 @@ std::string to_string(LinkSharing sharing);
 /// Throws UsageError that lists the names.
 LinkSharing parse_link_sharing(std::string_view name);
 
+/// How a message starts, in MPI's terms.
+enum class LinkProtocol {
+    eager,       ///< the receive is posted ahead, as the engine does: data leave at once
+    rendezvous,  ///< the sender first announces the message and waits for the answer: a round trip more
+};
+std::string to_string(LinkProtocol protocol);
+/// Throws UsageError that lists the names.
+LinkProtocol parse_link_protocol(std::string_view name);
+
 /// The measured time of one message over a link.
 struct LinkTime {
     Bytes bytes = 0;
@@ -39,13 +48,17 @@ struct Link {
     /// Two or more by ascending size, none shorter than the one before; linear in between, beyond the last as between
     /// the last two. A message smaller than the first takes as long as the first.
     std::vector<LinkTime> times = {};
+    LinkProtocol protocol = LinkProtocol::eager;
 
     bool is_free() const { return bytes_per_second == 0 && latency_ns == 0 && times.empty(); }
+    /// Time of one message that has the link to itself and whose receive is posted.
+    double message_ns(double bytes) const;
+    /// The latency, or the time of the smallest measured message.
+    double least_ns() const { return times.empty() ? latency_ns : times.front().ns; }
+    /// Part of each copy's time that takes nothing from other copies: one latency, or three under rendezvous.
+    double startup_ns() const { return protocol == LinkProtocol::rendezvous ? 3 * least_ns() : least_ns(); }
     /// Time of one copy of that many bytes that has the link to itself.
-    double copy_ns(double bytes) const;
-    /// Part of each copy's time that takes nothing from other copies: the latency, or the time of the smallest measured
-    /// message.
-    double startup_ns() const { return times.empty() ? latency_ns : times.front().ns; }
+    double copy_ns(double bytes) const { return message_ns(bytes) + (startup_ns() - least_ns()); }
     friend bool operator==(const Link&, const Link&) = default;
 };
 

@@ -40,6 +40,7 @@ void for_each_key_of_link(AnyLink& link, Each each) {
     each("latency_ns", link.latency_ns);
     each("sharing", link.sharing);
     each("times", link.times);
+    each("protocol", link.protocol);
 }
 
 template <class AnyTime, class Each>
@@ -158,6 +159,10 @@ void read(const Json& json, const std::string& key, RecomputeStart& value) {
 }
 void read(const Json& json, const std::string& key, LinkSharing& value) {
     value = parse_link_sharing(text_of(json, key));
+}
+
+void read(const Json& json, const std::string& key, LinkProtocol& value) {
+    value = parse_link_protocol(text_of(json, key));
 }
 
 template <class Value>

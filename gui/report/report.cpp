@@ -66,6 +66,9 @@ QString linkText(const Link& link) {
     if (link.sharing != LinkSharing::none) {
         parts << translated("shared: %1").arg(QString::fromStdString(to_string(link.sharing)));
     }
+    if (link.protocol != LinkProtocol::eager) {
+        parts << QString::fromStdString(to_string(link.protocol));
+    }
     return parts.join(QStringLiteral(", "));
 }
 

@@ -10,7 +10,10 @@ namespace {
 Preset linkPreset(const QString& name, double bytesPerSecond, double latencyNs) {
     return {translated("Links"), name, [bytesPerSecond, latencyNs](const Profile&, const Scenario& present) {
                 Scenario changed = present;
-                changed.options.hardware.link = {bytesPerSecond, latencyNs, present.options.hardware.link.sharing};
+                Link& link = changed.options.hardware.link;
+                link.bytes_per_second = bytesPerSecond;
+                link.latency_ns = latencyNs;
+                link.times.clear();
                 return changed;
             }};
 }

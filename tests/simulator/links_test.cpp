@@ -74,6 +74,23 @@ TEST(Links, ShareAPortBeyondTheTimeOfTheirSmallestMessage) {
     EXPECT_EQ(simulate(profile, options).step_time.count(), 9000 + 4 * 2700 + 2 * 2200);
 }
 
+TEST(Links, AddARoundTripToEachCopyUnderRendezvous) {
+    const Profile profile = profile_of({layer_of(1000, 2000, 4000), layer_of(1000, 2000, 1)});
+    Link link = measured_link();
+    link.protocol = LinkProtocol::rendezvous;
+    EXPECT_EQ(simulate(profile, two_lanes(link)).step_time.count(), 6000 + 2 * (2700 + 2 * 500));
+    const Link numbers{.bytes_per_second = 1e9, .latency_ns = 100, .protocol = LinkProtocol::rendezvous};
+    EXPECT_EQ(simulate(profile, two_lanes(numbers)).step_time.count(), 6000 + 2 * (4000 + 3 * 100));
+}
+
+TEST(Links, NeverShareTheRoundTripOfARendezvous) {
+    PipelineOptions options = two_lanes({.latency_ns = 100, .protocol = LinkProtocol::rendezvous});
+    options.chunks = options.batch = 4;
+    const std::int64_t apart = simulate(uniform_profile(2), options).step_time.count();
+    options.hardware.link.sharing = LinkSharing::all;
+    EXPECT_EQ(simulate(uniform_profile(2), options).step_time.count(), apart);
+}
+
 TEST(Links, ComeFromAFile) {
     const std::vector<LinkTime> times = parse_links(
         R"({"format": "pipescope.links", "version": 1, "times": [{"bytes": 1024, "ns": 5e3}, {"bytes": 4096, "ns": 6e3}]})");
