@@ -93,12 +93,16 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
         "FILE", "Hardware");
     add_parsed(command, "--link-sharing", hardware.link.sharing, parse_link_sharing,
                "Which copies share bandwidth: none (default; a link for each pair of lanes), sender (one port per "
-               "device) or all (one bus)",
+               "device), host (one port per host, each direction of its own) or all (one bus)",
                "NAME", "Hardware");
     add_parsed(command, "--link-protocol", hardware.link.protocol, parse_link_protocol,
                "How a copy starts: eager (default), the receive is posted ahead, as in run; or rendezvous, the sender "
                "announces each copy and waits for the answer, a round trip more",
                "NAME", "Hardware");
+    add_option(command, "--processes", hardware.processes,
+               "Processes that run the lanes, each on a host of its own: lane k of L in process k * N / L. Copies between "
+               "them take the link, and each has --cores of its own; default 1",
+               "N", "Hardware");
     add("--speed", hardware.speeds, parse_speeds,
         "Speed of each lane relative to the profiled device, such as 1,1,.5; default: all 1", "LIST");
     command

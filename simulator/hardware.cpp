@@ -73,13 +73,14 @@ std::string to_string(LinkSharing sharing) {
     switch (sharing) {
         case LinkSharing::none: return "none";
         case LinkSharing::sender: return "sender";
+        case LinkSharing::host: return "host";
         case LinkSharing::all: return "all";
     }
     return "unknown";
 }
 
 LinkSharing parse_link_sharing(std::string_view name) {
-    return parse_name<LinkSharing>(name, {LinkSharing::none, LinkSharing::sender, LinkSharing::all},
+    return parse_name<LinkSharing>(name, {LinkSharing::none, LinkSharing::sender, LinkSharing::host, LinkSharing::all},
                                    "link sharing is '" + std::string(name) + "'", "leave it out for none");
 }
 
@@ -129,6 +130,10 @@ void check_hardware(const Hardware& hardware, int lanes) {
         check_limit("the memory limit of lane " + std::to_string(lane), hardware.memory_limits[lane]);
     }
     check_cores(hardware.host_cores);
+    if (hardware.processes < 1) {
+        throw OptionError("processes is " + std::to_string(hardware.processes) +
+                          "; at least one process runs the lanes; leave it out for one");
+    }
 }
 
 void check_cores(int cores) {
@@ -140,6 +145,17 @@ void check_cores(int cores) {
 
 std::string device_of(const Hardware& hardware, LaneId lane) {
     return hardware.devices.empty() ? "device " + std::to_string(lane.value()) : hardware.devices.at(lane.index());
+}
+
+int process_of(const Hardware& hardware, LaneId lane, int lanes) {
+    return lanes <= hardware.processes ? lane.value()
+                                       : static_cast<int>(std::int64_t{lane.value()} * hardware.processes / lanes);
+}
+
+bool share_device(const Hardware& hardware, LaneId a, LaneId b, int lanes) {
+    const bool share_process =
+        hardware.processes == 1 || process_of(hardware, a, lanes) == process_of(hardware, b, lanes);
+    return share_process && device_of(hardware, a) == device_of(hardware, b);
 }
 
 bool runs_on_host(const Hardware& hardware, LaneId lane) {

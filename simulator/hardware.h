@@ -16,6 +16,7 @@ inline constexpr const char* kHost = "cpu";
 enum class LinkSharing {
     none,    ///< every ordered pair of lanes has its own link
     sender,  ///< all copies that leave one device share its port
+    host,    ///< copies that leave a host share its port's sending direction, those that arrive the receiving one
     all,     ///< all copies share one bus
 };
 std::string to_string(LinkSharing sharing);
@@ -69,7 +70,8 @@ struct Hardware {
     Link link;
     std::optional<Bytes> memory_limit;  ///< for every lane
     std::vector<Bytes> memory_limits;   ///< by lane, if they differ; the smaller of both applies
-    int host_cores = 0;                 ///< cores that "cpu" lanes share; 0: one per such lane
+    int host_cores = 0;                 ///< cores that "cpu" lanes of a process share; 0: one per such lane
+    int processes = 1;                  ///< that run the lanes, each on a host of its own
     bool expandable_segments = false;   ///< setting of an accelerator's caching allocator
 
     friend bool operator==(const Hardware&, const Hardware&) = default;
@@ -83,6 +85,11 @@ void check_link(const Link& link);
 void check_cores(int cores);
 
 std::string device_of(const Hardware& hardware, LaneId lane);
+/// The process that runs a lane: lane k of L belongs to process k * processes / L, or to process k if there are fewer
+/// lanes than processes.
+int process_of(const Hardware& hardware, LaneId lane, int lanes);
+/// True if two of so many lanes run on one device of one process, where copies are free.
+bool share_device(const Hardware& hardware, LaneId a, LaneId b, int lanes);
 /// True if the lane runs on the cores of a host: on the device "cpu".
 bool runs_on_host(const Hardware& hardware, LaneId lane);
 double speed_of(const Hardware& hardware, LaneId lane);

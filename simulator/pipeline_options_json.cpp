@@ -32,6 +32,7 @@ void for_each_key(Options& options, Each each) {
     each("replicas", options.replicas);
     each("most_in_flight", options.most_in_flight);
     each("expandable_segments", options.hardware.expandable_segments);
+    each("processes", options.hardware.processes);
 }
 
 template <class AnyLink, class Each>

@@ -33,7 +33,7 @@ public:
     bool is_host(LaneId lane) const { return runs_on_host(options_.hardware, lane); }
     /// Lanes of one device pass storages on without a copy.
     bool shares_storage(LaneId a, LaneId b) const {
-        return device_of(options_.hardware, a) == device_of(options_.hardware, b);
+        return share_device(options_.hardware, a, b, graph_.num_lanes());
     }
 
 private:

@@ -166,7 +166,7 @@ std::int64_t TaskCosts::duration(const Task& task) const {
         return key.micro_batch < 0 ? loss_ns_ : times_[size_class(key.micro_batch)].loss;
     }
     if (is_copy(key.kind)) {
-        if (device_of(options_.hardware, task.lane) == device_of(options_.hardware, task.receiver)) {
+        if (share_device(options_.hardware, task.lane, task.receiver, num_lanes(options_))) {
             return 0;
         }
         return std::llround(options_.hardware.link.copy_ns(static_cast<double>(bytes(key))));
