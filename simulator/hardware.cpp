@@ -26,6 +26,10 @@ void check_link_value(const char* name, double value) {
     }
 }
 
+double exchange_of(const LinkTime& time) {
+    return time.exchange_ns > 0 ? time.exchange_ns : time.ns;
+}
+
 void check_times(const Link& link) {
     if (link.times.empty()) {
         return;
@@ -39,7 +43,8 @@ void check_times(const Link& link) {
         throw OptionError("links: the time of one size is given; at least two give a bandwidth; measure another size");
     }
     for (std::size_t k = 0; k < link.times.size(); ++k) {
-        const auto& [bytes, ns] = link.times[k];
+        const auto& [bytes, ns, exchange_ns] = link.times[k];
+        constexpr const char* kRule = "0 or more and not below that of a smaller message; measure again";
         const auto refuse = [k](const std::string& key, const std::string& value, const std::string& rule) {
             throw OptionError("links: times[" + std::to_string(k) + "]." + key + " is " + value + "; it must be " +
                               rule);
@@ -48,7 +53,11 @@ void check_times(const Link& link) {
             refuse("bytes", std::to_string(bytes), "0 or more and above the size before; sort the sizes");
         }
         if (!(ns >= 0) || !std::isfinite(ns) || (k > 0 && ns < link.times[k - 1].ns)) {
-            refuse("ns", shortest(ns), "0 or more and not below that of a smaller message; measure again");
+            refuse("ns", shortest(ns), kRule);
+        }
+        const bool is_time = exchange_ns >= 0 && std::isfinite(exchange_ns);
+        if (!is_time || (k > 0 && exchange_of(link.times[k]) < exchange_of(link.times[k - 1]))) {
+            refuse("exchange_ns", shortest(exchange_ns), kRule);
         }
     }
 }
@@ -99,19 +108,32 @@ void check_link(const Link& link) {
     check_times(link);
 }
 
-double Link::message_ns(double bytes) const {
+namespace {
+/// `time_of` gives the time of an entry of the link's table.
+template <class TimeOf>
+double time_over(const Link& link, double bytes, TimeOf time_of) {
+    const std::vector<LinkTime>& times = link.times;
     if (times.empty()) {
-        return latency_ns + (bytes_per_second > 0 ? bytes * (1e9 / bytes_per_second) : 0);
+        return link.latency_ns + (link.bytes_per_second > 0 ? bytes * (1e9 / link.bytes_per_second) : 0);
     }
     if (times.size() == 1 || bytes <= static_cast<double>(times.front().bytes)) {
-        return times.front().ns;
+        return time_of(times.front());
     }
     const auto larger = std::find_if(times.begin() + 1, times.end() - 1, [bytes](const LinkTime& each) {
         return bytes <= static_cast<double>(each.bytes);
     });
     const LinkTime& before = *(larger - 1);
-    const double slope = (larger->ns - before.ns) / static_cast<double>(larger->bytes - before.bytes);
-    return before.ns + (bytes - static_cast<double>(before.bytes)) * slope;
+    const double slope = (time_of(*larger) - time_of(before)) / static_cast<double>(larger->bytes - before.bytes);
+    return time_of(before) + (bytes - static_cast<double>(before.bytes)) * slope;
+}
+}  // namespace
+
+double Link::message_ns(double bytes) const {
+    return time_over(*this, bytes, [](const LinkTime& time) { return time.ns; });
+}
+
+double Link::exchange_ns(double bytes) const {
+    return time_over(*this, bytes, exchange_of);
 }
 
 void check_hardware(const Hardware& hardware, int lanes) {

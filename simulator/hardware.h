@@ -36,6 +36,8 @@ LinkProtocol parse_link_protocol(std::string_view name);
 struct LinkTime {
     Bytes bytes = 0;
     double ns = 0;  ///< from the start of the send until the receiver has the message
+    /// Time of two such messages that cross, each in one direction; 0: as long as one alone.
+    double exchange_ns = 0;
 
     friend bool operator==(const LinkTime&, const LinkTime&) = default;
 };
@@ -54,6 +56,8 @@ struct Link {
     bool is_free() const { return bytes_per_second == 0 && latency_ns == 0 && times.empty(); }
     /// Time of one message that has the link to itself and whose receive is posted.
     double message_ns(double bytes) const;
+    /// Time of two such messages that cross, as in an all-reduce.
+    double exchange_ns(double bytes) const;
     /// The latency, or the time of the smallest measured message.
     double least_ns() const { return times.empty() ? latency_ns : times.front().ns; }
     /// Part of each copy's time that takes nothing from other copies: one latency, or three under rendezvous.

@@ -5,6 +5,7 @@
 #include "schedule/error.h"
 
 #include <cmath>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -28,7 +29,8 @@ LinkTime time_of(const Json& object, const std::string& path) {
     if (!(bytes >= 0 && bytes <= kMostBytes) || bytes != std::floor(bytes)) {
         wrong_type(path + ".bytes", object["bytes"], "a whole number from 0 to 1e15");
     }
-    return {std::llround(bytes), number(object, path, "ns")};
+    return {std::llround(bytes), number(object, path, "ns"),
+            object.contains("exchange_ns") ? number(object, path, "exchange_ns") : 0};
 }
 }  // namespace
 
@@ -63,7 +65,11 @@ std::vector<LinkTime> load_links(const std::filesystem::path& path) {
 std::string links_json(const std::vector<LinkTime>& times) {
     Json document{{"format", kFormat}, {"version", 1}, {"times", Json::array()}};
     for (const LinkTime& each : times) {
-        document["times"].push_back({{"bytes", each.bytes}, {"ns", each.ns}});
+        Json time{{"bytes", each.bytes}, {"ns", each.ns}};
+        if (each.exchange_ns > 0) {
+            time["exchange_ns"] = each.exchange_ns;
+        }
+        document["times"].push_back(std::move(time));
     }
     return dumped(document);
 }

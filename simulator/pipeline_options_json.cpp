@@ -48,6 +48,7 @@ template <class AnyTime, class Each>
 void for_each_key_of_time(AnyTime& time, Each each) {
     each("bytes", time.bytes);
     each("ns", time.ns);
+    each("exchange_ns", time.exchange_ns);
 }
 
 template <class Value>

@@ -133,7 +133,7 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
 /// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69 (2009).
 double TaskCosts::ring_ns(double gradients) const {
     const double replicas = options_.replicas;
-    return 2 * (replicas - 1) * options_.hardware.link.message_ns(gradients / replicas);
+    return 2 * (replicas - 1) * options_.hardware.link.exchange_ns(gradients / replicas);
 }
 
 std::int64_t TaskCosts::all_reduce_time(const Profile& profile, LayerRange layers) const {

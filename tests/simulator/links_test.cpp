@@ -61,6 +61,18 @@ TEST(Links, GiveTheAllReduceItsRing) {
     EXPECT_EQ(step - simulate(profile, options).step_time.count(), 6 * 700);
 }
 
+TEST(Links, GiveTheAllReduceMessagesThatCross) {
+    Profile profile = uniform_profile(1);
+    profile.layers[0].gradient_bytes = 4000;
+    PipelineOptions options = two_lanes({.times = {{1000, 500, 600}, {2000, 700, 900}}});
+    options.balance = Balance({1});
+    options.batch = options.replicas = 2;
+    const std::int64_t step = simulate(profile, options).step_time.count();
+    options.hardware.link = {};
+    EXPECT_EQ(step - simulate(profile, options).step_time.count(), 2 * 900);
+    EXPECT_DOUBLE_EQ(measured_link().exchange_ns(2000), 700) << "as long as one alone";
+}
+
 TEST(Links, ShareAPortBeyondTheTimeOfTheirSmallestMessage) {
     // Lane 0 sends its output and the skip at once, lane 2 both gradients: each pair takes 500 of its own and twice the
     // 2200 of 4000 bytes.
@@ -93,8 +105,8 @@ TEST(Links, NeverShareTheRoundTripOfARendezvous) {
 
 TEST(Links, ComeFromAFile) {
     const std::vector<LinkTime> times = parse_links(
-        R"({"format": "pipescope.links", "version": 1, "times": [{"bytes": 1024, "ns": 5e3}, {"bytes": 4096, "ns": 6e3}]})");
-    EXPECT_EQ(times, (std::vector<LinkTime>{{1024, 5000}, {4096, 6000}}));
+        R"({"format": "pipescope.links", "version": 1, "times": [{"bytes": 1024, "ns": 5e3}, {"bytes": 4096, "ns": 6e3, "exchange_ns": 7e3}]})");
+    EXPECT_EQ(times, (std::vector<LinkTime>{{1024, 5000}, {4096, 6000, 7000}}));
     EXPECT_EQ(parse_links(links_json(times)), times);
 }
 
@@ -112,6 +124,7 @@ TEST(Links, RefuseWhatNoLinkCanHave) {
     refuses(R"([{"bytes": 2, "ns": 1}, {"bytes": 2, "ns": 1}])", "sort the sizes");
     refuses(R"([{"bytes": 1, "ns": 2}, {"bytes": 2, "ns": 1}])", "times[1].ns is 1");
     refuses(R"([{"bytes": 1, "ns": -2}, {"bytes": 2, "ns": 1}])", "times[0].ns is -2");
+    refuses(R"([{"bytes": 1, "ns": 2, "exchange_ns": 4}, {"bytes": 2, "ns": 3}])", "times[1].exchange_ns is 0");
     EXPECT_THAT([] { parse_links("{}"); }, ThrowsMessage<Error>(HasSubstr("format is not pipescope.links")));
     Link both = measured_link();
     both.latency_ns = 1;
