@@ -99,10 +99,11 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
                "How a copy starts: eager (default), the receive is posted ahead, as in run; or rendezvous, the sender "
                "announces each copy and waits for the answer, a round trip more",
                "NAME", "Hardware");
-    add_option(command, "--processes", hardware.processes,
-               "Processes that run the lanes, each on a host of its own: lane k of L in process k * N / L. Copies between "
-               "them take the link, and each has --cores of its own; default 1",
-               "N", "Hardware");
+    add_option(
+        command, "--processes", hardware.processes,
+        "Processes that run the lanes, each on a host of its own: lane k of L in process k * N / L. Copies between "
+        "them take the link, and each has --cores of its own; default 1",
+        "N", "Hardware");
     add("--speed", hardware.speeds, parse_speeds,
         "Speed of each lane relative to the profiled device, such as 1,1,.5; default: all 1", "LIST");
     command
