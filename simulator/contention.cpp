@@ -61,7 +61,8 @@ void share_devices(const Profile& profile, const PipelineOptions& options, const
     std::map<std::pair<int, std::string>, std::size_t> server_of_device;
     for (int k = 0; k < graph.num_lanes(); ++k) {
         const LaneId lane{k};
-        const std::pair device(process_of(options.hardware, lane, graph.num_lanes()), device_of(options.hardware, lane));
+        const std::pair device(process_of(options.hardware, lane, graph.num_lanes()),
+                               device_of(options.hardware, lane));
         const auto [found, is_new] = server_of_device.emplace(device, resources.speeds.size());
         if (is_new) {
             std::vector<double>& speeds = resources.speeds.emplace_back();
@@ -132,8 +133,8 @@ void launch_tasks(const Profile& profile, const PipelineOptions& options, const 
         const bool on_host = runs_on_host(options.hardware, task.lane);
         const std::size_t layers =
             is_compute(task.key.kind) ? options.balance.layers_of(PartitionId{task.key.partition}).size() : 1;
-        const bool is_free = is_copy(task.key.kind) &&
-                             share_device(options.hardware, task.lane, task.receiver, graph.num_lanes());
+        const bool is_free =
+            is_copy(task.key.kind) && share_device(options.hardware, task.lane, task.receiver, graph.num_lanes());
         resources.launch_ns.push_back(on_host || is_free ? 0 : profile.launch_ns * static_cast<double>(layers));
         launches = launches || !on_host;
     }

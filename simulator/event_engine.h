@@ -103,9 +103,7 @@ private:
     void refresh_changed();
     void refresh(std::size_t server);
     void refresh_ports(Server& server);
-    bool is_ports(const Server& server) const {
-        return resources_.ports && &server == &servers_[*resources_.ports];
-    }
+    bool is_ports(const Server& server) const { return resources_.ports && &server == &servers_[*resources_.ports]; }
     void set_next_end(std::size_t server, double time);
 
     SharedResources resources_;

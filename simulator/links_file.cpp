@@ -44,8 +44,8 @@ std::vector<LinkTime> parse_links(std::string_view json) {
     const auto list = document.find("times");
     const Json missing;
     Link link;
-    link.times = read_array(list == document.end() ? missing : *list, "times",
-                            "a list of objects with bytes and ns", time_of);
+    link.times =
+        read_array(list == document.end() ? missing : *list, "times", "a list of objects with bytes and ns", time_of);
     check_link(link);
     if (link.times.empty()) {
         throw ProfileError("times is empty; a links file holds the times of at least two sizes; measure some");

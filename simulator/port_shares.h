@@ -18,8 +18,8 @@ struct PortRoute {
 class PortShares {
 public:
     explicit PortShares(std::vector<PortRoute> route_of_channel);
-    /// The speed of one copy on each of the channels, 1 being that of a copy alone, in their order. Valid until the next
-    /// call.
+    /// The speed of one copy on each of the channels, 1 being that of a copy alone, in their order. Valid until the
+    /// next call.
     const std::vector<double>& speeds(std::span<const std::size_t> channels);
 
 private:
