@@ -111,7 +111,8 @@ class Pages(Shell):
                 self.assertTrue(re.search(re.escape(option) + r"(?![\w-])", page + common), f"{command}: {option}")
 
     def test_every_key_has_a_description_and_stands_on_its_page(self):
-        pages = {"profile": ["profile-format.md"], "common": ["cli.md", "cli/simulate.md", "cli/run.md", "cli/validate.md"]}
+        pages = {"profile": ["profile-format.md"], "links": ["links-format.md"],
+                 "common": ["cli.md", "cli/simulate.md", "cli/run.md", "cli/validate.md"]}
         for name, schema in SCHEMAS.files.items():
             command = name.split(".")[0]
             text = "".join((DOCS / page).read_text() for page in pages.get(command, ["cli.md", f"cli/{command}.md"]))
