@@ -304,16 +304,17 @@ int Attempt::run() {
     return usage_ ? static_cast<int>(ExitCode::usage) : first_code_;
 }
 
-/// `run ..` is this program's own; everything else is a program of the user.
+/// `run ..` and `profile --links ..` are this program's own; everything else is a program of the user.
 std::vector<std::string> full_command(const std::vector<std::string>& command) {
-    if (command.front() != "run") {
+    if (command.front() != "run" && command.front() != "profile") {
         return command;
     }
     const auto program = program_beside("pipescope-torch");
     if (!program) {
         throw Error(
-            "'run' needs pipescope-torch, which is not beside this program; it holds all that needs LibTorch; build "
-            "with -DPIPESCOPE_TORCH=ON, or install it into the same folder");
+            "'" + command.front() +
+            "' needs pipescope-torch, which is not beside this program; it holds all that needs LibTorch; build with "
+            "-DPIPESCOPE_TORCH=ON, or install it into the same folder");
     }
     std::vector<std::string> full = {program->string()};
     full.insert(full.end(), command.begin(), command.end());
@@ -367,7 +368,7 @@ void add_launch_command(Program& program) {
         ->add_option("--silence", flags->silence,
                      "Seconds without a sign of life after which a process counts as dead; default 10")
         ->type_name("S");
-    command->add_option("COMMAND", flags->command, "Behind --: run with its options, or a program");
+    command->add_option("COMMAND", flags->command, "Behind --: run or profile --links with options, or a program");
     command->positionals_at_end();
     program.set_action(command, [flags] { return launch(*flags); });
 }

@@ -5,6 +5,7 @@
 #include "schedule/micro_batches.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
+#include "simulator/links_file.h"
 #include "simulator/number_ranges.h"
 
 #include <fmt/format.h>
@@ -85,10 +86,24 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
         "Bandwidth of the link between each two devices, such as 12GB/s; default: copies are free", "RATE");
     add("--link-latency", hardware.link.latency_ns, parse_duration_ns, "Latency of each copy, such as 10us; default 0",
         "TIME");
+    add_parsed(
+        command, "--links", hardware.link.times, [](const std::string& file) { return load_links(file); },
+        "File with the measured times of messages by size (docs/links-format.md), instead of --link-bandwidth and "
+        "--link-latency",
+        "FILE", "Hardware");
     add_parsed(command, "--link-sharing", hardware.link.sharing, parse_link_sharing,
                "Which copies share bandwidth: none (default; a link for each pair of lanes), sender (one port per "
-               "device) or all (one bus)",
+               "device), host (one port per host, each direction of its own) or all (one bus)",
                "NAME", "Hardware");
+    add_parsed(command, "--link-protocol", hardware.link.protocol, parse_link_protocol,
+               "How a copy starts: eager (default), the receive is posted ahead, as in run; or rendezvous, the sender "
+               "announces each copy and waits for the answer, a round trip more",
+               "NAME", "Hardware");
+    add_option(
+        command, "--processes", hardware.processes,
+        "Processes that run the lanes, each on a host of its own: lane k of L in process k * N / L. Copies between "
+        "them take the link, and each has --cores of its own; default 1",
+        "N", "Hardware");
     add("--speed", hardware.speeds, parse_speeds,
         "Speed of each lane relative to the profiled device, such as 1,1,.5; default: all 1", "LIST");
     command
@@ -165,7 +180,11 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
     options.hardware.host_cores = flags.cores.value_or(0);
     micro_batch_sizes(options.batch, options.chunks);  // throws for impossible values, in terms of the flags
     check_replicas(options);
-    check_cores(options.hardware.host_cores);
+    Hardware of_any_lanes;
+    of_any_lanes.link = options.hardware.link;
+    of_any_lanes.host_cores = options.hardware.host_cores;
+    of_any_lanes.processes = options.hardware.processes;
+    check_hardware(of_any_lanes, 1);
     return options;
 }
 

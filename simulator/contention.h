@@ -32,7 +32,7 @@ double co_running_speed(const Profile& profile, int busy, int capacity, bool on_
 std::optional<SharedResources> shared_resources(const Profile& profile, const PipelineOptions& options,
                                                 const TaskGraph& graph);
 
-/// Lanes on the host that wait for cores; empty if there are enough cores.
+/// Lanes on the host that wait for cores; empty if there are enough cores. The cores of several hosts are one pool.
 struct CoresInTurn {
     int cores = 0;
     std::vector<bool> takes_turns;  ///< by lane

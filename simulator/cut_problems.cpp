@@ -30,9 +30,10 @@ CutProblems::CutProblems(const Profile& profile, const PipelineOptions& options,
       partitions_(partitions),
       tables_(tables),
       bounds_(profile, options_, partitions, tables.ranges) {
-    std::set<std::string> devices;
+    std::set<std::pair<int, std::string>> devices;
     for (int lane = 0; lane < partitions_; ++lane) {
-        devices.insert(device_of(options_.hardware, LaneId{lane}));
+        devices.emplace(process_of(options_.hardware, LaneId{lane}, partitions_),
+                        device_of(options_.hardware, LaneId{lane}));
     }
     lanes_are_apart_ = devices.size() == static_cast<std::size_t>(partitions_);
 }
@@ -117,12 +118,10 @@ std::vector<std::int64_t> CutProblems::copies(const SizedProfile& sized) const {
     return copies;
 }
 std::int64_t CutProblems::copy_ns(Bytes bytes) const {
-    const Link& link = options_.hardware.link;
-    const double per_byte = link.ns_per_byte();
-    return std::llround(link.latency_ns + static_cast<double>(bytes) * per_byte);
+    return std::llround(options_.hardware.link.copy_ns(static_cast<double>(bytes)));
 }
 bool CutProblems::is_free(int boundary) const {
-    return device_of(options_.hardware, LaneId{boundary}) == device_of(options_.hardware, LaneId{boundary + 1});
+    return share_device(options_.hardware, LaneId{boundary}, LaneId{boundary + 1}, partitions_);
 }
 std::int64_t CutProblems::loss_ns() const {
     const double loss = loss_time(profile_, static_cast<double>(replica_batch(options_))).value;

@@ -225,7 +225,9 @@ void EventEngine::start(Index task) {
 void EventEngine::put_to_work(Server& server, Index task, double work) {
     advance(server);
     const double until = server.work + work;
-    if (server.active.empty() || (server.first != kNone && until < server.active[server.first].until)) {
+    if (is_ports(server)) {
+        server.first = kNone;
+    } else if (server.active.empty() || (server.first != kNone && until < server.active[server.first].until)) {
         server.first = server.active.size();
     }
     server.active.push_back({until, task});
@@ -291,8 +293,12 @@ void EventEngine::settle() {
 void EventEngine::end_next_on(std::size_t index) {
     Server& server = servers_[index];
     const Active ended = server.active[server.first];
-    server.work = ended.until;
-    server.since = now_;
+    if (is_ports(server)) {
+        advance(server);
+    } else {
+        server.work = ended.until;
+        server.since = now_;
+    }
     server.active[server.first] = server.active.back();
     server.active.pop_back();
     server.first = kNone;
@@ -314,6 +320,10 @@ void EventEngine::end_next_on(std::size_t index) {
 void EventEngine::advance(Server& server) const {
     if (server.active.empty()) {
         server.work = 0;  // reset, so that a long step loses nothing to rounding
+    } else if (is_ports(server)) {
+        for (Active& each : server.active) {
+            each.until -= (now_ - server.since) * each.speed;
+        }
     } else {
         server.work += (now_ - server.since) * server.speeds[server.active.size() - 1];
     }
@@ -334,6 +344,12 @@ void EventEngine::refresh(std::size_t index) {
         set_next_end(index, kNever);
         return;
     }
+    if (is_ports(server)) {
+        refresh_ports(server);
+        const Active& first = server.active[server.first];
+        set_next_end(index, server.since + std::max(first.until, 0.0) / first.speed);
+        return;
+    }
     if (server.first == kNone) {
         server.first = 0;
         for (std::size_t k = 1; k < server.active.size(); ++k) {
@@ -342,6 +358,23 @@ void EventEngine::refresh(std::size_t index) {
     }
     const double left = server.active[server.first].until - server.work;
     set_next_end(index, server.since + std::max(left, 0.0) * server.paces[server.active.size() - 1]);
+}
+
+/// Shares the ports among the copies that now pass them, and finds the next to end.
+void EventEngine::refresh_ports(Server& server) {
+    const std::size_t lanes = resources_.server_of_lane.size();
+    passing_ports_.clear();
+    for (const Active& each : server.active) {
+        passing_ports_.push_back(tasks_[each.task].worker - lanes);
+    }
+    const std::vector<double>& speeds = port_shares_->speeds(passing_ports_);
+    server.first = 0;
+    for (std::size_t k = 0; k < speeds.size(); ++k) {
+        Active& each = server.active[k];
+        each.speed = speeds[k];
+        const Active& first = server.active[server.first];
+        server.first = each.until * first.speed < first.until * each.speed ? k : server.first;
+    }
 }
 
 void EventEngine::set_next_end(std::size_t server, double time) {

@@ -2,6 +2,7 @@
 
 #include "schedule/core_queue.h"
 #include "schedule/task_graph.h"
+#include "simulator/port_shares.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,9 @@ struct SharedResources {
     std::vector<std::vector<double>> speeds;
     std::vector<std::size_t> server_of_lane;
     std::vector<std::size_t> server_of_channel;  ///< by position in TaskGraph::channels()
+    /// A server whose copies pass two ports each (PortShares); empty: all copies of a server share it equally.
+    std::optional<std::size_t> ports = {};
+    std::vector<PortRoute> route_of_channel = {};  ///< one entry per channel if there are ports
     /// First part of a copy's duration, in ns: its latency, used if channels share a server. It passes at full speed
     /// and takes nothing from other copies.
     double link_latency_ns = 0;
@@ -35,7 +39,8 @@ struct SharedResources {
 ///
 /// Idea: processor sharing by virtual work. All tasks on a server progress equally fast, so a server keeps one counter
 /// of work done per task. A task ends when the counter reaches its value at the start plus the task's own work. A
-/// change in the number of running tasks only changes the counter's speed. Lanes that take cores in turns ask in the
+/// change in the number of running tasks only changes the counter's speed. Copies behind ports are few and differ in
+/// speed, so each keeps the work it has left. Lanes that take cores in turns ask in the
 /// engine's order: tasks that an ending task unblocks ask before the next task of its own lane. Events are ends of
 /// tasks; the next one is the minimum over the servers, kept in a tournament if there are many. A channel whose copies
 /// are all free changes nothing and is left out: tasks that wait for a copy wait for the copy's source instead.
@@ -55,8 +60,9 @@ public:
 private:
     using Index = std::uint32_t;
     struct Active {
-        double until;  ///< the server's counter at the task's end
+        double until;  ///< the server's counter at the task's end; behind ports, the work that is left
         Index task;
+        double speed = 0;  ///< behind ports
     };
     /// The task fields that the clock reads often, kept together for the cache.
     struct TaskState {
@@ -96,6 +102,8 @@ private:
     void advance(Server& server) const;
     void refresh_changed();
     void refresh(std::size_t server);
+    void refresh_ports(Server& server);
+    bool is_ports(const Server& server) const { return resources_.ports && &server == &servers_[*resources_.ports]; }
     void set_next_end(std::size_t server, double time);
 
     SharedResources resources_;
@@ -125,6 +133,8 @@ private:
 
     // State of a run.
     std::vector<Server> servers_;
+    std::optional<PortShares> port_shares_;
+    std::vector<std::size_t> passing_ports_;  // channels
     std::vector<double> next_end_;  // a tournament: leaves are the used servers', each node is the minimum below it
     std::size_t num_leaves_ = 1;
     std::vector<Index> leaf_of_;  // by used server

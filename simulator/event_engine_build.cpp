@@ -46,6 +46,9 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
         servers_.push_back({.speeds = {1}, .paces = {1}, .active = {}, .turns = {}});
         shares_link_.push_back(0);
     }
+    if (resources_.ports) {
+        port_shares_.emplace(resources_.route_of_channel);
+    }
     next_end_.reserve(2 * std::bit_ceil(servers_.size()));
     server_of_leaf_.reserve(servers_.size());
     leaf_of_.resize(servers_.size());

@@ -26,6 +26,42 @@ void check_link_value(const char* name, double value) {
     }
 }
 
+double exchange_of(const LinkTime& time) {
+    return time.exchange_ns > 0 ? time.exchange_ns : time.ns;
+}
+
+void check_times(const Link& link) {
+    if (link.times.empty()) {
+        return;
+    }
+    if (link.bytes_per_second != 0 || link.latency_ns != 0) {
+        throw OptionError(
+            "links: measured times of messages are given beside a link bandwidth or latency; the times hold both; "
+            "leave out one or the other");
+    }
+    if (link.times.size() == 1) {
+        throw OptionError("links: the time of one size is given; at least two give a bandwidth; measure another size");
+    }
+    for (std::size_t k = 0; k < link.times.size(); ++k) {
+        const auto& [bytes, ns, exchange_ns] = link.times[k];
+        constexpr const char* kRule = "0 or more and not below that of a smaller message; measure again";
+        const auto refuse = [k](const std::string& key, const std::string& value, const std::string& rule) {
+            throw OptionError("links: times[" + std::to_string(k) + "]." + key + " is " + value + "; it must be " +
+                              rule);
+        };
+        if (bytes < 0 || (k > 0 && bytes <= link.times[k - 1].bytes)) {
+            refuse("bytes", std::to_string(bytes), "0 or more and above the size before; sort the sizes");
+        }
+        if (!(ns >= 0) || !std::isfinite(ns) || (k > 0 && ns < link.times[k - 1].ns)) {
+            refuse("ns", shortest(ns), kRule);
+        }
+        const bool is_time = exchange_ns >= 0 && std::isfinite(exchange_ns);
+        if (!is_time || (k > 0 && exchange_of(link.times[k]) < exchange_of(link.times[k - 1]))) {
+            refuse("exchange_ns", shortest(exchange_ns), kRule);
+        }
+    }
+}
+
 void check_limit(const std::string& name, Bytes limit) {
     if (limit < 1) {
         throw UsageError(name + " is " + counted(limit, "byte", "bytes") +
@@ -46,14 +82,58 @@ std::string to_string(LinkSharing sharing) {
     switch (sharing) {
         case LinkSharing::none: return "none";
         case LinkSharing::sender: return "sender";
+        case LinkSharing::host: return "host";
         case LinkSharing::all: return "all";
     }
     return "unknown";
 }
 
 LinkSharing parse_link_sharing(std::string_view name) {
-    return parse_name<LinkSharing>(name, {LinkSharing::none, LinkSharing::sender, LinkSharing::all},
+    return parse_name<LinkSharing>(name, {LinkSharing::none, LinkSharing::sender, LinkSharing::host, LinkSharing::all},
                                    "link sharing is '" + std::string(name) + "'", "leave it out for none");
+}
+
+std::string to_string(LinkProtocol protocol) {
+    return protocol == LinkProtocol::eager ? "eager" : "rendezvous";
+}
+
+LinkProtocol parse_link_protocol(std::string_view name) {
+    return parse_name<LinkProtocol>(name, {LinkProtocol::eager, LinkProtocol::rendezvous},
+                                    "link protocol is '" + std::string(name) + "'", "leave it out for eager");
+}
+
+void check_link(const Link& link) {
+    check_link_value("the link bandwidth", link.bytes_per_second);
+    check_link_value("the link latency", link.latency_ns);
+    check_times(link);
+}
+
+namespace {
+/// `time_of` gives the time of an entry of the link's table.
+template <class TimeOf>
+double time_over(const Link& link, double bytes, TimeOf time_of) {
+    const std::vector<LinkTime>& times = link.times;
+    if (times.empty()) {
+        return link.latency_ns + (link.bytes_per_second > 0 ? bytes * (1e9 / link.bytes_per_second) : 0);
+    }
+    if (times.size() == 1 || bytes <= static_cast<double>(times.front().bytes)) {
+        return time_of(times.front());
+    }
+    const auto larger = std::find_if(times.begin() + 1, times.end() - 1, [bytes](const LinkTime& each) {
+        return bytes <= static_cast<double>(each.bytes);
+    });
+    const LinkTime& before = *(larger - 1);
+    const double slope = (time_of(*larger) - time_of(before)) / static_cast<double>(larger->bytes - before.bytes);
+    return time_of(before) + (bytes - static_cast<double>(before.bytes)) * slope;
+}
+}  // namespace
+
+double Link::message_ns(double bytes) const {
+    return time_over(*this, bytes, [](const LinkTime& time) { return time.ns; });
+}
+
+double Link::exchange_ns(double bytes) const {
+    return time_over(*this, bytes, exchange_of);
 }
 
 void check_hardware(const Hardware& hardware, int lanes) {
@@ -66,13 +146,16 @@ void check_hardware(const Hardware& hardware, int lanes) {
     for (std::size_t lane = 0; lane < hardware.speeds.size(); ++lane) {
         check_speed(hardware.speeds[lane], lane);
     }
-    check_link_value("the link bandwidth", hardware.link.bytes_per_second);
-    check_link_value("the link latency", hardware.link.latency_ns);
+    check_link(hardware.link);
     check_limit("the memory limit", hardware.memory_limit.value_or(1));
     for (std::size_t lane = 0; lane < hardware.memory_limits.size(); ++lane) {
         check_limit("the memory limit of lane " + std::to_string(lane), hardware.memory_limits[lane]);
     }
     check_cores(hardware.host_cores);
+    if (hardware.processes < 1) {
+        throw OptionError("processes is " + std::to_string(hardware.processes) +
+                          "; at least one process runs the lanes; leave it out for one");
+    }
 }
 
 void check_cores(int cores) {
@@ -84,6 +167,17 @@ void check_cores(int cores) {
 
 std::string device_of(const Hardware& hardware, LaneId lane) {
     return hardware.devices.empty() ? "device " + std::to_string(lane.value()) : hardware.devices.at(lane.index());
+}
+
+int process_of(const Hardware& hardware, LaneId lane, int lanes) {
+    return lanes <= hardware.processes ? lane.value()
+                                       : static_cast<int>(std::int64_t{lane.value()} * hardware.processes / lanes);
+}
+
+bool share_device(const Hardware& hardware, LaneId a, LaneId b, int lanes) {
+    const bool share_process =
+        hardware.processes == 1 || process_of(hardware, a, lanes) == process_of(hardware, b, lanes);
+    return share_process && device_of(hardware, a) == device_of(hardware, b);
 }
 
 bool runs_on_host(const Hardware& hardware, LaneId lane) {
@@ -141,7 +235,8 @@ Hardware with_lanes(Hardware hardware, int lanes) {
 
 Hardware hardware_on(const DeviceType& type, Hardware hardware) {
     if (Link& link = hardware.link; link.is_free()) {
-        link = {type.link_bytes_per_second * type.link_efficiency, type.link_latency_ns, link.sharing};
+        link.bytes_per_second = type.link_bytes_per_second * type.link_efficiency;
+        link.latency_ns = type.link_latency_ns;
     }
     hardware.memory_limit = std::min(hardware.memory_limit.value_or(type.memory_bytes), type.memory_bytes);
     return hardware;

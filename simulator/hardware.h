@@ -16,20 +16,54 @@ inline constexpr const char* kHost = "cpu";
 enum class LinkSharing {
     none,    ///< every ordered pair of lanes has its own link
     sender,  ///< all copies that leave one device share its port
+    host,    ///< copies that leave a host share its port's sending direction, those that arrive the receiving one
     all,     ///< all copies share one bus
 };
 std::string to_string(LinkSharing sharing);
 /// Throws UsageError that lists the names.
 LinkSharing parse_link_sharing(std::string_view name);
 
-/// The link between each ordered pair of lanes on different devices; free if both numbers are 0.
+/// How a message starts, in MPI's terms.
+enum class LinkProtocol {
+    eager,       ///< the receive is posted ahead, as the engine does: data leave at once
+    rendezvous,  ///< the sender first announces the message and waits for the answer: a round trip more
+};
+std::string to_string(LinkProtocol protocol);
+/// Throws UsageError that lists the names.
+LinkProtocol parse_link_protocol(std::string_view name);
+
+/// The measured time of one message over a link.
+struct LinkTime {
+    Bytes bytes = 0;
+    double ns = 0;  ///< from the start of the send until the receiver has the message
+    /// Time of two such messages that cross, each in one direction; 0: as long as one alone.
+    double exchange_ns = 0;
+
+    friend bool operator==(const LinkTime&, const LinkTime&) = default;
+};
+
+/// The link between each ordered pair of lanes on different devices: a bandwidth and a latency, or measured times. Free
+/// if it has none of these.
 struct Link {
     double bytes_per_second = 0;  ///< 0: infinite
     double latency_ns = 0;
     LinkSharing sharing = LinkSharing::none;
+    /// Two or more by ascending size, none shorter than the one before; linear in between, beyond the last as between
+    /// the last two. A message smaller than the first takes as long as the first.
+    std::vector<LinkTime> times = {};
+    LinkProtocol protocol = LinkProtocol::eager;
 
-    bool is_free() const { return bytes_per_second == 0 && latency_ns == 0; }
-    double ns_per_byte() const { return bytes_per_second > 0 ? 1e9 / bytes_per_second : 0; }
+    bool is_free() const { return bytes_per_second == 0 && latency_ns == 0 && times.empty(); }
+    /// Time of one message that has the link to itself and whose receive is posted.
+    double message_ns(double bytes) const;
+    /// Time of two such messages that cross, as in an all-reduce.
+    double exchange_ns(double bytes) const;
+    /// The latency, or the time of the smallest measured message.
+    double least_ns() const { return times.empty() ? latency_ns : times.front().ns; }
+    /// Part of each copy's time that takes nothing from other copies: one latency, or three under rendezvous.
+    double startup_ns() const { return protocol == LinkProtocol::rendezvous ? 3 * least_ns() : least_ns(); }
+    /// Time of one copy of that many bytes that has the link to itself.
+    double copy_ns(double bytes) const { return message_ns(bytes) + (startup_ns() - least_ns()); }
     friend bool operator==(const Link&, const Link&) = default;
 };
 
@@ -40,7 +74,8 @@ struct Hardware {
     Link link;
     std::optional<Bytes> memory_limit;  ///< for every lane
     std::vector<Bytes> memory_limits;   ///< by lane, if they differ; the smaller of both applies
-    int host_cores = 0;                 ///< cores that "cpu" lanes share; 0: one per such lane
+    int host_cores = 0;                 ///< cores that "cpu" lanes of a process share; 0: one per such lane
+    int processes = 1;                  ///< that run the lanes, each on a host of its own
     bool expandable_segments = false;   ///< setting of an accelerator's caching allocator
 
     friend bool operator==(const Hardware&, const Hardware&) = default;
@@ -48,10 +83,17 @@ struct Hardware {
 
 /// Throws UsageError for the first value that no pipeline of `lanes` lanes could run with.
 void check_hardware(const Hardware& hardware, int lanes);
+/// Like the above, for Hardware::link alone.
+void check_link(const Link& link);
 /// Like the above, for Hardware::host_cores alone.
 void check_cores(int cores);
 
 std::string device_of(const Hardware& hardware, LaneId lane);
+/// The process that runs a lane: lane k of L belongs to process k * processes / L, or to process k if there are fewer
+/// lanes than processes.
+int process_of(const Hardware& hardware, LaneId lane, int lanes);
+/// True if two of so many lanes run on one device of one process, where copies are free.
+bool share_device(const Hardware& hardware, LaneId a, LaneId b, int lanes);
 /// True if the lane runs on the cores of a host: on the device "cpu".
 bool runs_on_host(const Hardware& hardware, LaneId lane);
 double speed_of(const Hardware& hardware, LaneId lane);

@@ -151,7 +151,7 @@ Bytes MemoryBounds::above_at_least(PartitionId partition, LayerRange layers) con
 }
 
 bool MemoryBounds::shares(int lane, int other) const {
-    return device_of(options_.hardware, LaneId{lane}) == device_of(options_.hardware, LaneId{other});
+    return share_device(options_.hardware, LaneId{lane}, LaneId{other}, partitions_);
 }
 
 Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {

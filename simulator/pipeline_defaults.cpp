@@ -12,7 +12,8 @@ std::vector<Assumption> assume(PipelineOptions& options, const Profile& profile,
         assumptions.push_back(assume_optimizer(options, profile.token_input));
     }
     const bool from_host = measured_on_host(profile) || (given.cores && profile.device == kHost);
-    if (from_host && hardware.devices.empty() && !given.device_types && hardware.link == Link{}) {
+    const bool is_linked = hardware.processes == 1 && hardware.link != Link{};  // otherwise it links the processes
+    if (from_host && hardware.devices.empty() && !given.device_types && !is_linked) {
         hardware.devices.assign(static_cast<std::size_t>(lanes), kHost);
         assumptions.push_back(
             {"devices", kHost,

@@ -32,6 +32,7 @@ void for_each_key(Options& options, Each each) {
     each("replicas", options.replicas);
     each("most_in_flight", options.most_in_flight);
     each("expandable_segments", options.hardware.expandable_segments);
+    each("processes", options.hardware.processes);
 }
 
 template <class AnyLink, class Each>
@@ -39,6 +40,15 @@ void for_each_key_of_link(AnyLink& link, Each each) {
     each("bytes_per_second", link.bytes_per_second);
     each("latency_ns", link.latency_ns);
     each("sharing", link.sharing);
+    each("times", link.times);
+    each("protocol", link.protocol);
+}
+
+template <class AnyTime, class Each>
+void for_each_key_of_time(AnyTime& time, Each each) {
+    each("bytes", time.bytes);
+    each("ns", time.ns);
+    each("exchange_ns", time.exchange_ns);
 }
 
 template <class Value>
@@ -55,11 +65,12 @@ Json json_of(const LaneId& lane) {
 Json json_of(const Balance& balance) {
     return balance.layers_per_partition();
 }
-Json json_of(const Link& link) {
+Json json_of(const LinkTime& time) {
     Json json;
-    for_each_key_of_link(link, [&](const char* key, const auto& value) { json[key] = json_of(value); });
+    for_each_key_of_time(time, [&](const char* key, const auto& value) { json[key] = value; });
     return json;
 }
+Json json_of(const Link& link);
 template <class Value>
 Json json_of(const std::optional<Value>& value) {
     return value ? json_of(*value) : Json(nullptr);
@@ -70,6 +81,12 @@ Json json_of(const std::vector<Value>& values) {
     for (const Value& value : values) {
         json.push_back(json_of(value));
     }
+    return json;
+}
+
+Json json_of(const Link& link) {
+    Json json;
+    for_each_key_of_link(link, [&](const char* key, const auto& value) { json[key] = json_of(value); });
     return json;
 }
 
@@ -146,15 +163,32 @@ void read(const Json& json, const std::string& key, LinkSharing& value) {
     value = parse_link_sharing(text_of(json, key));
 }
 
-void read(const Json& json, const std::string& key, Link& link) {
+void read(const Json& json, const std::string& key, LinkProtocol& value) {
+    value = parse_link_protocol(text_of(json, key));
+}
+
+template <class Value>
+void read(const Json& json, const std::string& key, std::vector<Value>& values);
+
+/// Sets the fields whose keys are there; for_each(object, each) calls each(key, field).
+template <class Object, class ForEach>
+void read_object(const Json& json, const std::string& key, Object& object, ForEach for_each) {
     if (!json.is_object()) {
         refuse(key, json, "an object");
     }
-    for_each_key_of_link(link, [&](const std::string& name, auto& value) {
+    for_each(object, [&](const std::string& name, auto& value) {
         if (json.contains(name)) {
             read(json[name], key + "." + name, value);
         }
     });
+}
+
+void read(const Json& json, const std::string& key, LinkTime& time) {
+    read_object(json, key, time, [](auto& object, auto each) { for_each_key_of_time(object, each); });
+}
+
+void read(const Json& json, const std::string& key, Link& link) {
+    read_object(json, key, link, [](auto& object, auto each) { for_each_key_of_link(object, each); });
 }
 
 void read(const Json& json, const std::string& key, std::optional<Bytes>& value) {

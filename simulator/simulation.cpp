@@ -88,9 +88,11 @@ double busy_core_time(const Timeline& timeline, const std::vector<bool>& lanes, 
 
 /// Empty unless some device holds two lanes: then a lane's bubble says little about the device.
 std::optional<double> device_idle_fraction(const PipelineOptions& options, const Timeline& timeline, Nanoseconds step) {
-    std::map<std::string, std::vector<bool>> lanes_of;
+    std::map<std::pair<int, std::string>, std::vector<bool>> lanes_of;  // by process and device
+    const auto count = static_cast<int>(timeline.lanes.size());
     for (std::size_t lane = 0; lane < timeline.lanes.size(); ++lane) {
-        auto& lanes = lanes_of[timeline.lanes[lane].device];
+        const int process = process_of(options.hardware, LaneId{static_cast<std::int64_t>(lane)}, count);
+        auto& lanes = lanes_of[{process, timeline.lanes[lane].device}];
         lanes.resize(timeline.lanes.size());
         lanes[lane] = true;
     }
@@ -100,7 +102,7 @@ std::optional<double> device_idle_fraction(const PipelineOptions& options, const
     double idle = 0;
     for (const auto& [device, lanes] : lanes_of) {
         const auto sharing = static_cast<int>(std::ranges::count(lanes, true));
-        const bool is_host = device == "cpu";
+        const bool is_host = device.second == kHost;
         const int capacity = !is_host ? 1 : options.hardware.host_cores > 0 ? options.hardware.host_cores : sharing;
         const double busy = busy_core_time(timeline, lanes, capacity);
         idle += 1 - busy / (static_cast<double>(step.count()) * capacity);

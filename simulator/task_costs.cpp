@@ -78,21 +78,15 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
         const double versions = is_synchronous(options_.schedule) ? 1 : kMostPartitions;
         bytes += versions * static_cast<double>(layer.parameter_bytes) + static_cast<double>(layer.buffer_bytes);
         bytes += gradients * (1 + optimizer_state_factor(options_, profile.dtype));
-        time += options_.hardware.link.bytes_per_second > 0
-                    ? 2 * gradients / options_.hardware.link.bytes_per_second * 1e9
-                    : 0;
+        time += ring_ns(gradients);
     }
-    time += 2.0 * options_.replicas * options_.hardware.link.latency_ns;
     const auto m = static_cast<double>(sizes_.size());
     bytes += static_cast<double>(loss_transient(profile, replica_batch(options_), true));
     for (const SizedProfile& at : sized_) {
         bytes += m * static_cast<double>(loss_transient(profile, at.samples, false));
         const auto add_transfer = [&](Bytes moved) {
             bytes += 4 * m * static_cast<double>(moved);
-            time += 2 * m * options_.hardware.link.latency_ns;
-            if (options_.hardware.link.bytes_per_second > 0) {
-                time += 2 * m * static_cast<double>(moved) / options_.hardware.link.bytes_per_second * 1e9;
-            }
+            time += 2 * m * options_.hardware.link.copy_ns(static_cast<double>(moved));
         };
         add_transfer(at.input);
         for (std::size_t l = 0; l < at.forward.size(); ++l) {
@@ -137,14 +131,17 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
 
 /// A ring over the replicas: each sends 2 (R - 1) parts of 1 / R of the gradients, one after the other.
 /// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69 (2009).
+double TaskCosts::ring_ns(double gradients) const {
+    const double replicas = options_.replicas;
+    return 2 * (replicas - 1) * options_.hardware.link.exchange_ns(gradients / replicas);
+}
+
 std::int64_t TaskCosts::all_reduce_time(const Profile& profile, LayerRange layers) const {
     double gradients = 0;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
         gradients += static_cast<double>(profile.layers[l].gradient_bytes);
     }
-    const double replicas = options_.replicas;
-    const double per_byte = options_.hardware.link.ns_per_byte();
-    return std::llround(2 * (replicas - 1) * (options_.hardware.link.latency_ns + gradients / replicas * per_byte));
+    return std::llround(ring_ns(gradients));
 }
 
 bool TaskCosts::extrapolated() const {
@@ -169,11 +166,10 @@ std::int64_t TaskCosts::duration(const Task& task) const {
         return key.micro_batch < 0 ? loss_ns_ : times_[size_class(key.micro_batch)].loss;
     }
     if (is_copy(key.kind)) {
-        if (device_of(options_.hardware, task.lane) == device_of(options_.hardware, task.receiver)) {
+        if (share_device(options_.hardware, task.lane, task.receiver, num_lanes(options_))) {
             return 0;
         }
-        const double per_byte = options_.hardware.link.ns_per_byte();
-        return std::llround(options_.hardware.link.latency_ns + static_cast<double>(bytes(key)) * per_byte);
+        return std::llround(options_.hardware.link.copy_ns(static_cast<double>(bytes(key))));
     }
     const auto j = static_cast<std::size_t>(key.partition);
     if (key.kind == TaskKind::all_reduce) {

@@ -44,6 +44,7 @@ private:
 
     std::size_t size_class(int i) const { return sizes_[static_cast<std::size_t>(i)] == sizes_.front() ? 0 : 1; }
     PartitionTimes partition_times(const Profile& profile, const SizedProfile& sized) const;
+    double ring_ns(double gradients) const;  ///< of the all-reduce of that many bytes
     std::int64_t all_reduce_time(const Profile& profile, LayerRange layers) const;
     void check_magnitude(const Profile& profile) const;
 

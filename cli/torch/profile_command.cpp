@@ -7,6 +7,8 @@
 #include "cli/progress_bar.h"
 #include "cli/text_table.h"
 #include "cli/torch/environment.h"
+#include "cli/torch/link_profile.h"
+#include "cli/torch/process_environment.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "cli/units.h"
@@ -18,6 +20,7 @@
 #include "profiler/layers/meta_profiler.h"
 #include "schedule/error.h"
 #include "schedule/printable.h"
+#include "simulator/links_file.h"
 #include "simulator/number_ranges.h"
 
 #include <fmt/format.h>
@@ -45,6 +48,7 @@ struct ProfileFlags {
     std::string catalogue;
     std::string memory_limit;
     std::string dtype;
+    bool links = false;
     bool tapes = true;
     bool one_layer_at_a_time = false;
     std::uint64_t seed = 0;
@@ -227,7 +231,55 @@ std::string profile_text(const Profile& profile) {
     return text;
 }
 
+std::string links_text(const std::vector<LinkSample>& samples) {
+    TextTable table({{"message"}, {"time"}, {"least"}, {"crossing"}, {"bandwidth"}});
+    for (const LinkSample& each : samples) {
+        const double rate = static_cast<double>(each.time.bytes) / std::max(each.time.ns, 1.0) * 1e9;
+        table.add_row({format_bytes(each.time.bytes), format_duration(whole(each.time.ns)),
+                       format_duration(whole(each.least_ns)), format_duration(whole(each.time.exchange_ns)),
+                       fmt::format("{:.3g} MB/s", rate / 1e6)});
+    }
+    return table.str();
+}
+
+/// Measures the links between the processes that a launcher started. Rank 0 writes and prints.
+ExitCode profile_links_command(const CLI::App& command, const ProfileFlags& flags) {
+    for (const CLI::Option* option : command.get_options()) {
+        const std::string name = option->get_name();
+        if (option->count() > 0 && name != "--links" && name != "--output" && name != "--force" && name != "--json") {
+            throw UsageError(fmt::format("{} is given with --links, which measures no model; leave it out", name));
+        }
+    }
+    const ProcessOptions place = processes_from(environment_variable).value_or(ProcessOptions{});
+    if (place.size < 2) {
+        throw UsageError(
+            "--links measures messages between processes, and there is one; start several, as in pipescope launch -n 2 "
+            "-- profile --links -o links.json");
+    }
+    if (place.rank == 0 && !flags.output.empty()) {
+        check_output(flags.output, flags.force);
+    }
+    const std::vector<LinkSample> samples = profile_links(Processes::join(place));
+    if (place.rank == 0) {
+        std::vector<LinkTime> times;
+        for (const LinkSample& each : samples) {
+            times.push_back(each.time);
+        }
+        if (!flags.output.empty()) {
+            write_output(flags.output, flags.force, links_json(times));
+        }
+        std::cout << (flags.json ? links_json(times) : links_text(samples));
+    }
+    return ExitCode::success;
+}
+
 ExitCode profile_command(const CLI::App& command, const ProfileFlags& flags) {
+    if (flags.links) {
+        return profile_links_command(command, flags);
+    }
+    if (flags.model.empty()) {
+        throw UsageError("profile is given no model; it measures one; name it, or measure links with --links");
+    }
     check_device(flags, command.count("--device-type") > 0, command.count("--co-running") > 0);
     check_dtype(flags);
     profile_options(flags);  // checks the options before a model is created
@@ -256,11 +308,13 @@ void add_profile_command(Program& program) {
                             "  pipescope profile unet:B=48,C=160 --device meta --device-type V100 -o p.json\n"
                             "Measure the sizes you will run: batch / chunks. Costs are interpolated between them and "
                             "extrapolated outside.");
-    command
-        ->add_option(
-            "MODEL", flags->model,
-            "Built-in model with options ('pipescope models' lists them), a .so or .pt file, or emulated:PROFILE")
-        ->required();
+    command->add_option(
+        "MODEL", flags->model,
+        "Built-in model with options ('pipescope models' lists them), a .so or .pt file, or emulated:PROFILE");
+    command->add_flag(
+        "--links", flags->links,
+        "Measure messages between the processes of a launcher instead of a model, as in 'pipescope launch "
+        "-n 2 -- profile --links -o links.json'");
     add_option(*command, "--micro-batch-sizes", flags->sizes, "Micro-batch sizes to measure, in samples; default 1,2,4",
                "LIST");
     add_option(*command, "--batch", flags->batches,

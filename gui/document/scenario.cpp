@@ -96,7 +96,7 @@ QString linkWithoutEffect(const Simulation& simulation) {
     }
     const std::vector<SimulatedPartition>& partitions = simulation.partitions;
     for (std::size_t j = 1; j < partitions.size(); ++j) {
-        if (partitions[j].device != partitions[j - 1].device) {
+        if (!share_device(options.hardware, partitions[j].lane, partitions[j - 1].lane, num_lanes(options))) {
             return {};
         }
     }

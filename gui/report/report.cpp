@@ -57,12 +57,17 @@ QString linkText(const Link& link) {
         return translated("copies cost nothing");
     }
     QStringList parts;
-    parts << (link.bytes_per_second > 0 ? formatRate(link.bytes_per_second) : translated("unlimited bandwidth"));
+    parts << (!link.times.empty()         ? translated("measured times of messages")
+              : link.bytes_per_second > 0 ? formatRate(link.bytes_per_second)
+                                          : translated("unlimited bandwidth"));
     if (link.latency_ns > 0) {
         parts << translated("latency %1").arg(formatDuration(std::llround(link.latency_ns)));
     }
     if (link.sharing != LinkSharing::none) {
         parts << translated("shared: %1").arg(QString::fromStdString(to_string(link.sharing)));
+    }
+    if (link.protocol != LinkProtocol::eager) {
+        parts << QString::fromStdString(to_string(link.protocol));
     }
     return parts.join(QStringLiteral(", "));
 }

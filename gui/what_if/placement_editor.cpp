@@ -51,6 +51,7 @@ PlacementEditor::PlacementEditor(QFormLayout& form, QWidget& parent)
     cores_->setSpecialValueText(tr("one for each CPU lane"));
     linkSharing_->addItem(tr("none: one link per pair"), static_cast<int>(LinkSharing::none));
     linkSharing_->addItem(tr("the sender's port"), static_cast<int>(LinkSharing::sender));
+    linkSharing_->addItem(tr("both hosts' ports"), static_cast<int>(LinkSharing::host));
     linkSharing_->addItem(tr("one bus"), static_cast<int>(LinkSharing::all));
     linkSharing_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);  // as wide as others
     form.addRow(tr("Placement"), placement_);

@@ -10,8 +10,10 @@ namespace {
 Preset linkPreset(const QString& name, double bytesPerSecond, double latencyNs) {
     return {translated("Links"), name, [bytesPerSecond, latencyNs](const Profile&, const Scenario& present) {
                 Scenario changed = present;
-                changed.options.hardware.link.bytes_per_second = bytesPerSecond;
-                changed.options.hardware.link.latency_ns = latencyNs;
+                Link& link = changed.options.hardware.link;
+                link.bytes_per_second = bytesPerSecond;
+                link.latency_ns = latencyNs;
+                link.times.clear();
                 return changed;
             }};
 }

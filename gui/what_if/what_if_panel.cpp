@@ -76,6 +76,12 @@ void choose(QComboBox& choice, const std::string& text) {
         choice.setEditText(name);  // a custom number; ignored if the choice is fixed
     }
 }
+
+/// The scenario's link, which a bandwidth or latency describes instead of measured times.
+Link& withoutTimes(Scenario& scenario) {
+    scenario.options.hardware.link.times.clear();
+    return scenario.options.hardware.link;
+}
 }  // namespace
 
 WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent), model_(model) {
@@ -276,9 +282,9 @@ void WhatIfPanel::connectControls() {
     connectSlider(*batch_, kBatch, tr("batch"),
                   [](Scenario& next, double value) { next.options.batch = static_cast<std::int64_t>(value); });
     connectSlider(*bandwidth_, kBandwidth, tr("link bandwidth"),
-                  [](Scenario& next, double value) { next.options.hardware.link.bytes_per_second = value * 1e9; });
+                  [](Scenario& next, double value) { withoutTimes(next).bytes_per_second = value * 1e9; });
     connectSlider(*latency_, kLatency, tr("link latency"),
-                  [](Scenario& next, double value) { next.options.hardware.link.latency_ns = value * 1e3; });
+                  [](Scenario& next, double value) { withoutTimes(next).latency_ns = value * 1e3; });
     connectSlider(*memoryLimit_, kMemoryLimit, tr("memory limit"), [](Scenario& next, double value) {
         next.options.hardware.memory_limit.reset();
         next.options.hardware.memory_limits.clear();

@@ -396,6 +396,26 @@ TEST_F(PlanningCommands, SimulateReservesByWholePagesWithExpandableSegments) {
     EXPECT_FALSE(all.at("schedules").at(0).at("lanes").at(0).contains("peak_reserved_bytes"));
 }
 
+TEST_F(PlanningCommands, TakeMeasuredTimesOfMessages) {
+    user.writes("wide.json", chain({10, 10}, 4'000'000));
+    user.writes("links.json", R"({"format": "pipescope.links", "version": 1,
+                                  "times": [{"bytes": 1000000, "ns": 2e6}, {"bytes": 2000000, "ns": 4e6}]})");
+    const std::string pipeline = " -m 1 --batch 1 --checkpoint never ";
+    const std::int64_t measured = step_of("simulate wide.json --balance 1,1 --links links.json" + pipeline);
+    EXPECT_EQ(measured, step_of("simulate wide.json --balance 1,1 --link-bandwidth 500MB/s" + pipeline));
+    EXPECT_EQ(measured, step_of("balance wide.json -n 2 --links links.json" + pipeline));
+    const auto plan = user.succeeds("plan wide.json -n 2 --links links.json --schedule gpipe --json" + pipeline).json();
+    EXPECT_EQ(plan.at("candidates").at(0).at("step_ns"), measured);
+    EXPECT_EQ(measured + 2 * 2 * 2'000'000, step_of("simulate wide.json --balance 1,1 --links links.json "
+                                                    "--link-protocol rendezvous" +
+                                                    pipeline));
+    for (const std::string command : {"simulate wide.json --balance 1,1", "balance wide.json -n 2", "plan wide.json"}) {
+        EXPECT_THAT(refused(command + " --links links.json --link-latency 1us" + pipeline),
+                    AllOf(HasSubstr("--links"), HasSubstr("leave out one or the other")));
+        EXPECT_THAT(refused(command + " --processes 0" + pipeline), HasSubstr("--processes is 0"));
+    }
+}
+
 TEST_F(PlanningCommands, RefuseWhatIsNoFiniteNumberAndNameTheOption) {
     const std::string simulate = "simulate p.json --balance 2,2 -m 2 --batch 2 ";
     for (const std::string bad : {"nan", "inf", "-inf", "1e400", "-1", ""}) {

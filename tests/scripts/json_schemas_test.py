@@ -116,7 +116,8 @@ class Pages(Shell):
             self.expect_options(command, (DOCS / "cli" / f"{command}.md").read_text() + common)
 
     def test_every_key_has_a_description_and_stands_on_its_page(self):
-        pages = {"profile": ["profile-format.md"], "common": ["cli.md", "cli/simulate.md", "cli/run.md", "accuracy.md"],
+        pages = {"profile": ["profile-format.md"], "links": ["links-format.md"],
+                 "common": ["cli.md", "cli/simulate.md", "cli/run.md", "accuracy.md"],
                  "validate": ["cli.md", "accuracy.md"], "ablation": ["cli.md", "benchmarks.md"]}
         for name, schema in SCHEMAS.files.items():
             command = name.split(".")[0]

@@ -1,5 +1,6 @@
 #include "simulator/contention.h"
 #include "simulator/pipeline_graph.h"
+#include "simulator/port_shares.h"
 #include "simulator/simulation.h"
 #include "simulator/task_costs.h"
 #include "tests/simulator/profiles.h"
@@ -207,6 +208,88 @@ TEST(Contention, SharesBandwidthButNoLatency) {
             EXPECT_EQ(simulate(profile, options).step_time.count(), apart);
         }
     }
+}
+using Shares = std::vector<double>;
+
+TEST(PortShares, GiveACopyAlonePortsOfItsOwn) {
+    PortShares shares({{0, 1}, {1, 0}, {2, 3}});
+    EXPECT_EQ(shares.speeds(std::vector<std::size_t>{0}), (Shares{1}));
+    EXPECT_EQ(shares.speeds(std::vector<std::size_t>{0, 1, 2}), (Shares{1, 1, 1})) << "each direction is its own";
+}
+
+TEST(PortShares, GiveWhatOneCopyCannotUseToAnother) {
+    // Three copies arrive at host 2, one of them from host 0, which also sends to host 1.
+    PortShares shares({{0, 2}, {3, 2}, {4, 2}, {0, 1}});
+    const Shares speeds = shares.speeds(std::vector<std::size_t>{0, 1, 2, 3});
+    for (std::size_t k = 0; k < 3; ++k) {
+        EXPECT_DOUBLE_EQ(speeds[k], 1.0 / 3);
+    }
+    EXPECT_DOUBLE_EQ(speeds[3], 2.0 / 3);
+}
+
+TEST(Contention, SharesTheSendingAndTheReceivingPortOfAHost) {
+    // Lane 0 sends 1000 bytes to lane 1 and to lane 2 at once: 2000 through its sending port. Lane 2 then sends both
+    // gradients at once, which leave through one port, although only one of them arrives at lane 0 first.
+    Profile profile = profile_of({layer_of(1000, 2000, 1000), layer_of(1000, 2000, 1000), layer_of(1000, 2000)});
+    profile.layers[0].stash["far"] = {1000};
+    profile.layers[2].pop = {"far"};
+    PipelineOptions options = lanes_on_host(3, 1, 0);
+    options.hardware.devices.clear();
+    options.hardware.link = {1e9, 500, LinkSharing::host};
+    EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000 + 4 * 500);
+}
+
+TEST(Contention, SharesTheReceivingPortOfAHost) {
+    // Layer 2 pops what layer 0 and layer 1 hid. Lane 0 is three times as slow, so that its skip of 4000 bytes and the
+    // output of lane 1 overlap: 3000 its forward, its output of no bytes at 3000, lane 1 until 4000, then 4000 bytes of
+    // it arrive while 3000 of the skip are left. Shared, those end at 10'000 and the output at 11'000.
+    Profile profile = profile_of({layer_of(3000, 1000, 0), layer_of(1000, 1000, 4000), layer_of(1000, 1000)});
+    profile.layers[0].stash["far"] = {4000};
+    profile.layers[2].pop = {"far"};
+    PipelineOptions options = lanes_on_host(3, 1, 0);
+    options.hardware.devices.clear();
+    options.hardware.link = {1e9, 0, LinkSharing::sender};
+    const auto last_forward = [&] {
+        for (const Slice& slice : simulate(profile, options).timeline.slices) {
+            if (slice.key.kind == TaskKind::forward && slice.key.partition == 2) {
+                return slice.start.count();
+            }
+        }
+        return std::int64_t{-1};
+    };
+    EXPECT_EQ(last_forward(), 8000);
+    options.hardware.link.sharing = LinkSharing::host;
+    EXPECT_EQ(last_forward(), 11'000);
+}
+
+TEST(Processes, OwnConsecutiveLanesAndLinkOnlyEachOther) {
+    Profile profile = uniform_profile(4);
+    PipelineOptions options = lanes_on_host(4, 1, 0);
+    options.hardware.link.latency_ns = 500;
+    EXPECT_EQ(simulate(profile, options).step_time.count(), 12'000) << "one device";
+    options.hardware.processes = 2;
+    EXPECT_EQ(process_of(options.hardware, LaneId{1}, 4), 0);
+    EXPECT_EQ(process_of(options.hardware, LaneId{2}, 4), 1);
+    EXPECT_EQ(simulate(profile, options).step_time.count(), 12'000 + 2 * 500);
+    options.hardware.processes = 8;
+    EXPECT_EQ(simulate(profile, options).step_time.count(), 12'000 + 6 * 500);
+    options.hardware.processes = 0;
+    EXPECT_THROW(simulate(profile, options), UsageError);
+}
+
+TEST(Processes, HaveCoresOfTheirOwn) {
+    const Profile profile = uniform_profile(4);
+    PipelineOptions options = lanes_on_host(4, 4, 2);
+    const auto step = [&] { return simulate(profile, options).step_time; };
+    const auto waiting = step();
+    options.hardware.processes = 2;
+    EXPECT_LT(step(), waiting);
+    EXPECT_FALSE(cores_in_turn(options));
+    const auto own = step();
+    options.hardware.host_cores = 0;
+    EXPECT_EQ(own, step());
+    options.hardware.host_cores = 1;
+    EXPECT_EQ(cores_in_turn(options)->cores, 2);
 }
 }  // namespace
 }  // namespace pipescope

@@ -35,6 +35,9 @@ TEST(PipelineOptions, ComeBackFromTheirJson) {
     options.replicas = 4;
     options.most_in_flight = 3;
     options.hardware.expandable_segments = true;
+    options.hardware.processes = 2;
+    EXPECT_EQ(parse_pipeline_options(to_json(options)), options);
+    options.hardware.link = {.times = {{1024, 5000}, {1 << 20, 1.5e6, 2e6}}, .protocol = LinkProtocol::rendezvous};
     EXPECT_EQ(parse_pipeline_options(to_json(options)), options);
     EXPECT_EQ(parse_pipeline_options(to_json(PipelineOptions{})), PipelineOptions{});
 }
