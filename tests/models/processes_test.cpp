@@ -83,8 +83,7 @@ TEST(Processes, RefuseAChangeInPlaceThatAnotherProcessCannotSee) {
                                             "aliasing:copy|1,2||1f1b|always|2|4",
                                             "aliasing:in_place|2,1||gpipe|never|2|4"};  // within one partition
     EXPECT_TRUE(trained(2, clean) == trained(1, clean));
-    for (const std::string balance :
-         {"1,1,1", "1,2"}) {  // the change is behind the cut, before it, or with the pop
+    for (const std::string balance : {"1,1,1", "1,2"}) {  // the change is behind the cut, before it, or with the pop
         ProcessGroup group(2, kTrainer, {"1", "aliasing:in_place|" + balance + "||gpipe|never|2|4"});
         ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
         for (int k = 0; k < 2; ++k) {
@@ -200,6 +199,24 @@ TEST(Processes, EndIfOneFallsSilent) {
     ASSERT_TRUE(group.wait(std::chrono::seconds(20)));
     EXPECT_EQ(group.exit_code(2), 1);
     EXPECT_THAT(group.errors(2), HasSubstr("pipescope: rank "));
+}
+
+TEST(ProcessClocks, AreOffByNoMoreThanTheirBound) {
+    // Ranks 0 and 2 are on one host, ranks 1 and 3 seem to be on others.
+    ProcessGroup group(4, kTrainer, {"clock", "host-a", "host-b", "host-a", "host-c"});
+    ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
+    for (int rank = 0; rank < 4; ++rank) {
+        ASSERT_EQ(group.exit_code(rank), 0) << group.errors(rank);
+        std::stringstream lines(group.output(rank));
+        int count = 0;
+        for (std::int64_t said = 0, error = 0, bound = 0; lines >> said >> error >> bound; ++count) {
+            EXPECT_EQ(said, rank);
+            EXPECT_LE(std::abs(error), bound) << "rank " << rank;
+            EXPECT_EQ(bound == 0, rank % 2 == 0) << "rank " << rank;
+            EXPECT_LT(bound, 50'000'000) << "rank " << rank;
+        }
+        EXPECT_EQ(count, 2);
+    }
 }
 
 /// Errors of processes started with these ranks and sizes, and the others' arguments.
