@@ -6,6 +6,7 @@
 #include "simulator/pipeline_graph.h"
 #include "simulator/task_costs.h"
 #include "trace/pipeline_json.h"
+#include "trace/process_json.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -42,7 +43,12 @@ void read_pipeline(const OpenedTrace& trace, RecordedRun& run) {
         run.why_not_simulated = cannot_be_simulated(error);
         return;
     }
-    if (!run.profile) {
+    const std::optional<ProcessFacts> process = recording_process(trace.run);
+    if (!run.profile && process && process->rank > 0) {
+        run.why_not_simulated =
+            "is the trace of rank " + std::to_string(process->rank) + " of " + std::to_string(process->size) +
+            ", and that of rank 0 holds the profile; give the traces of all ranks, or join them with 'pipescope merge'";
+    } else if (!run.profile) {
         run.why_not_simulated =
             "holds no profile; comparing needs the layers' costs; record it with 'pipescope run --trace'";
     } else if (!run.options) {
@@ -107,6 +113,7 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     run.origin = trace.origin;
     run.model = model_of(trace);
     run.steps = trace.steps;
+    run.processes = merged_processes(trace.run);
     run.lost = lost_records(trace.drops);
     run.cut_off = trace.cut_off();
     run.warnings = trace_warnings(trace);

@@ -2,6 +2,7 @@
 
 #include "analysis/trace_warnings.h"
 #include "balance/profile.h"
+#include "schedule/process_facts.h"
 #include "schedule/task_graph.h"
 #include "simulator/pipeline_options.h"
 #include "simulator/simulation.h"
@@ -24,7 +25,8 @@ struct RecordedRun {
     /// The tasks of each step, from the trace or else from profile and options. Null if neither has them, or if no
     /// single step follows a graph, as with a schedule that never drains.
     std::shared_ptr<const TaskGraph> graph;
-    std::optional<MachineLoad> load;  ///< during the run
+    std::optional<MachineLoad> load;       ///< during the run
+    std::vector<MergedProcess> processes;  ///< of a merged trace, by rank; otherwise empty
     LostRecords lost;
     bool cut_off = false;                ///< recording_cut_off()
     std::vector<TraceWarning> warnings;  ///< trace_warnings()

@@ -93,7 +93,11 @@ ReplayedStep replay_step(const TaskGraph& graph, const TaskClock& clock, const s
     const std::int64_t begin = *std::min_element(tasks.starts.begin(), tasks.starts.end());
     clock.ready(tasks.ends, begin, ready);
     for (std::size_t task = 0; task < count; ++task) {
-        durations[task] = tasks.ends[task] - tasks.starts[task];
+        // Copies of one channel that overlap were recorded with their wait for the copy ahead.
+        const std::int64_t start = is_copy(graph.tasks()[task].key.kind)
+                                       ? std::clamp(ready[task], tasks.starts[task], tasks.ends[task])
+                                       : tasks.starts[task];
+        durations[task] = tasks.ends[task] - start;
         gaps[task] = std::max<std::int64_t>(0, tasks.starts[task] - ready[task]);
     }
     const std::vector<std::int64_t> none(count, 0);

@@ -4,6 +4,7 @@
 #include "schedule/quantities.h"
 #include "simulator/pipeline_defaults.h"
 #include "trace/open_trace.h"
+#include "trace/process_json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -125,7 +126,13 @@ TraceComparison compare_trace(const std::filesystem::path& path) {
     } catch (const Error& error) {
         refuse(path, fmt::format("holds a run that cannot be replayed: {}", error.what()), trace);
     }
-    return {std::move(*simulation),       std::move(comparison), trace.drops,
-            std::move(compared.warnings), run.profile->load,     run.load};
+    return {std::move(*simulation),
+            std::move(comparison),
+            trace.drops,
+            std::move(compared.warnings),
+            run.profile->load,
+            run.load,
+            std::max<std::size_t>(run.processes.size(), 1),
+            clock_bound(run.processes)};
 }
 }  // namespace pipescope

@@ -36,6 +36,8 @@ struct TraceComparison {
     std::vector<TraceWarning> warnings = {};
     std::optional<MachineLoad> profile_load = {};
     std::optional<MachineLoad> run_load = {};
+    std::size_t processes = 1;                    ///< that recorded the run
+    std::optional<Nanoseconds> clock_bound = {};  ///< clock_bound() of a merged trace
 
     /// True if measured bubble fractions are withheld.
     bool lossy() const { return refuse_bubbles(warnings); }

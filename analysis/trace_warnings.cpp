@@ -1,6 +1,7 @@
 #include "analysis/trace_warnings.h"
 
 #include "schedule/quantities.h"
+#include "trace/process_json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -87,6 +88,12 @@ std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
     std::vector<TraceWarning> warnings = loss_warnings(trace.drops);
     if (trace.run.contains("format") && !trace.run.contains("closed")) {
         warnings.push_back({Severity::caution, std::string(kNotClosed)});
+    }
+    if (const auto process = recording_process(trace.run); process && process->size > 1) {
+        warnings.push_back({Severity::caution,
+                            fmt::format("this is the trace of rank {} of {} alone, and the other lanes' tasks are "
+                                        "missing; give the traces of all ranks, or join them with 'pipescope merge'",
+                                        process->rank, process->size)});
     }
     for (std::string& warning : diagnostic_warnings(trace.diagnostics)) {
         warnings.push_back({Severity::caution, std::move(warning)});

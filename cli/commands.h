@@ -13,6 +13,7 @@ void add_compare_command(Program& program);
 void add_export_command(Program& program);
 void add_view_command(Program& program);
 void add_record_command(Program& program);
+void add_merge_command(Program& program);
 void add_recover_command(Program& program);
 void add_doctor_command(Program& program);
 }  // namespace pipescope

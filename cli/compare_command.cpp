@@ -1,5 +1,6 @@
 #include "analysis/trace_comparison.h"
 #include "cli/commands.h"
+#include "cli/joined_trace.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
@@ -8,16 +9,19 @@
 
 #include <iostream>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
 struct CompareFlags {
-    std::string trace;
+    std::vector<std::string> traces;
     bool json = false;
 };
 
 ExitCode compare_command(const CompareFlags& flags) {
-    const TraceComparison compared = compare_trace(flags.trace);
+    const JoinedTrace trace(flags.traces);
+    const TraceComparison compared = compare_trace(trace.path());
     std::cout << (flags.json ? dump(comparison_json(compared)) : comparison_text(compared));
     return ExitCode::success;
 }
@@ -25,12 +29,15 @@ ExitCode compare_command(const CompareFlags& flags) {
 
 void add_compare_command(Program& program) {
     const auto flags = std::make_shared<CompareFlags>();
-    CLI::App* command = program.add_command(
-        "compare", "Compare a recorded run with its simulation, task by task",
-        "Example:\n"
-        "  pipescope compare out.sqlite\n"
-        "The trace holds everything needed: what was run, the profile of the layers and every measured task.");
-    command->add_option("TRACE", flags->trace, "Trace of 'pipescope run --trace'")->required();
+    CLI::App* command = program.add_command("compare", "Compare a recorded run with its simulation, task by task",
+                                            "Examples:\n"
+                                            "  pipescope compare out.sqlite\n"
+                                            "  pipescope compare out.rank*.sqlite\n"
+                                            "The trace holds everything needed: what was run, the profile of the "
+                                            "layers and every measured task. The traces\n"
+                                            "of a run in several processes are merged first.");
+    command->add_option("TRACE", flags->traces, "Trace of 'pipescope run --trace', or the traces of all its processes")
+        ->required();
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return compare_command(*flags); });
 }

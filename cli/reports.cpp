@@ -332,6 +332,8 @@ Json comparison_json(const TraceComparison& compared) {
                                    {"simulated_ns", task.simulated.count()}});
     }
     object["load"] = {{"profile", load_json(compared.profile_load)}, {"run", load_json(compared.run_load)}};
+    object["processes"] = compared.processes;
+    object["clock_bound_ns"] = compared.clock_bound ? Json(compared.clock_bound->count()) : Json(nullptr);
     object["drops"] = Json::array();
     for (const DropRecord& drop : compared.drops) {
         object["drops"].push_back({{"source", drop.source},
@@ -387,6 +389,10 @@ std::string comparison_text(const TraceComparison& compared) {
     text += fmt::format("{} ({}), {} matched, {} unmatched\n", counted(comparison.steps.size(), "step", "steps"),
                         judged.is_mean ? "means of step and bubble, medians of the rest" : "median",
                         counted(comparison.tasks_matched, "task", "tasks"), comparison.tasks_unmatched);
+    if (compared.clock_bound) {
+        text += fmt::format("{} processes, whose clocks agree within {}\n", compared.processes,
+                            format_duration(*compared.clock_bound));
+    }
     text += basis_text(compared.simulation.dtype, compared.simulation.options) + "\n" + figures.str() + "\n";
     TextTable worst({{"largest errors", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
     for (const ComparedTask& task : comparison.worst) {

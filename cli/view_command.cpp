@@ -1,5 +1,6 @@
 #include "cli/child_process.h"
 #include "cli/commands.h"
+#include "cli/joined_trace.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
@@ -9,7 +10,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -39,6 +42,12 @@ std::vector<std::pair<std::string, std::string>> picture_options(const ViewFlags
             {"--step", flags.step}};
 }
 
+void check_not_inputs(const std::string& output, const std::vector<std::string>& inputs) {
+    for (const std::string& input : inputs) {
+        check_not_input(output, input);
+    }
+}
+
 bool has_display() {
     for (const char* variable : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}) {
         const char* value = std::getenv(variable);
@@ -56,7 +65,8 @@ ExitCode view_command(const ViewFlags& flags) {
                 fmt::format("{} does not exist; view opens a trace; record one with 'pipescope run --trace'", file));
         }
     }
-    if ((!flags.render.empty() || !flags.report.empty()) && flags.files.size() != 1) {
+    const bool joins = are_of_one_run(flags.files);
+    if ((!flags.render.empty() || !flags.report.empty()) && flags.files.size() != 1 && !joins) {
         throw UsageError(fmt::format("view was given {} files, but --render and --report are about one; name one FILE",
                                      flags.files.size()));
     }
@@ -76,11 +86,11 @@ ExitCode view_command(const ViewFlags& flags) {
     check_apart("--render", flags.render, "--report", flags.report);
     if (!flags.render.empty()) {
         check_output(flags.render, flags.force);
-        check_not_input(flags.render, flags.files.front());
+        check_not_inputs(flags.render, flags.files);
     }
     if (!flags.report.empty()) {
         check_output(flags.report, flags.force);
-        check_not_input(flags.report, flags.files.front());
+        check_not_inputs(flags.report, flags.files);
     }
     const auto program = program_beside("pipescope-gui");
     if (!program) {
@@ -88,7 +98,11 @@ ExitCode view_command(const ViewFlags& flags) {
             "view needs pipescope-gui, which is not beside this program; build with -DPIPESCOPE_GUI=ON, or "
             "install it into the same folder");
     }
+    std::optional<JoinedTrace> joined;
     std::vector<std::string> arguments = flags.files;
+    if (joins) {
+        arguments = {joined.emplace(flags.files).path().string()};
+    }
     if (!flags.render.empty()) {
         arguments.insert(arguments.end(), {"--render", flags.render});
     }
@@ -112,7 +126,12 @@ ExitCode view_command(const ViewFlags& flags) {
     if (flags.force) {
         arguments.emplace_back("--force");
     }
-    execute(*program, arguments);
+    if (!joined) {
+        execute(*program, arguments);
+    }
+    const ChildResult viewed = run_child(*program, arguments);  // then the joined trace is removed
+    std::cout << viewed.output;
+    return static_cast<ExitCode>(viewed.exit_code);
 }
 }  // namespace
 
@@ -128,7 +147,8 @@ void add_view_command(Program& program) {
     command->add_option(
         "FILE", flags->files,
         "Trace of 'run --trace' or 'simulate --trace', an export of nsys, JSON of PyTorch's profiler, any Chrome "
-        "trace, or a profile. Several files open in tabs; without a file, those open last time");
+        "trace, or a profile. Several files open in tabs, or as one timeline if they are the traces of one run's "
+        "processes; without a file, those open last time");
     add_option(*command, "--render", flags->render, "Write the window's picture here (.png, .svg or .pdf) and exit",
                "FILE", "Output");
     add_option(*command, "--report", flags->report, "Write a report about the run here (.html or .pdf) and exit",

@@ -2,6 +2,7 @@
 
 #include "schedule/timeline.h"
 #include "trace/chrome_import.h"
+#include "trace/process_json.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -105,9 +107,36 @@ std::size_t NestingThreads::take(Nanoseconds start, Nanoseconds end) {
 
 using nlohmann::json;
 
-int process_of(Source source) {
-    return source == Source::measured ? 1 : 2;
-}
+/// The Chrome processes of a timeline: one for each process of a merged trace, otherwise one for each source.
+class LaneProcesses {
+public:
+    LaneProcesses(const OpenedTrace& trace, Source source) {
+        if (source == Source::measured) {
+            for (const MergedProcess& merged : merged_processes(trace.run)) {
+                const int process = kFirstRankProcess + merged.rank;
+                names_.emplace_back(process, merged.name());
+                for (const LaneId lane : merged.lanes) {
+                    by_lane_.emplace(lane, process);
+                }
+            }
+        }
+        if (names_.empty()) {
+            names_.emplace_back(source == Source::measured ? 1 : 2, to_string(source));
+        }
+    }
+
+    int of(LaneId lane) const {
+        const auto found = by_lane_.find(lane);
+        return found == by_lane_.end() ? first() : found->second;
+    }
+    int first() const { return names_.front().first; }
+    /// Number and name of each.
+    const std::vector<std::pair<int, std::string>>& names() const { return names_; }
+
+private:
+    std::map<LaneId, int> by_lane_;
+    std::vector<std::pair<int, std::string>> names_;
+};
 /// Process numbers of threads and streams: after the timelines, one process per group.
 constexpr int kFirstGroupProcess = 10;
 
@@ -120,6 +149,7 @@ int compute_thread(LaneId lane) {
 
 /// Location of a slice, for arrows.
 struct Place {
+    int process = 0;
     int thread = 0;
     Nanoseconds start{0};
 };
@@ -154,15 +184,17 @@ std::string slice_name(TaskKey key) {
 class TimelineExport {
 public:
     /// `are_streams`: makes readers of PyTorch traces treat the lanes as GPU streams.
-    TimelineExport(const Timeline& timeline, bool are_streams, ChromeEventList& events)
+    TimelineExport(const Timeline& timeline, LaneProcesses processes, bool are_streams, ChromeEventList& events)
         : timeline_(timeline),
+          processes_(std::move(processes)),
           are_streams_(are_streams),
           events_(events),
-          process_(process_of(timeline.source)),
           copies_(timeline.lanes.size(), NestingThreads(kThreadsEach - 1)) {}
 
     void write() {
-        events_.name("process_name", process_, 0, to_string(timeline_.source));
+        for (const auto& [process, name] : processes_.names()) {
+            events_.name("process_name", process, 0, name);
+        }
         places_.reserve(timeline_.slices.size());
         for (const Slice& slice : timeline_.slices) {
             write_slice(slice);
@@ -181,13 +213,14 @@ private:
         if (is_copy(slice.key.kind)) {
             thread += 1 + static_cast<int>(copies_[slice.lane.index()].take(slice.start, slice.end));
         }
-        places_.emplace(pack(slice.key), Place{thread, slice.start});
+        const int process = processes_.of(slice.lane);
+        places_.emplace(pack(slice.key), Place{process, thread, slice.start});
         const std::string stream = are_streams_ && !is_copy(slice.key.kind)
                                        ? fmt::format(R"(,"stream":{})", slice.lane.value())
                                        : std::string();
         events_.add(fmt::format(
             R"({{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}{}}}}})",
-            to_string(slice.key.kind), slice_name(slice.key), process_, thread, chrome_microseconds(slice.start),
+            to_string(slice.key.kind), slice_name(slice.key), process, thread, chrome_microseconds(slice.start),
             chrome_microseconds(slice.duration()), arguments(slice), stream));
     }
 
@@ -202,43 +235,48 @@ private:
             return;
         }
         const std::int64_t id = events_.next_flow();
-        events_.flow("s", "copy", id, process_, from->second.thread, from->second.start);
-        events_.flow("t", "copy", id, process_, over->second.thread, over->second.start);
-        events_.flow("f", "copy", id, process_, to->second.thread, to->second.start);
+        flow("s", id, from->second);
+        flow("t", id, over->second);
+        flow("f", id, to->second);
+    }
+
+    void flow(std::string_view phase, std::int64_t id, const Place& place) {
+        events_.flow(phase, "copy", id, place.process, place.thread, place.start);
     }
 
     void name_threads() {
         for (std::size_t lane = 0; lane < timeline_.lanes.size(); ++lane) {
             const LaneInfo& info = timeline_.lanes[lane];
             const int compute = compute_thread(LaneId{lane});
+            const int process = processes_.of(LaneId{lane});
             const std::string device = info.device.empty() ? "" : " (" + info.device + ")";
-            events_.name("thread_name", process_, compute, info.name + device);
-            events_.sort_index(process_, compute, compute);
+            events_.name("thread_name", process, compute, info.name + device);
+            events_.sort_index(process, compute, compute);
             for (std::size_t k = 0; k < copies_[lane].used(); ++k) {
                 const int thread = compute + 1 + static_cast<int>(k);
-                events_.name("thread_name", process_, thread, "copies from " + info.name);
-                events_.sort_index(process_, thread, thread);
+                events_.name("thread_name", process, thread, "copies from " + info.name);
+                events_.sort_index(process, thread, thread);
             }
         }
     }
 
     const Timeline& timeline_;
+    LaneProcesses processes_;
     bool are_streams_;
     ChromeEventList& events_;
-    int process_;
     std::vector<NestingThreads> copies_;               // per lane
     std::unordered_map<std::uint64_t, Place> places_;  // by packed key
 };
 
-void write_steps(const std::vector<StepRecord>& steps, ChromeEventList& events) {
+void write_steps(const std::vector<StepRecord>& steps, int process, ChromeEventList& events) {
     if (steps.empty()) {
         return;
     }
-    events.name("thread_name", process_of(Source::measured), kStepsThread, "steps");
+    events.name("thread_name", process, kStepsThread, "steps");
     for (const StepRecord& step : steps) {
         events.add(fmt::format(
             R"({{"ph":"X","cat":"step","name":"ProfilerStep#{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{"step":{},"warmup":{},"training_loss":{},"start_ns":{},"end_ns":{}}}}})",
-            step.step, process_of(Source::measured), kStepsThread, chrome_microseconds(step.wall_start),
+            step.step, process, kStepsThread, chrome_microseconds(step.wall_start),
             chrome_microseconds(step.wall_end - step.wall_start), step.step, step.warmup,
             json(step.training_loss).dump(), step.start.count(), step.end.count()));
     }
@@ -257,29 +295,31 @@ std::string categories(const MemorySample& sample) {
     return text;
 }
 
-void write_counter(std::string_view name, Nanoseconds time, std::string_view arguments, std::string_view more,
-                   ChromeEventList& events) {
-    events.add(fmt::format(R"({{"ph":"C","name":{},"pid":{},"ts":{},"args":{{{}}}{}}})", json_string(name),
-                           process_of(Source::measured), chrome_microseconds(time), arguments, more));
+void write_counter(std::string_view name, int process, Nanoseconds time, std::string_view arguments,
+                   std::string_view more, ChromeEventList& events) {
+    events.add(fmt::format(R"({{"ph":"C","name":{},"pid":{},"ts":{},"args":{{{}}}{}}})", json_string(name), process,
+                           chrome_microseconds(time), arguments, more));
 }
 
 /// A counter's series are stacked, so one counter has only values that add up: the categories sum to the allocated
 /// bytes. The first counter also carries the whole sample.
 void write_memory(const std::vector<MemorySample>& samples, const std::vector<LaneInfo>& lanes,
-                  ChromeEventList& events) {
+                  const LaneProcesses& processes, ChromeEventList& events) {
     for (const MemorySample& sample : samples) {
+        const int process = processes.of(sample.lane);
         const std::string lane = sample.lane.index() < lanes.size() ? lanes[sample.lane.index()].name
                                                                     : fmt::format("lane {}", sample.lane.value());
         const std::string parts = categories(sample);
         const std::string whole = fmt::format(
             R"(,"sample":{{"lane":{},"allocated":{},"peak":{},"reserved":{},"task":{}{}{}}})", sample.lane.value(),
             sample.allocated, sample.peak, sample.reserved, sample.task, parts.empty() ? "" : ",", parts);
-        write_counter("memory of " + lane, sample.time,
+        write_counter("memory of " + lane, process, sample.time,
                       parts.empty() ? fmt::format(R"("allocated":{})", sample.allocated) : parts, whole, events);
-        write_counter("peak memory of " + lane, sample.time, fmt::format(R"("peak":{})", sample.peak), "", events);
+        write_counter("peak memory of " + lane, process, sample.time, fmt::format(R"("peak":{})", sample.peak), "",
+                      events);
         if (sample.reserved != 0) {
-            write_counter("reserved memory of " + lane, sample.time, fmt::format(R"("reserved":{})", sample.reserved),
-                          "", events);
+            write_counter("reserved memory of " + lane, process, sample.time,
+                          fmt::format(R"("reserved":{})", sample.reserved), "", events);
         }
     }
 }
@@ -311,12 +351,6 @@ public:
     }
 
 private:
-    struct Place {
-        int process = 0;
-        int thread = 0;
-        Nanoseconds start{0};
-    };
-
     void write_track(const RangeTrack& track, int process, int first_thread) {
         NestingThreads threads(kThreadsEach);
         const bool is_stream = track.kind == RangeTrack::Kind::stream;
@@ -373,8 +407,10 @@ json lanes_json(const std::vector<LaneInfo>& lanes) {
 /// Facts that a viewer must know (lost ranges, degraded features), and the tables without times, which an import needs
 /// to restore the trace.
 json other_data(const OpenedTrace& trace) {
+    const std::optional<Nanoseconds> bound = clock_bound(merged_processes(trace.run));
     json other = {
-        {"pipescope", {{"format", kChromeExportFormat}, {"version", kChromeExportVersion}}},
+        {"pipescope",
+         {{"format", kChromeExportFormat}, {"version", bound ? kChromeExportVersion : kVersionOfOneProcess}}},
         {"made_from", to_string(trace.origin)},
         {"dropped_ranges", trace.dropped()},
         {"run", trace.run},
@@ -384,6 +420,9 @@ json other_data(const OpenedTrace& trace) {
     }
     if (trace.profile_json) {
         other["profile"] = *trace.profile_json;
+    }
+    if (bound) {
+        other["clock_bound_ns"] = bound->count();
     }
     if (trace.utc_epoch_ns) {
         other["utc_epoch_ns"] = *trace.utc_epoch_ns;
@@ -414,11 +453,12 @@ void export_chrome(const OpenedTrace& trace, std::ostream& out) {
     for (const Source source : {Source::measured, Source::simulated}) {
         if (!trace.timeline(source).slices.empty()) {
             const bool are_streams = source == Source::measured || trace.measured.slices.empty();
-            TimelineExport(trace.timeline(source), are_streams, events).write();
+            TimelineExport(trace.timeline(source), LaneProcesses(trace, source), are_streams, events).write();
         }
     }
-    write_steps(trace.steps, events);
-    write_memory(trace.memory, trace.measured.lanes, events);
+    const LaneProcesses measured(trace, Source::measured);
+    write_steps(trace.steps, measured.first(), events);
+    write_memory(trace.memory, trace.measured.lanes, measured, events);
     TracksExport(trace, events).write();
     write_counters(trace.counters, events);
     out << "\n]}\n";

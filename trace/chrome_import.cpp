@@ -94,7 +94,8 @@ private:
 
     /// True if the event belongs to our own export.
     bool take(const ChromeEvent& event) {
-        const bool measured = event.process == ChromeId{kMeasuredProcess, ""};
+        const bool measured = event.process == ChromeId{kMeasuredProcess, ""} ||
+                              (event.process.text.empty() && event.process.number >= kFirstRankProcess);
         const bool simulated = event.process == ChromeId{kSimulatedProcess, ""};
         if (!measured && !simulated) {
             return false;

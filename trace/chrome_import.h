@@ -12,5 +12,9 @@ OpenedTrace import_chrome(const std::filesystem::path& path);
 /// The format name of PipeScope's export, under "otherData".
 inline constexpr const char* kChromeExportFormat = "pipescope.chrome";
 /// Raised if an older import would misunderstand a newer export.
-inline constexpr int kChromeExportVersion = 1;
+inline constexpr int kChromeExportVersion = 2;
+/// Exports of a run in one process have this version. Since 2, measured tasks may be in several processes.
+inline constexpr int kVersionOfOneProcess = 1;
+/// Chrome's process number of rank 0's tasks in an export of a merged trace; the other ranks follow.
+inline constexpr int kFirstRankProcess = 1'000'000;
 }  // namespace pipescope

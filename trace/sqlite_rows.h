@@ -35,7 +35,9 @@ public:
         return result == SQLITE_ROW;
     }
 
-    bool is_null(int column) const { return sqlite3_column_type(get(), column) == SQLITE_NULL; }
+    /// SQLITE_INTEGER, ..
+    int type(int column) const { return sqlite3_column_type(get(), column); }
+    bool is_null(int column) const { return type(column) == SQLITE_NULL; }
     /// Any value, converted by SQLite: 0 for NULL and for a text without digits.
     std::int64_t number(int column) const { return sqlite3_column_int64(get(), column); }
     /// The functions below throw DamagedValue for a value of another type or outside the range. NULL is 0.

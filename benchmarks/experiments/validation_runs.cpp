@@ -2,7 +2,7 @@
 
 #include "analysis/trace_comparison.h"
 #include "cli/stop_signals.h"
-#include "cli/torch/temporary_trace.h"
+#include "cli/temporary_trace.h"
 #include "cli/torch/training.h"
 #include "engine/cores/usable_cores.h"
 #include "schedule/error.h"

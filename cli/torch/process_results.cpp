@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -41,12 +42,20 @@ TrainedLane lane_of(const Json& object) {
 }
 }  // namespace
 
-std::string process_json(const Processes& processes) {
-    return Json{{"rank", processes.rank()},
-                {"size", processes.size()},
-                {"host", processes.host_of(processes.rank())},
-                {"pid", ::getpid()}}
-        .dump();
+ProcessFacts process_facts(const Processes& processes, const std::vector<LaneId>& lanes_here,
+                           const ProcessClock& clock) {
+    std::vector<LaneId> lanes = lanes_here;  // one for each partition
+    std::ranges::sort(lanes);
+    lanes.erase(std::ranges::unique(lanes).begin(), lanes.end());
+    return {.rank = processes.rank(),
+            .size = processes.size(),
+            .host = processes.host_of(processes.rank()),
+            .pid = ::getpid(),
+            .run = processes.run_id(),
+            .boot_id = clock.boot_id,
+            .time_namespace = clock.time_namespace,
+            .lanes = std::move(lanes),
+            .clock = {}};
 }
 
 std::filesystem::path trace_of_rank(const std::filesystem::path& trace, int rank, int attempt) {

@@ -1,13 +1,16 @@
 #pragma once
 
 #include "cli/torch/training.h"
+#include "engine/processes/process_clock.h"
+#include "schedule/process_facts.h"
 
 #include <filesystem>
-#include <string>
+#include <vector>
 
 namespace pipescope {
-/// The run entry "process" of a trace: rank, size, host and process number.
-std::string process_json(const Processes& processes);
+/// What a process's trace says of it. Without readings of its clock.
+ProcessFacts process_facts(const Processes& processes, const std::vector<LaneId>& lanes_here,
+                           const ProcessClock& clock);
 
 /// "out.sqlite" of rank 2 is "out.rank2.sqlite", and "out.restart1.rank2.sqlite" after a restart, so that the trace of
 /// what failed remains.

@@ -249,7 +249,21 @@ std::string bubble_text(const TrainingResult& result) {
                                                : "bubble fraction unknown: the recording is incomplete\n";
 }
 
-std::string run_text(const TrainingResult& result, std::int64_t asked_steps) {
+/// The traces of `processes` processes and what to do with them.
+std::string trace_text(const std::string& trace, int processes) {
+    if (processes == 1) {
+        return fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, trace, trace);
+    }
+    const std::string of_rank = ".rank0";
+    const std::size_t at = trace.rfind(of_rank);
+    const std::string before = trace.substr(0, at);
+    const std::string behind = trace.substr(at + of_rank.size());
+    const std::string all = before + ".rank*" + behind;
+    return fmt::format("traces {}; next: 'pipescope compare {}' or 'pipescope merge {} -o {}'\n", all, all, all,
+                       before + behind);
+}
+
+std::string run_text(const TrainingResult& result, std::int64_t asked_steps, int processes) {
     if (result.steps.empty()) {
         return "";
     }
@@ -271,7 +285,7 @@ std::string run_text(const TrainingResult& result, std::int64_t asked_steps) {
                             counted(asked_steps, "step", "steps"));
     }
     if (const std::string trace = result.trace.string(); !trace.empty() && result.trace_failure.empty()) {
-        text += fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, trace, trace);
+        text += trace_text(trace, processes);
     }
     return text;
 }
@@ -407,8 +421,11 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
         }
         std::cout << dump(object);
     } else {
-        std::cout << run_text(result, options.steps) << (saves ? saves_text(flags, *saves, options.steps) : "")
-                  << fewer_micro_batches(options.pipeline) << assumptions_text(assumptions);
+        // A merged trace holds one pipeline.
+        const bool is_mergeable = options.processes && options.pipeline.replicas == 1;
+        std::cout << run_text(result, options.steps, is_mergeable ? options.processes->size() : 1)
+                  << (saves ? saves_text(flags, *saves, options.steps) : "") << fewer_micro_batches(options.pipeline)
+                  << assumptions_text(assumptions);
     }
     if (!result.loss.empty()) {
         print_warnings({result.loss});

@@ -4,12 +4,12 @@
 #include "balance/profile_file.h"
 #include "cli/output_file.h"
 #include "cli/stop_signals.h"
+#include "cli/temporary_trace.h"
 #include "cli/torch/environment.h"
 #include "cli/torch/gpipe_options.h"
 #include "cli/torch/lane_optimizers.h"
 #include "cli/torch/process_results.h"
 #include "cli/torch/step_timer.h"
-#include "cli/torch/temporary_trace.h"
 #include "cli/torch/training_saves.h"
 #include "engine/cores/usable_cores.h"
 #include "engine/gpipe.h"
@@ -23,6 +23,7 @@
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "trace/pipeline_json.h"
+#include "trace/process_json.h"
 #include "trace/trace_reader.h"
 
 #include <fmt/format.h>
@@ -53,9 +54,6 @@ void describe(Recorder& recorder, const ModelSpec& model, const TrainingOptions&
     recorder.set_run("environment", environment_json());
     if (options.profile) {
         recorder.set_profile(to_json(*options.profile));
-    }
-    if (options.processes) {
-        recorder.set_run("process", process_json(*options.processes));
     }
 }
 
@@ -101,6 +99,32 @@ void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) 
     recorder.set_run("pipeline", pipeline_json(*graph));
 }
 
+/// Says in the trace which process this is, and compares its clock with that of rank 0: once before and once after the
+/// steps, so that it also knows the drift.
+class ProcessRecord {
+public:
+    ProcessRecord(const TrainingOptions& options, const std::vector<LaneId>& lanes_here, Recorder& recorder)
+        : processes_(options.processes.get()), recorder_(recorder), clock_(process_clock(recorder.origin_ns())) {
+        if (processes_ != nullptr) {
+            facts_ = process_facts(*processes_, lanes_here, clock_);
+        }
+    }
+
+    /// Collective.
+    void read_clock() {
+        if (processes_ != nullptr) {
+            facts_.clock.push_back(measure_clock(*processes_, clock_));
+            recorder_.set_run("process", to_json(facts_));
+        }
+    }
+
+private:
+    Processes* const processes_;  // null: there is only this one
+    Recorder& recorder_;
+    const ProcessClock clock_;
+    ProcessFacts facts_;
+};
+
 /// The training loop. All measurements go into the recording; the steps are also returned.
 std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder,
                               std::vector<LaneId>& lanes_here) {
@@ -115,6 +139,8 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
             lanes_here.push_back(partition.lane);
         }
     }
+    ProcessRecord process(options, lanes_here, recorder);
+    process.read_clock();
     LaneOptimizers optimizers(pipeline, options.pipeline.optimizer,
                               options.learning_rate.value_or(default_learning_rate(options.pipeline.optimizer)));
     EmulatedOptimizerState emulated_state(options.pipeline.optimizer);
@@ -157,6 +183,7 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
             options.progress(static_cast<double>(i + 1) / static_cast<double>(options.steps));
         }
     }
+    process.read_clock();
     if (options.saves != nullptr) {
         options.saves->finish(pipeline, optimizers);
     }

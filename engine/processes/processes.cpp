@@ -29,6 +29,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <random>
 #include <set>
 #include <thread>
 #include <utility>
@@ -131,6 +132,7 @@ struct Processes::Group {
     const KeyStore::Address rendezvous;
     const std::string address;       // of this host
     std::vector<std::string> hosts;  // by rank
+    std::string run_id;              // equal on all ranks
     bool is_host = false;            // of the store
 
     std::mutex store_mutex;
@@ -559,6 +561,7 @@ std::shared_ptr<Processes> Processes::join(const ProcessOptions& options) {
     }
     std::shared_ptr<Processes> processes(new Processes(std::make_unique<Group>(options)));
     processes->agree({{"the version of torch", TORCH_VERSION}});
+    processes->group_->run_id = processes->gather(options.run + "-" + std::to_string(std::random_device()())).front();
     return processes;
 }
 
@@ -584,6 +587,10 @@ std::string Processes::name_of(int rank) const {
 const std::string& Processes::host_of(int rank) const {
     return group_->hosts[static_cast<std::size_t>(rank)];
 }
+const std::string& Processes::run_id() const noexcept {
+    return group_->run_id;
+}
+
 void Processes::agree(const std::vector<std::pair<std::string, std::string>>& facts) {
     constexpr char kEnd = '\x1f';  // no fact holds it
     std::string mine;

@@ -69,6 +69,8 @@ public:
     /// "rank 3 (host b)"
     std::string name_of(int rank) const;
     const std::string& host_of(int rank) const;
+    /// Equal in all processes of this group, and most likely in no others.
+    const std::string& run_id() const noexcept;
 
     /// Collective: throws ProcessError on every rank, with both values, unless all ranks say the same. Each pair is the
     /// name of a thing, such as "balance", and its value.

@@ -1,6 +1,7 @@
 #include "gui/document/headlines.h"
 
 #include "gui/style/number_format.h"
+#include "trace/process_json.h"
 
 #include <QFileInfo>
 
@@ -61,6 +62,11 @@ QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
     QStringList parts{QFileInfo(document.path).fileName()};
     if (!document.run.model.empty()) {
         parts << QString::fromStdString(document.run.model);
+    }
+    if (const auto bound = clock_bound(document.run.processes)) {
+        parts << translated("%1 processes, clocks within %2")
+                     .arg(document.run.processes.size())
+                     .arg(formatDuration(bound->count()));
     }
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     if (span != nullptr) {

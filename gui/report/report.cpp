@@ -230,6 +230,24 @@ ReportTable unmatched(const TraceDocument& document) {
     return table;
 }
 
+/// The processes of a merged trace.
+ReportTable processes(const TraceDocument& document) {
+    ReportTable table{translated("Processes"),
+                      {translated("Rank"), translated("Host"), translated("Process"), translated("Lanes"),
+                       translated("Times are off by at most")},
+                      {},
+                      {}};
+    for (const MergedProcess& process : document.run.processes) {
+        QStringList lanes;
+        for (const LaneId lane : process.lanes) {
+            lanes << number(lane.value());
+        }
+        table.rows.push_back({number(process.rank), QString::fromStdString(process.host), QString::number(process.pid),
+                              lanes.join(QStringLiteral(", ")), formatDuration(process.bound.count())});
+    }
+    return table;
+}
+
 ReportTable facts(const QString& title, const QStringList& header, const std::vector<QStringList>& rows,
                   const QString& nothing) {
     return {title, header, rows, rows.empty() ? nothing : QString()};
@@ -293,6 +311,9 @@ Report makeReport(const TraceDocument& document, std::int32_t step) {
     report.summary = comparisonHeadline(document);
     report.warnings = document.messages();
     report.tables = {configuration(document), totals(document), lanes(document, step), largest(document)};
+    if (!document.run.processes.empty()) {
+        report.tables.push_back(processes(document));
+    }
     if (ReportTable without = unmatched(document); !without.rows.empty()) {
         report.tables.push_back(std::move(without));
     }

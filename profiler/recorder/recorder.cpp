@@ -395,6 +395,10 @@ void Recorder::add_diagnostic(const DiagnosticRecord& diagnostic) {
     impl_->requests.add([=](TraceWriter& writer, RangeSink&) { writer.add_diagnostic(diagnostic); });
 }
 
+std::int64_t Recorder::origin_ns() const {
+    return impl_->origin;
+}
+
 Nanoseconds Recorder::now() const {
     return Nanoseconds{recording_clock_ns() - impl_->origin};
 }

@@ -46,6 +46,8 @@ public:
 
     /// ns since the start of the recording, on the clock of the ranges.
     Nanoseconds now() const;
+    /// That clock (CLOCK_MONOTONIC) at the start of the recording, in ns.
+    std::int64_t origin_ns() const;
     /// Waits until all ranges that ended before the call are in the file.
     void flush();
     /// Drains the rings, writes the counts and closes the file. Idempotent. Throws any failure of the recording.

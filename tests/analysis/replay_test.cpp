@@ -61,6 +61,27 @@ TEST_F(ReplayOfARun, GivesTheRunBackWhereNothingWasLostBetweenTasks) {
     EXPECT_EQ(replay->with_gaps_error, 0);
 }
 
+// Between processes, a copy begins when the sender packs it, while the one ahead may still be on its way.
+TEST_F(ReplayOfARun, CountsACopysWaitForTheOneAheadOnce) {
+    options_.hardware.link.latency_ns = 1e6;
+    record(Nanoseconds{0});
+    std::size_t moved = 0;
+    for (Slice& slice : timeline_.slices) {
+        if (slice.key.kind == TaskKind::copy_forward) {
+            const TaskKey producer{slice.key.step, TaskKind::forward, slice.key.partition, slice.key.micro_batch, -1};
+            const auto produced =
+                std::ranges::find_if(timeline_.slices, [&](const Slice& each) { return each.key == producer; });
+            moved += produced->end < slice.start ? 1 : 0;
+            slice.start = produced->end;
+        }
+    }
+    ASSERT_GT(moved, 2U);
+    const auto replay = replayed();
+    ASSERT_TRUE(replay);
+    EXPECT_EQ(replay->error, 0);
+    EXPECT_EQ(replay->with_gaps_error, 0);
+}
+
 TEST(ReplayOfTurns, WaitsForTheCoreAsTheRunDid) {
     const Profile profile = uniform_profile(3);
     PipelineOptions options;

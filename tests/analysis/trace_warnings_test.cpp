@@ -1,5 +1,7 @@
 #include "analysis/trace_warnings.h"
 
+#include "trace/process_json.h"
+
 #include <gmock/gmock.h>
 
 namespace pipescope {
@@ -53,6 +55,18 @@ TEST(LossWarning, TellsWhatOfTheDeviceAndOfTheFileIsMissing) {
     EXPECT_THAT(warnings[2].text, StartsWith("500 rows could not be written: "));
     const std::string device_only = loss_warning({{"nvtx", 7, 100, 0, 0, 0}, {"cupti", 7, 1000, 40, 0, 0}});
     EXPECT_THAT(device_only, AllOf(StartsWith("CUPTI lost 40 records"), Not(HasSubstr("PIPESCOPE_RING_ENTRIES"))));
+}
+TEST(TraceWarnings, SayThatATraceIsOfOneRankOfSeveral) {
+    OpenedTrace trace;
+    ProcessFacts process;
+    process.rank = 2;
+    process.size = 4;
+    trace.run["process"] = to_json(process);
+    EXPECT_THAT(texts_of(trace_warnings(trace)),
+                ElementsAre(AllOf(HasSubstr("the trace of rank 2 of 4 alone"), HasSubstr("'pipescope merge'"))));
+    process = {};
+    trace.run["process"] = to_json(process);
+    EXPECT_TRUE(trace_warnings(trace).empty());
 }
 }  // namespace
 }  // namespace pipescope

@@ -1,12 +1,16 @@
 // Trains models in one of several processes, and prints losses and a digest of every tensor of its layers.
 //
 //     process_trainer RANK SIZE RENDEZVOUS STEPS CONFIGURATION..
+//     process_trainer RANK SIZE RENDEZVOUS clock BOOT_ID..
 //
 // A configuration is MODEL BALANCE PLACEMENT SCHEDULE CHECKPOINT CHUNKS BATCH [REPLICAS [MICRO-BATCHES OF ALL]], joined
 // by '|'. All run in one group. With REPLICAS, models are of double, each replica takes its share of the batch, and
 // sums of tensors are printed instead of digests.
+// With `clock`, each process compares its clock with rank 0's as if it had the boot id of its rank: first with
+// equal origins, then with one that is RANK * 1000 s later. It prints "RANK ERROR BOUND" of the offset, in ns.
 
 #include "engine/gpipe.h"
+#include "engine/processes/process_clock.h"
 #include "engine/processes/processes.h"
 #include "engine/skippable.h"
 #include "models/zoo.h"
@@ -188,6 +192,17 @@ void train(const std::string& configuration, int steps, const std::shared_ptr<Pr
         std::printf("%s output %016lx\n", configuration.c_str(), digest(output));
     }
 }
+
+/// All processes of one host read one clock, so the true offset is the difference of the origins.
+void compare_clocks(Processes& processes, const std::string& boot_id) {
+    for (const std::int64_t shift : {std::int64_t{0}, std::int64_t{1'000'000'000'000}}) {
+        const std::int64_t origin = shift * processes.rank();
+        const ClockReading reading = measure_clock(processes, {origin, boot_id, "time:[1]"});
+        std::printf("%d %lld %lld\n", processes.rank(), static_cast<long long>(reading.offset.count() - origin),
+                    static_cast<long long>(reading.bound.count()));
+    }
+    processes.barrier();
+}
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -203,6 +218,10 @@ int main(int argc, char** argv) try {
     options.silence = std::chrono::milliseconds(silence != nullptr ? std::stoll(silence) : 60000);
     options.end_after = std::chrono::milliseconds(500);
     const auto processes = options.size == 1 ? nullptr : Processes::join(options);
+    if (std::string(argv[4]) == "clock") {
+        compare_clocks(*processes, argv[5 + options.rank]);
+        return 0;
+    }
     for (int k = 5; k < argc; ++k) {
         train(argv[k], std::atoi(argv[4]), processes);
     }

@@ -255,6 +255,24 @@ TEST(Processes, EndIfOneFallsSilent) {
     EXPECT_THAT(group.errors(2), HasSubstr("pipescope: rank "));
 }
 
+TEST(ProcessClocks, AreOffByNoMoreThanTheirBound) {
+    // Ranks 0 and 2 are on one host, ranks 1 and 3 seem to be on others.
+    ProcessGroup group(4, kTrainer, {"clock", "host-a", "host-b", "host-a", "host-c"});
+    ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
+    for (int rank = 0; rank < 4; ++rank) {
+        ASSERT_EQ(group.exit_code(rank), 0) << group.errors(rank);
+        std::stringstream lines(group.output(rank));
+        int count = 0;
+        for (std::int64_t said = 0, error = 0, bound = 0; lines >> said >> error >> bound; ++count) {
+            EXPECT_EQ(said, rank);
+            EXPECT_LE(std::abs(error), bound) << "rank " << rank;
+            EXPECT_EQ(bound == 0, rank % 2 == 0) << "rank " << rank;
+            EXPECT_LT(bound, 50'000'000) << "rank " << rank;
+        }
+        EXPECT_EQ(count, 2);
+    }
+}
+
 TEST(Processes, SayWhyTheyCannotMeet) {
     const auto place = [] { return ProcessGroup::free_rendezvous(); };
     using ::testing::Each;

@@ -143,9 +143,9 @@ TEST(OpenTrace, RefusesAChromeExportOfANewerVersion) {
     write_sample_trace(folder / "t.sqlite");
     std::string chrome_json = chrome_of(open_trace(folder / "t.sqlite"));
     const std::string stamp = R"("format":"pipescope.chrome","version":1)";
-    chrome_json.replace(chrome_json.find(stamp), stamp.size(), R"("format":"pipescope.chrome","version":2)");
+    chrome_json.replace(chrome_json.find(stamp), stamp.size(), R"("format":"pipescope.chrome","version":3)");
     EXPECT_THAT([&] { open_trace(file_with(folder, "t.json", chrome_json)); },
-                ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("version 2"), HasSubstr("up to version 1"))));
+                ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("version 3"), HasSubstr("up to version 2"))));
 }
 
 TEST(OpenTrace, KnowsAProfile) {

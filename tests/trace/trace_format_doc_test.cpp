@@ -1,5 +1,6 @@
 #include "device_sample.h"
 #include "tests/temporary_folder.h"
+#include "trace/process_json.h"
 #include "trace/trace_schema.h"
 #include "trace/trace_writer.h"
 
@@ -82,6 +83,8 @@ TEST(TraceFormatPage, GivesQueriesThatRunOnATrace) {
         writer.add_overhead({"drain thread", "cpu_ns", 5});
         writer.add_overhead({"drain thread", "rows", 1});
         add_device_sample(writer);
+        writer.set_run("processes", to_json(std::vector<MergedProcess>(2)));
+        writer.change([](SQLite::Database& db) { db.exec("INSERT INTO PIPESCOPE_COPY VALUES (1, 0, 1, 5, 6)"); });
         writer.close();
     }
     SQLite::Database db(folder / "t.sqlite");

@@ -166,6 +166,7 @@ TEST_F(TraceSchema, HasOurOwnTablesAsDocumented) {
          "id! step kind:TEXT! partition microBatch skip lane device:TEXT start! end! source:TEXT! nvtxId bytes!"},
         {"PIPESCOPE_TASK_DEVICE", "taskId! kernels! copies! start! end! busy! gap! launchDelay!"},
         {"PIPESCOPE_DEVICE_WORK", "taskId! activity:TEXT! activityId! launchStart! attribution:TEXT!"},
+        {"PIPESCOPE_COPY", "taskId! sender! receiver! posted! received!"},
         {"PIPESCOPE_RESOURCE", "kind:TEXT! domainId! identifier! name:TEXT! streamId"},
         {"PIPESCOPE_PROFILE", "profile:TEXT!"},
         {"PIPESCOPE_MEMORY",

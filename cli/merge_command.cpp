@@ -1,0 +1,125 @@
+#include "cli/commands.h"
+#include "cli/output_file.h"
+#include "cli/pipeline_flags.h"
+#include "cli/program.h"
+#include "cli/reports.h"
+#include "cli/text_table.h"
+#include "cli/units.h"
+#include "trace/merge_traces.h"
+#include "trace/process_json.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <memory>
+
+namespace pipescope {
+namespace {
+struct MergeFlags {
+    std::vector<std::string> traces;
+    std::string output;
+    bool force = false;
+    bool json = false;
+};
+
+nlohmann::ordered_json merge_json(const MergedTrace& merged, const std::string& output) {
+    nlohmann::ordered_json object{{"trace", output},
+                                  {"tasks", merged.tasks},
+                                  {"copies", merged.copies},
+                                  {"clock_bound_ns", nullptr},
+                                  {"largest_shift_ns", merged.largest_shift.count()},
+                                  {"processes", nlohmann::ordered_json::array()},
+                                  {"warnings", merged.warnings}};
+    if (const auto bound = clock_bound(merged.processes)) {
+        object["clock_bound_ns"] = bound->count();
+    }
+    for (const MergedProcess& process : merged.processes) {
+        nlohmann::ordered_json each{{"rank", process.rank},
+                                    {"host", process.host},
+                                    {"pid", process.pid},
+                                    {"lanes", nlohmann::ordered_json::array()},
+                                    {"bound_ns", process.bound.count()},
+                                    {"cut_off", process.cut_off}};
+        for (const LaneId lane : process.lanes) {
+            each["lanes"].push_back(lane.value());
+        }
+        object["processes"].push_back(std::move(each));
+    }
+    return object;
+}
+
+std::string lanes_text(const std::vector<LaneId>& lanes) {
+    std::string text;
+    for (const LaneId lane : lanes) {
+        text += (text.empty() ? "" : ",") + std::to_string(lane.value());
+    }
+    return text;
+}
+
+/// The drift between the first and the last comparison of the clocks.
+std::string drift_text(const MergedProcess& process) {
+    if (process.clock.size() < 2) {
+        return "";
+    }
+    const ClockReading& first = process.clock.front();
+    const ClockReading& last = process.clock.back();
+    const auto ns = [](Nanoseconds time) { return static_cast<double>(time.count()); };
+    return fmt::format("{:.2f} ppm", 1e6 * ns(last.offset - first.offset) / ns(last.at - first.at));
+}
+
+std::string merge_text(const MergedTrace& merged, const std::string& output) {
+    TextTable table({{"rank"},
+                     {"host", Align::left},
+                     {"lanes", Align::left},
+                     {"clock offset"},
+                     {"drift"},
+                     {"bound"},
+                     {"", Align::left}});
+    for (const MergedProcess& process : merged.processes) {
+        table.add_row({std::to_string(process.rank), process.host, lanes_text(process.lanes),
+                       process.clock.empty() ? "" : format_duration(process.clock.front().offset), drift_text(process),
+                       format_duration(process.bound), process.cut_off ? "cut off" : ""});
+    }
+    std::string text = table.str() + "\n";
+    if (const auto bound = clock_bound(merged.processes)) {
+        text += fmt::format("times of different processes agree within {}", format_duration(*bound));
+        text += merged.largest_shift.count() == 0
+                    ? "\n"
+                    : fmt::format("; clocks were shifted by up to {}, so that no copy arrives before it was sent\n",
+                                  format_duration(merged.largest_shift));
+    }
+    return text + fmt::format("{}: {}, {} between processes\n", output, counted(merged.tasks, "task", "tasks"),
+                              counted(merged.copies, "copy", "copies"));
+}
+
+ExitCode merge_command(const MergeFlags& flags) {
+    std::vector<std::filesystem::path> inputs;
+    for (const std::string& trace : flags.traces) {
+        check_not_input(flags.output, trace);
+        inputs.emplace_back(trace);
+    }
+    MergedTrace merged;
+    replace_output(flags.output, flags.force, [&](const std::filesystem::path& beside) {
+        merged = merge_traces(inputs, beside, IfExists::replace);
+    });
+    print_warnings(merged.warnings);
+    std::cout << (flags.json ? dump(merge_json(merged, flags.output)) : merge_text(merged, flags.output));
+    return ExitCode::success;
+}
+}  // namespace
+
+void add_merge_command(Program& program) {
+    const auto flags = std::make_shared<MergeFlags>();
+    CLI::App* command =
+        program.add_command("merge", "Join the traces of a run's processes into one, on one timeline",
+                            "Example:\n"
+                            "  pipescope merge out.rank*.sqlite -o out.sqlite\n"
+                            "Times are those of rank 0. The error of the others' clocks is bounded, and stated.");
+    command->add_option("TRACE", flags->traces, "Traces of all ranks of one run of 'pipescope launch'")->required();
+    add_option(*command, "-o,--output", flags->output, "The merged trace", "FILE", "Output")->required();
+    add_force_flag(*command, flags->force);
+    add_json_flag(*command, flags->json);
+    program.set_action(command, [flags] { return merge_command(*flags); });
+}
+}  // namespace pipescope

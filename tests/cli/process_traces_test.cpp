@@ -1,0 +1,110 @@
+// The traces of a run in several processes, from recording to picture.
+
+#include "tests/cli/user.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <string>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string kRun = "run mlp:layers=8,width=64 --balance 4,4 -m 4 --batch 32 --steps 5 --trace out.sqlite";
+
+class ProcessTraces : public testing::Test {
+protected:
+    std::string refused(const std::string& line) const {
+        const CommandResult result = user.types(line);
+        EXPECT_EQ(result.code, 1) << line << "\n" << result.err;
+        return result.err;
+    }
+    std::int64_t number(const std::string& trace, const std::string& sql) const {
+        SQLite::Database db(user.folder() / trace);
+        return db.execAndGet(sql).getInt64();
+    }
+
+    User user;
+};
+
+TEST_F(ProcessTraces, MergeIntoOneThatIsComparedAndDrawn) {
+    EXPECT_THAT(user.succeeds("launch -n 2 -- " + kRun).out, HasSubstr("pipescope compare out.rank*.sqlite"));
+    const auto merged = user.succeeds("merge out.rank1.sqlite out.rank0.sqlite -o out.sqlite --json").json();
+    EXPECT_EQ(merged.at("clock_bound_ns"), 0);  // one host, one clock
+    EXPECT_EQ(merged.at("copies"), 5 * 8);
+    EXPECT_EQ(merged.at("processes").size(), 2U);
+    EXPECT_EQ(number("out.sqlite",
+                     "SELECT count(*) FROM PIPESCOPE_COPY AS c JOIN PIPESCOPE_TASK AS t ON t.id = c.taskId WHERE "
+                     "c.received < t.start OR t.end < c.received"),
+              0);
+    EXPECT_EQ(number("out.sqlite", "SELECT count(*) FROM PIPESCOPE_TASK"), merged.at("tasks"));
+
+    const auto compared = user.succeeds("compare out.sqlite --json").json();
+    EXPECT_EQ(compared.at("processes"), 2);
+    EXPECT_EQ(compared.at("tasks_unmatched"), 0);
+    EXPECT_EQ(compared.at("replay_with_gaps_error"), 0);
+    EXPECT_EQ(user.succeeds("compare out.rank*.sqlite --json").json(), compared);
+    EXPECT_THAT(user.succeeds("compare out.rank0.sqlite").out,
+                HasSubstr("warning: this is the trace of rank 0 of 2 alone"));
+    EXPECT_THAT(refused("compare out.rank1.sqlite"), HasSubstr("is the trace of rank 1 of 2"));
+
+    EXPECT_THAT(refused("merge out.rank*.sqlite -o out.sqlite"), HasSubstr("--force"));
+    EXPECT_THAT(refused("merge out.rank*.sqlite -o out.rank1.sqlite --force"), HasSubstr("out.rank1.sqlite"));
+    EXPECT_THAT(refused("merge out.rank0.sqlite -o new.sqlite"), HasSubstr("rank 1 of the 2 ranks of this run is"));
+    EXPECT_FALSE(user.has("new.sqlite"));
+
+    user.succeeds("export out.sqlite --format chrome -o out.json");
+    EXPECT_THAT(user.reads("out.json"), AllOf(HasSubstr(R"("name":"rank 1, host )"), HasSubstr("clock_bound_ns")));
+    if (is_installed("pipescope-gui")) {
+        user.succeeds("view out.rank*.sqlite --render ranks.svg");
+        user.succeeds("view out.sqlite --render merged.svg");
+        EXPECT_THAT(user.reads("ranks.svg"), AllOf(HasSubstr("out.rank0 + out.rank1.sqlite"), HasSubstr("rank 1")));
+        EXPECT_THAT(user.reads("merged.svg"), HasSubstr("2 processes, clocks within"));
+    }
+}
+
+TEST_F(ProcessTraces, OfClocksThatDifferByAThousandSecondsFitWithinTheBound) {
+    if (user.types_to_shell("unshare --time --monotonic 1000 --fork true").code != 0) {
+        GTEST_SKIP() << "time namespaces cannot be made here; that needs root and a kernel with them";
+    }
+    const std::string program = "timeout 100 '" PIPESCOPE_BIN_FOLDER "/pipescope' ";
+    const CommandResult ran = user.types_to_shell(
+        "export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$(shuf -i 20000-29999 -n 1)\n"
+        "RANK=0 " +
+        program + kRun +
+        " >.stdout 2>.stderr &\n"
+        "RANK=1 timeout 100 unshare --time --monotonic 1000 --fork " +
+        program + kRun +
+        " >rank1.txt 2>&1\n"
+        "other=$?\nwait $! && exit $other");
+    ASSERT_EQ(ran.code, 0) << ran.err << user.reads("rank1.txt");
+
+    // Time namespaces leave the wall clock alone, so the wall clocks at time zero tell the true offset.
+    const auto epoch = [&](const std::string& trace) {
+        return number(trace, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME");
+    };
+    const std::int64_t truth = epoch("out.rank1.sqlite") - epoch("out.rank0.sqlite");
+    constexpr std::int64_t kClocksReadTogether = 20'000;  // ns, on a loaded machine
+    for (const char* which : {"[0]", "[1]"}) {
+        const auto reading = [&](const std::string& key) {
+            return number("out.rank1.sqlite", "SELECT json_extract(value, '$.clock" + std::string(which) + "." + key +
+                                                  "') FROM PIPESCOPE_RUN WHERE key = 'process'");
+        };
+        EXPECT_GT(reading("bound_ns"), 0);
+        EXPECT_LE(std::abs(reading("offset_ns") - truth), reading("bound_ns") + kClocksReadTogether);
+        RecordProperty("error_ns", std::to_string(reading("offset_ns") - truth));
+    }
+    const auto merged = user.succeeds("merge out.rank*.sqlite -o out.sqlite --json").json();
+    EXPECT_GT(merged.at("clock_bound_ns"), 0);
+    EXPECT_TRUE(merged.at("warnings").empty()) << merged.at("warnings");
+    EXPECT_EQ(number("out.sqlite",
+                     "SELECT count(*) FROM PIPESCOPE_COPY AS c JOIN PIPESCOPE_TASK AS t ON t.id = c.taskId WHERE "
+                     "c.received < t.start OR t.end < c.received"),
+              0);
+    EXPECT_EQ(number("out.sqlite", "SELECT count(*) FROM PIPESCOPE_COPY"), 5 * 8);
+}
+}  // namespace
+}  // namespace pipescope

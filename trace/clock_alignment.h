@@ -1,0 +1,57 @@
+#pragma once
+
+#include "schedule/process_facts.h"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace pipescope {
+/// Converts a process's times to those of rank 0: its offset is linear between the first and the last reading, and
+/// constant outside of them. Invariant: the order of two times is kept.
+class RankClock {
+public:
+    /// Without a reading, the times are those of rank 0.
+    explicit RankClock(const std::vector<ClockReading>& readings = {});
+
+    Nanoseconds to_rank_0(Nanoseconds own) const;
+    /// Largest error, shifts included.
+    Nanoseconds bound() const;
+    /// The readings that it uses, with their shifts.
+    std::vector<ClockReading> readings() const;
+
+private:
+    friend class ClockAlignment;
+    /// Share of the last reading in the offset at this time; the first has the rest.
+    double weight_of_last(Nanoseconds own) const;
+
+    ClockReading first_, last_;
+    // Corrections of the two offsets, within their bounds.
+    double first_shift_ = 0;
+    double last_shift_ = 0;
+};
+
+/// A message from one process to another.
+struct ClockMessage {
+    std::size_t sender = 0;  ///< index of its clock
+    std::size_t receiver = 0;
+    Nanoseconds sent{0};  ///< no later than it truly left, on the sender's clock
+    Nanoseconds came{0};  ///< no earlier than it truly came, on the receiver's clock
+};
+
+struct AlignedClocks {
+    std::vector<RankClock> clocks;
+    Nanoseconds largest_shift{0};  ///< of a reading, to put messages in order
+    std::size_t impossible = 0;    ///< messages that still come before they were sent
+    Nanoseconds worst{0};          ///< by how much, at most
+};
+
+/// Shifts the clocks' offsets within their bounds, as little as needed, so that no message comes before it was sent.
+///
+/// Each message is one linear inequality between the four offsets of its two clocks. The method of Agmon and Motzkin
+/// solves such a system: it moves the offsets straight to the boundary of each inequality that does not hold, until all
+/// hold. If the bounds permit no solution, some messages stay impossible.
+/// Cost: one pass over the messages if all are in order; otherwise up to a thousand over those that the bounds allow to
+/// break.
+AlignedClocks align_clocks(std::vector<RankClock> clocks, std::span<const ClockMessage> messages);
+}  // namespace pipescope
