@@ -48,7 +48,7 @@ class Network:
                 command("ip", "-n", name, "addr", "add", f"10.77.0.{rank + 1}/24", "dev", inside)
                 command("ip", "-n", name, "link", "set", inside, "up")
                 command("ip", "-n", name, "link", "set", "lo", "up")
-                bucket = ["root", "tbf", "rate", self.rate, "burst", "32kb", "latency", "400ms"]
+                bucket = ["root", "tbf", "rate", self.rate, "burst", "5kb", "latency", "400ms"]
                 command("tc", "-n", name, "qdisc", "add", "dev", inside, *bucket)
                 command("tc", "qdisc", "add", "dev", outside, *bucket)
         except (OSError, subprocess.CalledProcessError) as error:

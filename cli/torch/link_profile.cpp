@@ -2,6 +2,7 @@
 
 #include "engine/processes/transport.h"
 #include "schedule/error.h"
+#include "schedule/median.h"
 
 #include <algorithm>
 #include <chrono>
@@ -102,12 +103,6 @@ private:
     int rank_;
     std::vector<std::byte> out_, in_;
 };
-
-double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
 
 /// Times of rounds, as many as the budget allows.
 std::vector<double> measure(Peer& peer, Order order) {
