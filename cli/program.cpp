@@ -235,7 +235,9 @@ int Program::parse_and_act() {
             if (option->get_type_name() == "N") {
                 option->check(is_decimal());
             }
-            const bool may_hold_an_empty_one = option->get_items_expected_max() > 1;  // a program's arguments
+            // A program's arguments may be empty; the names of files may not.
+            const bool may_hold_an_empty_one = option->get_items_expected_max() > 1 &&
+                                               (option->get_name() == "PROGRAM" || option->get_name() == "COMMAND");
             if (option->get_items_expected_min() > 0 && !may_hold_an_empty_one) {
                 option->check(is_given());
             }
