@@ -95,10 +95,10 @@ TEST(Saving, AnyNumberOfProcessesContinues) {
 
 TEST(Saving, LaunchStartsAgainFromTheLastSavedStep) {
     const User user;
-    const std::vector<double> expected = losses_of(user.succeeds(kMlp + "--steps 3000"));
+    const std::vector<double> expected = losses_of(user.succeeds(kMlp + "--steps 1500"));
     const CommandResult run = user.types_to_shell(
         "timeout 100 '" PIPESCOPE_BIN_FOLDER "/pipescope' launch -n 2 --restarts 2 -- " + kMlp +
-        "--steps 3000 --save d --save-every 100 >.stdout 2>.stderr & launcher=$!\n"
+        "--steps 1500 --save d --save-every 100 >.stdout 2>.stderr & launcher=$!\n"
         "for i in $(seq 500); do sleep 0.02; if ls -d d/step-*00 >.none; then break; fi; done 2>.none\n"
         "kill -KILL $(pgrep -P $(pgrep -P $launcher) | tail -1)\nwait $launcher");
     ASSERT_EQ(run.code, 0) << run.err;
@@ -107,7 +107,7 @@ TEST(Saving, LaunchStartsAgainFromTheLastSavedStep) {
     const auto object = run.json();
     EXPECT_GE(object.at("resumed_from"), 100);
     const std::vector<double> losses = losses_of(run);
-    ASSERT_LT(losses.size(), 2900U);
+    ASSERT_LT(losses.size(), 1401U);
     ASSERT_GT(losses.size(), 10U);
     for (std::size_t k = 0; k < losses.size(); ++k) {
         EXPECT_EQ(losses[k], expected[expected.size() - losses.size() + k]) << k;
