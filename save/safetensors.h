@@ -29,7 +29,7 @@ struct StoredTensor {
     friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
 };
 
-/// What a header says. `metadata` is free text by free names.
+/// The header of a file. Writers may put any text under any name into `metadata`.
 struct SafetensorsHeader {
     std::vector<StoredTensor> tensors;  ///< in the order of their bytes
     std::map<std::string, std::string> metadata;

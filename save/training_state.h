@@ -5,7 +5,7 @@
 #include <string_view>
 
 namespace pipescope {
-/// What a save holds beside tensors, in its training.json. Random numbers inside layers depend on seed and step, so
+/// The file training.json of a save: everything but the tensors. Random numbers inside layers depend on seed and step, so
 /// these two restore them.
 struct TrainingState {
     std::int64_t step = 0;  ///< steps done, which is the number of the next step

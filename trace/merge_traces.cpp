@@ -428,7 +428,7 @@ private:
     std::set<std::int64_t> used_pids_;
     std::int64_t num_tasks_ = 0;
     std::size_t rank_ = 0;
-    // Of the current rank:
+    // For the rank that is being merged:
     std::map<std::string, std::int64_t> row_bases_;  // by table
     std::unordered_map<std::int64_t, std::int64_t> texts_;
 };
@@ -650,7 +650,7 @@ void write_steps(const std::vector<Part>& parts, const std::vector<RankClock>& c
     }
 }
 
-/// What the recorders lost and said. A text that not all ranks share names its rank.
+/// Writes the recorders' losses and diagnostics. A text that not all ranks share names its rank.
 void write_reliability(const std::vector<Part>& parts, RowMerger& rows, const std::vector<std::string>& warnings,
                        TraceWriter& writer) {
     std::map<std::tuple<std::string, std::string, std::string>, std::vector<std::size_t>> texts;

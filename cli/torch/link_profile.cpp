@@ -30,7 +30,7 @@ enum class Pattern : std::int64_t {
     exchange,  ///< both send at once
 };
 
-/// What rank 0 tells another rank to do with it.
+/// The messages that rank 0 asks another rank to exchange with it.
 struct Order {
     Pattern pattern = Pattern::end;
     std::int64_t bytes = 0;

@@ -21,7 +21,7 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 /// MASTER_ADDR and MASTER_PORT replace the rendezvous that srun's and mpirun's variables imply. PIPESCOPE_PATIENCE and
 /// PIPESCOPE_SILENCE, in seconds, replace the defaults of ProcessOptions.
 std::optional<ProcessOptions> processes_from(const Environment& environment);
-/// Of this process.
+/// A variable of this process's environment; empty if it is not set or has no value.
 std::optional<std::string> environment_variable(const std::string& name);
 
 /// The first host of Slurm's list: "node[07-12,20],login" is node07.

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace pipescope {
-/// What a process's trace says of it. Without readings of its clock.
+/// The facts about this process that its trace holds, before its clock was read.
 ProcessFacts process_facts(const Processes& processes, const std::vector<LaneId>& lanes_here,
                            const ProcessClock& clock);
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace pipescope {
-/// What one process sends to another: tensors of the host, and a few numbers that say which ones.
+/// A message from one process to another: tensors in host memory, and numbers that identify them.
 struct Message {
     std::int64_t run = 0;   ///< number of the model's run, so that a late message is never taken for the next run's
     std::uint64_t key = 0;  ///< packed TaskKey of a copy

@@ -19,7 +19,7 @@ namespace pipescope {
 namespace {
 constexpr int kTag = 1;
 
-/// What each process must know of the others' clocks.
+/// Tells whether two processes read the same clock, and where the trace of each begins on it.
 struct Identity {
     std::string clock;  // empty: unknown
     std::int64_t origin_ns = 0;
