@@ -76,6 +76,17 @@ std::optional<fs::path> program_beside(const std::string& name) {
     return program;
 }
 
+fs::path torch_program_for(const std::string& command) {
+    const auto program = program_beside("pipescope-torch");
+    if (!program) {
+        throw Error(
+            fmt::format("'{}' needs pipescope-torch, which is not beside this program; it holds all that needs "
+                        "LibTorch; build with -DPIPESCOPE_TORCH=ON, or install it into the same folder",
+                        command));
+    }
+    return *program;
+}
+
 void execute(const fs::path& program, const std::vector<std::string>& arguments) {
     std::vector<std::string> command = command_of(program, arguments);
     execv(program.c_str(), pointers_to(command).data());

@@ -309,14 +309,7 @@ std::vector<std::string> full_command(const std::vector<std::string>& command) {
     if (command.front() != "run" && command.front() != "profile") {
         return command;
     }
-    const auto program = program_beside("pipescope-torch");
-    if (!program) {
-        throw Error(
-            "'" + command.front() +
-            "' needs pipescope-torch, which is not beside this program; it holds all that needs LibTorch; build with "
-            "-DPIPESCOPE_TORCH=ON, or install it into the same folder");
-    }
-    std::vector<std::string> full = {program->string()};
+    std::vector<std::string> full = {torch_program_for(command.front()).string()};
     full.insert(full.end(), command.begin(), command.end());
     return full;
 }

@@ -19,14 +19,7 @@
 namespace pipescope {
 namespace {
 ExitCode forward(const std::vector<std::string>& arguments) {
-    const auto program = program_beside("pipescope-torch");
-    if (!program) {
-        throw Error(
-            fmt::format("'{}' needs pipescope-torch, which is not beside this program; it holds all that needs "
-                        "LibTorch; build with -DPIPESCOPE_TORCH=ON, or install it into the same folder",
-                        arguments.front()));
-    }
-    execute(*program, arguments);
+    execute(torch_program_for(arguments.front()), arguments);
 }
 
 /// Adds a command that builds or runs models. Its options are in pipescope-torch, so that this program does not link

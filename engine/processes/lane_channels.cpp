@@ -114,16 +114,6 @@ std::unique_ptr<LaneChannels::Incoming> LaneChannels::incoming(int from, int tag
     return std::make_unique<Incoming>(*connections_, from, tag, name);
 }
 
-std::vector<LaneId> LaneChannels::lanes_here() const {
-    std::vector<LaneId> here;
-    for (int lane = 0; lane < num_lanes_; ++lane) {
-        if (is_here(LaneId{lane})) {
-            here.push_back(LaneId{lane});
-        }
-    }
-    return here;
-}
-
 LaneChannels::Start LaneChannels::start(Start own) {
     processes_->check();
     ++run_;

@@ -61,7 +61,6 @@ public:
     bool is_here(LaneId lane) const { return rank_of(lane) == processes_->rank(); }
     bool is_first_here() const noexcept { return first_ == processes_->rank(); }
     bool is_last_here() const noexcept { return last_ == processes_->rank(); }
-    std::vector<LaneId> lanes_here() const;
 
     const ReplicaRanks& ranks() const noexcept { return ranks_; }
 

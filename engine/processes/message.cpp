@@ -1,6 +1,6 @@
 // A message is a head of 64-bit numbers, then the tensors' bytes:
 //
-//     magic, length of the head, run, key, number of numbers, numbers ..,
+//     magic, run, key, number of numbers, numbers ..,
 //     number of storages, for each: offset and bytes of its payload
 //     number of tensors, for each: storage (-1: undefined), dtype, requires_grad, layout, place in the storage, n,
 //         n sizes, n strides
@@ -228,7 +228,7 @@ PackedMessage::PackedMessage(const Message& message) {
         of_tensors.insert(of_tensors.end(), tensor.strides().begin(), tensor.strides().end());
     }
 
-    head_ = {kMagic, 0, message.run, static_cast<std::int64_t>(message.key),
+    head_ = {kMagic, message.run, static_cast<std::int64_t>(message.key),
              static_cast<std::int64_t>(message.numbers.size())};
     head_.insert(head_.end(), message.numbers.begin(), message.numbers.end());
     head_.push_back(static_cast<std::int64_t>(payloads_.size()));
@@ -236,7 +236,6 @@ PackedMessage::PackedMessage(const Message& message) {
     head_.resize(places + 2 * payloads_.size());
     head_.push_back(static_cast<std::int64_t>(tensors.size()));
     head_.insert(head_.end(), of_tensors.begin(), of_tensors.end());
-    head_[1] = static_cast<std::int64_t>(head_.size());
     size_ = aligned(head_.size() * sizeof(std::int64_t));
     for (std::size_t k = 0; k < payloads_.size(); ++k) {
         payloads_[k].offset = size_;
@@ -259,7 +258,6 @@ Message unpack(std::span<const std::byte> from) {
     const at::NoGradGuard no_grad;
     Reader reader(from);
     Reader::require(reader.next() == kMagic);
-    reader.next();
     Message message;
     message.run = reader.next();
     message.key = static_cast<std::uint64_t>(reader.next());

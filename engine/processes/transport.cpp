@@ -99,20 +99,6 @@ std::int64_t KeyStore::add(const std::string& key, std::int64_t number) {
     return call([&] { return impl_->store->add(key, number); });
 }
 
-bool KeyStore::wait(const std::vector<std::string>& keys, std::chrono::milliseconds patience) {
-    // c10d's own wait tells a time-out from a lost connection by the message only.
-    const auto until = std::chrono::steady_clock::now() + patience;
-    std::chrono::milliseconds pause{1};
-    while (!call([&] { return impl_->store->check(keys); })) {
-        if (std::chrono::steady_clock::now() >= until) {
-            return false;
-        }
-        std::this_thread::sleep_for(pause);
-        pause = std::min(2 * pause, std::chrono::milliseconds(20));
-    }
-    return true;
-}
-
 struct Transfer::Impl {
     c10::intrusive_ptr<c10d::Work> work;
     std::atomic<bool> canceled = false;

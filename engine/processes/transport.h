@@ -47,8 +47,6 @@ public:
     /// Sets the key unless it is set already; returns what it then holds.
     std::string set_once(const std::string& key, const std::string& value);
     std::int64_t add(const std::string& key, std::int64_t number);
-    /// False if some key is still not set after `patience`.
-    bool wait(const std::vector<std::string>& keys, std::chrono::milliseconds patience);
 
 private:
     friend class Connections;
