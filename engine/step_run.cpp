@@ -10,8 +10,8 @@
 //     gradients ◀── copy ── backward (i, j) ◀───────────────── gradients ◀── backward (i, j+1) ◀── ... ◀─┘
 //
 // A skip goes straight to the slot of the task that pops it, past the partitions between; its gradient comes back so.
-// Where the two ends of a copy are in different processes, the sender's slot is a stand-in for the receiver's: the copy
-// sends what is in it, and the receiver's process puts it into its own.
+// If a copy's two ends are in different processes, the sending process has a slot of its own for the receiving task.
+// The copy sends the tensors in it, and the receiving process puts them into its slot.
 
 #include "engine/step_run.h"
 
@@ -386,10 +386,8 @@ void StepRun::run_forward(Cell at) {
     if (at.i.value() == 0) {
         partition.begin_mini_batch();
     }
-    std::vector<char> shares = slot(at).shares_skips;
-    shares.insert(shares.end(), slot(at).shares_inputs.begin(), slot(at).shares_inputs.end());
     Tensors inputs = take_inputs(at);
-    const SharedElsewhere shared(inputs, shares);
+    const SharedElsewhere shared = channels_ != nullptr ? shared_elsewhere(at, inputs) : SharedElsewhere();
     const bool keeps_graph = trains_ && !is_checkpointed(at.i);
     const at::AutoGradMode grad_mode(keeps_graph);
     // Without a graph, which outputs require a gradient is unknown, so every output that can may.
@@ -410,7 +408,10 @@ void StepRun::run_forward(Cell at) {
     if (keeps_graph) {
         slot(at).graph.close(outputs);
     }
-    leave_outputs(at, outputs, may_require_grad, shared);
+    leave_outputs(at, outputs, may_require_grad);
+    if (channels_ != nullptr) {
+        note_shared(at, outputs, shared);
+    }
     if (at.i.value() == num_micro_batches() - 1) {
         partition.end_mini_batch();
     }
@@ -556,8 +557,7 @@ Tensors StepRun::take_inputs(Cell at) {
 }
 
 /// `outputs` are the outgoing skips, then the last layer's outputs. Others get them as leaves.
-void StepRun::leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad, const SharedElsewhere& inputs) {
-    const std::vector<char> shares = shared_between_processes(at, outputs, inputs);
+void StepRun::leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad) {
     Tensors leaves;
     for (const at::Tensor& output : outputs) {
         at::Tensor leaf = output.defined() ? output.detach() : output;
@@ -571,44 +571,49 @@ void StepRun::leave_outputs(Cell at, const Tensors& outputs, bool may_require_gr
         Slot& there = slot({at.i, pipeline_->skips().routes()[outgoing[k]].to});
         const std::size_t place = pipeline_->skips().place_in(outgoing[k]);
         there.stashed[place] = StashedVersion(leaves[k]);
-        there.shares_skips[place] = shares[k];
         there.skips[place] = std::move(leaves[k]);
     }
     drop_front(leaves, outgoing.size());
-    if (at.j < last_partition()) {
-        slot({at.i, PartitionId{at.j.value() + 1}})
-            .shares_inputs.assign(shares.begin() + static_cast<std::ptrdiff_t>(outgoing.size()), shares.end());
-    }
     (at.j < last_partition() ? slot({at.i, PartitionId{at.j.value() + 1}}).inputs : outputs_[at.i.index()]) =
         std::move(leaves);
 }
 
-/// By output: true if its memory is also that of an output which travels apart from it, one of the two to another
-/// process, or of such an input.
-std::vector<char> StepRun::shared_between_processes(Cell at, const Tensors& outputs,
-                                                    const SharedElsewhere& inputs) const {
-    std::vector<char> shares(outputs.size(), 0);
-    if (channels_ == nullptr) {
-        return shares;
-    }
+/// The inputs that the task which made them, perhaps in another process, has marked.
+SharedElsewhere StepRun::shared_elsewhere(Cell at, const Tensors& inputs) {
+    const Slot& here = slot(at);
+    std::vector<char> shares = here.shares_skips;
+    shares.insert(shares.end(), here.shares_inputs.begin(), here.shares_inputs.end());
+    return {inputs, shares};
+}
+
+/// Marks an output for the task that takes it, if another output that travels apart from it has the same memory and one
+/// of the two goes to another process, or if its memory is that of such an input.
+void StepRun::note_shared(Cell at, const Tensors& outputs, const SharedElsewhere& inputs) {
     const auto& outgoing = skips_of(at.j).outgoing;
-    const auto leaves_process = [&](std::size_t k) {
-        const PartitionId to = k < outgoing.size() ? pipeline_->skips().routes()[outgoing[k]].to
-                                                   : PartitionId{std::min(at.j.value() + 1, last_partition().value())};
-        return !pipeline_->is_here(pipeline_->lane_of(to));
+    const auto goes_to = [&](std::size_t k) {
+        return k < outgoing.size() ? pipeline_->skips().routes()[outgoing[k]].to
+                                   : PartitionId{std::min(at.j.value() + 1, last_partition().value())};
     };
+    const auto leaves_process = [&](std::size_t k) { return !pipeline_->is_here(pipeline_->lane_of(goes_to(k))); };
+    const auto are_one = [](const at::Tensor& a, const at::Tensor& b) {
+        return a.defined() && b.defined() && a.has_storage() && b.has_storage() && a.is_alias_of(b);
+    };
+    std::vector<char> of_inputs;
     for (std::size_t k = 0; k < outputs.size(); ++k) {
-        shares[k] = inputs.holds(outputs[k]) ? 1 : 0;
-        for (std::size_t other = 0; other < outputs.size(); ++other) {
+        bool shares = inputs.holds(outputs[k]);
+        for (std::size_t other = 0; other < outputs.size() && !shares; ++other) {
             const bool apart = other != k && (k < outgoing.size() || other < outgoing.size());
-            if (apart && (leaves_process(k) || leaves_process(other)) && outputs[k].defined() &&
-                outputs[other].defined() && outputs[k].has_storage() && outputs[other].has_storage() &&
-                outputs[k].is_alias_of(outputs[other])) {
-                shares[k] = 1;
-            }
+            shares = apart && (leaves_process(k) || leaves_process(other)) && are_one(outputs[k], outputs[other]);
+        }
+        if (k < outgoing.size()) {
+            slot({at.i, goes_to(k)}).shares_skips[pipeline_->skips().place_in(outgoing[k])] = shares ? 1 : 0;
+        } else {
+            of_inputs.push_back(shares ? 1 : 0);
         }
     }
-    return shares;
+    if (at.j < last_partition()) {
+        slot({at.i, PartitionId{at.j.value() + 1}}).shares_inputs = std::move(of_inputs);
+    }
 }
 
 /// In the order of leave_outputs().

@@ -87,8 +87,9 @@ private:
     void fail_together(const TaskKey& key, LaneId lane);
 
     Tensors take_inputs(Cell at);
-    void leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad, const SharedElsewhere& inputs);
-    std::vector<char> shared_between_processes(Cell at, const Tensors& outputs, const SharedElsewhere& inputs) const;
+    void leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad);
+    SharedElsewhere shared_elsewhere(Cell at, const Tensors& inputs);
+    void note_shared(Cell at, const Tensors& outputs, const SharedElsewhere& inputs);
     Tensors take_output_gradients(Cell at);
     void leave_input_gradients(Cell at, Tensors gradients);
     std::span<at::Tensor> moved_by(const TaskKey& copy);
