@@ -82,22 +82,7 @@ struct GPipe::Impl {
         if (channels == nullptr) {
             return run();
         }
-        Processes& processes = channels->processes();
-        processes.check();
-        try {
-            return run();
-        } catch (const ProcessError&) {
-            throw;
-        } catch (const std::exception& error) {
-            if (processes.fail(processes.name_of(processes.rank()) + ": " + error.what())) {
-                throw;
-            }
-        } catch (...) {
-            if (processes.fail(processes.name_of(processes.rank()) + ": a layer threw what is no std::exception")) {
-                throw;
-            }
-        }
-        throw ProcessError(*processes.failure());
+        return channels->processes().together(run);
     }
 
     NamedTensors named(NamedTensors (Layer::*tensors)() const) const {

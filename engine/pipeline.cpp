@@ -228,12 +228,12 @@ IsLayerHere layers_here(const GPipeOptions& options, std::size_t num_layers) {
     }
     const Balance balance = checked_balance(options, num_layers);
     const std::vector<LaneId> placement = placement_of(options, balance.num_partitions());
-    const ReplicaRanks ranks = replica_ranks(*options.processes, options.replicas);
+    const PipelineShape shape{.num_partitions = static_cast<int>(balance.num_partitions()), .placement = placement};
+    const ReplicaRanks ranks = replica_ranks(*options.processes, options.replicas, shape.num_lanes());
     std::vector<bool> here;
     for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
-        const PipelineShape shape{.num_partitions = static_cast<int>(balance.num_partitions()), .placement = placement};
-        const int rank = ranks.rank_of(shape.lane_of(PartitionId{j}), shape.num_lanes());
-        here.insert(here.end(), balance.layers_of(PartitionId{j}).size(), rank == options.processes->rank());
+        const bool is_here = ranks.rank_of(shape.lane_of(PartitionId{j})) == options.processes->rank();
+        here.insert(here.end(), balance.layers_of(PartitionId{j}).size(), is_here);
     }
     return [here](LayerId layer) { return bool{here[layer.index()]}; };
 }

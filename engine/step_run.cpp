@@ -338,29 +338,13 @@ bool StepRun::run_task(TaskIndex task) {
         torn_[lane.index()] = key.kind == TaskKind::backward && !is_standard(std::current_exception());
         failure_.add(current, std::current_exception(), pipeline_->failure_at(key_of(current), lane));
         if (channels_ != nullptr) {
-            fail_together(key_of(current), lane);
+            channels_->processes().fail_by_exception(", lane " + std::to_string(lane.value()) + ", " +
+                                                     to_string(key_of(current)) + ", layer " +
+                                                     pipeline_->failure_at(key_of(current), lane).layer_name);
         }
         gate_.stop();
         return false;
     }
-}
-
-/// Tells the other processes, from the handler of an exception that the task threw.
-void StepRun::fail_together(const TaskKey& key, LaneId lane) {
-    std::string reason = "an exception that is no std::exception";
-    try {
-        throw;
-    } catch (const ProcessError&) {
-        return;  // they know
-    } catch (const c10::Error& error) {
-        reason = error.what_without_backtrace();
-    } catch (const std::exception& error) {
-        reason = error.what();
-    } catch (...) {
-    }
-    Processes& processes = channels_->processes();
-    processes.fail(processes.name_of(processes.rank()) + ", lane " + std::to_string(lane.value()) + ", " +
-                   to_string(key) + ", layer " + pipeline_->failure_at(key, lane).layer_name + ": " + reason);
 }
 
 // ---- Tasks ----

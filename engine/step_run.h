@@ -84,7 +84,6 @@ private:
     void run_copy(TaskIndex copy);
     void deliver(const TaskKey& copy, Tensors tensors, const std::vector<char>& shares);
     char& shares_of_skip(const TaskKey& copy);
-    void fail_together(const TaskKey& key, LaneId lane);
 
     Tensors take_inputs(Cell at);
     void leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad);

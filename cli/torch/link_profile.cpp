@@ -48,13 +48,14 @@ public:
           in_(static_cast<std::size_t>(kLargest)) {}
 
     void tell(Order order) {
-        Transfer going = connections_.send(std::as_bytes(std::span(&order, 1)), rank_, kOrders);
-        wait(going);
+        processes_.exchange(
+            rank_, [&] { return connections_.send(std::as_bytes(std::span(&order, 1)), rank_, kOrders).wait(); });
     }
     Order listen() {
         Order order;
-        Transfer coming = connections_.receive(std::as_writable_bytes(std::span(&order, 1)), rank_, kOrders);
-        wait(coming);
+        processes_.exchange(rank_, [&] {
+            return connections_.receive(std::as_writable_bytes(std::span(&order, 1)), rank_, kOrders).wait();
+        });
         return order;
     }
 
@@ -63,40 +64,36 @@ public:
         const auto bytes = static_cast<std::size_t>(order.bytes);
         const bool sends_first = starts || order.pattern == Pattern::exchange;
         std::vector<double> times;
-        std::optional<Transfer> coming = receive(bytes);
-        for (std::int64_t round = 1; round <= order.rounds; ++round) {
-            const auto start = Clock::now();
-            std::optional<Transfer> going;
-            if (sends_first) {
-                going = send(bytes);
+        processes_.exchange(rank_, [&] {
+            std::optional<Transfer> coming = receive(bytes);
+            for (std::int64_t round = 1; round <= order.rounds; ++round) {
+                const auto start = Clock::now();
+                std::optional<Transfer> going;
+                if (sends_first) {
+                    going = send(bytes);
+                }
+                if (!coming->wait()) {
+                    return false;
+                }
+                if (round < order.rounds) {
+                    coming = receive(bytes);  // posted before the other side can send again
+                }
+                if (!sends_first) {
+                    going = send(bytes);
+                }
+                if (!going->wait()) {
+                    return false;
+                }
+                times.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
             }
-            wait(*coming);
-            if (round < order.rounds) {
-                coming = receive(bytes);  // posted before the other side can send again
-            }
-            if (!sends_first) {
-                going = send(bytes);
-            }
-            wait(*going);
-            times.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
-        }
+            return true;
+        });
         return times;
     }
 
 private:
     Transfer send(std::size_t bytes) { return connections_.send(std::span(out_).first(bytes), rank_, kMessages); }
     Transfer receive(std::size_t bytes) { return connections_.receive(std::span(in_).first(bytes), rank_, kMessages); }
-    void wait(Transfer& transfer) {
-        try {
-            if (transfer.wait()) {
-                return;
-            }
-        } catch (const ConnectionLost&) {
-            throw ProcessError(processes_.lost(rank_));
-        }
-        processes_.check();
-        throw ProcessError("the messages were canceled; look at the others' messages");
-    }
 
     Processes& processes_;
     Connections& connections_;

@@ -1,5 +1,6 @@
 #include "cli/torch/process_results.h"
 
+#include "engine/processes/lane_channels.h"
 #include "schedule/median.h"
 
 #include <fmt/format.h>
@@ -70,9 +71,8 @@ void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, 
         own[std::to_string(lane.value())] = to_json(result.lanes.at(lane.index()));
     }
     const std::vector<std::string> all = processes.gather(own.dump());
-    const int count = processes.size() / replicas;
-    const int first = processes.rank() / count * count;
-    for (int rank = first; rank < first + count; ++rank) {
+    const ReplicaRanks ranks = replica_ranks(processes, replicas, static_cast<int>(result.lanes.size()));
+    for (int rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
         const Json lanes = Json::parse(all[static_cast<std::size_t>(rank)]);
         for (const auto& [lane, object] : lanes.items()) {
             result.lanes.at(std::stoul(lane)) = lane_of(object);

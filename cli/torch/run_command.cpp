@@ -332,13 +332,7 @@ void agree(const RunFlags& flags, const TrainingOptions& options) {
                               {"--save", options.saves == nullptr ? "none" : "given"},
                               {"--save-every", fmt::format("{}", flags.save.every.value_or(0))},
                               {"the newest save", newest_save(options)}});
-    const int count = replica_ranks(*options.processes, options.pipeline.replicas).count;
-    if (count > num_lanes(options.pipeline)) {
-        throw UsageError(fmt::format(
-            "the pipeline has {} for {}; each process needs at least one; start fewer processes, or name more "
-            "partitions in --balance",
-            counted(num_lanes(options.pipeline), "lane", "lanes"), counted(count, "process", "processes")));
-    }
+    replica_ranks(*options.processes, options.pipeline.replicas, num_lanes(options.pipeline));
 }
 
 ExitCode run_model(const RunFlags& flags, TrainingOptions options);
@@ -349,16 +343,7 @@ ExitCode run_together(const RunFlags& flags, TrainingOptions options) {
     if (!options.trace.empty()) {
         options.trace = trace_of_rank(options.trace, processes->rank(), processes->options().attempt);
     }
-    try {
-        return run_model(flags, std::move(options));
-    } catch (const ProcessError&) {
-        throw;
-    } catch (const std::exception& error) {
-        if (processes->fail(processes->name_of(processes->rank()) + ": " + error.what())) {
-            throw;
-        }
-    }
-    throw ProcessError(*processes->failure());
+    return processes->together([&] { return run_model(flags, std::move(options)); });
 }
 
 ExitCode run_command(const RunFlags& flags) {

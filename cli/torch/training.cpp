@@ -62,12 +62,11 @@ Batch batch_for(const GPipe& pipeline, const ModelSpec& model, const TrainingOpt
     const bool takes_input = pipeline.partitions().front().is_here;
     const bool takes_target = pipeline.partitions().back().is_here;
     Batch batch = takes_input || takes_target ? model.make_batch(options.pipeline.batch, seed) : Batch{};
-    if (const int replicas = options.pipeline.replicas; replicas > 1) {
+    if (options.pipeline.replicas > 1) {
         const std::int64_t samples = replica_batch(options.pipeline);
-        const std::int64_t first = options.processes->rank() / (options.processes->size() / replicas) * samples;
         for (Tensors* tensors : {&batch.input, &batch.target}) {
             for (at::Tensor& tensor : *tensors) {
-                tensor = tensor.narrow(0, first, samples);
+                tensor = tensor.narrow(0, pipeline.replica() * samples, samples);
             }
         }
     }

@@ -44,38 +44,36 @@ struct LaneChannels::Incoming {
     Worker thread;      // last: its jobs use the above
 };
 
-ReplicaRanks replica_ranks(const Processes& processes, int replicas) {
+ReplicaRanks replica_ranks(const Processes& processes, int replicas, int num_lanes) {
     if (replicas < 1 || processes.size() % replicas != 0) {
         throw UsageError("the replicas are " + std::to_string(replicas) + " in " +
                          counted(processes.size(), "process", "processes") +
                          "; each needs the same number of processes; use a number of replicas that divides theirs");
     }
     const int count = processes.size() / replicas;
+    if (count > num_lanes) {
+        throw UsageError("the model runs on " + counted(num_lanes, "lane", "lanes") + " in " +
+                         counted(count, "process", "processes") + (replicas > 1 ? " of each replica" : "") +
+                         "; each process needs at least one lane; start fewer processes, or cut the model into more "
+                         "partitions");
+    }
     const int replica = processes.rank() / count;
-    return {replica, replicas, replica * count, count};
+    return {replica, replicas, replica * count, count, num_lanes};
 }
 
 LaneChannels::LaneChannels(std::shared_ptr<Processes> processes, const TaskGraph& example, Reduction reduction)
     : processes_(std::move(processes)),
-      ranks_(replica_ranks(*processes_, example.shape().replicas)),
+      ranks_(replica_ranks(*processes_, example.shape().replicas, example.num_lanes())),
       reduction_(reduction),
-      num_lanes_(example.num_lanes()),
       first_(rank_of(example.shape().lane_of(PartitionId{0}))),
       last_(rank_of(example.shape().lane_of(PartitionId{example.shape().num_partitions - 1}))) {
-    if (ranks_.count > num_lanes_) {
-        throw UsageError("the model runs on " + counted(num_lanes_, "lane", "lanes") + " in " +
-                         counted(ranks_.count, "process", "processes") +
-                         (ranks_.replicas > 1 ? " of each replica" : "") +
-                         "; each process needs at least one lane; start fewer processes, or cut the model into more "
-                         "partitions");
-    }
     connections_ = processes_->connect();
     completions_ = std::make_unique<Worker>("sent", [] {});
     const int here = processes_->rank();
     for (const Channel& channel : example.channels()) {
         const int from = rank_of(channel.from);
         const int to = rank_of(channel.to);
-        const int tag = kFirstCopyTag + channel.from.value() * num_lanes_ + channel.to.value();
+        const int tag = kFirstCopyTag + channel.from.value() * ranks_.num_lanes + channel.to.value();
         if (from == here && to != here) {
             copies_out_[{channel.from, channel.to}] = outgoing(to, tag);
         } else if (from != here && to == here) {
@@ -120,24 +118,14 @@ LaneChannels::Start LaneChannels::start(Start own) {
     batch_ = own.batch;
     if (is_first_here()) {
         for (auto& [rank, channel] : starts_out_) {
-            send_guarded(*channel, rank, {run_, 0, {static_cast<std::int64_t>(own.purpose), own.batch}});
+            send(*channel, rank, {run_, 0, {static_cast<std::int64_t>(own.purpose), own.batch}});
         }
         return own;
     }
     Start all = own;
     const AtRest until_it_comes;
-    const Processes::Waiting waiting(*processes_, first_);
-    try {
-        const std::optional<Message> message = start_in_->channel.receive();
-        if (!message) {
-            processes_->check();
-            throw ProcessError("the model was closed while it waited for its next run");
-        }
-        check_run(*message, run_, first_);
-        all = {static_cast<Purpose>(message->numbers.at(0)), message->numbers.at(1)};
-    } catch (const ConnectionLost&) {
-        throw ProcessError(processes_->lost(first_));
-    }
+    const Message message = next(*start_in_, run_);
+    all = {static_cast<Purpose>(message.numbers.at(0)), message.numbers.at(1)};
     if (all.purpose != own.purpose) {
         throw UsageError(processes_->name_of(processes_->rank()) + " calls " + to_string(own) + ", and " +
                          processes_->name_of(first_) + " calls " + to_string(all) +
@@ -195,23 +183,12 @@ void LaneChannels::take(Incoming& in, std::int64_t run, std::size_t count, const
     in.thread.post([this, &in, run, count, deliver, stop] {
         try {
             for (std::size_t k = 0; k < count; ++k) {
-                std::optional<Message> message = [&] {
-                    const Processes::Waiting waiting(*processes_, in.channel.from());
-                    return in.channel.receive();
-                }();
-                if (!message) {
-                    stop();
-                    break;
-                }
+                Message message = next(in, run);
                 const AtWork at_work;
-                check_run(*message, run, in.channel.from());
-                deliver(std::move(*message));
+                deliver(std::move(message));
             }
-        } catch (const ConnectionLost&) {
-            processes_->lost(in.channel.from());
-            stop();
-        } catch (const std::exception& error) {
-            processes_->fail(processes_->name_of(processes_->rank()) + ": " + error.what());
+        } catch (...) {
+            processes_->fail_by_exception();
             stop();
         }
         {
@@ -222,26 +199,33 @@ void LaneChannels::take(Incoming& in, std::int64_t run, std::size_t count, const
     });
 }
 
-void LaneChannels::check_run(const Message& message, std::int64_t run, int from) const {
-    if (message.run != run) {
-        throw EngineError(processes_->name_of(from) + " is in run " + std::to_string(message.run) +
+/// Waits for the next message of a run.
+Message LaneChannels::next(Incoming& in, std::int64_t run) const {
+    const int from = in.channel.from();
+    std::optional<Message> message;
+    processes_->exchange(from, [&] {
+        message = in.channel.receive();
+        return message.has_value();
+    });
+    if (message->run != run) {
+        throw EngineError(processes_->name_of(from) + " is in run " + std::to_string(message->run) +
                           " of the model, and " + processes_->name_of(processes_->rank()) + " in run " +
                           std::to_string(run) +
                           "; a model runs on all processes at once; call it equally often on all");
     }
+    return std::move(*message);
 }
 
-void LaneChannels::send_guarded(OutgoingChannel& channel, int to, const Message& message) {
-    try {
+void LaneChannels::send(OutgoingChannel& channel, int to, const Message& message) const {
+    processes_->exchange(to, [&] {
         channel.send(message);
-    } catch (const ConnectionLost&) {
-        throw ProcessError(processes_->lost(to));
-    }
+        return true;
+    });
 }
 
 void LaneChannels::send(const TaskKey& key, const Task& copy, Tensors tensors, const std::vector<char>& shares) {
-    send_guarded(*copies_out_.at({copy.lane, copy.receiver}), rank_of(copy.receiver),
-                 {run_, pack(key), {shares.begin(), shares.end()}, std::move(tensors)});
+    send(*copies_out_.at({copy.lane, copy.receiver}), rank_of(copy.receiver),
+         {run_, pack(key), {shares.begin(), shares.end()}, std::move(tensors)});
 }
 
 void LaneChannels::send_loss(const at::Tensor& loss) {
@@ -250,7 +234,7 @@ void LaneChannels::send_loss(const at::Tensor& loss) {
         processes_->set_to_stop();
     }
     for (auto& [rank, channel] : losses_out_) {
-        send_guarded(*channel, rank, {run_, 0, {stops ? 1 : 0}, {loss}});
+        send(*channel, rank, {run_, 0, {stops ? 1 : 0}, {loss}});
     }
 }
 
@@ -258,18 +242,9 @@ void LaneChannels::sum(std::optional<LaneId> lane, const at::Tensor& values) {
     const int size = processes_->size();
     const RingPlace place{ranks_.replica, ranks_.replicas, (processes_->rank() + size - ranks_.count) % size,
                           (processes_->rank() + ranks_.count) % size};
-    const int tag = kFirstRingTag + (lane ? lane->value() : num_lanes_);
+    const int tag = kFirstRingTag + (lane ? lane->value() : ranks_.num_lanes);
     const AtRest until_all_sent;
-    const Processes::Waiting waiting(*processes_, place.previous);
-    try {
-        if (ring_sum(*connections_, place, tag, values)) {
-            return;
-        }
-        processes_->check();
-    } catch (const ConnectionLost&) {
-        processes_->lost(place.previous);
-    }
-    throw ProcessError(processes_->failure().value_or("the model was closed while its replicas summed gradients"));
+    processes_->exchange(place.previous, [&] { return ring_sum(*connections_, place, tag, values); });
 }
 
 void LaneChannels::reduce(std::optional<LaneId> lane, const std::vector<at::Tensor>& like, Tensors& values) {

@@ -21,13 +21,12 @@ struct ReplicaRanks {
     int replicas = 1;
     int first = 0;
     int count = 1;
+    int num_lanes = 1;
 
-    int rank_of(LaneId lane, int num_lanes) const {
-        return first + static_cast<int>(std::int64_t{lane.value()} * count / num_lanes);
-    }
+    int rank_of(LaneId lane) const { return first + static_cast<int>(std::int64_t{lane.value()} * count / num_lanes); }
 };
-/// Throws UsageError unless the replicas divide the processes.
-ReplicaRanks replica_ranks(const Processes& processes, int replicas);
+/// Throws UsageError unless the replicas divide the processes, and each process gets a lane.
+ReplicaRanks replica_ranks(const Processes& processes, int replicas, int num_lanes);
 
 /// A model's lanes in other processes: what goes to them and comes from them in a run.
 ///
@@ -83,19 +82,18 @@ private:
     struct Incoming;
     using LanePair = std::pair<LaneId, LaneId>;
 
-    int rank_of(LaneId lane) const { return ranks_.rank_of(lane, num_lanes_); }
+    int rank_of(LaneId lane) const { return ranks_.rank_of(lane); }
     void sum(std::optional<LaneId> lane, const at::Tensor& values);
     std::unique_ptr<OutgoingChannel> outgoing(int to, int tag);
     std::unique_ptr<Incoming> incoming(int from, int tag, const std::string& name);
     void take(Incoming& channel, std::int64_t run, std::size_t count, const std::function<void(Message)>& deliver,
               const std::function<void()>& stop);
-    void check_run(const Message& message, std::int64_t run, int from) const;
-    void send_guarded(OutgoingChannel& channel, int to, const Message& message);
+    Message next(Incoming& in, std::int64_t run) const;
+    void send(OutgoingChannel& channel, int to, const Message& message) const;
 
     const std::shared_ptr<Processes> processes_;
     const ReplicaRanks ranks_;
     const Reduction reduction_;
-    const int num_lanes_;
     const int first_;  // rank of partition 0
     const int last_;   // rank of the last partition
     std::int64_t run_ = 0;

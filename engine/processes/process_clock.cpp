@@ -43,37 +43,24 @@ public:
 
     /// Posts the receive of the next message, so that it need not wait for one when it comes.
     void expect() {
-        guarded([&] { coming_.emplace(connections_.receive(std::as_writable_bytes(std::span(came_)), peer_, kTag)); });
+        processes_.exchange(peer_, [&] {
+            coming_.emplace(connections_.receive(std::as_writable_bytes(std::span(came_)), peer_, kTag));
+            return true;
+        });
     }
     /// The message of the last expect().
     std::int64_t receive() {
-        guarded([&] { finish(*coming_); });
+        processes_.exchange(peer_, [&] { return coming_->wait(); });
         return came_[0];
     }
     void send(std::int64_t time) {
-        guarded([&] {
+        processes_.exchange(peer_, [&] {
             const std::array<std::int64_t, 1> message = {time};
-            Transfer transfer = connections_.send(std::as_bytes(std::span(message)), peer_, kTag);
-            finish(transfer);
+            return connections_.send(std::as_bytes(std::span(message)), peer_, kTag).wait();
         });
     }
 
 private:
-    template <class Call>
-    void guarded(const Call& call) {
-        try {
-            call();
-        } catch (const ConnectionLost&) {
-            throw ProcessError(processes_.lost(peer_));
-        }
-    }
-    void finish(Transfer& transfer) {
-        if (!transfer.wait()) {
-            processes_.check();
-            throw ProcessError("the comparison of clocks with " + processes_.name_of(peer_) + " was canceled");
-        }
-    }
-
     Processes& processes_;
     Connections& connections_;
     const int peer_;

@@ -42,8 +42,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook{50};           // of the judge
 constexpr milliseconds kLongestPulse{100};  // between two looks at the cause
 constexpr milliseconds kToBeHeard{1000};    // the store's host waits this long for the others to read the cause
-constexpr std::chrono::hours kForever{24 * 365};
-constexpr milliseconds kToLeave{2000};  // a rank that has left cannot be waited for any longer
+constexpr milliseconds kToLeave{2000};      // a rank that has left cannot be waited for any longer
 constexpr int kMostProcesses = 65536;
 constexpr std::size_t kMostListed = 8;
 constexpr int kFarewell = 1;  // tag
@@ -63,6 +62,13 @@ void check_options(const ProcessOptions& options) {
         throw UsageError("the rank is " + std::to_string(options.rank) + " of " +
                          counted(options.size, "process", "processes") +
                          "; ranks count from 0 to one less than their number; start one process for each");
+    }
+}
+
+/// Calls `done` until it holds.
+void poll(const std::function<bool()>& done) {
+    for (milliseconds pause{0}; !done(); pause = std::min(pause + milliseconds(1), milliseconds(20))) {
+        std::this_thread::sleep_for(pause);
     }
 }
 
@@ -125,8 +131,6 @@ struct Processes::Group {
     }
     std::string death_of(int rank, const std::string& how) const;
     std::vector<std::string> gather(const std::string& mine);
-    /// Calls `done` until it holds; throws the cause if the group ends first.
-    void poll(const std::function<bool(KeyStore&)>& done);
 
     const ProcessOptions options;
     const KeyStore::Address rendezvous;
@@ -479,29 +483,17 @@ void Processes::Group::leave() {
 /// The others need this process's connections, and the host's store, until they leave too or have heard why the group
 /// failed.
 void Processes::Group::wait_for_others() {
-    const auto until = [this](milliseconds limit, const std::function<bool(KeyStore&)>& done) {
-        const auto start = Clock::now();
-        while (Clock::now() - start < limit) {
-            const std::lock_guard lock(store_mutex);
-            if (done(*store)) {
-                return;
-            }
-            std::this_thread::sleep_for(milliseconds(2));
-        }
+    const auto add = [this](const std::string& what, std::int64_t number) {
+        const std::lock_guard lock(store_mutex);
+        return store->add(key(what), number);
     };
-    const auto all = [this](KeyStore& keys, const std::string& what) { return keys.add(key(what), 0) >= options.size; };
     try {
-        {
-            const std::lock_guard lock(store_mutex);
-            store->add(key("left"), 1);
-        }
-        until(kForever, [&](KeyStore& keys) { return failure() || all(keys, "left"); });
-        {
-            const std::lock_guard lock(store_mutex);
-            store->add(key("gone"), 1);
-        }
+        add("left", 1);
+        poll([&] { return failure() || add("left", 0) >= options.size; });
+        add("gone", 1);
         if (is_host) {
-            until(kToBeHeard, [&](KeyStore& keys) { return all(keys, failure() ? "heard" : "gone"); });
+            const auto until = Clock::now() + kToBeHeard;
+            poll([&] { return add(failure() ? "heard" : "gone", 0) >= options.size || Clock::now() >= until; });
         }
     } catch (const ConnectionLost&) {
         // The host is gone, and with it what there was to wait for.
@@ -510,41 +502,32 @@ void Processes::Group::wait_for_others() {
 
 // ---- Collective calls ----
 
-void Processes::Group::poll(const std::function<bool(KeyStore&)>& done) {
-    milliseconds pause{0};
-    while (true) {
-        check();
-        try {
-            const std::lock_guard lock(store_mutex);
-            if (done(*store)) {
-                return;
-            }
-        } catch (const ConnectionLost&) {
-            std::this_thread::sleep_for(kLongestPulse);  // the pulse finds it too, and has the words for it
-            check();
-            throw;
-        }
-        std::this_thread::sleep_for(pause);
-        pause = std::min(pause + milliseconds(1), milliseconds(20));
-    }
-}
-
 std::vector<std::string> Processes::Group::gather(const std::string& mine) {
     const std::string name = key("gather/" + std::to_string(gathered++));
     std::vector<std::string> all;
-    poll([&](KeyStore& keys) {
-        keys.set(name + "/" + std::to_string(options.rank), mine);
-        return true;
-    });
-    for (int rank = 0; rank < options.size; ++rank) {
-        const CountedWait counted_wait(waits[static_cast<std::size_t>(rank)]);
-        poll([&](KeyStore& keys) {
-            const auto value = keys.get(name + "/" + std::to_string(rank));
-            if (value) {
-                all.push_back(*value);
-            }
-            return value.has_value();
-        });
+    const auto take = [&](int rank) {
+        check();
+        const std::lock_guard lock(store_mutex);
+        const auto value = store->get(name + "/" + std::to_string(rank));
+        if (value) {
+            all.push_back(*value);
+        }
+        return value.has_value();
+    };
+    check();
+    try {
+        {
+            const std::lock_guard lock(store_mutex);
+            store->set(name + "/" + std::to_string(options.rank), mine);
+        }
+        for (int rank = 0; rank < options.size; ++rank) {
+            const CountedWait counted_wait(waits[static_cast<std::size_t>(rank)]);
+            poll([&] { return take(rank); });
+        }
+    } catch (const ConnectionLost&) {
+        std::this_thread::sleep_for(kLongestPulse);  // the pulse finds it too, and has the words for it
+        check();
+        throw;
     }
     return all;
 }
@@ -563,13 +546,6 @@ std::shared_ptr<Processes> Processes::join(const ProcessOptions& options) {
     processes->agree({{"the version of torch", TORCH_VERSION}});
     processes->group_->run_id = processes->gather(options.run + "-" + std::to_string(std::random_device()())).front();
     return processes;
-}
-
-Processes::Waiting::Waiting(Processes& processes, int rank) : processes_(processes), rank_(rank) {
-    ++processes_.group_->waits[static_cast<std::size_t>(rank_)];
-}
-Processes::Waiting::~Waiting() {
-    --processes_.group_->waits[static_cast<std::size_t>(rank_)];
 }
 
 const ProcessOptions& Processes::options() const noexcept {
@@ -640,6 +616,19 @@ bool Processes::fail(const std::string& text) {
     return group_->is_own_failure;
 }
 
+bool Processes::fail_by_exception(const std::string& where) {
+    std::string reason = "an exception that is no std::exception";
+    try {
+        throw;
+    } catch (const ProcessError&) {
+        return true;
+    } catch (const std::exception& error) {
+        reason = error.what();
+    } catch (...) {
+    }
+    return fail(name_of(rank()) + where + ": " + reason);
+}
+
 std::optional<std::string> Processes::failure() const {
     return group_->failure();
 }
@@ -695,7 +684,20 @@ void Processes::retire(std::shared_ptr<Connections> connections) {
     group_->retired.push_back(std::move(connections));
 }
 
-std::string Processes::lost(int peer) {
-    return group_->fail(group_->death_of(peer, "ended without a word"));
+void Processes::exchange(int peer, const std::function<bool()>& transfers) {
+    const CountedWait counted_wait(group_->waits[static_cast<std::size_t>(peer)]);
+    try {
+        if (transfers()) {
+            return;
+        }
+    } catch (const ConnectionLost&) {
+        lost(peer);
+    }
+    check();
+    throw ProcessError("the connections were closed while " + name_of(rank()) + " used them; close them after use");
+}
+
+void Processes::lost(int peer) {
+    group_->fail(group_->death_of(peer, "ended without a word"));
 }
 }  // namespace pipescope

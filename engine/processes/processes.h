@@ -88,25 +88,33 @@ public:
     /// The group ends with the text's first line as the cause, unless it has ended before. True if this call, or an
     /// earlier one in this process, gave the first cause.
     bool fail(const std::string& text);
+    /// fail() with the exception that is being handled, after this process's name and `where`. A ProcessError changes
+    /// nothing. True if the exception is the first cause, or a ProcessError.
+    bool fail_by_exception(const std::string& where = "");
     /// Cause of the group's end; empty while it lives.
     std::optional<std::string> failure() const;
     /// Throws ProcessError with the cause if the group has ended.
     void check() const;
+    /// Calls `run`. An exception of it ends the group. Throws that one if it is the first cause, and otherwise
+    /// ProcessError.
+    template <class Run>
+    auto together(const Run& run) {
+        check();
+        try {
+            return run();
+        } catch (...) {
+            if (fail_by_exception()) {
+                throw;
+            }
+        }
+        throw ProcessError(*failure());
+    }
 
     // For the engine.
 
-    /// While it lives, this process waits for `rank`, which must not leave the group meanwhile.
-    class Waiting {
-    public:
-        Waiting(Processes& processes, int rank);
-        ~Waiting();
-        Waiting(const Waiting&) = delete;
-        Waiting& operator=(const Waiting&) = delete;
-
-    private:
-        Processes& processes_;
-        int rank_;
-    };
+    /// Calls `transfers`, which sends to `peer` or waits for it, and returns false if that was canceled. Until it
+    /// returns, the peer must not leave the group. Throws ProcessError if the connection was lost or canceled.
+    void exchange(int peer, const std::function<bool()>& transfers);
     /// Notes what this process does, for the others' messages if it dies.
     void note(const TaskKey& task) noexcept;
     /// The last partition's process decides when all stop, and tells them with the loss.
@@ -117,9 +125,8 @@ public:
     /// Closes them once every rank has called this for them: what is still on its way to a slower one arrives. Does not
     /// wait for that.
     void retire(std::shared_ptr<Connections> connections);
-    /// A connection to `peer` was lost: the group ends, because of that rank unless another cause came first. Returns
-    /// the cause.
-    std::string lost(int peer);
+    /// The connection to `peer` was lost: the group ends, because of that rank unless another cause came first.
+    void lost(int peer);
 
 private:
     struct Group;
