@@ -108,7 +108,8 @@ struct Processes::Group {
     }
 
     void meet();
-    void wait_for_members();
+    void arrive(Clock::time_point until);
+    void wait_for_members(Clock::time_point until);
     void start_watch();
     void watch_pulse();
     void watch_ring();
@@ -194,45 +195,63 @@ void Processes::Group::meet() {
     if (is_host) {
         listening = options.listening >= 0 ? options.listening : listen_on(rendezvous.port);
     }
-    try {
-        store.emplace(rendezvous, listening, options.patience);
-        failing = store->copy();
-    } catch (const ConnectionLost& lost) {
-        throw ProcessError("nobody answers at " + options.rendezvous + " within " + seconds_text(options.patience) +
-                           " (" + lost.what() + "); " + (options.store_is_hosted ? "the launcher" : "rank 0") +
-                           " meets the others there; start it, or check the rendezvous");
+    const auto until = Clock::now() + options.patience;
+    for (bool has_arrived = false; !has_arrived;) {
+        try {
+            store.emplace(rendezvous, listening,
+                          std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(until - Clock::now())));
+            failing = store->copy();
+        } catch (const ConnectionLost& lost) {
+            throw ProcessError("nobody answers at " + options.rendezvous + " within " + seconds_text(options.patience) +
+                               " (" + lost.what() + "); " + (options.store_is_hosted ? "the launcher" : "rank 0") +
+                               " meets the others there; start it, or check the rendezvous");
+        }
+        try {
+            arrive(until);
+            has_arrived = true;
+        } catch (const ConnectionLost&) {
+            // That store was of an earlier group, and its host has closed it since.
+            if (is_host) {
+                throw ProcessError("the store at " + options.rendezvous +
+                                   " ended while the processes met; start again");
+            }
+        }
     }
-    const int rank = options.rank;
     try {
-        if (store->get(key("formed"))) {
-            throw ProcessError("the processes at " + options.rendezvous +
-                               " are complete without this one, which says it is rank " + std::to_string(rank) +
-                               "; another training meets there; choose another port");
-        }
-        if (const std::string size = store->set_once(key("size"), std::to_string(options.size));
-            size != std::to_string(options.size)) {
-            throw ProcessError(fail(name_of(rank) + " says that there are " +
-                                    counted(options.size, "process", "processes") + ", and another that there are " +
-                                    size + "; start all with the same number"));
-        }
-        const std::string me = host_name() + ", process " + std::to_string(::getpid());
-        if (store->add(key("arrivals", rank), 1) > 1) {
-            const std::string other = store->get(key("member", rank)).value_or("unknown");
-            throw ProcessError(fail("two processes are rank " + std::to_string(rank) + ": on host " + other +
-                                    ", and on host " + me + "; give each process a rank of its own"));
-        }
-        store->set(key("member", rank), me);
-        wait_for_members();
-        store->set(key("formed"), "");
-        ring = std::make_shared<Connections>(*store, key("ring"), rank, options.size, address, options.patience);
+        ring =
+            std::make_shared<Connections>(*store, key("ring"), options.rank, options.size, address, options.patience);
     } catch (const ConnectionLost& lost) {
         throw ProcessError(fail("the processes lost one another while they met (" + std::string(lost.what()) +
                                 "); one of them ended, or the network did; look at the others' messages"));
     }
 }
 
-void Processes::Group::wait_for_members() {
-    const auto until = Clock::now() + options.patience;
+/// Tells the store that this rank is there, and waits for the others.
+void Processes::Group::arrive(Clock::time_point until) {
+    const int rank = options.rank;
+    if (store->get(key("formed"))) {
+        throw ProcessError("the processes at " + options.rendezvous +
+                           " are complete without this one, which says it is rank " + std::to_string(rank) +
+                           "; another training meets there; choose another port");
+    }
+    if (const std::string size = store->set_once(key("size"), std::to_string(options.size));
+        size != std::to_string(options.size)) {
+        throw ProcessError(fail(name_of(rank) + " says that there are " +
+                                counted(options.size, "process", "processes") + ", and another that there are " + size +
+                                "; start all with the same number"));
+    }
+    const std::string me = host_name() + ", process " + std::to_string(::getpid());
+    if (store->add(key("arrivals", rank), 1) > 1) {
+        const std::string other = store->get(key("member", rank)).value_or("unknown");
+        throw ProcessError(fail("two processes are rank " + std::to_string(rank) + ": on host " + other +
+                                ", and on host " + me + "; give each process a rank of its own"));
+    }
+    store->set(key("member", rank), me);
+    wait_for_members(until);
+    store->set(key("formed"), "");
+}
+
+void Processes::Group::wait_for_members(Clock::time_point until) {
     for (int rank = 0; rank < options.size;) {
         if (const auto member = store->get(key("member", rank))) {
             hosts[static_cast<std::size_t>(rank)] = member->substr(0, member->find(','));

@@ -56,6 +56,7 @@ void ProcessGroup::start(const std::string& program, const std::vector<std::stri
     if (process == 0) {
         ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
         ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+        ::setenv("RES_OPTIONS", "timeout:1 attempts:1", 1);  // as launch does
         ::execv(program.c_str(), words.data());
         ::_exit(127);
     }

@@ -2,12 +2,16 @@
 //
 //     process_trainer RANK SIZE RENDEZVOUS STEPS CONFIGURATION..
 //     process_trainer RANK SIZE RENDEZVOUS clock BOOT_ID..
+//     process_trainer RANK SIZE RENDEZVOUS groups NUMBER
 //
 // A configuration is MODEL BALANCE PLACEMENT SCHEDULE CHECKPOINT CHUNKS BATCH [REPLICAS [MICRO-BATCHES OF ALL]], joined
 // by '|'. All run in one group. With REPLICAS, models are of double, each replica takes its share of the batch, and
 // sums of tensors are printed instead of digests.
 // With `clock`, each process compares its clock with rank 0's as if it had the boot id of its rank: first with
-// equal origins, then with one that is RANK * 1000 s later. It prints "RANK ERROR BOUND" of the offset, in ns.
+// equal origins, then with one that is RANK * 1000 s later. It prints "RANK ERROR BOUND" of the offset, in ns. With the
+// boot id "own" it has that of this machine and its own time namespace; PIPESCOPE_TEST_AHEAD_S says how far that is
+// ahead. With `groups`, the processes form so many groups, one after the other, and train a model in each. After each,
+// a process prints how many threads and descriptors it has open.
 
 #include "engine/gpipe.h"
 #include "engine/processes/process_clock.h"
@@ -23,6 +27,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -197,11 +203,25 @@ void train(const std::string& configuration, int steps, const std::shared_ptr<Pr
 void compare_clocks(Processes& processes, const std::string& boot_id) {
     for (const std::int64_t shift : {std::int64_t{0}, std::int64_t{1'000'000'000'000}}) {
         const std::int64_t origin = shift * processes.rank();
-        const ClockReading reading = measure_clock(processes, {origin, boot_id, "time:[1]"});
-        std::printf("%d %lld %lld\n", processes.rank(), static_cast<long long>(reading.offset.count() - origin),
+        const char* const ahead = std::getenv("PIPESCOPE_TEST_AHEAD_S");
+        const std::int64_t expected = origin - (ahead != nullptr ? std::stoll(ahead) : 0) * 1'000'000'000;
+        const ClockReading reading = measure_clock(
+            processes, boot_id == "own" ? process_clock(origin) : ProcessClock{origin, boot_id, "time:[1]"});
+        std::printf("%d %lld %lld\n", processes.rank(), static_cast<long long>(reading.offset.count() - expected),
                     static_cast<long long>(reading.bound.count()));
     }
     processes.barrier();
+}
+/// Entries of a folder of /proc.
+std::ptrdiff_t count_of(const char* folder) {
+    return std::distance(std::filesystem::directory_iterator(folder), {});
+}
+
+void form_groups(ProcessOptions options, int number) {
+    for (; options.attempt < number; ++options.attempt) {
+        train("mlp:layers=2,width=8|1,1||gpipe|never|2|4", 1, Processes::join(options));
+        std::printf("open %td %td\n", count_of("/proc/self/task"), count_of("/proc/self/fd"));
+    }
 }
 }  // namespace
 
@@ -217,6 +237,10 @@ int main(int argc, char** argv) try {
     options.patience = std::chrono::milliseconds(patience != nullptr ? std::stoll(patience) : 30000);
     options.silence = std::chrono::milliseconds(silence != nullptr ? std::stoll(silence) : 60000);
     options.end_after = std::chrono::milliseconds(500);
+    if (std::string(argv[4]) == "groups") {
+        form_groups(options, std::atoi(argv[5]));
+        return 0;
+    }
     const auto processes = options.size == 1 ? nullptr : Processes::join(options);
     if (std::string(argv[4]) == "clock") {
         compare_clocks(*processes, argv[5 + options.rank]);
