@@ -188,6 +188,11 @@ Attempt::Attempt(const LaunchFlags& flags, const std::vector<std::string>& comma
             fmt::format("PIPESCOPE_ATTEMPT={}", number),
             fmt::format("PIPESCOPE_PATIENCE={}", flags.patience),
             fmt::format("PIPESCOPE_SILENCE={}", flags.silence)};
+        // The store asks the DNS for the name of each address, which nobody reads. A server that does not answer would
+        // delay every connection by 5 s.
+        if (std::getenv("RES_OPTIONS") == nullptr) {
+            variables.push_back("RES_OPTIONS=timeout:1 attempts:1");
+        }
         if (meeting) {
             ::fcntl(meeting->socket(), F_SETFD, rank == 0 ? 0 : FD_CLOEXEC);
             if (rank == 0) {
