@@ -68,7 +68,7 @@ BENCHMARK_CAPTURE(step_overhead, except_last, Checkpoint::except_last)->UseManua
 BENCHMARK_CAPTURE(step_overhead, always, Checkpoint::always)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 /// This program has no NVTX tool.
-void task_range_without_listener(benchmark::State& state) {
+void task_range_with_idle_recorder(benchmark::State& state) {
     prepare_task_ranges();
     const TaskKey key{0, TaskKind::forward, 0, 0, -1};
     for (auto _ : state) {
@@ -76,7 +76,7 @@ void task_range_without_listener(benchmark::State& state) {
         benchmark::ClobberMemory();
     }
 }
-BENCHMARK(task_range_without_listener);
+BENCHMARK(task_range_with_idle_recorder);
 }  // namespace
 }  // namespace pipescope
 

@@ -91,6 +91,9 @@ void IncomingChannel::post(std::unique_ptr<Frame> frame) {
 }
 
 std::optional<Message> IncomingChannel::receive() {
+    if (emptied_) {
+        post(std::move(emptied_));
+    }
     while (true) {
         if (!posted_.front().transfer.wait()) {
             return std::nullopt;
@@ -100,7 +103,7 @@ std::optional<Message> IncomingChannel::receive() {
         const std::size_t larger = announced(frame->all());
         if (larger == 0) {
             Message message = unpack(frame->all());
-            post(std::move(frame));
+            emptied_ = std::move(frame);
             return message;
         }
         if (posted_.empty()) {  // the last of kPosted announcements: no receive of the old capacity is left

@@ -16,10 +16,10 @@
 //
 // Problem: Gloo ends a process that receives more than it has posted memory for, and a receive that is posted only when
 // the size is known costs a round trip. Idea: both ends agree on a capacity. The receiver always has kPosted receives
-// of that capacity waiting. A sender with a longer message first sends kPosted messages that announce a larger one,
-// which use up the receives that are too small. So only the first message of a new largest size pays a round trip.
-// Invariant: both ends compute the same capacity from the messages so far.
-// Cost: kPosted frames of the largest message at the receiver, as many at the sender as are on their way.
+// of that capacity waiting when it looks for a message. A sender with a longer message first sends kPosted messages
+// that announce a larger one, which use up the receives that are too small. So only the first message of a new largest
+// size pays a round trip. Invariant: both ends compute the same capacity from the messages so far. Cost: kPosted frames
+// of the largest message at the receiver, as many at the sender as are on their way.
 
 namespace pipescope {
 /// Sends without blocking.
@@ -76,5 +76,7 @@ private:
     const int from_;
     const int tag_;
     std::deque<Posted> posted_;  // the oldest first
+    std::unique_ptr<Frame>
+        emptied_;  // of the last message; posted once that is in use, since posting takes a system call
 };
 }  // namespace pipescope
