@@ -5,8 +5,8 @@
 #include <string_view>
 
 namespace pipescope {
-/// The file training.json of a save: everything but the tensors. Random numbers inside layers depend on seed and step, so
-/// these two restore them.
+/// The file training.json of a save: everything but the tensors. Random numbers inside layers depend on seed and step,
+/// so these two restore them.
 struct TrainingState {
     std::int64_t step = 0;  ///< steps done, which is the number of the next step
     std::string model = {};
