@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
@@ -29,8 +27,6 @@ JoinedTrace::JoinedTrace(const std::vector<std::string>& files) : path_(files.fr
         return;
     }
     path_ = temporary_.emplace(joined_name(files)).path();
-    const std::array<fs::path, 3> written = {path_, path_.string() + "-wal", path_.string() + "-shm"};
-    removed_.emplace(written);
     merge_traces({files.begin(), files.end()}, path_, IfExists::refuse);  // its warnings are in the trace
 }
 

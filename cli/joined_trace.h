@@ -1,6 +1,5 @@
 #pragma once
 
-#include "cli/stop_signals.h"
 #include "cli/temporary_trace.h"
 
 #include <filesystem>
@@ -10,8 +9,7 @@
 
 namespace pipescope {
 /// The trace that a command reads: the only file that it was given, or a temporary one that joins several traces of one
-/// run's processes. Its
-/// diagnostics hold the warnings.
+/// run's processes. Its diagnostics hold the warnings.
 class JoinedTrace {
 public:
     /// Throws the errors of merge_traces().
@@ -21,7 +19,6 @@ public:
 
 private:
     std::optional<TemporaryTrace> temporary_;
-    std::optional<RemovedWhenKilled> removed_;
     std::filesystem::path path_;
 };
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,14 +33,18 @@ bool removes_files = false;
 std::atomic<bool> are_named = false;  // all names are complete
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not take a lock");
 
-/// Async-signal-safe: calls unlink() and raise(). The signal is blocked until this returns, and then ends the process,
-/// since the handler is reset on entry.
-void remove_files(int signal_number) {
+/// Async-signal-safe: calls unlink() and rmdir().
+void remove_files() {
     for (const auto& file : files_to_remove) {
-        if (are_named && file.front() != '\0') {
-            unlink(file.data());
+        if (are_named && file.front() != '\0' && unlink(file.data()) != 0) {
+            rmdir(file.data());
         }
     }
+}
+
+/// The signal is blocked until this returns, and then ends the process, since the handler is reset on entry.
+void remove_files_and_end(int signal_number) {
+    remove_files();
     raise(signal_number);
 }
 
@@ -48,7 +53,7 @@ void remove_files(int signal_number) {
 void note(int signal_number) {
     const int error = errno;
     struct sigaction at_once {};
-    at_once.sa_handler = remove_files;  // ends the process
+    at_once.sa_handler = remove_files_and_end;  // ends the process
     at_once.sa_flags = static_cast<int>(SA_RESETHAND);
     for (const int each : kSignals) {
         sigaction(each, &at_once, nullptr);
@@ -82,8 +87,9 @@ RemovedWhenKilled::RemovedWhenKilled(std::span<const std::filesystem::path> file
         }
     }
     are_named = true;
+    [[maybe_unused]] static const int registered = std::at_quick_exit(remove_files);
     struct sigaction action {};
-    action.sa_handler = remove_files;
+    action.sa_handler = remove_files_and_end;
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     for (std::size_t k = 0; k < kKillingSignals.size(); ++k) {
         sigaction(kKillingSignals[k], nullptr, &before_removal[k]);

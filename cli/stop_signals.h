@@ -18,11 +18,12 @@ public:
     StopSignals& operator=(const StopSignals&) = delete;
 };
 
-/// During its lifetime, SIGINT, SIGTERM and SIGHUP remove these files before they end the process. Signals that are
-/// ignored or handled otherwise stay so. One may exist at a time; a second one has no effect.
+/// During its lifetime, SIGINT, SIGTERM, SIGHUP and std::quick_exit() remove these files, and then empty folders,
+/// before they end the process. Signals that are ignored or handled otherwise stay so. One may exist at a time; a
+/// second one has no effect.
 class RemovedWhenKilled {
 public:
-    /// A name that is too long for the system is not removed.
+    /// Four at most, in the order of removal. A name that is too long for the system is not removed.
     explicit RemovedWhenKilled(std::span<const std::filesystem::path> files);
     ~RemovedWhenKilled();
     RemovedWhenKilled(const RemovedWhenKilled&) = delete;

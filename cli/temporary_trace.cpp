@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
+#include <array>
+
 namespace pipescope {
 TemporaryTrace::TemporaryTrace(const std::string& name) : name_(name) {
     std::string folder = (std::filesystem::temp_directory_path() / "pipescope-run-XXXXXX").string();
@@ -13,6 +15,8 @@ TemporaryTrace::TemporaryTrace(const std::string& name) : name_(name) {
             fmt::format("{} cannot be made; a trace is written there; set TMPDIR to a writable folder", folder));
     }
     folder_ = folder;
+    removed_.emplace(
+        std::array<std::filesystem::path, 4>{path(), path().string() + "-wal", path().string() + "-shm", folder_});
 }
 
 TemporaryTrace::~TemporaryTrace() {

@@ -1,10 +1,13 @@
 #pragma once
 
+#include "cli/stop_signals.h"
+
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace pipescope {
-/// A temporary folder for a trace, removed on destruction.
+/// A temporary folder for a trace, removed on destruction and when the process is killed (RemovedWhenKilled).
 class TemporaryTrace {
 public:
     /// Throws Error if the system's temporary folder is not writable. `name`: of the file.
@@ -18,5 +21,6 @@ public:
 private:
     std::string name_;
     std::filesystem::path folder_;
+    std::optional<RemovedWhenKilled> removed_;
 };
 }  // namespace pipescope

@@ -405,7 +405,7 @@ void Processes::Group::watch_health() {
         if (cause) {
             if (options.end_after.count() > 0 && now - concluded > options.end_after) {
                 std::fprintf(stderr, "pipescope: %s\n", cause->c_str());
-                std::_Exit(1);
+                std::quick_exit(1);
             }
         } else if (now - last_look > options.silence / 2) {
             last_pulse = now.time_since_epoch().count();  // this process was stopped; so was its pulse

@@ -38,7 +38,7 @@ struct ProcessOptions {
     std::chrono::milliseconds silence{10000};
     /// Called every few milliseconds while the processes meet; may throw to give up. May be empty.
     std::function<void()> while_waiting = {};
-    /// Ends this process, with exit code 1, if it has not ended by itself this long after the group has failed: a
+    /// Ends this process by std::quick_exit(1) if it has not ended by itself this long after the group has failed: a
     /// thread may be inside a layer for long. Zero: never.
     std::chrono::milliseconds end_after{0};
 };

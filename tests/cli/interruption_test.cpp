@@ -53,6 +53,17 @@ TEST_F(Interruption, TheSecondSignalEndsARunAtOnce) {
     EXPECT_TRUE(user.succeeds("recover t.sqlite --json").json().at("was_open").get<bool>());
 }
 
+TEST_F(Interruption, TheSecondSignalLeavesNoTemporaryTrace) {
+    const std::filesystem::path temporary = user.folder() / "tmp";
+    std::filesystem::create_directory(temporary);
+    ::setenv("TMPDIR", temporary.c_str(), 1);
+    const CommandResult run = user.stops("run emulated:e.json --balance 1,1 -m 2 --batch 2 --steps 100000",
+                                         "ls tmp/pipescope-run-*/run.sqlite-wal", "INT TERM");
+    ::unsetenv("TMPDIR");
+    EXPECT_THAT(run.err, HasSubstr("stopping after the current step"));
+    EXPECT_TRUE(std::filesystem::is_empty(temporary));
+}
+
 TEST_F(Interruption, WarmUpAloneHasNoBubble) {
     const CommandResult run = user.stops(kLongRun + " --warmup 99999", kSeveralSteps, "INT");
     EXPECT_EQ(run.code, 130);
