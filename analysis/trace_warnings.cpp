@@ -1,6 +1,7 @@
 #include "analysis/trace_warnings.h"
 
 #include "schedule/quantities.h"
+#include "simulator/pipeline_options.h"
 #include "trace/process_json.h"
 
 #include <fmt/format.h>
@@ -33,6 +34,18 @@ std::string range_warning(const std::vector<DropRecord>& drops, std::int64_t los
         "the recorder lost {} of {}, on {} of {}: idle time and bubble fractions are not "
         "known and not shown; record again with fewer steps, or with larger rings by PIPESCOPE_RING_ENTRIES",
         lost, counted(all, "range", "ranges"), losing, counted(threads, "thread", "threads"));
+}
+
+/// A process of a run with replicas may run a whole pipeline.
+bool lacks_lanes(const OpenedTrace& trace, const ProcessFacts& process) {
+    const auto configuration = trace.run.find("configuration");
+    try {
+        return configuration == trace.run.end() ||
+               process.lanes.size() <
+                   static_cast<std::size_t>(num_lanes(parse_pipeline_options(configuration->second)));
+    } catch (const Error&) {
+        return true;
+    }
 }
 }  // namespace
 
@@ -89,7 +102,8 @@ std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
     if (trace.run.contains("format") && !trace.run.contains("closed")) {
         warnings.push_back({Severity::caution, std::string(kNotClosed)});
     }
-    if (const auto process = recording_process(trace.run); process && process->size > 1) {
+    if (const auto process = recording_process(trace.run);
+        process && process->size > 1 && lacks_lanes(trace, *process)) {
         warnings.push_back({Severity::caution,
                             fmt::format("this is the trace of rank {} of {} alone, and the other lanes' tasks are "
                                         "missing; give the traces of all ranks, or join them with 'pipescope merge'",

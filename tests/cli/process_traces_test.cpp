@@ -66,6 +66,12 @@ TEST_F(ProcessTraces, MergeIntoOneThatIsComparedAndDrawn) {
     }
 }
 
+TEST_F(ProcessTraces, OfAReplicaLackNoLane) {
+    user.succeeds(
+        "launch -n 2 -- run mlp:layers=4 --balance 2,2 -m 2 --batch 8 --replicas 2 --steps 3 --trace r.sqlite");
+    EXPECT_THAT(user.succeeds("compare r.rank0.sqlite").out, testing::Not(HasSubstr("lanes' tasks are missing")));
+}
+
 TEST_F(ProcessTraces, OfClocksThatDifferByAThousandSecondsFitWithinTheBound) {
     if (user.types_to_shell("unshare --time --monotonic 1000 --fork true").code != 0) {
         GTEST_SKIP() << "time namespaces cannot be made here; that needs root and a kernel with them";
