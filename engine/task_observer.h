@@ -20,5 +20,7 @@ public:
     virtual void task_ended(const TaskKey& key, LaneId lane) = 0;
     /// A copy between lanes that share memory passed this tensor's storage on.
     virtual void moved(const at::Tensor& tensor, LaneId to) = 0;
+    /// A copy from another process brought this tensor. Called on the thread that receives it.
+    virtual void received(const at::Tensor& tensor, const TaskKey& /*copy*/, LaneId to) { moved(tensor, to); }
 };
 }  // namespace pipescope

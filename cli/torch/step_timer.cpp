@@ -12,6 +12,9 @@ void StepTimer::placed(const at::Tensor& tensor, LaneId lane) {
 void StepTimer::moved(const at::Tensor& tensor, LaneId to) {
     next_.moved(tensor, to);
 }
+void StepTimer::received(const at::Tensor& tensor, const TaskKey& copy, LaneId to) {
+    next_.received(tensor, copy, to);
+}
 
 void StepTimer::task_started(const TaskKey& key, LaneId lane) {
     next_.task_started(key, lane);

@@ -183,6 +183,10 @@ void LaneMemory::moved(const at::Tensor& tensor, LaneId to) {
     tracking_allocator::recharge(tensor, owner_of(to), tracking_allocator::later());
 }
 
+void LaneMemory::received(const at::Tensor& tensor, const TaskKey& copy, LaneId to) {
+    tracking_allocator::recharge(tensor, owner_of(to), left_by(copy.kind));
+}
+
 // Autograd creates a parameter's gradient in a backward and keeps it, so in steady state this finds nothing new.
 void LaneMemory::categorize_gradients(const Placed& placed, LaneId lane) {
     for (const at::Tensor& parameter : placed.tensors) {

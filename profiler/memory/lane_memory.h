@@ -40,6 +40,7 @@ public:
     void task_started(const TaskKey& key, LaneId lane) override;
     void task_ended(const TaskKey& key, LaneId lane) override;
     void moved(const at::Tensor& tensor, LaneId to) override;
+    void received(const at::Tensor& tensor, const TaskKey& copy, LaneId to) override;
 
 private:
     struct Placed {
