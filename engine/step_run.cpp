@@ -503,10 +503,11 @@ void StepRun::deliver(const TaskKey& copy, Tensors tensors, const std::vector<ch
         throw EngineError("another process sent " + to_string(copy) +
                           ", which is no copy to this one; all processes must build the same model");
     }
+    std::optional<TaskRange> range(copy);
     const LaneId receiver = graph_->tasks()[*task].receiver;
     for (const at::Tensor& tensor : tensors) {
         if (pipeline_->observer() != nullptr && tensor.defined()) {
-            pipeline_->observer()->moved(tensor, receiver);
+            pipeline_->observer()->received(tensor, copy, receiver);
         }
     }
     switch (copy.kind) {
@@ -526,6 +527,7 @@ void StepRun::deliver(const TaskKey& copy, Tensors tensors, const std::vector<ch
             }
         }
     }
+    range.reset();  // before a task that waits for the copy can start
     gate_.finish(*task);
 }
 

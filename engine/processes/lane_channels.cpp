@@ -1,7 +1,6 @@
 #include "engine/processes/lane_channels.h"
 
 #include "engine/lanes/process_end.h"
-#include "engine/lanes/task_ranges.h"
 #include "engine/processes/ring_sum.h"
 #include "schedule/quantities.h"
 
@@ -153,7 +152,6 @@ void LaneChannels::receive(const TaskGraph& graph, const std::function<bool(Task
                 if (!key || !is_copy(key->kind)) {
                     throw EngineError("a message of another process names no copy; all must run the same build");
                 }
-                const TaskRange range(*key);
                 copy(*key, std::move(message.tensors), {message.numbers.begin(), message.numbers.end()});
             },
             receiver.stop);
