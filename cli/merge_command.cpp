@@ -5,8 +5,11 @@
 #include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
+#include "simulator/links_file.h"
+#include "simulator/pipeline_options.h"
 #include "trace/merge_traces.h"
 #include "trace/process_json.h"
+#include "trace/trace_reader.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -19,6 +22,7 @@ namespace {
 struct MergeFlags {
     std::vector<std::string> traces;
     std::string output;
+    Link link{.sharing = LinkSharing::host};
     bool force = false;
     bool json = false;
 };
@@ -93,6 +97,23 @@ std::string merge_text(const MergedTrace& merged, const std::string& output) {
                               counted(merged.copies, "copy", "copies"));
 }
 
+/// The run's configuration with the network between its processes; empty without links.
+std::string configuration_with(const MergeFlags& flags) {
+    if (flags.link.times.empty()) {
+        return {};
+    }
+    const auto run = TraceReader(flags.traces.front()).run();
+    const auto configuration = run.find("configuration");
+    if (configuration == run.end()) {
+        throw UsageError(fmt::format("'{}' does not say what was run, so --links changes nothing; leave it out",
+                                     flags.traces.front()));
+    }
+    PipelineOptions options = parse_pipeline_options(configuration->second);
+    options.hardware.link = flags.link;
+    options.hardware.processes = static_cast<int>(flags.traces.size());
+    return to_json(options);
+}
+
 ExitCode merge_command(const MergeFlags& flags) {
     std::vector<std::filesystem::path> inputs;
     for (const std::string& trace : flags.traces) {
@@ -101,7 +122,7 @@ ExitCode merge_command(const MergeFlags& flags) {
     }
     MergedTrace merged;
     replace_output(flags.output, flags.force, [&](const std::filesystem::path& beside) {
-        merged = merge_traces(inputs, beside, IfExists::replace);
+        merged = merge_traces(inputs, beside, IfExists::replace, configuration_with(flags));
     });
     print_warnings(merged.warnings);
     std::cout << (flags.json ? dump(merge_json(merged, flags.output)) : merge_text(merged, flags.output));
@@ -113,10 +134,20 @@ void add_merge_command(Program& program) {
     const auto flags = std::make_shared<MergeFlags>();
     CLI::App* command =
         program.add_command("merge", "Join the traces of a run's processes into one, on one timeline",
-                            "Example:\n"
+                            "Examples:\n"
                             "  pipescope merge out.rank*.sqlite -o out.sqlite\n"
+                            "  pipescope merge out.rank*.sqlite --links links.json -o out.sqlite\n"
                             "Times are those of rank 0. The error of the others' clocks is bounded, and stated.");
     command->add_option("TRACE", flags->traces, "Traces of all ranks of one run of 'pipescope launch'")->required();
+    add_parsed(
+        *command, "--links", flags->link.times, [](const std::string& file) { return load_links(file); },
+        "Measured times of messages between the processes (docs/links-format.md), for the simulation that compare and "
+        "view show; default: copies are free",
+        "FILE", "Simulation");
+    add_parsed(*command, "--link-sharing", flags->link.sharing, parse_link_sharing,
+               "Which copies share bandwidth: none, sender, host (default) or all; as in simulate", "NAME",
+               "Simulation")
+        ->needs("--links");
     add_option(*command, "-o,--output", flags->output, "The merged trace", "FILE", "Output")->required();
     add_force_flag(*command, flags->force);
     add_json_flag(*command, flags->json);

@@ -377,9 +377,11 @@ public:
         writer_.change([&](SQLite::Database& db) {
             PreparedStatements rows(db);
             for (const ProcessCopy& copy : copies_) {
+                const auto received = clocks_[copy.receiver.rank].to_rank_0(copy.receiver.start);
+                // A sender that loses its core right after the send closes its range late.
+                const auto posted = std::min(clocks_[copy.sender.rank].to_rank_0(copy.sender.end), received);
                 rows.insert("PIPESCOPE_COPY (taskId, sender, receiver, posted, received)", merged_id(copy),
-                            copy.sender.rank, copy.receiver.rank, clocks_[copy.sender.rank].to_rank_0(copy.sender.end),
-                            clocks_[copy.receiver.rank].to_rank_0(copy.receiver.start));
+                            copy.sender.rank, copy.receiver.rank, posted, received);
             }
         });
     }
@@ -586,7 +588,8 @@ std::int64_t RowMerger::number_of(const Transfer& transfer, int column) {
 
 // ---- Facts ----
 
-void write_run(const Part& first, const std::vector<MergedProcess>& processes, TraceWriter& writer) {
+void write_run(const Part& first, const std::vector<MergedProcess>& processes, const std::string& configuration,
+               TraceWriter& writer) {
     std::set<std::string_view> left_out = {"format", "closed", "process", "lanes", "recording_start"};
     std::set<std::string_view> hosts;
     for (const MergedProcess& process : processes) {
@@ -599,6 +602,9 @@ void write_run(const Part& first, const std::vector<MergedProcess>& processes, T
         if (!left_out.contains(key)) {
             writer.set_run(key, value);
         }
+    }
+    if (!configuration.empty()) {
+        writer.set_run("configuration", configuration);
     }
     writer.set_run("processes", to_json(processes));
     if (const auto profile = first.reader.profile_json()) {
@@ -696,7 +702,8 @@ void write_reliability(const std::vector<Part>& parts, RowMerger& rows, const st
 }
 }  // namespace
 
-MergedTrace merge_traces(const std::vector<fs::path>& inputs, const fs::path& output, IfExists if_exists) {
+MergedTrace merge_traces(const std::vector<fs::path>& inputs, const fs::path& output, IfExists if_exists,
+                         const std::string& configuration) {
     std::vector<Part> parts = open_parts(inputs);
     for (const Part& part : parts) {
         std::error_code unknown;
@@ -715,7 +722,7 @@ MergedTrace merge_traces(const std::vector<fs::path>& inputs, const fs::path& ou
         merged.processes.push_back(std::move(process));
     }
     TraceWriter writer(output, if_exists);
-    write_run(parts.front(), merged.processes, writer);
+    write_run(parts.front(), merged.processes, configuration, writer);
     write_lanes(parts, writer);
     RowMerger rows(parts, aligned.clocks, copies, writer);
     rows.merge();

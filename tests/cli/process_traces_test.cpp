@@ -4,8 +4,10 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 namespace pipescope {
@@ -47,6 +49,16 @@ TEST_F(ProcessTraces, MergeIntoOneThatIsComparedAndDrawn) {
     EXPECT_EQ(compared.at("tasks_unmatched"), 0);
     EXPECT_EQ(compared.at("replay_with_gaps_error"), 0);
     EXPECT_EQ(user.succeeds("compare out.rank*.sqlite --json").json(), compared);
+    user.writes("links.json", R"({"format": "pipescope.links", "version": 1,
+                                  "times": [{"bytes": 1, "ns": 20000000}, {"bytes": 1000000, "ns": 30000000}]})");
+    user.succeeds("merge out.rank0.sqlite out.rank1.sqlite --links links.json -o slow.sqlite");
+    const auto slow = user.succeeds("compare slow.sqlite --json").json();
+    EXPECT_EQ(slow.at("measured_step_ns"), compared.at("measured_step_ns"));
+    // The copies of at least two micro-batches follow one another, there and back.
+    EXPECT_GT(slow.at("simulated_step_ns"), compared.at("simulated_step_ns").get<double>() + 4 * 20e6);
+    EXPECT_THAT(user.types("merge out.rank0.sqlite out.rank1.sqlite --link-sharing none -o n.sqlite").err,
+                HasSubstr("--link-sharing requires --links"));
+
     EXPECT_THAT(user.succeeds("compare out.rank0.sqlite").out,
                 HasSubstr("warning: this is the trace of rank 0 of 2 alone"));
     EXPECT_THAT(refused("compare out.rank1.sqlite"), HasSubstr("is the trace of rank 1 of 2"));
@@ -64,6 +76,37 @@ TEST_F(ProcessTraces, MergeIntoOneThatIsComparedAndDrawn) {
         EXPECT_THAT(user.reads("ranks.svg"), AllOf(HasSubstr("out.rank0 + out.rank1.sqlite"), HasSubstr("rank 1")));
         EXPECT_THAT(user.reads("merged.svg"), HasSubstr("2 processes, clocks within"));
     }
+}
+
+TEST(Launch, RefusesMoreProcessesThanLanesBeforeItStartsThem) {
+    const User user;
+    const CommandResult result = user.types("launch -n 90000 -- run mlp --balance 4,4 -m 2 --batch 4 --replicas=2");
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("90000 processes would run 4 lanes of all replicas with --balance 4,4"));
+}
+
+TEST(Launch, EndsAtOnceWhileItsProcessWaitsForTheFirst) {
+    const User user;
+    const std::string port = std::to_string(20000 + getpid() % 10000);  // nobody listens there
+    const CommandResult result =
+        user.stops("launch -n 1 --nodes 2 --node-rank 1 --patience 90 --rendezvous 127.0.0.1:" + port +
+                       " -- run mlp --balance 4,4 -m 2 --batch 4",
+                   "sleep 1", "TERM");
+    EXPECT_EQ(result.code, 143);
+    EXPECT_THAT(result.err, HasSubstr("interrupted before there was a result"));
+}
+
+TEST(Launch, NeedsAddressAndPortOfTheFirst) {
+    const User user;
+    ::setenv("MASTER_PORT", "29999", 1);
+    ::setenv("RANK", "0", 1);
+    ::setenv("WORLD_SIZE", "2", 1);
+    const CommandResult result = user.types("run mlp --balance 4,4 -m 2 --batch 4");
+    for (const char* name : {"MASTER_PORT", "RANK", "WORLD_SIZE"}) {
+        ::unsetenv(name);
+    }
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("MASTER_PORT is set and MASTER_ADDR is not"));
 }
 
 TEST_F(ProcessTraces, OfAReplicaLackNoLane) {
