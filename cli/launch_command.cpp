@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <memory>
@@ -319,8 +320,40 @@ std::vector<std::string> full_command(const std::vector<std::string>& command) {
     return full;
 }
 
+/// The value of an option in a command line; empty if it is not there.
+std::string value_of(const std::vector<std::string>& command, const std::string& option) {
+    for (std::size_t k = 0; k < command.size(); ++k) {
+        if (command[k] == option && k + 1 < command.size()) {
+            return command[k + 1];
+        }
+        if (command[k].starts_with(option + "=")) {
+            return command[k].substr(option.size() + 1);
+        }
+    }
+    return {};
+}
+
+/// Throws UsageError for more processes than `run` can have lanes, before they all start. Each of them checks the rest.
+void check_lanes(const LaunchFlags& flags) {
+    const std::string balance = value_of(flags.command, "--balance");
+    if (flags.command.front() != "run" || balance.empty()) {
+        return;
+    }
+    const std::string replicas = value_of(flags.command, "--replicas");
+    const auto partitions = std::count(balance.begin(), balance.end(), ',') + 1;
+    const long long most = partitions * std::max(1LL, std::atoll(replicas.c_str()));
+    if (const long long all = static_cast<long long>(flags.nodes) * flags.processes; all > most) {
+        throw UsageError(fmt::format(
+            "{} would run {} with --balance {}; each process needs at least one lane; start fewer processes, "
+            "or cut the model into more partitions",
+            counted(all, "process", "processes"),
+            counted(most, "lane", replicas.empty() ? "lanes" : "lanes of all replicas"), balance));
+    }
+}
+
 ExitCode launch(const LaunchFlags& flags) {
     check(flags);
+    check_lanes(flags);
     const StopSignals signals;
     std::vector<std::string> command = full_command(flags.command);
     for (int attempt = 0;; ++attempt) {

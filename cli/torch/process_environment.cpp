@@ -48,6 +48,12 @@ public:
     }
     std::optional<std::string> master() const {
         const auto host = text("MASTER_ADDR");
+        if (!host && text("MASTER_PORT")) {
+            throw UsageError(
+                "the variable MASTER_PORT is set and MASTER_ADDR is not; the processes meet at both; set both, or "
+                "unset "
+                "it");
+        }
         return host ? std::optional(fmt::format("{}:{}", *host, number("MASTER_PORT", 1).value_or(29500)))
                     : std::nullopt;
     }

@@ -42,6 +42,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook{50};           // of the judge
 constexpr milliseconds kLongestPulse{100};  // between two looks at the cause
 constexpr milliseconds kToBeHeard{1000};    // the store's host waits this long for the others to read the cause
+constexpr milliseconds kForAnAnswer{5000};  // of a store that listens
 constexpr milliseconds kToLeave{2000};      // a rank that has left cannot be waited for any longer
 constexpr int kMostProcesses = 65536;
 constexpr std::size_t kMostListed = 8;
@@ -197,23 +198,21 @@ void Processes::Group::meet() {
     }
     const auto until = Clock::now() + options.patience;
     for (bool has_arrived = false; !has_arrived;) {
-        try {
-            store.emplace(rendezvous, listening,
-                          std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(until - Clock::now())));
-            failing = store->copy();
-        } catch (const ConnectionLost& lost) {
+        if (!is_host && !is_answered(rendezvous, until, options.while_waiting)) {
             throw ProcessError("nobody answers at " + options.rendezvous + " within " + seconds_text(options.patience) +
-                               " (" + lost.what() + "); " + (options.store_is_hosted ? "the launcher" : "rank 0") +
+                               "; " + (options.store_is_hosted ? "the launcher" : "rank 0") +
                                " meets the others there; start it, or check the rendezvous");
         }
         try {
+            store.emplace(rendezvous, listening, kForAnAnswer);
+            failing = store->copy();
             arrive(until);
             has_arrived = true;
-        } catch (const ConnectionLost&) {
-            // That store was of an earlier group, and its host has closed it since.
-            if (is_host) {
-                throw ProcessError("the store at " + options.rendezvous +
-                                   " ended while the processes met; start again");
+        } catch (const ConnectionLost& lost) {
+            // That store may have been of an earlier group, whose host has closed it since.
+            if (is_host || Clock::now() >= until) {
+                throw ProcessError("the store at " + options.rendezvous + " does not answer (" + lost.what() +
+                                   "); the processes meet there; look at the others' messages, or choose another port");
             }
         }
     }

@@ -4,6 +4,7 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <thread>
 
 namespace pipescope {
 namespace {
@@ -78,6 +80,44 @@ int listen_on(std::uint16_t port) {
         fail("choose another port in the rendezvous");
     }
     return socket;
+}
+
+namespace {
+/// Tries to connect, for as long as the looks at it are apart.
+bool connects(const addrinfo& address, std::chrono::milliseconds look) {
+    const int socket = ::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (socket < 0) {
+        return false;
+    }
+    bool is_there = ::connect(socket, address.ai_addr, address.ai_addrlen) == 0;
+    if (!is_there && errno == EINPROGRESS) {
+        pollfd events{socket, POLLOUT, 0};
+        int error = 0;
+        socklen_t size = sizeof(error);
+        is_there = ::poll(&events, 1, static_cast<int>(look.count())) == 1 &&
+                   ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+    }
+    ::close(socket);
+    return is_there;
+}
+}  // namespace
+
+bool is_answered(const KeyStore::Address& rendezvous, std::chrono::steady_clock::time_point until,
+                 const std::function<void()>& while_waiting) {
+    constexpr std::chrono::milliseconds kLook{250};
+    const Addresses there = resolve(rendezvous.host, rendezvous.port, SOCK_STREAM);
+    do {
+        for (const addrinfo* each = there.get(); each != nullptr; each = each->ai_next) {
+            if (connects(*each, kLook)) {
+                return true;
+            }
+        }
+        if (while_waiting) {
+            while_waiting();
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    } while (std::chrono::steady_clock::now() < until);
+    return false;
 }
 
 std::string address_towards(const KeyStore::Address& rendezvous) {

@@ -2,6 +2,8 @@
 
 #include "engine/processes/transport.h"
 
+#include <chrono>
+#include <functional>
 #include <string>
 
 namespace pipescope {
@@ -13,4 +15,8 @@ int listen_on(std::uint16_t port);
 /// hosts is their loopback.
 std::string address_towards(const KeyStore::Address& rendezvous);
 std::string host_name();
+/// True once somebody listens there; false if nobody does until then. `while_waiting` may throw to give up; may be
+/// empty.
+bool is_answered(const KeyStore::Address& rendezvous, std::chrono::steady_clock::time_point until,
+                 const std::function<void()>& while_waiting);
 }  // namespace pipescope
