@@ -118,7 +118,14 @@ std::map<std::string, std::string> parse_tensor_index(std::string_view text) {
 }
 
 TrainingState load_training_state(const fs::path& step) {
-    return parse_file(step / kTrainingFile, parse_training_state);
+    return parse_file(step / kTrainingFile, [&](std::string_view text) {
+        const TrainingState state = parse_training_state(text);
+        if (const auto named = step_of_name(step.filename()); named && *named != state.step) {
+            throw SaveError("\"step\" is " + std::to_string(state.step) + " in the folder of step " +
+                            std::to_string(*named));
+        }
+        return state;
+    });
 }
 
 SavedTensors::SavedTensors(fs::path step, TensorKind kind)

@@ -314,6 +314,8 @@ std::string newest_save(const TrainingOptions& options) {
 /// Throws ProcessError unless all processes were given the same, and UsageError if that does not suit their number.
 void agree(const RunFlags& flags, const TrainingOptions& options) {
     options.processes->agree({{"the version of PipeScope", PIPESCOPE_VERSION},
+                              {"--save", options.saves == nullptr ? "none" : flags.save.folder.string()},
+                              {"--save-every", fmt::format("{}", flags.save.every.value_or(0))},
                               {"the model", flags.model},
                               {"--batch", std::to_string(options.pipeline.batch)},
                               {"--replicas", std::to_string(options.pipeline.replicas)},
@@ -329,8 +331,6 @@ void agree(const RunFlags& flags, const TrainingOptions& options) {
                               {"--checkpoint", to_string(options.pipeline.checkpoint)},
                               {"the number of lanes", std::to_string(num_lanes(options.pipeline))},
                               {"--trace", options.trace.empty() ? "none" : "given"},
-                              {"--save", options.saves == nullptr ? "none" : "given"},
-                              {"--save-every", fmt::format("{}", flags.save.every.value_or(0))},
                               {"the newest save", newest_save(options)}});
     replica_ranks(*options.processes, options.pipeline.replicas, num_lanes(options.pipeline));
 }

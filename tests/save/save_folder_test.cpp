@@ -238,6 +238,7 @@ TEST(SavedStep, DamagedIsRefusedWithItsFile) {
     with(step / "training.json", "", state, "cannot be read");
     with(step / "training.json", "{}", state, "no \"format\"");
     with(step / "training.json", changed("pipescope.training", "x"), state, "\"format\" is \"x\"");
+    with(step / "training.json", changed("\"step\": ", "\"step\": 7"), state, "in the folder of step 1");
     with(step / "training.json", changed("\"version\": 1", "\"version\": 2"), state, "this PipeScope reads 1");
     with(step / "training.json", changed("\"step\": 1", "\"step\": -1"), state, "\"step\" is -1");
     with(step / "training.json", changed("\"step\": 1", "\"step\": 4294967296"), state, "2^31 - 1");
