@@ -78,6 +78,23 @@ TEST_F(ProcessTraces, MergeIntoOneThatIsComparedAndDrawn) {
     }
 }
 
+TEST_F(ProcessTraces, CountTensorsOfOtherProcessesToTheirLanes) {
+    const nlohmann::json layer{{"name", "layer"},           {"forward_ns", {1e6}},     {"backward_ns", {2e6}},
+                               {"output_bytes", {1 << 20}}, {"parameter_bytes", 4096}, {"saved_bytes", {4096}}};
+    user.writes(
+        "p.json",
+        nlohmann::json{{"format", "pipescope.profile"}, {"version", 1}, {"samples", {1}}, {"layers", {layer, layer}}}
+            .dump());
+    user.succeeds(
+        "launch -n 2 -- run emulated:p.json --profile p.json --balance 1,1 -m 4 --batch 4 --checkpoint never --steps 4 "
+        "--trace e.sqlite");
+    for (const auto& lane : user.succeeds("compare e.rank0.sqlite e.rank1.sqlite --json").json().at("lanes")) {
+        const double simulated = lane.at("simulated_peak_bytes");
+        EXPECT_NEAR(lane.at("measured_peak_bytes").get<double>(), simulated, 0.1 * simulated);
+        EXPECT_GT(simulated, 4 << 20);
+    }
+}
+
 TEST(Launch, RefusesMoreProcessesThanLanesBeforeItStartsThem) {
     const User user;
     const CommandResult result = user.types("launch -n 90000 -- run mlp --balance 4,4 -m 2 --batch 4 --replicas=2");
