@@ -104,6 +104,10 @@ void write_index(const fs::path& partial, TensorKind kind, int num_ranks) {
     std::uint64_t total = 0;
     for (int rank = 0; rank < num_ranks; ++rank) {
         const std::string name = name_of_tensors(kind, rank, num_ranks);
+        if (!fs::exists(partial / name)) {
+            throw SaveError("rank " + std::to_string(rank) + " could not write " + name +
+                            ", so the step is not whole; see the warning of that rank");
+        }
         const SafetensorsFile file(partial / name);
         for (const StoredTensor& tensor : file.header().tensors) {
             if (const auto [first, is_new] = files.emplace(tensor.name, name); !is_new) {
