@@ -57,7 +57,7 @@ std::vector<LinkTime> load_links(const std::filesystem::path& path) {
     const std::string text = read_text_file(path, "a links file", kRemedy);
     try {
         return parse_links(text);
-    } catch (const UsageError& fault) {
+    } catch (const Error& fault) {
         throw ProfileError(path.string() + ": " + fault.what());
     }
 }
