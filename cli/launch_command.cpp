@@ -172,6 +172,7 @@ private:
     bool usage_ = false;                          // some process was used wrongly, which the others only hear of
     std::optional<Clock::time_point> first_end_;  // of a process that failed
     int forwarded_ = 0;                           // signal
+    bool is_killing_ = false;                     // what still runs
 };
 
 Attempt::Attempt(const LaunchFlags& flags, const std::vector<std::string>& command, int number) : flags_(flags) {
@@ -270,7 +271,10 @@ bool Attempt::reap() {
             first_end_ = Clock::now();
             first_code_ = code;
         }
-        if (WIFSIGNALED(status) && forwarded_ == 0) {
+        if (is_killing_) {
+            std::cerr << fmt::format("pipescope: rank {} still ran {} s after the first had ended, so it was killed\n",
+                                     child.rank, kKillAfter.count());
+        } else if (WIFSIGNALED(status) && forwarded_ == 0) {
             std::cerr << fmt::format("pipescope: rank {} was ended by signal {} ({})\n", child.rank, WTERMSIG(status),
                                      ::strsignal(WTERMSIG(status)));
         }
@@ -297,6 +301,7 @@ int Attempt::run() {
         if (first_end_) {
             // The others learn of it by themselves, except while they still meet.
             if (!wait_for_all(*first_end_ + kKillAfter)) {
+                is_killing_ = true;
                 signal_all(SIGKILL);
                 wait_for_all(std::nullopt);
             }

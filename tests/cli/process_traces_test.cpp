@@ -113,6 +113,20 @@ TEST(Launch, EndsAtOnceWhileItsProcessWaitsForTheFirst) {
     EXPECT_THAT(result.err, HasSubstr("interrupted before there was a result"));
 }
 
+TEST(Launch, SaysWhichProcessItKilled) {
+    const User user;
+    user.writes("e.json", emulated_profile(1));
+    const CommandResult result = user.types_to_shell(
+        "timeout 60 '" PIPESCOPE_BIN_FOLDER
+        "/pipescope' launch -n 2 --silence 2 -- run emulated:e.json --balance 4,4 -m 2 --batch 2 --steps 100000 "
+        "--trace t.sqlite >.stdout 2>.stderr & waiter=$!\n"
+        "for i in $(seq 300); do sleep 0.1; test -s t.rank1.sqlite-wal && break; done\n"
+        "kill -STOP $(pgrep -P $(pgrep -P $waiter) | tail -n 1)\nwait $waiter");
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(result.err, HasSubstr("rank 1 still ran 3 s after the first had ended, so it was killed"));
+    EXPECT_THAT(result.err, testing::Not(HasSubstr("was ended by signal")));
+}
+
 TEST(Launch, NeedsAddressAndPortOfTheFirst) {
     const User user;
     ::setenv("MASTER_PORT", "29999", 1);
