@@ -38,6 +38,12 @@ void continue_backward(const Tensors& input, const Tensors& gradients) {
         torch::autograd::backward(ends, end_gradients);
     }
 }
+
+/// Calls `run`, whose failure in this process ends the group of processes, if there is one.
+template <class Run>
+auto run_in_group(const std::shared_ptr<Processes>& processes, const Run& run) {
+    return processes && processes->size() > 1 ? processes->together(run) : run();
+}
 }  // namespace
 
 struct GPipe::Impl {
@@ -75,14 +81,9 @@ struct GPipe::Impl {
         return pipeline->is_training() ? RunFor::training : RunFor::gradients;
     }
 
-    /// Calls `run`, whose failure in this process ends the group of processes, if there is one.
     template <class Run>
     auto together(const Run& run) const {
-        LaneChannels* const channels = pipeline->channels();
-        if (channels == nullptr) {
-            return run();
-        }
-        return channels->processes().together(run);
+        return run_in_group(pipeline->options().processes, run);
     }
 
     NamedTensors named(NamedTensors (Layer::*tensors)() const) const {
@@ -102,10 +103,14 @@ struct GPipe::Impl {
 GPipe::GPipe(const ModelSpec& model, GPipeOptions options) : GPipe(model.layers, std::move(options)) {}
 
 GPipe::GPipe(const std::vector<LayerSpec>& layers, GPipeOptions options)
-    : impl_(std::make_unique<Impl>(make_layers(layers, layers_here(options, layers.size())), options)) {}
+    : impl_(run_in_group(options.processes, [&] {
+          return std::make_unique<Impl>(make_layers(layers, layers_here(options, layers.size())), options);
+      })) {}
 
 GPipe::GPipe(torch::nn::Sequential module, GPipeOptions options)
-    : impl_(std::make_unique<Impl>(layers_of(*module, layers_here(options, module->size())), options)) {
+    : impl_(run_in_group(options.processes, [&] {
+          return std::make_unique<Impl>(layers_of(*module, layers_here(options, module->size())), options);
+      })) {
     impl_->pipeline->train(module->is_training());
 }
 
