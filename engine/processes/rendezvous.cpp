@@ -83,6 +83,15 @@ int listen_on(std::uint16_t port) {
 }
 
 namespace {
+/// A client whose own port the kernel chose may get the one that it connects to, and then answers itself.
+bool is_connected_to_itself(int socket) {
+    sockaddr_storage own{}, peer{};
+    socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+    return ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+           ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 && own_size == peer_size &&
+           std::memcmp(&own, &peer, own_size) == 0;
+}
+
 /// Tries to connect, for as long as the looks at it are apart.
 bool connects(const addrinfo& address, std::chrono::milliseconds look) {
     const int socket = ::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -97,6 +106,7 @@ bool connects(const addrinfo& address, std::chrono::milliseconds look) {
         is_there = ::poll(&events, 1, static_cast<int>(look.count())) == 1 &&
                    ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
     }
+    is_there = is_there && !is_connected_to_itself(socket);
     ::close(socket);
     return is_there;
 }

@@ -329,6 +329,23 @@ TEST(Processes, SayWhyTheyCannotMeet) {
                 ::testing::Contains(HasSubstr("rank 0 cannot listen on port ")));
 }
 
+TEST(Processes, DoNotTakeThemselvesForRankZero) {
+    // With four ports to choose from, a client soon gets the one that it looks at: the kernel starts with even ones.
+    const std::string few_ports = "ip link set lo up && echo 40000 40003 > /proc/sys/net/ipv4/ip_local_port_range && ";
+    if (std::system(("/usr/bin/unshare --net sh -c '" + few_ports + "true' 2> /dev/null").c_str()) != 0) {
+        GTEST_SKIP() << "a network namespace needs root, unshare of util-linux and ip of iproute2";
+    }
+    ::setenv("PIPESCOPE_TEST_PATIENCE_MS", "3000", 1);
+    ProcessGroup group(0, kTrainer, {});
+    group.start(
+        "/usr/bin/unshare",
+        {"--net", "sh", "-c", few_ports + "exec " + kTrainer + " 1 2 127.0.0.1:40002 1 'mlp|4,4||gpipe|never|2|4'"});
+    ::unsetenv("PIPESCOPE_TEST_PATIENCE_MS");
+    ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
+    EXPECT_EQ(group.exit_code(0), 1);
+    EXPECT_THAT(group.errors(0), HasSubstr("nobody answers at 127.0.0.1:40002 within 3 s"));
+}
+
 TEST(Processes, SayHowTheyDiffer) {
     const auto differ = [](const std::string& one, const std::string& other) {
         return errors_of_starts({{"0", "2"}, {"1", "2"}}, ProcessGroup::free_rendezvous(), {one, other});
