@@ -2,27 +2,56 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
+#include <filesystem>
 #include <stdexcept>
 #include <thread>
 
 namespace pipescope::testing {
-std::string ProcessGroup::free_rendezvous() {
-    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+namespace {
+bool is_free(std::uint16_t port) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
-        ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-        throw std::runtime_error("no free port");
-    }
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+    address.sin_port = htons(port);
+    const bool is_bound = ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
     ::close(socket);
-    return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    return is_bound;
+}
+}  // namespace
+
+std::string ProcessGroup::free_rendezvous() {
+    // Tests that run side by side take turns, and the kernel gives these ports to nobody who does not name one.
+    constexpr int kFirst = 20000;
+    constexpr int kCount = 9000;
+    const std::string path =
+        std::filesystem::temp_directory_path() / ("pipescope-test-port." + std::to_string(::getuid()));
+    const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int next = 0;
+    if (file < 0 || ::flock(file, LOCK_EX) != 0 || ::pread(file, &next, sizeof(next), 0) < 0) {
+        throw std::runtime_error("cannot use " + path);
+    }
+    for (int tries = 0; tries < kCount; ++tries) {
+        const int port = kFirst + next;
+        next = (next + 1) % kCount;
+        if (is_free(static_cast<std::uint16_t>(port))) {
+            const bool is_noted = ::pwrite(file, &next, sizeof(next), 0) == sizeof(next);
+            ::close(file);
+            if (!is_noted) {
+                throw std::runtime_error("cannot write " + path);
+            }
+            return "127.0.0.1:" + std::to_string(port);
+        }
+    }
+    ::close(file);
+    throw std::runtime_error("no free port");
 }
 
 ProcessGroup::ProcessGroup(int size, const std::string& program, const std::vector<std::string>& arguments)

@@ -34,6 +34,7 @@ public:
     int size() const { return static_cast<int>(processes_.size()); }
     const std::string& rendezvous() const { return rendezvous_; }
 
+    /// HOST:PORT that no other test of this user gets for a long time.
     static std::string free_rendezvous();
 
 private:
