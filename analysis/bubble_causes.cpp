@@ -90,13 +90,13 @@ StepTaskIndex waiting_task(const StepGraph& tasks, std::span<const StepTaskIndex
 }
 
 /// `waiting`: what runs after the gap; it need not be recorded.
-void add_gap(const StepGraph& tasks, const BubblePiece& gap, const TaskKey& waiting, StepTaskIndex before,
-             std::vector<BubblePiece>& pieces) {
+void add_gap(const StepGraph& tasks, const Bubble& gap, const TaskKey& waiting, StepTaskIndex before,
+             std::vector<Bubble>& bubbles) {
     std::int64_t from = gap.start;
     const auto add = [&](std::int64_t until, BubbleCause cause, StepTaskIndex of) {
         until = std::min(until, gap.end);
         if (until > from) {
-            pieces.push_back({gap.lane, from, until, cause, gap.next, of});
+            bubbles.push_back({gap.lane, from, until, cause, gap.next, of});
             from = until;
         }
     };
@@ -111,47 +111,180 @@ void add_gap(const StepGraph& tasks, const BubblePiece& gap, const TaskKey& wait
     }
     add(gap.end, BubbleCause::contention, kNoTask);
 }
+
+/// Time in which the lane idled, split by cause.
+void add_gaps(const StepGraph& tasks, LaneId lane, std::vector<Bubble>& bubbles) {
+    const TimeRange step = tasks.range();
+    std::int64_t free = step.start;  // end of the time covered so far
+    StepTaskIndex before = kNoTask;
+    const std::span<const StepTaskIndex> order = tasks.lane_order(lane);
+    for (std::size_t k = 0; k < order.size(); ++k) {
+        const StepTask& task = tasks.task(order[k]);
+        const std::int64_t start = std::min(task.start, step.end);
+        if (start > free) {
+            const StepTaskIndex next = waiting_task(tasks, order.subspan(k));
+            add_gap(tasks, {lane, free, start, {}, next, kNoTask}, tasks.task(next).key, before, bubbles);
+        }
+        free = std::max(free, task.end);
+        before = order[k];
+    }
+    if (free < step.end && tasks.never_drains() && !order.empty()) {
+        TaskKey next = tasks.task(order.front()).key;  // runs again one period later, in the next step
+        ++next.step;
+        add_gap(tasks, {lane, free, step.end, {}, kNoTask, kNoTask}, next, before, bubbles);
+    } else if (free < step.end) {
+        bubbles.push_back({lane, free, step.end, BubbleCause::finished, kNoTask, kNoTask});
+    }
+}
+
+/// Time in which the lane ran only tasks that a bubble fraction does not count as busy.
+void add_other_work(const StepGraph& tasks, LaneId lane, std::vector<Bubble>& bubbles) {
+    const std::span<const StepTaskIndex> order = tasks.lane_order(lane);
+    std::vector<TimeRange> computed;  // without overlaps, by time
+    for (const StepTaskIndex index : order) {
+        const StepTask& task = tasks.task(index);
+        if (!is_compute(task.key.kind)) {
+            continue;
+        }
+        if (!computed.empty() && task.start <= computed.back().end) {
+            computed.back().end = std::max(computed.back().end, task.end);
+        } else {
+            computed.push_back({task.start, task.end});
+        }
+    }
+    std::int64_t done = tasks.range().start;  // end of the other work so far
+    for (std::size_t k = 0; k < order.size(); ++k) {
+        const StepTask& task = tasks.task(order[k]);
+        if (is_compute(task.key.kind)) {
+            continue;
+        }
+        const BubbleCause cause =
+            task.key.kind == TaskKind::loss ? BubbleCause::computes_loss : BubbleCause::sums_gradients;
+        const StepTaskIndex next = k + 1 < order.size() ? order[k + 1] : kNoTask;
+        const std::int64_t end = std::min(task.end, tasks.range().end);
+        std::int64_t from = std::max(done, task.start);
+        auto busy = std::upper_bound(computed.begin(), computed.end(), from,
+                                     [](std::int64_t time, const TimeRange& each) { return time < each.end; });
+        while (from < end) {
+            const bool more = busy != computed.end();
+            const std::int64_t until = more ? std::min(end, busy->start) : end;
+            if (until > from) {
+                bubbles.push_back({lane, from, until, cause, next, order[k]});
+            }
+            from = more ? (busy++)->end : end;
+        }
+        done = std::max(done, end);
+    }
+}
+
+/// A task of no length may cut a gap in two.
+std::vector<Bubble> joined(const std::vector<Bubble>& pieces) {
+    std::vector<Bubble> bubbles;
+    for (const Bubble& piece : pieces) {
+        Bubble* last = bubbles.empty() ? nullptr : &bubbles.back();
+        if (last != nullptr && last->lane == piece.lane && last->end == piece.start && last->cause == piece.cause &&
+            last->culprit == piece.culprit) {
+            last->end = piece.end;
+            last->next = piece.next;
+        } else {
+            bubbles.push_back(piece);
+        }
+    }
+    return bubbles;
+}
+
+/// The task without its step, so that steps can be compared.
+std::optional<TaskKey> stepless(const StepGraph& tasks, StepTaskIndex index) {
+    if (index == kNoTask) {
+        return std::nullopt;
+    }
+    TaskKey key = tasks.task(index).key;
+    key.step = -1;
+    return key;
+}
 }  // namespace
 
 std::string_view to_string(BubbleCause cause) {
     switch (cause) {
-        case BubbleCause::previous_partition: return "previous partition";
-        case BubbleCause::next_partition: return "next partition";
+        case BubbleCause::previous_partition: return "previous_partition";
+        case BubbleCause::next_partition: return "next_partition";
         case BubbleCause::loss: return "loss";
-        case BubbleCause::slower_lane: return "slower lane";
+        case BubbleCause::slower_lane: return "slower_lane";
         case BubbleCause::copy: return "copy";
         case BubbleCause::contention: return "contention";
         case BubbleCause::finished: return "finished";
+        case BubbleCause::computes_loss: return "computes_loss";
+        case BubbleCause::sums_gradients: return "sums_gradients";
     }
     return "unknown";
 }
 
-std::vector<BubblePiece> bubble_pieces(const StepGraph& tasks) {
-    std::vector<BubblePiece> pieces;
-    const TimeRange step = tasks.range();
+std::string_view describe(BubbleCause cause) {
+    switch (cause) {
+        case BubbleCause::previous_partition: return "waits for the previous partition";
+        case BubbleCause::next_partition: return "waits for the next partition";
+        case BubbleCause::loss: return "waits for the loss";
+        case BubbleCause::slower_lane: return "waits for a slower lane";
+        case BubbleCause::copy: return "waits for a copy";
+        case BubbleCause::contention: return "started late (contention)";
+        case BubbleCause::finished: return "lane done";
+        case BubbleCause::computes_loss: return "computes the loss";
+        case BubbleCause::sums_gradients: return "sums gradients over replicas";
+    }
+    return "unknown";
+}
+
+std::vector<Bubble> bubbles_of(const StepGraph& tasks) {
+    std::vector<Bubble> pieces;
     for (std::size_t number = 0; number < tasks.num_lanes(); ++number) {
         const LaneId lane{static_cast<std::int64_t>(number)};
-        std::int64_t free = step.start;  // end of the time covered so far
-        StepTaskIndex before = kNoTask;
-        const std::span<const StepTaskIndex> order = tasks.lane_order(lane);
-        for (std::size_t k = 0; k < order.size(); ++k) {
-            const StepTask& task = tasks.task(order[k]);
-            const std::int64_t start = std::min(task.start, step.end);
-            if (start > free) {
-                const StepTaskIndex next = waiting_task(tasks, order.subspan(k));
-                add_gap(tasks, {lane, free, start, {}, next, kNoTask}, tasks.task(next).key, before, pieces);
-            }
-            free = std::max(free, task.end);
-            before = order[k];
-        }
-        if (free < step.end && tasks.never_drains() && !order.empty()) {
-            TaskKey next = tasks.task(order.front()).key;  // runs again one period later, in the next step
-            ++next.step;
-            add_gap(tasks, {lane, free, step.end, {}, kNoTask, kNoTask}, next, before, pieces);
-        } else if (free < step.end) {
-            pieces.push_back({lane, free, step.end, BubbleCause::finished, kNoTask, kNoTask});
+        const auto first = static_cast<std::ptrdiff_t>(pieces.size());
+        add_gaps(tasks, lane, pieces);
+        add_other_work(tasks, lane, pieces);
+        std::sort(pieces.begin() + first, pieces.end(),
+                  [](const Bubble& a, const Bubble& b) { return a.start < b.start; });
+    }
+    return joined(pieces);
+}
+
+double BubbleSums::total() const {
+    std::int64_t sum = 0;
+    for (const std::int64_t each : ns) {
+        sum += each;
+    }
+    return share(sum);
+}
+
+BubbleSums sum_bubbles(const StepGraph& tasks, std::span<const Bubble> bubbles, std::optional<LaneId> lane) {
+    BubbleSums sums;
+    sums.whole = tasks.range().length() * (lane ? 1 : static_cast<std::int64_t>(tasks.num_lanes()));
+    for (const Bubble& each : bubbles) {
+        if (!lane || each.lane == *lane) {
+            sums.ns[static_cast<std::size_t>(each.cause)] += each.length();
         }
     }
-    return pieces;
+    return sums;
+}
+
+const Bubble* counterpart_of(const Bubble& bubble, const StepGraph& tasks, std::span<const Bubble> others,
+                             const StepGraph& other_tasks) {
+    const std::optional<TaskKey> next = stepless(tasks, bubble.next);
+    const std::optional<TaskKey> culprit = stepless(tasks, bubble.culprit);
+    const auto begin = std::lower_bound(others.begin(), others.end(), bubble.lane,
+                                        [](const Bubble& each, LaneId lane) { return each.lane < lane; });
+    const Bubble* best = nullptr;
+    int most = -1;
+    for (auto each = begin; each != others.end() && each->lane == bubble.lane; ++each) {
+        if (stepless(other_tasks, each->next) != next) {
+            continue;
+        }
+        const int alike =
+            (each->cause == bubble.cause ? 2 : 0) + (stepless(other_tasks, each->culprit) == culprit ? 1 : 0);
+        if (alike > most || (alike == most && each->length() > best->length())) {
+            best = &*each;
+            most = alike;
+        }
+    }
+    return best;
 }
 }  // namespace pipescope

@@ -2,12 +2,15 @@
 
 #include "analysis/step_graph.h"
 
+#include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 namespace pipescope {
-/// The reason why a lane was idle.
+/// The reason why a lane computed nothing.
 enum class BubbleCause {
     previous_partition,  ///< its next forward waited for the previous partition's output
     next_partition,      ///< its next backward waited for the next partition's gradient
@@ -16,25 +19,61 @@ enum class BubbleCause {
     copy,                ///< the result existed, but its copy ran or waited for the link
     contention,          ///< the inputs were there, but it started late: the host, the device or the network was busy
     finished,            ///< it had no more work in this step
+    computes_loss,       ///< it ran a loss, which a bubble fraction does not count as busy
+    sums_gradients,      ///< it ran a sum over replicas, likewise
 };
-inline constexpr int kNumBubbleCauses = 7;
+inline constexpr int kNumBubbleCauses = 9;
+/// The key in JSON and SQL: previous_partition.
 std::string_view to_string(BubbleCause cause);
+/// For people: "waits for the previous partition".
+std::string_view describe(BubbleCause cause);
+/// True if the lane ran a task, which timelines show.
+constexpr bool is_work(BubbleCause cause) {
+    return cause == BubbleCause::computes_loss || cause == BubbleCause::sums_gradients;
+}
 
-/// A part of a lane's bubble.
-struct BubblePiece {
+/// A part of a lane's bubble: time of the step that a bubble fraction does not count as busy, with one cause.
+struct Bubble {
     LaneId lane;
     std::int64_t start = 0;
     std::int64_t end = 0;
     BubbleCause cause = BubbleCause::contention;
-    StepTaskIndex next = kNoTask;      ///< the lane's next task; kNoTask: none
-    StepTaskIndex cause_of = kNoTask;  ///< the task or copy that it waited for; kNoTask: none
+    StepTaskIndex next = kNoTask;     ///< the lane's next task; kNoTask: none
+    StepTaskIndex culprit = kNoTask;  ///< the task or copy that it waited for, or the work that it did; kNoTask: none
 
     std::int64_t length() const { return end - start; }
+    friend bool operator==(const Bubble&, const Bubble&) = default;
 };
 
-/// Every ns of the step in which a lane ran no task, sorted by lane and time; pieces never overlap. An all-reduce is a
-/// task. A gap before a task is split by the task's latest dependency: the producer of its input is the cause until the
+/// The bubbles of all lanes, sorted by lane and time. They never overlap. Together they are exactly what a bubble
+/// fraction counts: every ns of the step in which a lane ran no forward, recompute or backward. Bubbles that touch
+/// differ in cause or culprit.
+///
+/// A gap before a task is split by the task's latest dependency: the producer of its input is the cause until the
 /// producer ends, then the copy that brings the input, then contention. In the window of a schedule that never drains,
 /// no lane is done: its last gap is before its first task, which runs again a period later.
-std::vector<BubblePiece> bubble_pieces(const StepGraph& tasks);
+std::vector<Bubble> bubbles_of(const StepGraph& tasks);
+
+/// Bubbles by cause, in ns and as share of the step: ns / (step time x lanes). The shares of all bubbles sum to the
+/// step's bubble fraction, those of one lane (with 1 for lanes) to the lane's.
+struct BubbleSums {
+    std::array<std::int64_t, kNumBubbleCauses> ns{};
+    std::int64_t whole = 0;  ///< ns: step time x lanes
+
+    std::int64_t of(BubbleCause cause) const { return ns[static_cast<std::size_t>(cause)]; }
+    double share(std::int64_t part) const {
+        return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+    }
+    double share(BubbleCause cause) const { return share(of(cause)); }
+    /// The bubble fraction.
+    double total() const;
+};
+/// `bubbles`: bubbles_of(tasks). With a lane, only its own.
+BubbleSums sum_bubbles(const StepGraph& tasks, std::span<const Bubble> bubbles,
+                       std::optional<LaneId> lane = std::nullopt);
+
+/// The bubble of another step or timeline that corresponds best: the same lane waits for the same task to run, best for
+/// the same cause and culprit. Null if no bubble of that lane is before that task.
+const Bubble* counterpart_of(const Bubble& bubble, const StepGraph& tasks, std::span<const Bubble> others,
+                             const StepGraph& other_tasks);
 }  // namespace pipescope

@@ -15,20 +15,6 @@ bool belongs_to_step(const Slice& slice) {
     return slice.key.kind != TaskKind::optimizer && slice.key.kind != TaskKind::all_reduce;
 }
 
-/// Splits a timeline into the compared steps in one pass, since a run may have very many.
-std::map<std::int32_t, Timeline> split_steps(const Measured& measured) {
-    std::map<std::int32_t, Timeline> steps;
-    for (const std::int32_t step : measured.steps) {
-        steps[step] = Timeline{measured.timeline.source, measured.timeline.lanes, {}};
-    }
-    for (const Slice& slice : measured.timeline.slices) {
-        if (const auto found = steps.find(slice.key.step); found != steps.end() && belongs_to_step(slice)) {
-            found->second.slices.push_back(slice);
-        }
-    }
-    return steps;
-}
-
 /// A duration of one task in one step.
 struct Occurrence {
     Nanoseconds duration{0};
@@ -136,6 +122,20 @@ JudgedStep Comparison::judged() const {
             simulated_bubble_mean.value_or(simulated_bubble_fraction), true};
 }
 
+std::map<std::int32_t, Timeline> compared_tasks(const Measured& measured) {
+    std::map<std::int32_t, Timeline> steps;
+    for (const std::int32_t step : measured.steps) {
+        steps[step] = Timeline{measured.timeline.source, measured.timeline.lanes, {}};
+    }
+    // One pass, since a run may have very many steps.
+    for (const Slice& slice : measured.timeline.slices) {
+        if (const auto found = steps.find(slice.key.step); found != steps.end() && belongs_to_step(slice)) {
+            found->second.slices.push_back(slice);
+        }
+    }
+    return steps;
+}
+
 Comparison compare(const Measured& measured, const Simulation& simulation) {
     if (measured.steps.empty()) {
         throw Error("the trace has 0 steps to compare; at least 1 after the warm-up is needed; record more steps");
@@ -153,7 +153,7 @@ Comparison compare(const Measured& measured, const Simulation& simulation) {
         comparison.measured_wall_step_time = median(measured.wall_step_times);
     }
 
-    const std::map<std::int32_t, Timeline> steps = split_steps(measured);
+    const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
     std::vector<StepStatistics> statistics;
     for (const auto& [step, timeline] : steps) {
         statistics.push_back(step_statistics(timeline, step));

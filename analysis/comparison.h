@@ -3,6 +3,7 @@
 #include "simulator/simulation.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -71,6 +72,9 @@ struct Measured {
     std::vector<std::int32_t> steps;           ///< to compare, without warm-up
     std::vector<Nanoseconds> wall_step_times;  ///< of those steps, or empty
 };
+
+/// The tasks of each compared step, without optimizer and all-reduce, which are outside it.
+std::map<std::int32_t, Timeline> compared_tasks(const Measured& measured);
 
 /// Has as many lanes as the side with more; a lane that one side lacks has zeros there.
 /// Throws Error if there is no step to compare, or if a step has no compute task.

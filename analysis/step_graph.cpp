@@ -319,6 +319,16 @@ std::vector<StepTaskIndex> StepGraph::dependents(StepTaskIndex index) const {
     return dependents_.at(index);
 }
 
+StepGraph step_graph_of(const Timeline& step, TimeRange range, std::shared_ptr<const TaskGraph> graph) {
+    std::vector<StepTask> tasks;
+    tasks.reserve(step.slices.size());
+    for (std::uint32_t i = 0; i < step.slices.size(); ++i) {
+        const Slice& slice = step.slices[i];
+        tasks.push_back({slice.key, {0, i}, slice.lane, slice.start.count(), slice.end.count()});
+    }
+    return {std::move(tasks), step.lanes.size(), range, std::move(graph)};
+}
+
 CriticalPath critical_path(const StepGraph& tasks) {
     CriticalPath path;
     StepTaskIndex at = kNoTask;

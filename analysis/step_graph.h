@@ -105,6 +105,9 @@ private:
     std::multimap<std::int32_t, std::size_t> popped_;
 };
 
+/// All tasks of a timeline as one step; a slice's index in row 0 is its place in the timeline.
+StepGraph step_graph_of(const Timeline& step, TimeRange range, std::shared_ptr<const TaskGraph> graph = nullptr);
+
 /// The chain of tasks that determined the step's length: from its last task back, each time to the dependency, data or
 /// lane, that ended last.
 struct CriticalPath {

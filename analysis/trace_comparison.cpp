@@ -121,8 +121,11 @@ TraceComparison compare_trace(const std::filesystem::path& path) {
         refuse(path, compared.why_none, trace);
     }
     Comparison& comparison = *compared.comparison;
+    const Measured measured{trace.measured, trace.memory, comparison.steps, {}};
+    ComparedBubbles bubbles =
+        compare_bubbles(measured, *simulation, run.graph, pipeline_graph_of(*run.profile, simulation->options));
     try {
-        comparison.replay = replay({trace.measured, trace.memory, comparison.steps, {}}, *run.profile, *run.options);
+        comparison.replay = replay(measured, *run.profile, *run.options);
     } catch (const Error& error) {
         refuse(path, fmt::format("holds a run that cannot be replayed: {}", error.what()), trace);
     }
@@ -133,6 +136,7 @@ TraceComparison compare_trace(const std::filesystem::path& path) {
             run.profile->load,
             run.load,
             std::max<std::size_t>(run.processes.size(), 1),
-            clock_bound(run.processes)};
+            clock_bound(run.processes),
+            std::move(bubbles)};
 }
 }  // namespace pipescope

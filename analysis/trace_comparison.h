@@ -1,6 +1,6 @@
 #pragma once
 
-#include "analysis/comparison.h"
+#include "analysis/compared_bubbles.h"
 #include "analysis/measured_steps.h"
 #include "analysis/recorded_run.h"
 #include "schedule/machine_load.h"
@@ -38,6 +38,7 @@ struct TraceComparison {
     std::optional<MachineLoad> run_load = {};
     std::size_t processes = 1;                    ///< that recorded the run
     std::optional<Nanoseconds> clock_bound = {};  ///< clock_bound() of a merged trace
+    ComparedBubbles bubbles = {};
 
     /// True if measured bubble fractions are withheld.
     bool lossy() const { return refuse_bubbles(warnings); }

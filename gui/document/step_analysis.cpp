@@ -18,6 +18,16 @@ bool worthLookingInto(const TimelineStore& store) {
 }
 
 constexpr std::size_t kMostExamples = 5;
+
+/// A cause as the end of a sentence about the lane.
+const char* phrase(BubbleCause cause) {
+    switch (cause) {
+        case BubbleCause::contention:
+            return "has its input and is free, but starts its next task late: host, device or network are busy";
+        case BubbleCause::finished: return "has no more work in this step";
+        default: return describe(cause).data();
+    }
+}
 }  // namespace
 
 StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step)
@@ -25,7 +35,7 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
     const auto fill = [&](Side& side, const TimelineStore& store, std::int32_t number,
                           std::shared_ptr<const TaskGraph> graph) {
         side.tasks = stepGraphOf(store, number, std::move(graph));
-        side.bubbles = bubble_pieces(*side.tasks);
+        side.bubbles = bubbles_of(*side.tasks);
         side.critical = critical_path(*side.tasks);
     };
     const TimelineStore* measured = document_->measured.get();
@@ -68,16 +78,16 @@ QString StepAnalysis::describeCopy(Source source, StepTaskIndex copy) const {
     return html;
 }
 
-QString StepAnalysis::describe(Source source, const BubblePiece& piece) const {
+QString StepAnalysis::describe(Source source, const Bubble& piece) const {
     const StepGraph& tasks = *side(source).tasks;
     QString html = translated("<b>%1</b><br>%2, from %3 of the step")
                        .arg(nameOf(piece.cause).toHtmlEscaped(), formatDuration(piece.length()),
                             formatDuration(piece.start - tasks.range().start));
-    if (piece.cause_of != kNoTask) {
-        const StepTask& culprit = tasks.task(piece.cause_of);
+    if (piece.culprit != kNoTask) {
+        const StepTask& culprit = tasks.task(piece.culprit);
         html += QStringLiteral("<br>") +
                 (piece.cause == BubbleCause::copy
-                     ? describeCopy(source, piece.cause_of)
+                     ? describeCopy(source, piece.culprit)
                      : translated("for %1 on lane %2").arg(taskName(culprit.key)).arg(culprit.lane.value()))
                     .toHtmlEscaped();
     }
@@ -86,6 +96,67 @@ QString StepAnalysis::describe(Source source, const BubblePiece& piece) const {
                 translated("then runs %1").arg(taskName(tasks.task(piece.next).key)).toHtmlEscaped();
     }
     return html;
+}
+
+QString StepAnalysis::sentence(Source source, const Bubble& bubble) const {
+    const StepGraph& tasks = *side(source).tasks;
+    QString text = translated("Lane %1 %2").arg(bubble.lane.value()).arg(QString::fromUtf8(phrase(bubble.cause)));
+    if (bubble.culprit != kNoTask) {
+        const StepTask& culprit = tasks.task(bubble.culprit);
+        text += bubble.cause == BubbleCause::copy
+                    ? translated(": %1").arg(describeCopy(source, bubble.culprit))
+                    : translated(": %1 on lane %2").arg(taskName(culprit.key)).arg(culprit.lane.value());
+    }
+    text += QLatin1Char('.');
+    return bubble.next == kNoTask
+               ? text
+               : text + QLatin1Char(' ') + translated("Then it runs %1.").arg(taskName(tasks.task(bubble.next).key));
+}
+
+const Bubble* StepAnalysis::bubbleAt(Source source, LaneId lane, std::int64_t time) const {
+    const std::vector<Bubble>& all = bubbles(source);
+    const auto after = std::upper_bound(all.begin(), all.end(), std::pair(lane, time),
+                                        [](const std::pair<LaneId, std::int64_t>& place, const Bubble& each) {
+                                            return place < std::pair(each.lane, each.start);
+                                        });
+    const bool there = after != all.begin() && (after - 1)->lane == lane && time < (after - 1)->end;
+    return there ? &*(after - 1) : nullptr;
+}
+
+const Bubble* StepAnalysis::counterpart(const StepAnalysis& from, Source fromSource, const Bubble& bubble,
+                                        Source source) const {
+    const StepGraph* own = tasks(source);
+    const StepGraph* other = from.tasks(fromSource);
+    return own != nullptr && other != nullptr ? counterpart_of(bubble, *other, bubbles(source), *own) : nullptr;
+}
+
+std::vector<LinkUse> StepAnalysis::linksFrom(Source source, LaneId lane) const {
+    if (tasks(source) == nullptr) {
+        return {};
+    }
+    std::map<std::optional<LaneId>, LinkUse> links;
+    std::map<std::optional<LaneId>, std::int64_t> covered;  // end of the time counted as busy
+    const StepGraph& graph = *tasks(source);
+    for (StepTaskIndex index = 0; index < graph.tasks().size(); ++index) {  // by start
+        const StepTask& task = graph.task(index);
+        if (task.lane != lane || !is_copy(task.key.kind)) {
+            continue;
+        }
+        const std::optional<LaneId> to = graph.receiver(index);
+        LinkUse& link = links[to];
+        link.from = lane;
+        link.to = to;
+        ++link.copies;
+        link.bytes += document_->store(source)->slice(task.slice).bytes;
+        std::int64_t& end = covered.try_emplace(to, task.start).first->second;
+        link.busy += std::max<std::int64_t>(0, task.end - std::max(task.start, end));
+        end = std::max(end, task.end);
+    }
+    std::vector<LinkUse> list;
+    for (const auto& [to, link] : links) {
+        list.push_back(link);
+    }
+    return list;
 }
 
 std::int64_t StepAnalysis::shift(Alignment alignment, const std::optional<TaskSelection>& selection) const {
@@ -130,14 +201,14 @@ void StepAnalysis::addArrows(Source source, SliceRef slice, TimelineMarks& marks
 }
 
 std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const MarkChoice& choice,
-                                                         const std::optional<TaskSelection>& selection) const {
+                                                         const std::optional<TaskSelection>& selection,
+                                                         const std::optional<PartSelection>& part) const {
     if (!side(source).tasks) {
         return nullptr;
     }
     auto marks = std::make_shared<TimelineMarks>();
-    if (choice.causes) {
-        marks->bubbles = side(source).bubbles;
-    }
+    marks->bubbles = side(source).bubbles;
+    marks->shadesBubbles = choice.causes;
     if (choice.criticalPath) {
         for (const StepTaskIndex index : side(source).critical.tasks) {
             marks->critical.push_back(side(source).tasks->task(index).slice);
@@ -163,6 +234,11 @@ std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const Ma
         if (const std::optional<SliceRef> slice = selection->in(source)) {
             addArrows(source, *slice, *marks);
         }
+    }
+    const std::optional<Bubble> bubble = part ? part->bubbleIn(source) : std::nullopt;
+    if (bubble && bubble->culprit != kNoTask && bubble->next != kNoTask) {
+        const StepGraph& tasks = *side(source).tasks;
+        marks->arrows.emplace_back(tasks.task(bubble->culprit).slice, tasks.task(bubble->next).slice);
     }
     return marks;
 }

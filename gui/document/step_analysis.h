@@ -2,6 +2,7 @@
 
 #include "analysis/task_join.h"
 #include "gui/document/trace_document.h"
+#include "gui/timeline/time_axis_model.h"
 #include "gui/timeline/timeline_marks.h"
 
 #include <QString>
@@ -12,7 +13,14 @@
 #include <vector>
 
 namespace pipescope {
-struct TaskSelection;
+/// What the copies on one link did in a step.
+struct LinkUse {
+    LaneId from;
+    std::optional<LaneId> to;  ///< empty if the step does not show it
+    std::int64_t copies = 0;
+    Bytes bytes = 0;        ///< 0 if unknown
+    std::int64_t busy = 0;  ///< ns in which at least one of the copies ran
+};
 
 /// The user's choice of marks on top of the bars.
 struct MarkChoice {
@@ -36,13 +44,22 @@ public:
     /// Null without that timeline.
     const StepGraph* tasks(Source source) const { return side(source).tasks ? &*side(source).tasks : nullptr; }
     const TaskMatching& matching() const { return matching_; }
-    const std::vector<BubblePiece>& bubbles(Source source) const { return side(source).bubbles; }
+    const std::vector<Bubble>& bubbles(Source source) const { return side(source).bubbles; }
     /// A bubble's cause, length and culprit, as HTML; for a copy also its bytes, lanes and rate.
-    QString describe(Source source, const BubblePiece& piece) const;
+    QString describe(Source source, const Bubble& bubble) const;
+    /// The bubble of the lane at this time of the store; null if the lane computes, or the step does not contain it.
+    const Bubble* bubbleAt(Source source, LaneId lane, std::int64_t time) const;
+    /// The bubble of another analysis, or of the other timeline, in one of this analysis; null if it has none.
+    const Bubble* counterpart(const StepAnalysis& from, Source fromSource, const Bubble& bubble, Source source) const;
+    /// The links on which a lane sends, by receiver. Cost: O(tasks log tasks).
+    std::vector<LinkUse> linksFrom(Source source, LaneId lane) const;
+    /// A bubble's cause, culprit and next task in a sentence.
+    QString sentence(Source source, const Bubble& bubble) const;
     const CriticalPath& critical(Source source) const { return side(source).critical; }
     /// Marks on top of one timeline; null if there is no such timeline.
     std::shared_ptr<const TimelineMarks> marks(Source source, const MarkChoice& choice,
-                                               const std::optional<TaskSelection>& selection) const;
+                                               const std::optional<TaskSelection>& selection,
+                                               const std::optional<PartSelection>& part = std::nullopt) const;
     /// Offset of simulated times.
     std::int64_t shift(Alignment alignment, const std::optional<TaskSelection>& selection) const;
     /// "critical path 44.8 ms: 31.2 ms computing, 9.6 ms copying, 4.0 ms waiting"; empty without one.
@@ -51,7 +68,7 @@ public:
 private:
     struct Side {
         std::optional<StepGraph> tasks;
-        std::vector<BubblePiece> bubbles;
+        std::vector<Bubble> bubbles;
         CriticalPath critical;
     };
     const Side& side(Source source) const { return source == Source::measured ? measured_ : simulated_; }

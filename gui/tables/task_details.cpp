@@ -1,11 +1,7 @@
 #include "gui/tables/task_details.h"
 
-#include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-
-#include <QGridLayout>
-#include <QLabel>
 
 namespace pipescope {
 namespace {
@@ -31,11 +27,11 @@ QString whyNoTwin(const TraceDocument& document, Source source) {
     return source == Source::measured ? translated("No twin: the simulated schedule has no such task.")
                                       : translated("No twin: this task was not recorded in the step shown.");
 }
+}  // namespace
 
 QString nameOf(Source source) {
     return source == Source::measured ? translated("measured") : translated("simulated");
 }
-}  // namespace
 
 TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step) {
     const TimelineStore& store = *document.store(selection.source);
@@ -108,70 +104,5 @@ QString toolTipOf(const TaskFacts& facts, Source source) {
 QString spoken(const TaskFacts& facts, Source source) {
     QString text = translated("%1, %2, %3 %4").arg(facts.title, facts.where, nameOf(source), facts.picked.duration);
     return facts.twin ? translated("%1; simulated against measured %2").arg(text, facts.change.duration) : text;
-}
-
-TaskDetails::TaskDetails(QWidget* parent)
-    : QWidget(parent),
-      title_(new QLabel(this)),
-      where_(new QLabel(this)),
-      note_(new QLabel(this)),
-      table_(new QWidget(this)) {
-    setAccessibleName(translated("Selected task"));
-    QFont bold = font();
-    bold.setBold(true);
-    title_->setFont(bold);
-    title_->setWordWrap(true);
-    where_->setWordWrap(true);
-    note_->setWordWrap(true);
-    for (QLabel* label : {title_, where_, note_}) {
-        label->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    }
-
-    auto* grid = new QGridLayout(table_);
-    grid->setContentsMargins(0, 4, 0, 4);
-    grid->setHorizontalSpacing(14);
-    const std::array columns{translated("measured"), translated("simulated"), translated("difference")};
-    const std::array rows{translated("Start"), translated("End"), translated("Duration")};
-    for (int i = 0; i < 3; ++i) {
-        grid->addWidget(new QLabel(columns[static_cast<std::size_t>(i)], table_), 0, i + 1, Qt::AlignRight);
-        grid->addWidget(new QLabel(rows[static_cast<std::size_t>(i)], table_), i + 1, 0);
-        for (int j = 0; j < 3; ++j) {
-            auto* cell = new QLabel(table_);
-            cell->setTextInteractionFlags(Qt::TextSelectableByMouse);
-            grid->addWidget(cell, i + 1, j + 1, Qt::AlignRight);
-            cells_[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)] = cell;
-        }
-    }
-    grid->setColumnStretch(4, 1);
-
-    arrange(new QVBoxLayout(this), {8, 6, 8, 6}, 2, {title_, where_, table_, note_, {nullptr, 1}});
-    clear();
-}
-
-void TaskDetails::clear() {
-    title_->setText(translated("No task selected"));
-    where_->setText(
-        translated("Click a task, or press . and , in a timeline. Its twin in the other timeline is marked too."));
-    note_->clear();
-    table_->hide();
-}
-
-void TaskDetails::setFacts(const TaskFacts& facts, Source source) {
-    title_->setText(facts.title);
-    where_->setText(facts.bytes.isEmpty() ? facts.where : translated("%1 · moves %2").arg(facts.where, facts.bytes));
-    QStringList notes{facts.device, facts.whyNoTwin};
-    notes.removeAll(QString());
-    note_->setText(notes.join(QLatin1Char('\n')));
-    const TaskFacts::Times none{QStringLiteral("–"), QStringLiteral("–"), QStringLiteral("–")};
-    const TaskFacts::Times twin = facts.twin.value_or(none);
-    const bool measured = source == Source::measured;
-    const std::array<TaskFacts::Times, 3> columns{measured ? facts.picked : twin, measured ? twin : facts.picked,
-                                                  facts.twin ? facts.change : none};
-    for (std::size_t j = 0; j < columns.size(); ++j) {
-        cells_[0][j]->setText(columns[j].start);
-        cells_[1][j]->setText(columns[j].end);
-        cells_[2][j]->setText(columns[j].duration);
-    }
-    table_->show();
 }
 }  // namespace pipescope

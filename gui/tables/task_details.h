@@ -3,12 +3,9 @@
 #include "gui/document/trace_document.h"
 #include "gui/timeline/time_axis_model.h"
 
-#include <QWidget>
+#include <QString>
 
-#include <array>
 #include <optional>
-
-class QLabel;
 
 namespace pipescope {
 /// Texts about a task and its twin.
@@ -31,23 +28,9 @@ struct TaskFacts {
 TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step);
 /// The facts as a few lines of HTML.
 QString toolTipOf(const TaskFacts& facts, Source source);
+/// "measured" or "simulated".
+QString nameOf(Source source);
 /// The facts as one sentence for screen readers.
 QString spoken(const TaskFacts& facts, Source source);
 
-/// Shows the selected task's facts, or how to select one.
-class TaskDetails : public QWidget {
-    Q_OBJECT
-
-public:
-    explicit TaskDetails(QWidget* parent = nullptr);
-    void setFacts(const TaskFacts& facts, Source source);
-    void clear();
-
-private:
-    QLabel* title_;
-    QLabel* where_;
-    QLabel* note_;
-    QWidget* table_;
-    std::array<std::array<QLabel*, 3>, 3> cells_{};  // start, end, duration by measured, simulated, difference
-};
 }  // namespace pipescope

@@ -40,15 +40,13 @@ void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineC
     const QFontMetricsF metrics(painter.font());
     std::int64_t lane = -1;
     Band band;
-    for (const BubblePiece& piece : scene.marks->bubbles) {
+    for (const Bubble& piece : scene.marks->bubbles) {
         if (piece.lane.value() != lane) {
             lane = piece.lane.value();
-            for (const LaneBand& each : scene.layout.lanes) {
-                band = each.lane == piece.lane && !each.rows.empty() ? each.rows.front().band : band;
-            }
+            band = scene.layout.bubbleBand(piece.lane);
         }
         const QRectF rect = clippedTo(scene, rectAt(scene, band, piece.start, piece.end));
-        if (rect.width() < 1 || !rect.intersects(scene.lanes)) {
+        if (is_work(piece.cause) || rect.width() < 1 || !rect.intersects(scene.lanes)) {
             continue;
         }
         painter.fillRect(rect, colors.bubble);
@@ -194,7 +192,9 @@ void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const Timel
     if (!scene.marks->differences.empty()) {
         paintVeil(painter, scene, colors);
     }
-    paintBubbles(painter, scene, colors);
+    if (scene.marks->shadesBubbles) {
+        paintBubbles(painter, scene, colors);
+    }
     paintDifferences(painter, scene, colors);
     paintDifferenceLabels(painter, scene, colors);
     painter.restore();

@@ -67,6 +67,15 @@ std::optional<Bytes> MemoryTrack::highestIn(const TimeRange& range) const {
     return highest.known ? std::optional(highest.peak) : std::nullopt;
 }
 
+std::optional<std::int64_t> MemoryTrack::highestTimeIn(const TimeRange& range) const {
+    const std::optional<Bytes> highest = highestIn(range);
+    if (!highest) {
+        return std::nullopt;
+    }
+    const auto first = peak_.begin() + static_cast<std::ptrdiff_t>(firstFrom(range.start));
+    return time_[static_cast<std::size_t>(std::find(first, peak_.end(), *highest) - peak_.begin())];
+}
+
 MemoryColumn MemoryTrack::highestOf(std::size_t first, std::size_t end) const {
     MemoryColumn highest;
     while (first < end) {

@@ -33,6 +33,8 @@ public:
     std::int64_t highestTime() const { return highestTime_; }
     /// The highest peak of samples in the range; empty if there are none.
     std::optional<Bytes> highestIn(const TimeRange& range) const;
+    /// Time of the first sample in the range with its highest peak; empty if there are none.
+    std::optional<std::int64_t> highestTimeIn(const TimeRange& range) const;
     TimeRange range() const { return time_.empty() ? TimeRange{} : TimeRange{time_.front(), time_.back()}; }
     std::vector<MemoryColumn> columns(const TimeWindow& window, int columns) const;
     /// True if any sample has a composition.

@@ -37,9 +37,10 @@ void TimeAxisModel::moveCursor(double ratio) {
     setCursor(window_.start + std::llround(std::clamp(place, 0.0, window_.length)));
 }
 
-void TimeAxisModel::select(const std::optional<TaskSelection>& selection) {
-    if (selection != selection_) {
-        selection_ = selection;
+void TimeAxisModel::select(const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part) {
+    if (task != selection_ || part != part_) {
+        selection_ = task;
+        part_ = part;
         Q_EMIT selectionChanged();
     }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "analysis/bubble_causes.h"
 #include "gui/timeline/time_window.h"
 #include "gui/timeline/timeline_store.h"
 
@@ -21,6 +22,26 @@ struct TaskSelection {
     friend bool operator==(const TaskSelection&, const TaskSelection&) = default;
 };
 
+/// What is selected instead of a task.
+struct PartSelection {
+    enum class Kind {
+        bubble,
+        lane,
+        links,  ///< the links on which the lane sends
+    };
+    Kind kind = Kind::lane;
+    Source source = Source::measured;
+    LaneId lane;
+    Bubble bubble;               ///< of kind bubble, in times of its store
+    std::optional<Bubble> twin;  ///< the bubble's counterpart in the other timeline
+
+    /// The bubble to mark in the pane, if any.
+    std::optional<Bubble> bubbleIn(Source pane) const {
+        return kind != Kind::bubble ? std::nullopt : pane == source ? std::optional(bubble) : twin;
+    }
+    friend bool operator==(const PartSelection&, const PartSelection&) = default;
+};
+
 /// A bookmark on the time axis.
 struct TimeMark {
     std::int64_t time = 0;  ///< ns of the recording
@@ -33,7 +54,7 @@ struct TimeMark {
 inline constexpr double kNotch = 120;  // QWheelEvent: eighths of a degree, 15 degrees per notch
 inline constexpr double kZoomPerNotch = 0.8;
 
-/// The time axis shared by all panes: visible window, cursor time, selected task. Views display it and request changes;
+/// The time axis shared by all panes: visible window, cursor time, selection. Views display it and request changes;
 /// none has a range of its own, so they cannot diverge. Threading: the GUI thread.
 class TimeAxisModel : public QObject {
     Q_OBJECT
@@ -47,6 +68,8 @@ public:
     std::int64_t origin() const { return origin_; }
     std::optional<std::int64_t> cursor() const { return cursor_; }
     const std::optional<TaskSelection>& selection() const { return selection_; }
+    /// Empty while a task is selected.
+    const std::optional<PartSelection>& part() const { return part_; }
     /// Sorted by time.
     const std::vector<TimeMark>& marks() const { return marks_; }
 
@@ -60,7 +83,9 @@ public:
     /// Moves the cursor right by `ratio` of the visible window, within it. Starts in the middle if no cursor is
     /// visible.
     void moveCursor(double ratio);
-    void select(const std::optional<TaskSelection>& selection);
+    /// Replaces any selection; nullopt clears it.
+    void select(const std::optional<TaskSelection>& selection) { select(selection, std::nullopt); }
+    void select(const PartSelection& part) { select(std::nullopt, part); }
     void setMarks(std::vector<TimeMark> marks);
     /// Accepts the ends in either order.
     void setRange(std::optional<TimeRange> range);
@@ -90,6 +115,7 @@ private:
     // A series of wheel clicks is one history entry, so that going back undoes the gesture and not its last click.
     enum class Gesture { none, zoom, pan, jump };
     void moveTo(const TimeWindow& window, Gesture gesture);
+    void select(const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part);
     void travel(std::vector<TimeWindow>& from, std::vector<TimeWindow>& to);
 
     TimeRange total_{0, 1};
@@ -97,6 +123,7 @@ private:
     std::int64_t origin_ = 0;
     std::optional<std::int64_t> cursor_;
     std::optional<TaskSelection> selection_;
+    std::optional<PartSelection> part_;
     std::vector<TimeMark> marks_;
     std::optional<TimeRange> range_;
     std::optional<std::int64_t> marked_;  // the first end, until the second is set

@@ -95,6 +95,18 @@ TimelineLayout kernelLayout(const TimelineLayout& layout) {
     return kernels;
 }
 
+Band TimelineLayout::bubbleBand(LaneId lane) const {
+    const auto found =
+        std::find_if(lanes.begin(), lanes.end(), [&](const LaneBand& each) { return each.lane == lane; });
+    return found == lanes.end() || found->rows.empty() ? Band{} : found->rows.front().band;
+}
+
+std::optional<LaneId> TimelineLayout::laneAt(int y) const {
+    const auto found =
+        std::find_if(lanes.begin(), lanes.end(), [&](const LaneBand& each) { return each.band.contains(y); });
+    return found == lanes.end() ? std::nullopt : std::optional(found->lane);
+}
+
 Band TimelineLayout::bandOf(std::uint32_t row) const {
     for (const LaneBand& lane : lanes) {
         for (const RowBand& each : lane.rows) {

@@ -37,6 +37,9 @@ struct TimelineLayout {
     std::optional<RowBand> rowAt(int y) const;
     std::optional<RowBand> kernelRowAt(int y) const;
     Band bandOf(std::uint32_t row) const;
+    /// Where the lane's bubbles are: its top row of tasks.
+    Band bubbleBand(LaneId lane) const;
+    std::optional<LaneId> laneAt(int y) const;
 };
 
 inline constexpr int kLowestTaskRow = 16;

@@ -64,7 +64,9 @@ QBrush brushOf(BubbleCause cause, const TimelineColors& colors) {
                                                                   {okabe_ito::kPurple, Qt::VerPattern},
                                                                   {okabe_ito::kGreen, Qt::HorPattern},
                                                                   {okabe_ito::kSky, Qt::CrossPattern},
-                                                                  {okabe_ito::kGrey, Qt::Dense7Pattern}}};
+                                                                  {okabe_ito::kGrey, Qt::Dense7Pattern},
+                                                                  {okabe_ito::kYellow, Qt::Dense5Pattern},
+                                                                  {okabe_ito::kYellow, Qt::Dense6Pattern}}};
     const Style& style = kStyles.at(static_cast<std::size_t>(cause));
     const QColor ground = isDarkGround(colors) ? mixed(colors.bubble, QColor::fromRgb(style.color), 0.85)
                                                : mixed(colors.bubble, QColor::fromRgb(style.color), 0.7);
@@ -72,16 +74,7 @@ QBrush brushOf(BubbleCause cause, const TimelineColors& colors) {
 }
 
 QString nameOf(BubbleCause cause) {
-    switch (cause) {
-        case BubbleCause::previous_partition: return translated("waits for the previous partition");
-        case BubbleCause::next_partition: return translated("waits for the next partition");
-        case BubbleCause::loss: return translated("waits for the loss");
-        case BubbleCause::slower_lane: return translated("waits for a slower lane");
-        case BubbleCause::copy: return translated("waits for a copy");
-        case BubbleCause::contention: return translated("started late (contention)");
-        case BubbleCause::finished: return translated("lane done");
-    }
-    return {};
+    return QString::fromUtf8(describe(cause).data());
 }
 
 Lateness latenessOf(std::int64_t ns, std::int64_t scale) {

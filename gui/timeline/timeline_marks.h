@@ -16,7 +16,8 @@
 namespace pipescope {
 /// Marks on top of a timeline's bars, for one step. Threading: immutable once built.
 struct TimelineMarks {
-    std::vector<BubblePiece> bubbles;                   ///< shaded by cause
+    std::vector<Bubble> bubbles;                        ///< to point at
+    bool shadesBubbles = true;                          ///< by cause
     std::vector<SliceRef> critical;                     ///< critical path, in order
     std::vector<std::pair<SliceRef, SliceRef>> arrows;  ///< from a dependency to the waiting task
 

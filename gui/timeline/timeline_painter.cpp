@@ -277,8 +277,7 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
 }
 
 void TimelinePainter::paintMarks(QPainter& painter, const TimelineScene& scene) const {
-    const auto frame = [&](SliceRef ref, Qt::PenStyle style, double width) {
-        QRectF rect = sliceRect(scene, ref);
+    const auto frame = [&](QRectF rect, Qt::PenStyle style, double width) {
         rect.setWidth(std::max(rect.width(), 3.0));
         const QRectF outer = rect.adjusted(-1, -1, 1, 1);
         painter.setBrush(Qt::NoBrush);
@@ -288,10 +287,14 @@ void TimelinePainter::paintMarks(QPainter& painter, const TimelineScene& scene) 
         painter.drawRect(outer);
     };
     if (scene.hovered && scene.hovered != scene.selected) {
-        frame(*scene.hovered, Qt::SolidLine, 1);
+        frame(sliceRect(scene, *scene.hovered), Qt::SolidLine, 1);
     }
+    const Qt::PenStyle selected = scene.selectedIsTwin ? Qt::DashLine : Qt::SolidLine;
     if (scene.selected) {
-        frame(*scene.selected, scene.selectedIsTwin ? Qt::DashLine : Qt::SolidLine, 2);
+        frame(sliceRect(scene, *scene.selected), selected, 2);
+    }
+    if (const std::optional<Bubble>& bubble = scene.selectedBubble) {
+        frame(rectAt(scene, scene.layout.bubbleBand(bubble->lane), bubble->start, bubble->end), selected, 2);
     }
 }
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "analysis/bubble_causes.h"
 #include "gui/style/task_style.h"
 #include "gui/timeline/bar_labels.h"
 #include "gui/timeline/lane_raster.h"
@@ -27,6 +28,7 @@ struct TimelineScene {
     QRect lanes;     ///< area of the lane bodies, in widget pixels
     int scroll = 0;  ///< pixels of the layout above the view
     std::optional<SliceRef> selected;
+    std::optional<Bubble> selectedBubble;
     bool selectedIsTwin = false;
     std::optional<SliceRef> hovered;
     const TimelineMarks* marks = nullptr;  ///< null: none

@@ -63,27 +63,35 @@ std::optional<SliceRef> TimelineView::storedAt(const TimelineStore& store, const
     return store.sliceAt(row->row, timeAtPixel(position.x() + 0.5) - shift_, reach);
 }
 
+int TimelineView::layoutY(const QPoint& position) const {
+    return position.y() - lanesRect().top() + verticalScrollBar()->value();
+}
+
 std::optional<SliceRef> TimelineView::sliceAt(const QPoint& position) const {
-    const int y = position.y() - lanesRect().top() + verticalScrollBar()->value();
+    const int y = layoutY(position);
     return store_ ? storedAt(*store_, layout_.rowAt(y), position) : std::nullopt;
 }
 
-std::optional<BubblePiece> TimelineView::bubbleAt(const QPoint& position) const {
-    const int y = position.y() - lanesRect().top() + verticalScrollBar()->value();
+std::optional<Bubble> TimelineView::bubbleAt(const QPoint& position) const {
+    const int y = layoutY(position);
     const std::optional<RowBand> row = store_ ? layout_.rowAt(y) : std::nullopt;
     if (!row || !marks_ || !lanesRect().contains(position) || store_->rows()[row->row].copies) {
         return std::nullopt;
     }
     const LaneId lane = store_->rows()[row->row].lane;
     const std::int64_t time = timeAtPixel(position.x() + 0.5) - shift_;
-    const auto found = std::find_if(marks_->bubbles.begin(), marks_->bubbles.end(), [&](const BubblePiece& piece) {
-        return piece.lane == lane && piece.start <= time && time < piece.end;
+    const auto found = std::find_if(marks_->bubbles.begin(), marks_->bubbles.end(), [&](const Bubble& piece) {
+        return piece.lane == lane && piece.start <= time && time < piece.end && !is_work(piece.cause);
     });
     return found == marks_->bubbles.end() ? std::nullopt : std::optional(*found);
 }
 
+QRectF TimelineView::rectOf(const Bubble& bubble) const {
+    return store_ ? rectAt(scene(), layout_.bubbleBand(bubble.lane), bubble.start, bubble.end) : QRectF();
+}
+
 std::optional<SliceRef> TimelineView::kernelAt(const QPoint& position) const {
-    const int y = position.y() - lanesRect().top() + verticalScrollBar()->value();
+    const int y = layoutY(position);
     return kernels_ ? storedAt(kernels_->slices(), layout_.kernelRowAt(y), position) : std::nullopt;
 }
 
@@ -107,6 +115,10 @@ TimelineScene TimelineView::scene() const {
     if (const std::optional<TaskSelection>& selection = axis().selection()) {
         scene.selected = selection->in(source_);
         scene.selectedIsTwin = selection->source != source_;
+    }
+    if (const std::optional<PartSelection>& part = axis().part()) {
+        scene.selectedBubble = part->bubbleIn(source_);
+        scene.selectedIsTwin = part->source != source_;
     }
     scene.hovered = hovered_;
     scene.marks = marks_.get();
@@ -136,6 +148,7 @@ TimelineScene TimelineView::kernelScene() const {
     kernels.store = &kernels_->slices();
     kernels.layout = kernelLayout(layout_);
     kernels.selected.reset();
+    kernels.selectedBubble.reset();
     kernels.hovered = hoveredKernel_;
     kernels.marks = nullptr;
     return kernels;
@@ -258,8 +271,30 @@ void TimelineView::paintGutter(QPainter& painter) const {
     if (!store_) {
         return;
     }
+    paintSelectedLane(painter);
     for (const LaneBand& lane : layout_.lanes) {
         paintLaneName(painter, store_->lanes()[lane.lane.index()], lane.lane.index(), lane.band.top, lane.band.height);
+    }
+}
+
+void TimelineView::paintSelectedLane(QPainter& painter) const {
+    const std::optional<PartSelection>& part = axis().part();
+    if (!part || part->kind == PartSelection::Kind::bubble || part->source != source_) {
+        return;
+    }
+    const bool links = part->kind == PartSelection::Kind::links;
+    QColor shade = palette().color(QPalette::Highlight);
+    shade.setAlpha(90);
+    const QRect lanes = lanesRect();
+    for (const LaneBand& lane : layout_.lanes) {
+        for (const RowBand& row : lane.rows) {
+            if (lane.lane == part->lane && store_->rows()[row.row].copies == links) {
+                const int top = lanes.top() + row.band.top - verticalScrollBar()->value();
+                painter.fillRect(QRect(0, top, lanes.left() - 2, row.band.height)
+                                     .intersected(QRect(0, lanes.top(), lanes.left(), lanes.height())),
+                                 shade);
+            }
+        }
     }
 }
 
@@ -301,12 +336,30 @@ void TimelineView::click(const QPoint& position) {
         Q_EMIT picked(store_->find(kernels_->kernel(*kernel).task));
         return;
     }
-    Q_EMIT picked(sliceAt(position));
+    const std::optional<RowBand> row = store_ ? layout_.rowAt(layoutY(position)) : std::nullopt;
+    const bool links = row && store_->rows()[row->row].copies;
+    if (!lanesRect().contains(position)) {
+        const std::optional<LaneId> lane = store_ ? layout_.laneAt(layoutY(position)) : std::nullopt;
+        if (lane && position.y() >= lanesRect().top() && position.x() < lanesRect().left()) {
+            Q_EMIT lanePicked(*lane, links);
+        } else {
+            Q_EMIT picked(std::nullopt);
+        }
+        return;
+    }
+    const std::optional<SliceRef> slice = sliceAt(position);
+    const std::int64_t time = timeAtPixel(position.x() + 0.5) - shift_;
+    const auto inStep = [time](const StepSpan& step) { return step.range().start <= time && time < step.range().end; };
+    if (!slice && row && !links && std::any_of(store_->steps().begin(), store_->steps().end(), inStep)) {
+        Q_EMIT gapPicked(store_->rows()[row->row].lane, time);
+    } else {
+        Q_EMIT picked(slice);
+    }
 }
 
 std::int64_t TimelineView::placeAt(const QPoint& position) const {
     const std::int64_t time = timeAtPixel(position.x());
-    const int y = position.y() - lanesRect().top() + verticalScrollBar()->value();
+    const int y = layoutY(position);
     const std::optional<RowBand> row = store_ ? layout_.rowAt(y) : std::nullopt;
     if (!row) {
         return time;
@@ -346,7 +399,7 @@ QString TimelineView::toolTipAt(const QPoint& position) const {
     if (const std::optional<SliceRef> slice = sliceAt(position)) {
         return describe_ ? describe_(*slice) : QString();
     }
-    const std::optional<BubblePiece> bubble = bubbleAt(position);
+    const std::optional<Bubble> bubble = bubbleAt(position);
     return bubble && describeBubble_ ? describeBubble_(*bubble) : QString();
 }
 
@@ -391,7 +444,14 @@ void TimelineView::moveSelection(int by) {
 }
 
 void TimelineView::reveal(SliceRef slice) {
-    const Band band = layout_.bandOf(slice.row);
+    revealBand(layout_.bandOf(slice.row));
+}
+
+void TimelineView::revealLane(LaneId lane) {
+    revealBand(layout_.bubbleBand(lane));
+}
+
+void TimelineView::revealBand(const Band& band) {
     QScrollBar& bar = *verticalScrollBar();
     bar.setValue(std::clamp(bar.value(), band.bottom() - lanesRect().height(), std::max(0, band.top)));
 }

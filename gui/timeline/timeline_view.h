@@ -35,17 +35,16 @@ public:
     /// Sets the function that gives a slice's tooltip as HTML.
     void setDescription(std::function<QString(SliceRef)> describe) { describe_ = std::move(describe); }
     /// Sets the function that gives a bubble's tooltip as HTML.
-    void setBubbleDescription(std::function<QString(const BubblePiece&)> describe) {
-        describeBubble_ = std::move(describe);
-    }
+    void setBubbleDescription(std::function<QString(const Bubble&)> describe) { describeBubble_ = std::move(describe); }
 
     QRectF rectOf(SliceRef slice) const { return store_ ? sliceRect(scene(), slice) : QRectF(); }
     /// Plate with the cursor's time on the ruler, in viewport pixels. Empty while no cursor is visible.
     QRectF cursorPlate() const;
     QString cursorText() const;
     std::optional<SliceRef> sliceAt(const QPoint& position) const;
-    /// The bubble at a position, if it is shaded by its cause.
-    std::optional<BubblePiece> bubbleAt(const QPoint& position) const;
+    /// The bubble of the analysed step at a position.
+    std::optional<Bubble> bubbleAt(const QPoint& position) const;
+    QRectF rectOf(const Bubble& bubble) const;
     /// Drawn labels of the ruler, complete and not overlapping, in viewport pixels.
     struct RulerLabel {
         QRectF rect;
@@ -64,12 +63,17 @@ public:
     void moveSelection(int by);
     /// Scrolls vertically until the slice is visible. Does not move the time axis.
     void reveal(SliceRef slice);
+    void revealLane(LaneId lane);
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override { return {300, topMargin() + 3 * kLowestTaskRow}; }
 
 Q_SIGNALS:
     /// The user selected a slice, or cleared the selection.
     void picked(std::optional<pipescope::SliceRef> slice);
+    /// The user clicked where the lane runs nothing in a step. `time` is the store's.
+    void gapPicked(pipescope::LaneId lane, std::int64_t time);
+    /// The user clicked on a lane's name, or beside its copies.
+    void lanePicked(pipescope::LaneId lane, bool links);
 
 protected:
     int topMargin() const override { return fontMetrics().height() + 8; }
@@ -87,6 +91,7 @@ protected:
 private:
     TimeWindow ownWindow() const { return shifted(axis().window(), -shift_); }
     TimelineScene scene() const;
+    void revealBand(const Band& band);
     TimelineScene kernelScene() const;
     std::optional<SliceRef> storedAt(const TimelineStore& store, const std::optional<RowBand>& row,
                                      const QPoint& position) const;
@@ -96,6 +101,10 @@ private:
     /// Draws the cursor's time on a plate over the ruler.
     void paintCursorTime(QPainter& painter) const;
     void paintGutter(QPainter& painter) const;
+    /// Shades the name of the selected lane, or the space beside its copies.
+    void paintSelectedLane(QPainter& painter) const;
+    /// Pixels from the top of the first lane, before scrolling.
+    int layoutY(const QPoint& position) const;
     /// Shows how busy each lane was in the measured range.
     void paintShares(QPainter& painter) const;
 
@@ -108,7 +117,7 @@ private:
     TimelinePainter painter_;
     TimelinePainter kernelPainter_;
     std::function<QString(SliceRef)> describe_;
-    std::function<QString(const BubblePiece&)> describeBubble_;
+    std::function<QString(const Bubble&)> describeBubble_;
     std::optional<SliceRef> hovered_;
     std::optional<SliceRef> hoveredKernel_;
 };

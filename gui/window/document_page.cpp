@@ -6,6 +6,7 @@
 #include "gui/style/legend.h"
 #include "gui/style/message_bar.h"
 #include "gui/style/number_format.h"
+#include "gui/tables/selection_facts.h"
 #include "gui/tables/task_details.h"
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/timeline_pane.h"
@@ -41,14 +42,14 @@ std::vector<TaskKind> kindsOf(const TraceDocument& document) {
 std::vector<LegendEntry> causeEntries(const StepAnalysis& analysis, const TimelineColors& colors) {
     std::array<bool, kNumBubbleCauses> occurs{};
     for (const Source source : {Source::measured, Source::simulated}) {
-        for (const BubblePiece& piece : analysis.bubbles(source)) {
+        for (const Bubble& piece : analysis.bubbles(source)) {
             occurs[static_cast<std::size_t>(piece.cause)] = true;
         }
     }
     std::vector<LegendEntry> entries;
     for (int cause = 0; cause < kNumBubbleCauses; ++cause) {
-        if (occurs[static_cast<std::size_t>(cause)]) {
-            const auto each = static_cast<BubbleCause>(cause);
+        const auto each = static_cast<BubbleCause>(cause);
+        if (occurs[static_cast<std::size_t>(cause)] && !is_work(each)) {  // a task's bar shows itself
             entries.push_back({colors.bubble, brushOf(each, colors), nameOf(each)});
         }
     }
@@ -162,6 +163,8 @@ void DocumentPage::connectModel() {
     });
     connect(model_, &PageModel::taskSelected, this,
             [this](Source source, SliceRef slice) { views_->view(source).reveal(slice); });
+    connect(model_, &PageModel::bubbleSelected, this,
+            [this](Source source, const Bubble& bubble) { views_->view(source).revealLane(bubble.lane); });
     connect(&axis(), &TimeAxisModel::selectionChanged, this, &DocumentPage::showSelection);
 }
 
@@ -170,13 +173,17 @@ void DocumentPage::connectViews() {
         TimelineView& each = views_->view(source);
         connect(&each, &TimelineView::picked, this,
                 [this, source](std::optional<SliceRef> slice) { model_->select(source, slice); });
+        connect(&each, &TimelineView::gapPicked, this,
+                [this, source](LaneId lane, std::int64_t time) { model_->selectBubbleAt(source, lane, time); });
+        connect(&each, &TimelineView::lanePicked, this,
+                [this, source](LaneId lane, bool links) { model_->selectLane(source, lane, links); });
         each.setDescription([this, source](SliceRef slice) {
             const TraceDocument& shown = *document();
             const std::int32_t step =
                 source == Source::measured ? shown.measured->slice(slice).key.step : model_->step();
             return toolTipOf(taskFacts(shown, {source, slice, twinOf(shown, source, slice, step)}, step), source);
         });
-        each.setBubbleDescription([this, source](const BubblePiece& piece) {
+        each.setBubbleDescription([this, source](const Bubble& piece) {
             const StepAnalysis* analysis = model_->analysis();
             return analysis != nullptr && analysis->tasks(source) != nullptr ? analysis->describe(source, piece)
                                                                              : QString();
@@ -285,6 +292,10 @@ void DocumentPage::showSelection() {
     if (const std::optional<TaskSelection>& selection = axis().selection()) {
         views_->view(selection->source)
             .setAccessibleDescription(spoken(taskFacts(*document(), *selection, model_->step()), selection->source));
+    } else if (const std::optional<PartSelection>& part = axis().part()) {
+        if (const StepAnalysis* analysis = model_->analysis(); analysis != nullptr) {
+            views_->view(part->source).setAccessibleDescription(spoken(*document(), *analysis, model_->step(), *part));
+        }
     }
     refreshMarks();
 }
@@ -304,7 +315,7 @@ void DocumentPage::refreshMarks() {
     const TimelineColors colors = timelineColors(palette());
     std::vector<LegendEntry> entries;
     for (const Source source : {Source::measured, Source::simulated}) {
-        const std::shared_ptr<const TimelineMarks> marks = analysis->marks(source, choice, selection);
+        const std::shared_ptr<const TimelineMarks> marks = analysis->marks(source, choice, selection, axis().part());
         if (marks && marks->differenceScale > 0) {
             entries = latenessEntries(marks->differenceScale, colors);
         }

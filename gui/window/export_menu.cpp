@@ -6,6 +6,7 @@
 #include "gui/report/report.h"
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
+#include "gui/tables/bubble_panel.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/table_export.h"
@@ -129,6 +130,8 @@ void ExportMenu::addTables(TableDocks& tables) {
     table(tr("&Tasks…"), "tasks", tables.tasks().table(), tables.tasks().model());
     table(tr("&Statistics…"), "statistics", tables.statistics().table(), tables.statistics().model());
     filtered(tr("&Lanes…"), "lanes", tables.lanes());
+    filtered(tr("&Bubbles…"), "bubbles", tables.bubbles().list());
+    table(tr("Bubbles by &cause…"), "bubble-causes", tables.bubbles().sums(), tables.bubbles().sumModel());
     filtered(tr("Largest &differences…"), "differences", tables.differences());
     filtered(tr("Tasks &without a twin…"), "unmatched", tables.unmatched());
     table(tr("Mar&ks…"), "marks", tables.marks().table(), tables.marks().model());

@@ -45,7 +45,7 @@ void PageActions::add(QMenu& menu, const QString& text, const QList<QKeySequence
 }
 
 void PageActions::addZoom(QMenu& menu) {
-    add(menu, tr("&Fit the selected task, or the step"), {Qt::Key_F}, [](Page& p) { p.navigation().fitSelection(); });
+    add(menu, tr("&Fit the selection, or the step"), {Qt::Key_F}, [](Page& p) { p.navigation().fitSelection(); });
     add(menu, tr("Show &all"), {Qt::Key_Home, Qt::Key_0}, [](Page& p) { p.axis().showAll(); });
     add(menu, tr("Zoom &in"), {Qt::Key_W, Qt::Key_Plus, Qt::Key_Equal, QKeySequence::ZoomIn},
         [](Page& p) { zoomAbout(p.axis(), kZoom); });
@@ -88,10 +88,14 @@ void PageActions::addSearch(QMenu& menu, SearchBar& search) {
 }
 
 void PageActions::addPlaces(QMenu& menu) {
-    add(menu, tr("Next &task of the lane"), {Qt::Key_Period}, [](Page& p) { p.navigation().moveSelection(1); });
-    add(menu, tr("Previous task of the &lane"), {Qt::Key_Comma}, [](Page& p) { p.navigation().moveSelection(-1); });
-    add(menu, tr("&Next task of the kind"), {Qt::Key_N}, [](Page& p) { p.navigation().selectOfKind(1); });
-    add(menu, tr("&Previous task of the kind"), {Qt::Key_P}, [](Page& p) { p.navigation().selectOfKind(-1); });
+    add(menu, tr("Next &task or bubble of the lane"), {Qt::Key_Period},
+        [](Page& p) { p.navigation().moveSelection(1); });
+    add(menu, tr("Previous task or bubble of the &lane"), {Qt::Key_Comma},
+        [](Page& p) { p.navigation().moveSelection(-1); });
+    add(menu, tr("&Next task of the kind, or bubble of the cause"), {Qt::Key_N},
+        [](Page& p) { p.navigation().selectOfKind(1); });
+    add(menu, tr("&Previous task of the kind, or bubble of the cause"), {Qt::Key_P},
+        [](Page& p) { p.navigation().selectOfKind(-1); });
     add(menu, tr("&Clear the selection"), {Qt::Key_Escape}, [](Page& p) {
         p.axis().select(std::nullopt);
         p.axis().setRange(std::nullopt);

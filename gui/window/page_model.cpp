@@ -2,6 +2,7 @@
 
 #include "gui/document/scenario.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace pipescope {
@@ -16,7 +17,7 @@ bool PageModel::setDocument(std::shared_ptr<const TraceDocument> document, bool 
     const std::shared_ptr<const TraceDocument> before = std::exchange(document_, std::move(document));
     // When the first measured tasks of a live trace arrive, shows them, wherever the simulated step was.
     const bool keeps = before != nullptr && (before->measured || !document_->measured);
-    const std::optional<TaskSelection> selected = axis_->selection();
+    const Selected selection = selected(before);
     const TimeWindow window = axis_->window();
     const std::int64_t origin = axis_->origin();
     const bool follows = keeps && followEnd && showsEnd();
@@ -30,9 +31,7 @@ bool PageModel::setDocument(std::shared_ptr<const TraceDocument> document, bool 
     axis_->setTotal(wholeRange(*document_, step_));
     if (keeps) {
         axis_->scrollTo(shifted(window, axis_->origin() - origin));
-        if (selected) {
-            selectAgain(*selected, *before);
-        }
+        selectAgain(selection);
     } else {
         axis_->show(stepRange(*document_, step_));
     }
@@ -55,12 +54,29 @@ void PageModel::dropAnalysis() {
     axis_->select(std::nullopt);  // refers to slices of a store that is going away
 }
 
-void PageModel::selectAgain(const TaskSelection& selected, const TraceDocument& before) {
-    const TaskKey key = before.store(selected.source)->slice(selected.slice).key;
-    const TimelineStore* store = document_->store(selected.source);
-    const std::optional<SliceRef> slice = store != nullptr ? store->find(key) : std::nullopt;
-    if (slice) {
-        axis_->select(TaskSelection{selected.source, *slice, twinOf(*document_, selected.source, *slice, step_)});
+PageModel::Selected PageModel::selected(std::shared_ptr<const TraceDocument> of) const {
+    return {axis_->selection(), axis_->part(), std::move(of), analysis_};
+}
+
+void PageModel::selectAgain(const Selected& before) {
+    if (before.task) {
+        const TaskKey key = before.document->store(before.task->source)->slice(before.task->slice).key;
+        const TimelineStore* store = document_->store(before.task->source);
+        const std::optional<SliceRef> slice = store != nullptr ? store->find(key) : std::nullopt;
+        if (slice) {
+            axis_->select(
+                TaskSelection{before.task->source, *slice, twinOf(*document_, before.task->source, *slice, step_)});
+        }
+    } else if (before.part && before.part->kind == PartSelection::Kind::bubble) {
+        const Source source = before.part->source;
+        const Bubble* again = before.analysis != nullptr
+                                  ? analysis_->counterpart(*before.analysis, source, before.part->bubble, source)
+                                  : nullptr;
+        if (again != nullptr) {
+            select(source, *again);
+        }
+    } else if (before.part) {
+        selectLane(before.part->source, before.part->lane, before.part->kind == PartSelection::Kind::links);
     }
 }
 
@@ -101,11 +117,11 @@ void PageModel::showComparison(const SimulatedScenario& scenario, const Comparis
 }
 
 void PageModel::replaceSimulated(std::shared_ptr<const TraceDocument> document, const QString& title) {
-    const std::optional<TaskSelection> selected = axis_->selection();
+    const Selected selection = selected(document_);
     const TimeWindow window = axis_->window();
     const TimeRange before = stepRange(*document_, step_);
     dropAnalysis();
-    const std::shared_ptr<const TraceDocument> old = std::exchange(document_, std::move(document));
+    document_ = std::move(document);
     Q_EMIT simulatedReplaced();
     Q_EMIT simulatedTitled(title);
     analyse();
@@ -118,9 +134,7 @@ void PageModel::replaceSimulated(std::shared_ptr<const TraceDocument> document, 
     } else {
         axis_->scrollTo(window);
     }
-    if (selected && document_->store(selected->source) != nullptr) {
-        selectAgain(*selected, *old);
-    }
+    selectAgain(selection);
     Q_EMIT simulationChanged();
 }
 
@@ -137,12 +151,16 @@ void PageModel::selectStep(std::int32_t step) {
     }
     // Keeps the visible part at the same position within its step.
     const std::int64_t before = axis_->origin();
+    const Selected selection = selected(document_);
+    axis_->select(std::nullopt);  // a bubble refers to the analysis that goes
     step_ = step;
     analyse();
     const std::int64_t start = axis_->window().start + axis_->origin() - before;
     axis_->show({start, start + static_cast<std::int64_t>(axis_->window().length)});
-    if (const std::optional<TaskSelection> selection = axis_->selection()) {
-        select(selection->source, selection->slice);
+    if (selection.task) {
+        select(selection.task->source, selection.task->slice);
+    } else {
+        selectAgain(selection);
     }
     Q_EMIT stepChanged();
 }
@@ -167,6 +185,44 @@ void PageModel::select(Source source, std::optional<SliceRef> slice) {
     }
     axis_->select(TaskSelection{source, *slice, twinOf(*document_, source, *slice, step_)});
     Q_EMIT taskSelected(source, *slice);
+}
+
+void PageModel::select(Source source, const Bubble& bubble) {
+    const Source other = source == Source::measured ? Source::simulated : Source::measured;
+    const Bubble* twin = analysis_ != nullptr ? analysis_->counterpart(*analysis_, source, bubble, other) : nullptr;
+    axis_->select(PartSelection{PartSelection::Kind::bubble, source, bubble.lane, bubble,
+                                twin != nullptr ? std::optional(*twin) : std::nullopt});
+    Q_EMIT bubbleSelected(source, bubble);
+}
+
+void PageModel::selectBubbleAt(Source source, LaneId lane, std::int64_t time) {
+    const TimelineStore* store = document_ ? document_->store(source) : nullptr;
+    if (store == nullptr) {
+        return;
+    }
+    const auto step = std::find_if(store->steps().begin(), store->steps().end(), [time](const StepSpan& each) {
+        return each.range().start <= time && time < each.range().end;
+    });
+    if (source == Source::measured && step != store->steps().end() && step->step != step_) {
+        axis_->select(std::nullopt);
+        const TimeWindow window = axis_->window();
+        selectStep(step->step);
+        axis_->scrollTo(window);
+    }
+    const Bubble* bubble = analysis_->bubbleAt(source, lane, time);
+    if (bubble != nullptr) {
+        select(source, Bubble(*bubble));
+    } else {
+        axis_->select(std::nullopt);
+    }
+}
+
+void PageModel::selectLane(Source source, LaneId lane, bool links) {
+    const TimelineStore* store = document_ ? document_->store(source) : nullptr;
+    if (store != nullptr && lane.index() < store->lanes().size()) {
+        axis_->select(PartSelection{links ? PartSelection::Kind::links : PartSelection::Kind::lane, source, lane,
+                                    Bubble{}, std::nullopt});
+    }
 }
 
 void PageModel::setChoice(const MarkChoice& choice) {

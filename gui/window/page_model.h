@@ -44,6 +44,13 @@ public:
     void selectStep(std::int32_t step);
     /// Selects a task of one timeline and marks its twin in the other; nullopt clears the selection.
     void select(Source source, std::optional<SliceRef> slice);
+    /// Selects a bubble of the analysed step and marks its counterpart in the other timeline.
+    void select(Source source, const Bubble& bubble);
+    /// Selects the bubble at a time of the timeline. Shows its step, if that is another one. Clears the selection if
+    /// there is none.
+    void selectBubbleAt(Source source, LaneId lane, std::int64_t time);
+    /// Selects a lane, or the links on which it sends.
+    void selectLane(Source source, LaneId lane, bool links = false);
     /// Sets the comparison of measured and simulated, and the marks on top.
     void setChoice(const MarkChoice& choice);
 
@@ -60,6 +67,7 @@ Q_SIGNALS:
     void simulatedTitled(const QString& title);
     /// A task was selected by select().
     void taskSelected(pipescope::Source source, pipescope::SliceRef slice);
+    void bubbleSelected(pipescope::Source source, const pipescope::Bubble& bubble);
 
     // The model is consistent again.
     void documentChanged();
@@ -71,7 +79,16 @@ private:
     void replaceSimulated(std::shared_ptr<const TraceDocument> document, const QString& title);
     void analyse();
     void dropAnalysis();
-    void selectAgain(const TaskSelection& selected, const TraceDocument& before);
+    /// A selection with what its references refer to.
+    struct Selected {
+        std::optional<TaskSelection> task;
+        std::optional<PartSelection> part;
+        std::shared_ptr<const TraceDocument> document;
+        std::shared_ptr<const StepAnalysis> analysis;
+    };
+    Selected selected(std::shared_ptr<const TraceDocument> of) const;
+    /// As far as it exists in the present document.
+    void selectAgain(const Selected& before);
     bool showsEnd() const;
 
     TimeAxisModel* axis_;

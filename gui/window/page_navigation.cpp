@@ -5,6 +5,7 @@
 #include "gui/window/timeline_stack.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -72,6 +73,19 @@ std::optional<SliceRef> nextOfKind(const TimelineStore& store, SliceRef from, in
     }
     return best;
 }
+/// The next bubble of the same cause on any lane, by start, then lane. Null after the last one.
+const Bubble* nextOfCause(const std::vector<Bubble>& bubbles, const Bubble& from, int by) {
+    const auto place = [](const Bubble& each) { return std::pair(each.start, each.lane); };
+    const Bubble* best = nullptr;
+    for (const Bubble& each : bubbles) {
+        const bool follows = by > 0 ? place(each) > place(from) : place(each) < place(from);
+        if (each.cause == from.cause && follows &&
+            (best == nullptr || (by > 0 ? place(each) < place(*best) : place(each) > place(*best)))) {
+            best = &each;
+        }
+    }
+    return best;
+}
 }  // namespace
 
 PageNavigation::PageNavigation(PageModel& model, TimelineStack& views)
@@ -121,6 +135,21 @@ void PageNavigation::goToTime(std::int64_t ns) {
     }
 }
 
+const PartSelection* PageNavigation::bubble() const {
+    const std::optional<PartSelection>& part = axis_.part();
+    return part && part->kind == PartSelection::Kind::bubble ? &*part : nullptr;
+}
+
+void PageNavigation::selectBubble(const Bubble& next) {
+    model_.select(bubble()->source, Bubble(next));
+    showSelection();
+}
+
+void PageNavigation::goTo(Source source, const Bubble& bubble) {
+    model_.select(source, bubble);
+    fitSelection();
+}
+
 TimeRange PageNavigation::rangeOf(Source source, SliceRef slice) const {
     const Slice found = model_.document()->store(source)->slice(slice);
     const std::int64_t shift = views_.view(source).shift();
@@ -128,15 +157,22 @@ TimeRange PageNavigation::rangeOf(Source source, SliceRef slice) const {
 }
 
 std::optional<TimeRange> PageNavigation::selectedRange() const {
-    const std::optional<TaskSelection>& selection = axis_.selection();
-    if (!model_.document() || !selection) {
+    if (!model_.document()) {
         return std::nullopt;
     }
-    TimeRange range = rangeOf(selection->source, selection->slice);
-    if (selection->twin) {
-        const Source other = selection->source == Source::measured ? Source::simulated : Source::measured;
-        const TimeRange twin = rangeOf(other, *selection->twin);
-        range = {std::min(range.start, twin.start), std::max(range.end, twin.end)};
+    std::optional<TimeRange> range;
+    const auto add = [&](const TimeRange& each) {
+        range = range ? TimeRange{std::min(range->start, each.start), std::max(range->end, each.end)} : each;
+    };
+    for (const Source source : {Source::measured, Source::simulated}) {
+        const std::optional<SliceRef> slice = axis_.selection() ? axis_.selection()->in(source) : std::nullopt;
+        const std::optional<Bubble> bubble = axis_.part() ? axis_.part()->bubbleIn(source) : std::nullopt;
+        if (slice) {
+            add(rangeOf(source, *slice));
+        } else if (bubble) {
+            const std::int64_t shift = views_.view(source).shift();
+            add({bubble->start + shift, bubble->end + shift});
+        }
     }
     return range;
 }
@@ -157,7 +193,8 @@ void PageNavigation::showSelection() {
     }
     const TimeWindow& window = axis_.window();
     const auto length = static_cast<double>(range->length());
-    const double pixels = length / window.length * views_.view(axis_.selection()->source).lanesRect().width();
+    const Source source = axis_.selection() ? axis_.selection()->source : axis_.part()->source;
+    const double pixels = length / window.length * views_.view(source).lanesRect().width();
     if (pixels < kNarrowestSeen || length > kWidestSeen * window.length) {
         fitSelection();
     } else if (range->start < window.start || static_cast<double>(range->end - window.start) > window.length) {
@@ -174,12 +211,27 @@ void PageNavigation::moveSelection(int by) {
     if (!model_.document()) {
         return;
     }
+    if (const PartSelection* selected = bubble()) {
+        const std::vector<Bubble>& all = model_.analysis()->bubbles(selected->source);
+        const auto here = std::find(all.begin(), all.end(), selected->bubble) - all.begin() + by;
+        if (here >= 0 && here < std::ssize(all) && all[static_cast<std::size_t>(here)].lane == selected->lane) {
+            selectBubble(all[static_cast<std::size_t>(here)]);
+        }
+        return;
+    }
     const Source first = model_.document()->measured ? Source::measured : Source::simulated;
     views_.view(axis_.selection() ? axis_.selection()->source : first).moveSelection(by);
     showSelection();
 }
 
 void PageNavigation::selectOfKind(int by) {
+    if (const PartSelection* selected = model_.document() ? bubble() : nullptr) {
+        const Bubble* next = nextOfCause(model_.analysis()->bubbles(selected->source), selected->bubble, by);
+        if (next != nullptr) {
+            selectBubble(*next);
+        }
+        return;
+    }
     const std::optional<TaskSelection>& selection = axis_.selection();
     if (!model_.document() || !selection) {
         moveSelection(by);

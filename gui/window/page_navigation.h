@@ -20,19 +20,21 @@ public:
     /// Selects the lane's first task of the step and shows all its work in the step. Uses simulated tasks if the lane
     /// has no measured ones.
     void goToLane(LaneId lane);
+    /// Selects a bubble of the analysed step and zooms to it.
+    void goTo(Source source, const Bubble& bubble);
     /// Makes a time of the recording visible at the current zoom, and moves the cursor there.
     void goToTime(std::int64_t ns);
-    /// Zooms to the selected task and its twin, or to the step without a selection.
+    /// Zooms to the selected task or bubble and its twin, or to the step without a selection.
     void fitSelection();
-    /// Moves the view just enough to show the selected task.
+    /// Moves the view just enough to show the selected task or bubble.
     void showSelection();
     /// Selects a task and moves the view just enough to show it.
     void show(Source source, SliceRef slice);
-    /// Selects the next (1) or previous (-1) task in the row of the selected one, or the first visible task without a
-    /// selection.
+    /// Selects the next (1) or previous (-1) task in the row of the selected one, or bubble of its lane, or the first
+    /// visible task without a selection.
     void moveSelection(int by);
-    /// Selects the next (1) or previous (-1) task of the same kind on the same lane, or the first visible task without
-    /// a selection.
+    /// Selects the next (1) or previous (-1) task of the same kind on the same lane, or bubble of the same cause on any
+    /// lane, or the first visible task without a selection.
     void selectOfKind(int by);
     /// Adds a mark at the cursor; without one at the start of the selected task, otherwise in the middle.
     void addMark();
@@ -40,10 +42,13 @@ public:
     void goToMark(int by);
 
 private:
-    /// From the start to the end of the selected task and its twin, on the axis; empty without a selection.
+    /// From the start to the end of the selected task or bubble and its twin, on the axis; empty without a selection.
     std::optional<TimeRange> selectedRange() const;
     /// A task's range on the axis.
     TimeRange rangeOf(Source source, SliceRef slice) const;
+    /// The selected bubble; null if none is.
+    const PartSelection* bubble() const;
+    void selectBubble(const Bubble& next);
     void centre(std::int64_t time);
 
     PageModel& model_;

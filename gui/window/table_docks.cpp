@@ -2,10 +2,11 @@
 
 #include "gui/console/sql_console.h"
 #include "gui/style/message_bar.h"
+#include "gui/tables/bubble_panel.h"
 #include "gui/tables/filtered_table.h"
+#include "gui/tables/selection_panel.h"
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/table_models.h"
-#include "gui/tables/task_details.h"
 #include "gui/tables/task_table.h"
 #include "gui/window/dock_set.h"
 #include "gui/window/file_tabs.h"
@@ -29,9 +30,10 @@ TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, M
     : QObject(window),
       files_(files),
       messages_(messages),
-      details_(new TaskDetails(window)),
+      selection_(new SelectionPanel(window)),
       laneModel_(new LaneTableModel(this)),
       lanes_(new FilteredTable(*laneModel_, tr("Lanes"), tr("Open a trace to see what its lanes did."), window)),
+      bubbles_(new BubblePanel(window)),
       differenceModel_(new DifferenceTableModel(this)),
       differences_(new FilteredTable(*differenceModel_, tr("Largest differences"),
                                      tr("No comparison: open a trace that has a measured and a simulated timeline."),
@@ -42,9 +44,10 @@ TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, M
       unmatchedModel_(new UnmatchedTableModel(this)),
       unmatched_(new FilteredTable(*unmatchedModel_, tr("Unmatched tasks"), {}, window)),
       console_(new SqlConsole(window)) {
-    docks.add(tr("Selected task"), "details", *details_);
-    connect(&files_, &FileTabs::selectionChanged, this, &TableDocks::refreshDetails);
+    docks.add(tr("Selection"), "details", *selection_);
+    connect(&files_, &FileTabs::selectionChanged, this, &TableDocks::refreshSelection);
     addLanesAndDifferences(docks);
+    addBubbles(docks);
     addTasks(docks);
     addUnmatched(docks);
     addConsole(docks, session);
@@ -71,16 +74,39 @@ void TableDocks::refreshSummaries() {
     laneModel_->setRows(shown != nullptr ? laneFacts(*shown, files_.page()->model().step()) : std::vector<LaneFacts>{});
     differenceModel_->setRows(shown != nullptr && shown->comparison ? shown->comparison->worst
                                                                     : std::vector<ComparedTask>{});
-    refreshDetails();
+    refreshSelection();
 }
 
-void TableDocks::refreshDetails() {
+void TableDocks::refreshSelection() {
     const TraceDocument* shown = files_.document();
-    const std::optional<TaskSelection> selection = shown != nullptr ? files_.page()->axis().selection() : std::nullopt;
-    if (selection) {
-        details_->setFacts(taskFacts(*shown, *selection, files_.page()->model().step()), selection->source);
-    } else {
-        details_->clear();
+    const StepAnalysis* analysis = shown != nullptr ? files_.page()->model().analysis() : nullptr;
+    if (analysis == nullptr) {
+        selection_->setFacts({});
+        return;
+    }
+    const TimeAxisModel& axis = files_.page()->axis();
+    selection_->setFacts(factsOf(*shown, *analysis, files_.page()->model().step(), axis.selection(), axis.part()));
+}
+
+void TableDocks::addBubbles(DockSet& docks) {
+    docks.add(tr("Bubbles"), "bubbles", *bubbles_);
+    connect(bubbles_, &BubblePanel::picked, this, [this](Source source, const Bubble& bubble) {
+        const Bubble chosen = bubble;
+        files_.page()->navigation().goTo(source, chosen);
+    });
+    connect(&files_, &FileTabs::pageChanged, this, &TableDocks::refreshBubbles);
+    connect(&files_, &FileTabs::stepChanged, this, &TableDocks::refreshBubbles);
+    connect(&files_, &FileTabs::simulationChanged, this, &TableDocks::refreshBubbles);
+    connect(&files_, &FileTabs::selectionChanged, bubbles_, [this] { bubbles_->select(files_.page()->axis().part()); });
+}
+
+void TableDocks::refreshBubbles() {
+    const TraceDocument* shown = files_.document();
+    const StepAnalysis* analysis = shown != nullptr ? files_.page()->model().analysis() : nullptr;
+    bubbles_->setAnalysis(analysis, shown,
+                          shown != nullptr ? shown->whyNoBubble(files_.page()->model().step()) : QString());
+    if (shown != nullptr) {
+        bubbles_->select(files_.page()->axis().part());
     }
 }
 

@@ -3,6 +3,7 @@
 #include <QObject>
 
 namespace pipescope {
+class BubblePanel;
 class DifferenceTableModel;
 class DockSet;
 class FileTabs;
@@ -10,15 +11,15 @@ class FilteredTable;
 class LaneTableModel;
 class MarksPanel;
 class MessageBar;
+class SelectionPanel;
 class SessionState;
 class SqlConsole;
 class StatisticsPanel;
-class TaskDetails;
 class TaskTable;
 class UnmatchedTableModel;
 
-/// The panels that tell about the current page: the selected task, lanes, tasks, differences, statistics, marks, and
-/// the SQL console. A click in one of them moves the page.
+/// The panels that tell about the current page: the selection, lanes, bubbles, tasks, differences, statistics, marks,
+/// and the SQL console. A click in one of them moves the page.
 ///
 /// To add a panel: create it and its dock in a function of its own, and connect it to the signals of FileTabs, after
 /// which it must look at the current page again.
@@ -29,8 +30,9 @@ public:
     /// All must outlive this object; the window owns the panels.
     TableDocks(DockSet& docks, FileTabs& files, SessionState& session, MessageBar& messages, QWidget* window);
 
-    TaskDetails& details() const { return *details_; }
+    SelectionPanel& selection() const { return *selection_; }
     FilteredTable& lanes() const { return *lanes_; }
+    BubblePanel& bubbles() const { return *bubbles_; }
     FilteredTable& differences() const { return *differences_; }
     FilteredTable& unmatched() const { return *unmatched_; }
     TaskTable& tasks() const { return *tasks_; }
@@ -40,19 +42,22 @@ public:
 
 private:
     void addLanesAndDifferences(DockSet& docks);
+    void addBubbles(DockSet& docks);
     void addTasks(DockSet& docks);
     void addUnmatched(DockSet& docks);
     void addConsole(DockSet& docks, SessionState& session);
     void refreshSummaries();
-    void refreshDetails();
+    void refreshSelection();
+    void refreshBubbles();
     void refreshTasks();
     void refreshUnmatched();
 
     FileTabs& files_;
     MessageBar& messages_;
-    TaskDetails* details_;
+    SelectionPanel* selection_;
     LaneTableModel* laneModel_;
     FilteredTable* lanes_;
+    BubblePanel* bubbles_;
     DifferenceTableModel* differenceModel_;
     FilteredTable* differences_;
     TaskTable* tasks_;

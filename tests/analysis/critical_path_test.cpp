@@ -2,55 +2,17 @@
 #include "analysis/recorded_run.h"
 #include "schedule/schedules.h"
 #include "simulator/simulation.h"
+#include "tests/analysis/random_run.h"
 #include "tests/analysis/tasks_of_step.h"
-#include "tests/simulator/random_pipelines.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <random>
 #include <string>
 
 namespace pipescope {
 namespace {
-struct RandomRun {
-    Profile profile;
-    PipelineOptions options;
-};
-
-/// Any balance of 1 to 6 lanes, costs and links, many of them nothing; lanes of one device among others.
-RandomRun random_run(std::mt19937& random) {
-    const int lanes = 1 + static_cast<int>(random() % 6);
-    constexpr std::array kSchedules{Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b,
-                                    Schedule::zero_bubble_h1};
-    const Schedule schedule = kSchedules[random() % kSchedules.size()];
-    const int per_lane = schedule == Schedule::interleaved_1f1b ? 2 : 1;
-    const int partitions = lanes * per_lane;
-    const std::size_t layers = static_cast<std::size_t>(partitions) + random() % 4;
-    RandomRun run{random_profile(random, layers, random() % 3 == 0), {}};
-    for (LayerProfile& layer : run.profile.layers) {
-        if (random() % 4 == 0) {
-            layer.forward_ns = layer.recompute_ns = layer.backward_ns = {0, 0};
-        }
-    }
-    run.profile.layers[random() % layers].backward_ns = {700, 2100};  // something takes time
-    run.options = random_options(random, random_balance(random, layers, partitions));
-    run.options.schedule = schedule;
-    run.options.recompute_start = static_cast<RecomputeStart>(random() % 2);
-    run.options.backward_order = static_cast<BackwardOrder>(random() % 2);
-    run.options.hardware.speeds.resize(
-        std::min<std::size_t>(run.options.hardware.speeds.size(), static_cast<std::size_t>(lanes)));
-    run.options.hardware.devices.resize(
-        std::min<std::size_t>(run.options.hardware.devices.size(), static_cast<std::size_t>(lanes)));
-    for (int j = 0; per_lane > 1 && j < partitions; ++j) {
-        run.options.placement.emplace_back(j % lanes);
-    }
-    run.options.chunks = per_lane > 1 ? lanes * (1 + static_cast<int>(random() % 3)) : run.options.chunks;
-    run.options.batch = run.options.chunks * static_cast<std::int64_t>(1 + random() % 2);
-    return run;
-}
-
 TEST(CriticalPath, CoversTheStepWithoutAGapOnTheVirtualClockWhateverThePipeline) {
     int with_copies = 0;
     for (std::uint32_t seed = 0; seed < 600; ++seed) {
@@ -69,14 +31,14 @@ TEST(CriticalPath, CoversTheStepWithoutAGapOnTheVirtualClockWhateverThePipeline)
                 ASSERT_EQ(tasks.task(path.tasks[k]).start, tasks.task(path.tasks[k - 1]).end);
             }
             with_copies += path.copies > 0 ? 1 : 0;
-            for (const BubblePiece& piece : bubble_pieces(tasks)) {
+            for (const Bubble& piece : bubbles_of(tasks)) {
                 ASSERT_NE(piece.cause, BubbleCause::contention);  // nothing begins late there
                 if (piece.cause == BubbleCause::copy) {
-                    const StepTask& copy = tasks.task(piece.cause_of);
+                    const StepTask& copy = tasks.task(piece.culprit);
                     ASSERT_TRUE(is_copy(copy.key.kind));
                     ASSERT_GT(copy.duration(), 0);
                     ASSERT_GE(copy.end, piece.end);
-                    ASSERT_EQ(tasks.receiver(piece.cause_of), piece.lane);
+                    ASSERT_EQ(tasks.receiver(piece.culprit), piece.lane);
                 }
             }
         }
@@ -127,7 +89,7 @@ TEST(BubbleCauses, BlameTheCopyAndNotALaneThatHadFinished) {
     const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
     const StepGraph tasks = tasks_of_step(simulation.timeline, 0);
     std::int64_t for_copies = 0;
-    for (const BubblePiece& piece : bubble_pieces(tasks)) {
+    for (const Bubble& piece : bubbles_of(tasks)) {
         EXPECT_NE(piece.cause, BubbleCause::slower_lane) << piece.lane.value() << " at " << piece.start;
         for_copies += piece.lane == LaneId{1} && piece.cause == BubbleCause::copy ? piece.length() : 0;
     }
@@ -153,9 +115,9 @@ TEST(BubbleCauses, DoNotBlameALaneThatWaitedItselfBeforeItRecomputed) {
     const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
     const StepGraph tasks = tasks_of_step(simulation.timeline, 0);
     int blamed = 0;
-    for (const BubblePiece& piece : bubble_pieces(tasks)) {
+    for (const Bubble& piece : bubbles_of(tasks)) {
         if (piece.cause == BubbleCause::slower_lane) {
-            EXPECT_EQ(tasks.task(piece.cause_of).lane, LaneId{2});
+            EXPECT_EQ(tasks.task(piece.culprit).lane, LaneId{2});
             ++blamed;
         }
     }

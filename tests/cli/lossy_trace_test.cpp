@@ -97,7 +97,7 @@ TEST_F(LossyTrace, IsComparedWithoutMeasuredBubbles) {
     EXPECT_TRUE(lossy.at("lanes").at(1).at("measured_bubble_fraction").is_null());
     EXPECT_GT(lossy.at("drops").at(0).at("dropped").get<std::size_t>(), kRing);
     EXPECT_THAT(lossy.at("warnings").at(0).get<std::string>(), HasSubstr("the recorder lost"));
-    EXPECT_EQ(lossy.at("refused").size(), 3u);
+    EXPECT_EQ(lossy.at("refused").size(), 4u);
 
     EXPECT_THAT(user.succeeds("compare whole.sqlite").out, Not(HasSubstr("warning")));
     EXPECT_THAT(user.succeeds("compare lossy.sqlite").out,
@@ -167,7 +167,7 @@ TEST_F(LossyTrace, IsComparedWithoutTheStepThatAKillCutShort) {
         kill_in_step_2("only.sqlite", "DELETE FROM PIPESCOPE_STEP; DELETE FROM PIPESCOPE_TASK WHERE step < 2");
     EXPECT_EQ(only.at("steps"), (std::vector<int>{2}));
     EXPECT_TRUE(only.at("measured_bubble_fraction").is_null());
-    EXPECT_EQ(only.at("refused").size(), 3u) << "both bubbles and the lanes";
+    EXPECT_EQ(only.at("refused").size(), 4u) << "both bubbles, the lanes and the causes";
 }
 
 TEST_F(LossyTrace, IsExportedAndRecoveredWithAWarning) {

@@ -151,8 +151,8 @@ TEST(ComparisonReport, HasTheDocumentedKeysInTheirOrder) {
         ElementsAre("steps", "measured_step_ns", "simulated_step_ns", "measured_step_mean_ns", "simulated_step_mean_ns",
                     "step_error", "measured_bubble_fraction", "simulated_bubble_fraction", "measured_bubble_mean",
                     "simulated_bubble_mean", "measured_wall_step_ns", "replay_step_ns", "replay_error",
-                    "replay_with_gaps_error", "tasks_matched", "tasks_unmatched", "lanes", "worst", "load", "processes",
-                    "clock_bound_ns", "drops", "warnings", "refused"));
+                    "replay_with_gaps_error", "tasks_matched", "tasks_unmatched", "lanes", "worst", "bubbles", "load",
+                    "processes", "clock_bound_ns", "drops", "warnings", "refused"));
     EXPECT_THAT(
         keys_of(object.at("lanes").at(0)),
         ElementsAre("measured_busy_ns", "simulated_busy_ns", "measured_bubble_fraction", "simulated_bubble_fraction",
@@ -203,10 +203,42 @@ TEST(ComparisonReport, RefusesBubbleFiguresWhereRangesWereLost) {
     EXPECT_TRUE(object.at("measured_bubble_fraction").is_null());
     EXPECT_TRUE(object.at("lanes").at(0).at("measured_bubble_fraction").is_null());
     EXPECT_EQ(object.at("drops").at(0).at("dropped"), 3);
-    EXPECT_THAT(object.at("refused"),
-                ElementsAre("measured_bubble_fraction", "measured_bubble_mean", "lanes.measured_bubble_fraction"));
+    EXPECT_THAT(object.at("refused"), ElementsAre("measured_bubble_fraction", "measured_bubble_mean",
+                                                  "lanes.measured_bubble_fraction", "bubbles.measured"));
+    EXPECT_TRUE(object.at("bubbles").at("measured").is_null());
+    EXPECT_TRUE(object.at("bubbles").at("simulated").is_object());
     EXPECT_THAT(comparison_text(compared), StartsWith("warning: the recorder lost 3 of 103 ranges, on 1 of 1 thread:"));
     EXPECT_THAT(comparison_text(compared), ContainsRegex("bubble fraction +lost"));
+}
+
+TEST(ComparisonReport, SaysWhyLanesWereIdle) {
+    TraceComparison compared = small_comparison();
+    const auto cause = [](BubbleReport& report, BubbleCause of) -> BubblesOfCause& {
+        return report.causes[static_cast<std::size_t>(of)];
+    };
+    cause(compared.bubbles.measured, BubbleCause::slower_lane) = {Nanoseconds{400'000}, 0.2};
+    cause(compared.bubbles.measured, BubbleCause::contention) = {Nanoseconds{100'000}, 0.05};
+    cause(compared.bubbles.simulated, BubbleCause::slower_lane) = {Nanoseconds{300'000}, 0.15};
+    compared.bubbles.measured.step = 2;
+    compared.bubbles.measured.largest = {{LaneId{1}, Nanoseconds{5}, Nanoseconds{7}, 0.1, BubbleCause::slower_lane,
+                                          TaskKey{2, TaskKind::forward, 0, 1, -1}, std::nullopt}};
+    const auto object = comparison_json(compared).at("bubbles");
+    EXPECT_EQ(object.at("measured").at("causes").size(), std::size_t{kNumBubbleCauses});
+    EXPECT_EQ(object.at("measured").at("causes").at(3),
+              (nlohmann::ordered_json{{"cause", "slower_lane"}, {"ns", 400'000}, {"share", 0.2}}));
+    EXPECT_EQ(object.at("measured").at("step"), 2);
+    EXPECT_EQ(object.at("measured").at("largest").at(0), (nlohmann::ordered_json{{"lane", 1},
+                                                                                 {"start_ns", 5},
+                                                                                 {"ns", 7},
+                                                                                 {"share", 0.1},
+                                                                                 {"cause", "slower_lane"},
+                                                                                 {"culprit", "step 2 forward (1, 0)"},
+                                                                                 {"next", nullptr}}));
+    const std::string text = comparison_text(compared);
+    EXPECT_THAT(text, ContainsRegex("waits for a slower lane +20.00 % +15.00 %"));
+    EXPECT_THAT(text, ContainsRegex("started late \\(contention\\) +5.00 % +0.00 %"));
+    EXPECT_THAT(text, ContainsRegex("together +25.00 % +15.00 %"));
+    EXPECT_THAT(text, Not(HasSubstr("waits for a copy")));
 }
 
 TEST(Reports, SameObjectGivesTheSameBytes) {

@@ -28,16 +28,16 @@ TEST(StepAnalysis, DescribesACopyThatALaneWaitsForByBytesLanesAndRate) {
     slow.options.hardware.link = {50e6, 0};  // 4 MiB in 84 ms, a forward is 10 ms
     const auto document = withScenario(*recorded, simulateScenario(*recorded->run.profile, slow));
     const StepAnalysis analysis(document, 1);
-    const std::vector<BubblePiece>& bubbles = analysis.bubbles(Source::simulated);
-    std::vector<BubblePiece> copies;
+    const std::vector<Bubble>& bubbles = analysis.bubbles(Source::simulated);
+    std::vector<Bubble> copies;
     std::copy_if(bubbles.begin(), bubbles.end(), std::back_inserter(copies),
-                 [](const BubblePiece& piece) { return piece.cause == BubbleCause::copy && piece.lane == LaneId{1}; });
+                 [](const Bubble& piece) { return piece.cause == BubbleCause::copy && piece.lane == LaneId{1}; });
     ASSERT_EQ(copies.size(), 4U);
     const std::string first = plain(analysis.describe(Source::simulated, copies[0]));
     EXPECT_THAT(first, AllOf(HasSubstr("waits for a copy"), HasSubstr("lane 0 to 1"), HasSubstr("4.00 MiB in 83.89 ms"),
                              HasSubstr("50.0 MB/s"), testing::Not(HasSubstr("link was busy"))));
     EXPECT_THAT(plain(analysis.describe(Source::simulated, copies[1])), HasSubstr("the link was busy before"));
-    const auto previous = std::find_if(bubbles.begin(), bubbles.end(), [](const BubblePiece& piece) {
+    const auto previous = std::find_if(bubbles.begin(), bubbles.end(), [](const Bubble& piece) {
         return piece.cause == BubbleCause::previous_partition;
     });
     ASSERT_NE(previous, bubbles.end());
@@ -80,7 +80,7 @@ TEST(StepAnalysis, OfAScheduleThatNeverDrainsCountsTheTasksOfAllSteps) {
         const StepGraph& tasks = *analysis.tasks(Source::simulated);
         EXPECT_EQ(tasks.tasks().size(), document->simulated->numSlices());
         std::vector<std::int64_t> idle(4, 0);
-        for (const BubblePiece& piece : analysis.bubbles(Source::simulated)) {
+        for (const Bubble& piece : analysis.bubbles(Source::simulated)) {
             EXPECT_NE(piece.cause, BubbleCause::finished) << "every lane goes on";
             idle[piece.lane.index()] += piece.length();
         }
@@ -123,7 +123,7 @@ TEST(StepAnalysis, WithReplicasShowsAllReducesWhenTheyRun) {
         if (task.key.kind != TaskKind::all_reduce) {
             continue;
         }
-        for (const BubblePiece& piece : analysis.bubbles(Source::simulated)) {
+        for (const Bubble& piece : analysis.bubbles(Source::simulated)) {
             const bool covers = piece.lane == task.lane && piece.start < task.end && piece.end > task.start;
             EXPECT_FALSE(covers) << "lane " << task.lane.value() << " sums gradients";
         }

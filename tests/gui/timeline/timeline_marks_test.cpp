@@ -67,7 +67,7 @@ protected:
 
 TEST_F(TimelineMarksTest, ShadesEachPieceOfTheBubbleByItsCause) {
     auto marks = std::make_shared<TimelineMarks>();
-    marks->bubbles = bubble_pieces(stepGraphOf(*store_, 0));
+    marks->bubbles = bubbles_of(stepGraphOf(*store_, 0));
     view_.setMarks(marks);
     const QImage image = draw();
     const auto colorOf = [&](BubbleCause cause) { return brushOf(cause, colors_).color().rgb(); };
@@ -81,7 +81,7 @@ TEST_F(TimelineMarksTest, ShadesEachPieceOfTheBubbleByItsCause) {
 
 TEST_F(TimelineMarksTest, FindsTheBubbleUnderThePointer) {
     auto marks = std::make_shared<TimelineMarks>();
-    marks->bubbles = bubble_pieces(stepGraphOf(*store_, 0));
+    marks->bubbles = bubbles_of(stepGraphOf(*store_, 0));
     view_.setMarks(marks);
     const int y = static_cast<int>(view_.rectOf({0, 0}).center().y());
     const auto at = [&](std::int64_t time) { return view_.bubbleAt({static_cast<int>(view_.pixelAtTime(time)), y}); };
@@ -90,7 +90,7 @@ TEST_F(TimelineMarksTest, FindsTheBubbleUnderThePointer) {
     EXPECT_EQ(at(400)->length(), 400);
     EXPECT_FALSE(at(100));  // a task
     QString asked;
-    view_.setBubbleDescription([&](const BubblePiece& piece) { return asked = nameOf(piece.cause); });
+    view_.setBubbleDescription([&](const Bubble& piece) { return asked = nameOf(piece.cause); });
     const QPoint pointer(static_cast<int>(view_.pixelAtTime(400)), y);
     QHelpEvent help(QEvent::ToolTip, pointer, view_.viewport()->mapToGlobal(pointer));
     QApplication::sendEvent(view_.viewport(), &help);

@@ -192,7 +192,7 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
                                 },
                                 [this] { return window_.files().pages().size() == count_ - 1; }};
     cases[text("Quit")] = {[this] { window_.show(); }, [this] { return !window_.isVisible(); }};
-    cases[text("Fit the selected task, or the step")] = {
+    cases[text("Fit the selection, or the step")] = {
         [this] {
             selectTask();
             axis().showAll();
@@ -240,10 +240,10 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
     cases[text("Find from the timeline")] = opensSearch();
     cases[text("Next hit")] = finds();
     cases[text("Previous hit")] = finds();
-    for (const char* walk : {"Next task of the lane", "Previous task of the lane"}) {
+    for (const char* walk : {"Next task or bubble of the lane", "Previous task or bubble of the lane"}) {
         cases[text(walk)] = {focusAndSelect, [this] { return selectedAnother(); }};
     }
-    for (const char* walk : {"Next task of the kind", "Previous task of the kind"}) {
+    for (const char* walk : {"Next task of the kind, or bubble of the cause", "Previous task of the kind, or bubble of the cause"}) {
         cases[text(walk)] = {focusAndSelect, [this] { return selectedAnother() && selectedKey().kind == task_.kind; }};
     }
     cases[text("Clear the selection")] = {focusAndSelect, [this] { return !axis().selection(); }};

@@ -1,0 +1,96 @@
+#include "analysis/compared_bubbles.h"
+
+#include "analysis/stored_simulation.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace pipescope {
+namespace {
+constexpr std::size_t kMostListed = 10;
+
+std::optional<TaskKey> key_of(const StepGraph& tasks, StepTaskIndex index) {
+    return index == kNoTask ? std::nullopt : std::optional(tasks.task(index).key);
+}
+
+void list_largest(const StepGraph& tasks, std::vector<Bubble> bubbles, BubbleReport& report) {
+    std::stable_sort(bubbles.begin(), bubbles.end(),
+                     [](const Bubble& a, const Bubble& b) { return a.length() > b.length(); });
+    bubbles.resize(std::min(bubbles.size(), kMostListed));
+    for (const Bubble& each : bubbles) {
+        report.largest.push_back(listed(each, tasks));
+    }
+}
+
+void add_sums(const BubbleSums& sums, std::size_t steps, std::array<double, kNumBubbleCauses>& ns,
+              BubbleReport& report) {
+    for (std::size_t cause = 0; cause < sums.ns.size(); ++cause) {
+        ns[cause] += static_cast<double>(sums.ns[cause]) / static_cast<double>(steps);
+        report.causes[cause].share += sums.share(sums.ns[cause]) / static_cast<double>(steps);
+        report.causes[cause].time = Nanoseconds{static_cast<std::int64_t>(ns[cause] + 0.5)};
+    }
+}
+
+StepGraph graph_of(const Timeline& step, const StepStatistics& statistics,
+                   const std::shared_ptr<const TaskGraph>& graph) {
+    return step_graph_of(step, {statistics.start.count(), statistics.end.count()}, graph);
+}
+
+/// The lower median by length.
+std::int32_t median_step(std::vector<std::pair<std::int64_t, std::int32_t>> lengths) {
+    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>((lengths.size() - 1) / 2);
+    std::nth_element(lengths.begin(), middle, lengths.end());
+    return middle->second;
+}
+}  // namespace
+
+ListedBubble listed(const Bubble& bubble, const StepGraph& tasks) {
+    BubbleSums step;
+    step.whole = tasks.range().length() * static_cast<std::int64_t>(tasks.num_lanes());
+    return {bubble.lane,
+            Nanoseconds{bubble.start - tasks.range().start},
+            Nanoseconds{bubble.length()},
+            step.share(bubble.length()),
+            bubble.cause,
+            key_of(tasks, bubble.culprit),
+            key_of(tasks, bubble.next)};
+}
+
+double BubbleReport::total() const {
+    double sum = 0;
+    for (const BubblesOfCause& each : causes) {
+        sum += each.share;
+    }
+    return sum;
+}
+
+ComparedBubbles compare_bubbles(const Measured& measured, const Simulation& simulation,
+                                std::shared_ptr<const TaskGraph> graph,
+                                std::shared_ptr<const TaskGraph> simulated_graph) {
+    ComparedBubbles compared;
+    const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
+    std::vector<std::pair<std::int64_t, std::int32_t>> lengths;
+    lengths.reserve(steps.size());
+    for (const auto& [step, timeline] : steps) {
+        lengths.emplace_back(step_statistics(timeline, step).step_time().count(), step);
+    }
+    compared.measured.step = median_step(lengths);
+    std::array<double, kNumBubbleCauses> ns{};
+    for (const auto& [step, timeline] : steps) {
+        const StepGraph tasks = graph_of(timeline, step_statistics(timeline, step), graph);
+        std::vector<Bubble> bubbles = bubbles_of(tasks);
+        add_sums(sum_bubbles(tasks, bubbles), steps.size(), ns, compared.measured);
+        if (step == compared.measured.step) {
+            list_largest(tasks, std::move(bubbles), compared.measured);
+        }
+    }
+    ns = {};
+    const StepGraph tasks = graph_of(simulation.timeline, one_step_statistics(simulation), simulated_graph);
+    std::vector<Bubble> bubbles = bubbles_of(tasks);
+    add_sums(sum_bubbles(tasks, bubbles), 1, ns, compared.simulated);
+    compared.simulated.step = simulation.timeline.slices.empty() ? 0 : simulation.timeline.slices.front().key.step;
+    list_largest(tasks, std::move(bubbles), compared.simulated);
+    return compared;
+}
+}  // namespace pipescope

@@ -1,0 +1,206 @@
+#include "gui/tables/bubble_panel.h"
+
+#include "gui/style/arrange.h"
+#include "gui/style/number_format.h"
+#include "gui/style/task_style.h"
+#include "gui/tables/task_details.h"
+
+#include <QFont>
+#include <QGuiApplication>
+#include <QPainter>
+#include <QPalette>
+#include <QPixmap>
+#include <QSplitter>
+#include <QTableView>
+
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// As the timelines shade the cause.
+QVariant swatch(BubbleCause cause) {
+    constexpr int kSwatch = 12;
+    const TimelineColors colors = timelineColors(QGuiApplication::palette());
+    QPixmap pixmap(kSwatch, kSwatch);
+    pixmap.fill(colors.bubble);
+    QPainter painter(&pixmap);
+    painter.fillRect(pixmap.rect(), brushOf(cause, colors));
+    return pixmap;
+}
+
+QString taskText(const std::optional<TaskKey>& task) {
+    return task ? taskName(*task) : QString();
+}
+
+QVariant taskOrNull(const std::optional<TaskKey>& task) {
+    return task ? QVariant(QString::fromStdString(to_string(*task))) : QVariant::fromValue(nullptr);
+}
+
+QVariant boldFont() {
+    QFont bold;
+    bold.setBold(true);
+    return bold;
+}
+}  // namespace
+
+BubbleTableModel::BubbleTableModel(QObject* parent)
+    : RowModel(
+          {{translated("Cause"), "cause", Qt::AlignLeft, [](const BubbleRow& r) { return nameOf(r.bubble.cause); },
+            [](const BubbleRow& r) { return QString::fromUtf8(to_string(r.bubble.cause).data()); }},
+           {translated("Culprit"), "culprit", Qt::AlignLeft,
+            [](const BubbleRow& r) { return taskText(r.listed.culprit); },
+            [](const BubbleRow& r) { return taskOrNull(r.listed.culprit); }},
+           {translated("Lane"), "lane", Qt::AlignLeft,
+            [this](const BubbleRow& r) {
+                const std::size_t number = r.bubble.lane.index();
+                return number < lanes_.size() ? QString::fromStdString(lanes_[number].name) : QString::number(number);
+            },
+            [](const BubbleRow& r) { return QVariant::fromValue<qlonglong>(r.bubble.lane.value()); }},
+           {translated("Timeline"), "timeline", Qt::AlignLeft, [](const BubbleRow& r) { return nameOf(r.source); }},
+           numberColumn<BubbleRow>(
+               translated("Start in step"), "start_in_step_ns", [](const BubbleRow& r) { return r.listed.start; },
+               formatDuration),
+           numberColumn<BubbleRow>(
+               translated("Length"), "length_ns", [](const BubbleRow& r) { return r.listed.length; }, formatDuration),
+           numberColumn<BubbleRow>(
+               translated("of the step"), "share", [](const BubbleRow& r) { return r.listed.share; }, formatShare),
+           {translated("Then runs"), "next", Qt::AlignLeft, [](const BubbleRow& r) { return taskText(r.listed.next); },
+            [](const BubbleRow& r) { return taskOrNull(r.listed.next); }}},
+          parent) {}
+
+void BubbleTableModel::setBubbles(std::vector<BubbleRow> bubbles, std::vector<LaneInfo> lanes) {
+    lanes_ = std::move(lanes);
+    setRows(std::move(bubbles));
+}
+
+QVariant BubbleTableModel::data(const QModelIndex& index, int role) const {
+    if (role == Qt::DecorationRole && index.isValid() && index.row() < rowCount()) {
+        return index.column() == cause ? swatch(rowOf(index).bubble.cause) : QVariant();
+    }
+    return RowModel::data(index, role);
+}
+
+BubbleSumModel::BubbleSumModel(QObject* parent)
+    : RowModel(
+          {{translated("All lanes"), "cause", Qt::AlignLeft,
+            [](const BubbleSumRow& r) { return r.cause ? nameOf(*r.cause) : translated("together"); },
+            [](const BubbleSumRow& r) {
+                return r.cause ? QVariant(QString::fromUtf8(to_string(*r.cause).data())) : QVariant::fromValue(nullptr);
+            }},
+           optionalColumn<BubbleSumRow>(translated("Measured"), "measured_ns", &BubbleSumRow::measured, formatDuration),
+           optionalColumn<BubbleSumRow>(translated("of the step"), "measured_share", &BubbleSumRow::measuredShare,
+                                        formatShare),
+           optionalColumn<BubbleSumRow>(translated("Simulated"), "simulated_ns", &BubbleSumRow::simulated,
+                                        formatDuration),
+           optionalColumn<BubbleSumRow>(translated("of the step"), "simulated_share", &BubbleSumRow::simulatedShare,
+                                        formatShare)},
+          parent) {}
+
+QVariant BubbleSumModel::data(const QModelIndex& index, int role) const {
+    const std::optional<BubbleSumRow> row = rowAt(index.row());
+    if (row && role == Qt::DecorationRole) {
+        return index.column() == 0 && row->cause ? swatch(*row->cause) : QVariant();
+    }
+    if (row && role == Qt::FontRole && !row->cause) {
+        return boldFont();
+    }
+    return RowModel::data(index, role);
+}
+
+BubblePanel::BubblePanel(QWidget* parent)
+    : QWidget(parent),
+      model_(new BubbleTableModel(this)),
+      sumModel_(new BubbleSumModel(this)),
+      list_(new FilteredTable(*model_, tr("Bubbles"), tr("Open a trace to see why its lanes were idle."), this)),
+      sums_(named(new QTableView(this), tr("Bubbles by cause"))) {
+    sums_->setModel(sumModel_);
+    styleTable(*sums_);
+    auto* splitter = new QSplitter(Qt::Horizontal, this);
+    splitter->addWidget(sums_);
+    splitter->addWidget(list_);
+    splitter->setStretchFactor(0, 2);
+    splitter->setStretchFactor(1, 3);
+    splitter->setChildrenCollapsible(false);
+    arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {splitter});
+    connect(list_, &FilteredTable::picked, this, [this](const QModelIndex& index) {
+        if (const std::optional<BubbleRow> row = model_->rowAt(index.row())) {
+            Q_EMIT picked(row->source, row->bubble);
+        }
+    });
+    connect(sums_, &QTableView::clicked, this, &BubblePanel::filterBy);
+    connect(sums_, &QTableView::activated, this, &BubblePanel::filterBy);
+}
+
+void BubblePanel::filterBy(const QModelIndex& sum) {
+    const std::optional<BubbleSumRow> row = sumModel_->rowAt(sum.row());
+    list_->line().setText(row && row->cause ? nameOf(*row->cause) : QString());
+}
+
+void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument* document,
+                              const QString& whyNoMeasured) {
+    std::vector<BubbleRow> rows;
+    std::vector<BubbleSumRow> sums;
+    std::optional<BubbleSums> measured;
+    std::optional<BubbleSums> simulated;
+    for (const Source source : {Source::measured, Source::simulated}) {
+        const StepGraph* tasks = analysis != nullptr ? analysis->tasks(source) : nullptr;
+        if (tasks == nullptr || (source == Source::measured && !whyNoMeasured.isEmpty())) {
+            continue;
+        }
+        for (const Bubble& each : analysis->bubbles(source)) {
+            rows.push_back({source, each, pipescope::listed(each, *tasks)});
+        }
+        (source == Source::measured ? measured : simulated) = sum_bubbles(*tasks, analysis->bubbles(source));
+    }
+    BubbleSumRow all;
+    const auto add = [](const std::optional<BubbleSums>& from, BubbleCause cause, std::optional<std::int64_t>& ns,
+                        std::optional<double>& share, std::optional<std::int64_t>& sum) {
+        if (from) {
+            ns = from->of(cause);
+            share = from->share(cause);
+            sum = sum.value_or(0) + *ns;
+        }
+    };
+    for (int number = 0; number < kNumBubbleCauses; ++number) {
+        BubbleSumRow row;
+        row.cause = static_cast<BubbleCause>(number);
+        add(measured, *row.cause, row.measured, row.measuredShare, all.measured);
+        add(simulated, *row.cause, row.simulated, row.simulatedShare, all.simulated);
+        if (row.measured.value_or(0) > 0 || row.simulated.value_or(0) > 0) {
+            sums.push_back(row);
+        }
+    }
+    if (measured || simulated) {
+        all.measuredShare = measured ? std::optional(measured->total()) : std::nullopt;
+        all.simulatedShare = simulated ? std::optional(simulated->total()) : std::nullopt;
+        sums.insert(sums.begin(), all);
+    }
+    const TimelineStore* names = document != nullptr ? storeOfMostLanes(*document) : nullptr;
+    model_->setBubbles(std::move(rows), names != nullptr ? names->lanes() : std::vector<LaneInfo>{});
+    sumModel_->setRows(std::move(sums));
+    sums_->setVisible(sumModel_->rowCount() > 0);
+    list_->setEmptyText(document == nullptr        ? tr("Open a trace to see why its lanes were idle.")
+                        : !whyNoMeasured.isEmpty() ? tr("Measured bubbles are not given, since %1.").arg(whyNoMeasured)
+                        : measured || simulated    ? tr("No lane was idle in this step.")
+                                                : tr("This step has no tasks whose pauses could be explained, or too "
+                                                     "many."));
+}
+
+void BubblePanel::select(const std::optional<PartSelection>& part) {
+    list_->table().clearSelection();
+    if (!part || part->kind != PartSelection::Kind::bubble) {
+        return;
+    }
+    for (int row = 0; row < model_->rowCount(); ++row) {
+        const BubbleRow each = *model_->rowAt(row);
+        if (each.source == part->source && each.bubble == part->bubble) {
+            const QModelIndex shown = list_->rows().mapFromSource(model_->index(row, 0));
+            if (shown.isValid()) {
+                list_->table().setCurrentIndex(shown);
+                list_->table().scrollTo(shown);
+            }
+            return;
+        }
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,496 @@
+#include "gui/tables/selection_facts.h"
+
+#include "gui/style/number_format.h"
+#include "gui/style/task_style.h"
+#include "gui/tables/task_details.h"
+#include "schedule/micro_batches.h"
+#include "schedule/schedules.h"
+#include "simulator/sized_profile.h"
+
+#include <QStringList>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace pipescope {
+namespace {
+constexpr std::array kSources{Source::measured, Source::simulated};
+
+Source otherThan(Source source) {
+    return source == Source::measured ? Source::simulated : Source::measured;
+}
+
+/// A value of each timeline; empty: unknown.
+template <class Value>
+struct Both {
+    std::optional<Value> measured;
+    std::optional<Value> simulated;
+
+    std::optional<Value>& in(Source source) { return source == Source::measured ? measured : simulated; }
+};
+
+template <class Value, class Format>
+QString textOf(const std::optional<Value>& value, const Format& format) {
+    return value ? format(*value) : QString();
+}
+
+FactRow timeRow(const QString& name, const Both<std::int64_t>& ns) {
+    return {name, textOf(ns.measured, formatDuration), textOf(ns.simulated, formatDuration),
+            ns.measured && ns.simulated ? formatDurationChange(*ns.simulated - *ns.measured) : QString()};
+}
+
+FactRow shareRow(const QString& name, const Both<double>& shares) {
+    return {name, textOf(shares.measured, formatShare), textOf(shares.simulated, formatShare),
+            shares.measured && shares.simulated ? formatPoints(*shares.simulated, *shares.measured) : QString()};
+}
+
+FactRow bytesRow(const QString& name, const Both<Bytes>& bytes) {
+    return {name, textOf(bytes.measured, formatBytes), textOf(bytes.simulated, formatBytes)};
+}
+
+FactRow countRow(const QString& name, const Both<std::int64_t>& counts) {
+    const auto text = [](std::int64_t count) { return QLocale().toString(static_cast<qlonglong>(count)); };
+    return {name, textOf(counts.measured, text), textOf(counts.simulated, text)};
+}
+
+/// Bytes over ns; empty if one of them is unknown.
+std::optional<double> rateOf(Bytes bytes, std::int64_t ns) {
+    return bytes > 0 && ns > 0 ? std::optional(static_cast<double>(bytes) / static_cast<double>(ns) * 1e9)
+                               : std::nullopt;
+}
+
+/// Builds the sections of one selection.
+class FactsBuilder {
+public:
+    FactsBuilder(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step)
+        : document_(document), analysis_(analysis), step_(step), noBubble_(document.whyNoBubble(step)) {}
+
+    SelectionFacts ofTask(const TaskSelection& selection);
+    SelectionFacts ofBubble(const PartSelection& part);
+    SelectionFacts ofLane(const PartSelection& part);
+    SelectionFacts ofLinks(const PartSelection& part);
+
+private:
+    void add(const QString& heading, std::vector<FactRow> rows) {
+        if (!rows.empty()) {
+            facts_.sections.push_back({heading, std::move(rows)});
+        }
+    }
+    void addTimes(const TaskFacts& facts, Source source);
+    void addWaits(const TaskSelection& selection);
+    void addLayers(const TaskSelection& selection, const Slice& slice);
+    void addDeviceWork(const TaskSelection& selection);
+    void addCopy(const TaskSelection& selection, const Slice& slice);
+    void addLinks(LaneId lane, const std::optional<LaneId>& only);
+    void addSums(const QString& heading, std::optional<LaneId> lane, std::optional<BubbleCause> only);
+    void addMemory(LaneId lane);
+    QString lanePlace(Source source, LaneId lane) const;
+    /// True if bubbles of the timeline may be given.
+    bool knows(Source source) const {
+        return analysis_.tasks(source) != nullptr && (source == Source::simulated || noBubble_.isEmpty());
+    }
+    StepTaskIndex indexIn(Source source, const TaskSelection& selection) const {
+        const std::optional<SliceRef> slice = selection.in(source);
+        return slice && analysis_.tasks(source) != nullptr ? analysis_.tasks(source)->index_of(*slice) : kNoTask;
+    }
+
+    const TraceDocument& document_;
+    const StepAnalysis& analysis_;
+    std::int32_t step_;
+    QString noBubble_;
+    SelectionFacts facts_;
+};
+
+QString FactsBuilder::lanePlace(Source source, LaneId lane) const {
+    const TimelineStore& store = *document_.store(source);
+    QStringList parts;
+    if (const LaneInfo& info = store.lanes()[lane.index()]; !info.device.empty()) {
+        parts << QString::fromStdString(info.device);
+    }
+    parts << (source == Source::measured || document_.measured ? translated("step %1").arg(step_)
+                                                               : translated("simulated step"));
+    return parts.join(QStringLiteral(" · "));
+}
+
+void FactsBuilder::addTimes(const TaskFacts& facts, Source source) {
+    const TaskFacts::Times twin = facts.twin.value_or(TaskFacts::Times{});
+    const bool measured = source == Source::measured;
+    const TaskFacts::Times& left = measured ? facts.picked : twin;
+    const TaskFacts::Times& right = measured ? twin : facts.picked;
+    add(translated("Time in the step"),
+        {{translated("Start"), left.start, right.start, facts.change.start},
+         {translated("End"), left.end, right.end, facts.change.end},
+         {translated("Duration"), left.duration, right.duration, facts.change.duration}});
+}
+
+void FactsBuilder::addWaits(const TaskSelection& selection) {
+    std::map<BubbleCause, Both<std::int64_t>> waits;
+    std::map<BubbleCause, QString> culprits;
+    Both<std::int64_t> late;
+    QString last;
+    for (const Source source : {otherThan(selection.source), selection.source}) {  // names are those of the picked one
+        const StepTaskIndex index = indexIn(source, selection);
+        if (index == kNoTask) {
+            continue;
+        }
+        const StepGraph& tasks = *analysis_.tasks(source);
+        for (const Bubble& each : analysis_.bubbles(source)) {
+            if (each.next == index && each.lane == tasks.task(index).lane && !is_work(each.cause)) {
+                std::optional<std::int64_t>& ns = waits[each.cause].in(source);
+                ns = ns.value_or(0) + each.length();
+                culprits[each.cause] = each.culprit == kNoTask ? QString() : taskName(tasks.task(each.culprit).key);
+            }
+        }
+        const std::vector<StepTaskIndex> before = tasks.dependencies(index);
+        const auto latest = std::max_element(before.begin(), before.end(), [&](StepTaskIndex a, StepTaskIndex b) {
+            return tasks.task(a).end < tasks.task(b).end;
+        });
+        if (latest != before.end()) {
+            late.in(source) = tasks.task(index).start - tasks.task(*latest).end;
+            last = taskName(tasks.task(*latest).key);
+        }
+    }
+    std::vector<FactRow> rows;
+    for (const auto& [cause, ns] : waits) {
+        const QString name = QString::fromUtf8(describe(cause).data());
+        rows.push_back(timeRow(culprits[cause].isEmpty() ? name : translated("%1: %2").arg(name, culprits[cause]), ns));
+    }
+    if (!last.isEmpty()) {
+        rows.push_back(timeRow(translated("started after its last input, %1").arg(last), late));
+    }
+    add(translated("The lane's wait before it"), std::move(rows));
+}
+
+void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& slice) {
+    const Profile* profile = document_.run.profile.get();
+    const PipelineOptions* options = nullptr;
+    if (selection.source == Source::measured && document_.run.options) {
+        options = &*document_.run.options;
+    } else if (selection.source == Source::simulated && document_.simulation) {
+        options = &document_.simulation->options;
+        profile = profile != nullptr && document_.simulation->estimated == profile->estimated ? profile : nullptr;
+    }
+    const TaskKey& key = slice.key;
+    if (profile == nullptr || options == nullptr || !is_compute(key.kind) || key.partition < 0 ||
+        static_cast<std::size_t>(key.partition) >= options->balance.num_partitions()) {
+        return;
+    }
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(*options), options->chunks);
+    const LayerRange layers = options->balance.layers_of(PartitionId{key.partition});
+    if (key.micro_batch < 0 || layers.end.index() > profile->layers.size()) {
+        return;
+    }
+    const SizedProfile sized = at_size(*profile, sizes[static_cast<std::size_t>(key.micro_batch) % sizes.size()]);
+    const double speed = speed_of(options->hardware, slice.lane);
+    const auto timeOf = [&](std::size_t layer) {
+        const double weight = splits_backward(options->schedule) ? sized.backward_weight[layer] : 0;
+        switch (key.kind) {
+            case TaskKind::forward: return sized.forward[layer] / speed;
+            case TaskKind::recompute: return sized.recompute[layer] / speed;
+            case TaskKind::backward_weight: return weight / speed;
+            default: return (sized.backward[layer] - weight) / speed;
+        }
+    };
+    std::vector<FactRow> rows;
+    double sum = 0;
+    for (std::size_t layer = layers.first.index(); layer < layers.end.index(); ++layer) {
+        const double ns = timeOf(layer);
+        sum += ns;
+        rows.push_back({QString::fromStdString(profile->layers[layer].name), {}, formatDuration(std::llround(ns))});
+    }
+    Both<std::int64_t> all;
+    all.simulated = std::llround(sum);
+    if (const std::optional<SliceRef> measured = selection.in(Source::measured)) {
+        all.measured = document_.measured->slice(*measured).duration().count();
+    }
+    rows.push_back(timeRow(translated("Sum, and the measured task"), all));
+    add(translated("Layers, as profiled"), std::move(rows));
+}
+
+void FactsBuilder::addDeviceWork(const TaskSelection& selection) {
+    const std::optional<SliceRef> measured = selection.in(Source::measured);
+    const std::optional<TaskDeviceWork> work = measured && document_.kernels
+                                                   ? document_.kernels->workOf(document_.measured->slice(*measured).key)
+                                                   : std::nullopt;
+    if (!work) {
+        return;
+    }
+    const auto row = [](const QString& name, const QString& value) { return FactRow{name, value, {}}; };
+    std::vector<FactRow> rows{countRow(translated("Kernels"), {work->kernels, {}}),
+                              countRow(translated("Copies and fills"), {work->copies, {}}),
+                              row(translated("Busy"), formatDuration(work->busy)),
+                              row(translated("From first to last"), formatDuration(work->span)),
+                              row(translated("Launch delay"), formatDuration(work->launchDelay))};
+    add(translated("On the device"), std::move(rows));
+}
+
+void FactsBuilder::addCopy(const TaskSelection& selection, const Slice& slice) {
+    if (!is_copy(slice.key.kind)) {
+        return;
+    }
+    Both<Bytes> bytes;
+    FactRow rate{translated("Rate"), {}, {}};
+    std::optional<LaneId> to;
+    for (const Source source : kSources) {
+        if (const std::optional<SliceRef> ref = selection.in(source)) {
+            const Slice copy = document_.store(source)->slice(*ref);
+            bytes.in(source) = copy.bytes > 0 ? std::optional(copy.bytes) : std::nullopt;
+            (source == Source::measured ? rate.measured : rate.simulated) =
+                textOf(rateOf(copy.bytes, copy.duration().count()), formatRate);
+        }
+        if (const StepTaskIndex index = indexIn(source, selection); index != kNoTask && !to) {
+            to = analysis_.tasks(source)->receiver(index);
+        }
+    }
+    add(translated("This copy"), {bytesRow(translated("Bytes"), bytes), rate});
+    addLinks(slice.lane, to);
+}
+
+void FactsBuilder::addLinks(LaneId lane, const std::optional<LaneId>& only) {
+    std::map<std::optional<LaneId>, Both<LinkUse>> links;
+    for (const Source source : kSources) {
+        for (const LinkUse& each : analysis_.linksFrom(source, lane)) {
+            if (!only || each.to == only) {
+                links[each.to].in(source) = each;
+            }
+        }
+    }
+    for (auto& [to, use] : links) {
+        Both<std::int64_t> copies;
+        Both<Bytes> bytes;
+        Both<std::int64_t> busy;
+        Both<double> share;
+        FactRow rate{translated("Mean rate while busy"), {}, {}};
+        FactRow overall{translated("Mean rate over the step"), {}, {}};
+        for (const Source source : kSources) {
+            const std::optional<LinkUse>& each = use.in(source);
+            if (!each) {
+                continue;
+            }
+            const std::int64_t length = analysis_.tasks(source)->range().length();
+            copies.in(source) = each->copies;
+            bytes.in(source) = each->bytes > 0 ? std::optional(each->bytes) : std::nullopt;
+            busy.in(source) = each->busy;
+            share.in(source) = length > 0 ? std::optional(static_cast<double>(each->busy) / static_cast<double>(length))
+                                          : std::nullopt;
+            const bool measured = source == Source::measured;
+            (measured ? rate.measured : rate.simulated) = textOf(rateOf(each->bytes, each->busy), formatRate);
+            (measured ? overall.measured : overall.simulated) = textOf(rateOf(each->bytes, length), formatRate);
+        }
+        add(to ? translated("Link from lane %1 to %2, in the step").arg(lane.value()).arg(to->value())
+               : translated("Links from lane %1, in the step").arg(lane.value()),
+            {countRow(translated("Copies"), copies), bytesRow(translated("Bytes"), bytes),
+             timeRow(translated("Busy"), busy), shareRow(translated("Busy share"), share), rate, overall});
+    }
+}
+
+void FactsBuilder::addSums(const QString& heading, std::optional<LaneId> lane, std::optional<BubbleCause> only) {
+    Both<BubbleSums> sums;
+    for (const Source source : kSources) {
+        const StepGraph* tasks = analysis_.tasks(source);
+        if (knows(source) && (!lane || lane->index() < tasks->num_lanes())) {
+            sums.in(source) = sum_bubbles(*tasks, analysis_.bubbles(source), lane);
+        }
+    }
+    std::vector<FactRow> rows;
+    for (int number = 0; number < kNumBubbleCauses; ++number) {
+        const auto cause = static_cast<BubbleCause>(number);
+        const bool occurs =
+            (sums.measured && sums.measured->of(cause) > 0) || (sums.simulated && sums.simulated->of(cause) > 0);
+        if (!occurs || (only && *only != cause)) {
+            continue;
+        }
+        const auto share = [cause](const std::optional<BubbleSums>& each) {
+            return each ? std::optional(each->share(cause)) : std::nullopt;
+        };
+        rows.push_back(
+            shareRow(QString::fromUtf8(describe(cause).data()), {share(sums.measured), share(sums.simulated)}));
+    }
+    add(heading, std::move(rows));
+}
+
+void FactsBuilder::addMemory(LaneId lane) {
+    std::map<std::size_t, Both<Bytes>> parts;  // by category
+    const StepGraph* measured = analysis_.tasks(Source::measured);
+    if (measured != nullptr && lane.index() < document_.measuredMemory->size()) {
+        const MemoryTrack& track = (*document_.measuredMemory)[lane.index()];
+        const std::optional<std::int64_t> at = track.highestTimeIn(measured->range());
+        const MemoryBreakdown composition = at ? track.compositionAt(*at) : MemoryBreakdown{};
+        for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+            if (const Bytes bytes = composition[static_cast<MemoryCategory>(k)]; bytes > 0) {
+                parts[k].measured = bytes;
+            }
+        }
+    }
+    if (document_.simulation && lane.index() < document_.simulation->lanes.size()) {
+        const MemoryComposition& peak = document_.simulation->lanes[lane.index()].peak;
+        for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+            const auto found = peak.find(std::string(to_string(static_cast<MemoryCategory>(k))));
+            if (found != peak.end() && found->second > 0) {
+                parts[k].simulated = found->second;
+            }
+        }
+    }
+    std::vector<FactRow> rows;
+    const std::vector<LaneFacts> lanes = laneFacts(document_, step_);
+    if (lane.index() < lanes.size()) {
+        const LaneFacts& own = lanes[lane.index()];
+        if (own.measuredPeak || own.simulatedPeak) {
+            rows.push_back(bytesRow(translated("Peak"), {own.measuredPeak, own.simulatedPeak}));
+        }
+    }
+    for (const auto& [category, bytes] : parts) {
+        rows.push_back(bytesRow(QString::fromUtf8(to_string(static_cast<MemoryCategory>(category)).data()), bytes));
+    }
+    add(translated("Memory at the peak"), std::move(rows));
+}
+
+SelectionFacts FactsBuilder::ofTask(const TaskSelection& selection) {
+    const TaskFacts task = taskFacts(document_, selection, step_);
+    const Slice slice = document_.store(selection.source)->slice(selection.slice);
+    facts_.title = task.title;
+    facts_.where = task.where;
+    facts_.text = task.whyNoTwin;
+    addTimes(task, selection.source);
+    addWaits(selection);
+    addCopy(selection, slice);
+    addLayers(selection, slice);
+    addDeviceWork(selection);
+    return facts_;
+}
+
+SelectionFacts FactsBuilder::ofBubble(const PartSelection& part) {
+    facts_.title = translated("Bubble: %1").arg(QString::fromUtf8(describe(part.bubble.cause).data()));
+    facts_.where = translated("lane %1").arg(part.lane.value()) + QStringLiteral(" · ") +
+                   lanePlace(part.source, part.lane) + QStringLiteral(" · ") + nameOf(part.source);
+    facts_.text = analysis_.sentence(part.source, part.bubble);
+    if (part.source == Source::measured && !noBubble_.isEmpty()) {
+        facts_.text += translated(" Its share is not given, since %1.").arg(noBubble_);
+    }
+    Both<std::int64_t> start;
+    Both<std::int64_t> length;
+    Both<double> share;
+    Both<double> ofLane;
+    for (const Source source : kSources) {
+        const std::optional<Bubble> bubble = part.bubbleIn(source);
+        const StepGraph* graph = analysis_.tasks(source);
+        if (bubble && graph != nullptr) {
+            start.in(source) = bubble->start - graph->range().start;
+            length.in(source) = bubble->length();
+            if (knows(source)) {
+                share.in(source) = sum_bubbles(*graph, {}).share(bubble->length());
+                ofLane.in(source) = sum_bubbles(*graph, {}, bubble->lane).share(bubble->length());
+            }
+        }
+    }
+    add(translated("In the step"), {timeRow(translated("Start"), start), timeRow(translated("Length"), length),
+                                    shareRow(translated("Share of the step, all lanes"), share),
+                                    shareRow(translated("Share of the lane's step"), ofLane)});
+    if (part.twin && part.twin->cause != part.bubble.cause) {
+        add(translated("Cause"),
+            {{translated("In the other timeline"),
+              part.source == Source::simulated ? QString::fromUtf8(describe(part.twin->cause).data()) : QString(),
+              part.source == Source::measured ? QString::fromUtf8(describe(part.twin->cause).data()) : QString()}});
+    }
+    addSums(translated("This cause, on this lane"), part.lane, part.bubble.cause);
+    addSums(translated("This cause, on all lanes"), std::nullopt, part.bubble.cause);
+    if (!part.twin && analysis_.tasks(otherThan(part.source)) != nullptr) {
+        facts_.text +=
+            QLatin1Char(' ') + (part.source == Source::measured ? translated("The simulated lane does not wait here.")
+                                                                : translated("The measured lane did not wait here."));
+    }
+    return facts_;
+}
+
+SelectionFacts FactsBuilder::ofLane(const PartSelection& part) {
+    const TimelineStore& store = *document_.store(part.source);
+    const std::string& name = store.lanes()[part.lane.index()].name;
+    facts_.title = name.empty() ? translated("lane %1").arg(part.lane.value()) : QString::fromStdString(name);
+    facts_.where = lanePlace(part.source, part.lane);
+    const std::vector<LaneFacts> all = laneFacts(document_, step_);
+    if (part.lane.index() < all.size()) {
+        const LaneFacts& lane = all[part.lane.index()];
+        const auto ns = [](const std::optional<Nanoseconds>& time) {
+            return time ? std::optional(time->count()) : std::nullopt;
+        };
+        const auto rest = [](const std::optional<double>& share) {
+            return share ? std::optional(1 - *share) : std::nullopt;
+        };
+        add(translated("In the step"),
+            {timeRow(translated("Busy"), {ns(lane.measuredBusy), ns(lane.simulatedBusy)}),
+             shareRow(translated("Utilisation"), {rest(lane.measuredBubble), rest(lane.simulatedBubble)}),
+             shareRow(translated("Bubble"), {lane.measuredBubble, lane.simulatedBubble})});
+    }
+    if (!noBubble_.isEmpty()) {
+        facts_.text = translated("Measured bubbles are not given, since %1.").arg(noBubble_);
+    }
+    addSums(translated("Bubble by cause, of the lane's step"), part.lane, std::nullopt);
+    addMemory(part.lane);
+    return facts_;
+}
+
+SelectionFacts FactsBuilder::ofLinks(const PartSelection& part) {
+    facts_.title = translated("Links from lane %1").arg(part.lane.value());
+    facts_.where = lanePlace(part.source, part.lane);
+    addLinks(part.lane, std::nullopt);
+    if (facts_.sections.empty()) {
+        facts_.text = translated("The lane sends nothing in this step.");
+    }
+    return facts_;
+}
+}  // namespace
+
+QString SelectionFacts::plainText() const {
+    QStringList lines{title, where};
+    if (!text.isEmpty()) {
+        lines << text;
+    }
+    for (const FactSection& section : sections) {
+        lines << QString()
+              << QStringList{section.heading, translated("measured"), translated("simulated"), translated("difference")}
+                     .join(QLatin1Char('\t'));
+        for (const FactRow& row : section.rows) {
+            lines << QStringList{row.name, row.measured, row.simulated, row.difference}.join(QLatin1Char('\t'));
+        }
+    }
+    return lines.join(QLatin1Char('\n')) + QLatin1Char('\n');
+}
+
+SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,
+                       const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part) {
+    FactsBuilder builder(document, analysis, step);
+    if (task) {
+        return builder.ofTask(*task);
+    }
+    if (!part || analysis.tasks(part->source) == nullptr) {
+        return {};
+    }
+    switch (part->kind) {
+        case PartSelection::Kind::bubble: return builder.ofBubble(*part);
+        case PartSelection::Kind::lane: return builder.ofLane(*part);
+        case PartSelection::Kind::links: return builder.ofLinks(*part);
+    }
+    return {};
+}
+
+QString spoken(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,
+               const PartSelection& part) {
+    const SelectionFacts facts = factsOf(document, analysis, step, std::nullopt, part);
+    QStringList parts{facts.title, facts.where};
+    if (!facts.text.isEmpty()) {
+        parts << facts.text;
+    }
+    if (part.kind == PartSelection::Kind::bubble) {
+        parts << formatDuration(part.bubble.length());
+    } else if (!facts.sections.empty()) {
+        for (const FactRow& row : facts.sections.front().rows) {
+            const QString& value = part.source == Source::measured ? row.measured : row.simulated;
+            if (!value.isEmpty()) {
+                parts << translated("%1 %2").arg(row.name, value);
+            }
+        }
+    }
+    return parts.join(QStringLiteral(", "));
+}
+}  // namespace pipescope

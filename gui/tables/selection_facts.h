@@ -1,0 +1,45 @@
+#pragma once
+
+#include "gui/document/step_analysis.h"
+#include "gui/document/trace_document.h"
+#include "gui/timeline/time_axis_model.h"
+
+#include <QString>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace pipescope {
+/// One line of the inspector; an empty value is unknown or does not apply.
+struct FactRow {
+    QString name;
+    QString measured;
+    QString simulated;
+    QString difference = {};
+};
+
+struct FactSection {
+    QString heading;
+    std::vector<FactRow> rows;
+};
+
+/// Everything known about what is selected.
+struct SelectionFacts {
+    QString title;  ///< "forward of micro-batch 3 on partition 1"
+    QString where;  ///< "lane 1 · cpu · step 4"
+    QString text;   ///< sentences
+    std::vector<FactSection> sections;
+
+    bool isEmpty() const { return title.isEmpty(); }
+    /// Lines of columns separated by tabs.
+    QString plainText() const;
+};
+
+/// The measured step `step` is compared; `analysis` is its analysis. Empty without a selection.
+SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,
+                       const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part);
+/// One sentence about a bubble, lane or link, for screen readers.
+QString spoken(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,
+               const PartSelection& part);
+}  // namespace pipescope

@@ -1,0 +1,86 @@
+#include "gui/tables/selection_panel.h"
+
+#include "gui/style/arrange.h"
+#include "gui/style/number_format.h"
+
+#include <QAction>
+#include <QApplication>
+#include <QClipboard>
+#include <QHeaderView>
+#include <QLabel>
+#include <QTreeWidget>
+
+#include <utility>
+
+namespace pipescope {
+SelectionPanel::SelectionPanel(QWidget* parent)
+    : QWidget(parent),
+      title_(new QLabel(this)),
+      where_(new QLabel(this)),
+      text_(new QLabel(this)),
+      table_(named(new QTreeWidget(this), tr("Facts about the selection"))) {
+    setAccessibleName(tr("Selection"));
+    QFont bold = font();
+    bold.setBold(true);
+    title_->setFont(bold);
+    for (QLabel* label : {title_, where_, text_}) {
+        label->setWordWrap(true);
+        label->setTextFormat(Qt::PlainText);
+        label->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    }
+    table_->setColumnCount(4);
+    table_->setHeaderLabels({QString(), tr("measured"), tr("simulated"), tr("difference")});
+    table_->setRootIsDecorated(false);
+    table_->setIndentation(0);
+    table_->setItemsExpandable(false);
+    table_->setFrameShape(QFrame::NoFrame);
+    table_->setUniformRowHeights(true);
+    table_->setTextElideMode(Qt::ElideMiddle);
+    table_->header()->setStretchLastSection(false);
+    table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    table_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
+    table_->header()->setDefaultAlignment(Qt::AlignRight | Qt::AlignVCenter);
+    auto* copy = new QAction(tr("&Copy as text"), this);
+    copy->setShortcuts(QKeySequence::Copy);
+    copy->setShortcutContext(Qt::WidgetWithChildrenShortcut);
+    connect(copy, &QAction::triggered, this, &SelectionPanel::copy);
+    addAction(copy);
+    table_->addAction(copy);
+    table_->setContextMenuPolicy(Qt::ActionsContextMenu);
+    arrange(new QVBoxLayout(this), {8, 6, 4, 0}, 2, {title_, where_, text_, {table_, 1}});
+    setFacts({});
+}
+
+void SelectionPanel::copy() const {
+    if (!facts_.isEmpty()) {
+        QApplication::clipboard()->setText(facts_.plainText());
+    }
+}
+
+void SelectionPanel::setFacts(SelectionFacts facts) {
+    facts_ = std::move(facts);
+    const bool none = facts_.isEmpty();
+    title_->setText(none ? tr("Nothing is selected") : facts_.title);
+    where_->setText(none ? tr("Click a task, a bubble, a lane's name or the space beside its copies, or press . and , "
+                              "in a timeline. The counterpart in the other timeline is marked too.")
+                         : facts_.where);
+    text_->setText(facts_.text);
+    text_->setVisible(!facts_.text.isEmpty());
+    table_->clear();
+    QFont bold = font();
+    bold.setBold(true);
+    for (const FactSection& section : facts_.sections) {
+        auto* heading = new QTreeWidgetItem(table_, {section.heading});
+        heading->setFont(0, bold);
+        heading->setFirstColumnSpanned(true);
+        for (const FactRow& row : section.rows) {
+            auto* item = new QTreeWidgetItem(table_, {row.name, row.measured, row.simulated, row.difference});
+            item->setToolTip(0, row.name);
+            for (int column = 1; column < table_->columnCount(); ++column) {
+                item->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
+            }
+        }
+    }
+    table_->setVisible(!facts_.sections.empty());
+}
+}  // namespace pipescope

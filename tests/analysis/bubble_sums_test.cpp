@@ -1,0 +1,193 @@
+#include "analysis/compared_bubbles.h"
+#include "analysis/recorded_run.h"
+#include "analysis/stored_simulation.h"
+#include "tests/analysis/random_run.h"
+#include "tests/analysis/tasks_of_step.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace pipescope {
+namespace {
+constexpr double kExact = 1e-9;
+
+void expect_order(const std::vector<Bubble>& bubbles) {
+    for (std::size_t k = 0; k < bubbles.size(); ++k) {
+        ASSERT_GT(bubbles[k].length(), 0);
+        if (k > 0 && bubbles[k].lane == bubbles[k - 1].lane) {
+            ASSERT_GE(bubbles[k].start, bubbles[k - 1].end);
+            ASSERT_FALSE(bubbles[k].start == bubbles[k - 1].end && bubbles[k].cause == bubbles[k - 1].cause &&
+                         bubbles[k].culprit == bubbles[k - 1].culprit);
+        }
+    }
+}
+
+/// Sums over causes and lanes against the statistics that every table shows.
+void expect_sums(const StepGraph& tasks, const StepStatistics& statistics) {
+    const std::vector<Bubble> bubbles = bubbles_of(tasks);
+    expect_order(bubbles);
+    ASSERT_NEAR(sum_bubbles(tasks, bubbles).total(), statistics.bubble_fraction, kExact);
+    for (std::size_t lane = 0; lane < statistics.lanes.size(); ++lane) {
+        const BubbleSums own = sum_bubbles(tasks, bubbles, LaneId{static_cast<std::int64_t>(lane)});
+        ASSERT_NEAR(own.total(), statistics.lanes[lane].bubble_fraction, kExact) << "lane " << lane;
+    }
+}
+
+TEST(BubbleSums, AreTheSimulatedBubbleFractionWhateverThePipeline) {
+    bool seen_loss = false;
+    bool seen_sum = false;
+    for (std::uint32_t seed = 0; seed < 600; ++seed) {
+        std::mt19937 random(seed);
+        RandomRun run = random_run(random);
+        run.profile.loss_ns.assign(run.profile.samples.size(), seed % 2 == 0 ? 0.0 : 900.0);
+        if (seed % 5 == 0) {
+            run.options.replicas = 2;
+            run.options.batch *= 2;
+        }
+        SCOPED_TRACE("seed " + std::to_string(seed) + " " + to_json(run.options));
+        const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = false});
+        const StepStatistics statistics = one_step_statistics(simulation);
+        const StepGraph tasks = step_graph_of(simulation.timeline, {statistics.start.count(), statistics.end.count()},
+                                              pipeline_graph_of(run.profile, run.options));
+        expect_sums(tasks, statistics);
+        for (const Bubble& each : bubbles_of(tasks)) {
+            seen_loss = seen_loss || each.cause == BubbleCause::computes_loss;
+            seen_sum = seen_sum || each.cause == BubbleCause::sums_gradients;
+        }
+        if (HasFatalFailure()) {
+            return;
+        }
+    }
+    EXPECT_TRUE(seen_loss);
+    EXPECT_TRUE(seen_sum);
+}
+
+TEST(BubbleSums, AreThoseOfAPeriodIfTheScheduleNeverDrains) {
+    for (std::uint32_t seed = 0; seed < 100; ++seed) {
+        std::mt19937 random(seed);
+        RandomRun run = random_run(random);
+        run.options.schedule = Schedule::pipedream;
+        run.options.balance =
+            random_balance(random, run.profile.layers.size(),
+                           std::min(static_cast<int>(run.profile.layers.size()), 1 + static_cast<int>(seed % 4)));
+        run.options.placement.clear();
+        run.options.hardware = {};
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = false});
+        const StepStatistics statistics = one_step_statistics(simulation);
+        expect_sums(step_graph_of(simulation.timeline, {statistics.start.count(), statistics.end.count()}), statistics);
+        if (HasFatalFailure()) {
+            return;
+        }
+    }
+}
+
+/// Each task starts and ends at another time than simulated, so that tasks of a lane may overlap, as those of a
+/// recording with several clocks or streams do.
+Timeline disturbed(Timeline timeline, std::int32_t step, std::mt19937& random) {
+    std::uniform_int_distribution<std::int64_t> by(-400, 400);
+    for (Slice& slice : timeline.slices) {
+        slice.key.step = step;
+        slice.start += Nanoseconds{step * 10'000'000 + by(random)};
+        slice.end = std::max(slice.start, slice.end + Nanoseconds{step * 10'000'000 + by(random)});
+    }
+    sort_slices(timeline);
+    return timeline;
+}
+
+TEST(BubbleSums, AreTheMeasuredBubbleFractionEvenIfTasksOverlap) {
+    for (std::uint32_t seed = 0; seed < 300; ++seed) {
+        std::mt19937 random(seed);
+        RandomRun run = random_run(random);
+        run.profile.loss_ns.assign(run.profile.samples.size(), 900.0);
+        SCOPED_TRACE("seed " + std::to_string(seed) + " " + to_json(run.options));
+        const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = false});
+        Timeline measured{Source::measured, simulation.timeline.lanes, {}};
+        std::vector<std::int32_t> steps;
+        for (std::int32_t step = 0; step < 3; ++step) {
+            const Timeline one = disturbed(simulation.timeline, step, random);
+            measured.slices.insert(measured.slices.end(), one.slices.begin(), one.slices.end());
+            steps.push_back(step);
+            expect_sums(tasks_of_step(one, step), step_statistics(one, step));
+        }
+        const Measured sides{measured, {}, steps, {}};
+        const Comparison comparison = compare(sides, simulation);
+        const ComparedBubbles bubbles = compare_bubbles(sides, simulation, pipeline_graph_of(run.profile, run.options));
+        ASSERT_NEAR(bubbles.measured.total(), comparison.measured_bubble_mean, kExact);
+        ASSERT_NEAR(bubbles.simulated.total(), comparison.simulated_bubble_fraction, kExact);
+        if (HasFatalFailure()) {
+            return;
+        }
+    }
+}
+
+Slice piece(TaskKind kind, int partition, int micro_batch, int start, int end) {
+    return {{0, kind, partition, micro_batch, -1}, LaneId{partition}, Nanoseconds{start}, Nanoseconds{end}, 0};
+}
+
+TEST(BubbleSums, CountTheLossAsABubbleOfItsLane) {
+    // lane 1: idle, F, L, B. The loss overlaps the backward by 10.
+    const Timeline timeline{Source::measured,
+                            {{"lane 0", "cpu"}, {"lane 1", "cpu"}},
+                            {piece(TaskKind::forward, 0, 0, 0, 100), piece(TaskKind::forward, 1, 0, 100, 200),
+                             piece(TaskKind::loss, 1, -1, 210, 250), piece(TaskKind::backward, 1, 0, 240, 300),
+                             piece(TaskKind::backward, 0, 0, 300, 400)}};
+    const StepGraph tasks = tasks_of_step(timeline, 0);
+    const std::vector<Bubble> bubbles = bubbles_of(tasks);
+    const BubbleSums lane = sum_bubbles(tasks, bubbles, LaneId{1});
+    EXPECT_EQ(lane.of(BubbleCause::computes_loss), 30);
+    EXPECT_EQ(lane.of(BubbleCause::contention), 10);
+    EXPECT_EQ(lane.of(BubbleCause::previous_partition), 100);
+    EXPECT_EQ(lane.of(BubbleCause::finished), 100);
+    EXPECT_DOUBLE_EQ(lane.total(), 0.6);
+    EXPECT_DOUBLE_EQ(sum_bubbles(tasks, bubbles).total(), (240 + 200) / 800.0);
+    const auto loss = std::find_if(bubbles.begin(), bubbles.end(),
+                                   [](const Bubble& each) { return each.cause == BubbleCause::computes_loss; });
+    EXPECT_EQ(tasks.task(loss->culprit).key.kind, TaskKind::loss);
+    EXPECT_EQ(tasks.task(loss->next).key.kind, TaskKind::backward);
+}
+
+TEST(BubbleSums, JoinWhatATaskOfNoLengthCutsInTwo) {
+    const Timeline timeline{Source::measured,
+                            {{"lane 0", "cpu"}, {"lane 1", "cpu"}},
+                            {piece(TaskKind::forward, 0, 0, 0, 100), piece(TaskKind::forward, 1, 0, 100, 200),
+                             piece(TaskKind::recompute, 0, 0, 150, 150), piece(TaskKind::backward, 1, 0, 200, 300),
+                             piece(TaskKind::backward, 0, 0, 300, 400)}};
+    const std::vector<Bubble> bubbles = bubbles_of(tasks_of_step(timeline, 0));
+    const auto of_lane =
+        std::count_if(bubbles.begin(), bubbles.end(), [](const Bubble& each) { return each.lane == LaneId{0}; });
+    EXPECT_LE(of_lane, 2);
+}
+
+TEST(BubbleCounterpart, WaitsForTheSameTaskInTheOtherTimeline) {
+    std::mt19937 random(7);
+    const RandomRun run = random_run(random);
+    const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = false});
+    const StepGraph simulated = tasks_of_step(simulation.timeline, 0);
+    const Timeline later = disturbed(simulation.timeline, 4, random);
+    const StepGraph measured = tasks_of_step(later, 4);
+    const std::vector<Bubble> mine = bubbles_of(measured);
+    const std::vector<Bubble> others = bubbles_of(simulated);
+    int found = 0;
+    for (const Bubble& each : mine) {
+        const Bubble* twin = counterpart_of(each, measured, others, simulated);
+        if (twin != nullptr) {
+            ++found;
+            EXPECT_EQ(twin->lane, each.lane);
+            ASSERT_EQ(twin->next == kNoTask, each.next == kNoTask);
+            if (each.next != kNoTask) {
+                TaskKey key = measured.task(each.next).key;
+                key.step = simulated.task(twin->next).key.step;
+                EXPECT_EQ(simulated.task(twin->next).key, key);
+            }
+        }
+    }
+    EXPECT_GT(found, 0);
+    for (const Bubble& each : others) {
+        EXPECT_EQ(counterpart_of(each, simulated, others, simulated), &each);
+    }
+}
+}  // namespace
+}  // namespace pipescope
