@@ -3,6 +3,8 @@
 #include "trace/sqlite_guard.h"
 #include "trace/trace_file.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sqlite3.h>
 
 #include <memory>
@@ -41,7 +43,6 @@ Connection open_for_reading(const std::filesystem::path& path) {
     }
     sqlite3_busy_timeout(handle, kQueryBusyMilliseconds);
     sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0);
-    sqlite3_exec(handle, "PRAGMA query_only = ON", nullptr, nullptr, nullptr);
     return db;
 }
 
@@ -67,6 +68,57 @@ Statement prepare(sqlite3* db, std::string_view sql) {
         throw SqlError("the statement would write, but the trace is only read; use SELECT", std::nullopt);
     }
     return statement;
+}
+
+void execute(sqlite3* db, const std::string& sql) {
+    if (sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+        fail(db, 0);
+    }
+}
+
+void bind(sqlite3_stmt* statement, int place, const SqlValue& value) {
+    if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+        sqlite3_bind_int64(statement, place, *integer);
+    } else if (const auto* real = std::get_if<double>(&value)) {
+        sqlite3_bind_double(statement, place, *real);
+    } else if (const auto* text = std::get_if<std::string>(&value)) {
+        sqlite3_bind_text(statement, place, text->data(), static_cast<int>(text->size()), SQLITE_STATIC);
+    } else {
+        sqlite3_bind_null(statement, place);
+    }
+}
+
+void create(sqlite3* db, const SqlTable& table) {
+    execute(db, fmt::format("CREATE TEMP TABLE {} ({})", table.name, fmt::join(table.columns, ", ")));
+    const std::vector<std::string> places(table.columns.size(), "?");
+    const std::string sql = fmt::format("INSERT INTO temp.{} VALUES ({})", table.name, fmt::join(places, ", "));
+    sqlite3_stmt* handle = nullptr;
+    if (sqlite3_prepare_v2(db, sql.c_str(), -1, &handle, nullptr) != SQLITE_OK) {
+        fail(db, 0);
+    }
+    const Statement statement(handle);
+    for (const std::vector<SqlValue>& row : table.rows) {
+        for (std::size_t k = 0; k < row.size(); ++k) {
+            bind(handle, static_cast<int>(k) + 1, row[k]);
+        }
+        if (sqlite3_step(handle) != SQLITE_DONE) {
+            fail(db, 0);
+        }
+        sqlite3_reset(handle);
+    }
+}
+
+/// In memory, and in one transaction, so that no file is written.
+void create(sqlite3* db, const std::vector<SqlTable>& tables) {
+    if (tables.empty()) {
+        return;
+    }
+    execute(db, "PRAGMA temp_store = MEMORY");
+    execute(db, "BEGIN");
+    for (const SqlTable& table : tables) {
+        create(db, table);
+    }
+    execute(db, "COMMIT");
 }
 
 std::string text_or_empty(const char* text) {
@@ -109,6 +161,8 @@ SqlResult query_sql(const std::filesystem::path& path, std::string_view sql, con
         sqlite3_progress_handler(db.get(), kStepsBetweenQuestions, ask,
                                  const_cast<std::function<bool()>*>(&options.cancelled));
     }
+    create(db.get(), options.tables);
+    execute(db.get(), "PRAGMA query_only = ON");
     const Statement statement = prepare(db.get(), sql);
     SqlResult result;
     result.columns = columns_of(statement.get());

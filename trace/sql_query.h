@@ -30,11 +30,19 @@ struct SqlResult {
     bool more = false;  ///< the query has more rows than requested
 };
 
+/// A table that exists only for a query, beside those of the file.
+struct SqlTable {
+    std::string name;
+    std::vector<std::string> columns;  ///< "lane INTEGER"
+    std::vector<std::vector<SqlValue>> rows;
+};
+
 struct SqlOptions {
     std::size_t most_rows = 10'000;
     std::size_t most_bytes = 64 << 20;  ///< limit for texts; a larger result is also cut
     /// Called every few thousand SQLite operations, in the calling thread; true cancels the query.
     std::function<bool()> cancelled;
+    std::vector<SqlTable> tables = {};  ///< temporary; one of the file with the same name is hidden
 };
 
 /// A query that SQLite rejects, or that was cancelled.

@@ -33,13 +33,17 @@ struct Answer {
     std::int64_t milliseconds = 0;
 };
 
-Answer ask(const QString& path, const std::string& sql, const std::function<bool()>& cancelled) {
+Answer ask(const QString& path, const std::string& sql, const SqlConsole::MakeTables& makeTables,
+           const std::function<bool()>& cancelled) {
     Answer answer;
     QElapsedTimer timer;
     timer.start();
     SqlOptions options;
     options.cancelled = cancelled;
     try {
+        if (makeTables) {
+            options.tables = makeTables(sql, cancelled);
+        }
         answer.result = query_sql(path.toStdString(), sql, options);
     } catch (const SqlError& error) {
         answer.error = QString::fromUtf8(error.what());
@@ -217,9 +221,8 @@ void SqlConsole::run() {
     editor_->setExtraSelections({});
     setRunning(true);
     status_->setText(tr("Running …"));
-    const auto work = [path = path_, sql = asked_.toStdString()](const std::function<bool()>& cancelled) {
-        return ask(path, sql, cancelled);
-    };
+    const auto work = [path = path_, sql = asked_.toStdString(), tables = makeTables_](
+                          const std::function<bool()>& cancelled) { return ask(path, sql, tables, cancelled); };
     job_.start(*this, work, [this](Answer answer) {
         setRunning(false);
         if (answer.error.isEmpty()) {

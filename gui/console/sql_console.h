@@ -4,8 +4,14 @@
 #include "gui/style/work_pool.h"
 #include "schedule/task_key.h"
 #include "schedule/timeline.h"
+#include "trace/sql_query.h"
 
 #include <QWidget>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 class QComboBox;
 class QLabel;
@@ -29,6 +35,10 @@ public:
 
     /// Sets the file to query. If `path` is empty, the console shows the reason `why`.
     void setFile(const QString& path, const QString& why = {});
+    /// Makes tables beside those of the file for a query, in the query's worker; unset: none.
+    using MakeTables =
+        std::function<std::vector<SqlTable>(const std::string& sql, const std::function<bool()>& cancelled)>;
+    void setTables(MakeTables make) { makeTables_ = std::move(make); }
     QString sql() const;
     void setSql(const QString& sql);
     /// Starts the query; `finished` follows.
@@ -70,6 +80,7 @@ private:
     void exportRows();
 
     QString path_;
+    MakeTables makeTables_;
     QString asked_;  // the current or last query
     LatestJob job_;
     QStringList history_;

@@ -24,6 +24,13 @@ std::vector<SqlExample> examples() {
                         "         start - lag(end) OVER (PARTITION BY lane ORDER BY start) AS pause\n"
                         "  FROM PIPESCOPE_TASK WHERE source = 'measured' AND kind NOT LIKE '%copy%')\n"
                         "WHERE pause > 0 ORDER BY pause DESC LIMIT 20")},
+        {translated("Bubbles by cause"),
+         QStringLiteral("SELECT source, cause, count(*) AS bubbles, sum(end - start) / 1e6 AS ms,\n"
+                        "       sum(share) / count(DISTINCT step) AS share_of_step\n"
+                        "FROM PIPESCOPE_BUBBLE GROUP BY source, cause ORDER BY source, ms DESC")},
+        {translated("Longest bubbles of the step"),
+         QStringLiteral("SELECT lane, start, (end - start) / 1e6 AS ms, cause, culprit, next\n"
+                        "FROM PIPESCOPE_BUBBLE WHERE shown AND source = 'measured' ORDER BY ms DESC LIMIT 20")},
         {translated("Peak memory per lane"),
          QStringLiteral("SELECT lane, max(peak) / 1048576.0 AS peak_MiB, time, taskId\n"
                         "FROM PIPESCOPE_MEMORY GROUP BY lane")},

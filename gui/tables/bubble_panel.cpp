@@ -7,6 +7,7 @@
 
 #include <QFont>
 #include <QGuiApplication>
+#include <QHeaderView>
 #include <QPainter>
 #include <QPalette>
 #include <QPixmap>
@@ -82,8 +83,8 @@ QVariant BubbleTableModel::data(const QModelIndex& index, int role) const {
 
 BubbleSumModel::BubbleSumModel(QObject* parent)
     : RowModel(
-          {{translated("All lanes"), "cause", Qt::AlignLeft,
-            [](const BubbleSumRow& r) { return r.cause ? nameOf(*r.cause) : translated("together"); },
+          {{translated("Cause"), "cause", Qt::AlignLeft,
+            [](const BubbleSumRow& r) { return r.cause ? nameOf(*r.cause) : translated("all causes"); },
             [](const BubbleSumRow& r) {
                 return r.cause ? QVariant(QString::fromUtf8(to_string(*r.cause).data())) : QVariant::fromValue(nullptr);
             }},
@@ -114,7 +115,8 @@ BubblePanel::BubblePanel(QWidget* parent)
       list_(new FilteredTable(*model_, tr("Bubbles"), tr("Open a trace to see why its lanes were idle."), this)),
       sums_(named(new QTableView(this), tr("Bubbles by cause"))) {
     sums_->setModel(sumModel_);
-    styleTable(*sums_);
+    makeCompact(*sums_);
+    sums_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
     auto* splitter = new QSplitter(Qt::Horizontal, this);
     splitter->addWidget(sums_);
     splitter->addWidget(list_);

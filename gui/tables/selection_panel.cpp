@@ -7,6 +7,7 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QHeaderView>
+#include <QKeyEvent>
 #include <QLabel>
 #include <QTreeWidget>
 
@@ -41,14 +42,21 @@ SelectionPanel::SelectionPanel(QWidget* parent)
     table_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
     table_->header()->setDefaultAlignment(Qt::AlignRight | Qt::AlignVCenter);
     auto* copy = new QAction(tr("&Copy as text"), this);
-    copy->setShortcuts(QKeySequence::Copy);
-    copy->setShortcutContext(Qt::WidgetWithChildrenShortcut);
     connect(copy, &QAction::triggered, this, &SelectionPanel::copy);
-    addAction(copy);
     table_->addAction(copy);
+    table_->installEventFilter(this);
     table_->setContextMenuPolicy(Qt::ActionsContextMenu);
     arrange(new QVBoxLayout(this), {8, 6, 4, 0}, 2, {title_, where_, text_, {table_, 1}});
     setFacts({});
+}
+
+bool SelectionPanel::eventFilter(QObject* watched, QEvent* event) {
+    if (watched == table_ && event->type() == QEvent::KeyPress &&
+        static_cast<const QKeyEvent*>(event)->matches(QKeySequence::Copy)) {
+        copy();
+        return true;
+    }
+    return QWidget::eventFilter(watched, event);
 }
 
 void SelectionPanel::copy() const {

@@ -22,6 +22,9 @@ public:
     QTreeWidget& table() const { return *table_; }
     void copy() const;
 
+protected:
+    bool eventFilter(QObject* watched, QEvent* event) override;
+
 private:
     SelectionFacts facts_;
     QLabel* title_;

@@ -131,7 +131,7 @@ void ExportMenu::addTables(TableDocks& tables) {
     table(tr("&Statistics…"), "statistics", tables.statistics().table(), tables.statistics().model());
     filtered(tr("&Lanes…"), "lanes", tables.lanes());
     filtered(tr("&Bubbles…"), "bubbles", tables.bubbles().list());
-    table(tr("Bubbles by &cause…"), "bubble-causes", tables.bubbles().sums(), tables.bubbles().sumModel());
+    table(tr("Bubbles by c&ause…"), "bubble-causes", tables.bubbles().sums(), tables.bubbles().sumModel());
     filtered(tr("Largest &differences…"), "differences", tables.differences());
     filtered(tr("Tasks &without a twin…"), "unmatched", tables.unmatched());
     table(tr("Mar&ks…"), "marks", tables.marks().table(), tables.marks().model());

@@ -1,6 +1,7 @@
 #include "gui/window/table_docks.h"
 
 #include "gui/console/sql_console.h"
+#include "gui/document/bubble_table.h"
 #include "gui/style/message_bar.h"
 #include "gui/tables/bubble_panel.h"
 #include "gui/tables/filtered_table.h"
@@ -177,6 +178,20 @@ void TableDocks::addConsole(DockSet& docks, SessionState& session) {
     console_->setHistory(session.value(kQueriesKey).toStringList());
     connect(console_, &SqlConsole::historyChanged, this,
             [this, &session] { session.setValue(kQueriesKey, console_->history()); });
+    const auto offerBubbles = [this] {
+        if (files_.document() == nullptr) {
+            console_->setTables({});
+            return;
+        }
+        console_->setTables([document = files_.page()->document(), step = files_.page()->model().step()](
+                                const std::string& sql, const std::function<bool()>& cancelled) {
+            return readsBubbles(sql) ? std::vector<SqlTable>{bubbleTable(*document, step, cancelled)}
+                                     : std::vector<SqlTable>{};
+        });
+    };
+    for (const auto signal : {&FileTabs::pageChanged, &FileTabs::stepChanged, &FileTabs::simulationChanged}) {
+        connect(&files_, signal, console_, offerBubbles);
+    }
     connect(&files_, &FileTabs::pageChanged, console_, [this] {
         if (files_.document() == nullptr) {
             console_->setFile({});

@@ -51,6 +51,18 @@ TEST_F(SqlQuery, GivesColumnsWithTheirOriginAndRows) {
     EXPECT_FALSE(result.more);
 }
 
+TEST_F(SqlQuery, ReadsTablesThatExistOnlyForTheQuery) {
+    SqlOptions options;
+    options.tables = {
+        {"EXTRA", {"number INTEGER", "real REAL", "text TEXT"}, {{std::int64_t{7}, 0.5, "seven"}, {{}, {}, {}}}}};
+    const SqlResult result = query_sql(path(), "SELECT number, real, text FROM extra", options);
+    ASSERT_EQ(result.rows.size(), 2U);
+    EXPECT_EQ(result.rows[0], (std::vector<SqlValue>{std::int64_t{7}, 0.5, "seven"}));
+    EXPECT_EQ(result.rows[1], (std::vector<SqlValue>(3)));
+    EXPECT_THROW(query_sql(path(), "DELETE FROM extra", options), SqlError);
+    EXPECT_THROW(query_sql(path(), "SELECT * FROM extra"), SqlError);
+}
+
 TEST_F(SqlQuery, StopsAtTheAskedNumberOfRowsAndSaysThatThereAreMore) {
     const SqlResult cut = query_sql(path(), "SELECT id FROM PIPESCOPE_TASK", {.most_rows = 4, .cancelled = {}});
     EXPECT_EQ(cut.rows.size(), 4u);

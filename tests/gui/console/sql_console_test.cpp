@@ -1,6 +1,8 @@
 #include "gui/console/sql_console.h"
 
 #include "gui/console/sql_examples.h"
+#include "gui/document/bubble_table.h"
+#include "gui/document/document_loader.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/table_export.h"
 #include "tests/gui/patience.h"
@@ -28,6 +30,11 @@ protected:
         console_.resize(1000, 300);
         console_.show();
         console_.setFile(QString::fromStdString(path.string()));
+        document_ = loadTrace(QString::fromStdString(path.string()));
+        console_.setTables([document = document_](const std::string& sql, const std::function<bool()>& cancelled) {
+            return readsBubbles(sql) ? std::vector<SqlTable>{bubbleTable(*document, 1, cancelled)}
+                                     : std::vector<SqlTable>{};
+        });
     }
 
     void run(const QString& sql) {
@@ -44,6 +51,7 @@ protected:
     }
 
     SqlConsole console_;
+    std::shared_ptr<const TraceDocument> document_;
 };
 
 TEST_F(SqlConsoleTest, RunsAQueryByKeyAndShowsItsRows) {
@@ -63,6 +71,31 @@ TEST_F(SqlConsoleTest, RunsEveryExampleItOffers) {
         run(example.sql);
         EXPECT_EQ(console_.error(), QString()) << example.title.toStdString();
     }
+}
+
+TEST_F(SqlConsoleTest, QueriesTheBubblesOfTheComparedStepsAndTheSimulatedOne) {
+    run(QStringLiteral(
+        "SELECT source, step, sum(share), sum(shown) > 0 FROM pipescope_bubble GROUP BY 1, 2 ORDER BY 1, 2"));
+    ASSERT_EQ(console_.error(), QString());
+    ASSERT_EQ(console_.results().rowCount(), static_cast<int>(document_->comparison->steps.size()) + 1);
+    for (int row = 0; row < console_.results().rowCount(); ++row) {
+        const bool measured = cell(row, 0).data().toString() == QStringLiteral("measured");
+        const int step = cell(row, 1).data().toInt();
+        const StepSpan* span = measured ? document_->measured->step(step) : &document_->simulated->steps().front();
+        ASSERT_NE(span, nullptr);
+        EXPECT_NEAR(cell(row, 2).data(kExportRole).toDouble(), span->statistics.bubble_fraction, 1e-7);
+        EXPECT_EQ(cell(row, 3).data().toInt(), !measured || step == 1 ? 1 : 0);
+    }
+    QSignalSpy times(&console_, &SqlConsole::timePicked);
+    run(QStringLiteral("SELECT start FROM PIPESCOPE_BUBBLE WHERE shown AND source = 'measured' LIMIT 1"));
+    click(cell(0, 0));
+    ASSERT_EQ(times.size(), 1);
+    EXPECT_GE(times.at(0).at(0).toLongLong(), document_->measured->step(1)->range().start);
+    // Only queries: the table can be neither changed nor left behind.
+    run(QStringLiteral("DELETE FROM PIPESCOPE_BUBBLE"));
+    EXPECT_NE(console_.error(), QString());
+    run(QStringLiteral("SELECT count(*) FROM sqlite_master WHERE name LIKE '%BUBBLE%'"));
+    EXPECT_EQ(cell(0, 0).data().toString(), QStringLiteral("0"));
 }
 
 TEST_F(SqlConsoleTest, TellsLineAndColumnOfAnErrorAndMarksIt) {

@@ -4,6 +4,7 @@
 #include "balance/profile_file.h"
 #include "cli/reports.h"
 #include "gui/document/document_loader.h"
+#include "gui/document/step_analysis.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/gui/window/nsys_export.h"
 #include "trace/chrome_export.h"
@@ -225,9 +226,27 @@ TEST_P(SameAnswers, OfCompareAndTheViewer) {
     EXPECT_EQ(document->whyNoBubble().isEmpty(), file.bubble_known);
     // The viewer does not replay, and tells what was recorded in its report.
     compared->comparison.replay.reset();
-    const TraceComparison viewed{*document->simulation, *document->comparison,       compared->drops,
-                                 document->warnings,    document->run.profile->load, document->run.load};
+    TraceComparison viewed{*document->simulation, *document->comparison,       compared->drops,
+                           document->warnings,    document->run.profile->load, document->run.load};
+    viewed.bubbles = compared->bubbles;
     EXPECT_EQ(dump(comparison_json(viewed)), dump(comparison_json(*compared)));
+    // The viewer's bubbles of the step that `compare` lists, and of the simulated one.
+    const StepAnalysis analysis(document, compared->bubbles.measured.step);
+    for (const Source source : {Source::measured, Source::simulated}) {
+        const BubbleReport& report =
+            source == Source::measured ? compared->bubbles.measured : compared->bubbles.simulated;
+        std::vector<Bubble> bubbles = analysis.bubbles(source);
+        std::stable_sort(bubbles.begin(), bubbles.end(),
+                         [](const Bubble& a, const Bubble& b) { return a.length() > b.length(); });
+        ASSERT_GE(bubbles.size(), report.largest.size());
+        for (std::size_t k = 0; k < report.largest.size(); ++k) {
+            const ListedBubble viewedBubble = listed(bubbles[k], *analysis.tasks(source));
+            EXPECT_EQ(viewedBubble.start, report.largest[k].start);
+            EXPECT_EQ(viewedBubble.length, report.largest[k].length);
+            EXPECT_EQ(viewedBubble.cause, report.largest[k].cause);
+            EXPECT_EQ(viewedBubble.culprit, report.largest[k].culprit);
+        }
+    }
 }
 
 TEST(SameAnswersToDamage, OfCompareAndTheViewer) {

@@ -95,8 +95,11 @@ TEST_F(TimelineMarksTest, FindsTheBubbleUnderThePointer) {
     QHelpEvent help(QEvent::ToolTip, pointer, view_.viewport()->mapToGlobal(pointer));
     QApplication::sendEvent(view_.viewport(), &help);
     EXPECT_EQ(asked, nameOf(BubbleCause::next_partition));
-    view_.setMarks(std::make_shared<TimelineMarks>());  // causes are off
-    EXPECT_FALSE(at(400));
+    auto plain = std::make_shared<TimelineMarks>(*marks);
+    plain->shadesBubbles = false;
+    view_.setMarks(plain);
+    EXPECT_EQ(at(400), bubbles_of(stepGraphOf(*store_, 0)).front());
+    EXPECT_FALSE(colorsOf(draw(), 0, 200, 600).contains(brushOf(BubbleCause::next_partition, colors_).color().rgb()));
 }
 
 TEST_F(TimelineMarksTest, TellsCausesApartWithoutTheirColour) {

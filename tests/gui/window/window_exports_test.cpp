@@ -208,7 +208,7 @@ TEST_F(WindowExports, WriteEveryTableAsCsvAndJson) {
             EXPECT_TRUE(rows.isEmpty() || rows[0].toObject().contains(QString::fromUtf8(key))) << key.toStdString();
         }
     }
-    EXPECT_EQ(tables, 10);
+    EXPECT_EQ(tables, 12);
     EXPECT_FALSE(window_.messages().isVisible()) << window_.messages().text().toStdString();
 }
 
@@ -247,7 +247,7 @@ TEST_F(WindowExports, LeaveNoChartAndNoTableOutAndEachHasAContextMenu) {
     for (auto* table : window_.findChildren<QTableView*>()) {
         shown << table;
     }
-    EXPECT_EQ(shown.size(), 9);
+    EXPECT_EQ(shown.size(), 11);
     for (QWidget* each : window_.findChildren<QWidget*>()) {
         const bool chart = qobject_cast<AxisView*>(each) != nullptr || qobject_cast<Minimap*>(each) != nullptr ||
                            qobject_cast<BalanceBar*>(each) != nullptr || qobject_cast<PeakBars*>(each) != nullptr ||
@@ -258,7 +258,7 @@ TEST_F(WindowExports, LeaveNoChartAndNoTableOutAndEachHasAContextMenu) {
             shown << each;
         }
     }
-    EXPECT_EQ(shown.size(), 9 + 10);
+    EXPECT_EQ(shown.size(), 11 + 10);
     for (QWidget* each : shown) {
         QWidget* at = each;
         while (at != nullptr && at->contextMenuPolicy() != Qt::ActionsContextMenu) {
@@ -298,7 +298,7 @@ TEST_F(WindowExports, AreAskedForInTheMenu) {
             }
         }
     }
-    EXPECT_EQ(entries, 19);
+    EXPECT_EQ(entries, 21);
 }
 
 TEST_F(WindowExports, AreAskedForInAContextMenu) {

@@ -1,4 +1,5 @@
 #include "gui/style/message_bar.h"
+#include "gui/tables/selection_panel.h"
 #include "gui/tables/task_details.h"
 #include "tests/gui/window/main_window_fixture.h"
 
@@ -149,10 +150,7 @@ TEST_F(WindowFiles, GivesEachFileATabThatKeepsItsZoomAndSelection) {
     auto* tabs = window_.findChild<QTabWidget*>();
     tabs->setCurrentIndex(0);
     EXPECT_EQ(window_.page()->axis().window(), zoomed);
-    const QList<QLabel*> labels = window_.tables().details().findChildren<QLabel*>();
-    EXPECT_TRUE(std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
-        return label->text() == QStringLiteral("backward of micro-batch 2 on partition 1");
-    }));
+    EXPECT_EQ(window_.tables().selection().facts().title, QStringLiteral("backward of micro-batch 2 on partition 1"));
     window_.files().closePage(window_.page());
     window_.files().closePage(window_.page());
     EXPECT_EQ(window_.page(), nullptr);

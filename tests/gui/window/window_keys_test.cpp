@@ -243,7 +243,8 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
     for (const char* walk : {"Next task or bubble of the lane", "Previous task or bubble of the lane"}) {
         cases[text(walk)] = {focusAndSelect, [this] { return selectedAnother(); }};
     }
-    for (const char* walk : {"Next task of the kind, or bubble of the cause", "Previous task of the kind, or bubble of the cause"}) {
+    for (const char* walk :
+         {"Next task of the kind, or bubble of the cause", "Previous task of the kind, or bubble of the cause"}) {
         cases[text(walk)] = {focusAndSelect, [this] { return selectedAnother() && selectedKey().kind == task_.kind; }};
     }
     cases[text("Clear the selection")] = {focusAndSelect, [this] { return !axis().selection(); }};

@@ -225,7 +225,7 @@ TEST_F(WindowMenus, LeaveEveryEmptyPanelWithAWordOnWhatToDo) {
         EXPECT_TRUE(QTest::qWaitFor([&] { return said().contains(word); }, kPatience)) << said().toStdString();
         ++panels;
     }
-    EXPECT_EQ(panels, 12);
+    EXPECT_EQ(panels, 13);
 }
 }  // namespace
 }  // namespace pipescope

@@ -1,6 +1,7 @@
 #include "gui/style/legend.h"
 #include "gui/style/message_bar.h"
 #include "gui/style/task_style.h"
+#include "gui/tables/selection_panel.h"
 #include "gui/tables/task_details.h"
 #include "gui/timeline/memory_view.h"
 #include "gui/timeline/timeline_marks.h"
@@ -199,10 +200,7 @@ TEST_F(WindowTimelines, MarksTheTwinOfAClickedTask) {
     }
     EXPECT_GT(framed, place.width() / 3);  // dashes
     // and the details describe both
-    const QList<QLabel*> labels = window_.tables().details().findChildren<QLabel*>();
-    EXPECT_TRUE(std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
-        return label->text() == QStringLiteral("backward of micro-batch 2 on partition 1");
-    }));
+    EXPECT_EQ(window_.tables().selection().facts().title, QStringLiteral("backward of micro-batch 2 on partition 1"));
 }
 
 TEST_F(WindowTimelines, MovesTheSimulatedStepToTheStepOfTheSelectedTask) {
