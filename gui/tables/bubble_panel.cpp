@@ -14,6 +14,7 @@
 #include <QSplitter>
 #include <QTableView>
 
+#include <algorithm>
 #include <utility>
 
 namespace pipescope {
@@ -64,9 +65,7 @@ BubbleTableModel::BubbleTableModel(QObject* parent)
            numberColumn<BubbleRow>(
                translated("Length"), "length_ns", [](const BubbleRow& r) { return r.listed.length; }, formatDuration),
            numberColumn<BubbleRow>(
-               translated("of the step"), "share", [](const BubbleRow& r) { return r.listed.share; }, formatShare),
-           {translated("Then runs"), "next", Qt::AlignLeft, [](const BubbleRow& r) { return taskText(r.listed.next); },
-            [](const BubbleRow& r) { return taskOrNull(r.listed.next); }}},
+               translated("of the step"), "share", [](const BubbleRow& r) { return r.listed.share; }, formatShare)},
           parent) {}
 
 void BubbleTableModel::setBubbles(std::vector<BubbleRow> bubbles, std::vector<LaneInfo> lanes) {
@@ -114,6 +113,9 @@ BubblePanel::BubblePanel(QWidget* parent)
       sumModel_(new BubbleSumModel(this)),
       list_(new FilteredTable(*model_, tr("Bubbles"), tr("Open a trace to see why its lanes were idle."), this)),
       sums_(named(new QTableView(this), tr("Bubbles by cause"))) {
+    // Causes are short and few; a culprit's name may be cut.
+    list_->table().horizontalHeader()->setSectionResizeMode(BubbleTableModel::cause, QHeaderView::ResizeToContents);
+    list_->table().horizontalHeader()->setSectionResizeMode(BubbleTableModel::culprit, QHeaderView::Stretch);
     sums_->setModel(sumModel_);
     makeCompact(*sums_);
     sums_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
@@ -154,6 +156,8 @@ void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument*
         }
         (source == Source::measured ? measured : simulated) = sum_bubbles(*tasks, analysis->bubbles(source));
     }
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const BubbleRow& a, const BubbleRow& b) { return a.bubble.length() > b.bubble.length(); });
     BubbleSumRow all;
     const auto add = [](const std::optional<BubbleSums>& from, BubbleCause cause, std::optional<std::int64_t>& ns,
                         std::optional<double>& share, std::optional<std::int64_t>& sum) {

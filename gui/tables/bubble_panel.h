@@ -22,7 +22,7 @@ struct BubbleRow {
 
 class BubbleTableModel : public RowModel<BubbleRow> {
 public:
-    enum Column { cause, culprit, lane, timeline, start, length, share, next };
+    enum Column { cause, culprit, lane, timeline, start, length, share };
     explicit BubbleTableModel(QObject* parent = nullptr);
     void setBubbles(std::vector<BubbleRow> bubbles, std::vector<LaneInfo> lanes);
     QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
@@ -46,7 +46,8 @@ public:
     QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
 };
 
-/// All bubbles of a step beside their sums by cause. A click on a sum lists the bubbles of that cause.
+/// All bubbles of a step, the longest first, beside their sums by cause. A click on a sum lists the bubbles of that
+/// cause.
 class BubblePanel : public QWidget {
     Q_OBJECT
 

@@ -126,7 +126,6 @@ void FactsBuilder::addTimes(const TaskFacts& facts, Source source) {
 
 void FactsBuilder::addWaits(const TaskSelection& selection) {
     std::map<BubbleCause, Both<std::int64_t>> waits;
-    std::map<BubbleCause, QString> culprits;
     Both<std::int64_t> late;
     QString last;
     for (const Source source : {otherThan(selection.source), selection.source}) {  // names are those of the picked one
@@ -139,7 +138,6 @@ void FactsBuilder::addWaits(const TaskSelection& selection) {
             if (each.next == index && each.lane == tasks.task(index).lane && !is_work(each.cause)) {
                 std::optional<std::int64_t>& ns = waits[each.cause].in(source);
                 ns = ns.value_or(0) + each.length();
-                culprits[each.cause] = each.culprit == kNoTask ? QString() : taskName(tasks.task(each.culprit).key);
             }
         }
         const std::vector<StepTaskIndex> before = tasks.dependencies(index);
@@ -153,13 +151,14 @@ void FactsBuilder::addWaits(const TaskSelection& selection) {
     }
     std::vector<FactRow> rows;
     for (const auto& [cause, ns] : waits) {
-        const QString name = QString::fromUtf8(describe(cause).data());
-        rows.push_back(timeRow(culprits[cause].isEmpty() ? name : translated("%1: %2").arg(name, culprits[cause]), ns));
+        rows.push_back(timeRow(QString::fromUtf8(describe(cause).data()), ns));
     }
     if (!last.isEmpty()) {
-        rows.push_back(timeRow(translated("started after its last input, %1").arg(last), late));
+        rows.push_back(timeRow(translated("Start after its last input"), late));
+        const QStringList sentences{facts_.text, translated("Its last input is from %1.").arg(last)};
+        facts_.text = sentences.join(QLatin1Char(' ')).trimmed();
     }
-    add(translated("The lane's wait before it"), std::move(rows));
+    add(translated("Its lane before it"), std::move(rows));
 }
 
 void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& slice) {
@@ -204,7 +203,7 @@ void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& slice)
     if (const std::optional<SliceRef> measured = selection.in(Source::measured)) {
         all.measured = document_.measured->slice(*measured).duration().count();
     }
-    rows.push_back(timeRow(translated("Sum, and the measured task"), all));
+    rows.push_back(timeRow(translated("Sum, and the task"), all));
     add(translated("Layers, as profiled"), std::move(rows));
 }
 
@@ -384,9 +383,9 @@ SelectionFacts FactsBuilder::ofBubble(const PartSelection& part) {
             }
         }
     }
-    add(translated("In the step"), {timeRow(translated("Start"), start), timeRow(translated("Length"), length),
-                                    shareRow(translated("Share of the step, all lanes"), share),
-                                    shareRow(translated("Share of the lane's step"), ofLane)});
+    add(translated("In the step"),
+        {timeRow(translated("Start"), start), timeRow(translated("Length"), length),
+         shareRow(translated("Share of the step"), share), shareRow(translated("Share of the lane"), ofLane)});
     if (part.twin && part.twin->cause != part.bubble.cause) {
         add(translated("Cause"),
             {{translated("In the other timeline"),
@@ -425,7 +424,7 @@ SelectionFacts FactsBuilder::ofLane(const PartSelection& part) {
     if (!noBubble_.isEmpty()) {
         facts_.text = translated("Measured bubbles are not given, since %1.").arg(noBubble_);
     }
-    addSums(translated("Bubble by cause, of the lane's step"), part.lane, std::nullopt);
+    addSums(translated("Bubble by cause"), part.lane, std::nullopt);
     addMemory(part.lane);
     return facts_;
 }

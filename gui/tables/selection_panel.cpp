@@ -36,7 +36,7 @@ SelectionPanel::SelectionPanel(QWidget* parent)
     table_->setItemsExpandable(false);
     table_->setFrameShape(QFrame::NoFrame);
     table_->setUniformRowHeights(true);
-    table_->setTextElideMode(Qt::ElideMiddle);
+    table_->setTextElideMode(Qt::ElideRight);
     table_->header()->setStretchLastSection(false);
     table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
     table_->header()->setSectionResizeMode(0, QHeaderView::Stretch);

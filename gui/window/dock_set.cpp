@@ -38,7 +38,7 @@ void DockSet::show() {
     }
     docks_[places - 1]->raise();
     if (!window_.restoreState(session_.value(kWindowStateKey).toByteArray(), kLayoutVersion)) {
-        const QList<int> widths = {300, places < 3 ? 1200 : 500, 800};
+        const QList<int> widths = {420, places < 3 ? 1080 : 500, 800};
         window_.resizeDocks(docks_.mid(0, places), widths.mid(0, places), Qt::Horizontal);
         window_.resizeDocks({docks_.front()}, {window_.fontMetrics().height() * 12}, Qt::Vertical);
     }

@@ -213,7 +213,7 @@ TEST_F(WindowBubbles, AreDescribedByTheInspectorAsAreTasksAndLanes) {
     ASSERT_NE(sum, nullptr);
     EXPECT_FALSE(sum->measured.isEmpty());
     EXPECT_FALSE(sum->difference.isEmpty());
-    const FactRow* wait = rowNamed(task, QStringLiteral("The lane's wait"), nameOf(bubble.cause));
+    const FactRow* wait = rowNamed(task, QStringLiteral("Its lane before it"), nameOf(bubble.cause));
     ASSERT_NE(wait, nullptr);
     EXPECT_EQ(wait->measured, formatDuration(bubble.length()));
     // A lane, by its name.
