@@ -70,15 +70,17 @@ ComparedBubbles compare_bubbles(const Measured& measured, const Simulation& simu
                                 std::shared_ptr<const TaskGraph> simulated_graph) {
     ComparedBubbles compared;
     const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
+    std::map<std::int32_t, StepStatistics> statistics;
     std::vector<std::pair<std::int64_t, std::int32_t>> lengths;
     lengths.reserve(steps.size());
     for (const auto& [step, timeline] : steps) {
-        lengths.emplace_back(step_statistics(timeline, step).step_time().count(), step);
+        const StepStatistics& each = statistics.emplace(step, step_statistics(timeline, step)).first->second;
+        lengths.emplace_back(each.step_time().count(), step);
     }
     compared.measured.step = median_step(lengths);
     std::array<double, kNumBubbleCauses> ns{};
     for (const auto& [step, timeline] : steps) {
-        const StepGraph tasks = graph_of(timeline, step_statistics(timeline, step), graph);
+        const StepGraph tasks = graph_of(timeline, statistics.at(step), graph);
         std::vector<Bubble> bubbles = bubbles_of(tasks);
         add_sums(sum_bubbles(tasks, bubbles), steps.size(), ns, compared.measured);
         if (step == compared.measured.step) {

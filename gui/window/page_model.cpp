@@ -188,8 +188,14 @@ void PageModel::select(Source source, std::optional<SliceRef> slice) {
 }
 
 void PageModel::select(Source source, const Bubble& bubble) {
+    // A list of the previous scenario may refer to a bubble that no longer exists.
+    const Bubble* there = analysis_ != nullptr ? analysis_->bubbleAt(source, bubble.lane, bubble.start) : nullptr;
+    if (there == nullptr || *there != bubble) {
+        axis_->select(std::nullopt);
+        return;
+    }
     const Source other = source == Source::measured ? Source::simulated : Source::measured;
-    const Bubble* twin = analysis_ != nullptr ? analysis_->counterpart(*analysis_, source, bubble, other) : nullptr;
+    const Bubble* twin = analysis_->counterpart(*analysis_, source, bubble, other);
     axis_->select(PartSelection{PartSelection::Kind::bubble, source, bubble.lane, bubble,
                                 twin != nullptr ? std::optional(*twin) : std::nullopt});
     Q_EMIT bubbleSelected(source, bubble);

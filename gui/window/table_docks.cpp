@@ -97,7 +97,7 @@ void TableDocks::addBubbles(DockSet& docks) {
     });
     connect(&files_, &FileTabs::pageChanged, this, &TableDocks::refreshBubbles);
     connect(&files_, &FileTabs::stepChanged, this, &TableDocks::refreshBubbles);
-    connect(&files_, &FileTabs::simulationChanged, this, &TableDocks::refreshBubbles);
+    refreshAtRest(&TableDocks::refreshBubbles);
     connect(&files_, &FileTabs::selectionChanged, bubbles_, [this] { bubbles_->select(files_.page()->axis().part()); });
 }
 
@@ -129,17 +129,20 @@ void TableDocks::addTasks(DockSet& docks) {
             [this](std::int64_t time) { files_.page()->navigation().goToTime(time); });
     connect(&files_, &FileTabs::pageChanged, this, &TableDocks::refreshTasks);
     connect(&files_, &FileTabs::stepChanged, this, &TableDocks::refreshTasks);
-    // Rebuilds task lists when a slider rests, not at every move.
-    auto* rest = new QTimer(this);
-    rest->setSingleShot(true);
-    rest->setInterval(kSliderRest);
-    connect(rest, &QTimer::timeout, this, &TableDocks::refreshTasks);
-    connect(&files_, &FileTabs::simulationChanged, rest, qOverload<>(&QTimer::start));
+    refreshAtRest(&TableDocks::refreshTasks);
     connect(&files_, &FileTabs::selectionChanged, tasks_, [this] {
         const std::optional<TaskSelection>& selection = files_.page()->axis().selection();
         tasks_->select(selection ? selection->source : Source::measured,
                        selection ? std::optional(selection->slice) : std::nullopt);
     });
+}
+
+void TableDocks::refreshAtRest(void (TableDocks::*refresh)()) {
+    auto* rest = new QTimer(this);
+    rest->setSingleShot(true);
+    rest->setInterval(kSliderRest);
+    connect(rest, &QTimer::timeout, this, refresh);
+    connect(&files_, &FileTabs::simulationChanged, rest, qOverload<>(&QTimer::start));
 }
 
 void TableDocks::refreshTasks() {

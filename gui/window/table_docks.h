@@ -49,6 +49,8 @@ private:
     void refreshSummaries();
     void refreshSelection();
     void refreshBubbles();
+    /// Rebuilds a long list when a slider rests, not at every move.
+    void refreshAtRest(void (TableDocks::*refresh)());
     void refreshTasks();
     void refreshUnmatched();
 

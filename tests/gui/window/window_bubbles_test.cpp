@@ -261,6 +261,9 @@ TEST_F(WindowBubbles, OfACopyLeadToItsLink) {
     ASSERT_TRUE(selected());
     EXPECT_EQ(selected()->lane, bubble.lane);
     EXPECT_LT(selected()->length(), bubble.length());
+    // One that is gone, as from a list that is not yet made again, is not selected.
+    window_.page()->model().select(Source::simulated, bubble);
+    EXPECT_FALSE(selected());
 }
 }  // namespace
 }  // namespace pipescope
