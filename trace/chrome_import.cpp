@@ -21,6 +21,33 @@ constexpr std::int64_t kMeasuredProcess = 1;
 constexpr std::int64_t kSimulatedProcess = 2;
 constexpr std::int64_t kMostTime = std::int64_t{1} << 62;
 
+/// The ranks of the pipeline in "pg_config", PyTorch's list of process groups. A group of ranks that form a pipeline is
+/// named "pp" or, by a device mesh, "mesh_pp". Empty without such a group.
+std::vector<int> pipeline_ranks(const json& distributed, int rank) {
+    for (const json& group : distributed.value("pg_config", json::array())) {
+        const std::string name = group.value("pg_desc", "");
+        const auto ranks = group.value("ranks", std::vector<int>());
+        if ((name == "pp" || name.ends_with("_pp")) && std::ranges::find(ranks, rank) != ranks.end()) {
+            return ranks;
+        }
+    }
+    return {};
+}
+
+/// Empty if the file does not say it.
+std::optional<RecordingRank> recording_rank(const json& distributed) {
+    try {
+        RecordingRank rank{distributed.at("rank").get<int>(), distributed.at("world_size").get<int>(), 0};
+        const std::vector<int> ranks = pipeline_ranks(distributed, rank.rank);
+        const auto own = std::ranges::find(ranks, rank.rank);
+        rank.pipeline_position = own == ranks.end() ? rank.rank : static_cast<int>(own - ranks.begin());
+        const bool sound = rank.rank >= 0 && rank.rank < rank.size && rank.size <= kMostPartitions;
+        return sound ? std::optional(rank) : std::nullopt;
+    } catch (const json::exception&) {
+        return std::nullopt;
+    }
+}
+
 /// Converts events of PipeScope's own export back into rows. Leaves other events to the tracks.
 class ChromeImport : public ChromeListener {
 public:
@@ -53,6 +80,7 @@ public:
             return;
         }
         trace_.origin = header.is_kineto ? TraceOrigin::kineto : TraceOrigin::chrome;
+        trace_.rank = recording_rank(header.distributed);
         constexpr std::int64_t kFirstPlausible =
             1'000'000'000'000'000'000;  // the year 2001 in ns: too large for a time since a start
         if (header.base_time || moved.count() > kFirstPlausible) {
@@ -252,9 +280,10 @@ std::string fault_of(const json::exception& error) {
     return behind == std::string::npos ? text : text.substr(behind + 2);
 }
 
-ChromeHeader read(const std::filesystem::path& path, ChromeListener& listener) {
+template <class Read>
+ChromeHeader read(const std::filesystem::path& path, Read read_from) {
     try {
-        return read_chrome_json(*open_maybe_packed(path), listener);
+        return read_from(*open_maybe_packed(path));
     } catch (const json::exception& error) {
         throw TraceFormatError(quoted(path) + " is damaged: " + fault_of(error) + "; download or export it again");
     }
@@ -266,10 +295,14 @@ std::string whole(const std::filesystem::path& path) {
 }
 }  // namespace
 
+std::optional<RecordingRank> recording_rank(const std::filesystem::path& path) {
+    return recording_rank(read(path, [](std::istream& in) { return read_chrome_header(in); }).distributed);
+}
+
 OpenedTrace import_chrome(const std::filesystem::path& path) {
     OpenedTrace trace;
     ChromeImport import(path, trace);
-    const ChromeHeader header = read(path, import);
+    const ChromeHeader header = read(path, [&](std::istream& in) { return read_chrome_json(in, import); });
     if (header.format == "pipescope.profile") {
         trace.origin = TraceOrigin::profile;
         trace.profile_json = whole(path);

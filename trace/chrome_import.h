@@ -9,6 +9,10 @@ namespace pipescope {
 /// profiler and others as tracks and counters. Also recognises a profile. Errors: those of open_trace().
 OpenedTrace import_chrome(const std::filesystem::path& path);
 
+/// The rank that a trace of PyTorch's profiler names. Reads no further than to the first event. Empty if it names none
+/// there. Errors: those of open_trace().
+std::optional<RecordingRank> recording_rank(const std::filesystem::path& path);
+
 /// The format name of PipeScope's export, under "otherData".
 inline constexpr const char* kChromeExportFormat = "pipescope.chrome";
 /// Raised if an older import would misunderstand a newer export.

@@ -101,7 +101,8 @@ private:
 
 class ChromeSax : public nlohmann::json_sax<json> {
 public:
-    ChromeSax(const std::istream& in, ChromeListener& listener) : in_(in), listener_(listener) {}
+    /// Without a listener, stops at the list of events.
+    ChromeSax(const std::istream& in, ChromeListener* listener) : in_(in), listener_(listener) {}
 
     bool null() override { return scalar(ChromeArgument::Type::null, 0, 0, {}); }
     bool boolean(bool value) override {
@@ -134,18 +135,19 @@ public:
                 return enter(key_ == "args" ? Place::arguments : key_ == "sample" ? Place::sample : Place::skipped);
             case Place::root:
                 note_kineto();
-                if (key_ != "otherData") {
+                if (key_ != "otherData" && key_ != "distributedInfo") {
                     return enter(Place::skipped);
                 }
-                dom_.open(json::object());
+                dom_.emplace(key_ == "otherData" ? header_.other : header_.distributed);
+                dom_->open(json::object());
                 return enter(Place::dom);
-            case Place::dom: dom_.open(json::object()); return enter(Place::dom);
+            case Place::dom: dom_->open(json::object()); return enter(Place::dom);
             default: return enter(Place::skipped);
         }
     }
     bool key(string_t& key) override {
         if (place() == Place::dom) {
-            dom_.key(key);
+            dom_->key(key);
         } else {
             std::swap(key_, key);
         }
@@ -154,13 +156,13 @@ public:
     bool end_object() override {
         const Place left = leave();
         if (left == Place::event) {
-            listener_.event(event_, header_);
+            listener_->event(event_, header_);
         }
         return true;
     }
     bool start_array(std::size_t) override {
         if (place() == Place::dom) {
-            dom_.open(json::array());
+            dom_->open(json::array());
             return enter(Place::dom);
         }
         if (place() == Place::root) {
@@ -168,11 +170,16 @@ public:
         }
         if (place() == Place::nowhere || (place() == Place::root && key_ == "traceEvents")) {
             header_.has_events = true;
-            return enter(Place::events);
+            return enter(Place::events) && listener_ != nullptr;
+        }
+        const bool is_shape = place() == Place::arguments && (key_ == "Input Dims" || key_ == "Input type");
+        if (is_shape || place() == Place::shape) {
+            return enter(Place::shape);
         }
         return enter(Place::skipped);
     }
     bool end_array() override {
+        shape_ends_ = shape_ends_ || (place() == Place::shape && !event_.dimensions.empty());
         leave();
         return true;
     }
@@ -194,7 +201,7 @@ public:
     ChromeHeader take_header() { return std::move(header_); }
 
 private:
-    enum class Place { nowhere, root, events, event, arguments, sample, dom, skipped };
+    enum class Place { nowhere, root, events, event, arguments, sample, shape, dom, skipped };
 
     Place place() const { return places_.empty() ? Place::nowhere : places_.back(); }
     bool enter(Place place) {
@@ -205,7 +212,7 @@ private:
         const Place left = places_.back();
         places_.pop_back();
         if (left == Place::dom) {
-            dom_.close();
+            dom_->close();
         }
         return left;
     }
@@ -227,6 +234,9 @@ private:
         event_.has_bad_duration = false;
         event_.arguments.clear();
         event_.sample.clear();
+        event_.dimensions.clear();
+        event_.element_type.clear();
+        shape_ends_ = false;
     }
 
     /// `text` is a string's contents, or a number as written if it is real or beyond `integer`.
@@ -235,9 +245,19 @@ private:
             case Place::event: set_field(type, integer, text); return true;
             case Place::arguments: set_argument(event_.arguments.add(), type, integer, real, text); return true;
             case Place::sample: set_argument(event_.sample.add(), type, integer, real, text); return true;
+            case Place::shape: add_shape(type, integer, text); return true;
             case Place::dom: set_dom(type, integer, real, text); return true;
             case Place::root: return set_header(type, integer, text);
             default: return true;
+        }
+    }
+
+    /// "Input Dims" is a list of tensors, or of lists of tensors; "Input type" a list of their types.
+    void add_shape(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
+        if (type == ChromeArgument::Type::integer && !shape_ends_) {
+            event_.dimensions.push_back(integer);
+        } else if (type == ChromeArgument::Type::text && event_.element_type.empty()) {
+            event_.element_type = text;
         }
     }
 
@@ -252,10 +272,10 @@ private:
 
     void set_dom(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
         switch (type) {
-            case ChromeArgument::Type::null: dom_.value(nullptr); break;
-            case ChromeArgument::Type::integer: dom_.value(integer); break;
-            case ChromeArgument::Type::real: dom_.value(real); break;
-            case ChromeArgument::Type::text: dom_.value(text); break;
+            case ChromeArgument::Type::null: dom_->value(nullptr); break;
+            case ChromeArgument::Type::integer: dom_->value(integer); break;
+            case ChromeArgument::Type::real: dom_->value(real); break;
+            case ChromeArgument::Type::text: dom_->value(text); break;
         }
     }
 
@@ -304,13 +324,14 @@ private:
     }
 
     const std::istream& in_;
-    ChromeListener& listener_;
+    ChromeListener* listener_;
     ChromeHeader header_;
-    DomBuilder dom_{header_.other};
+    std::optional<DomBuilder> dom_;  // of the field that is being read
     ChromeEvent event_;
     std::size_t next_index_ = 0;
     std::vector<Place> places_;
     std::string key_;
+    bool shape_ends_ = false;  // the first tensor's dimensions are read
 };
 }  // namespace
 
@@ -337,7 +358,13 @@ ChromeArgument& ChromeArguments::add() {
 }
 
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener) {
-    ChromeSax sax(in, listener);
+    ChromeSax sax(in, &listener);
+    json::sax_parse(in, &sax);
+    return sax.take_header();
+}
+
+ChromeHeader read_chrome_header(std::istream& in) {
+    ChromeSax sax(in, nullptr);
     json::sax_parse(in, &sax);
     return sax.take_header();
 }

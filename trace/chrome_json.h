@@ -18,7 +18,7 @@ struct ChromeId {
     friend auto operator<=>(const ChromeId&, const ChromeId&) = default;
 };
 
-/// An argument of an event. Nested lists and objects are omitted.
+/// An argument of an event. Nested lists and objects are omitted, except those of dimensions.
 struct ChromeArgument {
     enum class Type { null, integer, real, text };
 
@@ -61,12 +61,15 @@ struct ChromeEvent {
     std::optional<std::int64_t> duration;
     bool has_bad_duration = false;  ///< "dur" is there, but is no number or too large
     ChromeArguments arguments;
-    ChromeArguments sample;  ///< PipeScope's own: the sample's values that a memory counter omits
+    ChromeArguments sample;                ///< PipeScope's own: the sample's values that a memory counter omits
+    std::vector<std::int64_t> dimensions;  ///< the first tensor of the argument "Input Dims"
+    std::string element_type;              ///< the first of "Input type"
 };
 
 /// Fields beside the events.
 struct ChromeHeader {
     nlohmann::json other;                   ///< "otherData"
+    nlohmann::json distributed;             ///< "distributedInfo" of PyTorch's profiler
     std::string format;                     ///< "format", as in a profile
     bool has_events = false;                ///< the list exists
     bool cut_off = false;                   ///< the file ends within a list of events, as after a killed program
@@ -87,4 +90,6 @@ public:
 /// an incomplete last event is skipped. Memory: one event at a time. Throws nlohmann::json::exception with line and
 /// column for invalid JSON.
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener);
+/// Reads no further than to the events. Returns the fields before them.
+ChromeHeader read_chrome_header(std::istream& in);
 }  // namespace pipescope

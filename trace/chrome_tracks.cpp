@@ -74,6 +74,24 @@ TraceRange& ChromeTracks::add_range(Track& track, const ChromeEvent& event) {
     return track.track.ranges.back();
 }
 
+/// PyTorch's profiler gives tensors of messages as inputs, if it records shapes.
+void ChromeTracks::add_message_size(const ChromeEvent& event, const TraceRange& range) {
+    static const std::map<std::string_view, Bytes> element_sizes = {
+        {"float", 4}, {"double", 8},    {"c10::Half", 2},   {"c10::BFloat16", 2}, {"long int", 8},
+        {"int", 4},   {"short int", 2}, {"signed char", 1}, {"unsigned char", 1}, {"bool", 1}};
+    const auto element = element_sizes.find(event.element_type);
+    if (event.dimensions.empty() || element == element_sizes.end()) {
+        return;
+    }
+    Bytes bytes = element->second;
+    for (const std::int64_t length : event.dimensions) {
+        if (length < 0 || __builtin_mul_overflow(bytes, length, &bytes)) {
+            return;
+        }
+    }
+    message_sizes_.push_back({range.start, range.name, bytes});
+}
+
 void ChromeTracks::add_complete(const ChromeEvent& event) {
     constexpr std::int64_t kMost = INT64_MAX / 4;  // sums of such values cannot overflow
     if (!event.start || event.has_bad_duration || *event.start > kMost || *event.start < -kMost ||
@@ -85,6 +103,9 @@ void ChromeTracks::add_complete(const ChromeEvent& event) {
     range.end = range.start + Nanoseconds{event.duration.value_or(0)};
     range.open = event.arguments.integer_or("open", 0) != 0;  // from our own export; such a range ends with the trace
     last_ = std::max(last_, range.end);
+    if (event.name.starts_with("gloo:") || event.name.starts_with("nccl:")) {
+        add_message_size(event, range);
+    }
 }
 
 void ChromeTracks::add_begin(Track& track, std::vector<Mark>& marks, const ChromeEvent& event) {
@@ -225,7 +246,8 @@ void ChromeTracks::finish_track(Track& track, const TrackKey& key, bool exact) {
         track.track.name = track.name.empty() ? "stream " + to_text(key.second) : track.name;
     } else {
         const std::string number = "thread " + to_text(key.second);
-        track.track.name = track.name.empty() || track.name == number ? number : number + " (" + track.name + ")";
+        const bool has_number = track.name.starts_with(number);  // as PyTorch's profiler names threads
+        track.track.name = track.name.empty() ? number : has_number ? track.name : number + " (" + track.name + ")";
     }
 }
 
@@ -251,6 +273,10 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
         trace.counters.push_back(std::move(counter));
     }
     trace.names = names_.take();
+    for (MessageSize& size : message_sizes_) {
+        size.start -= moved;
+    }
+    trace.message_sizes = std::move(message_sizes_);
     if (left_out_ > 0) {
         trace.diagnostics.push_back(
             {"warning", "import",

@@ -46,6 +46,7 @@ private:
     void add_end(std::vector<Mark>& marks, const ChromeEvent& event);
     void pair_marks();
     void pair_marks(std::vector<Mark>& marks);
+    void add_message_size(const ChromeEvent& event, const TraceRange& range);
     std::vector<Mark>& async_marks_of(const ChromeEvent& event) { return async_[{event.category, event.id}]; }
     void add_instant(const ChromeEvent& event);
     void add_counter(const ChromeEvent& event);
@@ -61,6 +62,7 @@ private:
     std::map<ChromeId, Process> processes_;
     std::map<std::string, CounterTrack> counters_;
     NameTable names_;
+    std::vector<MessageSize> message_sizes_;
     Nanoseconds first_ = Nanoseconds::max();
     Nanoseconds last_ = Nanoseconds::min();
     std::size_t left_out_ = 0;

@@ -4,6 +4,7 @@
 #include "trace/chrome_import.h"
 #include "trace/nsys_tables.h"
 #include "trace/sqlite_guard.h"
+#include "trace/task_recognition.h"
 #include "trace/trace_file.h"
 #include "trace/trace_reader.h"
 
@@ -30,8 +31,21 @@ OpenedTrace read_nsys(SQLite::Database& db, const OpenOptions& options) {
     OpenedTrace trace;
     trace.origin = TraceOrigin::nsys;
     read_nsys_tasks(db, trace);
-    if (options.tracks) {
+    if (options.tracks || !trace.has_tasks()) {
         read_nsys_tables(db, trace);
+    }
+    return trace;
+}
+
+/// A file of another program, with the tasks that the rules find.
+OpenedTrace with_tasks(OpenedTrace trace, const OpenOptions& options) {
+    const bool is_foreign =
+        trace.origin == TraceOrigin::nsys || trace.origin == TraceOrigin::kineto || trace.origin == TraceOrigin::chrome;
+    if (is_foreign) {
+        add_recognized_tasks(trace, options.rules ? *options.rules : TaskRules());
+        if (!options.tracks) {
+            trace.tracks.clear();
+        }
     }
     return trace;
 }
@@ -40,14 +54,14 @@ OpenedTrace read_nsys(SQLite::Database& db, const OpenOptions& options) {
 
 OpenedTrace open_trace(const std::filesystem::path& path, const OpenOptions& options) {
     if (looks_like_json(path)) {
-        return import_chrome(path);
+        return with_tasks(import_chrome(path), options);
     }
     if (const std::optional<TraceReader> reader = TraceReader::open(path)) {
         return guard_sqlite("read", path, [&] { return read_own(*reader, options); });
     }
     return guard_sqlite("read", path, [&] {
         SQLite::Database db = open_to_read(path);
-        return read_nsys(db, options);
+        return with_tasks(read_nsys(db, options), options);
     });
 }
 

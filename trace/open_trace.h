@@ -1,20 +1,25 @@
 #pragma once
 
 #include "trace/opened_trace.h"
+#include "trace/task_rules.h"
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 namespace pipescope {
 struct OpenOptions {
     /// Read threads, streams and counters too. They can outnumber the tasks by far; about 0.5 us per range.
     bool tracks = true;
+    /// Finds tasks in files of other programs; null: the built-in rules.
+    std::shared_ptr<const TaskRules> rules = nullptr;
 };
 
 /// Opens any file that a viewer can show, and determines its type by its content: a PipeScope trace, finished or still
 /// being written, or its Chrome export; an SQLite export of nsys; JSON of PyTorch's profiler or another Chrome trace,
 /// gzipped or not; a profile. Ranges of the NVTX domain "pipescope" that carry a packed TaskKey become tasks, in nsys
-/// exports too; their lane is their partition.
+/// exports too; their lane is their partition. In files of other programs, ranges with names of a pipeline's tasks do
+/// (task_recognition.h).
 ///
 /// Memory: 32 to 64 bytes per task and range of an SQLite file. JSON is read as a stream and takes less than the file's
 /// size. Threading: no shared state; call it from any thread. Errors: TraceFormatError for a file of another type, a

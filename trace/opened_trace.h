@@ -66,6 +66,24 @@ struct CounterTrack {
     friend bool operator==(const CounterTrack&, const CounterTrack&) = default;
 };
 
+/// The rank that recorded a file of another program, as the file says.
+struct RecordingRank {
+    int rank = 0;
+    int size = 1;               ///< ranks of the whole run
+    int pipeline_position = 0;  ///< among the ranks of its pipeline; its rank if the file does not say
+
+    friend bool operator==(const RecordingRank&, const RecordingRank&) = default;
+};
+
+/// Bytes of the message that a range sends or receives.
+struct MessageSize {
+    Nanoseconds start{0};    ///< of the range
+    std::uint32_t name = 0;  ///< likewise
+    Bytes bytes = 0;
+
+    friend bool operator==(const MessageSize&, const MessageSize&) = default;
+};
+
 /// Number of lost records, by cause.
 struct LostRecords {
     std::int64_t ranges = 0;          ///< by full rings; all sources except the two below
@@ -97,7 +115,9 @@ struct OpenedTrace {
     // Other activity of the process and its devices.
     std::vector<RangeTrack> tracks;  ///< by group, threads before streams
     std::vector<CounterTrack> counters;
-    std::vector<std::string> names;  ///< texts of the ranges; [0] is empty
+    std::vector<std::string> names;     ///< texts of the ranges; [0] is empty
+    std::optional<RecordingRank> rank;  ///< of another program
+    std::vector<MessageSize> message_sizes;
 
     // Reliability of the trace.
     std::vector<DropRecord> drops;

@@ -81,7 +81,7 @@ void expect_the_kineto_trace(const OpenedTrace& trace) {
     EXPECT_EQ(trace.tracks[0].ranges[0].correlation, 99u);
     EXPECT_EQ(trace.tracks[1].group, "Spans");
     EXPECT_EQ(trace.tracks[2].group, "process 17 (python)");
-    EXPECT_EQ(trace.tracks[2].name, "thread 18 (thread 18 (python))");
+    EXPECT_EQ(trace.tracks[2].name, "thread 18 (python)");
     EXPECT_THAT(names_of(trace, trace.tracks[2]), ElementsAre("aten::linear@0", "cudaLaunchKernel@1"));
     ASSERT_EQ(trace.counters.size(), 2u);
     EXPECT_EQ(trace.counters[0].name, "memory of GPU 0");

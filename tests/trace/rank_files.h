@@ -1,0 +1,66 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace pipescope {
+/// Writes a file in the form of torch.profiler (torch 2.11, `export_chrome_trace`, record_shapes=True, gloo): metadata,
+/// then events in us since baseTimeNanoseconds, all of one rank on one thread. Its ranges have the names, categories
+/// and arguments that torch.distributed.pipelining gives them.
+class RankFile {
+public:
+    RankFile(int rank, int size, const std::string& group = "default_pg", const std::string& ranks = "")
+        : process_(4000 + rank),
+          head_(fmt::format(R"json({{"schemaVersion": 1, "deviceProperties": [], "record_shapes": 1,
+"distributedInfo": {{"backend": "gloo", "rank": {}, "world_size": {}, "pg_count": 1, "pg_config": [{{"pg_name": "0",
+"pg_desc": "{}", "backend_config": "cpu:gloo,cuda:gloo", "pg_size": {}, "ranks": [{}]}}]}},
+"displayTimeUnit": "ms", "baseTimeNanoseconds": BASE, "traceEvents": [
+{{"ph": "M", "name": "process_name", "ts": 0, "pid": {}, "tid": 0, "args": {{"name": "python3"}}}},
+{{"ph": "M", "name": "thread_name", "ts": 0, "pid": {}, "tid": {}, "args": {{"name": "thread {} (python3)"}}}})json",
+                            rank, size, group, size, ranks, process_, process_, process_, process_)) {}
+
+    /// Times in us.
+    RankFile& range(const std::string& name, double start, double end, const std::string& more = "") {
+        events_ += fmt::format(
+            ",\n{{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"{}\", \"pid\": {}, \"tid\": {}, \"ts\": "
+            "{:.3f}, "
+            "\"dur\": {:.3f}, \"args\": {{\"Record function id\": 0{}}}}}",
+            name, process_, process_, start, end - start, more);
+        return *this;
+    }
+    /// A message of 32 x 256 floats, from posting to arrival.
+    RankFile& message(const std::string& name, double start, double end) {
+        return range(
+            name, start, end,
+            R"(, "Concrete Inputs": [""], "Input type": ["float"], "Input Strides": [[256, 1]], "Input Dims": [[32, 256]])");
+    }
+    /// A range on a GPU's stream, as the profiler shows annotations there.
+    RankFile& on_device(const std::string& name, double start, double end, int stream = 7) {
+        events_ += fmt::format(
+            ",\n{{\"ph\": \"M\", \"name\": \"thread_name\", \"ts\": 0, \"pid\": 0, \"tid\": {}, \"args\": {{\"name\": "
+            "\"stream {}\"}}}},\n{{\"ph\": \"X\", \"cat\": \"gpu_user_annotation\", \"name\": \"{}\", \"pid\": 0, "
+            "\"tid\": "
+            "{}, \"ts\": {:.3f}, \"dur\": {:.3f}, \"args\": {{}}}}",
+            stream, stream, name, stream, start, end - start);
+        return *this;
+    }
+
+    std::string text(std::int64_t base = 1'790'857'026'000'000'000) const {
+        return std::string(head_).replace(head_.find("BASE"), 4, std::to_string(base)) + events_ +
+               "\n], \"traceName\": \"rank.json\"}";
+    }
+    std::filesystem::path write(const std::filesystem::path& path,
+                                std::int64_t base = 1'790'857'026'000'000'000) const {
+        std::ofstream(path, std::ios::binary) << text(base);
+        return path;
+    }
+
+private:
+    int process_;
+    std::string head_;
+    std::string events_;
+};
+}  // namespace pipescope

@@ -1,0 +1,131 @@
+#include "trace/task_recognition.h"
+
+#include "rank_files.h"
+#include "tests/temporary_folder.h"
+#include "trace/open_trace.h"
+#include "trace/process_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// "F(1, 0) 12..20" for micro-batch 1 on partition 0, times in us since the first event.
+std::vector<std::string> texts_of(const OpenedTrace& trace) {
+    std::vector<std::string> texts;
+    for (const Slice& slice : trace.measured.slices) {
+        texts.push_back(fmt::format("{} {}..{} on {}", to_string(slice.key), slice.start.count() / 1000,
+                                    slice.end.count() / 1000, trace.measured.lanes.at(slice.lane.index()).name));
+    }
+    return texts;
+}
+
+class TaskRecognition : public testing::Test {
+protected:
+    OpenedTrace opened(const RankFile& file) { return open_trace(file.write(folder_ / "t.json")); }
+    OpenedTrace opened(const std::string& text, const std::string& rules = "") {
+        std::ofstream(folder_ / "t.json") << text;
+        OpenOptions options;
+        if (!rules.empty()) {
+            options.rules = std::make_shared<const TaskRules>(TaskRules::parse(
+                R"({"format": "pipescope.task-rules", "version": 1, "rules": [)" + rules + "]}", "r.json"));
+        }
+        return open_trace(folder_ / "t.json", options);
+    }
+
+    const TemporaryFolder folder_;
+};
+
+TEST_F(TaskRecognition, FindsTheTasksOfARankInItsSteps) {
+    const OpenedTrace trace = opened(RankFile(1, 2)
+                                         .range("ProfilerStep#2", 0, 100)
+                                         .range("PP:1RECV_F0", 5, 8)
+                                         .message("gloo:recv", 6, 20)
+                                         .range("PP:1RECV_F1", 8, 9)
+                                         .message("gloo:recv", 8.5, 25)
+                                         .range("PP:1F0", 9, 30)  // waits until 20
+                                         .range("PP:3I0", 30, 40)
+                                         .range("PP:3W0", 40, 45)
+                                         .range("Optimizer.step#SGD.step", 60, 70)
+                                         .range("ProfilerStep#3", 100, 200)
+                                         .range("PP:1F0", 108, 130)
+                                         .range("PP:1F0", 210, 230));
+    EXPECT_THAT(
+        texts_of(trace),
+        ElementsAre("step 2 forward (0, 1) 20..30 on rank 1", "step 2 backward (0, 3) 30..40 on rank 1",
+                    "step 2 backward_weight (0, 3) 40..45 on rank 1",
+                    "step 2 optimizer of partition 1 60..70 on rank 1", "step 3 forward (0, 1) 108..130 on rank 1"));
+    ASSERT_EQ(trace.steps.size(), 2u);
+    EXPECT_EQ(trace.steps[0].step, 2);
+    EXPECT_EQ(trace.steps[0].wall_end, Nanoseconds{100'000});
+    EXPECT_EQ(recording_process(trace.run)->rank, 1);
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("1 range of the pipeline outside of every step"));
+}
+
+TEST_F(TaskRecognition, TakesTheStageOfGPipeFromTheRankInItsPipeline) {
+    // Ranks 1 and 3 are a pipeline, as a device mesh of two replicas has it.
+    const OpenedTrace trace = opened(RankFile(3, 4, "mesh_pp", "1, 3")
+                                         .range("Forward 0", 10, 50)
+                                         .message("gloo:recv", 12, 30)
+                                         .range("Forward 0", 110, 150)
+                                         .range("Backward 0", 150, 160));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 1) 20..40 on rank 3", "step 1 forward (0, 1) 100..140 on rank 3",
+                            "step 0 backward (0, 1) 140..150 on rank 3"));
+}
+
+TEST_F(TaskRecognition, PrefersTheInnerRangeAndTheDevice) {
+    const OpenedTrace trace = opened(RankFile(0, 1)
+                                         .range("PP:0F0", 10, 50)
+                                         .range("PP:0F0", 20, 40)  // wrapped around the computation by the user
+                                         .range("PP:0B0", 60, 62)
+                                         .on_device("PP:0B0", 70, 90)
+                                         .on_device("PP:0B0", 70, 75, 9));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 60..80 on rank 0"));
+}
+
+TEST_F(TaskRecognition, CountsMicroBatchesThatNamesLackAndTakesProcessesForRanks) {
+    const char* const events = R"([
+        {"ph": "X", "name": "train_step", "pid": 1, "tid": 1, "ts": 0, "dur": 50},
+        {"ph": "X", "name": "fwd", "pid": 1, "tid": 1, "ts": 1, "dur": 2},
+        {"ph": "X", "name": "fwd", "pid": 1, "tid": 1, "ts": 4, "dur": 2},
+        {"ph": "X", "name": "train_step", "pid": 2, "tid": 2, "ts": 0, "dur": 50},
+        {"ph": "X", "name": "fwd", "pid": 2, "tid": 2, "ts": 5, "dur": 2}])";
+    const OpenedTrace trace = opened(events, R"({"name": "steps", "pattern": "train_step", "kind": "step"},
+                                                {"name": "forwards", "pattern": "fwd", "kind": "forward"})");
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 1..3 on rank 0", "step 0 forward (1, 0) 4..6 on rank 0",
+                            "step 0 forward (0, 1) 5..7 on rank 1"));
+    EXPECT_THAT(trace.diagnostics, IsEmpty());
+}
+
+TEST_F(TaskRecognition, SaysThatARuleMatchesNothing) {
+    const OpenedTrace trace = opened(RankFile(0, 1).range("PP:0F0", 10, 50).text(),
+                                     R"({"name": "mine", "pattern": "fwd", "kind": "forward"})");
+    EXPECT_EQ(trace.measured.slices.size(), 1u);
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("the rule 'mine' matches no range"));
+}
+
+TEST_F(TaskRecognition, LeavesTrainingWithoutAPipelineAlone) {
+    const OpenedTrace trace =
+        opened(RankFile(0, 2).range("ProfilerStep#1", 0, 100).range("Optimizer.step#SGD.step", 60, 70));
+    EXPECT_FALSE(trace.has_tasks());
+    EXPECT_FALSE(trace.run.contains("process"));
+}
+
+TEST_F(TaskRecognition, SaysThatAStepRepeatsItsTasks) {
+    const OpenedTrace trace =
+        opened(RankFile(0, 1).range("ProfilerStep#1", 0, 100).range("PP:0F0", 10, 20).range("PP:0F0", 30, 40));
+    EXPECT_EQ(trace.measured.slices.size(), 1u);
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("1 range is a step's task again"));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,87 @@
+#include "trace/task_rules.h"
+
+#include "tests/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::string file_of(const std::string& rules) {
+    return R"({"format": "pipescope.task-rules", "version": 1, "rules": [)" + rules + "]}";
+}
+
+void expect_task(const TaskRules& rules, const char* name, TaskKind kind, std::optional<std::int32_t> partition,
+                 std::optional<std::int32_t> micro_batch) {
+    const auto meaning = rules.meaning_of(name);
+    ASSERT_TRUE(meaning) << name;
+    EXPECT_EQ(meaning->role, RangeRole::task) << name;
+    EXPECT_EQ(meaning->task, kind) << name;
+    EXPECT_EQ(meaning->partition, partition) << name;
+    EXPECT_EQ(meaning->micro_batch, micro_batch) << name;
+}
+
+TEST(TaskRules, KnowTheNamesOfPyTorchsSchedules) {
+    const TaskRules rules;
+    expect_task(rules, "PP:3F12", TaskKind::forward, 3, 12);
+    expect_task(rules, "PP:0B0", TaskKind::backward, 0, 0);
+    expect_task(rules, "PP:1I2", TaskKind::backward, 1, 2);
+    expect_task(rules, "PP:1W2", TaskKind::backward_weight, 1, 2);
+    expect_task(rules, "Forward 7", TaskKind::forward, std::nullopt, 7);
+    expect_task(rules, "Backward 0", TaskKind::backward, std::nullopt, 0);
+    expect_task(rules, "Optimizer.step#AdamW.step", TaskKind::optimizer, std::nullopt, std::nullopt);
+    EXPECT_EQ(rules.meaning_of("PP:2RECV_B5")->role, RangeRole::receive_backward);
+    EXPECT_EQ(rules.meaning_of("gloo:recv")->role, RangeRole::receive);
+    EXPECT_EQ(rules.meaning_of("nccl:send 0->1")->role, RangeRole::send);
+    EXPECT_EQ(rules.meaning_of("ProfilerStep#12")->step, 12);
+    for (const char* name :
+         {"PP:1UNSHARD", "PP:(0F1;2B0)OVERLAP_F_B", "Forward", "xPP:1F0", "PP:9999F0", "gloo:all_reduce"}) {
+        EXPECT_FALSE(rules.meaning_of(name)) << name;
+    }
+    EXPECT_FALSE(rules.meaning_of("Optimizer.step#" + std::string(1'000'000, 'x')));  // std::regex recurses
+}
+
+TEST(TaskRules, OfTheUserComeFirst) {
+    const TaskRules rules = TaskRules::parse(
+        file_of(
+            R"json({"name": "mine", "pattern": "(?:PP|stage):(?<partition>\\d)F([a-z(]?)(?<micro_batch>\\d+)",
+                    "kind": "recompute"},
+                   {"name": "steps", "pattern": "fwd", "kind": "forward", "partition": 2, "micro_batch": "count"})json"),
+        "mine.json");
+    expect_task(rules, "PP:3F12", TaskKind::recompute, 3, 12);
+    expect_task(rules, "stage:1Fa4", TaskKind::recompute, 1, 4);
+    expect_task(rules, "fwd", TaskKind::forward, 2, std::nullopt);
+    expect_task(rules, "PP:3B12", TaskKind::backward, 3, 12);
+}
+
+TEST(TaskRules, RefuseABadFileWithOneMessage) {
+    const auto refused = [](const std::string& text, const std::string& why) {
+        EXPECT_THAT([&] { TaskRules::parse(text, "r.json"); },
+                    ThrowsMessage<TaskRulesError>(AllOf(HasSubstr("r.json"), HasSubstr(why))))
+            << text;
+    };
+    refused("{", "is no JSON");
+    refused("{}", "its \"format\" must be \"pipescope.task-rules\"");
+    refused(R"({"format": "pipescope.task-rules", "version": 2, "rules": []})", "has the version 2");
+    refused(file_of(""), "has no rules");
+    refused(file_of("7"), "rule 1: it is 7");
+    refused(file_of(R"({"pattern": "x", "kind": "forward"})"), "rule 1: \"name\" is missing");
+    refused(file_of(R"({"name": "a", "pattern": "x", "kind": "foward"})"),
+            "rule 1 ('a'): the kind 'foward' is unknown; the nearest kind is forward");
+    refused(file_of(R"({"name": "a", "patern": "x"})"), "the key 'patern' is unknown; the nearest key is pattern");
+    refused(file_of(R"({"name": "a", "pattern": "x(", "kind": "forward"})"), "is no regular expression");
+    refused(file_of(R"json({"name": "a", "pattern": "(?<stage>x)", "kind": "forward"})json"), "has a part 'stage'");
+    refused(file_of(R"json({"name": "a", "pattern": "(?<kind>x)", "kind": "forward"})json"),
+            "the rule needs \"kinds\"");
+    refused(file_of(R"({"name": "a", "pattern": "x", "kind": "forward", "partition": -1})"), "\"partition\" is -1");
+    refused(file_of(R"json({"name": "a", "pattern": "(?<partition>x)", "kind": "forward", "partition": 1})json"),
+            "leave one out");
+    EXPECT_THAT([] { TaskRules::load("/no/such/rules.json"); },
+                ThrowsMessage<TaskRulesError>(HasSubstr("rules.json cannot be read")));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,442 @@
+// Recognition happens in four passes over a rank's ranges: which names mean something (NamedRanges), which task each
+// range is (RankRecognition::number), when messages came (read_messages), and when tasks truly began (take_tasks).
+
+#include "trace/task_recognition.h"
+
+#include "schedule/quantities.h"
+#include "trace/process_json.h"
+#include "trace/slice_row.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// A range with a meaning.
+struct NamedRange {
+    const TraceRange* range = nullptr;
+    RangeMeaning meaning;
+    std::size_t track = 0;
+    bool on_device = false;
+};
+
+bool counts_micro_batches(const RangeMeaning& meaning) {
+    const bool is_message = meaning.role != RangeRole::task && meaning.role != RangeRole::step;
+    return is_message || is_compute(meaning.task) || meaning.task == TaskKind::loss;
+}
+
+bool is_transport(RangeRole role) {
+    return role == RangeRole::send || role == RangeRole::receive;
+}
+
+/// The copy that a message inside this range is. Empty if the range is no end of a message.
+std::optional<TaskKey> copy_in(const TaskKey& key, RangeRole role, RangeRole transport) {
+    const bool sends = transport == RangeRole::send;
+    const bool forward = role == RangeRole::send_forward || role == RangeRole::receive_forward ||
+                         (role == RangeRole::task && key.kind == TaskKind::forward);
+    const bool backward = role == RangeRole::send_backward || role == RangeRole::receive_backward ||
+                          (role == RangeRole::task && key.kind == TaskKind::backward);
+    const std::int32_t partition = key.partition - (forward != sends ? 1 : 0);  // a copy carries the lower partition
+    if ((!forward && !backward) || partition < 0) {
+        return std::nullopt;
+    }
+    return TaskKey{key.step, forward ? TaskKind::copy_forward : TaskKind::copy_backward, partition, key.micro_batch,
+                   -1};
+}
+
+bool sends(RangeRole role) {
+    return role == RangeRole::send_forward || role == RangeRole::send_backward;
+}
+
+/// The copy that brings a task its input.
+TaskKey input_of(const TaskKey& key) {
+    return key.kind == TaskKind::forward
+               ? TaskKey{key.step, TaskKind::copy_forward, key.partition - 1, key.micro_batch, -1}
+               : TaskKey{key.step, TaskKind::copy_backward, key.partition, key.micro_batch, -1};
+}
+
+/// The ranges of one rank, from its names to its tasks.
+class RankRecognition {
+public:
+    RankRecognition(const OpenedTrace& trace, std::vector<NamedRange> ranges, int rank, std::int32_t position)
+        : trace_(trace), ranges_(std::move(ranges)), position_(position) {
+        found_.rank = rank;
+        std::ranges::stable_sort(ranges_, [](const NamedRange& a, const NamedRange& b) {
+            return std::tuple(a.range->start, b.range->end) < std::tuple(b.range->start, a.range->end);
+        });
+        for (const MessageSize& size : trace.message_sizes) {
+            sizes_[{size.start, size.name}] += size.bytes;
+        }
+    }
+
+    RankTasks find(std::vector<std::string>& warnings) {
+        read_steps();
+        number();
+        read_messages();
+        take_tasks();
+        if (outside_ > 0) {
+            warnings.push_back(
+                fmt::format("rank {}: {} of the pipeline outside of every step {} left out; profile whole steps",
+                            found_.rank, counted(outside_, "range", "ranges"), outside_ == 1 ? "is" : "are"));
+        }
+        if (repeated_ > 0) {
+            warnings.push_back(fmt::format(
+                "rank {}: {} a step's task again, as with accumulated gradients; of each task the first range "
+                "counts, so idle time is too large",
+                found_.rank, counted(repeated_, "range is", "ranges are")));
+        }
+        return std::move(found_);
+    }
+
+private:
+    /// A range that is a task, or an end of a message, of this rank.
+    struct Numbered {
+        const NamedRange* named = nullptr;
+        TaskKey key;
+    };
+
+    void read_steps() {
+        for (const NamedRange& each : ranges_) {
+            if (each.meaning.role == RangeRole::step && !each.on_device) {
+                const auto number = static_cast<std::int32_t>(found_.steps.size());
+                found_.steps.try_emplace(each.meaning.step.value_or(number), each.range->start, each.range->end);
+            }
+        }
+        for (const auto& [step, times] : found_.steps) {
+            steps_.emplace(times.first, step);
+        }
+    }
+
+    std::optional<std::int32_t> step_at(Nanoseconds time) const {
+        const auto after = steps_.upper_bound(time);
+        if (after == steps_.begin()) {
+            return std::nullopt;
+        }
+        const std::int32_t step = std::prev(after)->second;
+        return time <= found_.steps.at(step).second ? std::optional(step) : std::nullopt;
+    }
+
+    /// True if `inner` is a later range within this one, of the same task.
+    static bool holds_same_task(const NamedRange& outer, const NamedRange& inner) {
+        return inner.range->end <= outer.range->end && inner.track == outer.track && !inner.on_device &&
+               inner.meaning.role == outer.meaning.role && inner.meaning.task == outer.meaning.task &&
+               inner.meaning.partition == outer.meaning.partition && inner.meaning.micro_batch.has_value() &&
+               inner.meaning.micro_batch == outer.meaning.micro_batch;
+    }
+
+    bool has_inner(std::size_t outer) const {
+        for (std::size_t k = outer + 1; k < ranges_.size() && ranges_[k].range->start <= ranges_[outer].range->end;
+             ++k) {
+            if (holds_same_task(ranges_[outer], ranges_[k])) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Gives each range on the host its step, partition and micro-batch.
+    void number() {
+        std::map<std::tuple<RangeRole, TaskKey>, std::int32_t> counts;
+        const auto count = [&](const NamedRange& named, const TaskKey& key) {
+            return counts[{named.meaning.role, key}]++;
+        };
+        for (std::size_t k = 0; k < ranges_.size(); ++k) {
+            const NamedRange& named = ranges_[k];
+            if (named.on_device || named.meaning.role == RangeRole::step || is_transport(named.meaning.role) ||
+                named.range->open || has_inner(k)) {
+                continue;
+            }
+            const RangeMeaning& meaning = named.meaning;
+            const std::optional<std::int32_t> step = steps_.empty() ? std::optional(0) : step_at(named.range->start);
+            if (!step) {
+                outside_ += meaning.role == RangeRole::task ? 1 : 0;
+                continue;
+            }
+            const std::int32_t micro_batch = meaning.micro_batch.value_or(-1);
+            TaskKey key{*step, meaning.role == RangeRole::task ? meaning.task : TaskKind::copy_forward,
+                        meaning.partition.value_or(position_), micro_batch, -1};
+            const std::int32_t before = count(named, key);
+            if (!meaning.micro_batch && counts_micro_batches(meaning)) {
+                key.micro_batch = before;
+            } else if (steps_.empty()) {
+                key.step = before;
+            } else if (before > 0) {
+                repeated_ += meaning.role == RangeRole::task ? 1 : 0;
+                continue;
+            }
+            numbered_.push_back({&named, key});
+        }
+    }
+
+    /// The times of a range on the device, if the profiler shows all ranges of this name there; else on the host.
+    /// Asynchronous devices run a range after the host, in the same order.
+    const TraceRange& times_of(const NamedRange& named) {
+        auto [found, fresh] = on_device_.try_emplace(named.range->name);
+        if (fresh) {
+            std::map<std::size_t, std::vector<const TraceRange*>> tracks;
+            std::vector<const TraceRange*> host;
+            for (const NamedRange& each : ranges_) {
+                if (each.range->name == named.range->name) {
+                    (each.on_device ? tracks[each.track] : host).push_back(each.range);
+                }
+            }
+            Nanoseconds longest{-1};
+            for (const auto& [track, device] : tracks) {
+                Nanoseconds total{0};
+                for (const TraceRange* range : device) {
+                    total += range->duration();
+                }
+                if (device.size() == host.size() && total > longest) {
+                    longest = total;
+                    for (std::size_t k = 0; k < host.size(); ++k) {
+                        found->second[host[k]] = device[k];
+                    }
+                }
+            }
+        }
+        const auto device = found->second.find(named.range);
+        return device == found->second.end() ? *named.range : *device->second;
+    }
+
+    Bytes bytes_of(const TraceRange& range) const {
+        const auto found = sizes_.find({range.start, range.name});
+        return found == sizes_.end() ? 0 : found->second;
+    }
+
+    void add_sent(const TaskKey& copy, Nanoseconds time, Bytes bytes) {
+        const auto [found, fresh] = found_.sent.try_emplace(copy, MessageEnd{time, 0});
+        found->second.time = std::min(found->second.time, time);
+        found->second.bytes += bytes;
+    }
+    void add_arrived(const TaskKey& copy, Nanoseconds time, Bytes bytes) {
+        const auto [found, fresh] = found_.arrived.try_emplace(copy, MessageEnd{time, 0});
+        found->second.time = std::max(found->second.time, time);
+        found->second.bytes += bytes;
+    }
+
+    /// Messages start in the range of a task, or of the message itself.
+    void read_messages() {
+        std::vector<const NamedRange*> transports;
+        for (const NamedRange& each : ranges_) {
+            if (is_transport(each.meaning.role) && !each.on_device) {
+                transports.push_back(&each);
+            }
+        }
+        for (const Numbered& each : numbered_) {
+            const RangeRole role = each.named->meaning.role;
+            const TraceRange& range = *each.named->range;
+            const auto first = std::ranges::lower_bound(transports, range.start, {},
+                                                        [](const NamedRange* named) { return named->range->start; });
+            bool any = false;
+            for (auto at = first; at != transports.end() && (*at)->range->start <= range.end; ++at) {
+                const auto copy =
+                    (*at)->track == each.named->track ? copy_in(each.key, role, (*at)->meaning.role) : std::nullopt;
+                if (copy && (*at)->meaning.role == RangeRole::send) {
+                    add_sent(*copy, (*at)->range->start, bytes_of(*(*at)->range));
+                } else if (copy) {
+                    add_arrived(*copy, (*at)->range->end, bytes_of(*(*at)->range));
+                }
+                any = any || copy;
+            }
+            const TraceRange& times = times_of(*each.named);
+            if (role == RangeRole::task || (any && &times == &range)) {
+                continue;
+            }
+            if (const auto copy = copy_in(each.key, role, sends(role) ? RangeRole::send : RangeRole::receive)) {
+                auto& ends = sends(role) ? found_.sent : found_.arrived;
+                ends[*copy].time = sends(role) ? times.start : times.end;
+            }
+        }
+    }
+
+    void take_tasks() {
+        for (const Numbered& each : numbered_) {
+            if (each.named->meaning.role != RangeRole::task) {
+                continue;
+            }
+            const TraceRange& times = times_of(*each.named);
+            Slice slice{each.key, LaneId{0}, times.start, times.end, 0};
+            const bool takes_input = each.key.kind == TaskKind::forward || each.key.kind == TaskKind::backward;
+            if (takes_input && &times == each.named->range) {
+                const auto input = found_.arrived.find(input_of(each.key));
+                if (input != found_.arrived.end() && input->second.time <= slice.end) {
+                    slice.start = std::max(slice.start, input->second.time);
+                }
+            }
+            if (fault_of(slice).empty()) {
+                found_.tasks.push_back(slice);
+            }
+        }
+        give_optimizer_a_partition();
+        std::ranges::stable_sort(found_.tasks, {}, &Slice::start);
+    }
+
+    /// An optimizer without a partition steps all those of its rank. It gets the first of them.
+    void give_optimizer_a_partition() {
+        std::optional<std::int32_t> first;
+        for (const Slice& slice : found_.tasks) {
+            first =
+                is_compute(slice.key.kind) ? std::min(first.value_or(slice.key.partition), slice.key.partition) : first;
+        }
+        for (Slice& slice : found_.tasks) {
+            if (slice.key.kind == TaskKind::optimizer && slice.key.partition == position_) {
+                slice.key.partition = first.value_or(-1);
+            }
+        }
+        if (!first) {
+            found_.tasks.clear();  // training without a pipeline has an optimizer too
+        }
+    }
+
+    const OpenedTrace& trace_;
+    std::vector<NamedRange> ranges_;  // by start, longer ones first
+    const std::int32_t position_;
+    std::map<std::pair<Nanoseconds, std::uint32_t>, Bytes> sizes_;
+    std::map<Nanoseconds, std::int32_t> steps_;  // by start
+    std::vector<Numbered> numbered_;
+    std::map<std::uint32_t, std::map<const TraceRange*, const TraceRange*>> on_device_;  // by name
+    std::size_t outside_ = 0;
+    std::size_t repeated_ = 0;
+    RankTasks found_;
+};
+}  // namespace
+
+RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules) {
+    RecognizedTasks found;
+    found.matches.assign(rules.rules().size(), 0);
+    std::vector<std::optional<RangeMeaning>> meanings;
+    for (const std::string& name : trace.names) {
+        meanings.push_back(rules.meaning_of(name));
+    }
+    std::vector<std::string> groups;  // of the processes with tasks
+    std::map<std::string, std::vector<NamedRange>> by_group;
+    for (std::size_t k = 0; k < trace.tracks.size(); ++k) {
+        const RangeTrack& track = trace.tracks[k];
+        for (const TraceRange& range : track.ranges) {
+            const std::optional<RangeMeaning>& meaning = meanings.at(range.name);
+            if (!meaning) {
+                continue;
+            }
+            ++found.matches[meaning->rule];
+            const bool on_device = track.kind == RangeTrack::Kind::stream;
+            const std::string group = trace.rank ? "" : track.group;
+            if (std::ranges::find(groups, group) == groups.end()) {
+                groups.push_back(group);
+            }
+            by_group[group].push_back({&range, *meaning, k, on_device});
+        }
+    }
+    int next = 0;
+    for (const std::string& group : groups) {
+        const int rank = trace.rank ? trace.rank->rank : next;
+        const int position = trace.rank ? trace.rank->pipeline_position : next;
+        RankTasks tasks = RankRecognition(trace, std::move(by_group[group]), rank, position).find(found.warnings);
+        if (!tasks.tasks.empty()) {
+            found.ranks.push_back(std::move(tasks));
+            ++next;
+        }
+    }
+    return found;
+}
+
+std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, OpenedTrace& trace) {
+    std::vector<std::string> warnings;
+    Timeline& timeline = trace.measured;
+    std::map<TaskKey, int> owners;  // compute tasks, and the rank
+    std::map<TaskKey, MessageEnd> arrived;
+    std::vector<const RankTasks*> kept;
+    for (const RankTasks& rank : ranks) {
+        const auto repeated = std::ranges::find_if(
+            rank.tasks, [&](const Slice& slice) { return is_compute(slice.key.kind) && owners.contains(slice.key); });
+        if (repeated != rank.tasks.end()) {
+            warnings.push_back(fmt::format(
+                "rank {} has tasks of rank {} again, such as {}, as replicas of a pipeline have; the tasks of rank {} "
+                "are left out; give the files of one pipeline",
+                rank.rank, owners.at(repeated->key), to_string(repeated->key), rank.rank));
+            continue;
+        }
+        for (const Slice& slice : rank.tasks) {
+            owners.emplace(slice.key, rank.rank);
+        }
+        arrived.insert(rank.arrived.begin(), rank.arrived.end());
+        kept.push_back(&rank);
+    }
+    std::map<std::int32_t, StepRecord> steps;
+    const auto widen = [](StepRecord& step, bool fresh, Nanoseconds start, Nanoseconds end) {
+        step.wall_start = fresh ? start : std::min(step.wall_start, start);
+        step.wall_end = fresh ? end : std::max(step.wall_end, end);
+    };
+    for (const RankTasks* rank : kept) {
+        const LaneId lane{static_cast<std::int32_t>(timeline.lanes.size())};
+        timeline.lanes.push_back({fmt::format("rank {}", rank->rank), ""});
+        for (Slice slice : rank->tasks) {
+            slice.lane = lane;
+            timeline.slices.push_back(slice);
+        }
+        for (const auto& [copy, sent] : rank->sent) {
+            if (const auto end = arrived.find(copy); end != arrived.end()) {
+                timeline.slices.push_back({copy, lane, sent.time, std::max(sent.time, end->second.time),
+                                           std::max(sent.bytes, end->second.bytes)});
+            }
+        }
+        for (const auto& [number, times] : rank->steps) {
+            const auto [found, fresh] = steps.try_emplace(number);
+            found->second.step = number;
+            found->second.training_loss = std::numeric_limits<double>::quiet_NaN();
+            widen(found->second, fresh, times.first, times.second);
+        }
+    }
+    sort_slices(timeline);
+    for (auto& [number, step] : steps) {
+        const StepStatistics statistics = step_statistics(timeline, number);
+        if (statistics.end > statistics.start) {
+            step.start = statistics.start;
+            step.end = statistics.end;
+            trace.steps.push_back(step);
+        }
+    }
+    return warnings;
+}
+
+std::vector<std::string> unused_rules(const TaskRules& rules, const std::vector<std::size_t>& matches) {
+    std::vector<std::string> warnings;
+    for (std::size_t k = 0; k < rules.rules().size(); ++k) {
+        if (!rules.rules()[k].built_in && matches.at(k) == 0) {
+            warnings.push_back(fmt::format(
+                "the rule '{}' matches no range; its pattern must match the whole name of a range; compare it "
+                "with the names among the threads",
+                rules.rules()[k].name));
+        }
+    }
+    return warnings;
+}
+
+void add_recognized_tasks(OpenedTrace& trace, const TaskRules& rules) {
+    if (trace.has_tasks()) {
+        return;
+    }
+    RecognizedTasks found = recognize_tasks(trace, rules);
+    const auto warn = [&](const std::vector<std::string>& texts) {
+        for (const std::string& text : texts) {
+            trace.diagnostics.push_back({"warning", "task rules", text});
+        }
+    };
+    warn(unused_rules(rules, found.matches));
+    if (found.ranks.empty()) {
+        return;
+    }
+    warn(found.warnings);
+    warn(set_timeline(found.ranks, trace));
+    if (trace.rank && trace.rank->size > 1) {
+        ProcessFacts process;
+        process.rank = trace.rank->rank;
+        process.size = trace.rank->size;
+        process.lanes = {LaneId{0}};
+        trace.run.emplace("process", to_json(process));
+    }
+}
+}  // namespace pipescope

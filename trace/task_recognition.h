@@ -1,0 +1,53 @@
+#pragma once
+
+#include "trace/opened_trace.h"
+#include "trace/task_rules.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// A message between two partitions, as one of its ranks recorded it. Times are those of that rank.
+struct MessageEnd {
+    Nanoseconds time{0};  ///< in the sender: it is handed over; in the receiver: it has come
+    Bytes bytes = 0;      ///< 0 if unknown
+};
+
+/// What one rank of another program's pipeline recorded, in its own time.
+struct RankTasks {
+    int rank = 0;
+    std::vector<Slice> tasks;                                           ///< by start; without lanes and copies
+    std::map<TaskKey, MessageEnd> sent;                                 ///< by the copy that the message is
+    std::map<TaskKey, MessageEnd> arrived;                              ///< likewise
+    std::map<std::int32_t, std::pair<Nanoseconds, Nanoseconds>> steps;  ///< as the program's training loop sees them
+};
+
+struct RecognizedTasks {
+    std::vector<RankTasks> ranks;       ///< by rank; only those with tasks
+    std::vector<std::size_t> matches;   ///< number of ranges of each rule
+    std::vector<std::string> warnings;  ///< ranges that cannot be used
+};
+
+/// Finds a pipeline's tasks among the ranges of a trace.
+///
+/// A file that says its rank is one rank; in others each process with tasks is. A range belongs to the step in which it
+/// starts; if the program names no steps, the n-th range of a task is that of step n. A range inside another of the
+/// same task takes its place. A task whose input arrives while its range is open begins with the arrival, since ranges
+/// of schedules hold the wait for it. If the profiler shows a range on the device too, its times count. Cost:
+/// O(ranges); each distinct name is matched once.
+RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules);
+
+/// The ranks' tasks as one timeline: a lane for each rank, and a copy for each message with both ends. `ranks` have one
+/// clock. Sets measured and steps of the trace. Tasks of a rank that repeats those of an earlier rank, as with data
+/// parallelism, are left out; returns a sentence for each such rank.
+std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, OpenedTrace& trace);
+
+/// A sentence for each rule of the user that matches no range. `matches`: the sum over all files.
+std::vector<std::string> unused_rules(const TaskRules& rules, const std::vector<std::size_t>& matches);
+
+/// For a single file of another program: recognize_tasks() and set_timeline(). No effect on a trace with tasks.
+void add_recognized_tasks(OpenedTrace& trace, const TaskRules& rules);
+}  // namespace pipescope
