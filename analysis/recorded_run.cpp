@@ -48,6 +48,10 @@ void read_pipeline(const OpenedTrace& trace, RecordedRun& run) {
         run.why_not_simulated =
             "is the trace of rank " + std::to_string(process->rank) + " of " + std::to_string(process->size) +
             ", and that of rank 0 holds the profile; give the traces of all ranks, or join them with 'pipescope merge'";
+    } else if (!run.profile && (trace.run.contains("source") || is_of_another_program(trace.origin))) {
+        run.why_not_simulated =
+            "is of another program, which records no layers' costs, so it cannot be simulated or compared; its tasks, "
+            "steps and bubbles are in 'pipescope view'";
     } else if (!run.profile) {
         run.why_not_simulated =
             "holds no profile; comparing needs the layers' costs; record it with 'pipescope run --trace'";

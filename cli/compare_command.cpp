@@ -16,11 +16,12 @@ namespace pipescope {
 namespace {
 struct CompareFlags {
     std::vector<std::string> traces;
+    std::string rules;
     bool json = false;
 };
 
 ExitCode compare_command(const CompareFlags& flags) {
-    const JoinedTrace trace(flags.traces);
+    const JoinedTrace trace(with_files_of_folders(flags.traces), flags.rules);
     const TraceComparison compared = compare_trace(trace.path());
     std::cout << (flags.json ? dump(comparison_json(compared)) : comparison_text(compared));
     return ExitCode::success;
@@ -38,6 +39,7 @@ void add_compare_command(Program& program) {
                                             "of a run in several processes are merged first.");
     command->add_option("TRACE", flags->traces, "Trace of 'pipescope run --trace', or the traces of all its processes")
         ->required();
+    add_task_rules_option(*command, flags->rules);
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return compare_command(*flags); });
 }

@@ -2,6 +2,7 @@
 #include "analysis/stored_simulation.h"
 #include "analysis/trace_warnings.h"
 #include "cli/commands.h"
+#include "cli/joined_trace.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
@@ -24,6 +25,7 @@ struct ExportFlags {
     std::string format;
     std::string table;
     std::string output;
+    std::string rules;
     bool force = false;
 };
 
@@ -62,8 +64,12 @@ void write_as(const OpenedTrace& trace, const Format& format, std::ostream& out)
     }
 }
 
-OpenedTrace open_for_export(const std::string& path) {
-    OpenedTrace trace = open_trace(path);
+OpenedTrace open_for_export(const std::string& path, const std::string& rules) {
+    OpenOptions options;
+    if (!rules.empty()) {
+        options.rules = std::make_shared<const TaskRules>(TaskRules::load(rules));
+    }
+    OpenedTrace trace = open_trace(path, options);
     if (trace.origin == TraceOrigin::profile) {
         throw TraceFormatError(path +
                                " is a profile: layers' costs, and no trace; give a trace, such as --trace of "
@@ -99,7 +105,7 @@ ExitCode export_command(const ExportFlags& flags) {
         check_output(output, flags.force);
         check_not_input(output, flags.trace);
     }
-    const OpenedTrace trace = open_for_export(flags.trace);
+    const OpenedTrace trace = open_for_export(flags.trace, flags.rules);
     print_warnings(texts_of(warnings_of(trace)));  // to stderr, since the output may be stdout
     if (to_stdout) {
         write_as(trace, format, std::cout);
@@ -122,6 +128,7 @@ void add_export_command(Program& program) {
         "profiler.");
     command->add_option("TRACE", flags->trace, "Trace of 'run --trace', of 'simulate --trace' or of another profiler")
         ->required();
+    add_task_rules_option(*command, flags->rules);
     add_option(*command, "--format", flags->format, "chrome or csv", "NAME")->required();
     add_option(*command, "--table", flags->table,
                "With csv: tasks, steps, memory or ranges; default: tasks, or ranges if there are none", "NAME");

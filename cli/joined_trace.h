@@ -1,6 +1,9 @@
 #pragma once
 
 #include "cli/temporary_trace.h"
+#include "trace/merge_traces.h"
+
+#include <CLI/App.hpp>
 
 #include <filesystem>
 #include <optional>
@@ -12,8 +15,9 @@ namespace pipescope {
 /// run's processes. Its diagnostics hold the warnings.
 class JoinedTrace {
 public:
-    /// Throws the errors of merge_traces().
-    explicit JoinedTrace(const std::vector<std::string>& files);
+    /// `rules` is a file of task rules for traces of other programs, or empty. Throws the errors of merge_traces() and
+    /// merge_rank_files().
+    explicit JoinedTrace(const std::vector<std::string>& files, const std::string& rules = {});
 
     const std::filesystem::path& path() const { return path_; }
 
@@ -24,4 +28,11 @@ private:
 
 /// True if all files are traces of one run's processes. One file alone is not.
 bool are_of_one_run(const std::vector<std::string>& files);
+/// The arguments, with the traces in each folder in its place, by name. Throws UsageError for a folder without traces.
+std::vector<std::string> with_files_of_folders(const std::vector<std::string>& arguments);
+/// Merges PipeScope's traces or the files of another program's ranks, whichever they are.
+MergedTrace merge_any(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output,
+                      IfExists if_exists, const std::string& configuration, const std::string& rules);
+/// Adds --task-rules, a file of task rules.
+void add_task_rules_option(CLI::App& command, std::string& rules);
 }  // namespace pipescope

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/joined_trace.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
@@ -22,6 +23,7 @@ namespace {
 struct MergeFlags {
     std::vector<std::string> traces;
     std::string output;
+    std::string rules;
     Link link{.sharing = LinkSharing::host};
     bool force = false;
     bool json = false;
@@ -116,13 +118,13 @@ std::string configuration_with(const MergeFlags& flags) {
 
 ExitCode merge_command(const MergeFlags& flags) {
     std::vector<std::filesystem::path> inputs;
-    for (const std::string& trace : flags.traces) {
+    for (const std::string& trace : with_files_of_folders(flags.traces)) {
         check_not_input(flags.output, trace);
         inputs.emplace_back(trace);
     }
     MergedTrace merged;
     replace_output(flags.output, flags.force, [&](const std::filesystem::path& beside) {
-        merged = merge_traces(inputs, beside, IfExists::replace, configuration_with(flags));
+        merged = merge_any(inputs, beside, IfExists::replace, configuration_with(flags), flags.rules);
     });
     print_warnings(merged.warnings);
     std::cout << (flags.json ? dump(merge_json(merged, flags.output)) : merge_text(merged, flags.output));
@@ -137,8 +139,13 @@ void add_merge_command(Program& program) {
                             "Examples:\n"
                             "  pipescope merge out.rank*.sqlite -o out.sqlite\n"
                             "  pipescope merge out.rank*.sqlite --links links.json -o out.sqlite\n"
+                            "  pipescope merge traces/rank*_trace.json -o out.sqlite\n"
                             "Times are those of rank 0. The error of the others' clocks is bounded, and stated.");
-    command->add_option("TRACE", flags->traces, "Traces of all ranks of one run of 'pipescope launch'")->required();
+    command
+        ->add_option("TRACE", flags->traces,
+                     "Traces of all ranks of one run: of 'pipescope launch', or of PyTorch's profiler; or their folder")
+        ->required();
+    add_task_rules_option(*command, flags->rules);
     add_parsed(
         *command, "--links", flags->link.times, [](const std::string& file) { return load_links(file); },
         "Measured times of messages between the processes (docs/links-format.md), for the simulation that compare and "

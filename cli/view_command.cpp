@@ -28,6 +28,7 @@ struct ViewFlags {
     std::string align;
     std::string step;
     std::string theme;
+    std::string rules;
     bool all = false;
     bool critical_path = false;
     bool force = false;
@@ -58,14 +59,19 @@ bool has_display() {
     return false;
 }
 
-ExitCode view_command(const ViewFlags& flags) {
+ExitCode view_command(ViewFlags flags) {
+    flags.files = with_files_of_folders(flags.files);
     for (const std::string& file : flags.files) {
         if (!std::filesystem::exists(file)) {
             throw Error(
                 fmt::format("{} does not exist; view opens a trace; record one with 'pipescope run --trace'", file));
         }
     }
-    const bool joins = are_of_one_run(flags.files);
+    if (!flags.rules.empty() && flags.files.empty()) {
+        throw UsageError(
+            fmt::format("--task-rules is {}, but there is no file; name the FILE that it is for", flags.rules));
+    }
+    const bool joins = are_of_one_run(flags.files) || !flags.rules.empty();
     if ((!flags.render.empty() || !flags.report.empty()) && flags.files.size() != 1 && !joins) {
         throw UsageError(fmt::format("view was given {} files, but --render and --report are about one; name one FILE",
                                      flags.files.size()));
@@ -101,7 +107,7 @@ ExitCode view_command(const ViewFlags& flags) {
     std::optional<JoinedTrace> joined;
     std::vector<std::string> arguments = flags.files;
     if (joins) {
-        arguments = {joined.emplace(flags.files).path().string()};
+        arguments = {joined.emplace(flags.files, flags.rules).path().string()};
     }
     if (!flags.render.empty()) {
         arguments.insert(arguments.end(), {"--render", flags.render});
@@ -167,6 +173,7 @@ void add_view_command(Program& program) {
                "Output");
     command->add_flag("--all", flags->all, "Show the whole recording, not one step")->group("Output");
     command->add_flag("--critical-path", flags->critical_path, "Mark the critical path")->group("Output");
+    add_task_rules_option(*command, flags->rules);
     command->add_option("--theme", flags->theme, "system, light or dark");
     add_force_flag(*command, flags->force);
     program.set_action(command, [flags] { return view_command(*flags); });

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <utility>
 
 namespace pipescope {
@@ -144,5 +146,57 @@ AlignedClocks align_clocks(std::vector<RankClock> clocks, std::span<const ClockM
     aligned.largest_shift = alignment.largest_shift();
     aligned.clocks = alignment.take();
     return aligned;
+}
+
+WallClocks align_wall_clocks(std::span<const Nanoseconds> offsets, std::span<const ClockMessage> messages) {
+    std::map<std::pair<std::size_t, std::size_t>, Nanoseconds> least;  // travel time, by sender and receiver
+    for (const ClockMessage& each : messages) {
+        const Nanoseconds travel = each.came + offsets[each.receiver] - each.sent - offsets[each.sender];
+        const auto [found, fresh] = least.try_emplace({each.sender, each.receiver}, travel);
+        found->second = std::min(found->second, travel);
+    }
+    struct Reached {
+        Nanoseconds shift{0};
+        Nanoseconds bound{0};
+    };
+    std::vector<std::optional<Reached>> reached(offsets.size());
+    if (!reached.empty()) {
+        reached[0] = Reached{};
+    }
+    for (bool grows = true; grows;) {
+        grows = false;
+        for (const auto& [pair, there] : least) {
+            const auto [from, to] = pair;
+            const auto back = least.find({to, from});
+            if (!reached[from] || to == 0 || back == least.end()) {
+                continue;
+            }
+            const bool differ = there < Nanoseconds{0} || back->second < Nanoseconds{0};
+            const Nanoseconds shift = differ ? (back->second - there) / 2 : Nanoseconds{0};
+            const Nanoseconds bound = differ ? (there + back->second) / 2 : std::max(there, back->second);
+            const Reached over{reached[from]->shift + shift, reached[from]->bound + std::max(bound, Nanoseconds{0})};
+            if (reached[to] && reached[to]->bound <= over.bound) {
+                continue;
+            }
+            reached[to] = over;
+            grows = true;
+        }
+    }
+    WallClocks clocks;
+    for (std::size_t k = 0; k < offsets.size(); ++k) {
+        const Reached clock = reached[k].value_or(Reached{});
+        clocks.checked.push_back(reached[k].has_value());
+        clocks.aligned.clocks.emplace_back(
+            k == 0 ? std::vector<ClockReading>()
+                   : std::vector<ClockReading>{{Nanoseconds{0}, offsets[k] + clock.shift, clock.bound}});
+        clocks.aligned.largest_shift = std::max(clocks.aligned.largest_shift, std::chrono::abs(clock.shift));
+    }
+    for (const ClockMessage& each : messages) {
+        const Nanoseconds early = clocks.aligned.clocks[each.sender].to_rank_0(each.sent) -
+                                  clocks.aligned.clocks[each.receiver].to_rank_0(each.came);
+        clocks.aligned.impossible += early > Nanoseconds{0} ? 1 : 0;
+        clocks.aligned.worst = std::max(clocks.aligned.worst, early);
+    }
+    return clocks;
 }
 }  // namespace pipescope

@@ -54,4 +54,17 @@ struct AlignedClocks {
 /// Cost: one pass over the messages if all are in order; otherwise up to a thousand over those that the bounds allow to
 /// break.
 AlignedClocks align_clocks(std::vector<RankClock> clocks, std::span<const ClockMessage> messages);
+
+struct WallClocks {
+    AlignedClocks aligned;
+    std::vector<bool> checked;  ///< by clock; false: no messages say how far it is off, and its bound is not known
+};
+
+/// Clocks of which only the hosts' wall clocks are known: a clock's time plus its offset is the time of clock 0.
+///
+/// A message takes at least no time, so messages in both directions bound the error of an offset: by the longer of the
+/// two least travel times. If one of them is negative, the wall clocks differ; then the offset makes the two equal, and
+/// the bound is half their sum. Otherwise it stays, because ranks of one host have exact offsets. Ranks that exchange
+/// no messages with clock 0 are reached over others, and bounds add up; the path of the smallest bound counts.
+WallClocks align_wall_clocks(std::span<const Nanoseconds> offsets, std::span<const ClockMessage> messages);
 }  // namespace pipescope

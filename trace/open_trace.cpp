@@ -31,7 +31,7 @@ OpenedTrace read_nsys(SQLite::Database& db, const OpenOptions& options) {
     OpenedTrace trace;
     trace.origin = TraceOrigin::nsys;
     read_nsys_tasks(db, trace);
-    if (options.tracks || !trace.has_tasks()) {
+    if (options.tracks || (options.find_tasks && !trace.has_tasks())) {
         read_nsys_tables(db, trace);
     }
     return trace;
@@ -39,9 +39,7 @@ OpenedTrace read_nsys(SQLite::Database& db, const OpenOptions& options) {
 
 /// A file of another program, with the tasks that the rules find.
 OpenedTrace with_tasks(OpenedTrace trace, const OpenOptions& options) {
-    const bool is_foreign =
-        trace.origin == TraceOrigin::nsys || trace.origin == TraceOrigin::kineto || trace.origin == TraceOrigin::chrome;
-    if (is_foreign) {
+    if (is_of_another_program(trace.origin) && options.find_tasks) {
         add_recognized_tasks(trace, options.rules ? *options.rules : TaskRules());
         if (!options.tracks) {
             trace.tracks.clear();

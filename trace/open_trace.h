@@ -11,7 +11,8 @@ namespace pipescope {
 struct OpenOptions {
     /// Read threads, streams and counters too. They can outnumber the tasks by far; about 0.5 us per range.
     bool tracks = true;
-    /// Finds tasks in files of other programs; null: the built-in rules.
+    bool find_tasks = true;  ///< in files of other programs
+    /// Finds these tasks; null: the built-in rules.
     std::shared_ptr<const TaskRules> rules = nullptr;
 };
 

@@ -15,6 +15,10 @@ std::string_view to_string(TraceOrigin origin) {
     return "unknown";
 }
 
+bool is_of_another_program(TraceOrigin origin) {
+    return origin == TraceOrigin::nsys || origin == TraceOrigin::kineto || origin == TraceOrigin::chrome;
+}
+
 std::string_view to_string(RangeTrack::Kind kind) {
     switch (kind) {
         case RangeTrack::Kind::thread: return "thread";

@@ -21,6 +21,8 @@ enum class TraceOrigin {
 };
 /// The type as in messages, such as "an export of nsys".
 std::string_view to_string(TraceOrigin origin);
+/// True for a trace that another program recorded.
+bool is_of_another_program(TraceOrigin origin);
 
 /// A named time range on a thread or stream: an NVTX range, a call, a kernel, a copy.
 struct TraceRange {

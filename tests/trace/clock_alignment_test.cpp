@@ -144,5 +144,32 @@ TEST(AlignClocks, CountsWhatTheBoundsDoNotAllow) {
     EXPECT_EQ(aligned.largest_shift, ns(30000));
     EXPECT_EQ(align_clocks({RankClock(), RankClock()}, messages).worst, ns(50000));
 }
+TEST(WallClocks, StayWhereMessagesAllowIt) {
+    const std::vector<Nanoseconds> offsets{Nanoseconds{0}, Nanoseconds{-500}};
+    const std::vector<ClockMessage> messages{{0, 1, Nanoseconds{1000}, Nanoseconds{1600}},   // 100 on its way
+                                             {1, 0, Nanoseconds{2000}, Nanoseconds{1900}}};  // 400
+    const WallClocks clocks = align_wall_clocks(offsets, messages);
+    EXPECT_EQ(clocks.aligned.clocks[1].to_rank_0(Nanoseconds{1600}), Nanoseconds{1100});
+    EXPECT_EQ(clocks.aligned.clocks[1].bound(), Nanoseconds{400});
+    EXPECT_EQ(clocks.aligned.largest_shift, Nanoseconds{0});
+    EXPECT_EQ(clocks.checked, (std::vector<bool>{true, true}));
+}
+
+TEST(WallClocks, MoveIfAMessageWouldComeBeforeItWasSent) {
+    const std::vector<Nanoseconds> offsets{Nanoseconds{0}, Nanoseconds{0}, Nanoseconds{0}, Nanoseconds{7}};
+    const std::vector<ClockMessage> messages{{0, 1, Nanoseconds{1000}, Nanoseconds{400}},  // -600
+                                             {1, 0, Nanoseconds{500}, Nanoseconds{1300}},  // 800
+                                             {1, 2, Nanoseconds{500}, Nanoseconds{530}},   // on the host of 1
+                                             {2, 1, Nanoseconds{600}, Nanoseconds{620}},
+                                             {2, 3, Nanoseconds{600}, Nanoseconds{620}}};
+    const WallClocks clocks = align_wall_clocks(offsets, messages);
+    EXPECT_EQ(clocks.aligned.clocks[1].to_rank_0(Nanoseconds{0}), Nanoseconds{700});  // 100 each way
+    EXPECT_EQ(clocks.aligned.clocks[1].bound(), Nanoseconds{100});
+    EXPECT_EQ(clocks.aligned.clocks[2].to_rank_0(Nanoseconds{0}), Nanoseconds{700});
+    EXPECT_EQ(clocks.aligned.clocks[2].bound(), Nanoseconds{130});
+    EXPECT_EQ(clocks.checked, (std::vector<bool>{true, true, true, false}));
+    EXPECT_EQ(clocks.aligned.largest_shift, Nanoseconds{700});
+}
+
 }  // namespace
 }  // namespace pipescope

@@ -1,0 +1,150 @@
+#include "trace/merge_rank_files.h"
+
+#include "rank_files.h"
+#include "tests/temporary_folder.h"
+#include "trace/open_trace.h"
+#include "trace/process_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+constexpr std::int64_t kBase = 1'790'857'026'000'000'000;
+
+/// A step of ScheduleGPipe with one micro-batch on two ranks: forward there, backward back. Messages take 20 us.
+class MergeRankFiles : public testing::Test {
+protected:
+    fs::path first() const {
+        return RankFile(0, 2)
+            .range("ProfilerStep#5", 0, 200)
+            .range("Forward 0", 10, 35)
+            .range("c10d::send", 30, 34)
+            .message("gloo:send", 33, 60)
+            .range("Backward 0", 100, 160)
+            .message("gloo:recv", 101, 140)
+            .range("Optimizer.step#SGD.step", 170, 180)
+            .write(folder_ / "rank0.json", kBase);
+    }
+    /// `off`: ns by which the host's wall clock is wrong.
+    fs::path second(std::int64_t off = 0) const {
+        return RankFile(1, 2)
+            .range("ProfilerStep#5", 0, 200)
+            .range("Forward 0", 10, 80)
+            .message("gloo:recv", 11, 50)
+            .range("Backward 0", 90, 125)
+            .range("c10d::send", 120, 124)
+            .message("gloo:send", 123, 150)
+            .write(folder_ / "rank1.json", kBase + off);
+    }
+    MergedTrace merge(const std::vector<fs::path>& inputs) const {
+        return merge_rank_files(inputs, folder_ / "out.sqlite", IfExists::replace, TaskRules());
+    }
+    OpenedTrace merged() const { return open_trace(folder_ / "out.sqlite"); }
+
+    const TemporaryFolder folder_;
+};
+
+std::vector<std::string> tasks_of(const OpenedTrace& trace) {
+    std::vector<std::string> texts;
+    for (const Slice& slice : trace.measured.slices) {
+        texts.push_back(fmt::format("{} {}..{} on {}", to_string(slice.key), slice.start.count() / 1000,
+                                    slice.end.count() / 1000, slice.lane.value()));
+    }
+    return texts;
+}
+
+TEST_F(MergeRankFiles, MakesOneTimelineOfTheRanks) {
+    const MergedTrace result = merge({second(), first()});
+    EXPECT_EQ(result.tasks, 7);
+    EXPECT_EQ(result.copies, 2u);
+    EXPECT_THAT(result.warnings, IsEmpty());
+    EXPECT_EQ(result.processes.at(1).bound, Nanoseconds{20'000});
+    const OpenedTrace trace = merged();
+    EXPECT_THAT(tasks_of(trace),
+                ElementsAre("step 5 forward (0, 0) 10..35 on 0", "step 5 copy_forward (0, 0) 30..50 on 0",
+                            "step 5 forward (0, 1) 50..80 on 1", "step 5 backward (0, 1) 90..125 on 1",
+                            "step 5 copy_backward (0, 0) 120..140 on 1", "step 5 backward (0, 0) 140..160 on 0",
+                            "step 5 optimizer of partition 0 170..180 on 0"));
+    EXPECT_EQ(trace.measured.slices[1].bytes, 32 * 256 * 4);
+    EXPECT_THAT(trace.measured.lanes, ElementsAre(LaneInfo{"rank 0", ""}, LaneInfo{"rank 1", ""}));
+    EXPECT_EQ(trace.steps.at(0).step, 5);
+    EXPECT_EQ(trace.utc_epoch_ns, kBase);
+    ASSERT_EQ(trace.tracks.size(), 2u);
+    EXPECT_EQ(trace.tracks[0].group, "process 4000 (rank 0 \u00b7 python3)");
+    EXPECT_EQ(trace.tracks[1].name, "thread 4001 (rank 1 \u00b7 python3)");
+    EXPECT_EQ(clock_bound(merged_processes(trace.run)), Nanoseconds{20'000});
+}
+
+TEST_F(MergeRankFiles, CorrectsAWallClockByTheMessages) {
+    const MergedTrace result = merge({first(), second(-1'000'000)});
+    EXPECT_EQ(result.largest_shift, Nanoseconds{1'000'000});
+    EXPECT_EQ(tasks_of(merged()).at(2), "step 5 forward (0, 1) 50..80 on 1");
+}
+
+TEST_F(MergeRankFiles, SaysWhichRankIsMissingOrUnchecked) {
+    const fs::path third =
+        RankFile(2, 4).range("ProfilerStep#5", 0, 9).range("Forward 0", 1, 2).write(folder_ / "2.json");
+    const fs::path zeroth =
+        RankFile(0, 4).range("ProfilerStep#5", 0, 9).range("Forward 0", 1, 2).write(folder_ / "0.json");
+    EXPECT_THAT(merge({zeroth, third}).warnings,
+                ElementsAre(HasSubstr("ranks 1, 3 of 4 are not given"), HasSubstr("the clock of rank 2 could not be")));
+}
+
+TEST_F(MergeRankFiles, LeavesOutAReplica) {
+    const fs::path replica = RankFile(1, 2).range("PP:0F0", 1, 2).write(folder_ / "1.json");
+    const fs::path original = RankFile(0, 2).range("PP:0F0", 1, 2).write(folder_ / "0.json");
+    EXPECT_THAT(merge({original, replica}).warnings,
+                testing::Contains(HasSubstr("rank 1 has tasks of rank 0 again, such as step 0 forward (0, 0)")));
+    EXPECT_EQ(merged().measured.slices.size(), 1u);
+}
+
+TEST_F(MergeRankFiles, RefusesFilesThatAreNoRun) {
+    const auto refused = [&](const std::vector<fs::path>& inputs, const std::string& why) {
+        EXPECT_THAT([&] { merge(inputs); }, ThrowsMessage<TraceFormatError>(HasSubstr(why)));
+    };
+    const fs::path copy = folder_ / "copy.json";
+    fs::copy_file(first(), copy);
+    refused({first(), copy}, "are both of rank 0");
+    refused({first(), RankFile(1, 3).range("a", 1, 2).write(folder_ / "three.json")}, "of a run of 2 ranks");
+    std::ofstream(folder_ / "plain.json") << R"([{"ph": "X", "name": "a", "ts": 1, "dur": 1}])";
+    refused({first(), folder_ / "plain.json"}, "does not say which rank recorded it");
+    EXPECT_TRUE(are_rank_files({first(), second()}));
+    EXPECT_FALSE(are_rank_files({first(), copy}));
+    EXPECT_FALSE(are_rank_files({first()}));
+    EXPECT_FALSE(are_rank_files({first(), folder_ / "plain.json"}));
+}
+
+TEST_F(MergeRankFiles, KeepsWorkOfDevicesAndCounters) {
+    std::string text = RankFile(0, 1).range("Forward 0", 1, 9).text();
+    text.insert(text.rfind("\n]"), R"(,
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 4000, "tid": 4000, "ts": 2, "dur": 1,
+         "args": {"correlation": 5}},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 4, "dur": 2, "args": {"correlation": 5}},
+        {"ph": "M", "name": "process_labels", "pid": 0, "tid": 0, "ts": 0, "args": {"labels": "GPU 0"}},
+        {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "ts": 0, "args": {"name": "stream 7"}},
+        {"ph": "C", "name": "queue", "pid": 1, "ts": 3, "args": {"length": 3}})");
+    std::ofstream(folder_ / "t.json") << text;
+    merge({folder_ / "t.json"});
+    const OpenedTrace trace = merged();
+    const auto track = [&](RangeTrack::Kind kind) { return std::ranges::find(trace.tracks, kind, &RangeTrack::kind); };
+    ASSERT_NE(track(RangeTrack::Kind::stream), trace.tracks.end());
+    EXPECT_EQ(track(RangeTrack::Kind::stream)->group, "GPU 0");
+    EXPECT_EQ(track(RangeTrack::Kind::stream)->name, "stream 7");
+    ASSERT_NE(track(RangeTrack::Kind::calls), trace.tracks.end());
+    EXPECT_EQ(track(RangeTrack::Kind::calls)->ranges.at(0).correlation,
+              track(RangeTrack::Kind::stream)->ranges.at(0).correlation);
+    EXPECT_TRUE(std::ranges::count(trace.names, "queue: length"));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,459 @@
+#include "trace/merge_rank_files.h"
+
+#include "schedule/quantities.h"
+#include "trace/chrome_import.h"
+#include "trace/clock_alignment.h"
+#include "trace/cupti_rows.h"
+#include "trace/open_trace.h"
+#include "trace/process_json.h"
+#include "trace/sqlite_guard.h"
+#include "trace/task_recognition.h"
+#include "trace/trace_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace pipescope {
+namespace {
+namespace fs = std::filesystem;
+
+/// The file of one rank.
+struct RankPart {
+    fs::path path;
+    OpenedTrace trace;
+    RecognizedTasks found;
+    RankClock clock;
+
+    int rank() const { return trace.rank ? trace.rank->rank : 0; }
+    int size() const { return trace.rank ? trace.rank->size : 1; }
+};
+
+RankPart open_rank_file(const fs::path& path, bool alone, const TaskRules& rules) {
+    const auto refuse = [&](const std::string& why) { throw TraceFormatError(quoted(path) + " " + why); };
+    OpenOptions options;
+    options.find_tasks = false;
+    RankPart part{path, open_trace(path, options), {}, RankClock()};
+    const TraceOrigin origin = part.trace.origin;
+    if (origin == TraceOrigin::profile || origin == TraceOrigin::pipescope || origin == TraceOrigin::pipescope_chrome) {
+        refuse(
+            fmt::format("is {}, and the others are traces of another program; a timeline shows one run; leave it out",
+                        to_string(origin)));
+    }
+    if (!alone && !part.trace.rank) {
+        refuse(
+            "does not say which rank recorded it; files of several ranks are joined by \"distributedInfo\", which "
+            "PyTorch's profiler writes after init_process_group; give it alone");
+    }
+    if (!alone && !part.trace.utc_epoch_ns) {
+        refuse(
+            "does not say when it was recorded; files of several ranks are placed by \"baseTimeNanoseconds\"; give it "
+            "alone");
+    }
+    if (const std::string missing = missing_content(part.trace); !missing.empty()) {
+        refuse("cannot be shown: " + missing);
+    }
+    part.found = recognize_tasks(part.trace, rules);
+    return part;
+}
+
+void require_different_ranks(const std::vector<RankPart>& parts) {
+    for (std::size_t k = 1; k < parts.size(); ++k) {
+        const RankPart& before = parts[k - 1];
+        if (before.rank() == parts[k].rank()) {
+            throw TraceFormatError(fmt::format("{} and {} are both of rank {}; each rank counts once; leave one out",
+                                               quoted(before.path), quoted(parts[k].path), before.rank()));
+        }
+        if (parts[k].size() != before.size()) {
+            throw TraceFormatError(fmt::format(
+                "{} is of a run of {} ranks and {} of one of {}; a timeline shows one run; give files of one run",
+                quoted(before.path), before.size(), quoted(parts[k].path), parts[k].size()));
+        }
+    }
+}
+
+std::vector<std::string> missing_ranks(const std::vector<RankPart>& parts) {
+    std::vector<int> missing;
+    for (int rank = 0; rank < parts.front().size(); ++rank) {
+        if (std::ranges::none_of(parts, [&](const RankPart& part) { return part.rank() == rank; })) {
+            missing.push_back(rank);
+        }
+    }
+    constexpr std::size_t kMostNamed = 8;
+    if (missing.empty() || parts.size() == 1) {
+        return {};
+    }
+    const std::size_t named = std::min(missing.size(), kMostNamed);
+    return {fmt::format(
+        "{} {}{} of {} {} not given; if they belong to this pipeline, their tasks are missing and idle "
+        "time is wrong; give their files too",
+        missing.size() == 1 ? "rank" : "ranks",
+        fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(named), ", "),
+        missing.size() > named ? " and more" : "", parts.front().size(), missing.size() == 1 ? "is" : "are")};
+}
+
+// ---- Clocks ----
+
+/// Messages whose two ends are in two files, in the order of parts.
+std::vector<ClockMessage> messages_between(const std::vector<RankPart>& parts) {
+    std::map<TaskKey, std::pair<std::size_t, Nanoseconds>> sent;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        for (const RankTasks& rank : parts[k].found.ranks) {
+            for (const auto& [copy, end] : rank.sent) {
+                sent.emplace(copy, std::pair(k, end.time));
+            }
+        }
+    }
+    std::vector<ClockMessage> messages;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        for (const RankTasks& rank : parts[k].found.ranks) {
+            for (const auto& [copy, end] : rank.arrived) {
+                const auto from = sent.find(copy);
+                if (from != sent.end() && from->second.first != k) {
+                    messages.push_back({from->second.first, k, from->second.second, end.time});
+                }
+            }
+        }
+    }
+    return messages;
+}
+
+void align_parts(std::vector<RankPart>& parts, MergedTrace& merged) {
+    std::vector<Nanoseconds> offsets;
+    for (const RankPart& part : parts) {
+        offsets.emplace_back(part.trace.utc_epoch_ns.value_or(0) - parts.front().trace.utc_epoch_ns.value_or(0));
+    }
+    const std::vector<ClockMessage> messages = messages_between(parts);
+    WallClocks clocks = align_wall_clocks(offsets, messages);
+    merged.copies = messages.size();
+    merged.largest_shift = clocks.aligned.largest_shift;
+    std::vector<int> unchecked;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        parts[k].clock = clocks.aligned.clocks[k];
+        if (!clocks.checked[k]) {
+            unchecked.push_back(parts[k].rank());
+        }
+    }
+    if (!unchecked.empty()) {
+        merged.warnings.push_back(fmt::format(
+            "the {} of {} {} could not be checked, because no messages in both directions were found; times are placed "
+            "by the wall clocks of the hosts, which may differ by milliseconds or more",
+            unchecked.size() == 1 ? "clock" : "clocks", unchecked.size() == 1 ? "rank" : "ranks",
+            fmt::join(unchecked, ", ")));
+    }
+    if (clocks.aligned.impossible > 0) {
+        merged.warnings.push_back(
+            fmt::format("{} before {} sent, by up to {:.1f} us, with any offset of the clocks: they drift; do not "
+                        "trust short times "
+                        "across ranks",
+                        counted(clocks.aligned.impossible, "message arrives", "messages arrive"),
+                        clocks.aligned.impossible == 1 ? "it was" : "they were",
+                        static_cast<double>(clocks.aligned.worst.count()) / 1e3));
+    }
+}
+
+/// The rank's tasks in the time of the merged trace.
+RankTasks on_clock(RankTasks rank, const RankClock& clock) {
+    const auto move = [&](Nanoseconds& time) { time = clock.to_rank_0(time); };
+    for (Slice& slice : rank.tasks) {
+        move(slice.start);
+        move(slice.end);
+    }
+    for (auto* ends : {&rank.sent, &rank.arrived}) {
+        for (auto& [copy, end] : *ends) {
+            move(end.time);
+        }
+    }
+    for (auto& [step, times] : rank.steps) {
+        move(times.first);
+        move(times.second);
+    }
+    return rank;
+}
+
+// ---- Rows ----
+
+/// "process 17 (python)" has the number 17 and the name "python".
+struct NumberAndName {
+    std::int64_t number = -1;
+    std::string name;
+};
+
+NumberAndName split(std::string_view text, std::string_view word) {
+    constexpr std::int64_t kMostId = 0xff'ffff;  // 24 bits of a global thread id
+    NumberAndName found{-1, std::string(text)};
+    if (!text.starts_with(word)) {
+        return found;
+    }
+    const char* const end = text.data() + text.size();
+    std::int64_t number = 0;
+    const auto [rest, error] = std::from_chars(text.data() + word.size(), end, number);
+    if (error != std::errc() || number < 0 || number > kMostId) {
+        return found;
+    }
+    std::string_view name(rest, static_cast<std::size_t>(end - rest));
+    if (name.starts_with(" (") && name.ends_with(')')) {
+        name = name.substr(2, name.size() - 3);
+    }
+    return {number, std::string(name)};
+}
+
+/// Gives numbers; one that is taken gets the next one down from the highest.
+class FreeNumbers {
+public:
+    std::int64_t take(std::int64_t wanted) {
+        constexpr std::int64_t kHighest = 0xff'ffff;
+        for (std::int64_t other = kHighest; wanted < 0 || !used_.insert(wanted).second; --other) {
+            wanted = other;
+        }
+        return wanted;
+    }
+
+private:
+    std::set<std::int64_t> used_;
+};
+
+/// Writes the ranges and counters of files, one after the other.
+class RangeWriter {
+public:
+    explicit RangeWriter(TraceWriter& writer) : writer_(writer) {}
+
+    void write(const RankPart& part, bool alone) {
+        part_ = &part;
+        suffix_ = alone ? "" : fmt::format("rank {}", part.rank());
+        pids_.clear();
+        correlation_base_ = next_correlation_;
+        for (const RangeTrack& track : part.trace.tracks) {
+            write_track(track);
+        }
+        write_counters();
+    }
+
+private:
+    /// "rank 1 · python"
+    std::string named(const std::string& name) const {
+        return suffix_.empty() ? name : name.empty() ? suffix_ : suffix_ + " · " + name;
+    }
+    std::int64_t time(Nanoseconds own) const { return part_->clock.to_rank_0(own).count(); }
+
+    std::int64_t pid_of(const std::string& group) {
+        const auto [found, fresh] = pids_.try_emplace(group, 0);
+        if (fresh) {
+            const NumberAndName process = split(group, "process ");
+            found->second = processes_.take(process.number);
+            writer_.add_process(found->second << 24, found->second, named(process.name));
+        }
+        return found->second;
+    }
+
+    std::int64_t new_thread(std::int64_t pid, const std::string& track) {
+        const NumberAndName thread = split(track, "thread ");
+        const std::int64_t tid = threads_[pid].take(thread.number);
+        writer_.add_thread_name(pid << 24 | tid, named(thread.name));
+        return pid << 24 | tid;
+    }
+
+    std::int64_t domain_of(const std::string& category) {
+        const auto [found, fresh] = domains_.try_emplace(category, static_cast<std::int64_t>(domains_.size()) + 1);
+        if (fresh) {
+            NvtxRecord domain;
+            domain.event_type = 75;
+            domain.domain_id = found->second;
+            domain.text = category;
+            writer_.add_range(domain);
+        }
+        return found->second;
+    }
+
+    std::uint32_t correlation_of(const TraceRange& range) {
+        const std::uint32_t number = correlation_base_ + range.correlation;
+        next_correlation_ = std::max(next_correlation_, number);
+        return number;
+    }
+
+    void write_track(const RangeTrack& track) {
+        const bool on_device = track.kind == RangeTrack::Kind::stream;
+        const std::int64_t pid = pid_of(track.group);
+        std::optional<std::int64_t> thread;
+        CuptiRows device(writer_, pid);
+        for (const TraceRange& range : track.ranges) {
+            const std::string& category = part_->trace.names.at(range.category);
+            if (on_device && category != "gpu_user_annotation") {
+                write_work(track, range, category, device);
+                continue;
+            }
+            if (!thread) {
+                thread = new_thread(pid, on_device ? track.name + ", annotations" : track.name);
+            }
+            if (range.correlation != 0) {
+                device.add(ApiRecord{time(range.start), time(range.end), category == "cuda_driver",
+                                     static_cast<std::uint32_t>(*thread & 0xff'ffff), correlation_of(range),
+                                     part_->trace.names.at(range.name)});
+                continue;
+            }
+            NvtxRecord row;
+            row.start = time(range.start);
+            const bool is_mark = range.end == range.start && !range.open;
+            if (!is_mark && !range.open) {
+                row.end = time(range.end);
+            }
+            row.event_type = is_mark ? 34 : track.kind == RangeTrack::Kind::other ? 60 : 59;
+            row.text = part_->trace.names.at(range.name);
+            row.global_tid = *thread;
+            row.domain_id = category.empty() ? 0 : domain_of(category);
+            writer_.add_range(row);
+        }
+        device.finish();
+    }
+
+    void write_work(const RangeTrack& track, const TraceRange& range, const std::string& category, CuptiRows& device) {
+        const auto [found, fresh] = devices_.try_emplace({part_->rank(), track.group}, 0);
+        if (fresh) {
+            const NumberAndName gpu = split(track.group, "GPU ");
+            found->second = static_cast<std::uint32_t>(gpus_.take(gpu.number));
+            const std::string name = named(gpu.name);
+            device.add(DeviceRecord{found->second, name});
+        }
+        const auto stream = static_cast<std::uint32_t>(std::max<std::int64_t>(0, split(track.name, "stream ").number));
+        const DeviceSpan span{time(range.start), time(range.end), found->second, 0, stream, correlation_of(range)};
+        if (category.ends_with("memcpy")) {
+            device.add(MemcpyRecord{span});
+        } else if (category.ends_with("memset")) {
+            device.add(MemsetRecord{span});
+        } else {
+            const std::string_view name = part_->trace.names.at(range.name);
+            device.add(KernelRecord{span, name, name, name});
+        }
+    }
+
+    /// A sample is a mark with the counter's name, as the recorder writes it.
+    void write_counters() {
+        for (const CounterTrack& counter : part_->trace.counters) {
+            const std::int64_t thread = new_thread(pid_of("counters"), counter.name);
+            for (const CounterTrack::Point& point : counter.points) {
+                NvtxRecord row;
+                row.start = time(point.time);
+                row.event_type = 34;
+                row.text = counter.name;
+                row.global_tid = thread;
+                row.double_value = point.value;
+                writer_.add_range(row);
+            }
+        }
+    }
+
+    TraceWriter& writer_;
+    const RankPart* part_ = nullptr;
+    std::string suffix_;
+    std::map<std::string, std::int64_t> pids_;  // of this part, by group
+    FreeNumbers processes_;
+    FreeNumbers gpus_;
+    std::map<std::int64_t, FreeNumbers> threads_;  // by process
+    std::map<std::pair<int, std::string>, std::uint32_t> devices_;
+    std::map<std::string, std::int64_t> domains_;
+    std::uint32_t correlation_base_ = 0;
+    std::uint32_t next_correlation_ = 0;
+};
+
+/// What PyTorch's profiler knows of its process: rank and lanes.
+MergedProcess process_of(const RankPart& part, const OpenedTrace& joined) {
+    MergedProcess process;
+    process.rank = part.rank();
+    process.size = part.size();
+    const std::string name = fmt::format("rank {}", part.rank());
+    for (std::size_t lane = 0; lane < joined.measured.lanes.size(); ++lane) {
+        if (joined.measured.lanes[lane].name == name) {
+            process.lanes.emplace_back(static_cast<std::int32_t>(lane));
+        }
+    }
+    process.bound = part.clock.bound();
+    return process;
+}
+}  // namespace
+
+MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path& output, IfExists if_exists,
+                             const TaskRules& rules) {
+    if (inputs.empty()) {
+        throw TraceFormatError("no trace was given; merge joins those of all ranks of a run; give them");
+    }
+    const bool alone = inputs.size() == 1;
+    std::vector<RankPart> parts;
+    for (const fs::path& input : inputs) {
+        parts.push_back(open_rank_file(input, alone, rules));
+    }
+    std::ranges::stable_sort(parts, {}, &RankPart::rank);
+    require_different_ranks(parts);
+    MergedTrace merged;
+    merged.warnings = missing_ranks(parts);
+    align_parts(parts, merged);
+
+    OpenedTrace joined;
+    std::vector<RankTasks> ranks;
+    std::vector<std::size_t> matches(rules.rules().size(), 0);
+    for (const RankPart& part : parts) {
+        std::ranges::transform(matches, part.found.matches, matches.begin(), std::plus<>());
+        std::ranges::copy(part.found.warnings, std::back_inserter(merged.warnings));
+        for (const RankTasks& rank : part.found.ranks) {
+            ranks.push_back(on_clock(rank, part.clock));
+        }
+    }
+    std::ranges::copy(unused_rules(rules, matches), std::back_inserter(merged.warnings));
+    std::ranges::copy(set_timeline(ranks, joined), std::back_inserter(merged.warnings));
+    merged.tasks = static_cast<std::int64_t>(joined.measured.slices.size());
+
+    TraceWriter writer(output, if_exists);
+    writer.set_run("source", nlohmann::json(to_string(parts.front().trace.origin)).dump());
+    for (std::size_t k = 0; k < parts.size() && parts[k].trace.rank; ++k) {
+        merged.processes.push_back(process_of(parts[k], joined));
+        merged.processes.back().clock = k == 0 ? std::vector<ClockReading>() : parts[k].clock.readings();
+    }
+    if (!alone) {
+        writer.set_run("processes", to_json(merged.processes));
+    } else if (!merged.processes.empty() && merged.tasks > 0) {
+        writer.set_run("process", to_json(static_cast<const ProcessFacts&>(merged.processes.front())));
+    }
+    if (const auto epoch = parts.front().trace.utc_epoch_ns) {
+        writer.set_start(*epoch);
+    }
+    writer.set_lanes(joined.measured.lanes);
+    writer.add_timeline(joined.measured);
+    std::ranges::for_each(joined.steps, [&](const StepRecord& step) { writer.add_step(step); });
+    RangeWriter ranges(writer);
+    for (const RankPart& part : parts) {
+        ranges.write(part, alone);
+        writer.commit();
+        for (const DiagnosticRecord& each : part.trace.diagnostics) {
+            writer.add_diagnostic(
+                {each.severity, each.source, alone ? each.text : fmt::format("{} (rank {})", each.text, part.rank())});
+        }
+    }
+    for (const std::string& warning : merged.warnings) {
+        writer.add_diagnostic({"warning", "merge", warning});
+    }
+    writer.close();
+    return merged;
+}
+
+bool are_rank_files(const std::vector<fs::path>& files) {
+    std::set<int> ranks;
+    std::set<int> sizes;
+    try {
+        for (const fs::path& file : files) {
+            const std::optional<RecordingRank> rank = looks_like_json(file) ? recording_rank(file) : std::nullopt;
+            if (!rank || !ranks.insert(rank->rank).second) {
+                return false;
+            }
+            sizes.insert(rank->size);
+        }
+    } catch (const Error&) {
+        return false;  // whoever opens it says why it cannot be read
+    }
+    return files.size() > 1 && sizes.size() == 1;
+}
+}  // namespace pipescope

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "trace/merge_traces.h"
+#include "trace/task_rules.h"
+
+#include <filesystem>
+#include <vector>
+
+namespace pipescope {
+/// Writes a trace of the files that the ranks of another program recorded, such as those of PyTorch's profiler. A
+/// single file of any program becomes a trace too.
+///
+/// The trace has the recognised tasks (task_recognition.h), their steps, all ranges, calls and device work, and
+/// counters as marks. Its time is that of the first rank; the others follow by the wall clocks, corrected by messages
+/// if these would come before they were sent (align_wall_clocks). A missing rank is a warning. Memory: the files'
+/// ranges. Errors: TraceFormatError for files that say no rank or the same one, TraceError if reading or writing fails.
+MergedTrace merge_rank_files(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output,
+                             IfExists if_exists, const TaskRules& rules);
+
+/// True if every file is JSON of another program that says its rank, all of runs of one size and no rank twice.
+bool are_rank_files(const std::vector<std::filesystem::path>& files);
+}  // namespace pipescope
