@@ -10,6 +10,7 @@
 #include "trace/chrome_export.h"
 #include "trace/csv_export.h"
 #include "trace/open_trace.h"
+#include "trace/task_rules.h"
 
 #include <fmt/format.h>
 

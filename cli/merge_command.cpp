@@ -15,8 +15,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <optional>
 
 namespace pipescope {
 namespace {
@@ -100,19 +103,20 @@ std::string merge_text(const MergedTrace& merged, const std::string& output) {
 }
 
 /// The run's configuration with the network between its processes; empty without links.
-std::string configuration_with(const MergeFlags& flags) {
+std::string configuration_with(const MergeFlags& flags, const std::vector<std::filesystem::path>& inputs) {
     if (flags.link.times.empty()) {
         return {};
     }
-    const auto run = TraceReader(flags.traces.front()).run();
+    const std::optional<TraceReader> reader = TraceReader::open(inputs.front());
+    const auto run = reader ? reader->run() : std::map<std::string, std::string>();
     const auto configuration = run.find("configuration");
     if (configuration == run.end()) {
         throw UsageError(fmt::format("'{}' does not say what was run, so --links changes nothing; leave it out",
-                                     flags.traces.front()));
+                                     inputs.front().string()));
     }
     PipelineOptions options = parse_pipeline_options(configuration->second);
     options.hardware.link = flags.link;
-    options.hardware.processes = static_cast<int>(flags.traces.size());
+    options.hardware.processes = static_cast<int>(inputs.size());
     return to_json(options);
 }
 
@@ -124,7 +128,7 @@ ExitCode merge_command(const MergeFlags& flags) {
     }
     MergedTrace merged;
     replace_output(flags.output, flags.force, [&](const std::filesystem::path& beside) {
-        merged = merge_any(inputs, beside, IfExists::replace, configuration_with(flags), flags.rules);
+        merged = merge_any(inputs, beside, IfExists::replace, configuration_with(flags, inputs), flags.rules);
     });
     print_warnings(merged.warnings);
     std::cout << (flags.json ? dump(merge_json(merged, flags.output)) : merge_text(merged, flags.output));

@@ -179,29 +179,19 @@ RankTasks on_clock(RankTasks rank, const RankClock& clock) {
 
 // ---- Rows ----
 
-/// "process 17 (python)" has the number 17 and the name "python".
-struct NumberAndName {
-    std::int64_t number = -1;
-    std::string name;
-};
-
-NumberAndName split(std::string_view text, std::string_view word) {
+/// The number in "process 17 (python)"; -1 if there is none after the word, or if it is too large.
+std::int64_t number_after(std::string_view word, std::string_view text) {
     constexpr std::int64_t kMostId = 0xff'ffff;  // 24 bits of a global thread id
-    NumberAndName found{-1, std::string(text)};
     if (!text.starts_with(word)) {
-        return found;
+        return -1;
     }
     const char* const end = text.data() + text.size();
     std::int64_t number = 0;
     const auto [rest, error] = std::from_chars(text.data() + word.size(), end, number);
     if (error != std::errc() || number < 0 || number > kMostId) {
-        return found;
+        return -1;
     }
-    std::string_view name(rest, static_cast<std::size_t>(end - rest));
-    if (name.starts_with(" (") && name.ends_with(')')) {
-        name = name.substr(2, name.size() - 3);
-    }
-    return {number, std::string(name)};
+    return number;
 }
 
 /// Gives numbers; one that is taken gets the next one down from the highest.
@@ -245,17 +235,15 @@ private:
     std::int64_t pid_of(const std::string& group) {
         const auto [found, fresh] = pids_.try_emplace(group, 0);
         if (fresh) {
-            const NumberAndName process = split(group, "process ");
-            found->second = processes_.take(process.number);
-            writer_.add_process(found->second << 24, found->second, named(process.name));
+            found->second = processes_.take(number_after("process ", group));
+            writer_.add_process(found->second << 24, found->second, named(group));
         }
         return found->second;
     }
 
     std::int64_t new_thread(std::int64_t pid, const std::string& track) {
-        const NumberAndName thread = split(track, "thread ");
-        const std::int64_t tid = threads_[pid].take(thread.number);
-        writer_.add_thread_name(pid << 24 | tid, named(thread.name));
+        const std::int64_t tid = threads_[pid].take(number_after("thread ", track));
+        writer_.add_thread_name(pid << 24 | tid, named(track));
         return pid << 24 | tid;
     }
 
@@ -315,12 +303,11 @@ private:
     void write_work(const RangeTrack& track, const TraceRange& range, const std::string& category, CuptiRows& device) {
         const auto [found, fresh] = devices_.try_emplace({part_->rank(), track.group}, 0);
         if (fresh) {
-            const NumberAndName gpu = split(track.group, "GPU ");
-            found->second = static_cast<std::uint32_t>(gpus_.take(gpu.number));
-            const std::string name = named(gpu.name);
+            found->second = static_cast<std::uint32_t>(gpus_.take(number_after("GPU ", track.group)));
+            const std::string name = named(track.group);
             device.add(DeviceRecord{found->second, name});
         }
-        const auto stream = static_cast<std::uint32_t>(std::max<std::int64_t>(0, split(track.name, "stream ").number));
+        const auto stream = static_cast<std::uint32_t>(std::max<std::int64_t>(0, number_after("stream ", track.name)));
         const DeviceSpan span{time(range.start), time(range.end), found->second, 0, stream, correlation_of(range)};
         if (category.ends_with("memcpy")) {
             device.add(MemcpyRecord{span});

@@ -133,6 +133,9 @@ private:
 
     static std::string with_name(std::string what, const std::map<std::int64_t, std::string>& names, std::int64_t id) {
         const std::string name = text_or(names, id, "");
+        if (name.find(what) != std::string::npos) {
+            return name;  // of a merged trace, such as "rank 1 · thread 18 (python)"
+        }
         return name.empty() ? what : what + " (" + name + ")";
     }
 

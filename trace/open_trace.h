@@ -1,13 +1,14 @@
 #pragma once
 
 #include "trace/opened_trace.h"
-#include "trace/task_rules.h"
 
 #include <filesystem>
 #include <memory>
 #include <string>
 
 namespace pipescope {
+class TaskRules;
+
 struct OpenOptions {
     /// Read threads, streams and counters too. They can outnumber the tasks by far; about 0.5 us per range.
     bool tracks = true;

@@ -97,6 +97,7 @@ private:
     struct Numbered {
         const NamedRange* named = nullptr;
         TaskKey key;
+        bool has_inner = false;  ///< another range inside is the task; this one may hold its messages
     };
 
     void read_steps() {
@@ -121,10 +122,11 @@ private:
     }
 
     /// True if `inner` is a later range within this one, of the same task.
-    static bool holds_same_task(const NamedRange& outer, const NamedRange& inner) {
+    bool holds_same_task(const NamedRange& outer, const NamedRange& inner) const {
+        const auto partition = [&](const NamedRange& each) { return each.meaning.partition.value_or(position_); };
         return inner.range->end <= outer.range->end && inner.track == outer.track && !inner.on_device &&
                inner.meaning.role == outer.meaning.role && inner.meaning.task == outer.meaning.task &&
-               inner.meaning.partition == outer.meaning.partition && inner.meaning.micro_batch.has_value() &&
+               partition(inner) == partition(outer) && inner.meaning.micro_batch.has_value() &&
                inner.meaning.micro_batch == outer.meaning.micro_batch;
     }
 
@@ -141,13 +143,10 @@ private:
     /// Gives each range on the host its step, partition and micro-batch.
     void number() {
         std::map<std::tuple<RangeRole, TaskKey>, std::int32_t> counts;
-        const auto count = [&](const NamedRange& named, const TaskKey& key) {
-            return counts[{named.meaning.role, key}]++;
-        };
         for (std::size_t k = 0; k < ranges_.size(); ++k) {
             const NamedRange& named = ranges_[k];
             if (named.on_device || named.meaning.role == RangeRole::step || is_transport(named.meaning.role) ||
-                named.range->open || has_inner(k)) {
+                named.range->open) {
                 continue;
             }
             const RangeMeaning& meaning = named.meaning;
@@ -159,16 +158,18 @@ private:
             const std::int32_t micro_batch = meaning.micro_batch.value_or(-1);
             TaskKey key{*step, meaning.role == RangeRole::task ? meaning.task : TaskKind::copy_forward,
                         meaning.partition.value_or(position_), micro_batch, -1};
-            const std::int32_t before = count(named, key);
+            const bool outer = has_inner(k);
+            std::int32_t& seen = counts[{meaning.role, key}];
+            const std::int32_t before = outer ? seen : seen++;
             if (!meaning.micro_batch && counts_micro_batches(meaning)) {
                 key.micro_batch = before;
             } else if (steps_.empty()) {
                 key.step = before;
-            } else if (before > 0) {
+            } else if (before > 0 && !outer) {
                 repeated_ += meaning.role == RangeRole::task ? 1 : 0;
                 continue;
             }
-            numbered_.push_back({&named, key});
+            numbered_.push_back({&named, key, outer});
         }
     }
 
@@ -255,7 +256,7 @@ private:
 
     void take_tasks() {
         for (const Numbered& each : numbered_) {
-            if (each.named->meaning.role != RangeRole::task) {
+            if (each.named->meaning.role != RangeRole::task || each.has_inner) {
                 continue;
             }
             const TraceRange& times = times_of(*each.named);

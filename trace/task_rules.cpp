@@ -267,7 +267,14 @@ std::optional<RangeMeaning> TaskRules::meaning_of(std::string_view name) const {
     for (std::size_t k = 0; k < rules_.size(); ++k) {
         const TaskRule& rule = rules_[k];
         std::match_results<std::string_view::const_iterator> match;
-        if (!std::regex_match(name.begin(), name.end(), match, rule.pattern)) {
+        bool matches = false;
+        try {
+            matches = std::regex_match(name.begin(), name.end(), match, rule.pattern);
+        } catch (const std::regex_error& error) {
+            throw TaskRulesError(fmt::format("the rule '{}' cannot be matched with '{}' ({}); write a simpler pattern",
+                                             rule.name, printable(name), error.what()));
+        }
+        if (!matches) {
             continue;
         }
         const auto part = [&](std::size_t number) { return match[number].str(); };

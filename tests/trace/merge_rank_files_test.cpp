@@ -81,8 +81,8 @@ TEST_F(MergeRankFiles, MakesOneTimelineOfTheRanks) {
     EXPECT_EQ(trace.steps.at(0).step, 5);
     EXPECT_EQ(trace.utc_epoch_ns, kBase);
     ASSERT_EQ(trace.tracks.size(), 2u);
-    EXPECT_EQ(trace.tracks[0].group, "process 4000 (rank 0 \u00b7 python3)");
-    EXPECT_EQ(trace.tracks[1].name, "thread 4001 (rank 1 \u00b7 python3)");
+    EXPECT_EQ(trace.tracks[0].group, "rank 0 \u00b7 process 4000 (python3)");
+    EXPECT_EQ(trace.tracks[1].name, "rank 1 \u00b7 thread 4001 (python3)");
     EXPECT_EQ(clock_bound(merged_processes(trace.run)), Nanoseconds{20'000});
 }
 

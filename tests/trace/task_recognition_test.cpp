@@ -90,6 +90,17 @@ TEST_F(TaskRecognition, PrefersTheInnerRangeAndTheDevice) {
                 ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 60..80 on rank 0"));
 }
 
+TEST_F(TaskRecognition, TakesMessagesFromTheOuterRangeAndTheTaskFromTheInner) {
+    const OpenedTrace trace = opened(RankFile(1, 2)
+                                         .range("Forward 0", 10, 50)
+                                         .message("gloo:recv", 11, 31)
+                                         .range("PP:1F0", 30, 40)
+                                         .range("Forward 0", 110, 150)
+                                         .range("PP:1F0", 130, 140));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 1) 21..30 on rank 1", "step 1 forward (0, 1) 120..130 on rank 1"));
+}
+
 TEST_F(TaskRecognition, CountsMicroBatchesThatNamesLackAndTakesProcessesForRanks) {
     const char* const events = R"([
         {"ph": "X", "name": "train_step", "pid": 1, "tid": 1, "ts": 0, "dur": 50},

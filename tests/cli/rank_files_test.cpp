@@ -1,0 +1,57 @@
+// The files of another program's ranks, as a user opens them.
+
+#include "tests/trace/rank_files.h"
+#include "tests/cli/user.h"
+
+#include <gmock/gmock.h>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+
+class RankFiles : public testing::Test {
+protected:
+    RankFiles() {
+        std::filesystem::create_directory(user.folder() / "traces");
+        for (int rank = 0; rank < 2; ++rank) {
+            RankFile(rank, 2)
+                .range("ProfilerStep#5", 0, 200)
+                .range("Forward 0", 10, 35)
+                .range("Backward 0", 100, 160)
+                .write(user.folder() / ("traces/rank" + std::to_string(rank) + ".json"));
+        }
+    }
+    User user;
+};
+
+TEST_F(RankFiles, OfAFolderBecomeOneTrace) {
+    const auto merged = user.succeeds("merge traces -o out.sqlite --json").json();
+    EXPECT_EQ(merged.at("tasks"), 4);
+    EXPECT_EQ(merged.at("processes").size(), 2U);
+    EXPECT_THAT(user.succeeds("export out.sqlite --format csv -o -").out, HasSubstr("measured,5,backward,1,0,-1,1,"));
+    EXPECT_THAT(user.succeeds("export traces/rank1.json --format csv -o -").err, HasSubstr("rank 1 of 2 alone"));
+    const CommandResult compared = user.types("compare traces");
+    EXPECT_EQ(compared.code, 1);
+    EXPECT_THAT(compared.err, HasSubstr("holds no profile, because another program recorded it"));
+    user.types_to_shell("mkdir empty");
+    EXPECT_THAT(user.types("merge empty -o x.sqlite").err, HasSubstr("is a folder without a trace"));
+}
+
+TEST_F(RankFiles, FollowRulesOfTheUser) {
+    user.writes("rules.json", R"json({"format": "pipescope.task-rules", "version": 1, "rules": [
+        {"name": "no loss", "pattern": "Loss (?<micro_batch>\\d+)", "kind": "loss"},
+        {"name": "mine", "pattern": "Forward (?<micro_batch>\\d+)", "kind": "recompute"}]})json");
+    const auto merged = user.succeeds("merge traces --task-rules rules.json -o out.sqlite --json").json();
+    EXPECT_THAT(merged.at("warnings").dump(), HasSubstr("the rule 'no loss' matches no range"));
+    EXPECT_THAT(user.succeeds("export traces/rank1.json --task-rules rules.json --format csv -o -").out,
+                HasSubstr("measured,5,recompute,1,0"));
+    user.writes("bad.json", "[]");
+    const CommandResult refused = user.types("export traces/rank1.json --task-rules bad.json --format csv -o -");
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("bad.json is no file of task rules"), HasSubstr("pipescope.task-rules")));
+    EXPECT_THAT(user.types("merge out.sqlite --task-rules rules.json -o x.sqlite").err,
+                HasSubstr("is a trace of PipeScope, which names its tasks"));
+}
+}  // namespace
+}  // namespace pipescope
