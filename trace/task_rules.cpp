@@ -25,6 +25,7 @@ constexpr int kVersion = 1;
 constexpr std::string_view kBuiltIn = "the built-in rules";
 /// std::regex recurses once for each character, and no framework gives longer names to its tasks.
 constexpr std::size_t kLongestName = 256;
+constexpr std::size_t kLongestPattern = 1000;  // compiling one recurses for each bracket
 
 constexpr std::array<std::pair<std::string_view, RangeRole>, 7> kRoles{
     {{"step", RangeRole::step},
@@ -100,6 +101,10 @@ private:
 
     /// Standard regular expressions have no named parts, so "(?<kind>" becomes "(", and the part's number is noted.
     void read_pattern(const std::string& pattern) {
+        if (pattern.size() > kLongestPattern) {
+            refuse(fmt::format("the pattern has {} characters; it may have at most {}; make several rules of it",
+                               pattern.size(), kLongestPattern));
+        }
         std::string plain;
         std::size_t part = 0;
         bool in_class = false;

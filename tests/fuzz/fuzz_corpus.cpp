@@ -70,6 +70,10 @@ void write_corpus(const Corpus& corpus) {
     corpus.add("profile", "small", kProfile);
     corpus.add("profile", "all_fields", to_json(parse_profile(kProfile)));
     corpus.add("device_catalogue", "small", kDevices);
+    corpus.add(
+        "task_rules", "small",
+        R"json({"format": "pipescope.task-rules", "version": 1, "rules": [{"name": "a", "kinds": {"F": "forward"},
+                       "pattern": "PP:(?<partition>\\d+)(?<kind>[FB])(?<micro_batch>\\d+)"}]})json");
     int k = 0;
     for (const char* text : {"1.5ms", "2 us", "1000", "16GiB", "12.5GB/s", "0", "1e3 MB", "5s", "3TiB/s"}) {
         corpus.add("quantities", std::to_string(k), static_cast<char>(k % 3) + std::string(text));

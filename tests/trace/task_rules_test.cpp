@@ -74,6 +74,8 @@ TEST(TaskRules, RefuseABadFileWithOneMessage) {
             "rule 1 ('a'): the kind 'foward' is unknown; the nearest kind is forward");
     refused(file_of(R"({"name": "a", "patern": "x"})"), "the key 'patern' is unknown; the nearest key is pattern");
     refused(file_of(R"({"name": "a", "pattern": "x(", "kind": "forward"})"), "is no regular expression");
+    refused(file_of(R"({"name": "a", "pattern": ")" + std::string(1001, '(') + R"(", "kind": "forward"})"),
+            "has 1001 characters; it may have at most 1000");
     refused(file_of(R"json({"name": "a", "pattern": "(?<stage>x)", "kind": "forward"})json"), "has a part 'stage'");
     refused(file_of(R"json({"name": "a", "pattern": "(?<kind>x)", "kind": "forward"})json"),
             "the rule needs \"kinds\"");
