@@ -44,14 +44,14 @@ nlohmann::ordered_json merge_json(const MergedTrace& merged, const std::string& 
         object["clock_bound_ns"] = bound->count();
     }
     for (const MergedProcess& process : merged.processes) {
-        nlohmann::ordered_json each{{"rank", process.rank},
-                                    {"host", process.host},
-                                    {"pid", process.pid},
-                                    {"lanes", nlohmann::ordered_json::array()},
-                                    {"bound_ns", process.bound.count()},
-                                    {"cut_off", process.cut_off}};
+        nlohmann::ordered_json each{{"rank", process.rank}, {"host", process.host},
+                                    {"pid", process.pid},   {"lanes", nlohmann::ordered_json::array()},
+                                    {"bound_ns", nullptr},  {"cut_off", process.cut_off}};
         for (const LaneId lane : process.lanes) {
             each["lanes"].push_back(lane.value());
+        }
+        if (process.bound) {
+            each["bound_ns"] = process.bound->count();
         }
         object["processes"].push_back(std::move(each));
     }
@@ -88,7 +88,7 @@ std::string merge_text(const MergedTrace& merged, const std::string& output) {
     for (const MergedProcess& process : merged.processes) {
         table.add_row({std::to_string(process.rank), process.host, lanes_text(process.lanes),
                        process.clock.empty() ? "" : format_duration(process.clock.front().offset), drift_text(process),
-                       format_duration(process.bound), process.cut_off ? "cut off" : ""});
+                       process.bound ? format_duration(*process.bound) : "unknown", process.cut_off ? "cut off" : ""});
     }
     std::string text = table.str() + "\n";
     if (const auto bound = clock_bound(merged.processes)) {

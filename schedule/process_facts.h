@@ -4,6 +4,7 @@
 #include "schedule/timeline.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,8 @@ struct ProcessFacts {
 
 /// A process of a merged trace.
 struct MergedProcess : ProcessFacts {
-    /// Largest error of its times in the merged trace, relative to those of rank 0.
-    Nanoseconds bound{0};
+    /// Largest error of its times in the merged trace, relative to those of rank 0. Empty if unknown.
+    std::optional<Nanoseconds> bound = Nanoseconds{0};
     bool cut_off = false;  ///< its recording was not closed
 
     friend bool operator==(const MergedProcess&, const MergedProcess&) = default;

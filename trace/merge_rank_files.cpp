@@ -30,6 +30,7 @@ struct RankPart {
     OpenedTrace trace;
     RecognizedTasks found;
     RankClock clock;
+    bool clock_checked = true;
 
     int rank() const { return trace.rank ? trace.rank->rank : 0; }
     int size() const { return trace.rank ? trace.rank->size : 1; }
@@ -136,6 +137,7 @@ void align_parts(std::vector<RankPart>& parts, MergedTrace& merged) {
     std::vector<int> unchecked;
     for (std::size_t k = 0; k < parts.size(); ++k) {
         parts[k].clock = clocks.aligned.clocks[k];
+        parts[k].clock_checked = clocks.checked[k];
         if (!clocks.checked[k]) {
             unchecked.push_back(parts[k].rank());
         }
@@ -359,7 +361,7 @@ MergedProcess process_of(const RankPart& part, const OpenedTrace& joined) {
             process.lanes.emplace_back(static_cast<std::int32_t>(lane));
         }
     }
-    process.bound = part.clock.bound();
+    process.bound = part.clock_checked ? std::optional(part.clock.bound()) : std::nullopt;
     return process;
 }
 }  // namespace

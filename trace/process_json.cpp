@@ -64,7 +64,7 @@ std::string to_json(const std::vector<MergedProcess>& processes) {
     ordered_json list = ordered_json::array();
     for (const MergedProcess& process : processes) {
         list.push_back(json_of(process));
-        list.back()["bound_ns"] = process.bound.count();
+        list.back()["bound_ns"] = process.bound ? ordered_json(process.bound->count()) : ordered_json();
         list.back()["cut_off"] = process.cut_off;
     }
     return list.dump();
@@ -83,7 +83,9 @@ std::vector<MergedProcess> merged_processes(const std::map<std::string, std::str
     std::vector<MergedProcess> processes;
     try {
         for (const ordered_json& object : entry(run, "processes")) {
-            processes.push_back({facts_of(object), Nanoseconds{object.at("bound_ns").get<std::int64_t>()},
+            const ordered_json& bound = object.at("bound_ns");
+            processes.push_back({facts_of(object),
+                                 bound.is_null() ? std::nullopt : std::optional(Nanoseconds{bound.get<std::int64_t>()}),
                                  object.value("cut_off", false)});
         }
     } catch (const nlohmann::json::exception&) {
@@ -99,8 +101,11 @@ std::optional<Nanoseconds> clock_bound(const std::vector<MergedProcess>& process
     Nanoseconds most{0};  // the two largest errors may have opposite signs
     Nanoseconds next{0};
     for (const MergedProcess& process : processes) {
-        next = std::max(next, std::min(process.bound, most));
-        most = std::max(most, process.bound);
+        if (!process.bound) {
+            return std::nullopt;
+        }
+        next = std::max(next, std::min(*process.bound, most));
+        most = std::max(most, *process.bound);
     }
     return most + next;
 }

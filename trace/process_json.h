@@ -17,6 +17,7 @@ std::string to_json(const std::vector<MergedProcess>& processes);
 std::optional<ProcessFacts> recording_process(const std::map<std::string, std::string>& run);
 /// The processes of a merged trace, by rank; empty for any other trace.
 std::vector<MergedProcess> merged_processes(const std::map<std::string, std::string>& run);
-/// Largest error of two times of different processes; empty unless the trace is merged from several.
+/// Largest error of two times of different processes; empty unless the trace is merged from several, and if
+/// the error of one is unknown.
 std::optional<Nanoseconds> clock_bound(const std::vector<MergedProcess>& processes);
 }  // namespace pipescope

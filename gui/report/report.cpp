@@ -243,7 +243,8 @@ ReportTable processes(const TraceDocument& document) {
             lanes << number(lane.value());
         }
         table.rows.push_back({number(process.rank), QString::fromStdString(process.host), QString::number(process.pid),
-                              lanes.join(QStringLiteral(", ")), formatDuration(process.bound.count())});
+                              lanes.join(QStringLiteral(", ")),
+                              process.bound ? formatDuration(process.bound->count()) : translated("unknown")});
     }
     return table;
 }

@@ -101,6 +101,19 @@ TEST_F(MergeRankFiles, SaysWhichRankIsMissingOrUnchecked) {
                 ElementsAre(HasSubstr("ranks 1, 3 of 4 are not given"), HasSubstr("the clock of rank 2 could not be")));
 }
 
+TEST_F(MergeRankFiles, StatesNoBoundForAnUncheckedClock) {
+    const auto bare = [&](int rank) {
+        return RankFile(rank, 2)
+            .range("PP:" + std::to_string(rank) + "F0", 1, 2)
+            .write(folder_ / (std::to_string(rank) + ".json"));
+    };
+    EXPECT_EQ(merge({bare(0), bare(1)}).processes.at(1).bound, std::nullopt);
+    const std::vector<MergedProcess> stored = merged_processes(merged().run);
+    ASSERT_EQ(stored.size(), 2u);
+    EXPECT_EQ(stored[1].bound, std::nullopt);
+    EXPECT_EQ(clock_bound(stored), std::nullopt);
+}
+
 TEST_F(MergeRankFiles, LeavesOutAReplica) {
     const fs::path replica = RankFile(1, 2).range("PP:0F0", 1, 2).write(folder_ / "1.json");
     const fs::path original = RankFile(0, 2).range("PP:0F0", 1, 2).write(folder_ / "0.json");
