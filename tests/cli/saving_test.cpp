@@ -284,16 +284,16 @@ pid_t start(const std::vector<std::string>& words, const fs::path& output) {
 // Each kill comes at a random instant after a first step was saved, so most of them fall into a save.
 TEST(Saving, AKillAtAnyInstantLosesNothingThatWasSaved) {
     const User user;
-    const std::string run = "run mlp:layers=4,width=16 --balance 2,2 -m 2 --batch 4 --optimizer adam --steps 200 ";
+    const std::string run = "run mlp:layers=4,width=16 --balance 2,2 -m 2 --batch 4 --optimizer adam --steps 1000 ";
     const std::vector<double> expected = losses_of(user.succeeds(run + "--json"));
     const fs::path folder = user.folder() / "d";
     std::mt19937 random(7);
     int left_over = 0;
     for (int kill_number = 0; kill_number < 20; ++kill_number) {
         const std::int64_t before = newest_step(folder);
-        ASSERT_LT(before, 200);
+        ASSERT_LT(before, 1000);
         const pid_t child = start({PIPESCOPE_BIN_FOLDER "/pipescope", "run", "mlp:layers=4,width=16", "--balance",
-                                   "2,2", "-m", "2", "--batch", "4", "--optimizer", "adam", "--steps", "200", "--save",
+                                   "2,2", "-m", "2", "--batch", "4", "--optimizer", "adam", "--steps", "1000", "--save",
                                    folder.string(), "--save-every", "1", "--resume"},
                                   user.folder() / "log");
         for (int wait = 0; wait < 60'000 && newest_step(folder) <= before && kill(child, 0) == 0; ++wait) {
@@ -311,7 +311,7 @@ TEST(Saving, AKillAtAnyInstantLosesNothingThatWasSaved) {
     const CommandResult last = user.succeeds(run + "--save d --save-every 50 --resume --json");
     const auto resumed_from = last.json().at("resumed_from").get<std::int64_t>();
     EXPECT_GE(resumed_from, 20);
-    EXPECT_LT(resumed_from, 200);
+    EXPECT_LT(resumed_from, 1000);
     EXPECT_EQ(losses_of(last), without_first(expected, resumed_from));
     EXPECT_GT(left_over, 0) << "no kill fell into a save, so this proves little";
     for (const auto& entry : fs::directory_iterator(folder)) {
