@@ -27,6 +27,8 @@
 
 namespace pipescope {
 namespace {
+constexpr int kLinesWithStrip = 34;  // lines of text in a page that has room for the strip of steps
+
 std::vector<TaskKind> kindsOf(const TraceDocument& document) {
     std::set<TaskKind> kinds;
     for (const auto& store : {document.measured, document.simulated}) {
@@ -212,6 +214,11 @@ void DocumentPage::changeEvent(QEvent* event) {
     if (event->type() == QEvent::PaletteChange) {
         refreshMarks();  // the legend's swatches use the theme's background
     }
+}
+
+void DocumentPage::resizeEvent(QResizeEvent* event) {
+    QWidget::resizeEvent(event);
+    stepStrip_->setRoom(height() >= kLinesWithStrip * fontMetrics().height());
 }
 
 void DocumentPage::focusTimeline() {

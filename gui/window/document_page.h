@@ -73,6 +73,7 @@ public:
 
 protected:
     void changeEvent(QEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
     /// Leaves keys to a focused box if it uses them; otherwise they go to the timelines.
     bool eventFilter(QObject* watched, QEvent* event) override;
 

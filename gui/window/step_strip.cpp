@@ -37,7 +37,7 @@ StepStrip::StepStrip(QWidget* parent) : QWidget(parent), history_(std::make_shar
     setAccessibleName(tr("Steps of the run"));
     setFocusPolicy(Qt::StrongFocus);
     setCursor(Qt::PointingHandCursor);
-    setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
+    setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Maximum);
     hide();
 }
 
@@ -45,7 +45,7 @@ void StepStrip::setHistory(std::shared_ptr<const StepHistory> history) {
     const std::optional<std::int32_t> step = chosen_ ? std::optional(history_->steps[*chosen_].step) : std::nullopt;
     history_ = std::move(history);
     chosen_ = step ? history_->find(*step) : std::nullopt;
-    setShown(shown_);
+    showIfWanted();
     refresh();
 }
 
@@ -56,7 +56,16 @@ void StepStrip::setStep(std::int32_t step) {
 
 void StepStrip::setShown(bool shown) {
     shown_ = shown;
-    setVisible(shown_ && history_->steps.size() > 1);
+    showIfWanted();
+}
+
+void StepStrip::setRoom(bool room) {
+    room_ = room;
+    showIfWanted();
+}
+
+void StepStrip::showIfWanted() {
+    setVisible(shown_ && room_ && history_->steps.size() > 1);
 }
 
 void StepStrip::setGutter(int width) {
@@ -77,20 +86,20 @@ QStringList StepStrip::facts() const {
     if (!history_->median) {
         return {};
     }
-    const auto fact = [&](const QString& name, std::size_t index) {
+    const auto stepAt = [&](std::size_t index) {
         const StepEntry& entry = history_->steps[index];
-        return tr("%1 %2 (step %3)").arg(name, formatDuration(entry.time.count())).arg(entry.step);
+        return tr("%1 (step %2)").arg(formatDuration(entry.time.count())).arg(entry.step);
     };
-    QStringList lines{fact(tr("median"), *history_->median), fact(tr("fastest"), *history_->fastest),
-                      fact(tr("slowest"), *history_->slowest)};
+    QStringList lines{tr("median %1").arg(stepAt(*history_->median)),
+                      tr("%1 to %2").arg(stepAt(*history_->fastest), stepAt(*history_->slowest))};
     if (const std::size_t slow = history_->numSlow(); slow > 0) {
-        lines[2] += tr(", %1 slow").arg(slow);
+        lines[0] += tr(", %1 slow").arg(slow);
     }
     return lines;
 }
 
 QSize StepStrip::sizeHint() const {
-    return {600, 3 * fontMetrics().height() + 4};
+    return {600, 2 * fontMetrics().height() + 6};
 }
 
 QRect StepStrip::barsRect() const {
@@ -332,7 +341,7 @@ void StepStrip::paintEvent(QPaintEvent*) {
         painter.setPen(colors.faintText);
         const QStringList lines = facts();
         for (int line = 0; line < lines.size(); ++line) {
-            const int top = 2 + line * fontMetrics().height();
+            const int top = 3 + line * fontMetrics().height();
             painter.drawText(QRect(0, top, width() - 8, fontMetrics().height()), Qt::AlignRight | Qt::AlignVCenter,
                              lines[line]);
         }

@@ -23,6 +23,8 @@ public:
     void setStep(std::int32_t step);
     /// The user's choice.
     void setShown(bool shown);
+    /// Without room, as in a low window, the strip is hidden.
+    void setRoom(bool room);
     /// Sets the width of the name column, so that names align with those of the views below.
     void setGutter(int width);
     /// The bar of a step, or of several; indices into the history, `end` excluded.
@@ -35,14 +37,15 @@ public:
     Bar bar(std::size_t place) const;
     /// The bar that holds the step; empty if none does.
     std::optional<Bar> barOf(std::int32_t step) const;
-    /// Median, fastest and slowest step, one per line.
+    /// The median in one line, the fastest and the slowest step in another; empty without steps.
     QStringList facts() const;
     /// Moves the choice, within the steps.
     void move(std::int64_t by);
     /// Chooses the step at this index of the history; empty: none.
     void goTo(std::optional<std::size_t> index);
     QSize sizeHint() const override;
-    QSize minimumSizeHint() const override { return {100, sizeHint().height()}; }
+    /// Nothing in height, so that setRoom() decides whether the window may be low.
+    QSize minimumSizeHint() const override { return {100, 0}; }
 
 Q_SIGNALS:
     void picked(std::int32_t step);
@@ -67,10 +70,12 @@ private:
     void paintLoss(QPainter& painter) const;
     QString toolTipAt(const QPoint& position) const;
     void refresh();
+    void showIfWanted();
 
     std::shared_ptr<const StepHistory> history_;
     std::optional<std::size_t> chosen_;  // index into the history
     int gutter_ = 80;
     bool shown_ = true;
+    bool room_ = true;
 };
 }  // namespace pipescope
