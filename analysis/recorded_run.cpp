@@ -98,18 +98,30 @@ void read_graph(const OpenedTrace& trace, RecordedRun& run) {
 }
 }  // namespace
 
+const StepRecord* RecordedRun::record_of(std::int32_t step) const {
+    if (steps.empty()) {
+        return nullptr;
+    }
+    // Training loops count their steps one by one, so the place is known; otherwise it is searched.
+    const std::int64_t place = std::int64_t{step} - steps.front().step;
+    if (place >= 0 && place < std::ssize(steps) && steps[static_cast<std::size_t>(place)].step == step) {
+        return &steps[static_cast<std::size_t>(place)];
+    }
+    const auto found =
+        std::find_if(steps.begin(), steps.end(), [step](const StepRecord& record) { return record.step == step; });
+    return found != steps.end() ? &*found : nullptr;
+}
+
 bool RecordedRun::is_warmup(std::int32_t step) const {
-    return std::any_of(steps.begin(), steps.end(),
-                       [&](const StepRecord& record) { return record.step == step && record.warmup; });
+    const StepRecord* record = record_of(step);
+    return record != nullptr && record->warmup;
 }
 
 bool RecordedRun::is_whole(std::int32_t step, std::int32_t last) const {
     if (!cut_off) {
         return true;
     }
-    return steps.empty()
-               ? step != last
-               : std::any_of(steps.begin(), steps.end(), [&](const StepRecord& record) { return record.step == step; });
+    return steps.empty() ? step != last : record_of(step) != nullptr;
 }
 
 RecordedRun recorded_run(const OpenedTrace& trace) {

@@ -82,20 +82,6 @@ std::vector<StepSpan> stepsOf(const TraceDocument& document) {
     return document.simulated ? document.simulated->steps() : std::vector<StepSpan>{};
 }
 
-std::int32_t typicalStep(const TraceDocument& document) {
-    std::vector<StepSpan> steps = stepsOf(document);
-    std::vector<StepSpan> warm = steps;
-    std::erase_if(warm, [&](const StepSpan& span) { return document.run.is_warmup(span.step); });
-    std::vector<StepSpan>& candidates = warm.empty() ? steps : warm;
-    if (candidates.empty()) {
-        return 0;
-    }
-    std::stable_sort(candidates.begin(), candidates.end(), [](const StepSpan& a, const StepSpan& b) {
-        return a.statistics.step_time() < b.statistics.step_time();
-    });
-    return candidates[candidates.size() / 2].step;
-}
-
 std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step) {
     const StepSpan* simulated = simulatedStep(document);
     if (!document.measured || simulated == nullptr) {

@@ -57,8 +57,6 @@ struct TraceDocument {
 const TimelineStore* storeOfMostLanes(const TraceDocument& document);
 /// The selectable steps by time: the measured ones, else the simulated one.
 std::vector<StepSpan> stepsOf(const TraceDocument& document);
-/// The step to show first: of median duration, without warm-up.
-std::int32_t typicalStep(const TraceDocument& document);
 /// Finds a task in the other timeline. A simulated slice is looked up in the measured step `step`.
 std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step);
 /// Offset of simulated times that aligns the simulated step with the start of measured step `step`.

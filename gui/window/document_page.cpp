@@ -12,12 +12,13 @@
 #include "gui/timeline/timeline_pane.h"
 #include "gui/window/compare_bar.h"
 #include "gui/window/memory_pane.h"
+#include "gui/window/step_box.h"
+#include "gui/window/step_strip.h"
 
 #include <QComboBox>
 #include <QFileInfo>
 #include <QKeyEvent>
 #include <QLabel>
-#include <QSignalBlocker>
 #include <QStackedWidget>
 
 #include <array>
@@ -26,6 +27,8 @@
 
 namespace pipescope {
 namespace {
+constexpr int kLinesWithStrip = 34;  // lines of text in a page that has room for the strip of steps
+
 std::vector<TaskKind> kindsOf(const TraceDocument& document) {
     std::set<TaskKind> kinds;
     for (const auto& store : {document.measured, document.simulated}) {
@@ -104,16 +107,17 @@ DocumentPage::DocumentPage(QString path, QWidget* parent)
       opening_(new QLabel(tr("Opening %1 …").arg(QFileInfo(path_).fileName()), this)),
       content_(new QWidget(this)),
       top_(new QWidget(content_)),
-      stepChoice_(new QComboBox(top_)),
+      stepBox_(new StepBox(top_)),
       summary_(new ElidedLabel(top_)),
       compareBar_(new CompareBar(top_)),
       live_(new LiveBadge(top_)),
       legend_(new Legend(content_)),
+      stepStrip_(new StepStrip(content_)),
       minimap_(new Minimap(axis(), content_)),
       views_(new TimelineStack(axis(), content_)),
       navigation_(*model_, *views_) {
     fillTop();
-    arrange(new QVBoxLayout(content_), {0, 0, 0, 0}, 0, {top_, legend_, minimap_, {views_, 1}});
+    arrange(new QVBoxLayout(content_), {0, 0, 0, 0}, 0, {top_, legend_, stepStrip_, minimap_, {views_, 1}});
     opening_->setAlignment(Qt::AlignCenter);
     stack_->addWidget(opening_);
     stack_->addWidget(content_);
@@ -129,11 +133,9 @@ void DocumentPage::fillTop() {
     auto* line = new QHBoxLayout(top_);
     line->setContentsMargins(8, 4, 8, 2);
     auto* label = new QLabel(tr("&Step"), top_);
-    label->setBuddy(stepChoice_);
-    stepChoice_->setAccessibleName(tr("Measured step to compare"));
-    stepChoice_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+    label->setBuddy(stepBox_);
     line->addWidget(label);
-    line->addWidget(stepChoice_);
+    line->addWidget(stepBox_);
     line->addSpacing(12);
     line->addWidget(summary_, 1);
     line->addWidget(compareBar_);
@@ -158,8 +160,8 @@ void DocumentPage::connectModel() {
     });
     connect(model_, &PageModel::modeChanged, this, &DocumentPage::shareHeightLater);
     connect(model_, &PageModel::stepChanged, this, [this] {
-        const QSignalBlocker blocker(stepChoice_);
-        stepChoice_->setCurrentIndex(stepChoice_->findData(model_->step()));
+        stepBox_->setStep(model_->step());
+        stepStrip_->setStep(model_->step());
     });
     connect(model_, &PageModel::taskSelected, this,
             [this](Source source, SliceRef slice) { views_->view(source).reveal(slice); });
@@ -190,11 +192,8 @@ void DocumentPage::connectViews() {
         });
     }
     connect(compareBar_, &CompareBar::choiceChanged, this, [this] { model_->setChoice(compareBar_->choice()); });
-    connect(stepChoice_, &QComboBox::currentIndexChanged, this, [this](int index) {
-        if (index >= 0) {
-            model_->selectStep(stepChoice_->itemData(index).toInt());
-        }
-    });
+    connect(stepBox_, &StepBox::picked, model_, &PageModel::selectStep);
+    connect(stepStrip_, &StepStrip::picked, model_, &PageModel::selectStep);
 }
 
 bool DocumentPage::eventFilter(QObject* watched, QEvent* event) {
@@ -215,6 +214,11 @@ void DocumentPage::changeEvent(QEvent* event) {
     if (event->type() == QEvent::PaletteChange) {
         refreshMarks();  // the legend's swatches use the theme's background
     }
+}
+
+void DocumentPage::resizeEvent(QResizeEvent* event) {
+    QWidget::resizeEvent(event);
+    stepStrip_->setRoom(height() >= kLinesWithStrip * fontMetrics().height());
 }
 
 void DocumentPage::focusTimeline() {
@@ -244,6 +248,7 @@ void DocumentPage::showDocument() {
 void DocumentPage::showSimulated() {
     views_->setSimulated(*document());
     minimap_->setGutter(views_->gutter());
+    stepStrip_->setGutter(views_->gutter());
     legend_->setKinds(kindsOf(*document()));
 }
 
@@ -276,16 +281,11 @@ void DocumentPage::refreshNotes() {
 }
 
 void DocumentPage::fillSteps() {
-    const TraceDocument& shown = *document();
-    const QSignalBlocker blocker(stepChoice_);
-    stepChoice_->clear();
-    for (const StepSpan& span : stepsOf(shown)) {
-        const Nanoseconds time =
-            !shown.measured && shown.simulation ? expected_step(*shown.simulation) : span.statistics.step_time();
-        stepChoice_->addItem(tr("%1 (%2)").arg(span.step).arg(formatDuration(time.count())), span.step);
-    }
-    stepChoice_->setCurrentIndex(stepChoice_->findData(model_->step()));
-    stepChoice_->setEnabled(stepChoice_->count() > 1);
+    const auto history = std::make_shared<const StepHistory>(stepHistory(*document()));
+    stepBox_->setHistory(history);
+    stepBox_->setStep(model_->step());
+    stepStrip_->setHistory(history);
+    stepStrip_->setStep(model_->step());
 }
 
 void DocumentPage::showSelection() {

@@ -9,7 +9,6 @@
 
 #include <memory>
 
-class QComboBox;
 class QLabel;
 class QStackedWidget;
 
@@ -37,6 +36,8 @@ class ElidedLabel;
 class Legend;
 class MessageBar;
 class Minimap;
+class StepBox;
+class StepStrip;
 
 /// The tab of one file: its model, and the widgets that show it. Everything outside the page follows the window's
 /// current page. Threading: the GUI thread.
@@ -52,6 +53,8 @@ public:
     PageNavigation& navigation() { return navigation_; }
     TimelineStack& views() const { return *views_; }
     Minimap& minimap() const { return *minimap_; }
+    StepBox& stepBox() const { return *stepBox_; }
+    StepStrip& stepStrip() const { return *stepStrip_; }
     MessageBar& messages() const { return *messages_; }
     LiveBadge& live() const { return *live_; }
     TimeAxisModel& axis() const { return model_->axis(); }
@@ -70,6 +73,7 @@ public:
 
 protected:
     void changeEvent(QEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
     /// Leaves keys to a focused box if it uses them; otherwise they go to the timelines.
     bool eventFilter(QObject* watched, QEvent* event) override;
 
@@ -94,11 +98,12 @@ private:
     QLabel* opening_;
     QWidget* content_;
     QWidget* top_;
-    QComboBox* stepChoice_;
+    StepBox* stepBox_;
     ElidedLabel* summary_;
     CompareBar* compareBar_;
     LiveBadge* live_;
     Legend* legend_;
+    StepStrip* stepStrip_;
     Minimap* minimap_;
     TimelineStack* views_;
     PageNavigation navigation_;

@@ -193,6 +193,16 @@ void MainWindow::createViewMenu() {
     });
     connect(files_, &FileTabs::pageAdded, this,
             [memory](const DocumentPage& page) { page.views().memory().setShown(memory->isChecked()); });
+    QAction* steps = menu.addAction(tr("St&eps of the run"));
+    steps->setCheckable(true);
+    steps->setChecked(true);
+    const auto showSteps = [steps](const DocumentPage& page) { page.stepStrip().setShown(steps->isChecked()); };
+    connect(steps, &QAction::toggled, this, [this, showSteps] {
+        for (const DocumentPage* each : files_->pages()) {
+            showSteps(*each);
+        }
+    });
+    connect(files_, &FileTabs::pageAdded, this, showSteps);
     for (const QDockWidget* dock : docks_.all()) {
         menu.addAction(dock->toggleViewAction());
     }

@@ -2,6 +2,7 @@
 
 #include "gui/window/file_tabs.h"
 #include "gui/window/search_bar.h"
+#include "gui/window/step_strip.h"
 
 #include <QAction>
 #include <QMenu>
@@ -105,6 +106,11 @@ void PageActions::addPlaces(QMenu& menu) {
     add(menu, tr("Move the cursor right"), {Qt::CTRL | Qt::Key_Right},
         [](Page& p) { p.axis().moveCursor(kCursorStep); });
     add(menu, tr("Begin or end a measured &range"), {Qt::Key_R}, [](Page& p) { p.axis().markRangeEnd(); });
+    menu.addSeparator();
+    add(menu, tr("Next st&ep"), {Qt::ALT | Qt::Key_PageDown}, [](Page& p) { p.stepStrip().move(1); });
+    add(menu, tr("Pre&vious step"), {Qt::ALT | Qt::Key_PageUp}, [](Page& p) { p.stepStrip().move(-1); });
+    add(menu, tr("Sl&owest step"), {}, [](Page& p) { p.stepStrip().goTo(p.stepStrip().history().slowest); });
+    add(menu, tr("Me&dian step"), {}, [](Page& p) { p.stepStrip().goTo(p.stepStrip().history().median); });
     menu.addSeparator();
     add(menu, tr("&Mark this place"), {Qt::Key_M}, [](Page& p) { p.navigation().addMark(); });
     add(menu, tr("Next m&ark"), {Qt::Key_BracketRight}, [](Page& p) { p.navigation().goToMark(1); });

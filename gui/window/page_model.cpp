@@ -1,6 +1,7 @@
 #include "gui/window/page_model.h"
 
 #include "gui/document/scenario.h"
+#include "gui/document/step_history.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,5 @@
 #include "gui/document/step_analysis.h"
+#include "gui/document/step_history.h"
 
 #include "gui/document/document_builder.h"
 #include "gui/document/document_loader.h"

@@ -2,6 +2,7 @@
 
 #include "gui/document/document_loader.h"
 #include "gui/document/step_analysis.h"
+#include "gui/document/step_history.h"
 #include "gui/style/number_format.h"
 #include "schedule/error.h"
 #include "tests/gui/report/pdf_text.h"

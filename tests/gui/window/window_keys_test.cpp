@@ -259,6 +259,14 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
                                           axis().setMarks({});
                                       },
                                       [this] { return axis().marks().size() == 1; }};
+    for (const int by : {1, -1}) {
+        cases[text(by > 0 ? "Next step" : "Previous step")] = {
+            [this] {
+                window_.page()->model().selectStep(1);
+                measured().setFocus();
+            },
+            [this, by] { return window_.page()->model().step() == 1 + by; }};
+    }
     cases[text("Next mark")] = goesToMark(1);
     cases[text("Previous mark")] = goesToMark(-1);
     cases[text("Shortcuts")] = {[this] {

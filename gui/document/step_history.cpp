@@ -1,0 +1,98 @@
+#include "gui/document/step_history.h"
+
+#include "gui/style/number_format.h"
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+constexpr double kQuartileRanges = 1.5;  // Tukey's fences
+constexpr double kLeastSlowness = 1.05;  // steps of equal length have quartiles next to each other
+
+/// Judges the steps, shortest first: `order` has their indices.
+void judge(const std::vector<std::size_t>& order, StepHistory& history) {
+    const auto timeAt = [&](std::size_t place) {
+        return static_cast<double>(history.steps[order[place]].time.count());
+    };
+    history.fastest = order.front();
+    history.median = order[order.size() / 2];
+    history.slowest = order.back();
+    const double upper = timeAt((order.size() - 1) * 3 / 4);
+    const double lower = timeAt((order.size() - 1) / 4);
+    const double fence = std::max(upper + kQuartileRanges * (upper - lower), kLeastSlowness * timeAt(order.size() / 2));
+    history.slowAbove = Nanoseconds(static_cast<std::int64_t>(fence));
+    for (const std::size_t index : order) {
+        history.steps[index].slow = history.steps[index].time > history.slowAbove;
+    }
+}
+}  // namespace
+
+std::size_t StepHistory::numSlow() const {
+    return static_cast<std::size_t>(
+        std::count_if(steps.begin(), steps.end(), [](const StepEntry& each) { return each.slow; }));
+}
+
+std::optional<std::size_t> StepHistory::find(std::int32_t step) const {
+    const auto found =
+        std::find_if(steps.begin(), steps.end(), [step](const StepEntry& each) { return each.step == step; });
+    return found != steps.end() ? std::optional(static_cast<std::size_t>(found - steps.begin())) : std::nullopt;
+}
+
+QString StepHistory::describe(std::size_t index) const {
+    const StepEntry& entry = steps.at(index);
+    QString text = translated("step %1: %2").arg(entry.step).arg(formatDuration(entry.time.count()));
+    if (median && *median != index && steps[*median].time.count() > 0) {
+        const double ratio = static_cast<double>(entry.time.count()) / static_cast<double>(steps[*median].time.count());
+        text += translated(" (%1 against the median)").arg(formatShareChange(ratio - 1));
+    }
+    if (entry.bubble) {
+        text += translated(", bubble %1").arg(formatShare(*entry.bubble));
+    }
+    if (entry.loss) {
+        text += translated(", loss %1").arg(*entry.loss, 0, 'g', 5);
+    }
+    return text + (entry.warmup ? translated(", warm-up") : entry.slow ? translated(", slow") : QString());
+}
+
+StepHistory stepHistory(const TraceDocument& document) {
+    StepHistory history;
+    const bool anyLoss = std::any_of(document.run.steps.begin(), document.run.steps.end(),
+                                     [](const StepRecord& record) { return record.training_loss != 0; });
+    std::vector<std::size_t> order;
+    for (const StepSpan& span : stepsOf(document)) {
+        StepEntry entry;
+        entry.step = span.step;
+        entry.time = !document.measured && document.simulation ? expected_step(*document.simulation)
+                                                               : span.statistics.step_time();
+        if (document.whyNoBubble(span.step).isEmpty()) {
+            entry.bubble = span.statistics.bubble_fraction;
+        }
+        if (const StepRecord* record = document.run.record_of(span.step); record != nullptr) {
+            entry.warmup = record->warmup;
+            if (anyLoss) {  // a program that knows no losses records zeros
+                entry.loss = record->training_loss;
+            }
+        }
+        if (!entry.warmup) {
+            order.push_back(history.steps.size());
+        }
+        history.steps.push_back(entry);
+    }
+    if (order.empty()) {
+        for (std::size_t index = 0; index < history.steps.size(); ++index) {
+            order.push_back(index);
+        }
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return history.steps[a].time < history.steps[b].time; });
+    if (!order.empty()) {
+        judge(order, history);
+    }
+    return history;
+}
+
+std::int32_t typicalStep(const TraceDocument& document) {
+    const StepHistory history = stepHistory(document);
+    return history.median ? history.steps[*history.median].step : 0;
+}
+}  // namespace pipescope

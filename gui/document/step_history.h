@@ -1,0 +1,45 @@
+#pragma once
+
+#include "gui/document/trace_document.h"
+
+#include <QString>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace pipescope {
+/// One step of a run.
+struct StepEntry {
+    std::int32_t step = 0;
+    Nanoseconds time{0};           ///< first forward to last backward, as everywhere in the viewer
+    std::optional<double> bubble;  ///< empty if it is unknown, as after a loss of ranges
+    std::optional<double> loss;    ///< of the training; NaN or infinite if it diverged
+    bool warmup = false;
+    bool slow = false;  ///< longer than StepHistory::slowAbove, and not a warm-up step
+};
+
+/// The measured steps of a run. The steps of the warm-up count for nothing but themselves, unless there are no others.
+/// A value.
+struct StepHistory {
+    std::vector<StepEntry> steps;  ///< in order of time
+    // Indices into `steps`; empty without steps. Of an even number, the median is the upper one of the middle two.
+    std::optional<std::size_t> median;
+    std::optional<std::size_t> fastest;
+    std::optional<std::size_t> slowest;
+    /// Upper quartile + 1.5 interquartile ranges, and at least 1.05 medians.
+    Nanoseconds slowAbove = Nanoseconds::max();
+
+    std::size_t numSlow() const;
+    /// Index of the step; empty if there is none.
+    std::optional<std::size_t> find(std::int32_t step) const;
+    /// "step 7: 402 ms (+1.2 % of the median), bubble 12.3 %, loss 0.7321"
+    QString describe(std::size_t index) const;
+};
+
+/// Cost: O(steps log steps).
+StepHistory stepHistory(const TraceDocument& document);
+/// The step to show first: the median. 0 without steps.
+std::int32_t typicalStep(const TraceDocument& document);
+}  // namespace pipescope

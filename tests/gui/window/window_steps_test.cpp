@@ -1,0 +1,205 @@
+#include "gui/style/number_format.h"
+#include "gui/window/step_box.h"
+#include "gui/window/step_strip.h"
+#include "tests/gui/window/main_window_fixture.h"
+
+#include <QAction>
+#include <QHelpEvent>
+#include <QMenuBar>
+#include <QToolTip>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+class WindowSteps : public MainWindowTest {
+protected:
+    StepStrip& strip() { return window_.page()->stepStrip(); }
+    StepBox& box() { return window_.page()->stepBox(); }
+    std::int32_t shown() { return window_.page()->model().step(); }
+    void click(std::int32_t step) {
+        QTest::mouseClick(&strip(), Qt::LeftButton, {}, strip().barOf(step)->rect.center().toPoint());
+    }
+    QAction* action(const QString& text) {
+        for (QAction* each : window_.findChildren<QAction*>()) {
+            if (each->text().remove(QLatin1Char('&')) == text) {
+                return each;
+            }
+        }
+        return nullptr;
+    }
+};
+
+TEST_F(WindowSteps, ChooseByAClickOnTheBar) {
+    SampleRun run;
+    run.steps = 8;
+    open("strip.sqlite", run);
+    ASSERT_TRUE(strip().isVisible());
+    ASSERT_EQ(strip().numBars(), 8U);
+    for (const std::int32_t step : {7, 0, 3}) {
+        click(step);
+        EXPECT_EQ(shown(), step);
+        const StepStatistics& of = window_.files().document()->measured->step(step)->statistics;
+        EXPECT_EQ(box().text().toStdString(),
+                  QStringLiteral("%1 (%2)").arg(step).arg(formatDuration(of.step_time().count())).toStdString());
+        EXPECT_TRUE(
+            window_.page()->views().pane(Source::measured).facts().contains(formatDuration(of.step_time().count())));
+    }
+    // Beside the last bar is no step.
+    QTest::mouseClick(&strip(), Qt::LeftButton, {}, strip().barOf(7)->rect.center().toPoint() + QPoint(40, 0));
+    EXPECT_EQ(shown(), 3);
+}
+
+TEST_F(WindowSteps, ChooseByKeysAndMenu) {
+    SampleRun run;
+    run.steps = 8;
+    open("strip.sqlite", run);
+    click(4);
+    strip().setFocus();
+    QTest::keyClick(&strip(), Qt::Key_Right);
+    EXPECT_EQ(shown(), 5);
+    QTest::keyClick(&strip(), Qt::Key_Home);
+    EXPECT_EQ(shown(), 0);
+    QTest::keyClick(&strip(), Qt::Key_Left);
+    EXPECT_EQ(shown(), 0);
+    QTest::keyClick(&strip(), Qt::Key_End);
+    EXPECT_EQ(shown(), 7);
+    activate();
+    window_.page()->focusTimeline();
+    QTest::keyClick(measured().viewport(), Qt::Key_PageUp, Qt::AltModifier);
+    EXPECT_EQ(shown(), 6);
+    QTest::keyClick(measured().viewport(), Qt::Key_PageDown, Qt::AltModifier);
+    EXPECT_EQ(shown(), 7);
+    const StepHistory& history = strip().history();
+    ASSERT_NE(action(QStringLiteral("Slowest step")), nullptr);
+    action(QStringLiteral("Slowest step"))->trigger();
+    EXPECT_EQ(shown(), history.steps[*history.slowest].step);
+    action(QStringLiteral("Median step"))->trigger();
+    EXPECT_EQ(shown(), history.steps[*history.median].step);
+}
+
+TEST_F(WindowSteps, TakeATypedNumber) {
+    SampleRun run;
+    run.steps = 8;
+    open("strip.sqlite", run);
+    const auto type = [&](const QString& text) {
+        box().setFocus();
+        box().selectAll();
+        QTest::keyClicks(&box(), text);
+        QTest::keyClick(&box(), Qt::Key_Return);
+    };
+    type(QStringLiteral("2"));
+    EXPECT_EQ(shown(), 2);
+    EXPECT_TRUE(box().text().startsWith(QStringLiteral("2 ("))) << box().text().toStdString();
+    type(QStringLiteral("500"));
+    EXPECT_EQ(shown(), 7) << "the nearest one";
+    QTest::keyClick(&box(), Qt::Key_Down);
+    EXPECT_EQ(shown(), 6);
+}
+
+TEST_F(WindowSteps, AreHiddenForASingleStepAndOnRequest) {
+    SampleRun run;
+    run.steps = 1;
+    open("one.sqlite", run);
+    EXPECT_FALSE(strip().isVisible());
+    EXPECT_FALSE(box().isEnabled());
+    run.steps = 3;
+    open("three.sqlite", run);
+    EXPECT_TRUE(strip().isVisible());
+    ASSERT_NE(action(QStringLiteral("Steps of the run")), nullptr);
+    action(QStringLiteral("Steps of the run"))->trigger();
+    EXPECT_FALSE(strip().isVisible());
+    open("four.sqlite", run);
+    EXPECT_FALSE(strip().isVisible()) << "a new tab too";
+    action(QStringLiteral("Steps of the run"))->trigger();
+    EXPECT_TRUE(strip().isVisible());
+}
+
+TEST_F(WindowSteps, GiveWayInALowWindow) {
+    open("low.sqlite");
+    EXPECT_TRUE(strip().isVisible());
+    window_.resize(1000, 560);
+    settle();
+    EXPECT_EQ(window_.height(), 560);
+    EXPECT_FALSE(strip().isVisible());
+    window_.resize(1400, 900);
+    settle();
+    EXPECT_TRUE(strip().isVisible());
+}
+
+TEST_F(WindowSteps, SayWhatTheyAre) {
+    open("three.sqlite");
+    click(1);
+    const StepHistory& history = strip().history();
+    EXPECT_TRUE(strip().accessibleDescription().contains(history.describe(1)))
+        << strip().accessibleDescription().toStdString();
+    ASSERT_EQ(strip().facts().size(), 2);
+    EXPECT_TRUE(strip().facts()[0].contains(formatDuration(history.steps[*history.median].time.count())));
+    const QPoint at = strip().barOf(2)->rect.center().toPoint();
+    QHelpEvent help(QEvent::ToolTip, at, strip().mapToGlobal(at));
+    QApplication::sendEvent(&strip(), &help);
+    EXPECT_EQ(QToolTip::text(), history.describe(2));
+}
+
+TEST(StepStrip, ShowsManyStepsInOneBarAndChoosesTheSlowest) {
+    auto history = std::make_shared<StepHistory>();
+    for (int step = 0; step < 100'000; ++step) {
+        history->steps.push_back({step * 3, Nanoseconds{1'000'000 + step % 7}, 0.1, 1.0, false, false});
+    }
+    history->steps[54'321].time = Nanoseconds{5'000'000};
+    history->steps[54'321].slow = true;
+    history->median = history->fastest = 0;
+    history->slowest = 54'321;
+    StepStrip strip;
+    strip.resize(800, strip.sizeHint().height());
+    strip.setHistory(history);
+    std::size_t next = 0;
+    for (std::size_t place = 0; place < strip.numBars(); ++place) {
+        EXPECT_EQ(strip.bar(place).first, next);
+        EXPECT_GT(strip.bar(place).end, next);
+        next = strip.bar(place).end;
+    }
+    EXPECT_EQ(next, history->steps.size());
+    EXPECT_LE(strip.bar(strip.numBars() - 1).rect.right(), 800);
+    for (const std::int32_t step : {0, 3, 54'321 * 3, 299'997}) {
+        ASSERT_TRUE(strip.barOf(step));
+        EXPECT_LE(strip.barOf(step)->first, static_cast<std::size_t>(step / 3));
+        EXPECT_GT(strip.barOf(step)->end, static_cast<std::size_t>(step / 3));
+    }
+    QSignalSpy picked(&strip, &StepStrip::picked);
+    QTest::mouseClick(&strip, Qt::LeftButton, {}, strip.barOf(54'321 * 3)->rect.center().toPoint());
+    ASSERT_EQ(picked.size(), 1);
+    EXPECT_EQ(picked[0][0].toInt(), 54'321 * 3);
+    EXPECT_FALSE(strip.barOf(1));
+}
+
+TEST(StepStrip, MarksSlowAndWarmUpStepsByMoreThanColour) {
+    auto history = std::make_shared<StepHistory>();
+    for (int step = 0; step < 4; ++step) {
+        history->steps.push_back({step, Nanoseconds{1'000'000}, {}, {}, step == 0, step == 2});
+    }
+    history->steps[2].time = Nanoseconds{2'000'000};
+    history->median = history->fastest = 1;
+    history->slowest = 2;
+    StepStrip strip;
+    strip.resize(400, strip.sizeHint().height());
+    strip.setHistory(history);
+    const QImage image = strip.grab().toImage().convertToFormat(QImage::Format_Grayscale8);
+    const auto differ = [&](std::int32_t step) {
+        const QRect column = strip.barOf(step)->rect.toRect();
+        const QRect plain = strip.barOf(1)->rect.toRect();
+        int pixels = 0;
+        for (int y = 0; y < image.height(); ++y) {
+            for (int x = 0; x < column.width() - 2; ++x) {
+                pixels +=
+                    std::abs(qGray(image.pixel(column.left() + x, y)) - qGray(image.pixel(plain.left() + x, y))) > 40;
+            }
+        }
+        return pixels;
+    };
+    EXPECT_GT(differ(0), 10);
+    EXPECT_GT(differ(2), 10);
+    EXPECT_EQ(differ(3), 0);
+}
+}  // namespace
+}  // namespace pipescope
