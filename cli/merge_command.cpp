@@ -116,7 +116,9 @@ std::string configuration_with(const MergeFlags& flags, const std::vector<std::f
     }
     PipelineOptions options = parse_pipeline_options(configuration->second);
     options.hardware.link = flags.link;
-    options.hardware.processes = static_cast<int>(inputs.size());
+    if (const std::optional<ProcessFacts> process = rank_of_trace(inputs.front())) {
+        options.hardware.processes = process->size / options.replicas;
+    }
     return to_json(options);
 }
 

@@ -40,7 +40,10 @@ struct Part {
     std::map<std::string, std::string> run;
     ProcessFacts facts;
     bool cut_off = false;
+    int replicas = 1;
 
+    /// The replica whose lanes it runs. Each has as many processes, one after the other.
+    int replica() const { return facts.rank / (facts.size / replicas); }
     bool runs(LaneId lane) const { return std::ranges::find(facts.lanes, lane) != facts.lanes.end(); }
 };
 
@@ -54,7 +57,7 @@ Part open_part(const fs::path& path) {
             "is no trace of PipeScope; merge joins the traces that 'pipescope launch .. run .. --trace' wrote; give "
             "those");
     }
-    Part part{path, std::move(*reader), open_to_read(path), {}, {}, false};
+    Part part{path, std::move(*reader), open_to_read(path), {}, {}};
     part.run = part.reader.run();
     part.cut_off = recording_cut_off(part.run, part.reader.diagnostics());
     if (const std::size_t merged = merged_processes(part.run).size(); merged > 0) {
@@ -77,9 +80,12 @@ Part open_part(const fs::path& path) {
                                        : nlohmann::json::parse(configuration->second, nullptr, false);
     const nlohmann::json replicas =
         options.is_object() ? options.value("replicas", nlohmann::json()) : nlohmann::json();
-    if (replicas.is_number_integer() && replicas > 1) {
-        refuse("is of a run with " + replicas.dump() +
-               " replicas; a merged trace holds one pipeline; look at the traces one by one");
+    if (replicas.is_number_integer()) {
+        if (replicas < 1 || replicas > facts->size || facts->size % replicas.get<std::int64_t>() != 0) {
+            refuse(fmt::format("is damaged: it says that it is of {} replicas in {} processes; record it again",
+                               replicas.dump(), facts->size));
+        }
+        part.replicas = replicas.get<int>();
     }
     part.facts = *facts;
     return part;
@@ -128,21 +134,39 @@ void require_one_run(const std::vector<Part>& parts) {
         }
     }
     std::vector<int> missing;
-    for (int rank = 0; rank < parts.front().facts.size; ++rank) {
+    const int count = parts.front().facts.size / parts.front().replicas;
+    const int first_rank = parts.front().replica() * count;
+    for (int rank = first_rank; rank < first_rank + count; ++rank) {
         if (std::ranges::none_of(parts, [&](const Part& part) { return part.facts.rank == rank; })) {
             missing.push_back(rank);
         }
     }
     if (!missing.empty()) {
         throw TraceFormatError(
-            fmt::format("{} {} of the {} ranks of this run {} missing; a merged trace needs all; "
+            fmt::format("{} {} of the {} ranks of this {} {} missing; a merged trace needs all; "
                         "give {} too",
-                        missing.size() == 1 ? "rank" : "ranks", fmt::join(missing, ", "), parts.front().facts.size,
-                        missing.size() == 1 ? "is" : "are", missing.size() == 1 ? "its trace" : "their traces"));
+                        missing.size() == 1 ? "rank" : "ranks", fmt::join(missing, ", "), count,
+                        parts.front().replicas > 1 ? "replica" : "run", missing.size() == 1 ? "is" : "are",
+                        missing.size() == 1 ? "its trace" : "their traces"));
     }
 }
 
-std::vector<Part> open_parts(const std::vector<fs::path>& inputs) {
+/// A task's name has no place for a replica, so a merged trace holds one.
+void keep_one_replica(std::vector<Part>& parts, std::vector<std::string>& warnings) {
+    const Part& first = parts.front();
+    const int replica = first.replica();
+    const auto rest = std::ranges::find_if(parts, [&](const Part& part) { return part.replica() != replica; });
+    if (rest != parts.end()) {
+        warnings.push_back(
+            fmt::format("only replica {} of {} is shown, of {} {}; give only the traces of another one to see that",
+                        replica, first.replicas, rest == parts.begin() + 1 ? "rank" : "ranks",
+                        rest == parts.begin() + 1 ? std::to_string(first.facts.rank)
+                                                  : fmt::format("{} to {}", first.facts.rank, (rest - 1)->facts.rank)));
+        parts.erase(rest, parts.end());
+    }
+}
+
+std::vector<Part> open_parts(const std::vector<fs::path>& inputs, std::vector<std::string>& warnings) {
     std::vector<Part> parts;
     for (const fs::path& input : inputs) {
         parts.push_back(guard_sqlite("read", input, [&] { return open_part(input); }));
@@ -152,6 +176,7 @@ std::vector<Part> open_parts(const std::vector<fs::path>& inputs) {
     }
     std::ranges::stable_sort(parts, {}, [](const Part& part) { return part.facts.rank; });
     require_one_run(parts);
+    keep_one_replica(parts, warnings);
     return parts;
 }
 
@@ -217,11 +242,12 @@ RankClock clock_of(const Part& part, const Part& first, std::vector<std::string>
         return RankClock(part.facts.clock);
     }
     const auto epoch = [](const Part& each) { return each.reader.utc_epoch_ns().value_or(0); };
+    const Nanoseconds start = RankClock(first.facts.clock).to_rank_0(Nanoseconds{0});  // of the first, for rank 0
     warnings.push_back(fmt::format(
         "{} ended before it compared its clock with that of rank 0; its times are placed by the wall clocks of the "
         "hosts, which may differ by seconds",
         part.facts.name()));
-    return RankClock({{Nanoseconds{0}, Nanoseconds{epoch(part) - epoch(first)}, Nanoseconds{0}}});
+    return RankClock({{Nanoseconds{0}, Nanoseconds{epoch(part) - epoch(first)} + start, Nanoseconds{0}}});
 }
 
 std::string microseconds(Nanoseconds time) {
@@ -381,7 +407,8 @@ public:
                 // A sender that loses its core right after the send closes its range late.
                 const auto posted = std::min(clocks_[copy.sender.rank].to_rank_0(copy.sender.end), received);
                 rows.insert("PIPESCOPE_COPY (taskId, sender, receiver, posted, received)", merged_id(copy),
-                            copy.sender.rank, copy.receiver.rank, posted, received);
+                            parts_[copy.sender.rank].facts.rank, parts_[copy.receiver.rank].facts.rank, posted,
+                            received);
             }
         });
     }
@@ -588,8 +615,8 @@ std::int64_t RowMerger::number_of(const Transfer& transfer, int column) {
 
 // ---- Facts ----
 
-void write_run(const Part& first, const std::vector<MergedProcess>& processes, const std::string& configuration,
-               TraceWriter& writer) {
+void write_run(const Part& first, const RankClock& own_clock, const std::vector<MergedProcess>& processes,
+               const std::string& configuration, TraceWriter& writer) {
     std::set<std::string_view> left_out = {"format", "closed", "process", "lanes", "recording_start"};
     std::set<std::string_view> hosts;
     for (const MergedProcess& process : processes) {
@@ -611,7 +638,7 @@ void write_run(const Part& first, const std::vector<MergedProcess>& processes, c
         writer.set_profile(*profile);
     }
     if (const auto epoch = first.reader.utc_epoch_ns()) {
-        writer.set_start(*epoch);
+        writer.set_start(*epoch - own_clock.to_rank_0(Nanoseconds{0}).count());
     }
     for (const ClockRecord& clock : first.reader.clocks()) {
         writer.add_clock(clock);
@@ -704,25 +731,25 @@ void write_reliability(const std::vector<Part>& parts, RowMerger& rows, const st
 
 MergedTrace merge_traces(const std::vector<fs::path>& inputs, const fs::path& output, IfExists if_exists,
                          const std::string& configuration) {
-    std::vector<Part> parts = open_parts(inputs);
+    MergedTrace merged;
+    std::vector<Part> parts = open_parts(inputs, merged.warnings);
     for (const Part& part : parts) {
         std::error_code unknown;
         if (fs::equivalent(part.path, output, unknown)) {
             throw TraceError(quoted(output) + " is one of the traces to merge, and would be lost; name another output");
         }
     }
-    MergedTrace merged;
     const std::vector<ProcessCopy> copies = find_copies(parts);
     const AlignedClocks aligned = align(parts, copies, merged.warnings);
     merged.copies = copies.size();
     merged.largest_shift = aligned.largest_shift;
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
         MergedProcess process{parts[rank].facts, aligned.clocks[rank].bound(), parts[rank].cut_off};
-        process.clock = rank == 0 ? std::vector<ClockReading>() : aligned.clocks[rank].readings();
+        process.clock = process.rank == 0 ? std::vector<ClockReading>() : aligned.clocks[rank].readings();
         merged.processes.push_back(std::move(process));
     }
     TraceWriter writer(output, if_exists);
-    write_run(parts.front(), merged.processes, configuration, writer);
+    write_run(parts.front(), aligned.clocks.front(), merged.processes, configuration, writer);
     write_lanes(parts, writer);
     RowMerger rows(parts, aligned.clocks, copies, writer);
     rows.merge();

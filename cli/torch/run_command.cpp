@@ -335,6 +335,20 @@ void agree(const RunFlags& flags, const TrainingOptions& options) {
     replica_ranks(*options.processes, options.pipeline.replicas, num_lanes(options.pipeline));
 }
 
+/// Each replica's trace stands for itself, so the first process of each stores the profile, which rank 0 has.
+void share_profile(TrainingOptions& options) {
+    const int replicas = options.pipeline.replicas;
+    if (replicas == 1 || options.trace.empty()) {
+        return;
+    }
+    const ReplicaRanks ranks = replica_ranks(*options.processes, replicas, num_lanes(options.pipeline));
+    const std::vector<std::string> profiles =
+        options.processes->gather(options.profile ? to_json(*options.profile) : std::string());
+    if (options.processes->rank() == ranks.first && !profiles[0].empty()) {
+        options.profile = parse_profile(profiles[0]);
+    }
+}
+
 ExitCode run_model(const RunFlags& flags, TrainingOptions options);
 
 /// Runs the lanes of this process. What fails here ends the other processes too.
@@ -382,6 +396,7 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
     }
     if (options.processes) {
         agree(flags, options);  // and waits for the profile
+        share_profile(options);
     }
     TrainingResult result;
     if (is_anything_left) {
@@ -406,9 +421,7 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
         }
         std::cout << dump(object);
     } else {
-        // A merged trace holds one pipeline.
-        const bool is_mergeable = options.processes && options.pipeline.replicas == 1;
-        std::cout << run_text(result, options.steps, is_mergeable ? options.processes->size() : 1)
+        std::cout << run_text(result, options.steps, options.processes ? options.processes->size() : 1)
                   << (saves ? saves_text(flags, *saves, options.steps) : "") << fewer_micro_batches(options.pipeline)
                   << assumptions_text(assumptions);
     }

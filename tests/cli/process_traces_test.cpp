@@ -144,6 +144,23 @@ TEST_F(ProcessTraces, OfAReplicaLackNoLane) {
     user.succeeds(
         "launch -n 2 -- run mlp:layers=4 --balance 2,2 -m 2 --batch 8 --replicas 2 --steps 3 --trace r.sqlite");
     EXPECT_THAT(user.succeeds("compare r.rank0.sqlite").out, testing::Not(HasSubstr("lanes' tasks are missing")));
+    EXPECT_EQ(user.succeeds("compare r.rank1.sqlite --json").json().at("tasks_unmatched"), 0);
+}
+
+TEST_F(ProcessTraces, OfReplicasAreShownOneByOne) {
+    user.succeeds(
+        "launch -n 4 -- run mlp:layers=4 --balance 2,2 -m 2 --batch 8 --replicas 2 --steps 3 --trace r.sqlite");
+    const CommandResult all = user.succeeds("compare r.rank*.sqlite --json");
+    EXPECT_THAT(all.json().at("warnings").dump(), HasSubstr("only replica 0 of 2 is shown, of ranks 0 to 1"));
+    EXPECT_EQ(all.json().at("tasks_unmatched"), 0);
+    const CommandResult second = user.succeeds("compare r.rank2.sqlite r.rank3.sqlite --json");
+    EXPECT_THAT(second.json().at("warnings").dump(), testing::Not(HasSubstr("replica")));
+    EXPECT_EQ(second.json().at("tasks_unmatched"), 0);
+    EXPECT_EQ(second.json().at("processes"), 2);
+    EXPECT_NE(second.json().at("measured_step_ns"), all.json().at("measured_step_ns"));
+    const auto merged = user.succeeds("merge r.rank2.sqlite r.rank3.sqlite -o second.sqlite --json").json();
+    EXPECT_EQ(merged.at("processes")[0].at("rank"), 2);
+    EXPECT_EQ(number("second.sqlite", "SELECT count(*) FROM PIPESCOPE_TASK WHERE kind = 'all_reduce'"), 2 * 3);
 }
 
 TEST_F(ProcessTraces, OfClocksThatDifferByAThousandSecondsFitWithinTheBound) {

@@ -57,16 +57,22 @@ protected:
     static constexpr int kSteps = 3;
 
     ProcessFacts facts(int rank) const {
-        ProcessFacts process{rank, 2, rank == 0 ? "a" : "b", 40, "run-7", {}, {}, {LaneId{rank}}, {}};
-        if (rank == 1) {
+        ProcessFacts process{
+            2 * replica + rank, 2 * replicas, rank == 0 ? "a" : "b", 40, "run-7", {}, {}, {LaneId{rank}}, {}};
+        if (process.rank > 0) {
             for (const std::int64_t at : {0 * kSecond, 100 * kSecond}) {
                 process.clock.push_back(
-                    {Nanoseconds{clock.own(at)}, Nanoseconds{at - clock.own(at) + clock_error}, Nanoseconds{30'000}});
+                    {own(rank, at), Nanoseconds{at} - own(rank, at) + Nanoseconds{clock_error}, Nanoseconds{30'000}});
             }
         } else {
             process.clock = {{Nanoseconds{1}, Nanoseconds{0}, Nanoseconds{0}}};
         }
         return process;
+    }
+
+    /// The process's own time at this time of rank 0.
+    Nanoseconds own(int rank, std::int64_t rank_0) const {
+        return Nanoseconds{rank == 0 ? first_clock.own(rank_0) : clock.own(rank_0)};
     }
 
     CopyTimes copy(int step, TaskKind kind) const {
@@ -83,11 +89,12 @@ protected:
     }
 
     void fill(int rank, TraceWriter& writer) const {
-        const auto own = [&](std::int64_t time) { return Nanoseconds{rank == 0 ? time : clock.own(time)}; };
+        const auto own = [&](std::int64_t time) { return this->own(rank, time); };
         writer.set_run("process", to_json(facts(rank)));
         writer.set_run("model", R"("mlp")");
+        const std::string shared = replicas == 1 ? "" : R"("replicas":)" + std::to_string(replicas) + ",";
         writer.set_run("configuration",
-                       rank == 0 ? R"({"balance":[1,1],"host_cores":2})" : R"({"balance":[1,1],"host_cores":64})");
+                       R"({"balance":[1,1],)" + shared + (rank == 0 ? R"("host_cores":2})" : R"("host_cores":64})"));
         writer.set_start(1'700'000'000'000'000'000 + rank * kSecond);
         writer.set_lanes({{"lane 0", "cpu"}, {"lane 1", "cpu"}});
         if (rank == 0) {
@@ -136,7 +143,7 @@ protected:
         }
     }
 
-    fs::path path(int rank) const { return folder / ("out.rank" + std::to_string(rank) + ".sqlite"); }
+    fs::path path(int rank) const { return folder / ("out.rank" + std::to_string(2 * replica + rank) + ".sqlite"); }
     MergedTrace merge() const { return merge_traces({path(1), path(0)}, output, IfExists::refuse); }
     std::vector<std::string> query(const std::string& sql) const {
         SQLite::Database db(output);
@@ -154,7 +161,10 @@ protected:
 
     TemporaryFolder folder;
     fs::path output = folder / "out.sqlite";
+    OtherClock first_clock;  ///< of the process with lane 0, which is rank 0 of the run in replica 0
     OtherClock clock{-1000 * kSecond, 50e-6};
+    int replicas = 1;
+    int replica = 0;
     std::int64_t clock_error = 0;
     std::int64_t travel = 20'000;
 };
@@ -196,6 +206,49 @@ TEST_F(MergeTraces, PutsAllTasksOnTheTimelineOfRank0) {
     EXPECT_FALSE(trace.run.contains("process"));
     EXPECT_EQ(trace.utc_epoch_ns, 1'700'000'000'000'000'000);
     EXPECT_FALSE(trace.cut_off());
+}
+
+TEST_F(MergeTraces, ShowsOneReplica) {
+    replicas = 2;
+    std::vector<fs::path> all;
+    for (replica = 0; replica < 2; ++replica) {
+        first_clock = replica == 0 ? OtherClock() : OtherClock{7 * kSecond, 0};
+        for (const int rank : {0, 1}) {
+            write(rank);
+            all.push_back(path(rank));
+        }
+    }
+    const MergedTrace first = merge_traces(all, folder / "first.sqlite", IfExists::refuse);
+    EXPECT_THAT(first.warnings, ElementsAre("only replica 0 of 2 is shown, of ranks 0 to 1; give only the traces of "
+                                            "another one to see that"));
+    ASSERT_EQ(first.processes.size(), 2U);
+    EXPECT_EQ(first.tasks, 6 * kSteps);
+
+    const MergedTrace second = merge_traces({all[3], all[2]}, output, IfExists::refuse);
+    EXPECT_THAT(second.warnings, ElementsAre());
+    ASSERT_EQ(second.processes.size(), 2U);
+    EXPECT_EQ(second.processes[0].rank, 2);
+    EXPECT_EQ(second.processes[0].clock.size(), 2U);
+    EXPECT_EQ(second.copies, 2U * kSteps);
+    EXPECT_EQ(query("SELECT DISTINCT sender, receiver FROM PIPESCOPE_COPY ORDER BY sender"),
+              (std::vector<std::string>{"2|3", "3|2"}));
+    // Both are in the time of rank 0 of the run, although that is in the first replica only.
+    const Timeline a = open_trace(folder / "first.sqlite").measured;
+    const OpenedTrace b = open_trace(output);
+    ASSERT_EQ(a.slices.size(), b.measured.slices.size());
+    for (std::size_t k = 0; k < a.slices.size(); ++k) {
+        EXPECT_EQ(a.slices[k].key, b.measured.slices[k].key);
+        EXPECT_NEAR(static_cast<double>((a.slices[k].start - b.measured.slices[k].start).count()), 0, 2);
+    }
+    EXPECT_EQ(b.utc_epoch_ns, 1'700'000'000'000'000'000 - 7 * kSecond);
+
+    EXPECT_THAT([&] { merge_traces({all[3]}, folder / "x.sqlite", IfExists::refuse); },
+                ThrowsMessage<TraceFormatError>(HasSubstr("rank 2 of the 2 ranks of this replica is missing")));
+    EXPECT_THAT(
+        [&] {
+            merge_traces({all[0], all[2], all[3]}, folder / "x.sqlite", IfExists::refuse);
+        },
+        ThrowsMessage<TraceFormatError>(HasSubstr("rank 1 of the 2 ranks of this replica is missing")));
 }
 
 TEST_F(MergeTraces, KeepsTheStagesOfCopiesBetweenProcesses) {
@@ -373,8 +426,8 @@ TEST_F(MergeTraces, RefusesTracesThatAreNotTheRanksOfOneRun) {
     later = facts(1);
     later.size = 3;
     EXPECT_THAT(merging({path(0), other("s.sqlite", "process", to_json(later))}), refused("number of processes"));
-    EXPECT_THAT(merging({path(0), other("c.sqlite", "configuration", R"({"replicas": 2})")}),
-                refused("is of a run with 2 replicas; a merged trace holds one pipeline"));
+    EXPECT_THAT(merging({path(0), other("c.sqlite", "configuration", R"({"replicas": 3})")}),
+                refused("is damaged: it says that it is of 3 replicas in 2 processes"));
     EXPECT_FALSE(fs::exists(output));
     EXPECT_THAT(
         [&] {
