@@ -209,6 +209,7 @@ std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const Ma
     auto marks = std::make_shared<TimelineMarks>();
     marks->bubbles = side(source).bubbles;
     marks->shadesBubbles = choice.causes;
+    marks->hiddenCauses = choice.hiddenCauses;
     if (choice.criticalPath) {
         for (const StepTaskIndex index : side(source).critical.tasks) {
             marks->critical.push_back(side(source).tasks->task(index).slice);

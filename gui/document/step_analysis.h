@@ -7,6 +7,7 @@
 
 #include <QString>
 
+#include <bitset>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -28,6 +29,8 @@ struct MarkChoice {
     Alignment alignment = Alignment::first_task;
     bool causes = true;  ///< shade bubbles by their cause
     bool criticalPath = false;
+    KindSet hiddenKinds = {};                         ///< kinds of tasks that are not drawn
+    std::bitset<kNumBubbleCauses> hiddenCauses = {};  ///< causes of bubbles that are not shaded
 
     friend bool operator==(const MarkChoice&, const MarkChoice&) = default;
 };

@@ -1,8 +1,10 @@
 #include "gui/style/legend.h"
 
 #include "gui/style/task_style.h"
+#include "gui/style/tool_tip.h"
 
-#include <QEvent>
+#include <QKeyEvent>
+#include <QMouseEvent>
 #include <QPainter>
 
 #include <algorithm>
@@ -42,10 +44,23 @@ void Legend::setEntries(std::vector<LegendEntry> entries, bool instead) {
     }
 }
 
+void Legend::setClickable() {
+    clickable_ = true;
+    setFocusPolicy(Qt::TabFocus);
+    setMouseTracking(true);
+}
+
+void Legend::setHidden(const KindSet& kinds) {
+    if (kinds != hidden_) {
+        hidden_ = kinds;
+        fit();
+    }
+}
+
 void Legend::fit() {
     QStringList names;
     for (const Item& item : items()) {
-        names << item.entry.name;
+        names << (item.entry.hidden ? tr("%1 (hidden)").arg(item.entry.name) : item.entry.name);
     }
     setAccessibleDescription(names.join(QStringLiteral(", ")));
     setFixedHeight(heightForWidth(width()));
@@ -67,7 +82,10 @@ std::vector<Legend::Item> Legend::items() const {
         const QString name =
             style.letter.isEmpty() ? style.name : QStringLiteral("%1 %2").arg(style.letter, style.name);
         if (!instead_ || is_copy(kind)) {
-            items.push_back({{style.color, Qt::NoBrush, name}, style.pattern, is_copy(kind) ? 6 : 12});
+            items.push_back({{style.color, Qt::NoBrush, name, -1, contains(hidden_, kind)},
+                             style.pattern,
+                             is_copy(kind) ? 6 : 12,
+                             kind});
         }
     }
     if (!kinds_.empty() && entries_.empty()) {
@@ -99,6 +117,92 @@ int Legend::heightForWidth(int width) const {
     return layOut(width, [](const Item&, int, int) {}) * lineHeight() + 4;
 }
 
+QRect Legend::placeOf(const Item& item, int x, int line) const {
+    return {x, 2 + line * lineHeight(), kSwatchWidth + kTextGap + fontMetrics().horizontalAdvance(item.entry.name),
+            lineHeight()};
+}
+
+std::vector<std::pair<QString, QRect>> Legend::places() const {
+    std::vector<std::pair<QString, QRect>> places;
+    layOut(width(),
+           [&](const Item& item, int x, int line) { places.emplace_back(item.entry.name, placeOf(item, x, line)); });
+    return places;
+}
+
+std::optional<std::size_t> Legend::itemAt(const QPoint& position) const {
+    const std::vector<std::pair<QString, QRect>> all = places();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) {
+        return each.second.adjusted(-kTextGap / 2, 0, kTextGap / 2, 0).contains(position);
+    });
+    const auto index = static_cast<std::size_t>(found - all.begin());
+    return found != all.end() && clickable_ && items()[index].isClickable() ? std::optional(index) : std::nullopt;
+}
+
+void Legend::choose(std::size_t index, bool only) {
+    const std::vector<Item> all = items();
+    if (index >= all.size() || !all[index].isClickable()) {
+        return;
+    }
+    current_ = index;
+    if (all[index].kind) {
+        Q_EMIT kindClicked(*all[index].kind, only);
+    } else {
+        Q_EMIT entryClicked(all[index].entry.id, only);
+    }
+}
+
+void Legend::mousePressEvent(QMouseEvent* event) {
+    const std::optional<std::size_t> item = itemAt(event->position().toPoint());
+    if (item && event->button() == Qt::LeftButton) {
+        choose(*item, (event->modifiers() & Qt::ShiftModifier) != 0);
+    }
+}
+
+void Legend::keyPressEvent(QKeyEvent* event) {
+    const auto all = static_cast<int>(items().size());
+    const bool moves = event->key() == Qt::Key_Left || event->key() == Qt::Key_Right;
+    if (!clickable_ || all == 0) {
+        QWidget::keyPressEvent(event);
+    } else if (moves) {
+        const int by = event->key() == Qt::Key_Right ? 1 : -1;
+        current_ = static_cast<std::size_t>(std::clamp(static_cast<int>(current_) + by, 0, all - 1));
+        update();
+    } else if (event->key() == Qt::Key_Space) {
+        choose(current_, (event->modifiers() & Qt::ShiftModifier) != 0);
+    } else {
+        QWidget::keyPressEvent(event);
+    }
+}
+
+void Legend::focusInEvent(QFocusEvent* event) {
+    QWidget::focusInEvent(event);
+    update();
+}
+
+void Legend::focusOutEvent(QFocusEvent* event) {
+    QWidget::focusOutEvent(event);
+    update();
+}
+
+bool Legend::event(QEvent* event) {
+    if (clickable_ && event->type() == QEvent::MouseMove) {
+        const auto& mouse = static_cast<const QMouseEvent&>(*event);
+        setCursor(itemAt(mouse.position().toPoint()) ? Qt::PointingHandCursor : Qt::ArrowCursor);
+    }
+    return answerToolTip(*event, *this, [this](const QPoint& at) { return toolTipAt(at); }) || QWidget::event(event);
+}
+
+QString Legend::toolTipAt(const QPoint& position) const {
+    const std::optional<std::size_t> item = itemAt(position);
+    if (!item) {
+        return {};
+    }
+    const LegendEntry entry = items()[*item].entry;
+    return (entry.hidden ? tr("Click to show: %1\nShift + click to show nothing else")
+                         : tr("Click to hide: %1\nShift + click to show nothing else"))
+        .arg(entry.name);
+}
+
 QSize Legend::sizeHint() const {
     return {600, heightForWidth(std::max(width(), 600))};
 }
@@ -106,16 +210,30 @@ QSize Legend::sizeHint() const {
 void Legend::paintEvent(QPaintEvent*) {
     QPainter painter(this);
     const TimelineColors colors = timelineColors(palette());
+    std::size_t index = 0;
     layOut(width(), [&](const Item& item, int x, int line) {
         const int top = 2 + line * lineHeight();
         const QRect box(x, top + (lineHeight() - item.height) / 2, kSwatchWidth, item.height);
-        drawSwatch(painter, box, item.entry.ground, item.pattern, colors);
-        if (item.entry.over.style() != Qt::NoBrush) {
+        if (item.entry.hidden) {
+            drawSwatch(painter, box, colors.lane, Pattern::plain, colors);
+        } else {
+            drawSwatch(painter, box, item.entry.ground, item.pattern, colors);
+        }
+        if (item.entry.over.style() != Qt::NoBrush && !item.entry.hidden) {
             painter.fillRect(box.adjusted(1, 1, 0, 0), item.entry.over);
         }
-        painter.setPen(colors.text);
+        QFont font = this->font();
+        font.setStrikeOut(item.entry.hidden);
+        painter.setFont(font);
+        painter.setPen(item.entry.hidden ? colors.faintText : colors.text);
         painter.drawText(QRect(x + kSwatchWidth + kTextGap, top, width(), lineHeight()),
                          Qt::AlignVCenter | Qt::AlignLeft, item.entry.name);
+        if (hasFocus() && clickable_ && index == current_) {
+            painter.setPen(QPen(palette().color(QPalette::Highlight), 2));
+            painter.setBrush(Qt::NoBrush);
+            painter.drawRect(placeOf(item, x, line).adjusted(-3, 1, 3, -1));
+        }
+        ++index;
     });
 }
 }  // namespace pipescope

@@ -8,6 +8,8 @@
 #include <QString>
 #include <QWidget>
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -16,12 +18,15 @@ struct LegendEntry {
     QColor ground;
     QBrush over;  ///< pattern over the ground; Qt::NoBrush: none
     QString name;
+    int id = -1;  ///< for entryClicked(); -1: a click does nothing
+    bool hidden = false;
 
     friend bool operator==(const LegendEntry&, const LegendEntry&) = default;
 };
 
 /// Legend of colours and patterns: a swatch and a name for each kind that occurs, and for the bubble. Wraps into as
-/// many lines as necessary.
+/// many lines as necessary. With setClickable() it is a filter: items can be clicked, or reached with the arrow keys
+/// and chosen with Space.
 class Legend : public QWidget {
     Q_OBJECT
 
@@ -31,12 +36,27 @@ public:
     /// Adds entries beyond the kinds, such as causes of bubbles or lateness. `instead`: omits the kinds, whose colours
     /// are not in use.
     void setEntries(std::vector<LegendEntry> entries, bool instead);
+    void setClickable();
+    /// Draws these kinds as hidden.
+    void setHidden(const KindSet& kinds);
+    /// Rectangles of the items in widget pixels, in order, with their names.
+    std::vector<std::pair<QString, QRect>> places() const;
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override { return {0, lineHeight() + 4}; }
     bool hasHeightForWidth() const override { return true; }
     int heightForWidth(int width) const override;
 
+Q_SIGNALS:
+    /// The user wants to hide the kind, or to show it again. `only`: to hide all others.
+    void kindClicked(pipescope::TaskKind kind, bool only);
+    void entryClicked(int id, bool only);
+
 protected:
+    bool event(QEvent* event) override;
+    void mousePressEvent(QMouseEvent* event) override;
+    void keyPressEvent(QKeyEvent* event) override;
+    void focusInEvent(QFocusEvent* event) override;
+    void focusOutEvent(QFocusEvent* event) override;
     void paintEvent(QPaintEvent* event) override;
     void resizeEvent(QResizeEvent*) override { setFixedHeight(heightForWidth(width())); }
     void changeEvent(QEvent* event) override;
@@ -46,6 +66,9 @@ private:
         LegendEntry entry;
         Pattern pattern = Pattern::plain;
         int height = 12;
+        std::optional<TaskKind> kind = {};
+
+        bool isClickable() const { return kind || entry.id >= 0; }
     };
     std::vector<Item> items() const;
     /// Calls `place(item, x, line)` for each item. Returns the number of lines.
@@ -53,9 +76,16 @@ private:
     int layOut(int width, Place&& place) const;
     int lineHeight() const { return fontMetrics().height() + 4; }
     void fit();
+    QRect placeOf(const Item& item, int x, int line) const;
+    std::optional<std::size_t> itemAt(const QPoint& position) const;
+    void choose(std::size_t index, bool only);
+    QString toolTipAt(const QPoint& position) const;
 
     std::vector<TaskKind> kinds_;
     std::vector<LegendEntry> entries_;
     bool instead_ = false;
+    bool clickable_ = false;
+    KindSet hidden_;
+    std::size_t current_ = 0;  // the item that the keyboard has reached
 };
 }  // namespace pipescope

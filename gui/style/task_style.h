@@ -6,6 +6,7 @@
 #include <QString>
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 
 class QPainter;
@@ -67,6 +68,12 @@ struct KindStyle {
     QString letter;  ///< before the micro-batch number on a bar: F3, R3, B3
     QString name;    ///< in legend and details
 };
+
+/// Kinds of tasks, by their number.
+using KindSet = std::bitset<kNumTaskKinds>;
+inline bool contains(const KindSet& kinds, TaskKind kind) {
+    return kinds.test(static_cast<std::size_t>(kind));
+}
 
 /// Each kind has its own pattern, except that copies and skips, whose bars are thin, share those of tasks.
 const KindStyle& styleOf(TaskKind kind);

@@ -29,11 +29,12 @@ std::size_t slicesIn(const StoredRow& row, const TimeWindow& window) {
 }
 }  // namespace
 
-LaneRaster::LaneRaster(const TimelineColors& colors)
+LaneRaster::LaneRaster(const TimelineColors& colors, const KindSet& hidden)
     : lane_(colors.lane.rgb()),
       bubble_(colors.bubble.rgb()),
       bubbleDot_(colors.bubbleDot.rgb()),
-      border_(colors.border.rgb()) {
+      border_(colors.border.rgb()),
+      hidden_(hidden) {
     for (int k = 0; k < kNumTaskKinds; ++k) {
         const KindStyle& style = styleOf(static_cast<TaskKind>(k));
         kindColor_[static_cast<std::size_t>(k)] = style.color.rgb();
@@ -109,6 +110,13 @@ void LaneRaster::mixColumns(int columns) {
     for (const TaskKind kind : shares_.kinds) {  // per kind, so that the compiler can vectorise
         const float* share = shares_.of[static_cast<std::size_t>(kind)].data();
         const auto number = static_cast<std::int32_t>(kind);
+        if (contains(hidden_, kind)) {
+            for (std::size_t x = 0; x < size; ++x) {
+                line_[x] = share[x] > 0 ? mix(line_[x], lane_, std::min(share[x], 1.0F)) : line_[x];
+                inStep_[x] = share[x] > kFaintest ? 0 : inStep_[x];
+            }
+            continue;
+        }
         for (std::size_t x = 0; x < size; ++x) {
             busy_[x] += share[x];
             dominant_[x] = share[x] > most_[x] ? number : dominant_[x];
@@ -136,7 +144,8 @@ void LaneRaster::addBorders(const StoredRow& row, const TimeWindow& window, doub
         if (x >= columns) {
             break;
         }
-        if (x >= 0 && row.end[i] - row.start[i] >= shortest) {
+        const bool isShown = !contains(hidden_, static_cast<TaskKind>(row.kind[i]));
+        if (x >= 0 && row.end[i] - row.start[i] >= shortest && isShown) {
             line_[static_cast<std::size_t>(x)] = border_;
             inked_[static_cast<std::size_t>(x)] = 0;
         }

@@ -27,7 +27,8 @@ public:
     /// The lines of a row repeat after this many.
     static constexpr int kLines = kPatternPeriod;
 
-    explicit LaneRaster(const TimelineColors& colors);
+    /// Slices of the `hidden` kinds look like a lane outside its steps, which is no bubble.
+    explicit LaneRaster(const TimelineColors& colors, const KindSet& hidden = {});
 
     /// Draws one band across the image's width. `window` is in the store's times; the image has format RGB32.
     void draw(const TimelineStore& store, const TimeWindow& window, const RasterBand& band, QImage& image);
@@ -46,6 +47,7 @@ private:
     std::array<QRgb, kNumTaskKinds> kindColor_{};
     std::array<QRgb, kNumTaskKinds> kindInk_{};
     std::array<PatternTile, kNumTaskKinds> kindTile_{};
+    KindSet hidden_;
     PatternTile bubbleTile_ = tileOf(Pattern::dotted);
     ColumnShares shares_;
     std::vector<std::uint8_t> inStep_;    // by column

@@ -46,7 +46,8 @@ void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineC
             band = scene.layout.bubbleBand(piece.lane);
         }
         const QRectF rect = clippedTo(scene, rectAt(scene, band, piece.start, piece.end));
-        if (is_work(piece.cause) || rect.width() < 1 || !rect.intersects(scene.lanes)) {
+        if (is_work(piece.cause) || scene.marks->hides(piece.cause) || rect.width() < 1 ||
+            !rect.intersects(scene.lanes)) {
             continue;
         }
         painter.fillRect(rect, colors.bubble);
@@ -80,7 +81,7 @@ void paintDifferences(QPainter& painter, const TimelineScene& scene, const Timel
     const QFontMetricsF metrics(painter.font());
     for (const TaskPair& pair : scene.marks->differences) {
         const QRectF rect = clippedTo(scene, sliceRect(scene, pair.measured));
-        if (rect.width() <= 0 || !rect.intersects(scene.lanes)) {
+        if (contains(scene.hidden, pair.key.kind) || rect.width() <= 0 || !rect.intersects(scene.lanes)) {
             continue;
         }
         const LatenessStyle style = styleOf(latenessOf(pair.end_change, scene.marks->differenceScale), colors);
@@ -102,7 +103,8 @@ void paintDifferenceLabels(QPainter& painter, const TimelineScene& scene, const 
     const double least = metrics.horizontalAdvance(QStringLiteral("F0"));
     for (const TaskPair& pair : scene.marks->differences) {
         const QRectF rect = clippedTo(scene, sliceRect(scene, pair.measured));
-        if (rect.width() < least || rect.height() < metrics.ascent() || !rect.intersects(scene.lanes)) {
+        if (contains(scene.hidden, pair.key.kind) || rect.width() < least || rect.height() < metrics.ascent() ||
+            !rect.intersects(scene.lanes)) {
             continue;
         }
         const LatenessStyle style = styleOf(latenessOf(pair.end_change, scene.marks->differenceScale), colors);
@@ -134,7 +136,8 @@ void paintGhosts(QPainter& painter, const TimelineScene& scene, const TimelineCo
         for (std::size_t i = 0; i < row.start.size() && drawn < kMostMarks; ++i) {
             const QRectF rect = clippedTo(scene, rectAt(scene, band, row.start[i] + scene.marks->ghostShift,
                                                         row.end[i] + scene.marks->ghostShift));
-            if (rect.width() < kLeastGhost || !rect.intersects(scene.lanes)) {
+            if (contains(scene.hidden, static_cast<TaskKind>(row.kind[i])) || rect.width() < kLeastGhost ||
+                !rect.intersects(scene.lanes)) {
                 continue;
             }
             ++drawn;

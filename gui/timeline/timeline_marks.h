@@ -8,6 +8,7 @@
 #include <QBrush>
 #include <QString>
 
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -18,6 +19,7 @@ namespace pipescope {
 struct TimelineMarks {
     std::vector<Bubble> bubbles;                        ///< to point at
     bool shadesBubbles = true;                          ///< by cause
+    std::bitset<kNumBubbleCauses> hiddenCauses = {};    ///< causes that are not shaded
     std::vector<SliceRef> critical;                     ///< critical path, in order
     std::vector<std::pair<SliceRef, SliceRef>> arrows;  ///< from a dependency to the waiting task
 
@@ -28,6 +30,8 @@ struct TimelineMarks {
     /// Tasks painted by lateness of their ends instead of kind.
     std::vector<TaskPair> differences;
     std::int64_t differenceScale = 0;  ///< ns; a larger change is "very late"
+
+    bool hides(BubbleCause cause) const { return hiddenCauses.test(static_cast<std::size_t>(cause)); }
 };
 
 QBrush brushOf(BubbleCause cause, const TimelineColors& colors);

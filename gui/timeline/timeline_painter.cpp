@@ -127,6 +127,9 @@ void TimelinePainter::paintKernels(QPainter& painter, const TimelineScene& scene
                 const QRectF visible = bar.intersected(scene.lanes).adjusted(3, 0, -1, 0);
                 const SliceRef slice{row.row, static_cast<std::uint32_t>(index)};
                 const auto kind = static_cast<TaskKind>(scene.store->rows()[row.row].kind[index]);
+                if (contains(scene.hidden, kind)) {
+                    return;
+                }
                 const KindStyle& style = styleOf(kind);
                 const QString name = metrics.elidedText(nameOf(slice), Qt::ElideRight, visible.width());
                 if (style.pattern != Pattern::plain) {  // which would cross the letters
@@ -161,6 +164,11 @@ void TimelinePainter::paintGaps(QPainter& painter, const TimelineScene& scene) c
 }
 
 void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
+    if (scene.hidden != hidden_) {
+        hidden_ = scene.hidden;
+        rasters_.clear();
+        invalidate();
+    }
     const int width = static_cast<int>(std::lround(scene.lanes.width() * scale));
     strips_.resize(scene.store->rows().size());
     std::vector<std::uint32_t> stale;
@@ -182,7 +190,7 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
     const bool many = stale.size() * static_cast<std::size_t>(width) >= kColumnsWorthThreads;
     const std::size_t threads = many ? mostWorkers() : 1;
     while (rasters_.size() < threads) {
-        rasters_.emplace_back(colors_);
+        rasters_.emplace_back(colors_, hidden_);
     }
     // Threads take rows one by one, since their costs differ.
     const auto work = [&](std::size_t i, std::size_t worker) {
@@ -235,7 +243,12 @@ void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene)
                 }
             }
             visitVisible(scene, row, 0, [&](const QRectF& rect, std::size_t index) {
-                const KindStyle& style = styleOf(static_cast<TaskKind>(scene.store->rows()[row.row].kind[index]));
+                const auto kind = static_cast<TaskKind>(scene.store->rows()[row.row].kind[index]);
+                const KindStyle& style = styleOf(kind);
+                if (contains(scene.hidden, kind)) {
+                    painter.fillRect(rect, colors_.lane);
+                    return;
+                }
                 painter.fillRect(rect, style.color);
                 if (rect.width() > kLeastBorderWidth) {
                     paintPattern(painter, rect, style.pattern, inkOn(style.color));
@@ -256,6 +269,9 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
                 continue;
             }
             visitVisible(scene, row, kLeastBorderWidth, [&](const QRectF& bar, std::size_t index) {
+                if (contains(scene.hidden, static_cast<TaskKind>(stored.kind[index]))) {
+                    return;
+                }
                 bars.push_back({bar, unpack(stored.key[index]).value_or(TaskKey{})});
             });
         }

@@ -32,6 +32,7 @@ struct TimelineScene {
     bool selectedIsTwin = false;
     std::optional<SliceRef> hovered;
     const TimelineMarks* marks = nullptr;  ///< null: none
+    KindSet hidden = {};                   ///< kinds whose bars are not drawn
 };
 
 /// Draws lane bodies, bar labels and marks. Bodies are kept as an image between paints, so that moving a mark costs
@@ -60,6 +61,7 @@ private:
     void paintMarks(QPainter& painter, const TimelineScene& scene) const;
 
     TimelineColors colors_;
+    KindSet hidden_;                   // of the rasters
     std::vector<LaneRaster> rasters_;  // one per thread
     LabelPainter labels_;
     struct Strip {

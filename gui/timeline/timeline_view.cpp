@@ -53,6 +53,11 @@ void TimelineView::setMarks(std::shared_ptr<const TimelineMarks> marks) {
     viewport()->update();
 }
 
+void TimelineView::setHidden(const KindSet& kinds) {
+    hidden_ = kinds;
+    viewport()->update();
+}
+
 std::optional<SliceRef> TimelineView::storedAt(const TimelineStore& store, const std::optional<RowBand>& row,
                                                const QPoint& position) const {
     const QRect lanes = lanesRect();
@@ -60,7 +65,9 @@ std::optional<SliceRef> TimelineView::storedAt(const TimelineStore& store, const
         return std::nullopt;
     }
     const auto reach = static_cast<std::int64_t>(kReach * axis().window().length / lanes.width());
-    return store.sliceAt(row->row, timeAtPixel(position.x() + 0.5) - shift_, reach);
+    const std::optional<SliceRef> slice = store.sliceAt(row->row, timeAtPixel(position.x() + 0.5) - shift_, reach);
+    const bool shown = slice && !contains(hidden_, static_cast<TaskKind>(store.rows()[slice->row].kind[slice->index]));
+    return shown ? slice : std::nullopt;
 }
 
 int TimelineView::layoutY(const QPoint& position) const {
@@ -122,6 +129,7 @@ TimelineScene TimelineView::scene() const {
     }
     scene.hovered = hovered_;
     scene.marks = marks_.get();
+    scene.hidden = hidden_;
     return scene;
 }
 

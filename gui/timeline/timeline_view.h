@@ -32,6 +32,8 @@ public:
     /// Sets the marks on top of the bars; null: none.
     void setMarks(std::shared_ptr<const TimelineMarks> marks);
     const TimelineMarks* marks() const { return marks_.get(); }
+    /// Draws no bars of these kinds, and lets none be picked.
+    void setHidden(const KindSet& kinds);
     /// Sets the function that gives a slice's tooltip as HTML.
     void setDescription(std::function<QString(SliceRef)> describe) { describe_ = std::move(describe); }
     /// Sets the function that gives a bubble's tooltip as HTML.
@@ -113,6 +115,7 @@ private:
     std::shared_ptr<const KernelStore> kernels_;
     std::int64_t shift_ = 0;
     std::shared_ptr<const TimelineMarks> marks_;
+    KindSet hidden_;
     TimelineLayout layout_;
     TimelinePainter painter_;
     TimelinePainter kernelPainter_;

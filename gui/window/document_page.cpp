@@ -22,6 +22,7 @@
 #include <QStackedWidget>
 
 #include <array>
+#include <bitset>
 #include <set>
 #include <utility>
 
@@ -42,7 +43,16 @@ std::vector<TaskKind> kindsOf(const TraceDocument& document) {
     return {kinds.begin(), kinds.end()};
 }
 
-std::vector<LegendEntry> causeEntries(const StepAnalysis& analysis, const TimelineColors& colors) {
+/// All but one are hidden, or none, if they are already.
+template <std::size_t size>
+std::bitset<size> only(std::size_t one, const std::bitset<size>& before) {
+    std::bitset<size> others;
+    others.set().reset(one);
+    return others == before ? std::bitset<size>() : others;
+}
+
+std::vector<LegendEntry> causeEntries(const StepAnalysis& analysis, const std::bitset<kNumBubbleCauses>& hidden,
+                                      const TimelineColors& colors) {
     std::array<bool, kNumBubbleCauses> occurs{};
     for (const Source source : {Source::measured, Source::simulated}) {
         for (const Bubble& piece : analysis.bubbles(source)) {
@@ -53,7 +63,8 @@ std::vector<LegendEntry> causeEntries(const StepAnalysis& analysis, const Timeli
     for (int cause = 0; cause < kNumBubbleCauses; ++cause) {
         const auto each = static_cast<BubbleCause>(cause);
         if (occurs[static_cast<std::size_t>(cause)] && !is_work(each)) {  // a task's bar shows itself
-            entries.push_back({colors.bubble, brushOf(each, colors), nameOf(each)});
+            entries.push_back({colors.bubble, brushOf(each, colors), nameOf(each), cause,
+                               hidden.test(static_cast<std::size_t>(cause))});
         }
     }
     return entries;
@@ -191,7 +202,25 @@ void DocumentPage::connectViews() {
                                                                              : QString();
         });
     }
-    connect(compareBar_, &CompareBar::choiceChanged, this, [this] { model_->setChoice(compareBar_->choice()); });
+    connect(compareBar_, &CompareBar::choiceChanged, this, [this] {
+        MarkChoice choice = compareBar_->choice();
+        choice.hiddenKinds = model_->choice().hiddenKinds;
+        choice.hiddenCauses = model_->choice().hiddenCauses;
+        model_->setChoice(choice);
+    });
+    legend_->setClickable();
+    connect(legend_, &Legend::kindClicked, this, [this](TaskKind kind, bool alone) {
+        MarkChoice choice = model_->choice();
+        const auto index = static_cast<std::size_t>(kind);
+        choice.hiddenKinds = alone ? only(index, choice.hiddenKinds) : choice.hiddenKinds.flip(index);
+        model_->setChoice(choice);
+    });
+    connect(legend_, &Legend::entryClicked, this, [this](int cause, bool alone) {
+        MarkChoice choice = model_->choice();
+        const auto index = static_cast<std::size_t>(cause);
+        choice.hiddenCauses = alone ? only(index, choice.hiddenCauses) : choice.hiddenCauses.flip(index);
+        model_->setChoice(choice);
+    });
     connect(stepBox_, &StepBox::picked, model_, &PageModel::selectStep);
     connect(stepStrip_, &StepStrip::picked, model_, &PageModel::selectStep);
 }
@@ -320,12 +349,14 @@ void DocumentPage::refreshMarks() {
             entries = latenessEntries(marks->differenceScale, colors);
         }
         views_->view(source).setMarks(marks);
+        views_->view(source).setHidden(choice.hiddenKinds);
     }
     const bool recoloured = !entries.empty();
     if (choice.causes) {
-        const std::vector<LegendEntry> causes = causeEntries(*analysis, colors);
+        const std::vector<LegendEntry> causes = causeEntries(*analysis, choice.hiddenCauses, colors);
         entries.insert(entries.end(), causes.begin(), causes.end());
     }
+    legend_->setHidden(choice.hiddenKinds);
     legend_->setEntries(std::move(entries), recoloured);
     const auto showFacts = [&](Source source, const QString& headline) {
         const QString path = choice.criticalPath ? analysis->criticalPathText(source) : QString();

@@ -5,6 +5,7 @@
 #include "gui/style/message_bar.h"
 #include "gui/style/theme.h"
 #include "gui/style/work_pool.h"
+#include "gui/window/command_palette.h"
 #include "gui/window/export_menu.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/memory_pane.h"
@@ -12,6 +13,7 @@
 #include "gui/window/scenario_docks.h"
 #include "gui/window/search_bar.h"
 #include "gui/window/shortcut_overlay.h"
+#include "gui/window/step_strip.h"
 #include "gui/window/table_docks.h"
 
 #include <QActionGroup>
@@ -239,6 +241,12 @@ void MainWindow::createGoMenu() {
 
 void MainWindow::createHelpMenu() {
     QMenu* help = menuBar()->addMenu(tr("&Help"));
+    QAction* commands = help->addAction(tr("&Find a command…"), this, [this] {
+        auto* palette = new CommandPalette(*menuBar(), this);
+        palette->open();
+        palette->words().setFocus();
+    });
+    commands->setShortcut(Qt::CTRL | Qt::Key_K);
     QAction* shortcuts =
         help->addAction(tr("&Shortcuts"), this, [this] { createShortcutOverlay(*menuBar(), this)->open(); });
     shortcuts->setShortcuts({QKeySequence(Qt::Key_F1), QKeySequence(Qt::Key_Question)});

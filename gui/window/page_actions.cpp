@@ -73,6 +73,10 @@ void PageActions::addComparison(QMenu& menu) {
     add(menu, tr("&Difference"), {Qt::Key_3}, choose([](MarkChoice& c) { c.mode = CompareMode::difference; }));
     add(menu, tr("Causes of b&ubbles"), {Qt::Key_B}, choose([](MarkChoice& c) { c.causes = !c.causes; }));
     add(menu, tr("&Critical path"), {Qt::Key_C}, choose([](MarkChoice& c) { c.criticalPath = !c.criticalPath; }));
+    add(menu, tr("Show all &kinds"), {Qt::Key_H}, choose([](MarkChoice& c) {
+            c.hiddenKinds.reset();
+            c.hiddenCauses.reset();
+        }));
 }
 
 void PageActions::addSearch(QMenu& menu, SearchBar& search) {

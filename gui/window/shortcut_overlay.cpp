@@ -2,36 +2,15 @@
 
 #include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
+#include "gui/window/menu_entries.h"
 
 #include <QDialog>
 #include <QDialogButtonBox>
 #include <QLabel>
-#include <QMenu>
-#include <QMenuBar>
 #include <QScrollArea>
 
 namespace pipescope {
 namespace {
-QString plain(QString text) {
-    return text.remove(QLatin1Char('&')).remove(QChar(0x2026));
-}
-
-void collect(const QMenu& menu, const QString& group, QList<ShortcutLine>& lines) {
-    for (const QAction* action : menu.actions()) {
-        if (action->menu() != nullptr) {
-            collect(*action->menu(), group, lines);
-            continue;
-        }
-        QStringList keys;
-        for (const QKeySequence& each : action->shortcuts()) {
-            keys << each.toString(QKeySequence::NativeText);
-        }
-        if (!keys.isEmpty()) {
-            lines.push_back({group, keys.join(QStringLiteral(", ")), plain(action->text())});
-        }
-    }
-}
-
 QString table(const QList<ShortcutLine>& lines) {
     QString html = QStringLiteral("<table cellspacing='0' cellpadding='2'>");
     QString group;
@@ -49,9 +28,9 @@ QString table(const QList<ShortcutLine>& lines) {
 
 QList<ShortcutLine> shortcutLines(const QMenuBar& menus) {
     QList<ShortcutLine> lines;
-    for (const QAction* action : menus.actions()) {
-        if (action->menu() != nullptr) {
-            collect(*action->menu(), plain(action->text()), lines);
+    for (const MenuEntry& entry : menuEntries(menus)) {
+        if (!entry.keys().isEmpty()) {
+            lines.push_back({entry.menus.front(), entry.keys(), entry.text()});
         }
     }
     const QString timeline = translated("In a timeline");

@@ -55,6 +55,40 @@ TEST_F(LaneRasterTest, ShadesTheBubbleOnlyWithinTheStep) {
     EXPECT_EQ(image.pixel(700, kClearLine), colors_.lane.rgb());
 }
 
+TEST_F(LaneRasterTest, DrawsAHiddenKindAsNoTaskAndNoBubble) {
+    KindSet hidden;
+    hidden.set(static_cast<std::size_t>(TaskKind::forward));
+    QImage image(400, 16, QImage::Format_RGB32);
+    LaneRaster(colors_, hidden).draw(TimelineStore(timeline_), {0, 0, 400}, {0, 0, 16, 4}, image);
+    for (int y = 0; y < 16; ++y) {
+        for (int x = 0; x < 100; ++x) {
+            ASSERT_EQ(image.pixel(x, y), colors_.lane.rgb()) << x << ", " << y;
+        }
+    }
+    EXPECT_EQ(image.pixel(150, kClearLine), colors_.bubble.rgb());
+    EXPECT_EQ(image.pixel(300, kClearLine), styleOf(TaskKind::backward).color.rgb());
+}
+
+TEST_F(LaneRasterTest, ShowsTheOtherKindOfAPixelWhereOneIsHidden) {
+    KindSet hidden;
+    hidden.set(static_cast<std::size_t>(TaskKind::forward));
+    const Timeline dense{Source::measured,
+                         {{"lane 0", "cpu"}},
+                         {slice(TaskKind::forward, 0, 0, 90), slice(TaskKind::backward, 0, 90, 100)}};
+    QImage image(1, 8, QImage::Format_RGB32);
+    LaneRaster(colors_, hidden).draw(TimelineStore(dense), {0, 0, 100}, {0, 0, 8}, image);
+    const QColor seen = image.pixel(0, 4);
+    const QColor backward = styleOf(TaskKind::backward).color;
+    const QColor forward = styleOf(TaskKind::forward).color;
+    const auto distance = [&](const QColor& color) {
+        const QColor ground = QColor::fromRgb(colors_.lane.rgb());
+        return std::abs((seen.red() - ground.red()) * (color.blue() - ground.blue()) -
+                        (seen.blue() - ground.blue()) * (color.red() - ground.red()));
+    };
+    EXPECT_NE(seen, QColor::fromRgb(colors_.lane.rgb()));
+    EXPECT_LT(distance(backward), distance(forward)) << "a tint of the backward's colour";
+}
+
 TEST_F(LaneRasterTest, LeavesTheRestOfTheImageAlone) {
     const QImage image = draw(timeline_, {0, 0, 400}, 400);
     EXPECT_EQ(image.pixel(50, 1), QColor(Qt::magenta).rgb());

@@ -236,6 +236,13 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
     cases[text("Difference")] = compares(CompareMode::difference);
     cases[text("Causes of bubbles")] = toggles(&MarkChoice::causes);
     cases[text("Critical path")] = toggles(&MarkChoice::criticalPath);
+    cases[text("Show all kinds")] = {[this] {
+                                         MarkChoice choice = window_.page()->model().choice();
+                                         choice.hiddenKinds.set();
+                                         window_.page()->model().setChoice(choice);
+                                         measured().setFocus();
+                                     },
+                                     [this] { return window_.page()->model().choice().hiddenKinds.none(); }};
     cases[text("Find")] = opensSearch();
     cases[text("Find from the timeline")] = opensSearch();
     cases[text("Next hit")] = finds();
@@ -269,6 +276,11 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
     }
     cases[text("Next mark")] = goesToMark(1);
     cases[text("Previous mark")] = goesToMark(-1);
+    cases[text("Find a command")] = {[this] { delete window_.findChild<QDialog*>(QStringLiteral("palette")); },
+                                     [this] {
+                                         auto* palette = window_.findChild<QDialog*>(QStringLiteral("palette"));
+                                         return palette != nullptr && palette->isVisible();
+                                     }};
     cases[text("Shortcuts")] = {[this] {
                                     for (auto* open : window_.findChildren<QDialog*>(QStringLiteral("shortcuts"))) {
                                         delete open;

@@ -1,0 +1,46 @@
+#include "gui/window/menu_entries.h"
+
+#include <QMenu>
+#include <QMenuBar>
+
+namespace pipescope {
+namespace {
+QString plain(QString text) {
+    return text.remove(QLatin1Char('&')).remove(QChar(0x2026));
+}
+
+void collect(QMenu& menu, QStringList above, QList<MenuEntry>& entries) {
+    Q_EMIT menu.aboutToShow();
+    above << plain(menu.title());
+    for (QAction* action : menu.actions()) {
+        if (action->menu() != nullptr) {
+            collect(*action->menu(), above, entries);
+        } else if (!action->isSeparator() && action->isVisible()) {
+            entries.push_back({above, action});
+        }
+    }
+}
+}  // namespace
+
+QString MenuEntry::text() const {
+    return plain(action->text());
+}
+
+QString MenuEntry::keys() const {
+    QStringList keys;
+    for (const QKeySequence& each : action->shortcuts()) {
+        keys << each.toString(QKeySequence::NativeText);
+    }
+    return keys.join(QStringLiteral(", "));
+}
+
+QList<MenuEntry> menuEntries(const QMenuBar& menus) {
+    QList<MenuEntry> entries;
+    for (QAction* action : menus.actions()) {
+        if (action->menu() != nullptr) {
+            collect(*action->menu(), {}, entries);
+        }
+    }
+    return entries;
+}
+}  // namespace pipescope

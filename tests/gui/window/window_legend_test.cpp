@@ -1,0 +1,104 @@
+#include "gui/style/legend.h"
+#include "tests/gui/window/main_window_fixture.h"
+
+#include <QComboBox>
+#include <QHelpEvent>
+#include <QToolTip>
+
+namespace pipescope {
+namespace {
+class WindowLegend : public MainWindowTest {
+protected:
+    Legend& legend() { return *window_.page()->findChild<Legend*>(); }
+    QPoint place(const QString& name) {
+        for (const auto& [each, rect] : legend().places()) {
+            if (each == name) {
+                return rect.center();
+            }
+        }
+        ADD_FAILURE() << name.toStdString();
+        return {};
+    }
+    void click(const QString& name, Qt::KeyboardModifiers modifiers = {}) {
+        QTest::mouseClick(&legend(), Qt::LeftButton, modifiers, place(name));
+        settle();
+    }
+    /// Colour in the middle of the bar, beside its label.
+    QColor colorOf(TimelineView& view, SliceRef slice) {
+        const QRectF rect = view.rectOf(slice);
+        return pixel(view, QPointF(rect.left() + 4, rect.top() + 4).toPoint());
+    }
+    const TaskKey forward_{1, TaskKind::forward, 0, 1, -1};
+    const QString kForward = QStringLiteral("F forward");
+};
+
+TEST_F(WindowLegend, HidesAKindInBothTimelinesAndShowsItAgain) {
+    open("legend.sqlite");
+    const SliceRef measuredTask = slice(Source::measured, forward_);
+    const SliceRef simulatedTask = slice(Source::simulated, {0, TaskKind::forward, 0, 1, -1});
+    window_.page()->navigation().fitSelection();
+    const QColor shown = colorOf(measured(), measuredTask);
+    EXPECT_EQ(shown, styleOf(TaskKind::forward).color);
+    const QPoint inside = measured().rectOf(measuredTask).center().toPoint();
+    EXPECT_EQ(measured().sliceAt(inside), measuredTask);
+    click(kForward);
+    EXPECT_NE(colorOf(measured(), measuredTask), shown);
+    EXPECT_NE(colorOf(simulated(), simulatedTask), shown);
+    EXPECT_EQ(measured().sliceAt(inside), std::nullopt) << "what is hidden cannot be picked";
+    EXPECT_TRUE(legend().accessibleDescription().contains(QStringLiteral("F forward (hidden)")));
+    const QPoint backward = measured().rectOf(slice(Source::measured, task_)).center().toPoint();
+    EXPECT_NE(measured().sliceAt(backward), std::nullopt);
+    click(kForward);
+    EXPECT_EQ(colorOf(measured(), measuredTask), shown);
+}
+
+TEST_F(WindowLegend, ShowsOneKindAloneAndAllAgain) {
+    open("legend.sqlite");
+    click(kForward, Qt::ShiftModifier);
+    const KindSet hidden = window_.page()->model().choice().hiddenKinds;
+    EXPECT_FALSE(contains(hidden, TaskKind::forward));
+    EXPECT_EQ(hidden.count(), hidden.size() - 1);
+    click(kForward, Qt::ShiftModifier);
+    EXPECT_TRUE(window_.page()->model().choice().hiddenKinds.none());
+    click(kForward);
+    activate();
+    window_.page()->focusTimeline();
+    QTest::keyClick(measured().viewport(), Qt::Key_H);
+    EXPECT_TRUE(window_.page()->model().choice().hiddenKinds.none());
+}
+
+TEST_F(WindowLegend, HidesTheShadeOfACauseOfBubbles) {
+    open("legend.sqlite");
+    const QString cause = nameOf(BubbleCause::previous_partition);
+    ASSERT_TRUE(legend().accessibleDescription().contains(cause));
+    click(cause);
+    EXPECT_TRUE(measured().marks()->hides(BubbleCause::previous_partition));
+    EXPECT_FALSE(measured().marks()->hides(BubbleCause::next_partition));
+    EXPECT_TRUE(legend().accessibleDescription().contains(cause + QStringLiteral(" (hidden)")));
+    click(cause);
+    EXPECT_FALSE(measured().marks()->hides(BubbleCause::previous_partition));
+}
+
+TEST_F(WindowLegend, KeepsItsFilterWhileTheComparisonChanges) {
+    open("legend.sqlite");
+    click(kForward);
+    QTest::keyClick(measured().viewport(), Qt::Key_2);
+    for (QComboBox* box : window_.page()->findChildren<QComboBox*>()) {
+        box->setCurrentIndex(0);
+    }
+    EXPECT_TRUE(contains(window_.page()->model().choice().hiddenKinds, TaskKind::forward));
+}
+
+TEST_F(WindowLegend, IsReachedWithTheKeyboard) {
+    open("legend.sqlite");
+    legend().setFocus();
+    QTest::keyClick(&legend(), Qt::Key_Right);
+    QTest::keyClick(&legend(), Qt::Key_Left);
+    QTest::keyClick(&legend(), Qt::Key_Space);
+    EXPECT_TRUE(contains(window_.page()->model().choice().hiddenKinds, TaskKind::forward));
+    QHelpEvent help(QEvent::ToolTip, place(kForward), legend().mapToGlobal(place(kForward)));
+    QApplication::sendEvent(&legend(), &help);
+    EXPECT_TRUE(QToolTip::text().startsWith(QStringLiteral("Click to show: F forward")));
+}
+}  // namespace
+}  // namespace pipescope
