@@ -84,6 +84,7 @@ TEST_F(WindowMenus, GreyWhatNeedsAFileUntilOneIsOpen) {
     }
     for (const char* needy : {"Reload",
                               "Report",
+                              "Interactive page",
                               "The table or chart with the focus",
                               "Image of the tab",
                               "Rows of the SQL query",
