@@ -32,6 +32,8 @@
 #include "gui/window/table_docks.h"
 #include "schedule/error.h"
 
+#include <QApplication>
+#include <QClipboard>
 #include <QDockWidget>
 #include <QFileDialog>
 #include <QMainWindow>
@@ -191,6 +193,9 @@ void ExportMenu::fill(QMenu& menu, PageActions& actions) {
     QAction* page = menu.addAction(tr("&Interactive page…"), this, &ExportMenu::askForPage);
     page->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H));
     actions.track(*page);
+    QAction* copy = menu.addAction(tr("Co&py the tab as an image"), this, &ExportMenu::copyImage);
+    copy->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C));
+    actions.track(*copy);
     QAction* focused = menu.addAction(tr("The table or chart with the &focus…"), this, [this] {
         if (const WindowExport* const each = withFocus()) {
             askForExport(*each);
@@ -294,6 +299,12 @@ void ExportMenu::askForPage() {
                                                       tr("Pages (*.html)"));
     if (!path.isEmpty()) {
         exportPage(path);
+    }
+}
+
+void ExportMenu::copyImage() {
+    if (files_.page() != nullptr) {
+        QApplication::clipboard()->setImage(files_.page()->grab().toImage());
     }
 }
 

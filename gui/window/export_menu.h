@@ -44,7 +44,7 @@ struct PageScene;
 struct Report;
 
 /// Exports of the window's charts and tables, of the report and of an interactive page, from the menu, context menus
-/// and Ctrl+S.
+/// and Ctrl+S; and a picture for the clipboard.
 class ExportMenu : public QObject {
     Q_OBJECT
 
@@ -61,6 +61,8 @@ public:
     void exportReport(const QString& path);
     /// Writes the visible part of the current page as one interactive HTML file.
     void exportPage(const QString& path);
+    /// Puts a picture of the current page into the clipboard.
+    void copyImage();
 
 Q_SIGNALS:
     void failed(const QString& text);

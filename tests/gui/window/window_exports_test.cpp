@@ -26,6 +26,7 @@
 
 #include <gtest/gtest.h>
 
+#include <QClipboard>
 #include <QContextMenuEvent>
 #include <QDockWidget>
 #include <QDoubleSpinBox>
@@ -184,6 +185,17 @@ TEST_F(WindowExports, WriteTheScenarioThatIsOnScreenAsAPage) {
     EXPECT_NE(line[QStringLiteral("title")].toString(), QStringLiteral("SIMULATED"));
     const auto drawn = static_cast<qsizetype>(window_.files().document()->simulated->numSlices());
     EXPECT_EQ(line[QStringLiteral("start")].toArray().size(), drawn);
+}
+
+TEST_F(WindowExports, CopyTheTabIntoTheClipboard) {
+    open("copied.sqlite");
+    QApplication::clipboard()->clear();
+    window_.exports().copyImage();
+    const QImage copied = QApplication::clipboard()->image();
+    EXPECT_EQ(copied.size(), window_.page()->size() * window_.page()->devicePixelRatioF());
+    EXPECT_EQ(copied.convertToFormat(QImage::Format_RGB32),
+              window_.page()->grab().toImage().convertToFormat(QImage::Format_RGB32));
+    EXPECT_TRUE(reachesRight(copied));
 }
 
 TEST_F(WindowExports, WriteThreadsAndStreamsWhereThereAreAny) {

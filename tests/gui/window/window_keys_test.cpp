@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include <QClipboard>
 #include <QDialog>
 #include <QDockWidget>
 #include <QDoubleSpinBox>
@@ -183,6 +184,8 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
                              [this] { return !spy_->isEmpty(); }};
     cases[text("Report")] = asks("report.html");
     cases[text("Interactive page")] = asks("timeline.html");
+    cases[text("Copy the tab as an image")] = {[] { QApplication::clipboard()->clear(); },
+                                               [] { return !QApplication::clipboard()->image().isNull(); }};
     cases[text("The table or chart with the focus")] = asks("measured.png");
     cases[text("Image of the tab")] = asks("pipescope.png");
     cases[text("Close tab")] = {[this] {
