@@ -144,10 +144,11 @@ ExitCode view_command(ViewFlags flags) {
 void add_view_command(Program& program) {
     const auto flags = std::make_shared<ViewFlags>();
     CLI::App* command = program.add_command(
-        "view", "Open the viewer, or draw a picture or a report of a trace",
+        "view", "Open the viewer, or write a picture, an interactive page or a report of a trace",
         "Examples:\n  pipescope view out.sqlite\n  pipescope view before.sqlite after.sqlite\n  pipescope view "
         "out.sqlite --render out.png --size 1600x900\n"
         "  pipescope view out.sqlite --render late.svg --mode difference --step 3 --range 10ms:25ms\n"
+        "  pipescope view out.sqlite --render share.html\n"
         "  pipescope view out.sqlite --report report.html\n"
         "--render and --report need no display.");
     command->add_option(
@@ -155,11 +156,13 @@ void add_view_command(Program& program) {
         "Trace of 'run --trace' or 'simulate --trace', an export of nsys, JSON of PyTorch's profiler, any Chrome "
         "trace, or a profile. Several files open in tabs, or as one timeline if they are the traces of one run's "
         "processes; without a file, those open last time");
-    add_option(*command, "--render", flags->render, "Write the window's picture here (.png, .svg or .pdf) and exit",
+    add_option(*command, "--render", flags->render,
+               "Write what the window shows here and exit: a picture (.png, .svg, .pdf) or an interactive page (.html)",
                "FILE", "Output");
     add_option(*command, "--report", flags->report, "Write a report about the run here (.html or .pdf) and exit",
                "FILE", "Output");
-    add_option(*command, "--size", flags->size, "Size of the picture in pixels", "WxH", "Output");
+    add_option(*command, "--size", flags->size, "Size of the picture in pixels; a page fills the browser's window",
+               "WxH", "Output");
     command->add_option("--mode", flags->mode, "side-by-side, overlay or difference")->group("Output");
     command
         ->add_option("--align", flags->align,

@@ -114,89 +114,52 @@ ReportTable configuration(const TraceDocument& document) {
     return table;
 }
 
-/// The simulated step of a file without measured ones.
-ReportTable simulatedTotals(const Simulation& simulation) {
+constexpr const char* kPeakName = "Peak memory of the fullest lane";
+
+/// The highest peak of all lanes; empty if none is known.
+std::optional<Bytes> highest(const std::vector<LaneFacts>& lanes, std::optional<Bytes> LaneFacts::*peak) {
+    std::optional<Bytes> most;
+    for (const LaneFacts& lane : lanes) {
+        most = std::max(most, lane.*peak);  // an empty optional is less than any value
+    }
+    return most;
+}
+
+void addPeak(ReportTable& table, const std::vector<LaneFacts>& lanes) {
+    const std::optional<Bytes> measured = highest(lanes, &LaneFacts::measuredPeak);
+    const std::optional<Bytes> simulated = highest(lanes, &LaneFacts::simulatedPeak);
+    if (measured || simulated) {
+        const bool both = measured && simulated && *measured > 0;
+        const double ratio = both ? static_cast<double>(*simulated) / static_cast<double>(*measured) : 0;
+        table.rows.push_back({translated(kPeakName), orUnknown(measured, formatBytes),
+                              orUnknown(simulated, formatBytes), both ? formatShareChange(ratio - 1) : unknownValue()});
+    }
+}
+
+/// The simulated step of a file without measured ones. Like figuresTable(), it begins with step, bubble and memory.
+ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
+    const Simulation& simulation = *document.simulation;
     ReportTable table{translated("Simulated step"), {translated("Figure"), translated("Simulated")}, {}, {}};
     const StepFigures expected = expected_figures(simulation);
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
+    add(simulation.step_mean ? translated("Step time, expected") : translated("Step time"), duration(expected.step));
+    add(translated("Bubble fraction"), formatShare(expected.bubble));
+    if (const auto peak = highest(laneFacts(document, step), &LaneFacts::simulatedPeak)) {
+        add(translated(kPeakName), formatBytes(*peak));
+    }
     if (simulation.step_mean) {
-        add(translated("Step time, expected"), duration(expected.step));
         add(translated("Step time without noise"), duration(simulation.step_time));
-    } else {
-        add(translated("Step time"), duration(expected.step));
     }
     if (simulation.step_band) {
         add(translated("Step time, 90 % of steps"),
             translated("%1 to %2").arg(duration(simulation.step_band->first), duration(simulation.step_band->second)));
     }
-    add(translated("Bubble fraction"), formatShare(expected.bubble));
     add(translated("Utilization"), formatShare(expected.utilization));
     add(translated("Speedup"), QLocale().toString(expected.speedup, 'f', 2) + QStringLiteral("×"));
     add(translated("Samples/s"), QLocale().toString(expected.samples_per_second, 'g', 4));
     if (simulation.step_mean) {
         table.note = translated("Figures without remark are of the expected step.");
-    }
-    return table;
-}
-
-ReportTable totals(const TraceDocument& document) {
-    ReportTable table{translated("Measured and simulated"),
-                      {translated("Figure"), translated("Measured"), translated("Simulated"), translated("Difference")},
-                      {},
-                      {}};
-    if (!document.comparison) {
-        if (!document.measured && document.simulation && document.simulated) {
-            return simulatedTotals(*document.simulation);
-        }
-        table.note = translated("The file does not have two timelines to compare.");
-        return table;
-    }
-    const Comparison& found = *document.comparison;
-    const JudgedStep judged = found.judged();
-    table.rows.push_back({judged.is_mean ? translated("Step time, mean") : translated("Step time, median"),
-                          formatDuration(judged.measured.count()), formatDuration(judged.simulated.count()),
-                          formatShareChange(found.step_error)});
-    const QString refused = refusal(document);
-    const QString points = formatPoints(judged.simulated_bubble, judged.measured_bubble);
-    table.rows.push_back({judged.is_mean ? translated("Bubble fraction, mean") : translated("Bubble fraction, median"),
-                          refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
-                          formatShare(judged.simulated_bubble), refused.isEmpty() ? points : unknownValue()});
-    const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    table.rows.push_back({translated("Whole step, host included, median"),
-                          orUnknown(found.measured_wall_step_time, duration), unknownValue(), unknownValue()});
-    table.rows.push_back(
-        {translated("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched), unknownValue()});
-    table.rows.push_back({translated("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched),
-                          unknownValue(), unknownValue()});
-    const std::size_t compared = found.steps.size();
-    table.note = compared < document.comparableSteps
-                     ? translated("Over %1 of %2 steps, evenly chosen, without warm-up.")
-                           .arg(compared)
-                           .arg(document.comparableSteps)
-                     : translated("Over %1, without warm-up.")
-                           .arg(formatCount(compared, translated("step"), translated("steps")));
-    return table;
-}
-
-ReportTable lanes(const TraceDocument& document, std::int32_t step) {
-    ReportTable table{
-        translated("Lanes in step %1").arg(step),
-        {translated("Lane"), translated("Busy measured"), translated("simulated"), translated("Bubble measured"),
-         translated("simulated"), translated("Peak memory measured"), translated("simulated")},
-        {},
-        {}};
-    const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    for (const LaneFacts& each : laneFacts(document, step)) {
-        table.rows.push_back(
-            {each.lane, orUnknown(each.measuredBusy, duration), orUnknown(each.simulatedBusy, duration),
-             document.measured && !document.whyNoBubble(step).isEmpty() ? translated("refused")
-                                                                        : orUnknown(each.measuredBubble, formatShare),
-             orUnknown(each.simulatedBubble, formatShare), orUnknown(each.measuredPeak, formatBytes),
-             orUnknown(each.simulatedPeak, formatBytes)});
-    }
-    if (document.simulation && document.simulation->step_mean) {
-        table.note = translated("Simulated lanes are those of a step without noise.");
     }
     return table;
 }
@@ -304,14 +267,81 @@ void flatten(const QString& name, const nlohmann::json& value, std::vector<QStri
 }
 }  // namespace
 
+QString reportTitle(const TraceDocument& document) {
+    const QString file = QFileInfo(document.path).fileName();
+    return document.run.model.empty() ? file : translated("%1 – %2").arg(modelOf(document), file);
+}
+
+ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
+    ReportTable table{translated("Measured and simulated"),
+                      {translated("Figure"), translated("Measured"), translated("Simulated"), translated("Difference")},
+                      {},
+                      {}};
+    if (!document.comparison) {
+        if (!document.measured && document.simulation && document.simulated) {
+            return simulatedTotals(document, step);
+        }
+        table.note = translated("The file does not have two timelines to compare.");
+        return table;
+    }
+    const Comparison& found = *document.comparison;
+    const JudgedStep judged = found.judged();
+    table.rows.push_back({judged.is_mean ? translated("Step time, mean") : translated("Step time, median"),
+                          formatDuration(judged.measured.count()), formatDuration(judged.simulated.count()),
+                          formatShareChange(found.step_error)});
+    const QString refused = refusal(document);
+    const QString points = formatPoints(judged.simulated_bubble, judged.measured_bubble);
+    table.rows.push_back({judged.is_mean ? translated("Bubble fraction, mean") : translated("Bubble fraction, median"),
+                          refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
+                          formatShare(judged.simulated_bubble), refused.isEmpty() ? points : unknownValue()});
+    addPeak(table, laneFacts(document, step));
+    const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
+    table.rows.push_back({translated("Whole step, host included, median"),
+                          orUnknown(found.measured_wall_step_time, duration), unknownValue(), unknownValue()});
+    table.rows.push_back(
+        {translated("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched), unknownValue()});
+    table.rows.push_back({translated("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched),
+                          unknownValue(), unknownValue()});
+    const std::size_t compared = found.steps.size();
+    table.note = compared < document.comparableSteps
+                     ? translated("Over %1 of %2 steps, evenly chosen, without warm-up.")
+                           .arg(compared)
+                           .arg(document.comparableSteps)
+                     : translated("Over %1, without warm-up.")
+                           .arg(formatCount(compared, translated("step"), translated("steps")));
+    return table;
+}
+
+ReportTable lanesTable(const TraceDocument& document, std::int32_t step) {
+    ReportTable table{
+        translated("Lanes in step %1").arg(step),
+        {translated("Lane"), translated("Busy measured"), translated("simulated"), translated("Bubble measured"),
+         translated("simulated"), translated("Peak memory measured"), translated("simulated")},
+        {},
+        {}};
+    const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
+    for (const LaneFacts& each : laneFacts(document, step)) {
+        table.rows.push_back(
+            {each.lane, orUnknown(each.measuredBusy, duration), orUnknown(each.simulatedBusy, duration),
+             document.measured && !document.whyNoBubble(step).isEmpty() ? translated("refused")
+                                                                        : orUnknown(each.measuredBubble, formatShare),
+             orUnknown(each.simulatedBubble, formatShare), orUnknown(each.measuredPeak, formatBytes),
+             orUnknown(each.simulatedPeak, formatBytes)});
+    }
+    if (document.simulation && document.simulation->step_mean) {
+        table.note = translated("Simulated lanes are those of a step without noise.");
+    }
+    return table;
+}
+
 Report makeReport(const TraceDocument& document, std::int32_t step) {
     const RunFacts run = readRunFacts(document.path);
     Report report;
-    const QString file = QFileInfo(document.path).fileName();
-    report.title = document.run.model.empty() ? file : translated("%1 – %2").arg(modelOf(document), file);
+    report.title = reportTitle(document);
     report.summary = comparisonHeadline(document);
     report.warnings = document.messages();
-    report.tables = {configuration(document), totals(document), lanes(document, step), largest(document)};
+    report.tables = {configuration(document), figuresTable(document, step), lanesTable(document, step),
+                     largest(document)};
     if (!document.run.processes.empty()) {
         report.tables.push_back(processes(document));
     }

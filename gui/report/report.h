@@ -30,6 +30,14 @@ struct Report {
 /// from the file. Omits bubble fractions if the recorder lost ranges, because lost work would count as idle.
 Report makeReport(const TraceDocument& document, std::int32_t step);
 
+/// "model – file", or the file's name.
+QString reportTitle(const TraceDocument& document);
+/// Figures of the compared steps, measured and simulated; peaks are those of `step`. The first rows are the step time,
+/// the bubble and, if it is known, the peak memory.
+ReportTable figuresTable(const TraceDocument& document, std::int32_t step);
+/// Busy time, bubble and peak memory of each lane in the step.
+ReportTable lanesTable(const TraceDocument& document, std::int32_t step);
+
 /// One self-contained HTML page.
 QByteArray reportHtml(const Report& report);
 /// One page of A4 width, extended in length if necessary.

@@ -56,8 +56,9 @@ ImageFormat imageFormatOf(const QString& path) {
         return ImageFormat::pdf;
     }
     throw UsageError("'" + path.toStdString() +
-                     "' does not name a picture: the name must end in .png, .svg or .pdf; try " + path.toStdString() +
-                     ".png");
+                     "' does not name a picture: the name must end in .png, .svg or .pdf (or, for a whole tab as an "
+                     "interactive page, in .html); try " +
+                     path.toStdString() + ".png");
 }
 
 QByteArray drawImage(QWidget& widget, ImageFormat format) {

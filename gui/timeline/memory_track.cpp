@@ -108,6 +108,16 @@ std::vector<MemoryColumn> MemoryTrack::columns(const TimeWindow& window, int col
     return result;
 }
 
+std::vector<MemoryPoint> MemoryTrack::pointsIn(const TimeRange& range) const {
+    std::vector<MemoryPoint> points;
+    const std::size_t first = std::max<std::size_t>(firstFrom(range.start), 1) - 1;
+    const std::size_t end = std::min(firstFrom(range.end) + 1, time_.size());
+    for (std::size_t i = first; i < end; ++i) {
+        points.push_back({time_[i], allocated_[i], peak_[i]});
+    }
+    return points;
+}
+
 std::vector<MemoryTrack> memoryTracks(const std::vector<MemorySample>& samples, std::size_t lanes) {
     std::vector<MemoryTrack> tracks(lanes);
     bool any = false;

@@ -15,6 +15,15 @@ struct MemoryColumn {
     bool known = false;  ///< false before the first sample
 };
 
+/// One sample of a track. Until the next one the lane holds `allocated` bytes, and at most the next one's `peak`.
+struct MemoryPoint {
+    std::int64_t time = 0;  ///< ns
+    Bytes allocated = 0;
+    Bytes peak = 0;  ///< since the previous sample
+
+    friend bool operator==(const MemoryPoint&, const MemoryPoint&) = default;
+};
+
 /// Memory of one lane over time. Between two samples the lane holds the first one's bytes, and at most the second one's
 /// `peak`. Threading: immutable once built.
 class MemoryTrack {
@@ -37,6 +46,8 @@ public:
     std::optional<std::int64_t> highestTimeIn(const TimeRange& range) const;
     TimeRange range() const { return time_.empty() ? TimeRange{} : TimeRange{time_.front(), time_.back()}; }
     std::vector<MemoryColumn> columns(const TimeWindow& window, int columns) const;
+    /// The samples in the range, with the last one before it and the first one after it: all that draws the range.
+    std::vector<MemoryPoint> pointsIn(const TimeRange& range) const;
     /// True if any sample has a composition.
     bool composed() const { return !composition_.empty(); }
     /// Composition of the last sample at or before `time`; all unknown before the first one.

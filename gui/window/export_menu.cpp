@@ -4,6 +4,7 @@
 #include "gui/plan/pareto_chart.h"
 #include "gui/plan/plan_view.h"
 #include "gui/report/report.h"
+#include "gui/report/timeline_page.h"
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/bubble_panel.h"
@@ -31,12 +32,16 @@
 #include "gui/window/table_docks.h"
 #include "schedule/error.h"
 
+#include <QApplication>
+#include <QClipboard>
 #include <QDockWidget>
 #include <QFileDialog>
 #include <QMainWindow>
 #include <QMenu>
 #include <QPixmap>
 #include <QWidget>
+
+#include <cmath>
 
 namespace pipescope {
 namespace {
@@ -185,6 +190,12 @@ void ExportMenu::fill(QMenu& menu, PageActions& actions) {
     QAction* report = menu.addAction(tr("&Report…"), this, &ExportMenu::askForReport);
     report->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E));
     actions.track(*report);
+    QAction* page = menu.addAction(tr("&Interactive page…"), this, &ExportMenu::askForPage);
+    page->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H));
+    actions.track(*page);
+    QAction* copy = menu.addAction(tr("Co&py the tab as an image"), this, &ExportMenu::copyImage);
+    copy->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C));
+    actions.track(*copy);
     QAction* focused = menu.addAction(tr("The table or chart with the &focus…"), this, [this] {
         if (const WindowExport* const each = withFocus()) {
             askForExport(*each);
@@ -271,6 +282,53 @@ void ExportMenu::askForReport() {
     if (!path.isEmpty()) {
         exportReport(path);
     }
+}
+
+void ExportMenu::exportPage(const QString& path) {
+    try {
+        if (files_.document() != nullptr) {
+            saveTimelinePage(pageSceneOf(*files_.page(), Theme::system), path);
+        }
+    } catch (const Error& error) {
+        Q_EMIT failed(QString::fromUtf8(error.what()));
+    }
+}
+
+void ExportMenu::askForPage() {
+    const QString path = QFileDialog::getSaveFileName(&window_, tr("Export an interactive page"), tr("timeline.html"),
+                                                      tr("Pages (*.html)"));
+    if (!path.isEmpty()) {
+        exportPage(path);
+    }
+}
+
+void ExportMenu::copyImage() {
+    if (files_.page() != nullptr) {
+        QApplication::clipboard()->setImage(files_.page()->grab().toImage());
+    }
+}
+
+PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
+    const PageModel& model = page.model();
+    const auto headerOf = [&](Source source) {
+        const TimelinePane& pane = page.views().pane(source);
+        return PageScene::Header{pane.title(), pane.facts()};
+    };
+    const TimeWindow& window = page.axis().window();
+    PageScene scene;
+    scene.document = page.document();
+    scene.analysis = model.analysis();
+    scene.step = model.step();
+    scene.choice = model.choice();
+    scene.range = {window.start, window.start + std::llround(std::ceil(window.fraction + window.length))};
+    scene.origin = page.axis().origin();
+    scene.simulatedShift = page.views().view(Source::simulated).shift();
+    scene.measured = headerOf(Source::measured);
+    scene.simulated = headerOf(Source::simulated);
+    scene.memory = page.views().memory().isVisibleTo(&page);
+    scene.selection = page.axis().selection();
+    scene.theme = theme;
+    return scene;
 }
 
 Report reportOf(DocumentPage& page) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "gui/style/theme.h"
+
 #include <QObject>
 #include <QString>
 
@@ -38,9 +40,11 @@ class FileTabs;
 class PageActions;
 class ScenarioDocks;
 class TableDocks;
+struct PageScene;
 struct Report;
 
-/// Exports of the window's charts and tables and of the report, from the menu, context menus and Ctrl+S.
+/// Exports of the window's charts and tables, of the report and of an interactive page, from the menu, context menus
+/// and Ctrl+S; and a picture for the clipboard.
 class ExportMenu : public QObject {
     Q_OBJECT
 
@@ -55,6 +59,10 @@ public:
     void exportTo(const WindowExport& what, const QString& path);
     /// Writes the report of the current page, with a picture, as HTML or PDF.
     void exportReport(const QString& path);
+    /// Writes the visible part of the current page as one interactive HTML file.
+    void exportPage(const QString& path);
+    /// Puts a picture of the current page into the clipboard.
+    void copyImage();
 
 Q_SIGNALS:
     void failed(const QString& text);
@@ -69,12 +77,16 @@ private:
     const WindowExport* withFocus() const;
     void askForExport(const WindowExport& what);
     void askForReport();
+    void askForPage();
 
     QMainWindow& window_;
     FileTabs& files_;
     std::vector<WindowExport> all_;
 };
 
+/// What the page shows, for an interactive HTML page. Refers to the page's analysis, so use it before the page changes.
+/// Precondition: the document is read.
+PageScene pageSceneOf(const DocumentPage& page, Theme theme);
 /// Report of the page's step with a picture. Precondition: the document is read.
 Report reportOf(DocumentPage& page);
 }  // namespace pipescope

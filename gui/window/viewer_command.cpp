@@ -2,6 +2,7 @@
 
 #include "gui/document/document_loader.h"
 #include "gui/report/report.h"
+#include "gui/report/timeline_page.h"
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
 #include "gui/style/theme.h"
@@ -38,6 +39,7 @@ struct ViewerArguments {
     std::string render;
     std::string report;
     std::string size = "1600x900";
+    bool sizeGiven = false;
     std::string theme = "system";
     std::string step;
     bool all = false;
@@ -55,13 +57,17 @@ bool headless(const ViewerArguments& arguments) {
 
 void declare(CLI::App& app, ViewerArguments& arguments) {
     app.add_option("FILE", arguments.files, "Traces to show, each in a tab; default: those open last time");
-    app.add_option("--render", arguments.render,
-                   "Draw the window into OUT.png, OUT.svg or OUT.pdf instead of showing it; needs no display")
+    app.add_option(
+           "--render", arguments.render,
+           "Draw the window into OUT.png, OUT.svg or OUT.pdf, or write an interactive page OUT.html, instead of "
+           "showing it; needs no display")
         ->type_name("OUT");
     app.add_option("--report", arguments.report,
                    "Write a report about the run to OUT.html or OUT.pdf instead of showing a window; needs no display")
         ->type_name("OUT");
-    app.add_option("--size", arguments.size, "Size of the picture in pixels, WIDTHxHEIGHT")->capture_default_str();
+    app.add_option("--size", arguments.size, "Size of the picture in pixels, WIDTHxHEIGHT")
+        ->capture_default_str()
+        ->each([&arguments](const std::string&) { arguments.sizeGiven = true; });
     app.add_option("--step", arguments.step, "Measured step to compare; default: the one of median duration");
     app.add_flag("--all", arguments.all, "Show the whole recording, not one step");
     app.add_option("--range", arguments.range,
@@ -72,7 +78,7 @@ void declare(CLI::App& app, ViewerArguments& arguments) {
         ->capture_default_str();
     app.add_flag("--critical-path", arguments.criticalPath, "Mark the critical path");
     app.add_option("--theme", arguments.theme, "system, light or dark")->capture_default_str();
-    app.add_flag("--force", arguments.force, "Replace the picture if there is one");
+    app.add_flag("--force", arguments.force, "Replace the file if there is one");
 }
 
 QSize parseSize(const std::string& text) {
@@ -122,6 +128,21 @@ std::optional<std::int32_t> parseStep(const std::string& text) {
     return text.empty() ? std::nullopt : std::optional(step);
 }
 
+bool rendersPage(const ViewerArguments& arguments) {
+    return isPageName(QString::fromStdString(arguments.render));
+}
+
+void checkRenderName(const ViewerArguments& arguments) {
+    if (rendersPage(arguments)) {
+        if (arguments.sizeGiven) {
+            throw UsageError("--size is " + arguments.size + ", but --render writes the page '" + arguments.render +
+                             "', which fills the browser's window; leave --size out, or render a .png");
+        }
+    } else if (!arguments.render.empty()) {
+        imageFormatOf(QString::fromStdString(arguments.render));
+    }
+}
+
 /// Checks everything that can be checked before a file is read.
 void check(const ViewerArguments& arguments) {
     parseSize(arguments.size);
@@ -139,9 +160,7 @@ void check(const ViewerArguments& arguments) {
         throw UsageError("--render and --report are about one trace, but " + std::to_string(arguments.files.size()) +
                          " were named; name exactly one FILE");
     }
-    if (!arguments.render.empty()) {
-        imageFormatOf(QString::fromStdString(arguments.render));
-    }
+    checkRenderName(arguments);
     if (!arguments.report.empty()) {
         requireReportName(QString::fromStdString(arguments.report));
     }
@@ -226,7 +245,10 @@ int renderWindow(const ViewerArguments& arguments) {
     QApplication::processEvents();  // lays out widgets and their scroll bars
     QApplication::processEvents();
     window.finishWork();
-    if (!arguments.render.empty()) {
+    if (rendersPage(arguments)) {
+        saveTimelinePage(pageSceneOf(page, parseTheme(QString::fromStdString(arguments.theme))),
+                         QString::fromStdString(arguments.render));
+    } else if (!arguments.render.empty()) {
         saveImage(window, QString::fromStdString(arguments.render));
     }
     if (!arguments.report.empty()) {

@@ -231,13 +231,14 @@ QStringList totalsOf(const TraceDocument& document) {
 
 TEST(Report, SaysOfEachFigureWhetherItIsAMeanOrAMedian) {
     TraceDocument document = *sample("means.sqlite");
-    EXPECT_EQ(
-        totalsOf(document).mid(0, 4),
-        (QStringList{QStringLiteral("Over 2 steps, without warm-up."), QStringLiteral("Step time, median"),
-                     QStringLiteral("Bubble fraction, median"), QStringLiteral("Whole step, host included, median")}));
+    EXPECT_EQ(totalsOf(document).mid(0, 5),
+              (QStringList{QStringLiteral("Over 2 steps, without warm-up."), QStringLiteral("Step time, median"),
+                           QStringLiteral("Bubble fraction, median"), QStringLiteral("Peak memory of the fullest lane"),
+                           QStringLiteral("Whole step, host included, median")}));
     document.comparison->simulated_step_mean = document.comparison->simulated_step_time;
-    EXPECT_EQ(totalsOf(document).mid(1, 3),
+    EXPECT_EQ(totalsOf(document).mid(1, 4),
               (QStringList{QStringLiteral("Step time, mean"), QStringLiteral("Bubble fraction, mean"),
+                           QStringLiteral("Peak memory of the fullest lane"),
                            QStringLiteral("Whole step, host included, median")}));
     document.comparison->steps.resize(1);
     document.comparableSteps = 1;

@@ -42,6 +42,14 @@ TEST(MemoryTrack, FindsThePeakAmongManySamplesOfAColumn) {
     EXPECT_EQ(columns[6].allocated, 99);
 }
 
+TEST(MemoryTrack, GivesTheSamplesThatDrawARange) {
+    const MemoryTrack track({sample(100, 10, 10), sample(200, 30, 50), sample(300, 5, 30), sample(400, 7, 7)});
+    EXPECT_EQ(track.pointsIn({150, 250}), (std::vector<MemoryPoint>{{100, 10, 10}, {200, 30, 50}, {300, 5, 30}}));
+    EXPECT_EQ(track.pointsIn({0, 1000}).size(), 4U);
+    EXPECT_EQ(track.pointsIn({500, 600}), (std::vector<MemoryPoint>{{400, 7, 7}}));
+    EXPECT_TRUE(MemoryTrack().pointsIn({0, 10}).empty());
+}
+
 TEST(MemoryTracks, AreSortedByLaneAndEmptyWithoutSamples) {
     EXPECT_TRUE(memoryTracks({}, 2).empty());
     const std::vector<MemoryTrack> tracks = memoryTracks({sample(0, 7, 7, 1), sample(1, 9, 9, 5)}, 2);

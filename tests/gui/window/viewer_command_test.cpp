@@ -220,6 +220,48 @@ TEST_F(ViewerCommand, WritesAReportWithoutADisplay) {
     EXPECT_EQ(view({trace(), QStringLiteral("--report"), path("headless.doc")}).code, 2);
 }
 
+TEST_F(ViewerCommand, WritesAnInteractivePageAsAskedAndTheSameTwice) {
+    const QString file = trace();
+    const QString out = path("page.html");
+    QSet<QByteArray> pages;
+    const QList<QStringList> wanted{{},
+                                    {QStringLiteral("--mode=difference")},
+                                    {QStringLiteral("--range=5ms:20ms")},
+                                    {QStringLiteral("--all")},
+                                    {QStringLiteral("--align=step")},
+                                    {QStringLiteral("--critical-path")},
+                                    {QStringLiteral("--theme=dark")},
+                                    {QStringLiteral("--step=2")}};
+    for (const QStringList& options : wanted) {
+        QByteArray first;
+        for (int i = 0; i < 2; ++i) {
+            const Outcome outcome =
+                view(QStringList{file, QStringLiteral("--render"), out, QStringLiteral("--force")} + options);
+            ASSERT_EQ(outcome.code, 0) << outcome.error.toStdString();
+            EXPECT_EQ(outcome.error, QString());
+            first = i == 0 ? read(out) : first;
+            EXPECT_EQ(read(out), first) << options.join(QLatin1Char(' ')).toStdString();
+        }
+        EXPECT_TRUE(first.startsWith("<!DOCTYPE html>"));
+        pages.insert(first);
+    }
+    EXPECT_EQ(pages.size(), wanted.size());  // each option changes something
+    const Outcome there = view({file, QStringLiteral("--render"), out});
+    EXPECT_EQ(there.code, 1);
+    EXPECT_TRUE(there.error.contains(QStringLiteral("--force"))) << there.error.toStdString();
+    const Outcome sized =
+        view({file, QStringLiteral("--render"), path("sized.html"), QStringLiteral("--size=800x600")});
+    EXPECT_EQ(sized.code, 2);
+    EXPECT_TRUE(sized.error.contains(QStringLiteral("leave --size out"))) << sized.error.toStdString();
+    EXPECT_FALSE(QFile::exists(path("sized.html")));
+    const QString program = QStringLiteral(PIPESCOPE_PROGRAM);
+    ASSERT_EQ(run(program, {QStringLiteral("view"), file, QStringLiteral("--render"), path("page_cli.html"),
+                            QStringLiteral("--step=2")})
+                  .code,
+              0);
+    EXPECT_EQ(read(path("page_cli.html")), read(out));
+}
+
 TEST_F(ViewerCommand, ReplacesAPictureOnlyWhenForced) {
     const QString out = path("there.png");
     QFile file(out);

@@ -26,6 +26,7 @@
 
 #include <gtest/gtest.h>
 
+#include <QClipboard>
 #include <QContextMenuEvent>
 #include <QDockWidget>
 #include <QDoubleSpinBox>
@@ -126,6 +127,76 @@ protected:
         return QJsonDocument::fromJson(bytesOf(path)).array();
     }
 };
+
+/// The data of an interactive page.
+QJsonObject pageData(const QString& path) {
+    const QByteArray html = bytesOf(path);
+    const QByteArray before = "id=\"data\">";
+    const qsizetype from = html.indexOf(before) + before.size();
+    return QJsonDocument::fromJson(html.mid(from, html.indexOf("</script>", from) - from)).object();
+}
+
+TEST_F(WindowExports, WriteWhatIsOnScreenAsAnInteractivePage) {
+    open("page.sqlite");
+    DocumentPage& page = *window_.page();
+    const TimeRange total = page.axis().total();
+    page.axis().show({total.start + total.length() / 4, total.start + total.length() / 2});
+    page.model().select(Source::measured, slice(Source::measured, task_));
+    MarkChoice choice = page.model().choice();
+    choice.mode = CompareMode::overlay;
+    choice.causes = false;
+    page.model().setChoice(choice);
+    settle();
+    const QString path = target(QStringLiteral("page.html"));
+    window_.exports().exportPage(path);
+    const QJsonObject data = pageData(path);
+    const TimeWindow window = page.axis().window();
+    const QJsonArray range = data[QStringLiteral("range")].toArray();
+    EXPECT_EQ(range[0].toInteger(), window.start - page.axis().origin());
+    EXPECT_NEAR(range[1].toDouble() - range[0].toDouble(), window.length, 2);
+    EXPECT_EQ(data[QStringLiteral("mode")].toString(), QStringLiteral("overlay"));
+    EXPECT_FALSE(data[QStringLiteral("causes")].toBool());
+    EXPECT_EQ(data[QStringLiteral("theme")].toString(), QStringLiteral("system"));
+    EXPECT_TRUE(data.contains(QStringLiteral("memory")));
+    EXPECT_EQ(data[QStringLiteral("selected")].toArray()[0].toString(), QStringLiteral("measured"));
+    const QJsonObject measuredLine = data[QStringLiteral("timelines")].toArray()[0].toObject();
+    EXPECT_EQ(measuredLine[QStringLiteral("facts")].toString(), page.views().pane(Source::measured).facts());
+
+    page.views().memory().setShown(false);
+    window_.exports().exportPage(path);
+    EXPECT_FALSE(pageData(path).contains(QStringLiteral("memory")));
+
+    QSignalSpy failed(&window_.exports(), &ExportMenu::failed);
+    window_.exports().exportPage(QStringLiteral("/nowhere/page.html"));
+    ASSERT_EQ(failed.size(), 1);
+    EXPECT_TRUE(failed[0][0].toString().contains(QStringLiteral("/nowhere/page.html")));
+}
+
+TEST_F(WindowExports, WriteTheScenarioThatIsOnScreenAsAPage) {
+    open("scenario_page.sqlite");
+    ScenarioTools& tools = *window_.scenarios().tools();
+    tools.panel().batch().box().setValue(24);
+    ASSERT_TRUE(QTest::qWaitFor([&] { return !tools.model().isAsRecorded(); }, kPatience));
+    settle();
+    const QString path = target(QStringLiteral("scenario.html"));
+    window_.exports().exportPage(path);
+    const QJsonObject line = pageData(path)[QStringLiteral("timelines")].toArray()[1].toObject();
+    EXPECT_EQ(line[QStringLiteral("title")].toString(), window_.page()->views().pane(Source::simulated).title());
+    EXPECT_NE(line[QStringLiteral("title")].toString(), QStringLiteral("SIMULATED"));
+    const auto drawn = static_cast<qsizetype>(window_.files().document()->simulated->numSlices());
+    EXPECT_EQ(line[QStringLiteral("start")].toArray().size(), drawn);
+}
+
+TEST_F(WindowExports, CopyTheTabIntoTheClipboard) {
+    open("copied.sqlite");
+    QApplication::clipboard()->clear();
+    window_.exports().copyImage();
+    const QImage copied = QApplication::clipboard()->image();
+    EXPECT_EQ(copied.size(), window_.page()->size() * window_.page()->devicePixelRatioF());
+    EXPECT_EQ(copied.convertToFormat(QImage::Format_RGB32),
+              window_.page()->grab().toImage().convertToFormat(QImage::Format_RGB32));
+    EXPECT_TRUE(reachesRight(copied));
+}
 
 TEST_F(WindowExports, WriteThreadsAndStreamsWhereThereAreAny) {
     wait(&window_.files(), &FileTabs::loaded,

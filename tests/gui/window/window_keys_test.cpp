@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include <QClipboard>
 #include <QDialog>
 #include <QDockWidget>
 #include <QDoubleSpinBox>
@@ -182,6 +183,9 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
     cases[text("Reload")] = {[this] { spy_ = std::make_unique<QSignalSpy>(&window_.files(), &FileTabs::loaded); },
                              [this] { return !spy_->isEmpty(); }};
     cases[text("Report")] = asks("report.html");
+    cases[text("Interactive page")] = asks("timeline.html");
+    cases[text("Copy the tab as an image")] = {[] { QApplication::clipboard()->clear(); },
+                                               [] { return !QApplication::clipboard()->image().isNull(); }};
     cases[text("The table or chart with the focus")] = asks("measured.png");
     cases[text("Image of the tab")] = asks("pipescope.png");
     cases[text("Close tab")] = {[this] {

@@ -84,6 +84,8 @@ TEST_F(WindowMenus, GreyWhatNeedsAFileUntilOneIsOpen) {
     }
     for (const char* needy : {"Reload",
                               "Report",
+                              "Interactive page",
+                              "Copy the tab as an image",
                               "The table or chart with the focus",
                               "Image of the tab",
                               "Rows of the SQL query",

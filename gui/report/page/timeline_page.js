@@ -1,0 +1,1645 @@
+// Draws the timelines of a PipeScope page. All data is in the element #data; see timelinePageData() for its form.
+// Times are ns since the page's origin. Texts of the trace only ever become text nodes or canvas text.
+'use strict';
+(() => {
+const data = JSON.parse(document.getElementById('data').textContent);
+
+// ---- Formats, as in the viewer
+
+const TIME_UNITS = [[1e9, 's', 9], [1e6, 'ms', 6], [1e3, 'µs', 3], [1, 'ns', 0]];
+const NBSP = '\u00a0';
+const unitFor = (ns) => TIME_UNITS.find(([size]) => Math.abs(ns) >= size) || TIME_UNITS[3];
+const decimalsFor = (value) => (Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2);
+
+const numberFormats = [];  // by decimals, in the language of the figures that were written with the page
+function grouped(value, decimals) {
+  numberFormats[decimals] = numberFormats[decimals] || new Intl.NumberFormat(`${data.language}-u-nu-latn`,
+    {minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: data.grouping});
+  return numberFormats[decimals].format(value).replace('-', '−');
+}
+function withSign(text, value) {
+  const digits = text.replace(/^[-−]/, '');
+  return /[1-9]/.test(digits) ? (value < 0 ? '−' : '+') + digits : digits;
+}
+function duration(ns) {
+  const [size, name] = unitFor(ns);
+  const value = ns / size;
+  return grouped(value, size === 1 ? 0 : decimalsFor(value) + 1) + NBSP + name;
+}
+const change = (ns) => withSign(duration(ns), ns);
+const share = (value) => grouped(value * 100, 1) + NBSP + '%';
+function bytesText(bytes) {
+  const names = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let unit = 0;
+  let value = bytes;
+  for (; Math.abs(value) >= 1024 && unit + 1 < names.length; ++unit) {
+    value /= 1024;
+  }
+  return grouped(value, unit === 0 ? 0 : decimalsFor(value)) + NBSP + names[unit];
+}
+/// Text of a tick; all ticks of a ruler share unit and decimals.
+function tickText(ns, step, largest) {
+  const [size, name, most] = unitFor(Math.max(Math.abs(largest), step));
+  let decimals = most;
+  for (let rest = Math.max(Math.round(step), 1); decimals > 0 && rest % 10 === 0; rest /= 10) {
+    --decimals;
+  }
+  return grouped(ns === 0 ? 0 : ns / size, decimals) + NBSP + name;  // ns may be -0
+}
+
+// ---- Elements
+
+function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === 'class') {
+      made.className = value;
+    } else if (name.startsWith('on')) {
+      made.addEventListener(name.slice(2), value);
+    } else {
+      made.setAttribute(name, value);
+    }
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+function tableElement(table) {
+  const row = (cells, tag) => element('tr', {}, ...cells.map((cell, i) =>
+    element(i === 0 || tag === 'th' ? 'th' : tag, tag === 'th' ? {scope: 'col'} : i === 0 ? {scope: 'row'} : {}, cell)));
+  return element('div', {},
+    element('table', {}, element('caption', {}, table.title), element('thead', {}, row(table.header, 'th')),
+      element('tbody', {}, ...table.rows.map((cells) => row(cells, 'td')))),
+    table.note ? element('p', {class: 'faint'}, table.note) : null);
+}
+
+// ---- Tasks
+
+/// One timeline's tasks in columns, unpacked from the gaps between them.
+function unpack(packed) {
+  const count = packed.start.length;
+  const line = {
+    source: packed.source, title: packed.title, facts: packed.facts, noTwin: packed.noTwin, lanes: packed.lanes,
+    steps: packed.steps, count, start: new Float64Array(count), end: new Float64Array(count), name: packed.name,
+    kind: new Uint8Array(count), twin: packed.twin, late: packed.late, bytes: packed.bytes, row: new Uint32Array(count),
+    stepOf: (i) => (Array.isArray(packed.step) ? packed.step[i] : packed.step), rows: [], bubbles: [],
+    critical: packed.critical, isCritical: new Uint8Array(count),
+  };
+  let i = 0;
+  packed.rows.forEach((row, index) => {
+    const first = i;
+    for (let before = 0; i < first + row.tasks; ++i) {
+      line.start[i] = before + packed.start[i];
+      line.end[i] = before = line.start[i] + packed.length[i];
+      line.kind[i] = data.names.kind[packed.name[i]];
+      line.row[i] = index;
+    }
+    const sameLane = line.rows.filter((each) => each.lane === row.lane && each.copies === row.copies).length;
+    line.rows.push({lane: row.lane, copies: row.copies, first, end: i, depth: sameLane, top: 0, height: 0});
+  });
+  line.critical.forEach((task) => { line.isCritical[task] = 1; });
+  line.stepStart = new Map(line.steps.map(([number, start]) => [number, start]));
+  const {lane, start, length, cause, culprit} = packed.bubbles;
+  lane.forEach((number, b) => {
+    line.bubbles.push({lane: number, start: start[b], end: start[b] + length[b], cause: cause[b], culprit: culprit[b]});
+  });
+  return line;
+}
+const timelines = data.timelines.map(unpack);
+const measured = timelines.find((line) => line.source === 'measured') || null;
+const simulated = timelines.find((line) => line.source === 'simulated') || null;
+const otherOf = (line) => (line === measured ? simulated : measured);
+const nameOf = (line, i) => data.names.name[line.name[i]];
+
+/// Start of the task's own step; the simulated timeline has one step, whatever its tasks' numbers.
+function stepStartOf(line, i) {
+  const found = line.stepStart.get(line.stepOf(i));
+  return found !== undefined ? found : line.steps.length > 0 ? line.steps[0][1] : 0;
+}
+
+/// A task's facts, and how it differs from its twin: simulated minus measured, each since the start of its own step.
+function factsOf(line, i) {
+  const facts = {
+    name: nameOf(line, i), lane: line.lanes[line.rows[line.row[i]].lane], kind: data.kinds[line.kind[i]].name,
+    partition: data.names.partition[line.name[i]], microBatch: data.names.microBatch[line.name[i]],
+    step: line === simulated && measured !== null ? data.step : line.stepOf(i),
+    start: line.start[i] - stepStartOf(line, i), duration: line.end[i] - line.start[i],
+    bytes: line.bytes ? line.bytes[i] : 0, twin: null,
+  };
+  const t = line.twin[i];
+  if (t >= 0) {
+    const other = otherOf(line);
+    const twin = {start: other.start[t] - stepStartOf(other, t), duration: other.end[t] - other.start[t]};
+    const [m, s] = line === measured ? [facts, twin] : [twin, facts];
+    facts.twin = {
+      ...twin, startChange: s.start - m.start, durationChange: s.duration - m.duration,
+      endChange: s.start + s.duration - m.start - m.duration,
+      ratio: m.duration > 0 ? (s.duration - m.duration) / m.duration : null,
+    };
+  }
+  return facts;
+}
+
+// ---- State
+
+let low = data.range[0];
+let high = data.range[1];
+for (const line of timelines) {  // twins may lie outside the exported range
+  for (const row of line.rows) {
+    if (row.end > row.first) {
+      low = Math.min(low, line.start[row.first]);
+      high = Math.max(high, line.end[row.end - 1]);
+    }
+  }
+}
+const SHORTEST = 100;  // ns
+const home = {start: data.range[0], length: Math.max(SHORTEST, data.range[1] - data.range[0])};
+const view = {...home};
+const state = {
+  mode: data.mode, causes: data.causes, critical: data.criticalPath, hidden: new Set(), hovered: null, selected: null,
+  theme: 'light', cursor: null,
+};
+
+function show(start, length) {
+  const whole = Math.max(SHORTEST, high - low);
+  view.length = Math.min(Math.max(length, SHORTEST), whole);
+  view.start = Math.min(Math.max(start, low), high - view.length);
+  schedule();
+}
+/// `anchor`: the share of the view's width that keeps its time.
+function zoom(anchor, factor) {
+  const length = Math.min(Math.max(view.length * factor, SHORTEST), Math.max(SHORTEST, high - low));
+  show(view.start + anchor * (view.length - length), length);
+}
+const pan = (part) => show(view.start + part * view.length, view.length);
+
+// ---- Colours
+
+const rgba = (hex) => {  // as a pixel of ImageData, on a little-endian machine
+  const value = parseInt(hex.slice(1), 16);
+  return ((255 << 24) | ((value & 255) << 16) | (value & 0xff00) | (value >> 16)) >>> 0;
+};
+function mix(ground, color, part) {
+  const channel = (shift) => {
+    const from = (ground >>> shift) & 255;
+    return (from + (((color >>> shift) & 255) - from) * part) << shift;
+  };
+  return ((255 << 24) | channel(16) | channel(8) | (channel(0) & 255)) >>> 0;
+}
+const PLAIN = [0, 0, 0, 0, 0, 0, 0, 0];
+/// Everything a task can be painted with: kinds, then lateness, then faint kinds.
+let paints = [];
+let groundPaints = [];
+let colors = data.colors.light;
+function choosePaints() {
+  const dark = state.theme === 'dark';
+  colors = data.colors[state.theme];
+  const lane = rgba(colors.lane);
+  const kinds = data.kinds.map((kind) =>
+    ({color: rgba(kind.color), ink: rgba(kind.ink), tile: kind.tile, css: kind.color, text: kind.text}));
+  const late = (data.lateness || []).map((each) => {
+    const css = dark ? each.dark : each.light;
+    return {color: rgba(css), ink: rgba(dark ? each.darkInk : each.lightInk), tile: each.tile, css, text: textOn(css)};
+  });
+  const faint = kinds.map((kind) => ({color: mix(lane, kind.color, 0.2), ink: lane, tile: PLAIN, css: null, text: null}));
+  paints = [...kinds, ...late, ...faint];
+  groundPaints = [
+    {ink: rgba(colors.bubbleDot), tile: [0, 34, 0, 0, 0, 34, 0, 0]},
+    ...data.bubbleCauses.map((cause) => ({ink: rgba(dark ? cause.dark : cause.light), tile: cause.tile})),
+  ];
+}
+function textOn(hex) {
+  const value = parseInt(hex.slice(1), 16);
+  return 0.299 * (value >> 16) + 0.587 * ((value >> 8) & 255) + 0.114 * (value & 255) > 100 ? '#000000' : '#ffffff';
+}
+/// The paint of a task in the current mode.
+function paintOf(line, i) {
+  if (state.mode !== 'difference' || line !== measured || !line.late) {
+    return line.kind[i];
+  }
+  if (line.late[i] >= 0) {
+    return data.kinds.length + line.late[i];
+  }
+  return line.rows[line.row[i]].copies ? line.kind[i] : data.kinds.length + data.lateness.length + line.kind[i];
+}
+
+// ---- Panes
+
+const RULER = 22;  // CSS pixels
+const LANE_GAP = 4;
+const COPY_ROW = 7;
+const LOWEST_ROW = 18;
+const TALLEST_ROW = 56;
+const MEMORY_LANE = 20;
+const FONT = '12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", Arial, sans-serif';
+const SMALL = 0.75;  // size of a small label
+const SMALL_FONT = FONT.replace('12px', `${12 * SMALL}px`);
+const TALL_GHOST = 20;  // a simulated outline is in the lower part of a bar of this height, so that its label stays readable
+const GHOST_TOP = 0.62;
+const LEAST_BORDER = 4;
+const FAINTEST = 0.25;  // keeps a short task alone in its pixel visible
+const SOLID = 0.9;
+
+const measuring = document.createElement('canvas').getContext('2d');
+measuring.font = FONT;
+const textWidth = (() => {
+  const known = new Map();
+  return (text) => {
+    let width = known.get(text);
+    if (width === undefined) {
+      width = measuring.measureText(text).width;
+      known.set(text, width);
+    }
+    return width;
+  };
+})();
+function elided(text, width) {
+  if (textWidth(text) <= width) {
+    return text;
+  }
+  for (let kept = text.length - 1; kept > 1; --kept) {  // from the middle: lanes of a name differ at its end
+    const short = `${text.slice(0, Math.floor(kept / 2))}…${text.slice(text.length - Math.ceil(kept / 2))}`;
+    if (measuring.measureText(short).width <= width) {
+      return short;
+    }
+  }
+  return '…';
+}
+const laneTitle = (lane) => (lane.device ? `${lane.name} · ${lane.device}` : lane.name);
+let gutter = 80;
+function chooseGutter() {
+  let widest = 60;
+  for (const line of timelines) {
+    for (const lane of line.lanes) {
+      widest = Math.max(widest, textWidth(laneTitle(lane)) + 16);
+    }
+  }
+  for (const lane of data.memory || []) {
+    const of = lane.measured || lane.simulated;
+    widest = Math.max(widest, of ? textWidth(`${lane.name} · ${bytesText(of.highest)}`) + 16 : 0);
+  }
+  gutter = Math.round(Math.min(widest, window.innerWidth < 700 ? 84 : 180));
+}
+
+/// What timelines and memory have in common: a canvas in a scroll area, on the shared time axis.
+class Pane {
+  constructor(kind, title, facts) {
+    this.canvas = element('canvas', {tabindex: '0', role: 'application', 'aria-roledescription': 'timeline'});
+    this.spacer = element('div', {class: 'spacer'});
+    this.scroll = element('div', {class: 'scroll'}, this.canvas);
+    this.heading = element('h2', {}, title);
+    this.section = element('section', {class: `pane ${kind}`, 'aria-label': title},
+      element('header', {}, this.heading, element('p', {title: facts}, facts)), this.scroll);
+    this.context = this.canvas.getContext('2d', {alpha: false});
+    this.contentHeight = 0;
+    this.width = 0;
+    this.height = 0;
+  }
+  /// Width of the time axis in CSS pixels.
+  get axisWidth() { return Math.max(1, this.width - gutter); }
+  x(time) { return gutter + (time - view.start) / view.length * this.axisWidth; }
+  timeAt(x) { return view.start + (x - gutter) / this.axisWidth * view.length; }
+  /// Makes the pane this high, or as high as its content.
+  setHeight(height) {
+    this.height = Math.max(this.topHeight + LOWEST_ROW, Math.min(height, this.contentHeight + this.topHeight));
+    this.scroll.style.height = `${this.height}px`;
+    // The canvas sticks to the top while the spacer below it makes the scroll bar.
+    this.canvas.style.height = `${this.height}px`;
+    this.spacer.style.height = `${Math.max(0, this.contentHeight + this.topHeight - this.height)}px`;
+    this.scroll.append(this.spacer);
+  }
+  setWidth(width) {
+    this.width = width;
+    this.ratio = window.devicePixelRatio || 1;
+    this.canvas.style.width = `${width}px`;
+    this.canvas.width = Math.round(width * this.ratio);
+    this.canvas.height = Math.round(this.height * this.ratio);
+    this.strip = null;
+  }
+  begin() {
+    const context = this.context;
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.font = FONT;
+    context.textBaseline = 'middle';
+    context.fillStyle = colors.paper;
+    context.fillRect(0, 0, this.width, this.height);
+  }
+  laneName(name, detail, top, height) {
+    const context = this.context;
+    context.textAlign = 'left';
+    context.fillStyle = colors.text;
+    const middle = top + Math.min(height, 40) / 2;
+    const room = gutter - 14;
+    if (detail && height >= 34) {
+      context.fillText(elided(name, room), 8, middle - 8);
+      context.fillStyle = colors.faintText;
+      context.fillText(elided(detail, room), 8, middle + 8);
+    } else {
+      const both = detail ? `${name} · ${detail}` : name;
+      context.fillText(textWidth(both) <= room ? both : elided(name, room), 8, middle);
+    }
+  }
+  cursor() {
+    if (state.cursor !== null) {
+      const x = Math.round(this.x(state.cursor)) + 0.5;
+      if (x > gutter && x < this.width) {
+        this.context.strokeStyle = colors.faintText;
+        this.context.lineWidth = 1;
+        this.context.beginPath();
+        this.context.moveTo(x, 0);
+        this.context.lineTo(x, this.height);
+        this.context.stroke();
+      }
+    }
+  }
+}
+
+const largestTime = () => Math.max(Math.abs(view.start), Math.abs(view.start + view.length));
+function ticks(width) {
+  const least = view.length / Math.max(1, width / 110);
+  let step = 10 ** Math.floor(Math.log10(Math.max(1, least)));
+  step *= [1, 2, 5, 10].find((factor) => factor * step >= least) || 10;
+  step = Math.max(1, Math.round(step));
+  const places = [];
+  for (let at = Math.ceil(view.start / step) * step; at <= view.start + view.length; at += step) {
+    places.push(at);
+  }
+  return places.map((at) => [at, tickText(at, step, largestTime())]);
+}
+
+class TimelinePane extends Pane {
+  constructor(line) {
+    super(line.source, line.title, line.facts);
+    this.line = line;
+    this.topHeight = RULER;
+    this.shares = paints.map(() => null);
+    this.canvas.setAttribute('aria-describedby', 'help-hint');
+  }
+  /// Height of all lanes if a row of tasks has this height.
+  heightFor(row) {
+    let height = LANE_GAP;
+    let lane = null;
+    for (const each of this.line.rows) {
+      height += (each.lane !== lane ? LANE_GAP : 1) + (each.copies ? COPY_ROW : row);
+      lane = each.lane;
+    }
+    return height;
+  }
+  layOut(row) {
+    let y = 0;
+    this.lanes = [];
+    for (const each of this.line.rows) {
+      const last = this.lanes[this.lanes.length - 1];
+      const isNew = !last || last.lane !== each.lane;
+      y += isNew ? LANE_GAP : 1;
+      each.top = y;
+      each.height = each.copies ? COPY_ROW : row;
+      if (isNew) {
+        this.lanes.push({lane: each.lane, top: y, bottom: y + each.height, taskBottom: y + each.height, first: each});
+      } else {
+        last.bottom = y + each.height;
+        last.taskBottom = each.copies ? last.taskBottom : last.bottom;
+      }
+      y += each.height;
+    }
+    this.contentHeight = y + LANE_GAP;
+  }
+  /// Top of a row on the canvas.
+  y(row) { return RULER + row.top - this.scroll.scrollTop; }
+  rectOf(i) {
+    const row = this.line.rows[this.line.row[i]];
+    return {x: this.x(this.line.start[i]), y: this.y(row), width: this.x(this.line.end[i]) - this.x(this.line.start[i]),
+            height: row.height};
+  }
+  /// First and end of the row's tasks that overlap the view.
+  visible(row) {
+    const {start, end} = this.line;
+    const bound = (from, to, isBefore) => {
+      while (from < to) {
+        const middle = (from + to) >> 1;
+        if (isBefore(middle)) {
+          from = middle + 1;
+        } else {
+          to = middle;
+        }
+      }
+      return from;
+    };
+    const first = bound(row.first, row.end, (i) => end[i] < view.start);
+    return [first, bound(first, row.end, (i) => start[i] <= view.start + view.length)];
+  }
+  draw() {
+    this.begin();
+    const {context, line} = this;
+    this.drawGrid();
+    const wide = [];
+    for (const row of line.rows) {
+      const y = this.y(row);
+      if (y < this.height && y + row.height > RULER) {
+        this.drawRow(row, y, wide);
+      }
+    }
+    context.save();
+    context.beginPath();
+    context.rect(gutter, RULER, this.width - gutter, this.height - RULER);
+    context.clip();
+    this.drawBorders(wide);
+    if (state.mode === 'overlay' && line === measured && simulated) {
+      this.drawGhosts();
+    }
+    this.drawLabels(wide);
+    if (state.causes) {
+      this.drawCauseNames();
+    }
+    if (state.critical) {
+      this.drawCritical();
+    }
+    this.drawMarks();
+    context.restore();
+    this.drawGutter();
+    this.drawRuler();
+    this.cursor();
+  }
+  drawGrid() {
+    const {context} = this;
+    context.fillStyle = colors.grid;
+    for (const [at] of ticks(this.axisWidth)) {
+      context.fillRect(Math.round(this.x(at)), RULER, 1, this.height - RULER);
+    }
+  }
+  drawRuler() {
+    const {context} = this;
+    context.fillStyle = colors.paper;
+    context.fillRect(0, 0, this.width, RULER);
+    context.fillStyle = colors.grid;
+    context.fillRect(0, RULER - 1, this.width, 1);
+    let free = gutter;
+    context.textAlign = 'left';
+    for (const [at, text] of ticks(this.axisWidth)) {
+      const x = this.x(at);
+      context.fillStyle = colors.grid;
+      context.fillRect(Math.round(x), RULER - 6, 1, 6);
+      if (x >= free && x + 4 + textWidth(text) < this.width) {
+        context.fillStyle = colors.faintText;
+        context.fillText(text, x + 4, RULER / 2);
+        free = x + textWidth(text) + 12;
+      }
+    }
+    if (state.cursor !== null) {
+      const step = 10 ** Math.max(0, Math.floor(Math.log10(view.length / this.axisWidth)));
+      const text = tickText(Math.round(state.cursor / step) * step, step, largestTime());
+      const width = textWidth(text) + 10;
+      const left = Math.min(Math.max(this.x(state.cursor) - width / 2, gutter), this.width - width);
+      if (this.x(state.cursor) >= gutter) {
+        context.fillStyle = colors.text;
+        context.fillRect(left, 2, width, RULER - 5);
+        context.fillStyle = colors.paper;
+        context.fillText(text, left + 5, RULER / 2);
+      }
+    }
+  }
+  drawGutter() {
+    const {context} = this;
+    context.fillStyle = colors.paper;
+    context.fillRect(0, RULER, gutter - 1, this.height - RULER);
+    for (const lane of this.lanes) {
+      const top = RULER + lane.top - this.scroll.scrollTop;
+      const info = this.line.lanes[lane.lane];
+      this.laneName(info.name, info.device, top, lane.taskBottom - lane.top);
+    }
+  }
+  /// Paints a row's background and tasks. Each pixel column shows the kind that fills most of it, blended with the
+  /// background by the busy share, so that many short tasks neither flicker nor form a moiré. Collects tasks that are
+  /// wide enough for a border.
+  drawRow(row, y, wide) {
+    const {line, ratio} = this;
+    const left = Math.round(gutter * ratio);
+    const width = this.canvas.width - left;
+    const height = Math.round((y + row.height) * ratio) - Math.round(y * ratio);
+    if (width < 1) {
+      return;
+    }
+    const scale = Math.max(1, Math.round(ratio));
+    const lines = 8 * scale;
+    if (!this.strip || this.strip.width !== width || this.strip.height !== lines) {
+      this.strip = new ImageData(width, lines);
+      this.pixels = new Uint32Array(this.strip.data.buffer);
+      this.shares = paints.map(() => new Float32Array(width));
+      this.ground = new Uint8Array(width);
+      this.inked = new Uint32Array(width);  // columns with a pattern, its ink and its bits by line
+      this.inkAt = new Uint32Array(width);
+      this.bitsAt = new Uint8Array(width);
+    }
+    const perNs = width / view.length;
+    const [first, end] = this.visible(row);
+    const used = [];
+    const least = LEAST_BORDER * ratio / perNs;
+    for (let i = first; i < end; ++i) {
+      if (state.hidden.has(line.kind[i])) {
+        continue;
+      }
+      const paint = paintOf(line, i);
+      const into = this.shares[paint];
+      if (!used.includes(paint)) {
+        used.push(paint);
+        into.fill(0);
+      }
+      const from = Math.max(0, (line.start[i] - view.start) * perNs);
+      const to = Math.min(width, (line.end[i] - view.start) * perNs);
+      const a = Math.floor(from);
+      const b = Math.min(width - 1, Math.floor(to));
+      if (a === b) {
+        into[a] += to - from;
+      } else if (a < b) {
+        into[a] += a + 1 - from;
+        into.fill(1, a + 1, b);
+        into[b] += to - b;
+      }
+      if (!row.copies && line.end[i] - line.start[i] >= least) {
+        wide.push(i);
+      }
+    }
+    this.markGround(row, perNs, width);
+    const lane = rgba(colors.lane);
+    const bubble = rgba(colors.bubble);
+    const {pixels, ground, shares, inked, inkAt, bitsAt} = this;
+    let count = 0;
+    for (let x = 0; x < width; ++x) {
+      let most = 0;
+      let busy = 0;
+      let best = -1;
+      for (const paint of used) {
+        const part = shares[paint][x];
+        busy += part;
+        if (part > most) {
+          most = part;
+          best = paint;
+        }
+      }
+      let color = ground[x] === 0 ? lane : bubble;
+      let ink = color;
+      let bits = 0;
+      const tileX = ((x / scale) | 0) & 7;
+      if (best < 0) {
+        if (ground[x] > 0) {
+          ({ink} = groundPaints[ground[x] - 1]);
+          bits = groundPaints[ground[x] - 1].tile[tileX];
+        }
+      } else {
+        const paint = paints[best];
+        color = busy >= 1 ? paint.color : mix(color, paint.color, Math.max(FAINTEST, busy));
+        if (busy >= SOLID) {
+          ({ink} = paint);
+          bits = paint.tile[tileX];
+        }
+      }
+      pixels[x] = color;
+      if (bits !== 0) {
+        inkAt[x] = ink;
+        bitsAt[x] = bits;
+        inked[count++] = x;
+      }
+    }
+    for (let k = 1; k < lines; ++k) {
+      pixels.copyWithin(k * width, 0, width);
+    }
+    for (let i = 0; i < count; ++i) {
+      const x = inked[i];
+      for (let at = x, k = 0; k < lines; ++k, at += width) {
+        if ((bitsAt[x] >> ((k / scale) | 0)) & 1) {
+          pixels[at] = inkAt[x];
+        }
+      }
+    }
+    const top = Math.round(y * ratio);
+    const ruler = Math.round(RULER * ratio);
+    for (let done = 0; done < height; done += lines) {
+      const part = Math.min(lines, height - done);
+      const hidden = Math.max(0, ruler - top - done);  // lines below the ruler
+      if (hidden < part) {
+        this.context.putImageData(this.strip, left, top + done, 0, hidden, width, part - hidden);
+      }
+    }
+  }
+  /// By column: 0 outside of steps, 1 in a bubble, 2 and more in a bubble of that cause.
+  markGround(row, perNs, width) {
+    const {ground, line} = this;
+    ground.fill(0);
+    if (row.copies) {
+      return;
+    }
+    const fill = (start, end, value) => {
+      const from = Math.max(0, Math.round((start - view.start) * perNs));
+      const to = Math.min(width, Math.round((end - view.start) * perNs));
+      if (from < to) {
+        ground.fill(value, from, to);
+      }
+    };
+    for (const [, start, end] of line.steps) {
+      fill(start, end, 1);
+    }
+    if (state.causes && row.depth === 0) {
+      for (const bubble of this.bubblesOf(row.lane)) {
+        fill(bubble.start, bubble.end, 2 + bubble.cause);
+      }
+    }
+  }
+  bubblesOf(lane) {
+    if (!this.byLane) {
+      this.byLane = this.line.lanes.map((_, number) => this.line.bubbles.filter((each) => each.lane === number));
+    }
+    return this.byLane[lane] || [];
+  }
+  drawBorders(wide) {
+    this.context.fillStyle = colors.border;
+    for (const i of wide) {
+      const {x, y, height} = this.rectOf(i);
+      this.context.fillRect(Math.floor(x * this.ratio) / this.ratio, y, 1 / this.ratio, height);
+    }
+  }
+  /// The part of a bar that is in view.
+  seen(i) {
+    const rect = this.rectOf(i);
+    const left = Math.max(rect.x, gutter);
+    return {...rect, x: left, width: Math.min(rect.x + rect.width, this.width) - left};
+  }
+  drawLabels(wide) {
+    const {context, line} = this;
+    const difference = state.mode === 'difference' && line === measured && line.late;
+    const ghosts = state.mode === 'overlay' && line === measured && simulated;
+    const labelOf = (i) => {
+      const {letter} = data.kinds[line.kind[i]];
+      const micro = data.names.microBatch[line.name[i]];
+      return letter && micro >= 0 ? [letter + micro, String(micro)] : [letter, letter];
+    };
+    // One form per kind, the most detailed that fits nearly all bars: F3, 3, or a small 3. Neighbours that differ by a
+    // pixel look alike.
+    const fits = new Map();
+    for (const i of wide) {
+      const counts = fits.get(line.kind[i]) || [0, 0, 0, 0];
+      const room = this.rectOf(i).width - 2;
+      const [full, short] = labelOf(i);
+      counts[3] += 1;
+      [textWidth(full), textWidth(short), SMALL * textWidth(short)].forEach((width, form) => {
+        counts[form] += width <= room ? 1 : 0;
+      });
+      fits.set(line.kind[i], counts);
+    }
+    context.textAlign = 'center';
+    for (const i of wide) {
+      const rect = this.seen(i);
+      const counts = fits.get(line.kind[i]);
+      const form = [0, 1, 2].find((each) => counts[each] >= 0.9 * counts[3]);
+      let text = form === undefined ? '' : labelOf(i)[form === 0 ? 0 : 1];
+      if (!text || rect.height < 12) {
+        continue;
+      }
+      if (difference && line.late[i] >= 0) {
+        const long = `${labelOf(i)[0]} ${change(-factsOf(line, i).twin.endChange)}`;
+        text = textWidth(long) + 6 <= rect.width ? long : text;
+      }
+      const small = form === 2 && text === labelOf(i)[1];
+      const width = textWidth(text) * (small ? SMALL : 1);
+      const paint = paints[paintOf(line, i)];
+      if (width + 2 > rect.width || paint.css === null) {
+        continue;
+      }
+      const middle = rect.x + rect.width / 2;
+      const y = rect.y + rect.height * (ghosts && rect.height >= TALL_GHOST ? GHOST_TOP / 2 : 0.5);
+      if (paint.tile.some((bits) => bits !== 0)) {  // keeps the pattern away from the letters
+        context.fillStyle = paint.css;
+        context.fillRect(middle - width / 2 - 1, y - 7, width + 2, 14);
+      }
+      context.font = small ? SMALL_FONT : FONT;
+      context.fillStyle = paint.text;
+      context.fillText(text, middle, y + 0.5);
+    }
+    context.font = FONT;
+  }
+  drawCauseNames() {
+    const {context} = this;
+    context.textAlign = 'center';
+    for (const lane of this.lanes) {
+      const y = this.y(lane.first);
+      if (lane.first.copies || lane.first.height < 14 || y > this.height || y + lane.first.height < RULER) {
+        continue;
+      }
+      for (const bubble of this.bubblesOf(lane.lane)) {
+        const from = Math.max(gutter, this.x(bubble.start));
+        const to = Math.min(this.width, this.x(bubble.end));
+        const text = data.bubbleCauses[bubble.cause].name;
+        if (to - from > 60 && textWidth(text) + 10 < to - from) {
+          context.fillStyle = colors.bubble;
+          context.fillRect((from + to - textWidth(text)) / 2 - 4, y + lane.first.height / 2 - 8, textWidth(text) + 8, 16);
+          context.fillStyle = colors.text;
+          context.fillText(text, (from + to) / 2, y + lane.first.height / 2 + 0.5);
+        }
+      }
+    }
+  }
+  /// Outlines of the simulated tasks over the measured ones.
+  drawGhosts() {
+    const {context} = this;
+    const pane = paneOf.get(simulated);
+    context.lineWidth = 1;
+    for (const row of simulated.rows) {
+      const here = this.line.rows.find((each) =>
+        each.lane === row.lane && each.copies === row.copies && each.depth === row.depth);
+      if (!here) {
+        continue;
+      }
+      const [first, end] = pane.visible(row);
+      const inset = row.copies || here.height < TALL_GHOST ? 0 : Math.round(here.height * GHOST_TOP);
+      for (let i = first; i < end; ++i) {
+        const x = Math.max(gutter - 2, this.x(simulated.start[i]));
+        const width = Math.min(this.width + 2, this.x(simulated.end[i])) - x;
+        if (width < 2 || state.hidden.has(simulated.kind[i])) {
+          continue;
+        }
+        context.globalAlpha = 0.43;
+        context.fillStyle = colors.paper;
+        context.fillRect(x, this.y(here) + inset, width, here.height - inset - 1);
+        context.globalAlpha = 1;
+        context.strokeStyle = colors.selection;
+        context.strokeRect(Math.round(x) + 0.5, this.y(here) + inset + 0.5, Math.max(1, Math.round(width) - 1),
+          here.height - inset - 2);
+      }
+    }
+  }
+  drawCritical() {
+    const {context, line} = this;
+    let before = null;
+    for (const i of line.critical) {
+      const rect = this.rectOf(i);
+      const y = rect.y + rect.height - Math.min(4, rect.height);
+      if (before && rect.x >= gutter - 2 && before.x <= this.width) {
+        for (const [color, width] of [[colors.paper, 4], [colors.critical, 2]]) {
+          context.strokeStyle = color;
+          context.lineWidth = width;
+          context.beginPath();
+          context.moveTo(before.x, before.y + 2);
+          context.lineTo(rect.x, y + 2);
+          context.stroke();
+        }
+      }
+      context.fillStyle = colors.paper;
+      context.fillRect(rect.x, y - 1, Math.max(2, rect.width), 1);
+      context.fillStyle = colors.critical;
+      context.fillRect(rect.x, y, Math.max(2, rect.width), Math.min(4, rect.height));
+      before = {x: rect.x + rect.width, y};
+    }
+  }
+  drawMarks() {
+    const {context} = this;
+    const frame = (i, dashed, width) => {
+      const rect = this.rectOf(i);
+      const x = Math.max(gutter - 4, rect.x);
+      const shown = Math.max(3, Math.min(this.width + 4, rect.x + rect.width) - x);
+      context.setLineDash([]);
+      context.strokeStyle = colors.paper;
+      context.lineWidth = width + 2;
+      context.strokeRect(x - 1, rect.y - 1, shown + 2, rect.height + 2);
+      context.setLineDash(dashed ? [5, 3] : []);
+      context.strokeStyle = colors.selection;
+      context.lineWidth = width;
+      context.strokeRect(x - 1, rect.y - 1, shown + 2, rect.height + 2);
+      context.setLineDash([]);
+    };
+    const {hovered, selected} = state;
+    if (hovered && hovered.line === this.line) {
+      frame(hovered.task, false, 1);
+    }
+    if (selected && selected.line === this.line) {
+      frame(selected.task, false, 2);
+    } else if (selected && selected.line.twin[selected.task] >= 0) {
+      frame(selected.line.twin[selected.task], true, 2);
+    }
+  }
+  /// The visible task at a position of the canvas, or within 3 pixels of it; -1: none.
+  taskAt(x, y) {
+    const row = this.line.rows.find((each) => y >= this.y(each) && y < this.y(each) + each.height);
+    if (!row || x < gutter || y < RULER) {
+      return -1;
+    }
+    const time = this.timeAt(x);
+    const reach = 3 / this.axisWidth * view.length;
+    const [first, end] = this.visible(row);
+    let low = first;
+    let high = end;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.line.end[middle] <= time) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    let best = -1;
+    let distance = Infinity;
+    for (let i = Math.max(first, low - 1); i < Math.min(end, low + 2); ++i) {
+      const away = Math.max(this.line.start[i] - time, time - this.line.end[i], 0);
+      if (!state.hidden.has(this.line.kind[i]) && away < distance && away <= reach) {
+        best = i;
+        distance = away;
+      }
+    }
+    return best;
+  }
+  bubbleAt(x, y) {
+    const lane = this.lanes.find((each) => !each.first.copies && y >= this.y(each.first) &&
+                                           y < this.y(each.first) + each.first.height);
+    const time = this.timeAt(x);
+    return lane && x >= gutter && y >= RULER
+      ? this.bubblesOf(lane.lane).find((each) => time >= each.start && time < each.end) || null : null;
+  }
+  describe() {
+    let tasks = 0;
+    for (const row of this.line.rows) {
+      const [first, end] = this.visible(row);
+      tasks += end - first;
+    }
+    this.canvas.setAttribute('aria-label', `${this.line.title}: ${this.line.lanes.length} lanes, ${tasks} tasks from ` +
+      `${duration(view.start)} to ${duration(view.start + view.length)}`);
+  }
+  tipAt(x, y) {
+    const task = this.taskAt(x, y);
+    if (task >= 0) {
+      return taskTip(this.line, task);
+    }
+    if (x < gutter) {
+      const lane = this.lanes.find((each) => y >= RULER + each.top - this.scroll.scrollTop &&
+                                             y < RULER + each.bottom - this.scroll.scrollTop);
+      return lane ? laneTip(this.line.lanes[lane.lane], lane.lane) : null;
+    }
+    const bubble = this.bubbleAt(x, y);
+    return bubble ? bubbleTip(this.line, bubble) : null;
+  }
+}
+
+class MemoryPane extends Pane {
+  constructor(lanes) {
+    const drawn = [lanes.some((lane) => lane.measured) ? 'area: measured' : null,
+                   lanes.some((lane) => lane.simulated) ? 'line: simulated' : null,
+                   '▼ peak', lanes.some((lane) => lane.limit !== undefined) ? 'red: limit' : null];
+    super('memory', 'MEMORY', drawn.filter((each) => each !== null).join(', '));
+    this.topHeight = 0;
+    this.line = null;
+    this.memory = lanes.map((lane) => ({...lane, measured: curve(lane.measured), simulated: curve(lane.simulated)}));
+    let most = 1;
+    for (const lane of this.memory) {
+      for (const each of [lane.measured, lane.simulated]) {
+        most = Math.max(most, each ? each.highest : 0);
+      }
+    }
+    this.limits = this.memory.map((lane) => (lane.limit !== undefined && lane.limit <= 1.5 * most ? lane.limit : null));
+    most = Math.max(most, ...this.limits.map((limit) => limit || 0));
+    this.top = most * 17 / 16;
+    this.laneHeight = MEMORY_LANE;
+  }
+  layOut(height) {
+    this.laneHeight = height;
+    this.contentHeight = this.memory.length * (height + 3) + 3;
+  }
+  box(lane) { return 3 + lane * (this.laneHeight + 3) - this.scroll.scrollTop; }
+  /// Highest value of each pixel column, or -1 before the first sample. Between two samples a lane holds the first
+  /// one's bytes, and at most the second one's peak.
+  columns(of, width) {
+    const allocated = new Float64Array(width).fill(-1);
+    const peak = new Float64Array(width).fill(-1);
+    let next = firstFrom(of.time, view.start);
+    for (let x = 0; x < width; ++x) {
+      const first = next;
+      const end = view.start + (x + 1) / width * view.length;
+      while (next < of.time.length && of.time[next] < end) {
+        allocated[x] = Math.max(allocated[x], of.allocated[next]);
+        peak[x] = Math.max(peak[x], of.peak[next]);
+        ++next;
+      }
+      if (first > 0 && (next > first || first < of.time.length)) {
+        allocated[x] = Math.max(allocated[x], of.allocated[first - 1]);
+        peak[x] = Math.max(peak[x], of.allocated[first - 1]);
+      }
+      if (next < of.time.length && next > 0) {
+        peak[x] = Math.max(peak[x], of.peak[next]);
+      }
+    }
+    return {allocated, peak};
+  }
+  draw() {
+    this.begin();
+    const {context} = this;
+    const width = Math.round(this.axisWidth);
+    this.memory.forEach((lane, number) => {
+      const top = this.box(number);
+      if (top > this.height || top + this.laneHeight < 0) {
+        return;
+      }
+      const y = (bytes) => top + this.laneHeight * (1 - bytes / this.top);
+      context.fillStyle = colors.lane;
+      context.fillRect(gutter, top, this.axisWidth, this.laneHeight);
+      if (lane.measured) {
+        const {allocated, peak} = this.columns(lane.measured, width);
+        for (const [values, color, alpha] of [[peak, colors.area, 0.35], [allocated, colors.area, 1]]) {
+          context.globalAlpha = alpha;
+          context.fillStyle = color;
+          context.beginPath();
+          for (let x = 0; x < width; ++x) {
+            if (values[x] > 0) {
+              context.rect(gutter + x, y(values[x]), 1, top + this.laneHeight - y(values[x]));
+            }
+          }
+          context.fill();
+        }
+        context.globalAlpha = 1;
+      }
+      if (lane.simulated) {
+        const {peak} = this.columns(lane.simulated, width);
+        context.strokeStyle = colors.text;
+        context.lineWidth = 1;
+        context.beginPath();
+        let drawing = false;
+        for (let x = 0; x < width; ++x) {
+          if (peak[x] < 0) {
+            drawing = false;
+            continue;
+          }
+          const at = Math.round(y(peak[x])) + 0.5;
+          if (drawing) {
+            context.lineTo(gutter + x, at);
+          } else {
+            context.moveTo(gutter + x, at);
+          }
+          context.lineTo(gutter + x + 1, at);
+          drawing = true;
+        }
+        context.stroke();
+      }
+      if (this.limits[number] !== null) {
+        const at = Math.round(y(this.limits[number])) + 0.5;
+        context.strokeStyle = colors.limit;
+        context.setLineDash([5, 3]);
+        context.beginPath();
+        context.moveTo(gutter, at);
+        context.lineTo(this.width, at);
+        context.stroke();
+        context.setLineDash([]);
+      }
+      for (const [of, color] of [[lane.measured, colors.areaPeak], [lane.simulated, colors.text]]) {
+        const i = of ? of.peak.indexOf(of.highest) : -1;
+        const x = i >= 0 ? this.x(of.time[i]) : -1;
+        if (x >= gutter && x <= this.width) {
+          context.fillStyle = color;
+          context.beginPath();
+          context.moveTo(x - 4, y(of.highest));
+          context.lineTo(x + 4, y(of.highest));
+          context.lineTo(x, y(of.highest) + 6);
+          context.fill();
+        }
+      }
+      const peak = lane.measured || lane.simulated;
+      context.fillStyle = colors.paper;
+      context.fillRect(0, top, gutter - 1, this.laneHeight);
+      this.laneName(lane.name, peak ? bytesText(peak.highest) : '', top, this.laneHeight);
+    });
+    this.cursor();
+  }
+  taskAt() { return -1; }
+  describe() {
+    const peaks = this.memory.map((lane) => {
+      const of = lane.measured || lane.simulated;
+      return of ? `${lane.name} ${bytesText(of.highest)}` : lane.name;
+    });
+    this.canvas.setAttribute('aria-label', `Memory of each lane; peaks: ${peaks.join(', ')}`);
+  }
+  tipAt(x, y) {
+    const number = this.memory.findIndex((_, i) => y >= this.box(i) && y < this.box(i) + this.laneHeight);
+    if (number < 0) {
+      return null;
+    }
+    const lane = this.memory[number];
+    const lines = [element('b', {}, lane.name)];
+    for (const [title, of] of [['measured', lane.measured], ['simulated', lane.simulated]]) {
+      if (of) {
+        const i = firstFrom(of.time, this.timeAt(x)) - 1;
+        const here = x >= gutter && i >= 0 ? `${bytesText(of.allocated[i])} here, ` : '';
+        lines.push(`${title}: ${here}peak ${bytesText(of.highest)}`);
+      }
+    }
+    if (lane.limit !== undefined) {
+      lines.push(`limit: ${bytesText(lane.limit)}`);
+    }
+    return lines;
+  }
+}
+
+function curve(packed) {
+  if (!packed) {
+    return null;
+  }
+  let at = 0;
+  return {time: packed.time.map((gap) => (at += gap)), allocated: packed.allocated, peak: packed.peak,
+          highest: packed.highest};
+}
+/// Index of the first sample at this time or later.
+function firstFrom(times, time) {
+  let low = 0;
+  let high = times.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] < time) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// ---- Texts about a task, bubble or lane
+
+const otherName = (line) => (line === measured ? 'simulated' : 'measured');
+function taskTip(line, i) {
+  const facts = factsOf(line, i);
+  const lines = [
+    element('b', {}, facts.name),
+    `${laneTitle(facts.lane)} · step ${facts.step}`,
+    [`kind: ${facts.kind}`, facts.partition >= 0 ? `partition ${facts.partition}` : null,
+     facts.microBatch >= 0 ? `micro-batch ${facts.microBatch}` : null].filter((each) => each !== null).join(', '),
+    `${line.source}: ${duration(facts.duration)}, from ${duration(facts.start)} of the step`,
+  ];
+  if (facts.bytes > 0) {
+    lines.push(`moves ${bytesText(facts.bytes)}`);
+  }
+  if (facts.twin) {
+    lines.push(`${otherName(line)}: ${duration(facts.twin.duration)}, from ${duration(facts.twin.start)}`,
+      `simulated against measured: ${durationChangeText(facts.twin)}`);
+  } else {
+    lines.push(line.noTwin);
+  }
+  return lines;
+}
+function durationChangeText(twin) {
+  return change(twin.durationChange) + (twin.ratio === null ? '' : ` (${withSign(share(twin.ratio), twin.ratio)})`);
+}
+function bubbleTip(line, bubble) {
+  const step = line.steps.find(([, start, end]) => bubble.start >= start && bubble.end <= end);
+  const lines = [element('b', {}, data.bubbleCauses[bubble.cause].name),
+                 duration(bubble.end - bubble.start) + (step ? `, from ${duration(bubble.start - step[1])} of the step` : '')];
+  if (bubble.culprit >= 0) {
+    const lane = line.rows[line.row[bubble.culprit]].lane;
+    lines.push(`for ${nameOf(line, bubble.culprit)} on ${line.lanes[lane].name}`);
+  }
+  return lines;
+}
+function laneTip(info, number) {
+  const row = data.lanes.rows[number];
+  return [element('b', {}, laneTitle(info)),
+          ...(row ? data.lanes.header.slice(1).map((title, i) => `${title}: ${row[i + 1]}`) : [])];
+}
+
+// ---- The page
+
+const panes = [];
+const paneOf = new Map();
+const tooltip = element('div', {class: 'tooltip', role: 'tooltip', hidden: ''});
+const details = element('aside', {class: 'details', 'aria-live': 'polite', 'aria-label': 'Selection'});
+const kindButtons = [];
+const modeButtons = new Map();
+const toggles = new Map();
+let extraLegend = null;
+
+function tile(canvas, color, ink, bits) {
+  canvas.width = 22;
+  canvas.height = 12;
+  const image = new ImageData(22, 12);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let at = 0; at < pixels.length; ++at) {
+    pixels[at] = (bits[at % 22 & 7] >> (Math.floor(at / 22) & 7)) & 1 ? ink : color;
+  }
+  canvas.getContext('2d').putImageData(image, 0, 0);
+}
+function swatch(color, ink, bits) {
+  const canvas = element('canvas', {'aria-hidden': 'true'});
+  tile(canvas, color, ink, bits);
+  return canvas;
+}
+
+function makeLegend() {
+  const list = element('ul', {class: 'legend', 'aria-label': 'Kinds of tasks; press one to hide or show it'});
+  data.kinds.forEach((kind, number) => {
+    const canvas = swatch(rgba(kind.color), rgba(kind.ink), kind.tile);
+    const button = element('button', {
+      type: 'button', 'aria-pressed': 'true', title: 'Hide or show tasks of this kind', onclick: () => toggleKind(number),
+    }, canvas, element('span', {class: 'label'}, kind.letter ? `${kind.letter} ${kind.name}` : kind.name));
+    kindButtons.push(button);
+    list.append(element('li', {}, button));
+  });
+  extraLegend = element('ul', {class: 'legend', 'aria-label': 'Legend of bubbles and lateness'});
+  return [list, extraLegend];
+}
+function refreshLegend() {
+  const entries = [];
+  const entry = (color, ink, bits, name) =>
+    entries.push(element('li', {class: 'entry'}, swatch(color, ink, bits), name));
+  if (state.mode === 'difference' && data.lateness) {
+    data.lateness.forEach((each, i) => {
+      const paint = paints[data.kinds.length + i];
+      entry(paint.color, paint.ink, each.tile, each.name);
+    });
+  }
+  const bubble = rgba(colors.bubble);
+  if (state.causes) {
+    const present = new Set(timelines.flatMap((line) => line.bubbles.map((each) => each.cause)));
+    data.bubbleCauses.forEach((cause, i) => {
+      if (present.has(i)) {
+        entry(bubble, groundPaints[i + 1].ink, cause.tile, cause.name);
+      }
+    });
+  } else if (timelines.some((line) => line.steps.length > 0)) {
+    entry(bubble, groundPaints[0].ink, groundPaints[0].tile, 'bubble');
+  }
+  extraLegend.replaceChildren(...entries);
+}
+
+function toggleKind(number) {
+  if (!state.hidden.delete(number)) {
+    state.hidden.add(number);
+  }
+  kindButtons[number].setAttribute('aria-pressed', String(!state.hidden.has(number)));
+  state.hovered = null;
+  schedule();
+}
+function setMode(mode) {
+  if (!modeButtons.has(mode)) {
+    return;
+  }
+  state.mode = mode;
+  modeButtons.forEach((button, each) => button.setAttribute('aria-pressed', String(each === mode)));
+  refreshLegend();
+  layOut();
+}
+function toggle(name) {
+  if (toggles.has(name)) {
+    state[name] = !state[name];
+    toggles.get(name).setAttribute('aria-pressed', String(state[name]));
+    refreshLegend();
+    schedule();
+  }
+}
+function setTheme(theme) {
+  state.theme = theme;
+  document.documentElement.dataset.theme = theme;
+  document.documentElement.style.colorScheme = theme;
+  themeButton.textContent = theme === 'dark' ? 'Light theme' : 'Dark theme';
+  choosePaints();
+  refreshLegend();
+  schedule();
+}
+
+function button(text, label, action) {
+  return element('button', {type: 'button', 'aria-label': label, title: label, onclick: action}, text);
+}
+let chosenTheme = data.theme === 'system' ? null : data.theme;
+const systemTheme = window.matchMedia('(prefers-color-scheme: dark)');
+const themeButton = element('button', {type: 'button', onclick: () => {
+  chosenTheme = state.theme === 'dark' ? 'light' : 'dark';
+  setTheme(chosenTheme);
+}});
+
+const KEYS = [
+  ['W or +, S or −', 'zoom in, out; about the pointer'],
+  ['A or ←, D or →', 'move left, right; faster with Shift'],
+  ['↑, ↓', 'scroll the lanes'],
+  ['Home or 0', 'show all that was exported'],
+  ['F', 'fit the selected task'],
+  ['. and ,', 'select the next, previous task of the lane'],
+  ['N and P', 'select the next, previous task of the same kind'],
+  ['T', 'select the twin'],
+  ['Esc', 'clear the selection'],
+  ['1, 2, 3', 'side by side, overlay, difference'],
+  ['B, C', 'causes of bubbles, critical path'],
+  ['Wheel; Shift + wheel', 'zoom about the pointer; move along the axis'],
+  ['Drag', 'move'],
+];
+const help = element('dialog', {'aria-label': 'Keys'},
+  element('table', {}, element('caption', {}, 'Keys and mouse'),
+    element('tbody', {}, ...KEYS.map(([keys, what]) => element('tr', {}, element('th', {scope: 'row'}, keys), element('td', {}, what))))),
+  element('button', {type: 'button', onclick: () => help.close()}, 'Close'));
+
+function makeBars() {
+  const modes = element('div', {class: 'tools', role: 'group', 'aria-label': 'Comparison'});
+  if (measured && simulated) {
+    const names = [['side-by-side', 'Side by side'], ['overlay', 'Overlay']];
+    if (data.lateness) {
+      names.push(['difference', 'Difference']);
+    }
+    for (const [mode, name] of names) {
+      const made = element('button', {type: 'button', 'aria-pressed': String(mode === state.mode), onclick: () => setMode(mode)}, name);
+      modeButtons.set(mode, made);
+      modes.append(made);
+    }
+  }
+  const add = (name, text, isThere) => {
+    if (isThere) {
+      const made = element('button', {type: 'button', 'aria-pressed': String(state[name]), onclick: () => toggle(name)}, text);
+      toggles.set(name, made);
+      modes.append(made);
+    }
+  };
+  add('causes', 'Causes of bubbles', timelines.some((line) => line.bubbles.length > 0));
+  add('critical', 'Critical path', timelines.some((line) => line.critical.length > 0));
+  return element('div', {class: 'bars'}, modes, ...makeLegend());
+}
+
+function figureCards() {
+  const {header, rows, note} = data.figures;
+  const cards = rows.slice(0, 3).map((row) => element('div', {class: 'figure'},
+    element('div', {class: 'name'}, row[0]),
+    element('div', {class: 'values'}, ...row.slice(1).flatMap((value, i) => value === '–' ? [] : [
+      i > 0 ? ' · ' : '', element('span', {class: 'faint'}, i < 2 ? `${header[i + 1].toLowerCase()} ` : ''),
+      element('b', i < 2 ? {} : {title: header[i + 1]}, value)]))));
+  return element('div', {class: 'figures', role: 'group', 'aria-label': data.figures.title}, ...cards,
+    rows.length === 0 && note ? element('p', {class: 'faint'}, note) : null);
+}
+
+function buildPage() {
+  const hint = 'Wheel or W and S zoom, drag or A and D move, a click selects, ? lists the keys.';
+  const tools = element('div', {class: 'tools'},
+    button('−', 'Zoom out (S)', () => zoom(0.5, 1 / 0.7)), button('+', 'Zoom in (W)', () => zoom(0.5, 0.7)),
+    button('Show all', 'Show all that was exported (Home)', () => show(home.start, home.length)), themeButton,
+    button('?', 'Keys (?)', () => help.showModal()));
+  for (const line of timelines) {
+    const pane = new TimelinePane(line);
+    panes.push(pane);
+    paneOf.set(line, pane);
+  }
+  if (data.memory) {
+    panes.push(new MemoryPane(data.memory));
+  }
+  document.body.append(
+    element('header', {class: 'top'},
+      element('div', {class: 'heading'}, element('h1', {}, data.title), element('p', {class: 'faint'}, data.summary)), tools),
+    ...(data.notes.length > 0 ? [element('ul', {class: 'notes', 'aria-label': 'Notes'}, ...data.notes.map((note) => element('li', {}, note)))] : []),
+    figureCards(),
+    element('details', {class: 'tables'}, element('summary', {}, 'All figures, and lanes'), tableElement(data.figures), tableElement(data.lanes)),
+    makeBars(),
+    element('main', {class: 'body'}, element('div', {class: 'panes'}, ...panes.map((pane) => pane.section)), details),
+    element('footer', {}, element('p', {}, data.scope), element('p', {id: 'help-hint'}, hint), element('p', {}, 'Written by PipeScope.')),
+    tooltip, help);
+}
+
+/// Distributes the window's height over the panes, within readable limits.
+function layOut() {
+  chooseGutter();
+  const shown = panes.filter((pane) => {
+    // The other modes show simulated tasks in the measured timeline.
+    const visible = pane.line !== simulated || !measured || state.mode === 'side-by-side' || pane.line === null;
+    pane.section.hidden = !visible;
+    return visible;
+  });
+  const lines = shown.filter((pane) => pane.line !== null);
+  const memory = shown.find((pane) => pane.line === null);
+  const headers = shown.length * 34;
+  const room = Math.max(420, window.innerHeight - headers - Math.min(panes[0] ? panes[0].section.offsetTop : 0, 260) - 24);
+  const memoryRoom = memory ? Math.min(memory.memory.length * (MEMORY_LANE + 3) + 3, room / 4) : 0;
+  const each = (room - memoryRoom) / Math.max(1, lines.length);
+  let row = TALLEST_ROW;
+  while (row > LOWEST_ROW && lines.some((pane) => pane.heightFor(row) + RULER > each)) {
+    --row;
+  }
+  for (const pane of lines) {
+    pane.layOut(row);
+  }
+  if (memory) {
+    memory.layOut(Math.max(MEMORY_LANE, Math.min(48, Math.floor(memoryRoom / memory.memory.length) - 3)));
+  }
+  for (const pane of shown) {
+    // What takes half of the window is shown whole. More lanes scroll, so that both timelines are in view.
+    const share = pane === memory ? Math.max(memoryRoom, 180) : Math.max(each, 180, 0.35 * window.innerHeight);
+    const whole = pane.contentHeight + pane.topHeight;
+    pane.setHeight(whole <= window.innerHeight / (pane === memory ? 3 : 2) ? whole : share);
+  }
+  // A scroll bar in only one pane would shift its axis relative to the others.
+  const width = Math.min(...shown.map((pane) => pane.scroll.clientWidth));
+  for (const pane of shown) {
+    pane.setWidth(width);
+  }
+  schedule();
+}
+
+let scheduled = false;
+function schedule() {
+  if (!scheduled) {
+    scheduled = true;
+    requestAnimationFrame(() => {
+      scheduled = false;
+      redraw();
+    });
+  }
+}
+let described = 0;
+function redraw() {
+  for (const pane of panes) {
+    if (!pane.section.hidden) {
+      pane.draw();
+    }
+  }
+  clearTimeout(described);
+  described = setTimeout(() => panes.forEach((pane) => pane.describe()), 200);
+}
+
+// ---- Selection
+
+function select(line, task, reveal) {
+  state.selected = task >= 0 ? {line, task} : null;
+  if (reveal && state.selected) {
+    bringIntoView(line, task);
+  }
+  showDetails();
+  schedule();
+}
+function bringIntoView(line, task) {
+  const pane = paneOf.get(line);
+  const [start, end] = [line.start[task], line.end[task]];
+  if (end < view.start + 0.02 * view.length || start > view.start + 0.98 * view.length) {
+    show((start + end - view.length) / 2, view.length);
+  }
+  const row = line.rows[line.row[task]];
+  const space = pane.height - RULER;
+  if (row.top < pane.scroll.scrollTop) {
+    pane.scroll.scrollTop = row.top - LANE_GAP;
+  } else if (row.top + row.height > pane.scroll.scrollTop + space) {
+    pane.scroll.scrollTop = row.top + row.height - space + LANE_GAP;
+  }
+}
+function showDetails() {
+  if (!state.selected) {
+    details.replaceChildren(element('h2', {}, 'Nothing is selected'),
+      element('p', {class: 'faint'}, 'Click a task, or press . and , to walk through a lane. Its twin in the other timeline is marked too.'));
+    return;
+  }
+  const {line, task} = state.selected;
+  const facts = factsOf(line, task);
+  const own = [duration(facts.start), duration(facts.start + facts.duration), duration(facts.duration)];
+  const twin = facts.twin ? [duration(facts.twin.start), duration(facts.twin.start + facts.twin.duration), duration(facts.twin.duration)] : null;
+  const differences = facts.twin ? [change(facts.twin.startChange), change(facts.twin.endChange), durationChangeText(facts.twin)] : null;
+  const columns = line === measured ? [own, twin] : [twin, own];
+  const rows = ['Start', 'End', 'Duration'].map((name, i) => element('tr', {}, element('th', {scope: 'row'}, name),
+    ...columns.map((column) => element('td', {}, column ? column[i] : '–')),
+    element('td', {}, ...(differences ? differences[i].split(' (').flatMap((part, k) => (k > 0 ? [element('br'), `(${part}`] : [part])) : ['–']))));
+  const more = [];
+  const fact = (name, value) => more.push(element('tr', {}, element('th', {scope: 'row'}, name), element('td', {colspan: '3'}, value)));
+  fact('Kind', facts.kind);
+  if (facts.partition >= 0) {
+    fact('Partition', String(facts.partition));
+  }
+  if (facts.microBatch >= 0) {
+    fact('Micro-batch', String(facts.microBatch));
+  }
+  if (facts.bytes > 0) {
+    fact('Moves', bytesText(facts.bytes));
+  }
+  details.replaceChildren(
+    element('h2', {}, facts.name), element('p', {class: 'faint'}, `${laneTitle(facts.lane)} · step ${facts.step} · ${line.source}`),
+    element('table', {},
+      element('thead', {}, element('tr', {}, ...['', 'Measured', 'Simulated', 'Difference'].map((title) => element('th', {scope: 'col'}, title)))),
+      element('tbody', {}, ...rows, ...more)),
+    facts.twin ? element('p', {class: 'faint'}, 'Times are since the start of the step. The difference is simulated minus measured.')
+               : element('p', {class: 'faint'}, facts.twin === null ? line.noTwin : ''));
+}
+/// Selects the next (1) or previous (-1) task that `fits`, in the same row or by time; without a selection the first one in view.
+function walk(by, sameKind) {
+  const line = state.selected ? state.selected.line : measured || simulated;
+  if (!line) {
+    return;
+  }
+  const shown = (i) => !state.hidden.has(line.kind[i]);
+  let found = -1;
+  if (!state.selected) {
+    for (const row of line.rows) {
+      const [first, end] = paneOf.get(line).visible(row);
+      for (let i = first; i < end && found < 0; ++i) {
+        found = shown(i) ? i : -1;
+      }
+    }
+  } else if (!sameKind) {
+    const row = line.rows[line.row[state.selected.task]];
+    for (let i = state.selected.task + by; i >= row.first && i < row.end && found < 0; i += by) {
+      found = shown(i) ? i : -1;
+    }
+  } else {
+    const {task} = state.selected;
+    const after = (a, b) => line.start[a] - line.start[b] || a - b;
+    for (let i = 0; i < line.count; ++i) {
+      if (i !== task && line.kind[i] === line.kind[task] && after(i, task) * by > 0 &&
+          (found < 0 || after(i, found) * by < 0)) {
+        found = i;
+      }
+    }
+  }
+  if (found >= 0) {
+    select(line, found, true);
+  }
+}
+
+// ---- Input
+
+function placeTip(event, lines) {
+  if (!lines) {
+    tooltip.hidden = true;
+    return;
+  }
+  tooltip.replaceChildren(...lines.flatMap((line, i) => (i > 0 ? [element('br'), line] : [line])));
+  tooltip.hidden = false;
+  const box = tooltip.getBoundingClientRect();
+  tooltip.style.left = `${Math.max(4, Math.min(event.clientX + 14, window.innerWidth - box.width - 4))}px`;
+  const below = event.clientY + 18;
+  tooltip.style.top = `${below + box.height + 4 < window.innerHeight ? below : Math.max(4, event.clientY - box.height - 12)}px`;
+}
+
+const touches = new Map();  // pointers that are down, by id
+let drag = null;
+function positionIn(pane, event) {
+  const box = pane.canvas.getBoundingClientRect();
+  return {x: event.clientX - box.left, y: event.clientY - box.top};
+}
+function connect(pane) {
+  const {canvas, scroll} = pane;
+  canvas.addEventListener('wheel', (event) => {
+    if (event.deltaMode === 0 && event.deltaX === 0 && event.deltaY === 0) {
+      return;
+    }
+    event.preventDefault();
+    const unit = event.deltaMode === 1 ? 33 : event.deltaMode === 2 ? 400 : 1;  // lines or pages as pixels
+    const along = event.shiftKey ? event.deltaX || event.deltaY : event.deltaX;
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      pan(along * unit / pane.axisWidth);
+      return;
+    }
+    const anchor = (positionIn(pane, event).x - gutter) / pane.axisWidth;
+    zoom(Math.min(Math.max(anchor, 0), 1), 1.25 ** (Math.max(-300, Math.min(300, event.deltaY * unit)) / 100));
+  }, {passive: false});
+  canvas.addEventListener('pointerdown', (event) => {
+    if (event.button !== 0) {
+      return;
+    }
+    touches.set(event.pointerId, {x: event.clientX, y: event.clientY});
+    drag = {pane, x: event.clientX, y: event.clientY, start: view.start, scroll: scroll.scrollTop, moved: touches.size > 1,
+            touch: event.pointerType === 'touch'};
+    tooltip.hidden = true;
+  });
+  canvas.addEventListener('pointermove', (event) => {
+    if (drag) {
+      return;
+    }
+    const {x, y} = positionIn(pane, event);
+    state.cursor = x >= gutter ? pane.timeAt(x) : null;
+    const task = pane.taskAt(x, y);
+    state.hovered = task >= 0 ? {line: pane.line, task} : null;
+    placeTip(event, pane.tipAt(x, y));
+    schedule();
+  });
+  canvas.addEventListener('pointerleave', () => {
+    tooltip.hidden = true;
+    state.hovered = null;
+    state.cursor = null;
+    schedule();
+  });
+  canvas.addEventListener('dblclick', (event) => {
+    const {x, y} = positionIn(pane, event);
+    if (pane.taskAt(x, y) >= 0) {
+      fitSelection();
+    }
+  });
+  scroll.addEventListener('scroll', () => {
+    for (const other of panes) {  // both timelines scroll together
+      if (other !== pane && other.line && pane.line) {
+        other.scroll.scrollTop = scroll.scrollTop;
+      }
+    }
+    schedule();
+  });
+}
+function movePointer(event) {
+  const before = touches.get(event.pointerId);
+  if (!drag || !before) {
+    return;
+  }
+  if (touches.size === 2) {
+    const [a, b] = [...touches.values()];
+    const gap = Math.abs(a.x - b.x);
+    touches.set(event.pointerId, {x: event.clientX, y: event.clientY});
+    const [c, d] = [...touches.values()];
+    const middle = (c.x + d.x) / 2 - drag.pane.canvas.getBoundingClientRect().left - gutter;
+    zoom(Math.min(Math.max(middle / drag.pane.axisWidth, 0), 1), Math.max(gap, 20) / Math.max(Math.abs(c.x - d.x), 20));
+    return;
+  }
+  touches.set(event.pointerId, {x: event.clientX, y: event.clientY});
+  if (!drag.moved && Math.hypot(event.clientX - drag.x, event.clientY - drag.y) < 4) {
+    return;
+  }
+  if (!drag.moved) {
+    drag.moved = true;
+    drag.pane.canvas.classList.add('dragging');
+  }
+  show(drag.start - (event.clientX - drag.x) / drag.pane.axisWidth * view.length, view.length);
+  if (!drag.touch) {
+    drag.pane.scroll.scrollTop = drag.scroll - (event.clientY - drag.y);
+  }
+}
+function endPointer(event) {
+  if (!touches.delete(event.pointerId) || !drag) {
+    return;
+  }
+  const {pane, moved} = drag;
+  pane.canvas.classList.remove('dragging');
+  if (!moved && event.type === 'pointerup' && pane.line) {
+    const {x, y} = positionIn(pane, event);
+    select(pane.line, pane.taskAt(x, y), false);
+  }
+  drag = touches.size > 0 ? {...drag, moved: true, x: [...touches.values()][0].x, start: view.start} : null;
+}
+function fitSelection() {
+  if (state.selected) {
+    const {line, task} = state.selected;
+    const length = Math.max(SHORTEST, (line.end[task] - line.start[task]) * 1.5);
+    show((line.start[task] + line.end[task] - length) / 2, length);
+  } else {
+    show(home.start, home.length);
+  }
+}
+function anchorAtCursor() {
+  return state.cursor === null ? 0.5 : Math.min(Math.max((state.cursor - view.start) / view.length, 0), 1);
+}
+function scrollLanes(by) {
+  const pane = panes.find((each) => each.line && !each.section.hidden && each.scroll.scrollHeight > each.scroll.clientHeight);
+  if (!pane) {
+    return false;
+  }
+  pane.scroll.scrollTop += by;
+  return true;
+}
+const ACTIONS = {
+  w: () => zoom(anchorAtCursor(), 0.7), '+': () => zoom(anchorAtCursor(), 0.7), '=': () => zoom(anchorAtCursor(), 0.7),
+  s: () => zoom(anchorAtCursor(), 1 / 0.7), '-': () => zoom(anchorAtCursor(), 1 / 0.7),
+  a: (event) => pan(event.shiftKey ? -0.5 : -0.1), arrowleft: (event) => pan(event.shiftKey ? -0.5 : -0.1),
+  d: (event) => pan(event.shiftKey ? 0.5 : 0.1), arrowright: (event) => pan(event.shiftKey ? 0.5 : 0.1),
+  arrowup: () => scrollLanes(-40), arrowdown: () => scrollLanes(40),
+  home: () => show(home.start, home.length), 0: () => show(home.start, home.length), f: fitSelection,
+  '.': () => walk(1, false), ',': () => walk(-1, false), n: () => walk(1, true), p: () => walk(-1, true),
+  t: () => {
+    if (state.selected && state.selected.line.twin[state.selected.task] >= 0) {
+      select(otherOf(state.selected.line), state.selected.line.twin[state.selected.task], true);
+    }
+  },
+  escape: () => select(null, -1, false), b: () => toggle('causes'), c: () => toggle('critical'),
+  1: () => setMode('side-by-side'), 2: () => setMode('overlay'), 3: () => setMode('difference'),
+  '?': () => help.showModal(),
+};
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || help.open) {
+    return;
+  }
+  const action = ACTIONS[event.key.toLowerCase()];
+  if (action && action(event) !== false) {
+    event.preventDefault();
+  }
+}
+
+choosePaints();
+buildPage();
+setTheme(chosenTheme || (systemTheme.matches ? 'dark' : 'light'));
+systemTheme.addEventListener('change', () => {
+  if (!chosenTheme) {
+    setTheme(systemTheme.matches ? 'dark' : 'light');
+  }
+});
+panes.forEach(connect);
+window.addEventListener('pointermove', movePointer);
+window.addEventListener('pointerup', endPointer);
+window.addEventListener('pointercancel', endPointer);
+window.addEventListener('keydown', onKey);
+window.addEventListener('resize', layOut);
+if (data.selected) {
+  const line = timelines.find((each) => each.source === data.selected[0]);
+  state.selected = {line, task: data.selected[1]};
+}
+showDetails();
+layOut();
+
+/// For tests and scripts: what is on screen. Places are in pixels of the browser's window.
+window.pipescopePage = Object.freeze({
+  state: () => ({
+    start: view.start, length: view.length, mode: state.mode, theme: state.theme, causes: state.causes,
+    hidden: [...state.hidden].map((kind) => data.kinds[kind].name),
+    hovered: state.hovered && [state.hovered.line.source, state.hovered.task],
+    selected: state.selected && [state.selected.line.source, state.selected.task],
+  }),
+  place: (source, task) => {
+    const pane = panes.find((each) => each.line && each.line.source === source);
+    const box = pane.canvas.getBoundingClientRect();
+    const rect = pane.rectOf(task);
+    return {x: box.left + rect.x, y: box.top + rect.y, width: rect.width, height: rect.height};
+  },
+});
+})();

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "gui/document/step_analysis.h"
+#include "gui/document/trace_document.h"
+#include "gui/style/theme.h"
+#include "gui/timeline/time_axis_model.h"
+
+#include <QByteArray>
+#include <QString>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace pipescope {
+/// What a timeline page shows: the visible part of a tab. Times are ns of the recording.
+struct PageScene {
+    std::shared_ptr<const TraceDocument> document;  ///< never null
+    const StepAnalysis* analysis = nullptr;         ///< of `step`; null: no bubbles, lateness or critical path
+    std::int32_t step = 0;                          ///< the measured step that is compared
+    MarkChoice choice;
+    TimeRange range;                  ///< the visible part of the time axis; not empty
+    std::int64_t origin = 0;          ///< time zero of the ruler
+    std::int64_t simulatedShift = 0;  ///< added to simulated times
+    /// A timeline's header line.
+    struct Header {
+        QString title;
+        QString facts;
+    };
+    Header measured;
+    Header simulated;
+    bool memory = false;  ///< memory curves are on screen
+    std::optional<TaskSelection> selection;
+    Theme theme = Theme::system;
+};
+
+/// The most tasks of a page. A browser draws more of them too slowly.
+inline constexpr std::size_t kMostPageTasks = 300'000;
+/// The most samples of one memory curve. A longer one is thinned, which the page says.
+inline constexpr int kMostPageSamples = 20'000;
+
+/// The content of a page as JSON, in ASCII. It holds every task that overlaps the range, and the twins of those, so
+/// that differences are complete. Times are relative to the origin. No character in it ends a <script>. Throws Error if
+/// there is no timeline, or if more than kMostPageTasks tasks overlap the range.
+QByteArray timelinePageData(const PageScene& scene);
+/// One interactive HTML page that needs no other file and no network. Equal scenes give equal bytes. Throws like
+/// timelinePageData().
+QByteArray timelinePageHtml(const PageScene& scene);
+
+/// True if the name ends in .html.
+bool isPageName(const QString& path);
+/// Writes beside the target and renames. Throws UsageError for a name that does not end in .html, and Error like
+/// timelinePageHtml() or if the file cannot be written.
+void saveTimelinePage(const PageScene& scene, const QString& path);
+}  // namespace pipescope

@@ -1,0 +1,654 @@
+#include "gui/document/headlines.h"
+#include "gui/report/report.h"
+#include "gui/report/timeline_page.h"
+#include "gui/style/number_format.h"
+#include "gui/style/task_style.h"
+#include "gui/timeline/timeline_marks.h"
+#include "schedule/error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <QBrush>
+#include <QImage>
+#include <QLocale>
+#include <QPainter>
+#include <QPalette>
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using Json = nlohmann::json;
+
+std::string utf8(const QString& text) {
+    return text.toStdString();
+}
+
+std::string hex(const QColor& color) {
+    return utf8(color.name(QColor::HexRgb));
+}
+
+// ---- Styles
+
+Json tileJson(const PatternTile& tile) {
+    return Json(std::vector<int>(tile.begin(), tile.end()));
+}
+
+/// The brush's pattern as drawn on a pixel grid, which repeats after kPatternPeriod pixels.
+PatternTile tileOf(Qt::BrushStyle pattern) {
+    PatternTile tile{};
+    if (pattern == Qt::SolidPattern || pattern == Qt::NoBrush) {
+        return tile;
+    }
+    QImage image(kPatternPeriod, kPatternPeriod, QImage::Format_RGB32);
+    image.fill(Qt::white);
+    QPainter(&image).fillRect(image.rect(), QBrush(Qt::black, pattern));
+    for (int x = 0; x < kPatternPeriod; ++x) {
+        for (int y = 0; y < kPatternPeriod; ++y) {
+            const bool ink = qGray(image.pixel(x, y)) < 128;
+            tile[static_cast<std::size_t>(x)] |= static_cast<std::uint8_t>(ink ? 1 << y : 0);
+        }
+    }
+    return tile;
+}
+
+/// The viewer's colours for one theme, whatever the application's own is.
+TimelineColors themeColors(bool dark) {
+    QPalette palette;
+    palette.setColor(QPalette::Window, QColor::fromRgb(dark ? 0x2B2E31 : 0xEFEFEF));
+    palette.setColor(QPalette::Base, dark ? QColor::fromRgb(0x1B1D1F) : Qt::white);
+    palette.setColor(QPalette::Text, dark ? QColor::fromRgb(0xE8E8E8) : Qt::black);
+    return timelineColors(palette);
+}
+
+Json colorsJson(const TimelineColors& colors) {
+    return {{"paper", hex(colors.paper)},
+            {"lane", hex(colors.lane)},
+            {"bubble", hex(colors.bubble)},
+            {"bubbleDot", hex(colors.bubbleDot)},
+            {"border", hex(colors.border)},
+            {"grid", hex(colors.grid)},
+            {"text", hex(colors.text)},
+            {"faintText", hex(colors.faintText)},
+            {"selection", hex(colors.selection)},
+            {"limit", hex(colors.limit)},
+            {"critical", hex(colors.critical)},
+            {"area", hex(QColor::fromRgb(okabe_ito::kSky))},
+            {"areaPeak", hex(QColor::fromRgb(okabe_ito::kBlue))}};
+}
+
+Json kindJson(TaskKind kind) {
+    const KindStyle& style = styleOf(kind);
+    return {{"name", utf8(style.name)},         {"letter", utf8(style.letter)},
+            {"color", hex(style.color)},        {"ink", hex(inkOn(style.color))},
+            {"text", hex(textOn(style.color))}, {"tile", tileJson(tileOf(style.pattern))},
+            {"copies", is_copy(kind)}};
+}
+
+Json causesJson(const TimelineColors& light, const TimelineColors& dark) {
+    Json causes = Json::array();
+    for (int i = 0; i < kNumBubbleCauses; ++i) {
+        const auto cause = static_cast<BubbleCause>(i);
+        const QBrush brush = brushOf(cause, light);
+        causes.push_back({{"name", utf8(nameOf(cause))},
+                          {"light", hex(brush.color())},
+                          {"dark", hex(brushOf(cause, dark).color())},
+                          {"tile", tileJson(tileOf(brush.style()))},
+                          {"work", is_work(cause)}});
+    }
+    return causes;
+}
+
+Json latenessJson(std::int64_t scale, const TimelineColors& light, const TimelineColors& dark) {
+    Json all = Json::array();
+    for (int i = 0; i < kNumLateness; ++i) {
+        const auto lateness = static_cast<Lateness>(i);
+        const LatenessStyle style = styleOf(lateness, light);
+        const QColor onDark = styleOf(lateness, dark).color;
+        all.push_back({{"name", utf8(describe(lateness, scale))},
+                       {"light", hex(style.color)},
+                       {"dark", hex(onDark)},
+                       {"lightInk", hex(inkOn(style.color))},
+                       {"darkInk", hex(inkOn(onDark))},
+                       {"tile", tileJson(tileOf(style.pattern))}});
+    }
+    return all;
+}
+
+Json tableJson(const ReportTable& table) {
+    const auto texts = [](const QStringList& from) {
+        Json to = Json::array();
+        for (const QString& each : from) {
+            to.push_back(utf8(each));
+        }
+        return to;
+    };
+    Json rows = Json::array();
+    for (const QStringList& row : table.rows) {
+        rows.push_back(texts(row));
+    }
+    return {{"title", utf8(table.title)}, {"header", texts(table.header)}, {"rows", rows}, {"note", utf8(table.note)}};
+}
+
+// ---- Tasks
+
+/// The names of tasks without their step, each once, in order of appearance.
+class NameTable {
+public:
+    std::size_t indexOf(TaskKey key) {
+        key.step = -1;
+        const auto [place, isNew] = index_.try_emplace(pack(key), keys_.size());
+        if (isNew) {
+            keys_.push_back(key);
+        }
+        return place->second;
+    }
+
+    /// Columns of equal length. `kind` is an index into `kinds`.
+    Json json(const std::vector<TaskKind>& kinds) const {
+        std::vector<std::ptrdiff_t> kind;
+        std::vector<std::int32_t> partition;
+        std::vector<std::int32_t> microBatch;
+        std::vector<std::string> name;
+        for (const TaskKey& key : keys_) {
+            kind.push_back(std::find(kinds.begin(), kinds.end(), key.kind) - kinds.begin());
+            partition.push_back(key.partition);
+            microBatch.push_back(key.micro_batch);
+            name.push_back(utf8(taskName(key)));
+        }
+        return {{"kind", kind}, {"partition", partition}, {"microBatch", microBatch}, {"name", name}};
+    }
+
+    std::vector<TaskKind> kinds() const {
+        std::vector<TaskKind> kinds;
+        for (const TaskKey& key : keys_) {
+            kinds.push_back(key.kind);
+        }
+        std::sort(kinds.begin(), kinds.end());
+        kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
+        return kinds;
+    }
+
+private:
+    std::unordered_map<std::uint64_t, std::size_t> index_;
+    std::vector<TaskKey> keys_;
+};
+
+/// A timeline's tasks, and which of them the page holds. A task's number counts those on the page, row by row.
+class PageTasks {
+public:
+    PageTasks(const TimelineStore& store, std::int64_t shift) : store_(store), shift_(shift) {
+        for (const StoredRow& row : store.rows()) {
+            onPage_.emplace_back(row.start.size(), std::uint8_t{0});
+        }
+    }
+
+    const TimelineStore& store() const { return store_; }
+    std::int64_t shift() const { return shift_; }
+
+    /// Adds the tasks that overlap the range on the axis. Returns how many.
+    std::size_t addVisible(const TimeRange& range) {
+        std::size_t count = 0;
+        for (std::size_t row = 0; row < onPage_.size(); ++row) {
+            const StoredRow& stored = store_.rows()[row];
+            for (std::size_t i = 0; i < stored.start.size(); ++i) {
+                // A task without length is visible too.
+                const bool visible = stored.end[i] + shift_ >= range.start && stored.start[i] + shift_ <= range.end;
+                onPage_[row][i] = visible ? 1 : 0;
+                count += visible ? 1 : 0;
+            }
+        }
+        return count;
+    }
+    void add(SliceRef slice) { onPage_[slice.row][slice.index] = 1; }
+    bool isOnPage(SliceRef slice) const { return onPage_[slice.row][slice.index] != 0; }
+
+    TaskKey keyOf(SliceRef slice) const {
+        return unpack(store_.rows()[slice.row].key[slice.index]).value_or(TaskKey{});
+    }
+
+    template <class Visit>
+    void visit(Visit&& of) const {
+        for (std::uint32_t row = 0; row < onPage_.size(); ++row) {
+            for (std::uint32_t i = 0; i < onPage_[row].size(); ++i) {
+                if (onPage_[row][i] != 0) {
+                    of(SliceRef{row, i});
+                }
+            }
+        }
+    }
+
+    /// Numbers the tasks; none may be added afterwards.
+    void number() {
+        std::size_t next = 0;
+        for (const std::vector<std::uint8_t>& row : onPage_) {
+            firstOfRow_.push_back(numbers_.size());
+            for (const std::uint8_t each : row) {
+                numbers_.push_back(each != 0 ? static_cast<std::int64_t>(next++) : -1);
+            }
+        }
+    }
+    /// -1: not on the page.
+    std::int64_t numberOf(SliceRef slice) const { return numbers_[firstOfRow_[slice.row] + slice.index]; }
+
+private:
+    const TimelineStore& store_;
+    std::int64_t shift_;
+    std::vector<std::vector<std::uint8_t>> onPage_;  // by row and index
+    std::vector<std::size_t> firstOfRow_;
+    std::vector<std::int64_t> numbers_;
+};
+
+/// Finds tasks by key without its step, like TimelineStore::find(), in constant time. Holds the tasks of one step; the
+/// first run of a repeated task counts.
+class TwinIndex {
+public:
+    TwinIndex(const TimelineStore& store, std::int32_t step) {
+        for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
+            const StoredRow& stored = store.rows()[row];
+            for (std::uint32_t i = 0; i < stored.key.size(); ++i) {
+                const TaskKey key = unpack(stored.key[i]).value_or(TaskKey{});
+                if (!store.isOf(key, step)) {
+                    continue;
+                }
+                const auto [place, isNew] = slices_.try_emplace(withoutStep(key), Found{{row, i}, key.step == step});
+                if (!isNew && !place->second.exact && key.step == step) {
+                    place->second = {{row, i}, true};
+                }
+            }
+        }
+    }
+
+    std::optional<SliceRef> find(const TaskKey& key) const {
+        const auto found = slices_.find(withoutStep(key));
+        return found == slices_.end() ? std::nullopt : std::optional(found->second.slice);
+    }
+
+private:
+    struct Found {
+        SliceRef slice;
+        bool exact = false;  ///< its key names the step itself
+    };
+    static std::uint64_t withoutStep(TaskKey key) {
+        key.step = 0;
+        return pack(key);
+    }
+    std::unordered_map<std::uint64_t, Found> slices_;
+};
+
+/// Both timelines of a page and how their tasks belong together.
+struct PageTimelines {
+    std::optional<PageTasks> measured;
+    std::optional<PageTasks> simulated;
+    std::optional<TwinIndex> measuredByKey;   // of the compared step
+    std::optional<TwinIndex> simulatedByKey;  // of the simulated one
+
+    const PageTasks* tasks(Source source) const {
+        const std::optional<PageTasks>& found = source == Source::measured ? measured : simulated;
+        return found ? &*found : nullptr;
+    }
+    std::optional<SliceRef> twinOf(Source source, SliceRef slice) const {
+        const std::optional<TwinIndex>& others = source == Source::measured ? simulatedByKey : measuredByKey;
+        return others && measured && simulated ? others->find(tasks(source)->keyOf(slice)) : std::nullopt;
+    }
+};
+
+PageTimelines selectTasks(const PageScene& scene) {
+    const TraceDocument& document = *scene.document;
+    PageTimelines found;
+    std::size_t count = 0;
+    if (document.measured) {
+        found.measured.emplace(*document.measured, 0);
+        count += found.measured->addVisible(scene.range);
+    }
+    if (document.simulated) {
+        found.simulated.emplace(*document.simulated, scene.simulatedShift);
+        count += found.simulated->addVisible(scene.range);
+    }
+    if (count > kMostPageTasks) {
+        const auto text = [](std::size_t number) {
+            return QLocale(QLocale::English).toString(static_cast<qulonglong>(number)).toStdString();
+        };
+        throw Error("the visible range holds " + text(count) + " tasks, but a page holds at most " +
+                    text(kMostPageTasks) +
+                    ", which a browser draws smoothly; zoom in, or choose fewer with --range FROM:TO or --step K");
+    }
+    if (found.measured && found.simulated && !document.simulated->steps().empty()) {
+        found.measuredByKey.emplace(*document.measured, scene.step);
+        found.simulatedByKey.emplace(*document.simulated, document.simulated->steps().front().step);
+        // A simulated twin outside the range has a measured twin itself, of the compared step.
+        for (const Source source : {Source::measured, Source::simulated}) {
+            PageTasks& others = source == Source::measured ? *found.simulated : *found.measured;
+            found.tasks(source)->visit([&](SliceRef slice) {
+                if (const std::optional<SliceRef> twin = found.twinOf(source, slice)) {
+                    others.add(*twin);
+                }
+            });
+        }
+    }
+    for (std::optional<PageTasks>* each : {&found.measured, &found.simulated}) {
+        if (*each) {
+            (*each)->number();
+        }
+    }
+    return found;
+}
+
+/// Tasks in columns of equal length, row after row. A start is relative to the end of the previous task of its row, the
+/// first one of a row to the origin.
+struct TaskColumns {
+    std::vector<std::int64_t> start;
+    std::vector<std::int64_t> length;
+    std::vector<std::size_t> name;
+    std::vector<std::int32_t> step;
+    std::vector<std::int64_t> bytes;
+    std::vector<std::int64_t> twin;
+    bool anyBytes = false;
+};
+
+Json rowsOf(const PageTasks& tasks, Source source, const PageScene& scene, const PageTimelines& all, NameTable& names,
+            TaskColumns& columns) {
+    const std::vector<StoredRow>& rows = tasks.store().rows();
+    std::vector<std::size_t> counts(rows.size(), 0);
+    std::int64_t before = 0;
+    std::uint32_t row = 0;
+    const PageTasks* others = all.tasks(source == Source::measured ? Source::simulated : Source::measured);
+    tasks.visit([&](SliceRef slice) {
+        const StoredRow& stored = rows[slice.row];
+        const TaskKey key = tasks.keyOf(slice);
+        if (slice.row != row || counts[row] == 0) {
+            row = slice.row;
+            before = 0;
+        }
+        const std::int64_t shift = tasks.shift() - scene.origin;
+        columns.start.push_back(stored.start[slice.index] + shift - before);
+        columns.length.push_back(stored.end[slice.index] - stored.start[slice.index]);
+        columns.name.push_back(names.indexOf(key));
+        columns.step.push_back(key.step);
+        columns.bytes.push_back(stored.bytes.empty() ? 0 : stored.bytes[slice.index]);
+        columns.anyBytes = columns.anyBytes || columns.bytes.back() != 0;
+        const std::optional<SliceRef> twin = all.twinOf(source, slice);
+        columns.twin.push_back(twin ? others->numberOf(*twin) : -1);
+        before = stored.end[slice.index] + shift;
+        ++counts[row];
+    });
+    Json result = Json::array();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        result.push_back({{"lane", rows[i].lane.value()}, {"copies", rows[i].copies}, {"tasks", counts[i]}});
+    }
+    return result;
+}
+
+Json bubblesJson(const PageScene& scene, const PageTasks& tasks, Source source) {
+    Json columns{{"lane", Json::array()},
+                 {"start", Json::array()},
+                 {"length", Json::array()},
+                 {"cause", Json::array()},
+                 {"culprit", Json::array()}};
+    if (scene.analysis == nullptr || scene.analysis->tasks(source) == nullptr) {
+        return columns;
+    }
+    for (const Bubble& bubble : scene.analysis->bubbles(source)) {
+        const std::int64_t start = bubble.start + tasks.shift();
+        if (bubble.end + tasks.shift() < scene.range.start || start > scene.range.end || is_work(bubble.cause)) {
+            continue;
+        }
+        columns["lane"].push_back(bubble.lane.value());
+        columns["start"].push_back(start - scene.origin);
+        columns["length"].push_back(bubble.length());
+        columns["cause"].push_back(static_cast<int>(bubble.cause));
+        const StepTaskIndex culprit = bubble.culprit;
+        columns["culprit"].push_back(
+            culprit == kNoTask ? -1 : tasks.numberOf(scene.analysis->tasks(source)->task(culprit).slice));
+    }
+    return columns;
+}
+
+/// The task numbers of the critical path, in order.
+Json criticalJson(const PageScene& scene, const PageTasks& tasks, Source source) {
+    Json path = Json::array();
+    if (scene.analysis != nullptr && scene.analysis->tasks(source) != nullptr) {
+        for (const StepTaskIndex each : scene.analysis->critical(source).tasks) {
+            const std::int64_t number = tasks.numberOf(scene.analysis->tasks(source)->task(each).slice);
+            if (number >= 0) {
+                path.push_back(number);
+            }
+        }
+    }
+    return path;
+}
+
+/// By task number: the lateness of measured tasks of the compared step with a twin, else -1.
+Json lateJson(const PageScene& scene, const PageTasks& tasks, std::size_t count, std::int64_t scale) {
+    std::vector<int> late(count, -1);
+    for (const TaskPair& pair : scene.analysis->matching().pairs) {
+        const std::int64_t number = tasks.numberOf(pair.measured);
+        if (number >= 0) {
+            late[static_cast<std::size_t>(number)] = static_cast<int>(latenessOf(pair.end_change, scale));
+        }
+    }
+    return Json(late);
+}
+
+QString whyWithoutTwin(const TraceDocument& document, Source source) {
+    return !document.measured           ? translated("No twin: nothing was measured.")
+           : !document.simulated        ? translated("No twin: there is no simulation.")
+           : source == Source::measured ? translated("No twin: the simulated schedule has no such task.")
+                                        : translated("No twin: this task was not recorded in the step shown.");
+}
+
+Json timelineJson(const PageScene& scene, const PageTimelines& all, Source source, NameTable& names) {
+    const PageTasks& tasks = *all.tasks(source);
+    const TimelineStore& store = tasks.store();
+    TaskColumns columns;
+    Json timeline;
+    const PageScene::Header& header = source == Source::measured ? scene.measured : scene.simulated;
+    timeline["source"] = to_string(source);
+    timeline["title"] = utf8(header.title);
+    timeline["facts"] = utf8(header.facts);
+    timeline["noTwin"] = utf8(whyWithoutTwin(*scene.document, source));
+    timeline["lanes"] = Json::array();
+    for (const LaneInfo& lane : store.lanes()) {
+        timeline["lanes"].push_back({{"name", lane.name}, {"device", lane.device}});
+    }
+    timeline["rows"] = rowsOf(tasks, source, scene, all, names, columns);
+    const std::int64_t shift = tasks.shift() - scene.origin;
+    timeline["steps"] = Json::array();
+    for (const StepSpan& span : store.steps()) {
+        const bool wanted = std::find(columns.step.begin(), columns.step.end(), span.step) != columns.step.end();
+        const bool visible = span.range().end + tasks.shift() >= scene.range.start &&
+                             span.range().start + tasks.shift() <= scene.range.end;
+        if (wanted || visible) {
+            timeline["steps"].push_back({span.step, span.range().start + shift, span.range().end + shift});
+        }
+    }
+    timeline["start"] = columns.start;
+    timeline["length"] = columns.length;
+    timeline["name"] = columns.name;
+    timeline["twin"] = columns.twin;
+    const bool oneStep =
+        std::adjacent_find(columns.step.begin(), columns.step.end(), std::not_equal_to<>()) == columns.step.end();
+    timeline["step"] = oneStep && !columns.step.empty() ? Json(columns.step.front()) : Json(columns.step);
+    if (columns.anyBytes) {
+        timeline["bytes"] = columns.bytes;
+    }
+    timeline["bubbles"] = bubblesJson(scene, tasks, source);
+    timeline["critical"] = criticalJson(scene, tasks, source);
+    return timeline;
+}
+
+// ---- Memory
+
+/// The highest values of equal parts of the range.
+std::vector<MemoryPoint> thinnedPoints(const MemoryTrack& track, const TimeRange& range) {
+    const TimeWindow window = windowOf(range);
+    const std::vector<MemoryColumn> parts = track.columns(window, kMostPageSamples);
+    std::vector<MemoryPoint> points;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (parts[i].known) {
+            points.push_back(
+                {timeAt(window, kMostPageSamples, static_cast<double>(i)), parts[i].allocated, parts[i].peak});
+        }
+    }
+    return points;
+}
+
+Json curveJson(const MemoryTrack& track, const PageScene& scene, std::int64_t shift, bool& thinned) {
+    const TimeRange range{scene.range.start - shift, scene.range.end - shift};
+    std::vector<MemoryPoint> points = track.pointsIn(range);
+    if (points.size() > static_cast<std::size_t>(kMostPageSamples)) {
+        points = thinnedPoints(track, range);
+        thinned = true;
+    }
+    std::vector<std::int64_t> time;
+    std::vector<Bytes> allocated;
+    std::vector<Bytes> peak;
+    std::int64_t before = scene.origin - shift;
+    for (const MemoryPoint& point : points) {
+        time.push_back(point.time - before);
+        allocated.push_back(point.allocated);
+        peak.push_back(point.peak);
+        before = point.time;
+    }
+    return {{"time", time}, {"allocated", allocated}, {"peak", peak}, {"highest", track.highest()}};
+}
+
+Json memoryJson(const PageScene& scene, bool& thinned) {
+    const TraceDocument& document = *scene.document;
+    const TimelineStore* names = storeOfMostLanes(document);
+    Json lanes = Json::array();
+    for (std::size_t lane = 0; names != nullptr && lane < names->lanes().size(); ++lane) {
+        Json each{{"name", names->lanes()[lane].name}};
+        if (lane < document.measuredMemory->size() && !(*document.measuredMemory)[lane].empty()) {
+            each["measured"] = curveJson((*document.measuredMemory)[lane], scene, 0, thinned);
+        }
+        if (lane < document.simulatedMemory.size() && !document.simulatedMemory[lane].empty()) {
+            each["simulated"] = curveJson(document.simulatedMemory[lane], scene, scene.simulatedShift, thinned);
+        }
+        if (lane < document.memoryLimits.size()) {
+            each["limit"] = document.memoryLimits[lane];
+        }
+        lanes.push_back(std::move(each));
+    }
+    return lanes;
+}
+
+// ---- The page
+
+QString scopeText(const PageScene& scene, const PageTimelines& all) {
+    QStringList parts;
+    for (const Source source : {Source::measured, Source::simulated}) {
+        if (const PageTasks* tasks = all.tasks(source)) {
+            std::int64_t count = 0;
+            tasks->visit([&](SliceRef) { ++count; });
+            parts << (source == Source::measured
+                          ? formatCount(count, translated("measured task"), translated("measured tasks"))
+                          : formatCount(count, translated("simulated task"), translated("simulated tasks")));
+        }
+    }
+    const auto time = [&](std::int64_t at) {
+        return formatDuration(at - scene.origin).replace(QLatin1Char('-'), QChar(0x2212));
+    };
+    return translated("This page holds %1, from %2 to %3 since the start of step %4.")
+        .arg(parts.join(translated(" and ")), time(scene.range.start), time(scene.range.end))
+        .arg(scene.step);
+}
+
+/// Texts that a reader must know before trusting the page, and what the window shows but the page does not.
+Json notesJson(const PageScene& scene, bool thinned) {
+    const TraceDocument& document = *scene.document;
+    QStringList notes = document.messages();
+    if (!document.complete || document.loaded < 1) {
+        notes << translated("The trace was still being read when this page was written.");
+    }
+    QStringList missing;
+    if (document.kernels) {
+        missing << translated("kernels");
+    }
+    if (document.tracks) {
+        missing << translated("threads and streams");
+    }
+    if (!missing.isEmpty()) {
+        notes << translated("Not on this page, but in the viewer: %1.").arg(missing.join(translated(", ")));
+    }
+    if (thinned) {
+        notes << translated("Memory curves are thinned to the highest values of %1 parts.").arg(kMostPageSamples);
+    }
+    Json lines = Json::array();
+    for (const QString& note : notes) {
+        lines.push_back(utf8(note));
+    }
+    return lines;
+}
+
+const char* nameOf(Theme theme) {
+    return theme == Theme::dark ? "dark" : theme == Theme::light ? "light" : "system";
+}
+}  // namespace
+
+QByteArray timelinePageData(const PageScene& scene) {
+    const TraceDocument& document = *scene.document;
+    if (!document.measured && !document.simulated) {
+        throw Error(
+            "'" + utf8(document.path) +
+            "' has no tasks of a pipeline, so there is no timeline for a page; open a trace of 'pipescope run', "
+            "or name the tasks with --task-rules");
+    }
+    const PageTimelines all = selectTasks(scene);
+    const TimelineColors light = themeColors(false);
+    const TimelineColors dark = themeColors(true);
+    NameTable names;
+    Json data;
+    data["format"] = 1;
+    const QLocale language;
+    data["language"] = language.language() == QLocale::C ? "en" : utf8(language.bcp47Name());
+    data["grouping"] = !(language.numberOptions() & QLocale::OmitGroupSeparator);
+    data["title"] = utf8(reportTitle(document));
+    data["summary"] = utf8(comparisonHeadline(document));
+    data["scope"] = utf8(scopeText(scene, all));
+    data["theme"] = nameOf(scene.theme);
+    data["mode"] = utf8(nameOf(scene.choice.mode));
+    data["causes"] = scene.choice.causes;
+    data["criticalPath"] = scene.choice.criticalPath;
+    data["range"] = {scene.range.start - scene.origin, scene.range.end - scene.origin};
+    data["step"] = scene.step;
+    data["colors"] = {{"light", colorsJson(light)}, {"dark", colorsJson(dark)}};
+    data["bubbleCauses"] = causesJson(light, dark);
+    data["figures"] = tableJson(figuresTable(document, scene.step));
+    data["lanes"] = tableJson(lanesTable(document, scene.step));
+    data["timelines"] = Json::array();
+    for (const Source source : {Source::measured, Source::simulated}) {
+        if (all.tasks(source) != nullptr) {
+            data["timelines"].push_back(timelineJson(scene, all, source, names));
+        }
+    }
+    if (scene.analysis != nullptr && !scene.analysis->matching().pairs.empty()) {
+        const std::int64_t scale = differenceScaleOf(scene.analysis->matching().pairs);
+        data["lateness"] = latenessJson(scale, light, dark);
+        Json& measured = data["timelines"][0];
+        measured["late"] = lateJson(scene, *all.measured, measured["start"].size(), scale);
+    }
+    const std::vector<TaskKind> kinds = names.kinds();
+    data["names"] = names.json(kinds);
+    data["kinds"] = Json::array();
+    for (const TaskKind kind : kinds) {
+        data["kinds"].push_back(kindJson(kind));
+    }
+    bool thinned = false;
+    if (scene.memory) {
+        data["memory"] = memoryJson(scene, thinned);
+    }
+    data["notes"] = notesJson(scene, thinned);
+    if (scene.selection && all.tasks(scene.selection->source) != nullptr) {
+        const std::int64_t number = all.tasks(scene.selection->source)->numberOf(scene.selection->slice);
+        if (number >= 0) {
+            data["selected"] = {to_string(scene.selection->source), number};
+        }
+    }
+    QByteArray text = QByteArray::fromStdString(data.dump(-1, ' ', true, Json::error_handler_t::replace));
+    return text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+}
+}  // namespace pipescope

@@ -1,0 +1,208 @@
+// Drives a timeline page with DOM events and notes what happened, as JSON in the element #results. The test that appends
+// this script puts `expected` before it; `troubles` collects errors and refused requests since before the page's script.
+'use strict';
+(async () => {
+const results = [];
+const check = (name, holds, detail = '') => results.push({name, holds: Boolean(holds), detail: String(detail)});
+const page = window.pipescopePage;
+const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+const canvasOf = (source) => document.querySelector(`.pane.${source} canvas`);
+const tooltip = document.querySelector('[role=tooltip]');
+const centre = (source, task) => {
+  const place = page.place(source, task);
+  return {x: place.x + place.width / 2, y: place.y + place.height / 2};
+};
+function send(target, type, Kind, at, more = {}) {
+  const event = new Kind(type, {
+    clientX: at.x, clientY: at.y, bubbles: true, cancelable: true, button: 0, pointerId: 1, isPrimary: true,
+    pointerType: 'mouse', ...more});
+  target.dispatchEvent(event);
+  return event;
+}
+const move = (source, at) => send(canvasOf(source), 'pointermove', PointerEvent, at);
+function click(source, at) {
+  send(canvasOf(source), 'pointerdown', PointerEvent, at);
+  send(canvasOf(source), 'pointerup', PointerEvent, at);
+}
+async function press(key, more = {}) {
+  document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true, ...more}));
+  await frame();
+}
+/// Colours of the pixels around a place, most frequent first.
+function coloursAt(source, at, reach = 4) {
+  const canvas = canvasOf(source);
+  const box = canvas.getBoundingClientRect();
+  const scale = canvas.width / box.width;
+  const pixels = canvas.getContext('2d').getImageData(
+    (at.x - box.left) * scale - reach, (at.y - box.top) * scale - reach, 2 * reach, 2 * reach).data;
+  const counts = new Map();
+  for (let i = 0; i < pixels.length; i += 4) {
+    const hex = '#' + [0, 1, 2].map((k) => pixels[i + k].toString(16).padStart(2, '0')).join('');
+    counts.set(hex, (counts.get(hex) || 0) + 1);
+  }
+  return [...counts.entries()].sort((a, b) => b[1] - a[1]).map(([hex]) => hex);
+}
+const buttonNamed = (text) => [...document.querySelectorAll('button')].find((each) => each.textContent.includes(text));
+const near = (a, b, by) => Math.abs(a - b) <= by;
+
+try {
+  await frame();
+  const whole = page.state();
+
+  // What the trace says is text, whatever it says.
+  check('title is text', document.querySelector('h1').textContent.includes(expected.hostile), document.querySelector('h1').textContent);
+  check('no element of the trace', document.images.length === 0 && window.hacked === undefined);
+
+  // Zoom and pan
+  const task = expected.task;
+  const before = page.place('measured', task);
+  const at = {x: before.x + 1, y: before.y + before.height / 2};
+  const wheel = send(canvasOf('measured'), 'wheel', WheelEvent, at, {deltaY: -300});
+  await frame();
+  check('wheel zooms in', page.state().length < 0.7 * whole.length, page.state().length / whole.length);
+  check('wheel keeps the time below the pointer', near(page.place('measured', task).x, before.x, 1.5),
+    `${page.place('measured', task).x} ${before.x}`);
+  check('wheel does not scroll the page', wheel.defaultPrevented);
+  let earlier = page.state();
+  send(canvasOf('measured'), 'wheel', WheelEvent, at, {deltaY: 100, shiftKey: true});
+  await frame();
+  check('shift and wheel move', page.state().start > earlier.start && page.state().length === earlier.length);
+  await press('Home');
+  check('Home shows all', page.state().start === whole.start && page.state().length === whole.length);
+  await press('w');
+  check('W zooms in', near(page.state().length, 0.7 * whole.length, 1), page.state().length);
+  await press('+');
+  check('+ zooms in', near(page.state().length, 0.49 * whole.length, 1));
+  earlier = page.state();
+  await press('d');
+  check('D moves right', page.state().start > earlier.start);
+  await press('ArrowLeft');
+  check('left moves left', near(page.state().start, earlier.start, 2));
+  await press('a', {shiftKey: true});
+  check('shift and A move far', page.state().start < earlier.start - 0.2 * earlier.length);
+  await press('s');
+  await press('-');
+  check('S and - zoom out', near(page.state().length, whole.length, 2));
+  await press('w', {ctrlKey: true});
+  check('the browser keeps its own keys', near(page.state().length, whole.length, 2));
+  await press('0');
+  await press('w');
+  earlier = page.state();
+  const box = canvasOf('measured').getBoundingClientRect();
+  const from = {x: box.left + box.width / 2, y: box.top + 60};
+  send(canvasOf('measured'), 'pointerdown', PointerEvent, from);
+  send(canvasOf('measured'), 'pointermove', PointerEvent, {x: from.x - 50, y: from.y});
+  send(canvasOf('measured'), 'pointermove', PointerEvent, {x: from.x - 100, y: from.y});
+  send(canvasOf('measured'), 'pointerup', PointerEvent, {x: from.x - 100, y: from.y});
+  await frame();
+  check('drag moves', page.state().start > earlier.start && page.state().length === earlier.length);
+  check('drag selects nothing', page.state().selected === null);
+  await press('Home');
+
+  // Hover
+  move('measured', centre('measured', task));
+  await frame();
+  check('hover finds the task', JSON.stringify(page.state().hovered) === JSON.stringify(['measured', task]));
+  check('tooltip is there', !tooltip.hidden);
+  for (const text of expected.tip) {
+    check(`tooltip says ${text}`, tooltip.textContent.includes(text), tooltip.textContent);
+  }
+  send(canvasOf('measured'), 'pointerleave', PointerEvent, {x: 0, y: 0});
+  await frame();
+  check('tooltip goes', tooltip.hidden && page.state().hovered === null);
+
+  // Every task is drawn where it ran.
+  check('bar has its colour', coloursAt('measured', centre('measured', task), 10).includes(expected.color),
+    coloursAt('measured', centre('measured', task), 10).slice(0, 4));
+
+  // Legend
+  const kind = buttonNamed(expected.kind);
+  check('kind is shown', kind.getAttribute('aria-pressed') === 'true');
+  kind.click();
+  await frame();
+  check('a click hides the kind', kind.getAttribute('aria-pressed') === 'false' &&
+    page.state().hidden.length === 1);
+  check('bars of the kind are gone', !coloursAt('measured', centre('measured', task), 10).includes(expected.color));
+  move('measured', centre('measured', task));
+  await frame();
+  check('hidden tasks have no tooltip', page.state().hovered === null);
+  kind.click();
+  await frame();
+  check('a click shows the kind again', coloursAt('measured', centre('measured', task), 10).includes(expected.color));
+
+  // Selection
+  const twinEdge = () => {
+    const place = page.place('simulated', expected.twin);
+    return coloursAt('simulated', {x: place.x - 1, y: place.y + place.height / 2}, 3).join();
+  };
+  const plain = twinEdge();
+  click('measured', centre('measured', task));
+  await frame();
+  check('a click selects', JSON.stringify(page.state().selected) === JSON.stringify(['measured', task]));
+  const details = document.querySelector('aside');
+  for (const text of expected.details) {
+    check(`details say ${text}`, details.textContent.includes(text), details.textContent);
+  }
+  check('the twin is framed', twinEdge() !== plain);
+  await press('t');
+  check('T goes to the twin', JSON.stringify(page.state().selected) === JSON.stringify(['simulated', expected.twin]));
+  await press('t');
+  await press('.');
+  check('. goes to the next task', JSON.stringify(page.state().selected) === JSON.stringify(['measured', task + 1]));
+  await press(',');
+  check(', goes back', JSON.stringify(page.state().selected) === JSON.stringify(['measured', task]));
+  await press('f');
+  check('F fits the task', page.state().length < 0.5 * whole.length);
+  await press('Escape');
+  await press('Home');
+  check('Escape clears', page.state().selected === null && twinEdge() === plain);
+  await press('.');
+  check('. without a selection takes a visible task', page.state().selected !== null);
+  await press('Escape');
+
+  // Modes
+  buttonNamed('Difference').click();
+  await frame();
+  check('difference hides the simulated timeline', document.querySelector('.pane.simulated').hidden);
+  check('difference has its legend', document.body.textContent.includes(expected.lateness));
+  check('difference has its colours', coloursAt('measured', centre('measured', task), 10).includes(expected.lateColor),
+    coloursAt('measured', centre('measured', task), 10).slice(0, 4));
+  await press('2');
+  check('2 overlays', page.state().mode === 'overlay');
+  await press('1');
+  check('1 shows both', page.state().mode === 'side-by-side' && !document.querySelector('.pane.simulated').hidden);
+  await press('b');
+  check('B hides causes', page.state().causes === false);
+  await press('b');
+
+  // Theme
+  const theme = page.state().theme;
+  const ground = coloursAt('measured', {x: box.left + 4, y: box.top + 4}, 3)[0];
+  buttonNamed('theme').click();
+  await frame();
+  check('the button changes the theme', page.state().theme !== theme && document.documentElement.dataset.theme !== theme);
+  check('the canvas follows the theme', coloursAt('measured', {x: box.left + 4, y: box.top + 4}, 3)[0] !== ground);
+  buttonNamed('theme').click();
+  await frame();
+
+  // People without a pointer, or without sight
+  await new Promise((done) => setTimeout(done, 400));
+  check('every button has a name', [...document.querySelectorAll('button')].every((each) =>
+    each.textContent.trim() !== '' || each.getAttribute('aria-label')));
+  check('every timeline has a name and the focus', [...document.querySelectorAll('.scroll canvas')].every((each) =>
+    each.getAttribute('aria-label').length > 10 && each.tabIndex === 0));
+  await press('?');
+  check('? lists the keys', document.querySelector('dialog').open);
+  document.querySelector('dialog').close();
+
+  check('nothing was loaded', performance.getEntriesByType('resource').length === 0,
+    performance.getEntriesByType('resource').map((each) => each.name).join(' '));
+} catch (error) {
+  check('the driver reached its end', false, error.stack);
+}
+check('no error', window.troubles.length === 0, window.troubles.join('; '));
+const output = document.createElement('pre');
+output.id = 'results';
+output.textContent = encodeURIComponent(JSON.stringify(results));
+document.body.append(output);
+})();

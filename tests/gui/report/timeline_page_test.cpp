@@ -1,0 +1,517 @@
+#include "gui/report/timeline_page.h"
+
+#include "gui/document/document_loader.h"
+#include "gui/document/step_history.h"
+#include "gui/style/number_format.h"
+#include "gui/style/task_style.h"
+#include "gui/timeline/timeline_marks.h"
+#include "schedule/error.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <QCryptographicHash>
+#include <QFile>
+#include <QPalette>
+#include <QProcess>
+#include <QStandardPaths>
+#include <QTemporaryDir>
+#include <QUrl>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace pipescope {
+namespace {
+using Json = nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+const char* const kHostile = "</script><img src=x onerror=\"window.hacked=1\">";
+
+/// A sample run, its analysis, and the scene that the viewer shows first.
+class TimelinePage : public testing::Test {
+protected:
+    void SetUp() override { QLocale::setDefault(QLocale::c()); }
+
+    void load(const SampleRun& run, const std::string& name = "page.sqlite") {
+        writeSampleTrace(temporaryPath(name), run);
+        use(std::make_shared<TraceDocument>(*loadTrace(QString::fromStdString(temporaryPath(name).string()))));
+    }
+    void use(std::shared_ptr<const TraceDocument> document) {
+        document_ = std::move(document);
+        const std::int32_t step = typicalStep(*document_);
+        analysis_ = std::make_unique<StepAnalysis>(document_, step);
+        scene_ = {};
+        scene_.document = document_;
+        scene_.analysis = analysis_.get();
+        scene_.step = step;
+        scene_.origin = document_->measured->step(step)->range().start;
+        scene_.simulatedShift = analysis_->shift(Alignment::first_task, std::nullopt);
+        scene_.range = stepRange(*document_, step);
+        scene_.measured = {QStringLiteral("MEASURED"), QStringLiteral("facts")};
+        scene_.simulated = {QStringLiteral("SIMULATED"), {}};
+        scene_.memory = true;
+    }
+    Json data() const { return Json::parse(timelinePageData(scene_).toStdString()); }
+    void showAll() { scene_.range = wholeRange(*document_, scene_.step); }
+
+    std::shared_ptr<const TraceDocument> document_;
+    std::unique_ptr<StepAnalysis> analysis_;
+    PageScene scene_;
+};
+
+/// A task as the page holds it.
+struct PageTask {
+    std::int64_t lane = 0;
+    bool copies = false;
+    std::int64_t start = 0;
+    std::int64_t end = 0;
+    std::string name;
+    std::int32_t step = 0;
+    std::int64_t twin = -1;
+    std::int64_t bytes = 0;
+
+    auto asTuple() const { return std::tie(lane, copies, start, end, name, step, bytes); }
+    friend bool operator<(const PageTask& a, const PageTask& b) { return a.asTuple() < b.asTuple(); }
+    friend bool operator==(const PageTask& a, const PageTask& b) { return a.asTuple() == b.asTuple(); }
+};
+
+std::vector<PageTask> tasksOf(const Json& page, std::size_t timeline) {
+    const Json& packed = page.at("timelines").at(timeline);
+    std::vector<PageTask> tasks;
+    for (const Json& row : packed.at("rows")) {
+        std::int64_t before = 0;
+        for (std::size_t k = 0; k < row.at("tasks"); ++k) {
+            const std::size_t i = tasks.size();
+            PageTask task;
+            task.lane = row.at("lane");
+            task.copies = row.at("copies");
+            task.start = before + packed.at("start").at(i).get<std::int64_t>();
+            task.end = task.start + packed.at("length").at(i).get<std::int64_t>();
+            task.name = page.at("names").at("name").at(packed.at("name").at(i).get<std::size_t>());
+            task.step = packed.at("step").is_array() ? packed.at("step").at(i) : packed.at("step");
+            task.twin = packed.at("twin").at(i);
+            task.bytes = packed.contains("bytes") ? packed.at("bytes").at(i).get<std::int64_t>() : 0;
+            before = task.end;
+            tasks.push_back(std::move(task));
+        }
+    }
+    return tasks;
+}
+
+/// What the page must hold of a store: tasks that overlap the range.
+std::vector<PageTask> visibleIn(const TimelineStore& store, const PageScene& scene, std::int64_t shift) {
+    std::vector<PageTask> tasks;
+    for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
+        for (std::uint32_t i = 0; i < store.rows()[row].start.size(); ++i) {
+            const Slice slice = store.slice({row, i});
+            const std::int64_t start = slice.start.count() + shift;
+            const std::int64_t end = slice.end.count() + shift;
+            if (end >= scene.range.start && start <= scene.range.end) {
+                tasks.push_back({slice.lane.value(), store.rows()[row].copies, start - scene.origin, end - scene.origin,
+                                 taskName(slice.key).toStdString(), slice.key.step, -1, slice.bytes});
+            }
+        }
+    }
+    return tasks;
+}
+
+TEST_F(TimelinePage, HoldsEveryTaskOnScreenAtItsTimes) {
+    SampleRun run;
+    run.partitions = 3;
+    run.chunks = 5;
+    load(run);
+    for (const bool all : {false, true}) {
+        if (all) {
+            showAll();
+        }
+        const Json page = data();
+        ASSERT_EQ(page.at("timelines").size(), 2U);
+        EXPECT_EQ(tasksOf(page, 0), visibleIn(*document_->measured, scene_, 0));
+        EXPECT_EQ(tasksOf(page, 1), visibleIn(*document_->simulated, scene_, scene_.simulatedShift));
+        EXPECT_EQ(page.at("timelines").at(0).at("lanes").size(), document_->measured->lanes().size());
+        EXPECT_EQ(page.at("range"), Json({scene_.range.start - scene_.origin, scene_.range.end - scene_.origin}));
+    }
+    EXPECT_EQ(tasksOf(data(), 0).size(), document_->measured->numSlices());
+}
+
+TEST_F(TimelinePage, HoldsOnlyAPartOfTheStepAndTheTwinsOfItsTasks) {
+    load({});
+    const TimeRange step = document_->measured->step(scene_.step)->range();
+    scene_.range = {step.start + step.length() / 3, step.start + step.length() / 2};
+    const Json page = data();
+    const std::vector<PageTask> measured = tasksOf(page, 0);
+    const std::vector<PageTask> simulated = tasksOf(page, 1);
+    EXPECT_LT(measured.size(), document_->measured->numSlices() / 2);
+    for (const PageTask& task : visibleIn(*document_->measured, scene_, 0)) {
+        ASSERT_EQ(std::count(measured.begin(), measured.end(), task), 1) << task.name;
+        const auto own = std::find(measured.begin(), measured.end(), task);
+        ASSERT_GE(own->twin, 0) << task.name;
+        EXPECT_EQ(simulated.at(static_cast<std::size_t>(own->twin)).name, task.name);
+    }
+    for (const PageTask& task : visibleIn(*document_->simulated, scene_, scene_.simulatedShift)) {
+        EXPECT_EQ(std::count(simulated.begin(), simulated.end(), task), 1) << task.name;
+    }
+}
+
+TEST_F(TimelinePage, DiffersFromTwinsAsTheComparisonDoes) {
+    SampleRun run;
+    run.partitions = 4;
+    run.chunks = 6;
+    load(run);
+    showAll();
+    const Json page = data();
+    const std::vector<PageTask> measured = tasksOf(page, 0);
+    const std::vector<PageTask> simulated = tasksOf(page, 1);
+    const auto firstOf = [](const TimelineStore& store, std::uint32_t row) {
+        std::size_t first = 0;
+        for (std::uint32_t each = 0; each < row; ++each) {
+            first += store.rows()[each].start.size();
+        }
+        return first;
+    };
+    const auto startOf = [&](std::size_t timeline, std::int32_t step) {
+        for (const Json& each : page.at("timelines").at(timeline).at("steps")) {
+            if (each.at(0) == step) {
+                return each.at(1).get<std::int64_t>();
+            }
+        }
+        ADD_FAILURE() << "no step " << step;
+        return std::int64_t{0};
+    };
+    const std::vector<TaskPair>& pairs = analysis_->matching().pairs;
+    ASSERT_GT(pairs.size(), 40U);
+    const std::int64_t scale = differenceScaleOf(pairs);
+    for (const TaskPair& pair : pairs) {
+        const std::size_t m = firstOf(*document_->measured, pair.measured.row) + pair.measured.index;
+        const std::size_t s = firstOf(*document_->simulated, pair.simulated.row) + pair.simulated.index;
+        ASSERT_EQ(measured.at(m).twin, static_cast<std::int64_t>(s)) << measured.at(m).name;
+        ASSERT_EQ(simulated.at(s).twin, static_cast<std::int64_t>(m)) << simulated.at(s).name;
+        const std::int64_t originM = startOf(0, scene_.step);
+        const std::int64_t originS = startOf(1, 0);
+        EXPECT_EQ((measured[m].start - originM) - (simulated[s].start - originS), pair.start_change);
+        EXPECT_EQ((measured[m].end - originM) - (simulated[s].end - originS), pair.end_change);
+        EXPECT_EQ(page.at("timelines").at(0).at("late").at(m), static_cast<int>(latenessOf(pair.end_change, scale)));
+    }
+    ASSERT_FALSE(document_->comparison->worst.empty());
+    for (const ComparedTask& worst : document_->comparison->worst) {
+        const std::string name = taskName(worst.task).toStdString();
+        const auto found = std::find_if(measured.begin(), measured.end(), [&](const PageTask& each) {
+            return each.name == name && each.step == worst.task.step;
+        });
+        ASSERT_NE(found, measured.end()) << name;
+        const PageTask& twin = simulated.at(static_cast<std::size_t>(found->twin));
+        EXPECT_EQ((twin.end - twin.start) - (found->end - found->start), (worst.simulated - worst.measured).count());
+    }
+}
+
+TEST_F(TimelinePage, HoldsBubblesMemoryFiguresAndTheSelection) {
+    load({});
+    scene_.choice.criticalPath = true;
+    const SliceRef selected = *document_->measured->find({scene_.step, TaskKind::backward, 1, 2, -1});
+    scene_.selection = TaskSelection{Source::measured, selected, std::nullopt};
+    const Json page = data();
+    const Json& bubbles = page.at("timelines").at(0).at("bubbles");
+    std::int64_t total = 0;
+    for (const Json& length : bubbles.at("length")) {
+        total += length.get<std::int64_t>();
+    }
+    std::int64_t wanted = 0;
+    for (const Bubble& bubble : analysis_->bubbles(Source::measured)) {
+        wanted += is_work(bubble.cause) ? 0 : bubble.length();
+    }
+    EXPECT_EQ(total, wanted);
+    EXPECT_EQ(page.at("timelines").at(0).at("critical").size(), analysis_->critical(Source::measured).tasks.size());
+    ASSERT_EQ(page.at("memory").size(), document_->measured->lanes().size());
+    for (std::size_t lane = 0; lane < page.at("memory").size(); ++lane) {
+        EXPECT_EQ(page.at("memory").at(lane).at("measured").at("highest"),
+                  (*document_->measuredMemory)[lane].highest());
+    }
+    EXPECT_EQ(tasksOf(page, 0).at(page.at("selected").at(1).get<std::size_t>()).name,
+              "backward of micro-batch 2 on partition 1");
+    std::set<std::string> figures;
+    for (const Json& row : page.at("figures").at("rows")) {
+        figures.insert(row.at(0));
+    }
+    for (const char* name : {"Step time, median", "Bubble fraction, median", "Peak memory of the fullest lane"}) {
+        EXPECT_TRUE(figures.contains(name)) << name;
+    }
+    scene_.memory = false;
+    EXPECT_FALSE(data().contains("memory"));
+}
+
+TEST_F(TimelinePage, IsTwoMegabytesAtMostForEightLanesAndThirtyTwoMicroBatchesAndTheSameTwice) {
+    SampleRun run;
+    run.partitions = 8;
+    run.chunks = 32;
+    load(run);
+    const QByteArray step = timelinePageHtml(scene_);
+    EXPECT_LT(step.size(), 2'000'000);
+    EXPECT_GT(step.size(), 50'000);
+    showAll();
+    EXPECT_LT(timelinePageHtml(scene_).size(), 2'000'000) << "all three steps";
+    EXPECT_EQ(timelinePageHtml(scene_), timelinePageHtml(scene_));
+    load(run, "again.sqlite");
+    QByteArray again = timelinePageHtml(scene_);
+    EXPECT_EQ(again.replace("again.sqlite", "page.sqlite"), step);
+}
+
+TEST_F(TimelinePage, TakesTextsOfATraceForText) {
+    load({});
+    auto hostile = std::make_shared<TraceDocument>(*document_);
+    hostile->run.model = kHostile;
+    Timeline timeline;
+    timeline.lanes = {{kHostile, "<b>&amp;"}};
+    timeline.slices = {{{1, TaskKind::forward, 0, 0, -1}, LaneId{0}, Nanoseconds{0}, Nanoseconds{10}, 0}};
+    hostile->measured = std::make_shared<TimelineStore>(timeline);
+    hostile->notes << QString::fromUtf8(kHostile);
+    use(hostile);
+    scene_.simulated.facts = QString::fromUtf8(kHostile);
+    const QByteArray html = timelinePageHtml(scene_);
+    EXPECT_FALSE(html.contains("<img"));
+    EXPECT_FALSE(html.contains("<b>"));
+    EXPECT_EQ(html.count("</script"), 2) << "the data and the program, each ended once";
+    const Json page = data();
+    EXPECT_EQ(page.at("timelines").at(0).at("lanes").at(0).at("name"), kHostile);
+    EXPECT_TRUE(page.at("title").get<std::string>().starts_with(kHostile));
+}
+
+TEST_F(TimelinePage, PermitsOnlyItsOwnScriptAndRefersToNothing) {
+    load({});
+    const QByteArray html = timelinePageHtml(scene_);
+    const qsizetype from = html.lastIndexOf("<script>") + 8;
+    const QByteArray script = html.mid(from, html.lastIndexOf("</script>") - from);
+    const QByteArray hash = QCryptographicHash::hash(script, QCryptographicHash::Sha256).toBase64();
+    EXPECT_TRUE(html.contains("content=\"default-src 'none'; script-src 'sha256-" + hash + "'; style-src 'sha256-"));
+    EXPECT_FALSE(html.contains("unsafe"));
+    for (const char* reference : {"http:", "https:", "src=", "href", "url(", "@import", "fetch(", "XMLHttp"}) {
+        EXPECT_FALSE(html.contains(reference)) << reference;
+    }
+}
+
+TEST_F(TimelinePage, RefusesMoreTasksThanABrowserDraws) {
+    Timeline timeline;
+    timeline.lanes = {{"lane 0", "cpu"}};
+    const std::size_t count = kMostPageTasks + 1;
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto number = static_cast<std::int32_t>(i);
+        timeline.slices.push_back({{number / 60'000, TaskKind::forward, 0, number % 60'000, -1},
+                                   LaneId{0},
+                                   Nanoseconds{10 * static_cast<std::int64_t>(i)},
+                                   Nanoseconds{10 * static_cast<std::int64_t>(i) + 9},
+                                   0});
+    }
+    auto document = std::make_shared<TraceDocument>();
+    document->measured = std::make_shared<TimelineStore>(timeline);
+    use(document);
+    scene_.range = document->measured->range();
+    EXPECT_THAT([&] { timelinePageData(scene_); },
+                ThrowsMessage<Error>(
+                    AllOf(HasSubstr("300,001 tasks"), HasSubstr("at most 300,000"), HasSubstr("--range FROM:TO"))));
+    scene_.range.start += 20;
+    EXPECT_EQ(data().at("timelines").at(0).at("start").size(), count - 2);
+}
+
+TEST_F(TimelinePage, NeedsATimeline) {
+    scene_.document = std::make_shared<TraceDocument>();
+    scene_.range = {0, 1};
+    EXPECT_THAT([&] { timelinePageData(scene_); }, ThrowsMessage<Error>(HasSubstr("no tasks of a pipeline")));
+}
+
+TEST_F(TimelinePage, OfASimulatedTraceHasOneTimelineAndItsFigures) {
+    writeSimulatedTrace(temporaryPath("simulated_page.sqlite"));
+    scene_.document = loadTrace(QString::fromStdString(temporaryPath("simulated_page.sqlite").string()));
+    const StepAnalysis analysis(scene_.document, 0);
+    scene_.analysis = &analysis;
+    scene_.range = wholeRange(*scene_.document, 0);
+    scene_.memory = true;
+    const Json page = data();
+    ASSERT_EQ(page.at("timelines").size(), 1U);
+    EXPECT_EQ(page.at("timelines").at(0).at("source"), "simulated");
+    EXPECT_EQ(tasksOf(page, 0), visibleIn(*scene_.document->simulated, scene_, 0));
+    EXPECT_FALSE(page.contains("lateness"));
+    EXPECT_EQ(page.at("figures").at("rows").at(0).at(0), "Step time");
+    EXPECT_EQ(page.at("figures").at("rows").at(1).at(0), "Bubble fraction");
+    EXPECT_EQ(page.at("figures").at("rows").at(2).at(0), "Peak memory of the fullest lane");
+}
+
+TEST_F(TimelinePage, HasFiguresAndTooltipsInOneLanguage) {
+    load({});
+    EXPECT_EQ(data().at("language"), "en");
+    EXPECT_EQ(data().at("grouping"), false);
+    QLocale::setDefault(QLocale(QLocale::German, QLocale::Germany));
+    const Json page = data();
+    QLocale::setDefault(QLocale::c());
+    EXPECT_THAT(page.at("language").get<std::string>(), testing::StartsWith("de"));
+    EXPECT_EQ(page.at("grouping"), true);
+    EXPECT_THAT(page.at("figures").at("rows").at(0).at(1).get<std::string>(), HasSubstr(","));
+}
+
+TEST_F(TimelinePage, ThinsALongMemoryCurveAndSaysSo) {
+    load({});
+    EXPECT_THAT(data().at("notes").dump(), testing::Not(HasSubstr("thinned")));
+    auto longer = std::make_shared<TraceDocument>(*document_);
+    const TimeRange range = document_->measured->range();
+    MemoryTrack track;
+    constexpr int kSamples = 3 * kMostPageSamples;
+    for (int i = 0; i < kSamples; ++i) {
+        MemorySample sample;
+        sample.time = Nanoseconds{range.start + range.length() / kSamples * i};
+        sample.allocated = i == kSamples / 2 ? 1'000'000 : i % 100;
+        track.add(sample);
+    }
+    longer->measuredMemory = std::make_shared<std::vector<MemoryTrack>>(std::vector{track});
+    use(longer);
+    showAll();
+    const Json page = data();
+    EXPECT_THAT(page.at("notes").dump(), HasSubstr("thinned"));
+    const std::vector<Bytes> peaks = page.at("memory").at(0).at("measured").at("peak");
+    EXPECT_LE(peaks.size(), static_cast<std::size_t>(kMostPageSamples));
+    EXPECT_EQ(*std::max_element(peaks.begin(), peaks.end()), 1'000'000);
+}
+
+TEST_F(TimelinePage, IsSavedWholeOrNotAtAll) {
+    load({});
+    const QString path = QString::fromStdString(temporaryPath("saved.html").string());
+    saveTimelinePage(scene_, path);
+    QFile file(path);
+    ASSERT_TRUE(file.open(QIODevice::ReadOnly));
+    EXPECT_EQ(file.readAll(), timelinePageHtml(scene_));
+    EXPECT_THROW(saveTimelinePage(scene_, QStringLiteral("page.htm")), UsageError);
+    EXPECT_THROW(saveTimelinePage(scene_, QStringLiteral("/nowhere/page.html")), Error);
+}
+
+// ---- In a browser
+
+QString browser() {
+    for (const char* name : {"chromium", "chromium-browser", "google-chrome"}) {
+        if (const QString found = QStandardPaths::findExecutable(QString::fromLatin1(name)); !found.isEmpty()) {
+            return found;
+        }
+    }
+    return {};
+}
+
+QByteArray readAll(const QString& path) {
+    QFile file(path);
+    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+/// The page with a script at its start and one at its end, which its policy then permits too.
+QByteArray withScripts(QByteArray html, const QByteArray& first, const QByteArray& last) {
+    QByteArray hashes;
+    for (const QByteArray& script : {first, last}) {
+        hashes += "'sha256-" + QCryptographicHash::hash(script, QCryptographicHash::Sha256).toBase64() + "' ";
+    }
+    html.replace("script-src ", "script-src " + hashes);
+    html.replace("<body>", "<body><script>" + first + "</script>");
+    return html.replace("</body>", "<script>" + last + "</script></body>");
+}
+
+/// The DOM after the scripts of the page ran.
+QByteArray domOf(const QByteArray& html, const QStringList& options) {
+    const QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("page.html"));
+    QFile file(path);
+    if (!file.open(QIODevice::WriteOnly) || file.write(html) != html.size()) {
+        return {};
+    }
+    file.close();
+    QProcess process;
+    process.start(browser(), QStringList{QStringLiteral("--headless"), QStringLiteral("--no-sandbox"),
+                                         QStringLiteral("--disable-gpu"), QStringLiteral("--virtual-time-budget=60000"),
+                                         QStringLiteral("--window-size=1400,1000"),
+                                         QStringLiteral("--user-data-dir=") + folder.filePath(QStringLiteral("user")),
+                                         QStringLiteral("--dump-dom")} +
+                                 options + QStringList{QUrl::fromLocalFile(path).toString()});
+    if (!process.waitForFinished(90'000)) {
+        process.kill();
+        process.waitForFinished(10'000);
+        return {};
+    }
+    return process.readAllStandardOutput();
+}
+
+class TimelinePageInBrowser : public TimelinePage, public testing::WithParamInterface<int> {};
+
+INSTANTIATE_TEST_SUITE_P(PixelRatio, TimelinePageInBrowser, testing::Values(1, 2));
+
+TEST_P(TimelinePageInBrowser, AnswersWheelPointerKeysAndButtons) {
+    if (browser().isEmpty()) {
+        GTEST_SKIP() << "no chromium is installed; apt-get install chromium, then run this test again";
+    }
+    SampleRun run;
+    run.partitions = 3;
+    load(run);
+    auto hostile = std::make_shared<TraceDocument>(*document_);
+    hostile->run.model = kHostile;
+    hostile->notes << QString::fromUtf8(kHostile);
+    use(hostile);
+    scene_.theme = Theme::light;
+
+    const TaskKey key{scene_.step, TaskKind::backward, 1, 2, -1};
+    const std::vector<TaskPair>& pairs = analysis_->matching().pairs;
+    const auto pair = std::find_if(pairs.begin(), pairs.end(), [&](const TaskPair& each) { return each.key == key; });
+    ASSERT_NE(pair, pairs.end());
+    const Slice measured = document_->measured->slice(pair->measured);
+    const Slice simulated = document_->simulated->slice(pair->simulated);
+    const Json page = data();
+    const std::string name = taskName(key).toStdString();
+    const std::vector<PageTask> tasks = tasksOf(page, 0);
+    const auto task = std::find_if(tasks.begin(), tasks.end(),
+                                   [&](const PageTask& each) { return each.name == name && each.step == scene_.step; });
+    ASSERT_NE(task, tasks.end());
+    const auto text = [](const QString& from) { return from.toStdString(); };
+    const std::int64_t change = (simulated.duration() - measured.duration()).count();
+    const std::int64_t origin = document_->measured->step(scene_.step)->range().start;
+    const std::int64_t scale = differenceScaleOf(pairs);
+    const TimelineColors light = timelineColors(QPalette(Qt::white));
+    const Lateness lateness = latenessOf(pair->end_change, scale);
+    const Json expected{
+        {"hostile", kHostile},
+        {"task", task - tasks.begin()},
+        {"twin", task->twin},
+        {"kind", "B backward"},
+        {"color", text(styleOf(TaskKind::backward).color.name())},
+        {"tip",
+         {name, "kind: backward", "partition 1", "micro-batch 2", text(formatDuration(measured.duration().count())),
+          text(formatDuration(measured.start.count() - origin)), text(formatDuration(simulated.duration().count())),
+          text(formatDurationChange(change)),
+          text(formatShareChange(static_cast<double>(change) / static_cast<double>(measured.duration().count())))}},
+        {"details",
+         {name, text(formatDurationChange(-pair->start_change)), text(formatDurationChange(-pair->end_change)),
+          text(formatDurationChange(change))}},
+        {"lateness", text(describe(lateness, scale))},
+        {"lateColor", text(styleOf(lateness, light).color.name())}};
+    const QByteArray first =
+        "'use strict'; window.troubles = [];"
+        // Chromium's virtual time draws no frames, so that callbacks for them would never come.
+        "window.requestAnimationFrame = (callback) => setTimeout(() => callback(performance.now()), 16);"
+        "addEventListener('error', (e) => troubles.push(e.message));"
+        "addEventListener('unhandledrejection', (e) => troubles.push(String(e.reason)));"
+        "addEventListener('securitypolicyviolation', (e) => troubles.push(e.violatedDirective + ' ' + e.blockedURI));";
+    QByteArray last = "const expected = " + QByteArray::fromStdString(expected.dump(-1, ' ', true)) + ";\n";
+    last.replace("</", "<\\/");  // of the hostile name
+    last += readAll(QStringLiteral(PIPESCOPE_PAGE_DRIVER));
+    const QByteArray dom = domOf(withScripts(timelinePageHtml(scene_), first, last),
+                                 {QStringLiteral("--force-device-scale-factor=%1").arg(GetParam())});
+    const QByteArray before = "<pre id=\"results\">";
+    const qsizetype from = dom.indexOf(before);
+    ASSERT_GE(from, 0) << "the page wrote no results: " << dom.right(2000).toStdString();
+    const QByteArray encoded = dom.mid(from + before.size(), dom.indexOf("</pre>", from) - from - before.size());
+    const Json results = Json::parse(QByteArray::fromPercentEncoding(encoded).toStdString());
+    EXPECT_GT(results.size(), 50U);
+    for (const Json& each : results) {
+        EXPECT_TRUE(each.at("holds").get<bool>())
+            << each.at("name").get<std::string>() << ": " << each.at("detail").get<std::string>();
+    }
+}
+}  // namespace
+}  // namespace pipescope
