@@ -89,9 +89,9 @@ StepTaskIndex waiting_task(const StepGraph& tasks, std::span<const StepTaskIndex
     return waiting;
 }
 
-/// `waiting`: what runs after the gap; it need not be recorded.
+/// `waiting`: what runs after the gap; it need not be recorded. Its dependencies end `later` ns later than recorded.
 void add_gap(const StepGraph& tasks, const Bubble& gap, const TaskKey& waiting, StepTaskIndex before,
-             std::vector<Bubble>& bubbles) {
+             std::vector<Bubble>& bubbles, std::int64_t later = 0) {
     std::int64_t from = gap.start;
     const auto add = [&](std::int64_t until, BubbleCause cause, StepTaskIndex of) {
         until = std::min(until, gap.end);
@@ -103,10 +103,10 @@ void add_gap(const StepGraph& tasks, const Bubble& gap, const TaskKey& waiting, 
     const StepTaskIndex dependency = latest_dependency(tasks, waiting, gap.lane);
     if (dependency != kNoTask) {
         if (const StepTaskIndex producer = producer_of(tasks, dependency); producer != kNoTask) {
-            add(tasks.task(producer).end, cause_of_wait(tasks, before, producer), producer);
+            add(tasks.task(producer).end + later, cause_of_wait(tasks, before, producer), producer);
         }
         if (is_copy(tasks.task(dependency).key.kind)) {
-            add(tasks.task(dependency).end, BubbleCause::copy, dependency);
+            add(tasks.task(dependency).end + later, BubbleCause::copy, dependency);
         }
     }
     add(gap.end, BubbleCause::contention, kNoTask);
@@ -129,9 +129,15 @@ void add_gaps(const StepGraph& tasks, LaneId lane, std::vector<Bubble>& bubbles)
         before = order[k];
     }
     if (free < step.end && tasks.never_drains() && !order.empty()) {
-        TaskKey next = tasks.task(order.front()).key;  // runs again one period later, in the next step
+        const TaskKey first = tasks.task(order.front()).key;  // runs again one period later, in the next step
+        TaskKey next = first;
         ++next.step;
-        add_gap(tasks, {lane, free, step.end, {}, kNoTask, kNoTask}, next, before, bubbles);
+        const Bubble gap{lane, free, step.end, {}, kNoTask, kNoTask};
+        if (latest_dependency(tasks, next, lane) != kNoTask) {
+            add_gap(tasks, gap, next, before, bubbles);
+        } else {  // its dependencies, too, run again one period later
+            add_gap(tasks, gap, first, before, bubbles, step.length());
+        }
     } else if (free < step.end) {
         bubbles.push_back({lane, free, step.end, BubbleCause::finished, kNoTask, kNoTask});
     }

@@ -37,9 +37,9 @@ StepGraph graph_of(const Timeline& step, const StepStatistics& statistics,
     return step_graph_of(step, {statistics.start.count(), statistics.end.count()}, graph);
 }
 
-/// The lower median by length.
+/// The upper median by length, which the viewer shows first.
 std::int32_t median_step(std::vector<std::pair<std::int64_t, std::int32_t>> lengths) {
-    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>((lengths.size() - 1) / 2);
+    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
     std::nth_element(lengths.begin(), middle, lengths.end());
     return middle->second;
 }

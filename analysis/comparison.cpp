@@ -12,7 +12,7 @@
 namespace pipescope {
 namespace {
 bool belongs_to_step(const Slice& slice) {
-    return slice.key.kind != TaskKind::optimizer && slice.key.kind != TaskKind::all_reduce;
+    return slice.key.kind != TaskKind::optimizer;
 }
 
 /// A duration of one task in one step.

@@ -33,9 +33,11 @@ const char* phrase(BubbleCause cause) {
 StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step)
     : document_(std::move(document)), step_(step) {
     const auto fill = [&](Side& side, const TimelineStore& store, std::int32_t number,
-                          std::shared_ptr<const TaskGraph> graph) {
+                          std::shared_ptr<const TaskGraph> graph, bool isKnown) {
         side.tasks = stepGraphOf(store, number, std::move(graph));
-        side.bubbles = bubbles_of(*side.tasks);
+        if (isKnown) {
+            side.bubbles = bubbles_of(*side.tasks);
+        }
         side.critical = critical_path(*side.tasks);
     };
     const TimelineStore* measured = document_->measured.get();
@@ -43,13 +45,14 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
     const bool hasMeasured = measured != nullptr && worthLookingInto(*measured) && measured->step(step) != nullptr;
     const bool hasSimulated = simulated != nullptr && worthLookingInto(*simulated);
     if (hasMeasured) {
-        fill(measured_, *measured, step, document_->run.graph);
+        fill(measured_, *measured, step, document_->run.graph, document_->whyNoBubble(step).isEmpty());
     }
     if (hasSimulated) {
         const Profile* profile = document_->run.profile.get();
         fill(simulated_, *simulated, simulated->steps().front().step,
              profile != nullptr && document_->simulation ? pipeline_graph_of(*profile, document_->simulation->options)
-                                                         : nullptr);
+                                                         : nullptr,
+             true);
     }
     if (hasMeasured && hasSimulated) {
         matching_ = match_tasks(*measured_.tasks, *simulated_.tasks, document_->run.lost.any());

@@ -14,12 +14,18 @@ void judge(const std::vector<std::size_t>& order, StepHistory& history) {
     const auto timeAt = [&](std::size_t place) {
         return static_cast<double>(history.steps[order[place]].time.count());
     };
+    const auto quantile = [&](double share) {  // between two steps linearly, as most statistics programs do
+        const double place = share * static_cast<double>(order.size() - 1);
+        const auto below = static_cast<std::size_t>(place);
+        const std::size_t above = std::min(below + 1, order.size() - 1);
+        return timeAt(below) + (place - static_cast<double>(below)) * (timeAt(above) - timeAt(below));
+    };
+    history.counted = order.size();
     history.fastest = order.front();
     history.median = order[order.size() / 2];
     history.slowest = order.back();
-    const double upper = timeAt((order.size() - 1) * 3 / 4);
-    const double lower = timeAt((order.size() - 1) / 4);
-    const double fence = std::max(upper + kQuartileRanges * (upper - lower), kLeastSlowness * timeAt(order.size() / 2));
+    const double upper = quantile(0.75);
+    const double fence = std::max(upper + kQuartileRanges * (upper - quantile(0.25)), kLeastSlowness * quantile(0.5));
     history.slowAbove = Nanoseconds(static_cast<std::int64_t>(fence));
     for (const std::size_t index : order) {
         history.steps[index].slow = history.steps[index].time > history.slowAbove;
@@ -51,7 +57,10 @@ QString StepHistory::describe(std::size_t index) const {
     if (entry.loss) {
         text += translated(", loss %1").arg(*entry.loss, 0, 'g', 5);
     }
-    return text + (entry.warmup ? translated(", warm-up") : entry.slow ? translated(", slow") : QString());
+    return text + (entry.cutOff   ? translated(", cut off")
+                   : entry.warmup ? translated(", warm-up")
+                   : entry.slow   ? translated(", slow")
+                                  : QString());
 }
 
 StepHistory stepHistory(const TraceDocument& document) {
@@ -59,7 +68,8 @@ StepHistory stepHistory(const TraceDocument& document) {
     const bool anyLoss = std::any_of(document.run.steps.begin(), document.run.steps.end(),
                                      [](const StepRecord& record) { return record.training_loss != 0; });
     std::vector<std::size_t> order;
-    for (const StepSpan& span : stepsOf(document)) {
+    const std::vector<StepSpan> spans = stepsOf(document);
+    for (const StepSpan& span : spans) {
         StepEntry entry;
         entry.step = span.step;
         entry.time = !document.measured && document.simulation ? expected_step(*document.simulation)
@@ -73,7 +83,8 @@ StepHistory stepHistory(const TraceDocument& document) {
                 entry.loss = record->training_loss;
             }
         }
-        if (!entry.warmup) {
+        entry.cutOff = document.measured && !document.run.is_whole(span.step, spans.back().step);
+        if (!entry.warmup && !entry.cutOff) {
             order.push_back(history.steps.size());
         }
         history.steps.push_back(entry);

@@ -17,13 +17,15 @@ struct StepEntry {
     std::optional<double> bubble;  ///< empty if it is unknown, as after a loss of ranges
     std::optional<double> loss;    ///< of the training; NaN or infinite if it diverged
     bool warmup = false;
-    bool slow = false;  ///< longer than StepHistory::slowAbove, and not a warm-up step
+    bool cutOff = false;  ///< the recording may have ended within it
+    bool slow = false;    ///< longer than StepHistory::slowAbove, and neither of the above
 };
 
-/// The measured steps of a run. The steps of the warm-up count for nothing but themselves, unless there are no others.
-/// A value.
+/// The measured steps of a run. The figures count those that are whole and no warm-up, or all steps if there are no such
+/// ones. A value.
 struct StepHistory {
     std::vector<StepEntry> steps;  ///< in order of time
+    std::size_t counted = 0;
     // Indices into `steps`; empty without steps. Of an even number, the median is the upper one of the middle two.
     std::optional<std::size_t> median;
     std::optional<std::size_t> fastest;

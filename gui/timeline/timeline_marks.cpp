@@ -64,10 +64,13 @@ QBrush brushOf(BubbleCause cause, const TimelineColors& colors) {
                                                                   {okabe_ito::kPurple, Qt::VerPattern},
                                                                   {okabe_ito::kGreen, Qt::HorPattern},
                                                                   {okabe_ito::kSky, Qt::CrossPattern},
-                                                                  {okabe_ito::kGrey, Qt::Dense7Pattern},
+                                                                  {okabe_ito::kGrey, Qt::SolidPattern},
                                                                   {okabe_ito::kYellow, Qt::Dense5Pattern},
                                                                   {okabe_ito::kYellow, Qt::Dense6Pattern}}};
     const Style& style = kStyles.at(static_cast<std::size_t>(cause));
+    if (style.pattern == Qt::SolidPattern) {  // plain, because gaps of steps without causes have dots
+        return mixed(colors.bubble, QColor::fromRgb(style.color), 0.25);
+    }
     const QColor ground = isDarkGround(colors) ? mixed(colors.bubble, QColor::fromRgb(style.color), 0.85)
                                                : mixed(colors.bubble, QColor::fromRgb(style.color), 0.7);
     return {ground, style.pattern};

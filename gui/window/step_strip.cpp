@@ -90,6 +90,9 @@ QStringList StepStrip::facts() const {
         const StepEntry& entry = history_->steps[index];
         return tr("%1 (step %2)").arg(formatDuration(entry.time.count())).arg(entry.step);
     };
+    if (history_->counted == 1) {
+        return {tr("one step counts: %1").arg(stepAt(*history_->median))};
+    }
     QStringList lines{tr("median %1").arg(stepAt(*history_->median)),
                       tr("%1 to %2").arg(stepAt(*history_->fastest), stepAt(*history_->slowest))};
     if (const std::size_t slow = history_->numSlow(); slow > 0) {
@@ -242,7 +245,8 @@ void StepStrip::paintBar(QPainter& painter, const Bar& bar) const {
         return QRectF(bar.rect.left(), end, bar.rect.width() - gap, std::max(0.0, bottom - end));
     };
     QColor color = slowest.slow ? QColor::fromRgb(okabe_ito::kVermillion) : barColor(palette());
-    if (slowest.warmup) {
+    const bool counts = !slowest.warmup && !slowest.cutOff;
+    if (!counts) {
         color = faded(color, colors.paper);
     }
     const auto shortest = static_cast<double>(fastest.time.count());
@@ -260,7 +264,7 @@ void StepStrip::paintBar(QPainter& painter, const Bar& bar) const {
         mark.lineTo(x + size / 2, y + size);
         painter.fillPath(mark, colors.text);
     }
-    if (slowest.warmup && bar.rect.width() >= kGapFrom) {
+    if (!counts && bar.rect.width() >= kGapFrom) {
         painter.setPen(colors.faintText);
         paintPattern(painter, rectOf(0, longest), Pattern::hatched, colors.faintText);
     }
@@ -280,6 +284,7 @@ void StepStrip::paintLoss(QPainter& painter) const {
     }
     QPainterPath path;
     bool drawing = false;
+    bool isLine = false;
     for (std::size_t place = 0; place < numBars(); ++place) {
         const Bar each = bar(place);
         const std::optional<double>& loss = history_->steps[each.end - 1].loss;
@@ -290,6 +295,7 @@ void StepStrip::paintLoss(QPainter& painter) const {
         const double height = most > least ? (*loss - least) / (most - least) : 0.5;
         const QPointF at(each.rect.center().x(), each.rect.bottom() - 2 - height * (each.rect.height() - 4));
         if (drawing) {
+            isLine = true;
             path.lineTo(at);
         } else {
             path.moveTo(at);
@@ -306,7 +312,7 @@ void StepStrip::paintLoss(QPainter& painter) const {
     const QString label = tr("loss");
     const QPointF end = path.currentPosition();
     const double left = bar(numBars() - 1).rect.right() + 4;
-    if (left + fontMetrics().horizontalAdvance(label) < barsRect().right()) {
+    if (isLine && left + fontMetrics().horizontalAdvance(label) < barsRect().right()) {
         painter.drawText(
             QRectF(left, end.y() - fontMetrics().height() / 2.0, barsRect().right() - left, fontMetrics().height()),
             Qt::AlignVCenter | Qt::AlignLeft, label);

@@ -3,6 +3,7 @@
 #include "analysis/stored_simulation.h"
 #include "tests/analysis/random_run.h"
 #include "tests/analysis/tasks_of_step.h"
+#include "tests/simulator/profiles.h"
 
 #include <gtest/gtest.h>
 
@@ -77,11 +78,33 @@ TEST(BubbleSums, AreThoseOfAPeriodIfTheScheduleNeverDrains) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = false});
         const StepStatistics statistics = one_step_statistics(simulation);
-        expect_sums(step_graph_of(simulation.timeline, {statistics.start.count(), statistics.end.count()}), statistics);
+        const StepGraph tasks = step_graph_of(simulation.timeline, {statistics.start.count(), statistics.end.count()});
+        expect_sums(tasks, statistics);
         if (HasFatalFailure()) {
             return;
         }
     }
+}
+
+TEST(BubbleSums, KnowWhatTheFirstTaskOfTheNextPeriodWaitsFor) {
+    PipelineOptions options;
+    options.balance = Balance({1, 1, 1});
+    options.chunks = options.batch = 4;
+    options.schedule = Schedule::pipedream;
+    // The last lane sets the pace, so the others wait within each period.
+    const Simulation simulation =
+        simulate(profile_of({layer_of(1000, 2000), layer_of(1000, 2000), layer_of(2000, 4000)}), options,
+                 {.noise = false, .memory = false});
+    const StepStatistics statistics = one_step_statistics(simulation);
+    const StepGraph tasks = step_graph_of(simulation.timeline, {statistics.start.count(), statistics.end.count()});
+    std::size_t gaps = 0;
+    for (const Bubble& each : bubbles_of(tasks)) {
+        if (each.lane == LaneId{1}) {
+            EXPECT_NE(each.cause, BubbleCause::contention) << each.start << " to " << each.end;
+            ++gaps;
+        }
+    }
+    EXPECT_GT(gaps, 0U);
 }
 
 /// Each task starts and ends at another time than simulated, so that tasks of a lane may overlap, as those of a
@@ -102,6 +125,10 @@ TEST(BubbleSums, AreTheMeasuredBubbleFractionEvenIfTasksOverlap) {
         std::mt19937 random(seed);
         RandomRun run = random_run(random);
         run.profile.loss_ns.assign(run.profile.samples.size(), 900.0);
+        if (seed % 5 == 0) {
+            run.options.replicas = 2;
+            run.options.batch *= 2;
+        }
         SCOPED_TRACE("seed " + std::to_string(seed) + " " + to_json(run.options));
         const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = false});
         Timeline measured{Source::measured, simulation.timeline.lanes, {}};

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace pipescope {
@@ -56,6 +57,31 @@ TEST_F(Compare, TakesMediansOverTheStepsCompared) {
     EXPECT_EQ(comparison.lanes.at(0).simulated_busy.count(), 7'000);
     EXPECT_EQ(comparison.lanes.at(0).measured_busy.count(), 7'700);
     EXPECT_EQ(of({1, 2}).measured_step_time.count(), 11'500);
+}
+
+TEST_F(Compare, CountsTheSumOverReplicasAsTheSimulationDoes) {
+    PipelineOptions options;
+    options.balance = Balance({1, 1});
+    options.chunks = 2;
+    options.batch = 4;
+    options.replicas = 2;
+    options.hardware.link.bytes_per_second = 1e9;
+    Profile profile = uniform_profile(2);
+    for (LayerProfile& layer : profile.layers) {
+        layer.gradient_bytes = 4000;
+    }
+    simulation_ = simulate(profile, options);
+    ASSERT_TRUE(std::ranges::any_of(simulation_.timeline.slices, [](const Slice& slice) {
+        return slice.key.kind == TaskKind::all_reduce && slice.end > slice.start;
+    }));
+    timeline_.slices.clear();
+    for (const std::int32_t step : {0, 1, 2}) {
+        add_step(step, 1);
+    }
+    const Comparison comparison = of({0, 1, 2});
+    EXPECT_EQ(comparison.measured_step_time, comparison.simulated_step_time);
+    EXPECT_NEAR(comparison.measured_bubble_fraction, comparison.simulated_bubble_fraction, 1e-9);
+    EXPECT_EQ(comparison.tasks_unmatched, 0);
 }
 
 // Steps of 10, 11 and 12 us. The simulated one without noise is the shortest.

@@ -238,6 +238,10 @@ TEST_P(SameAnswers, OfCompareAndTheViewer) {
         std::vector<Bubble> bubbles = analysis.bubbles(source);
         std::stable_sort(bubbles.begin(), bubbles.end(),
                          [](const Bubble& a, const Bubble& b) { return a.length() > b.length(); });
+        if (source == Source::measured && !file.bubble_known) {
+            EXPECT_TRUE(bubbles.empty()) << "what was lost may have run in them";
+            continue;
+        }
         ASSERT_GE(bubbles.size(), report.largest.size());
         for (std::size_t k = 0; k < report.largest.size(); ++k) {
             const ListedBubble viewedBubble = listed(bubbles[k], *analysis.tasks(source));

@@ -65,6 +65,28 @@ TEST(StepHistory, CallsStepsSlowThatLieOutsideTheFence) {
     EXPECT_EQ(stepHistory(runOf({10, 10})).numSlow(), 0U);
 }
 
+TEST(StepHistory, InterpolatesTheQuartilesOfAFewSteps) {
+    EXPECT_EQ(stepHistory(runOf({58, 67, 87})).numSlow(), 0U);
+    EXPECT_EQ(stepHistory(runOf({58, 60, 67, 87})).numSlow(), 0U);
+    EXPECT_EQ(stepHistory(runOf({58, 58, 59, 59, 87})).numSlow(), 1U);
+}
+
+TEST(StepHistory, DoesNotCountTheStepInWhichTheRecordingEnded) {
+    TraceDocument document = runOf({20, 22, 24, 2}, 0, false);
+    document.run.cut_off = true;
+    StepHistory history = stepHistory(document);
+    EXPECT_TRUE(history.steps[3].cutOff);
+    EXPECT_EQ(history.counted, 3U);
+    EXPECT_EQ(history.fastest, 0U);
+    EXPECT_EQ(history.steps[3].bubble, std::nullopt);
+    EXPECT_EQ(typicalStep(document), 1);
+    document = runOf({20, 22, 24, 2});
+    document.run.steps.pop_back();  // the training loop recorded the others
+    document.run.cut_off = true;
+    EXPECT_TRUE(stepHistory(document).steps[3].cutOff);
+    EXPECT_FALSE(stepHistory(document).steps[2].cutOff);
+}
+
 TEST(StepHistory, KnowsNoBubblesIfRangesWereLostAndNoLossesIfNoneWereRecorded) {
     TraceDocument document = runOf({20, 10, 30}, 0, false);
     EXPECT_EQ(stepHistory(document).steps[0].loss, std::nullopt);
