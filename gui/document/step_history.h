@@ -21,8 +21,8 @@ struct StepEntry {
     bool slow = false;    ///< longer than StepHistory::slowAbove, and neither of the above
 };
 
-/// The measured steps of a run. The figures count those that are whole and no warm-up, or all steps if there are no such
-/// ones. A value.
+/// The measured steps of a run. The figures count those that are whole and no warm-up, or all steps if there are no
+/// such ones. A value.
 struct StepHistory {
     std::vector<StepEntry> steps;  ///< in order of time
     std::size_t counted = 0;
