@@ -89,19 +89,23 @@ TEST(BubbleSums, AreThoseOfAPeriodIfTheScheduleNeverDrains) {
 TEST(BubbleSums, KnowWhatTheFirstTaskOfTheNextPeriodWaitsFor) {
     PipelineOptions options;
     options.balance = Balance({1, 1, 1});
-    options.chunks = options.batch = 4;
     options.schedule = Schedule::pipedream;
-    // The last lane sets the pace, so the others wait within each period.
-    const Simulation simulation =
-        simulate(profile_of({layer_of(1000, 2000), layer_of(1000, 2000), layer_of(2000, 4000)}), options,
-                 {.noise = false, .memory = false});
-    const StepStatistics statistics = one_step_statistics(simulation);
-    const StepGraph tasks = step_graph_of(simulation.timeline, {statistics.start.count(), statistics.end.count()});
     std::size_t gaps = 0;
-    for (const Bubble& each : bubbles_of(tasks)) {
-        if (each.lane == LaneId{1}) {
-            EXPECT_NE(each.cause, BubbleCause::contention) << each.start << " to " << each.end;
-            ++gaps;
+    for (int code = 0; code < 27 * 4; ++code) {
+        options.chunks = options.batch = 1 + code % 4;
+        const auto layer = [&](int divisor) {
+            const double forward = 1000.0 * (1 + code / 4 / divisor % 3);
+            return layer_of(forward, 2 * forward);
+        };
+        const Simulation simulation =
+            simulate(profile_of({layer(1), layer(3), layer(9)}), options, {.noise = false, .memory = false});
+        const StepStatistics statistics = one_step_statistics(simulation);
+        const StepGraph tasks = step_graph_of(simulation.timeline, {statistics.start.count(), statistics.end.count()});
+        for (const Bubble& each : bubbles_of(tasks)) {
+            if (each.lane != LaneId{0} && each.end == tasks.range().end) {
+                EXPECT_NE(each.cause, BubbleCause::contention) << "code " << code << ", lane " << each.lane.value();
+                ++gaps;
+            }
         }
     }
     EXPECT_GT(gaps, 0U);
