@@ -20,6 +20,7 @@
 namespace pipescope {
 namespace {
 constexpr std::size_t kMostLayersSearched = 1000;  // an exact search's tables grow with the square
+constexpr std::int64_t kMostDoubled = 4096;        // micro-batches tried to make a pipeline fit
 constexpr std::size_t kLongestBalance = 24;        // characters in a title
 
 /// The number with one digit behind the point.
@@ -178,11 +179,26 @@ private:
             numbers.insert(2 * m);
         }
         for (const std::int64_t number : numbers) {
-            PipelineOptions changed = options_;
-            changed.chunks = number;
-            try_options(MoveKind::micro_batches,
-                        "Micro-batches: " + std::to_string(number) + " instead of " + std::to_string(m), changed);
+            try_micro_batches(number);
         }
+        // Smaller micro-batches need less memory: doubles them until they fit.
+        for (std::int64_t number = 4 * m; !any_fits() && number <= std::min(samples, kMostDoubled); number *= 2) {
+            try_micro_batches(number);
+        }
+    }
+    void try_micro_batches(std::int64_t number) {
+        PipelineOptions changed = options_;
+        changed.chunks = number;
+        try_options(
+            MoveKind::micro_batches,
+            "Micro-batches: " + std::to_string(number) + " instead of " + std::to_string(advice_.base.micro_batches),
+            changed);
+    }
+    /// True if the base or other micro-batches keep the memory limit.
+    bool any_fits() const {
+        return advice_.base.feasible || std::ranges::any_of(advice_.moves, [](const Move& move) {
+                   return move.kind == MoveKind::micro_batches && move.simulation.feasible;
+               });
     }
 
     void change_balance() {
@@ -474,9 +490,9 @@ std::vector<OptionChange> changed_options(const PipelineOptions& from, const Pip
     });
     compare("links", before.link.times, after.link.times, [](const std::vector<LinkTime>&) { return std::string(); });
     compare("link-bandwidth", before.link.bytes_per_second, after.link.bytes_per_second,
-            [](double rate) { return shortest(rate / 1e9) + "GB/s"; });
+            [](double rate) { return rate == 0 ? std::string() : shortest(rate / 1e9) + "GB/s"; });
     compare("link-latency", before.link.latency_ns, after.link.latency_ns,
-            [](double ns) { return shortest(ns / 1e3) + "us"; });
+            [](double ns) { return ns == 0 ? std::string() : shortest(ns / 1e3) + "us"; });
     return changes;
 }
 

@@ -58,7 +58,8 @@ struct Advice {
 
 /// Simulates, without noise, the options and each single change of them that can run:
 /// - the other checkpoint modes
-/// - half and twice the micro-batches, and the next numbers that divide the mini-batch. The mini-batch stays
+/// - half and twice the micro-batches, and the next numbers that divide the mini-batch. If the base does not fit, also
+///   four times, eight times and so on until one fits. The mini-batch stays
 /// - the best cuts that are found within milliseconds
 /// - schedules gpipe, 1f1b, interleaved and zero-bubble-h1
 /// - one lane more and one fewer, with new cuts, if all lanes are alike

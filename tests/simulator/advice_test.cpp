@@ -82,7 +82,7 @@ TEST(Advice, SaysWhichOptionsToChange) {
     EXPECT_EQ(titled(advice, "Links: twice as fast").changes,
               (Changes{{"link-bandwidth", "2GB/s"}, {"link-latency", "1.5us"}}));
     EXPECT_EQ(titled(advice, "Links: copies for free").changes,
-              (Changes{{"link-bandwidth", "0GB/s"}, {"link-latency", "0us"}}));
+              (Changes{{"link-bandwidth", ""}, {"link-latency", ""}}));
     EXPECT_EQ(titled(advice, "Schedule: interleaved instead of gpipe").changes,
               (Changes{{"balance", "1,1,1,1,1,1,1,1"}, {"schedule", "interleaved"}, {"placement", "0,1,2,3,0,1,2,3"}}));
     const Move& more = titled(advice, "Lanes: 5 instead of 4, with new cuts");
@@ -158,6 +158,18 @@ TEST(Advice, LeadsABaseThatDoesNotFitToOnesThatDo) {
             last = largest_shortfall(move.simulation);
         }
     }
+}
+
+TEST(Advice, DoublesMicroBatchesUntilTheyFit) {
+    const Profile profile = profile_with_memory(8);
+    PipelineOptions options = pipeline_of({2, 2, 2, 2}, 2, 32);
+    PipelineOptions frugal = options;
+    frugal.chunks = 16;
+    options.hardware.memory_limit = highest_peak(simulate(profile, frugal));
+    const Advice advice = advise(profile, options);
+    EXPECT_EQ(titled(advice, "Micro-batches: 8 instead of 2").effect, MoveEffect::over_limit);
+    EXPECT_EQ(titled(advice, "Micro-batches: 16 instead of 2").effect, MoveEffect::fits);
+    EXPECT_THAT(titles_of(advice), Not(Contains("Micro-batches: 32 instead of 2")));
 }
 
 TEST(Advice, LeavesOutWhatCannotRun) {
