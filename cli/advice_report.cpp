@@ -92,6 +92,7 @@ nlohmann::ordered_json advice_json(const Advice& advice, const std::vector<std::
                   {"step_change", relative_change(advice, move)},
                   {"saved_ns", saved_by(advice, move).count()},
                   {"highest_peak_bytes", highest_peak(move.simulation)},
+                  {"hypothetical", move.hypothetical},
                   {"why", move.why},
                   {"note", move.note}};
         each["changes"] = Json::object();

@@ -346,6 +346,9 @@ private:
         move.kind = kind;
         move.title = title;
         move.note = std::move(note);
+        const Link& link = simulation.options.hardware.link;
+        move.hypothetical =
+            is_for_comparison_only(simulation.options.schedule) || (kind == MoveKind::links && link.is_free());
         move.changes = changed_options(options_, simulation.options);
         move.simulation = std::move(simulation);
         advice_.moves.push_back(std::move(move));
@@ -438,6 +441,9 @@ void rank_moves(Advice& advice) {
     std::ranges::stable_sort(advice.moves, [&](const Move& a, const Move& b) {
         if (a.effect != b.effect) {
             return a.effect < b.effect;
+        }
+        if (a.hypothetical != b.hypothetical) {
+            return b.hypothetical;
         }
         if (by_memory && a.effect == MoveEffect::over_limit) {
             return largest_shortfall(a.simulation) < largest_shortfall(b.simulation);

@@ -42,6 +42,8 @@ struct Move {
     MoveKind kind = MoveKind::checkpoint;
     std::string title;  ///< "Checkpoint: never instead of except_last"
     std::string note;   ///< what it takes, or a doubt; may be empty
+    /// Nobody can make this change today: copies for free, or a schedule that is only simulated.
+    bool hypothetical = false;
     std::vector<OptionChange> changes;
     Simulation simulation;  ///< without timeline and memory over time
     MoveEffect effect = MoveEffect::none;
@@ -68,8 +70,9 @@ struct Advice {
 /// Cuts stay as they are unless the number of partitions changes. They are only sought where each lane runs one
 /// partition, or two in turn with schedule interleaved. Leaves out a move whose pipeline equals the base.
 ///
-/// Order: moves that make the base fit; faster ones within the limit; faster ones over the limit; the rest. Shorter
-/// steps come first, except that of moves over the limit of a base that does not fit, the one that needs least does.
+/// Order: moves that make the base fit; faster ones within the limit; faster ones over the limit; the rest. In each of
+/// these, hypothetical ones come last, and then shorter steps first, except that of moves over the limit of a base that
+/// does not fit, the one that needs least comes first.
 /// Steps that differ by less than kPlanTie of the base's are equal in effect.
 ///
 /// `cancelled` is asked before each simulation; may be empty. Throws as simulate() does, for the base. Deterministic.
