@@ -1,6 +1,7 @@
 #include "balance/contiguous_partition.h"
 #include "balance/optimal_partition.h"
 #include "schedule/schedules.h"
+#include "simulator/advice.h"
 #include "simulator/balance_search.h"
 #include "simulator/event_engine.h"
 #include "simulator/gpipe_recurrence.h"
@@ -250,5 +251,25 @@ void find_balance_within_a_limit(benchmark::State& state) {
     }
 }
 BENCHMARK(find_balance_within_a_limit)->Unit(benchmark::kMicrosecond);
+
+/// All single changes of 8 lanes with 32 micro-batches and 48 layers. Argument: cores that the lanes share; 0: each has
+/// a device of its own, and copies take links.
+void advise_pipeline(benchmark::State& state) {
+    const Profile profile = random_profile(48);
+    PipelineOptions options = options_for(kPartitions, kMicroBatches);
+    options.balance = Balance(std::vector<std::int64_t>(kPartitions, 6));
+    options.batch = 2 * kMicroBatches;
+    if (state.range(0) > 0) {
+        options.hardware.link = {};
+        options.hardware.devices.assign(kPartitions, kHost);
+        options.hardware.host_cores = static_cast<int>(state.range(0));
+    }
+    std::size_t moves = 0;
+    for (auto _ : state) {
+        moves = advise(profile, options).moves.size();
+    }
+    state.counters["moves"] = static_cast<double>(moves);
+}
+BENCHMARK(advise_pipeline)->Arg(0)->Arg(2)->Unit(benchmark::kMillisecond);
 }  // namespace
 }  // namespace pipescope

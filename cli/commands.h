@@ -6,6 +6,7 @@ class Program;
 // One file each: <name>_command.cpp. None of them needs torch.
 void add_balance_command(Program& program);
 void add_simulate_command(Program& program);
+void add_advise_command(Program& program);
 void add_plan_command(Program& program);
 void add_schedule_command(Program& program);
 void add_launch_command(Program& program);

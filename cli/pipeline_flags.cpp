@@ -257,8 +257,6 @@ nlohmann::ordered_json assumptions_json(const std::vector<Assumption>& assumptio
     return object;
 }
 
-namespace {
-/// The text as one word of a shell's command line.
 std::string shell_word(const std::string& text) {
     constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+@%-";
     if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) {
@@ -272,6 +270,7 @@ std::string shell_word(const std::string& text) {
     return word + "\"";
 }
 
+namespace {
 /// "out/p.json" in bfloat16: "out/p-bfloat16.json".
 std::string name_for_dtype(const std::filesystem::path& file, const std::string& dtype) {
     std::filesystem::path name = file.stem();

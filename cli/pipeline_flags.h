@@ -92,4 +92,6 @@ std::string profile_command_of(const Profile& profile, const std::string& file, 
 /// `file` is the profile's. Throws UsageError for a dtype of another size, and for any other dtype without device
 /// types.
 Profile in_dtype(Profile profile, const PipelineFlags& flags, const std::string& file);
+/// The text as one word of a shell's command line.
+std::string shell_word(const std::string& text);
 }  // namespace pipescope

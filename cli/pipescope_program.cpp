@@ -75,6 +75,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_forwarded(program, "profile", "Measure what each layer of a model costs in time and memory");
     add_balance_command(program);
     add_simulate_command(program);
+    add_advise_command(program);
     add_plan_command(program);
     add_schedule_command(program);
     add_forwarded(program, "run", "Train a model through the pipeline and record it");

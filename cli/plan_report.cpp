@@ -54,21 +54,11 @@ std::string name_of(const PlanCandidate& candidate) {
                        to_string(options.checkpoint), to_string(options.schedule));
 }
 
-double mean_busy(const Simulation& simulation) {
-    double busy = 0;
-    for (const SimulatedLane& lane : simulation.lanes) {
-        busy += static_cast<double>(lane.busy.count());
-    }
-    return simulation.lanes.empty() ? 0 : busy / static_cast<double>(simulation.lanes.size());
-}
-
 /// Explains a slower candidate. A step is a lane's mean work divided by the share of the step in which it works, so a
 /// slower candidate has more work or a larger bubble.
 std::string cause(const Simulation& best, const Simulation& next) {
-    const double work = mean_busy(best) > 0 ? mean_busy(next) / mean_busy(best) : 1;
-    const bool with_noise = best.bubble_mean && next.bubble_mean;
-    const double points = with_noise ? (*next.bubble_mean - *best.bubble_mean) * 100
-                                     : (next.bubble_fraction - best.bubble_fraction) * 100;
+    const auto [work, bubble] = step_change(best, next);
+    const double points = bubble * 100;
     std::string text;
     if (work > 1.0005) {
         text = fmt::format("its lanes work {:.1f} % longer", (work - 1) * 100);

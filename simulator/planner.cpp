@@ -6,6 +6,7 @@
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/balance_search.h"
+#include "simulator/balanced_pipeline.h"
 #include "simulator/plan_ranking.h"
 #include "simulator/search_tables.h"
 
@@ -145,35 +146,16 @@ PipelineOptions options_for(PipelineOptions options, const Wanted& wanted) {
     return options;
 }
 
-/// Gives each of hundreds of candidates milliseconds. If there are few cuts, simulation finds the best of them.
-SearchEffort effort_for(std::size_t layers, int lanes) {
-    constexpr double kFewCuts = 64;
-    double cuts = 1;
-    for (int cut = 1; cut < lanes && cuts <= kFewCuts; ++cut) {
-        cuts *= (static_cast<double>(layers) - cut) / cut;
-    }
-    return {20'000, 30'000, cuts <= kFewCuts, false};
-}
-
 /// The candidate with its best balance. Precondition: `tables` belong to the variant and the wanted replicas and
 /// chunks.
 PlanCandidate candidate_for(const Variant& variant, const Wanted& wanted, BalanceAlgorithm algorithm,
                             const SearchTables& tables) {
     const PipelineOptions options = options_for(variant.options, wanted);
-    const SearchEffort effort = effort_for(variant.profile.layers.size(), wanted.lanes);
+    BalancedPipeline balanced = balanced_pipeline(variant.profile, options, wanted.lanes, algorithm, tables);
     PlanCandidate candidate;
-    if (is_interleaved(options.schedule)) {
-        candidate.simulation = simulate(
-            variant.profile, interleaved_options(variant.profile, options, wanted.lanes, algorithm, effort, tables),
-            {.noise = false, .memory = true});
-    } else {
-        SearchedBalance searched = search_balance(variant.profile, options, wanted.lanes, algorithm, effort, tables);
-        candidate.simulation = std::move(searched.simulation);
-        candidate.balance_is_optimal = searched.found.optimal;
-        candidate.lower_bound_ns = searched.found.lower_bound_ns;
-    }
-    candidate.simulation.timeline.slices = {};
-    candidate.simulation.memory = {};
+    candidate.simulation = std::move(balanced.simulation);
+    candidate.balance_is_optimal = balanced.balance_is_optimal;
+    candidate.lower_bound_ns = balanced.lower_bound_ns;
     candidate.device_type = variant.device_type;
     if (candidate.simulation.samples_per_second > 0) {
         const double hours = 1e6 / candidate.simulation.samples_per_second / 3600;
@@ -190,9 +172,7 @@ SearchTables tables_for(const Variant& variant, std::int64_t chunks, int replica
 }
 
 bool can_be_tried(const Variant& variant, const Wanted& wanted) {
-    const std::size_t micro_batches = micro_batch_sizes(variant.options.batch / wanted.replicas, wanted.chunks).size();
-    return !is_interleaved(wanted.schedule) ||
-           can_interleave(wanted.lanes, static_cast<std::int64_t>(micro_batches), variant.profile.layers.size());
+    return can_be_balanced(variant.profile, options_for(variant.options, wanted), wanted.lanes);
 }
 
 /// Computes all candidates of a plan on several threads. Candidates of one variant and one number of micro-batches

@@ -252,6 +252,20 @@ std::pair<StepFigures, StepFigures> comparable_figures(const Simulation& one, co
     return {figures(one), figures(other)};
 }
 
+double mean_busy_ns(const Simulation& simulation) {
+    double busy = 0;
+    for (const SimulatedLane& lane : simulation.lanes) {
+        busy += static_cast<double>(lane.busy.count());
+    }
+    return simulation.lanes.empty() ? 0 : busy / static_cast<double>(simulation.lanes.size());
+}
+
+StepChange step_change(const Simulation& from, const Simulation& to) {
+    const auto [of_from, of_to] = comparable_figures(from, to);
+    const double work = mean_busy_ns(from);
+    return {work > 0 ? mean_busy_ns(to) / work : 1, of_to.bubble - of_from.bubble};
+}
+
 double relative_throughput(const Simulation& one, const Simulation& other) {
     const auto [of_one, of_other] = comparable_figures(one, other);
     return of_other.samples_per_second > 0 ? of_one.samples_per_second / of_other.samples_per_second : 1;

@@ -79,6 +79,14 @@ struct StepFigures {
 StepFigures expected_figures(const Simulation& simulation);
 /// Figures of two simulations for comparison: expected steps if both have noise, otherwise steps without noise.
 std::pair<StepFigures, StepFigures> comparable_figures(const Simulation& one, const Simulation& other);
+/// Mean over lanes of the time in which they compute, in ns, without noise.
+double mean_busy_ns(const Simulation& simulation);
+/// Why two steps differ: a step is the lanes' mean work divided by 1 - bubble.
+struct StepChange {
+    double work = 1;    ///< mean work of the second over that of the first
+    double bubble = 0;  ///< bubble fraction of the second minus that of the first, from comparable figures
+};
+StepChange step_change(const Simulation& from, const Simulation& to);
 /// Samples per second of one over the other's, from comparable figures. 1 if the other has none.
 double relative_throughput(const Simulation& one, const Simulation& other);
 /// True if a simulation of this profile with noise has a band and a mean.

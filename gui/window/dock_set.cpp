@@ -5,6 +5,8 @@
 #include <QDockWidget>
 #include <QMainWindow>
 
+#include <algorithm>
+
 namespace pipescope {
 namespace {
 constexpr int kNarrowWindow = 1200;  // too narrow for anything beside a table
@@ -12,13 +14,16 @@ constexpr int kWideWindow = 2400;    // a third of it suffices for the widest pa
 constexpr int kLayoutVersion = 2;
 }  // namespace
 
-QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& content) {
+QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& content, const char* behind) {
     auto* dock = new QDockWidget(title, &window_);
     dock->setObjectName(QString::fromLatin1(name));
     dock->setWidget(&content);
     window_.addDockWidget(Qt::BottomDockWidgetArea, dock);
     dock->hide();
-    docks_ << dock;
+    const auto before = std::find_if(docks_.cbegin(), docks_.cend(), [behind](const QDockWidget* each) {
+        return each->objectName() == QLatin1String(behind);
+    });
+    docks_.insert(before == docks_.cend() ? docks_.cend() : before + 1, dock);
     return *dock;
 }
 

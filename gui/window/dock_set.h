@@ -16,8 +16,8 @@ public:
     /// Both must outlive this object.
     DockSet(QMainWindow& window, SessionState& session) : window_(window), session_(session) {}
 
-    /// `name` identifies the dock in saved layouts.
-    QDockWidget& add(const QString& title, const char* name, QWidget& content);
+    /// `name` identifies the dock in saved layouts. Its place is the last one, or behind the dock named `behind`.
+    QDockWidget& add(const QString& title, const char* name, QWidget& content, const char* behind = nullptr);
     const QList<QDockWidget*>& all() const { return docks_; }
     /// Shows the docks. From the second call on the user decides.
     void show();

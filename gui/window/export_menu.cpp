@@ -16,6 +16,7 @@
 #include "gui/timeline/memory_view.h"
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/timeline_pane.h"
+#include "gui/what_if/advice_panel.h"
 #include "gui/what_if/balance_bar.h"
 #include "gui/what_if/balance_editor.h"
 #include "gui/what_if/peak_bars.h"
@@ -164,10 +165,15 @@ void ExportMenu::addScenarios(ScenarioDocks& scenarios) {
     const QString plan = tr("make a plan first");
     const auto playing = [](Tools& t) { return !t.model().isEmpty() && t.model().result() != nullptr; };
     const auto pinned = [](Tools& t) { return !t.pins().scenarios().empty(); };
+    const auto advised = [](Tools& t) { return t.advice().table().model()->rowCount() > 0; };
     const auto planned = [](Tools& t) { return t.plan().hasPlan(); };
     add(
         tr("What-if &figures…"), "what-if", profile, [](Tools& t) -> QWidget& { return t.panel().figures(); }, playing,
         [](Tools& t) -> const QAbstractItemModel* { return &t.panel().figures().model(); });
+    add(
+        tr("Sin&gle changes…"), "advice", tr("open the panel What to change first"),
+        [](Tools& t) -> QWidget& { return t.advice().table(); }, advised,
+        [](Tools& t) -> const QAbstractItemModel* { return t.advice().table().model(); });
     add(
         tr("&Peak memory of the lanes…"), "peaks", profile, [](Tools& t) -> QWidget& { return t.panel().peaks(); },
         playing);

@@ -1,6 +1,7 @@
 #include "gui/window/scenario_docks.h"
 
 #include "gui/plan/plan_view.h"
+#include "gui/what_if/advice_panel.h"
 #include "gui/what_if/balance_editor.h"
 #include "gui/what_if/pinned_scenarios.h"
 #include "gui/what_if/scenario_model.h"
@@ -56,6 +57,7 @@ ScenarioDocks::ScenarioDocks(QMainWindow& window, DockSet& docks, FileTabs& file
       window_(window),
       files_(files),
       whatIf_(createWhatIfDock(window)),
+      advice_(docks.add(tr("What to change"), "advice", createStack(window), "lanes")),
       balance_(docks.add(tr("Balance"), "balance", createStack(window))),
       pins_(docks.add(tr("Scenarios"), "scenarios", createStack(window))),
       plan_(docks.add(tr("Plan"), "plan", createStack(window))),
@@ -74,6 +76,7 @@ ScenarioTools* ScenarioDocks::tools() {
     }
     tools = new ScenarioTools(*page, &window_);
     stackOf(whatIf_).addWidget(&tools->panel());
+    stackOf(advice_).addWidget(&tools->advice());
     stackOf(balance_).addWidget(&tools->balance());
     stackOf(pins_).addWidget(&tools->pins());
     stackOf(plan_).addWidget(&tools->plan());
@@ -97,6 +100,7 @@ void ScenarioDocks::refresh() {
         stack.setFocusProxy(stack.currentWidget());
     };
     choose(whatIf_, &ScenarioTools::panel);
+    choose(advice_, &ScenarioTools::advice);
     choose(balance_, &ScenarioTools::balance);
     choose(pins_, &ScenarioTools::pins);
     choose(plan_, &ScenarioTools::plan);
@@ -114,6 +118,7 @@ void ScenarioDocks::fillMenu(QMenu& menu, PageActions& actions) {
         menu.addAction(text, key, this, [&dock] { bringUp(dock); });
     };
     show(tr("&What-if panel"), QKeySequence(Qt::CTRL | Qt::Key_I), whatIf_);
+    show(tr("What to &change"), QKeySequence(Qt::CTRL | Qt::Key_J), advice_);
     show(tr("&Balance editor"), QKeySequence(Qt::CTRL | Qt::Key_B), balance_);
     show(tr("&Scenarios side by side"), QKeySequence(Qt::CTRL | Qt::Key_U), pins_);
     show(tr("&Plan"), QKeySequence(Qt::CTRL | Qt::Key_P), plan_);

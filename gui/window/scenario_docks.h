@@ -33,6 +33,7 @@ private:
     QMainWindow& window_;
     FileTabs& files_;
     QDockWidget& whatIf_;
+    QDockWidget& advice_;
     QDockWidget& balance_;
     QDockWidget& pins_;
     QDockWidget& plan_;

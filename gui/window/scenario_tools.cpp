@@ -2,6 +2,7 @@
 
 #include "gui/plan/plan_view.h"
 #include "gui/style/work_pool.h"
+#include "gui/what_if/advice_panel.h"
 #include "gui/what_if/balance_editor.h"
 #include "gui/what_if/pinned_scenarios.h"
 #include "gui/what_if/scenario_model.h"
@@ -24,17 +25,19 @@ ScenarioTools::ScenarioTools(PageModel& page, QWidget* panelParent)
       page_(page),
       model_(new ScenarioModel(this)),
       panel_(new WhatIfPanel(*model_, panelParent)),
+      advice_(new AdvicePanel(*model_, panelParent)),
       balance_(new BalanceEditor(*model_, panelParent)),
       pins_(new PinnedScenarios(panelParent)),
       plan_(new PlanView(panelParent)),
       compareTimer_(new QTimer(this)) {
-    panels_ = {panel_, balance_, pins_, plan_};
+    panels_ = {panel_, advice_, balance_, pins_, plan_};
     compareTimer_->setSingleShot(true);
     compareTimer_->setInterval(kCompareDelay);
     connect(compareTimer_, &QTimer::timeout, this, &ScenarioTools::compare);
     connect(model_, &ScenarioModel::simulated, this, &ScenarioTools::show);
     connect(model_, &ScenarioModel::scenarioChanged, this, [this] { plan_->follow(model_->scenario().options); });
     connect(panel_, &WhatIfPanel::pinRequested, this, &ScenarioTools::pin);
+    connect(advice_, &AdvicePanel::tried, this, &ScenarioTools::change);
     connect(pins_, &PinnedScenarios::opened, this,
             [this](const Scenario& scenario) { open(scenario, tr("pinned scenario")); });
     connect(plan_, &PlanView::opened, this,
@@ -63,7 +66,9 @@ void ScenarioTools::refresh() {
         }
         return;
     }
-    panel_->setReason(document ? QString::fromStdString(document->run.why_not_simulated) : QString());
+    const QString why = document ? QString::fromStdString(document->run.why_not_simulated) : QString();
+    panel_->setReason(why);
+    advice_->setReason(why);
     if (!profile && model_->isEmpty()) {
         return;
     }
@@ -110,9 +115,13 @@ void ScenarioTools::pin() {
     Q_EMIT pinned();
 }
 
-void ScenarioTools::open(const Scenario& scenario, const QString& what) {
+void ScenarioTools::change(const Scenario& scenario, const QString& what) {
     model_->startGesture();
     model_->change(scenario, what);
+}
+
+void ScenarioTools::open(const Scenario& scenario, const QString& what) {
+    change(scenario, what);
     Q_EMIT opened();
 }
 }  // namespace pipescope

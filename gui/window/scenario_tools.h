@@ -10,6 +10,7 @@
 class QTimer;
 
 namespace pipescope {
+class AdvicePanel;
 class BalanceEditor;
 class PageModel;
 class PinnedScenarios;
@@ -29,6 +30,7 @@ public:
 
     ScenarioModel& model() const { return *model_; }
     WhatIfPanel& panel() const { return *panel_; }
+    AdvicePanel& advice() const { return *advice_; }
     BalanceEditor& balance() const { return *balance_; }
     PinnedScenarios& pins() const { return *pins_; }
     PlanView& plan() const { return *plan_; }
@@ -44,6 +46,7 @@ Q_SIGNALS:
     void opened();
 
 private:
+    void change(const Scenario& scenario, const QString& what);
     void open(const Scenario& scenario, const QString& what);
     void show();
     void compare();
@@ -51,6 +54,7 @@ private:
     PageModel& page_;
     ScenarioModel* model_;
     WhatIfPanel* panel_;
+    AdvicePanel* advice_;
     BalanceEditor* balance_;
     PinnedScenarios* pins_;
     PlanView* plan_;

@@ -173,9 +173,10 @@ TEST_F(EndToEnd, ReadmesCommandsAgreeWithEachOther) {
         first.emplace(name, nlohmann::json::parse(result.out));
         names.push_back(name);
     }
-    EXPECT_THAT(names, ElementsAre("profile", "balance", "simulate", "simulate", "plan", "run", "compare"));
+    EXPECT_THAT(names, ElementsAre("profile", "balance", "simulate", "simulate", "plan", "run", "compare", "advise"));
     const nlohmann::json& simulated = first.at("simulate");
     EXPECT_EQ(simulated.at("step_ns"), first.at("compare").at("simulated_step_ns"));
+    EXPECT_EQ(simulated.at("step_ns"), first.at("advise").at("base").at("step_ns"));
     for (std::size_t lane = 0; lane < 2; ++lane) {
         EXPECT_EQ(simulated.at("lanes").at(lane).at("peak_bytes"),
                   first.at("compare").at("lanes").at(lane).at("simulated_peak_bytes"));

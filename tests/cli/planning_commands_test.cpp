@@ -333,6 +333,72 @@ TEST_F(PlanningCommands, SimulateDividesTheBatchAmongReplicas) {
     EXPECT_NEAR(two.at("speedup").get<double>(), 2 * one.at("speedup").get<double>(), 1e-9);
 }
 
+// Whatever the base assumed or was given, the printed command leads to the printed figures.
+TEST_F(PlanningCommands, AdvisePrintsCommandsThatGiveItsFigures) {
+    auto host = nlohmann::json::parse(chain({7, 8, 1, 2, 9, 3, 4, 5}, 40'000'000, 1'000'000));
+    host["device"] = "cpu";
+    host["host_cores"] = 2;
+    user.writes("host.json", host.dump());
+    user.writes("plain.json", chain({7, 8, 1, 2, 9, 3, 4, 5}, 40'000'000, 1'000'000));
+    user.writes("links of net.json", R"({"format": "pipescope.links", "version": 1, "times":
+        [{"bytes": 0, "ns": 1000}, {"bytes": 1000000, "ns": 1000000}]})");
+    std::map<std::string, int> kinds;
+    for (const std::string& line :
+         {std::string("host.json --balance 2,2,2,2 -m 4 --batch 16"),
+          std::string("host.json --balance 2,2,2,2 --chunks=4 --batch 16 --link-bandwidth 1GB/s --link-latency 1ms"),
+          std::string("host.json --balance 4,4 -m 4 --batch 8 --links 'links of net.json' --in-flight 4"),
+          std::string("plain.json --balance 3,5 -m4 --batch 8 --devices gpu,gpu --expandable-segments"),
+          std::string("plain.json --balance 4,4 -m 2 --batch 8 --replicas 2 --memory-limit 40MB --checkpoint never"),
+          std::string("plain.json --balance 3,5 -m 4 --batch 8 --device-types A100 --backward first-first"),
+          std::string("plain.json --balance 2,2,2,2 --placement 0,1,0,1 --schedule interleaved -m 4 --batch 8")}) {
+        const CommandResult result = user.types("advise " + line + " --json");
+        EXPECT_TRUE(result.code == 0 || result.code == 3) << line << "\n" << result.err;
+        const auto advice = result.json();
+        for (const auto& move : advice.at("moves")) {
+            const auto command = move.at("command").get<std::string>();
+            ASSERT_THAT(command, StartsWith("pipescope simulate ")) << line;
+            const CommandResult simulated = user.types(command.substr(10) + " --json");
+            EXPECT_EQ(simulated.code, move.at("simulation").at("feasible") ? 0 : 3) << command << "\n" << simulated.err;
+            for (const char* key : {"step_ns", "bubble_fraction", "feasible", "balance", "schedule"}) {
+                EXPECT_EQ(simulated.json().at(key), move.at("simulation").at(key)) << command;
+            }
+            EXPECT_EQ(simulated.json().at("lanes").at(0).at("peak_bytes"),
+                      move.at("simulation").at("lanes").at(0).at("peak_bytes"))
+                << command;
+            ++kinds[move.at("kind")];
+        }
+    }
+    EXPECT_EQ(kinds.size(), 8) << "every kind of move was tried";
+}
+
+TEST_F(PlanningCommands, AdviseTakesARecordedPipelineAndItsHardware) {
+    const std::string pipeline = " --balance 1,3 -m 4 --batch 8 --devices a,b --link-bandwidth 1GB/s";
+    user.succeeds("simulate p.json --trace t.sqlite" + pipeline);
+    const auto of_trace = user.succeeds("advise t.sqlite --json").json();
+    const auto of_profile = user.succeeds("advise p.json --json" + pipeline).json();
+    EXPECT_EQ(of_trace.at("base").at("step_ns"), of_profile.at("base").at("step_ns"));
+    ASSERT_EQ(of_trace.at("moves").size(), of_profile.at("moves").size());
+    for (std::size_t k = 0; k < of_trace.at("moves").size(); ++k) {
+        EXPECT_EQ(of_trace.at("moves").at(k).at("changes"), of_profile.at("moves").at(k).at("changes"));
+        EXPECT_TRUE(of_trace.at("moves").at(k).at("command").is_null());
+    }
+    const auto& cuts = of_trace.at("moves").at(1);  // two partitions on each lane are still better
+    EXPECT_EQ(cuts.at("title"), "Balance: 2,2 instead of 1,3");
+    EXPECT_EQ(cuts.at("effect"), "faster");
+    EXPECT_NEAR(cuts.at("step_change").get<double>(), -0.25, 1e-5) << "720 instead of 960 ms, and copies";
+    EXPECT_NEAR(cuts.at("saved_ns").get<double>(), 240e6, 1e4);
+    const std::string text = user.succeeds("advise t.sqlite").out;
+    EXPECT_THAT(text, AllOf(HasSubstr("lane 1 is the bottleneck"), HasSubstr("--balance 2,2"),
+                            HasSubstr("the options replace those of the recorded 'pipescope run'")));
+    EXPECT_EQ(user.types("advise t.sqlite --memory-limit 1B").code, 3);
+    EXPECT_THAT(user.types("advise t.sqlite --memory-limit 1B").out,
+                AllOf(HasSubstr("above its limit"), HasSubstr("no single change makes it fit; plan tries several")));
+    EXPECT_THAT(refused("advise t.sqlite -m 3"), HasSubstr("-m is given with a trace, which says what was run"));
+    EXPECT_THAT(refused("advise p.json -m 3 --batch 3"), HasSubstr("--balance is missing"));
+    EXPECT_THAT(user.succeeds("advise p.json" + pipeline).out,
+                HasSubstr("to simulate the first: pipescope simulate p.json -m 4 --batch 8"));
+}
+
 TEST_F(PlanningCommands, RefuseMoreMicroBatchesThanAStepHas) {
     const std::string million = " p.json -m 1000000 --batch 1000000";
     for (const std::string& line :

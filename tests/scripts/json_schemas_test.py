@@ -152,6 +152,17 @@ class TorchFree(Shell):
         self.expect_fits("simulate p.json --device-types A100" + pipeline)
         self.expect_fits("simulate p.json --memory-limit 1B" + pipeline, [3])
 
+    def test_advise(self):
+        pipeline = " --balance 4,4 -m 4 --batch 4"
+        moves = self.expect_fits("advise p.json" + pipeline)["moves"]
+        self.assertTrue(all(move["command"] for move in moves))
+        noisy = self.expect_fits("advise noisy.json --balance 8,8 -m 4 --batch 4 --devices a,b --link-bandwidth 1GB/s")
+        self.assertIn("step_mean_ns", noisy["moves"][0]["simulation"])
+        self.expect_fits("advise p.json --memory-limit 1B" + pipeline, [3])
+        self.call("simulate p.json --trace t.sqlite" + pipeline)
+        traced = self.expect_fits("advise t.sqlite")["moves"]
+        self.assertEqual([move["title"] for move in traced], [move["title"] for move in moves])
+
     def test_plan(self):
         noisy = self.expect_fits("plan noisy.json -n 1..2 -m 1..4 --batch 4")
         self.assertIn("bubble_mean", noisy["candidates"][0])

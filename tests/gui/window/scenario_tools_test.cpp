@@ -8,9 +8,11 @@
 #include "gui/timeline/memory_view.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/timeline/timeline_pane.h"
+#include "gui/what_if/advice_panel.h"
 #include "gui/what_if/balance_bar.h"
 #include "gui/what_if/balance_editor.h"
 #include "gui/what_if/pinned_scenarios.h"
+#include "gui/what_if/scenario_figures.h"
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/value_slider.h"
 #include "gui/what_if/what_if_panel.h"
@@ -26,6 +28,7 @@
 #include <QDockWidget>
 #include <QDoubleSpinBox>
 #include <QLineEdit>
+#include <QPushButton>
 #include <QSignalSpy>
 #include <QSlider>
 #include <QTableView>
@@ -217,6 +220,42 @@ TEST_F(ScenarioToolsTest, OpensACandidateOfThePlanAsTheSimulatedTimeline) {
               plan.table().model()->index(0, PlanTableModel::stepTime).data(kExportRole).toLongLong());
     model().undoStack().undo();
     EXPECT_EQ(window_.files().document()->simulated->lanes().size(), 4U);
+}
+
+TEST_F(ScenarioToolsTest, TriesASingleChangeAndAdvisesFromThere) {
+    open("advice.sqlite");
+    selectKey(Qt::Key_J);
+    EXPECT_TRUE(dock("advice").isVisible());
+    EXPECT_EQ(window_.tabifiedDockWidgets(&dock("lanes")).front(), &dock("advice")) << "it is the next tab";
+    AdvicePanel& advice = window_.scenarios().tools()->advice();
+    ASSERT_TRUE(advice.isVisible());
+    const auto completes = [&] { return QTest::qWaitFor([&] { return advice.isComplete(); }, kPatience); };
+    ASSERT_TRUE(completes());
+    const auto cell = [&](int row, AdviceTableModel::Column column) {
+        return advice.table().model()->index(row, column);
+    };
+    const QString title = cell(0, AdviceTableModel::title).data().toString();
+    const QString step = cell(0, AdviceTableModel::step).data().toString();
+    const QString bubble = cell(0, AdviceTableModel::bubble).data().toString();
+    const QString change = cell(0, AdviceTableModel::change).data().toString();
+    const qlonglong stepNs = cell(0, AdviceTableModel::step).data(kExportRole).toLongLong();
+    EXPECT_EQ(window_.focusWidget(), &advice.table());
+    QTest::keyClick(&advice.table(), Qt::Key_Return);
+    EXPECT_FALSE(model().isAsRecorded());
+    EXPECT_EQ(model().undoStack().undoText(), title);
+    EXPECT_EQ(simulation().step_time.count(), stepNs);
+    EXPECT_TRUE(window_.page()->views().pane(Source::simulated).title().contains(QStringLiteral("WHAT IF")));
+    EXPECT_EQ(panel().figures().shownValue(0), step);
+    EXPECT_EQ(panel().figures().shownValue(1), bubble);
+    EXPECT_EQ(panel().figures().shownChange(0), change) << "against the recorded pipeline, as the list was";
+    EXPECT_EQ(window_.focusWidget(), &advice.table()) << "the next change can be tried at once";
+    ASSERT_TRUE(completes());
+    EXPECT_NE(cell(0, AdviceTableModel::title).data().toString(), title);
+    const qlonglong next = cell(0, AdviceTableModel::step).data(kExportRole).toLongLong();
+    QTest::mouseClick(&advice.tryButton(), Qt::LeftButton);
+    EXPECT_EQ(simulation().step_time.count(), next);
+    model().undoStack().undo();
+    EXPECT_EQ(simulation().step_time.count(), stepNs);
 }
 
 TEST_F(ScenarioToolsTest, MovesACutInTheDock) {

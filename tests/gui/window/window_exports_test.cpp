@@ -11,6 +11,7 @@
 #include "gui/timeline/memory_view.h"
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/timeline_pane.h"
+#include "gui/what_if/advice_panel.h"
 #include "gui/what_if/balance_bar.h"
 #include "gui/what_if/balance_editor.h"
 #include "gui/what_if/peak_bars.h"
@@ -88,6 +89,8 @@ protected:
         window_.tables().console().setSql(QStringLiteral("SELECT id, kind FROM PIPESCOPE_TASK ORDER BY id LIMIT 3"));
         wait(&window_.tables().console(), &SqlConsole::finished, [&] { window_.tables().console().run(); });
         window_.page()->navigation().addMark();
+        dock("advice").raise();  // it is computed only while it is visible
+        ASSERT_TRUE(QTest::qWaitFor([&] { return tools.advice().isComplete(); }, kPatience));
         for (const char* name : {"tasks", "statistics"}) {  // they are filled once somebody looks
             dock(name).raise();
             settle();
@@ -279,7 +282,7 @@ TEST_F(WindowExports, WriteEveryTableAsCsvAndJson) {
             EXPECT_TRUE(rows.isEmpty() || rows[0].toObject().contains(QString::fromUtf8(key))) << key.toStdString();
         }
     }
-    EXPECT_EQ(tables, 12);
+    EXPECT_EQ(tables, 13);
     EXPECT_FALSE(window_.messages().isVisible()) << window_.messages().text().toStdString();
 }
 
@@ -318,7 +321,7 @@ TEST_F(WindowExports, LeaveNoChartAndNoTableOutAndEachHasAContextMenu) {
     for (auto* table : window_.findChildren<QTableView*>()) {
         shown << table;
     }
-    EXPECT_EQ(shown.size(), 11);
+    EXPECT_EQ(shown.size(), 12);
     for (QWidget* each : window_.findChildren<QWidget*>()) {
         const bool chart = qobject_cast<AxisView*>(each) != nullptr || qobject_cast<Minimap*>(each) != nullptr ||
                            qobject_cast<BalanceBar*>(each) != nullptr || qobject_cast<PeakBars*>(each) != nullptr ||
@@ -329,7 +332,7 @@ TEST_F(WindowExports, LeaveNoChartAndNoTableOutAndEachHasAContextMenu) {
             shown << each;
         }
     }
-    EXPECT_EQ(shown.size(), 11 + 10);
+    EXPECT_EQ(shown.size(), 12 + 10);
     for (QWidget* each : shown) {
         QWidget* at = each;
         while (at != nullptr && at->contextMenuPolicy() != Qt::ActionsContextMenu) {
@@ -369,7 +372,7 @@ TEST_F(WindowExports, AreAskedForInTheMenu) {
             }
         }
     }
-    EXPECT_EQ(entries, 21);
+    EXPECT_EQ(entries, 22);
 }
 
 TEST_F(WindowExports, AreAskedForInAContextMenu) {

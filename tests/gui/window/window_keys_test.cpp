@@ -311,6 +311,7 @@ void WindowKeys::addScenarioCases(QMap<QString, Case>& cases) {
         },
         [batch] { return batch() == 24; });
     cases[text("What-if panel")] = bringsUp("whatIf");
+    cases[text("What to change")] = bringsUp("advice");
     cases[text("Balance editor")] = bringsUp("balance");
     cases[text("Scenarios side by side")] = bringsUp("scenarios");
     cases[text("Plan")] = bringsUp("plan");

@@ -110,8 +110,9 @@ TEST_F(WindowMenus, GreyWhatNeedsAFileUntilOneIsOpen) {
     const QStringList some = greyed();
     EXPECT_EQ(some, (QStringList{QStringLiteral("Candidates of the plan"), QStringLiteral("Chart of the plan"),
                                  QStringLiteral("No file was opened yet"), QStringLiteral("Pinned scenarios"),
-                                 QStringLiteral("Redo"), QStringLiteral("Threads and streams"),
-                                 QStringLiteral("Timelines of pinned scenarios"), QStringLiteral("Undo")}))
+                                 QStringLiteral("Redo"), QStringLiteral("Single changes"),
+                                 QStringLiteral("Threads and streams"), QStringLiteral("Timelines of pinned scenarios"),
+                                 QStringLiteral("Undo")}))
         << some.join(QLatin1Char(';')).toStdString();
     window_.scenarios().tools()->pin();
     Scenario other = window_.scenarios().tools()->model().scenario();
@@ -227,7 +228,7 @@ TEST_F(WindowMenus, LeaveEveryEmptyPanelWithAWordOnWhatToDo) {
         EXPECT_TRUE(QTest::qWaitFor([&] { return said().contains(word); }, kPatience)) << said().toStdString();
         ++panels;
     }
-    EXPECT_EQ(panels, 13);
+    EXPECT_EQ(panels, 14);
 }
 }  // namespace
 }  // namespace pipescope

@@ -1,0 +1,133 @@
+#include "cli/advice_report.h"
+
+#include "cli/reports.h"
+#include "cli/text_table.h"
+#include "cli/units.h"
+#include "simulator/planner.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+Nanoseconds saved_by(const Advice& advice, const Move& move) {
+    const auto [before, after] = comparable_figures(advice.base, move.simulation);
+    return before.step - after.step;
+}
+
+std::string effect_text(const Move& move) {
+    switch (move.effect) {
+        case MoveEffect::fits: return "fits";
+        case MoveEffect::faster: return "faster";
+        case MoveEffect::over_limit: return "over the limit";
+        case MoveEffect::none: break;
+    }
+    return move.simulation.feasible ? "no gain" : "no gain, over the limit";
+}
+
+std::vector<std::string> row_of(std::size_t rank, const Advice& advice, const Move& move) {
+    const StepFigures figures = expected_figures(move.simulation);
+    return {std::to_string(rank),
+            move.title,
+            format_duration(figures.step),
+            format_error_percent(relative_change(advice, move)),
+            format_percent(figures.bubble),
+            format_bytes(highest_peak(move.simulation)),
+            effect_text(move),
+            options_text(move.changes)};
+}
+
+std::string base_text(const Simulation& base) {
+    const PipelineOptions& options = base.options;
+    const StepFigures figures = expected_figures(base);
+    return fmt::format(
+        "balance {}, batch of {} in {}, checkpoint {}, schedule {}\n{}\nstep time {}, bubble {}, peak memory of the "
+        "fullest lane {}\n",
+        to_string(options.balance), options.batch, counted(base.micro_batches, "micro-batch", "micro-batches"),
+        to_string(options.checkpoint), to_string(options.schedule), basis_text(base.dtype, options),
+        format_duration(figures.step), format_percent(figures.bubble), format_bytes(highest_peak(base)));
+}
+
+/// What the list comes to: which moves help, or what to do if none does.
+std::string verdict_text(const Advice& advice) {
+    const auto helpful = std::ranges::count_if(advice.moves, [](const Move& move) { return helps(move.effect); });
+    if (!advice.base.feasible) {
+        return helpful > 0 ? fmt::format("{} it fit\n", counted(helpful, "single change makes", "single changes make"))
+                           : "no single change makes it fit; plan tries several at once\n";
+    }
+    return helpful > 0 ? fmt::format("{} it faster\n", counted(helpful, "single change makes", "single changes make"))
+                       : "no single change makes it faster; plan tries several at once\n";
+}
+
+std::string reasons_text(const Advice& advice) {
+    std::string text;
+    for (std::size_t k = 0; k < advice.moves.size() && helps(advice.moves[k].effect); ++k) {
+        const Move& move = advice.moves[k];
+        text += fmt::format("{}. {}{}\n", k + 1, move.why, move.note.empty() ? "" : fmt::format(" ({})", move.note));
+    }
+    return text.empty() ? "" : "\n" + text;
+}
+}  // namespace
+
+std::string options_text(const std::vector<OptionChange>& changes) {
+    std::string text;
+    for (const auto& [option, value] : changes) {
+        const std::string name = option == "chunks" ? "-m" : "--" + option;
+        text += text.empty() ? "" : " ";
+        text += value.empty() ? "no " + name : fmt::format("{} {}", name, value);
+    }
+    return text;
+}
+
+nlohmann::ordered_json advice_json(const Advice& advice, const std::vector<std::string>& commands) {
+    using Json = nlohmann::ordered_json;
+    Json object{{"base", simulation_json(advice.base)}, {"situation", advice.situation}, {"moves", Json::array()}};
+    for (std::size_t k = 0; k < advice.moves.size(); ++k) {
+        const Move& move = advice.moves[k];
+        Json each{{"kind", to_string(move.kind)},
+                  {"title", move.title},
+                  {"effect", to_string(move.effect)},
+                  {"step_change", relative_change(advice, move)},
+                  {"saved_ns", saved_by(advice, move).count()},
+                  {"highest_peak_bytes", highest_peak(move.simulation)},
+                  {"hypothetical", move.hypothetical},
+                  {"why", move.why},
+                  {"note", move.note}};
+        each["changes"] = Json::object();
+        for (const auto& [option, value] : move.changes) {
+            each["changes"][option] = value.empty() ? Json(nullptr) : Json(value);
+        }
+        each["command"] = commands.empty() ? Json(nullptr) : Json(commands[k]);
+        each["simulation"] = simulation_json(move.simulation);
+        object["moves"].push_back(std::move(each));
+    }
+    return object;
+}
+
+std::string advice_text(const Advice& advice, const std::vector<std::string>& commands) {
+    TextTable table({{""},
+                     {"change", Align::left},
+                     {"step time"},
+                     {"difference"},
+                     {"bubble"},
+                     {"peak memory"},
+                     {"effect", Align::left},
+                     {"options", Align::left}});
+    for (std::size_t k = 0; k < advice.moves.size(); ++k) {
+        table.add_row(row_of(k + 1, advice, advice.moves[k]));
+    }
+    std::string text = base_text(advice.base) + advice.situation + "\n\n" + verdict_text(advice) + "\n";
+    text += advice.moves.empty() ? "no single change can run\n" : table.str();
+    text += reasons_text(advice);
+    if (!advice.moves.empty() && helps(advice.moves.front().effect)) {
+        text += commands.empty() ? "\nthe options replace those of the recorded 'pipescope run'\n"
+                                 : fmt::format("\nto simulate the first: {}\n", commands.front());
+    }
+    if (advice.base.step_mean) {
+        text += "\nstep times and bubbles: means of noisy steps, as the profile's layers vary\n";
+    }
+    return text;
+}
+}  // namespace pipescope

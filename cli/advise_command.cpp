@@ -1,0 +1,210 @@
+#include "analysis/recorded_run.h"
+#include "balance/profile_file.h"
+#include "cli/advice_report.h"
+#include "cli/commands.h"
+#include "cli/joined_trace.h"
+#include "cli/program.h"
+#include "cli/progress_bar.h"
+#include "cli/reports.h"
+#include "cli/simulated_pipeline.h"
+#include "schedule/error.h"
+#include "trace/open_trace.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+namespace {
+struct AdviseFlags {
+    std::vector<std::string> files;
+    SimulatedPipelineFlags simulated;
+    bool json = false;
+};
+
+/// Options of the command that were given and describe a pipeline.
+std::vector<const CLI::Option*> given_options(const CLI::App& command) {
+    std::vector<const CLI::Option*> given;
+    for (const CLI::Option* option : command.get_options()) {
+        const bool is_of_pipeline = option->get_group() == "Pipeline" || option->get_group() == "Hardware";
+        if (is_of_pipeline && option->count() > 0) {
+            given.push_back(option);
+        }
+    }
+    return given;
+}
+
+bool is_named(const CLI::Option& option, const std::string& name) {
+    return std::ranges::find(option.get_lnames(), name) != option.get_lnames().end();
+}
+std::string shown_name(const CLI::Option& option) {
+    return option.get_snames().empty() ? "--" + option.get_lnames().front() : "-" + option.get_snames().front();
+}
+
+/// Changes, and options that the command left to assumptions, which the changes may invalidate.
+std::vector<OptionChange> pinned_options(const EstimatedPipeline& pipeline, const Move& move, bool has_device_type) {
+    std::vector<OptionChange> options = move.changes;
+    const Hardware& hardware = move.simulation.options.hardware;
+    const auto pin = [&](const std::string& option, const std::string& value) {
+        if (std::ranges::find(options, option, &OptionChange::option) == options.end()) {
+            options.push_back({option, value});
+        }
+    };
+    for (const Assumption& each : pipeline.assumptions) {
+        pin(each.option, each.option == "devices" ? fmt::format("{}", fmt::join(hardware.devices, ",")) : each.value);
+    }
+    if (has_device_type) {
+        std::erase_if(options, [](const OptionChange& each) { return each.option == "devices"; });
+        // Without a link, that of the device type would be assumed.
+        for (OptionChange& each : options) {
+            each.value = each.option == "link-bandwidth" && each.value.empty() ? "1000000000GB/s" : each.value;
+        }
+    } else if (hardware.devices.empty() && measured_on_host(pipeline.profile)) {
+        // Without a link, the lanes would be assumed on the host's cores.
+        std::string devices;
+        for (int lane = 0; lane < num_lanes(move.simulation.options); ++lane) {
+            devices += fmt::format("{}device{}", lane == 0 ? "" : ",", lane);
+        }
+        pin("devices", devices);
+    }
+    return options;
+}
+
+/// The command that simulates the move: the options as given, with its changes.
+std::string command_of(const CLI::App& command, const std::string& file, const std::vector<OptionChange>& changes) {
+    std::string line = "pipescope simulate " + shell_word(file);
+    const auto add = [&line](const std::string& name, const std::string& value) {
+        line += " " + name + (value.empty() ? "" : " " + shell_word(value));
+    };
+    const auto changes_option = [&](const CLI::Option& option) {
+        return std::ranges::any_of(changes, [&](const OptionChange& each) { return is_named(option, each.option); });
+    };
+    for (const CLI::Option* option : given_options(command)) {
+        if (!changes_option(*option)) {
+            const bool is_flag = option->get_items_expected_max() == 0;
+            add(shown_name(*option), is_flag ? "" : option->results().back());
+        }
+    }
+    for (const auto& [option, value] : changes) {
+        if (!value.empty()) {
+            add(option == "chunks" ? "-m" : "--" + option, value);
+        }
+    }
+    return line;
+}
+
+void require_pipeline(const CLI::App& command) {
+    for (const char* name : {"--balance", "--chunks", "--batch"}) {
+        if (command.get_option(name)->count() == 0) {
+            throw UsageError(
+                fmt::format("{} is missing; a profile says what layers cost, and not how they are run; "
+                            "give --balance, -m and --batch, or a trace of 'pipescope run --trace'",
+                            name));
+        }
+    }
+}
+
+/// With noise, which takes hundreds of simulations for each move.
+Advice complete_advice(const Profile& profile, const PipelineOptions& options) {
+    ProgressBar bar("trying changes of " + profile.model);
+    const auto show = [&bar](double done) {
+        bar.show(done);
+        return false;
+    };
+    Advice advice = advise(profile, options, [&show] { return show(0); });
+    double tried = 0;
+    add_noise(profile, advice, [&] { return show(tried++ / static_cast<double>(advice.moves.size())); });
+    return advice;
+}
+
+ExitCode advise_on_profile(const AdviseFlags& flags, const CLI::App& command) {
+    require_pipeline(command);
+    const std::string& file = flags.files.front();
+    const PipelineOptions options = simulated_pipeline_options(flags.simulated);
+    Profile profile = load_profile(file);
+    check_options(options, profile.layers.size());
+    const EstimatedPipeline pipeline =
+        simulated_pipeline(flags.simulated, options, std::move(profile), file, num_lanes(options));
+    const Advice advice = complete_advice(pipeline.profile, pipeline.options);
+    std::vector<std::string> commands;
+    for (const Move& move : advice.moves) {
+        const bool has_device_type = !flags.simulated.pipeline.device_types.empty();
+        commands.push_back(command_of(command, file, pinned_options(pipeline, move, has_device_type)));
+    }
+    if (flags.json) {
+        auto object = advice_json(advice, commands);
+        object["assumed"] = assumptions_json(pipeline.assumptions);
+        std::cout << dump(object);
+    } else {
+        std::cout << advice_text(advice, commands)
+                  << (advice.base.extrapolated ? extrapolation_note(file, pipeline.options) : "")
+                  << assumptions_text(pipeline.assumptions);
+    }
+    return advice.base.feasible ? ExitCode::success : ExitCode::infeasible;
+}
+
+ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, const OpenedTrace& trace) {
+    for (const CLI::Option* option : given_options(command)) {
+        if (!is_named(*option, "memory-limit")) {
+            throw UsageError(
+                fmt::format("{} is given with a trace, which says what was run; leave it out, or give the "
+                            "profile and all options of the pipeline",
+                            shown_name(*option)));
+        }
+    }
+    const RecordedRun run = recorded_run(trace);
+    if (!run.why_not_simulated.empty()) {
+        throw TraceFormatError(flags.files.front() + " " + run.why_not_simulated);
+    }
+    PipelineOptions options = *run.options;
+    if (command.get_option("--memory-limit")->count() > 0) {
+        options.hardware.memory_limit = flags.simulated.pipeline.options.hardware.memory_limit;
+        options.hardware.memory_limits = flags.simulated.pipeline.options.hardware.memory_limits;
+    }
+    const Advice advice = complete_advice(*run.profile, options);
+    if (flags.json) {
+        auto object = advice_json(advice, {});
+        object["assumed"] = nlohmann::ordered_json::object();
+        std::cout << dump(object);
+    } else {
+        std::cout << advice_text(advice, {});
+    }
+    return advice.base.feasible ? ExitCode::success : ExitCode::infeasible;
+}
+
+ExitCode advise_command(const AdviseFlags& flags, const CLI::App& command) {
+    const JoinedTrace joined(with_files_of_folders(flags.files));
+    const OpenedTrace trace = open_trace(joined.path(), {.tracks = false});
+    return trace.origin == TraceOrigin::profile ? advise_on_profile(flags, command)
+                                                : advise_on_trace(flags, command, trace);
+}
+}  // namespace
+
+void add_advise_command(Program& program) {
+    const auto flags = std::make_shared<AdviseFlags>();
+    CLI::App* command = program.add_command(
+        "advise", "Rank the single changes that would make a pipeline faster or make it fit",
+        "Examples:\n"
+        "  pipescope advise out.sqlite\n"
+        "  pipescope advise p.json --balance 3,3 -m 8 --batch 32 --memory-limit 16GiB\n"
+        "A trace of 'pipescope run --trace' says what was run. A profile needs --balance, -m and --batch.\n"
+        "Exit code 3: a lane of the pipeline itself needs more than --memory-limit.");
+    command
+        ->add_option("FILE", flags->files,
+                     "Trace of 'pipescope run --trace', the traces of all its processes, or a profile file")
+        ->required();
+    add_simulated_pipeline_options(*command, flags->simulated);
+    for (const char* name : {"--balance", "--chunks", "--batch"}) {
+        command->get_option(name)->required(false);  // a trace has them
+    }
+    add_json_flag(*command, flags->json);
+    program.set_action(command, [flags, command] { return advise_command(*flags, *command); });
+}
+}  // namespace pipescope

@@ -1,0 +1,77 @@
+#include "cli/simulated_pipeline.h"
+
+#include "balance/profile_file.h"
+#include "cli/program.h"
+#include "cli/reports.h"
+#include "schedule/error.h"
+#include "schedule/micro_batches.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// Adds options that only the simulator has.
+void add_simulation_options(CLI::App& command, SimulatedPipelineFlags& flags) {
+    PipelineOptions& options = flags.pipeline.options;
+    command
+        .add_flag("--expandable-segments", options.hardware.expandable_segments,
+                  "Compute reserved memory as with PyTorch's setting of that name")
+        ->group("Hardware");
+    add_option(command, "--in-flight", flags.most_in_flight,
+               "Most micro-batches between first forward and last backward; default: no limit", "N", "Pipeline");
+    add_parsed(command, "--backward", flags.backward_order, parse_backward_order,
+               "Order of gpipe's backwards: last-first (default) or first-first", "ORDER", "Pipeline");
+    add_parsed(command, "--recompute", options.recompute_start, parse_recompute_start,
+               "When to recompute: early (default), while the gradient is on its way, or ordinary, once it has arrived",
+               "WHEN", "Pipeline");
+}
+}  // namespace
+
+void add_simulated_pipeline_options(CLI::App& command, SimulatedPipelineFlags& flags, bool* all_schedules) {
+    add_balance_option(command, flags.pipeline);
+    add_batch_options(command, flags.pipeline);
+    add_schedule_options(command, flags.pipeline,
+                         runnable_schedule_names() + "; for comparison zero-bubble-h1, pipedream, model-parallel" +
+                             (all_schedules == nullptr ? "" : "; or all, which compares them in a table") +
+                             "; default gpipe",
+                         all_schedules);
+    add_hardware_options(command, flags.pipeline);
+    add_device_type_options(command, flags.pipeline, "Type of all devices, such as A100");
+    add_replicas_option(command, flags.pipeline);
+    add_simulation_options(command, flags);
+    add_parameter_options(command, flags.pipeline);
+}
+
+PipelineOptions simulated_pipeline_options(const SimulatedPipelineFlags& flags) {
+    PipelineOptions options = pipeline_options(flags.pipeline);
+    if (flags.most_in_flight && *flags.most_in_flight < 1) {
+        throw UsageError(
+            fmt::format("--in-flight is {}; at least one micro-batch must be in flight; leave it out for no limit",
+                        *flags.most_in_flight));
+    }
+    options.most_in_flight = flags.most_in_flight.value_or(0);
+    if (flags.backward_order && options.schedule != Schedule::gpipe) {
+        throw UsageError(fmt::format(
+            "--backward is {} with schedule {}, which fixes the order of its backwards; leave it out, or use gpipe",
+            to_string(*flags.backward_order), to_string(options.schedule)));
+    }
+    options.backward_order = flags.backward_order.value_or(options.backward_order);
+    return options;
+}
+
+EstimatedPipeline simulated_pipeline(const SimulatedPipelineFlags& flags, const PipelineOptions& options,
+                                     Profile profile, const std::string& file, int lanes) {
+    EstimatedPipeline pipeline = estimated_pipeline(flags.pipeline, options, std::move(profile), file, lanes);
+    for (int lane = 0; lane < lanes && !flags.pipeline.device_types.empty(); ++lane) {
+        pipeline.options.hardware.devices.push_back(pipeline.profile.device + " " + std::to_string(lane));
+    }
+    return pipeline;
+}
+
+std::string extrapolation_note(const std::string& file, const PipelineOptions& options) {
+    return extrapolation_text(
+        profile_command_of(load_profile(file), file, {micro_batch_sizes(replica_batch(options), options.chunks), {}}));
+}
+}  // namespace pipescope

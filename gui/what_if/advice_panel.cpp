@@ -1,0 +1,314 @@
+#include "gui/what_if/advice_panel.h"
+
+#include "gui/style/arrange.h"
+#include "gui/style/task_style.h"
+#include "gui/tables/filtered_table.h"
+#include "gui/what_if/scenario_model.h"
+#include "simulator/planner.h"
+
+#include <QGuiApplication>
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QPainter>
+#include <QPushButton>
+#include <QStyledItemDelegate>
+#include <QTableView>
+#include <QTimer>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+namespace pipescope {
+namespace {
+constexpr double kLeastScale = 0.05;                   // of the bars: smaller gains are drawn as small
+constexpr int kRestBeforeAdvice = 150;                 // ms without a change before moves are tried
+constexpr std::int64_t kMostAdvisedForwards = 50'000;  // about 25 simulations of a second each
+
+QString effectName(const AdviceRow& row) {
+    const bool fits = row.move.simulation.feasible;
+    switch (row.move.effect) {
+        case MoveEffect::fits: return translated("makes it fit");
+        case MoveEffect::faster: return translated("faster");
+        case MoveEffect::over_limit:
+            return row.change < -kPlanTie ? translated("faster, does not fit") : translated("does not fit");
+        case MoveEffect::none: break;
+    }
+    return fits ? translated("no gain") : translated("no gain, does not fit");
+}
+
+QString sentence(const std::string& text) {
+    QString capital = QString::fromStdString(text);
+    if (!capital.isEmpty()) {
+        capital[0] = capital[0].toUpper();
+        capital += QLatin1Char('.');
+    }
+    return capital;
+}
+
+QString whyText(const AdviceRow& row) {
+    const QString why = sentence(row.move.why);
+    return row.move.note.empty() ? why : why + QLatin1Char(' ') + sentence(row.move.note);
+}
+
+/// A bar before the number: blue to the left for a shorter step, orange to the right for a longer one, as tasks have
+/// these colours in the difference.
+class ChangeBar : public QStyledItemDelegate {
+public:
+    using QStyledItemDelegate::QStyledItemDelegate;
+
+    void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+        QStyledItemDelegate::paint(painter, option, index);
+        const double part = index.data(AdviceTableModel::kBarRole).toDouble();
+        const int number = option.fontMetrics.horizontalAdvance(QStringLiteral("−888.8 %  "));
+        const QRectF room = QRectF(option.rect).adjusted(4, 3, -number, -3);
+        const double middle = room.center().x();
+        const double length = std::abs(part) * room.width() / 2;
+        const bool selected = option.state.testFlag(QStyle::State_Selected);
+        QColor color = selected   ? option.palette.color(QPalette::HighlightedText)
+                       : part < 0 ? QColor::fromRgb(okabe_ito::kSky)
+                                  : QColor::fromRgb(okabe_ito::kOrange);
+        color.setAlphaF(part < 0 ? 1.0F : 0.6F);
+        painter->save();
+        painter->fillRect(QRectF(part < 0 ? middle - length : middle, room.top(), length, room.height()), color);
+        painter->setPen(selected ? color : timelineColors(option.palette).faintText);
+        painter->drawLine(QPointF(middle, option.rect.top()), QPointF(middle, option.rect.bottom()));
+        painter->restore();
+    }
+};
+
+/// The list, or why there is none.
+using AdviceResult = std::variant<std::shared_ptr<const Advice>, QString>;
+
+AdviceResult adviceFor(const std::shared_ptr<const Profile>& profile, const PipelineOptions& options,
+                       const std::function<bool()>& cancelled) {
+    try {
+        return std::make_shared<const Advice>(advise(*profile, options, cancelled));
+    } catch (const std::exception& error) {
+        return QString::fromUtf8(error.what());
+    }
+}
+}  // namespace
+
+AdviceTableModel::AdviceTableModel(QObject* parent)
+    : RowModel({{translated("Change"), "change", Qt::AlignLeft,
+                 [](const AdviceRow& r) { return QString::fromStdString(r.move.title); }},
+                numberColumn<AdviceRow>(
+                    translated("Step time"), "expected_step_ns", [](const AdviceRow& r) { return r.figures.step; },
+                    formatDuration),
+                numberColumn<AdviceRow>(translated("Difference"), "step_change", &AdviceRow::change, formatShareChange),
+                numberColumn<AdviceRow>(
+                    translated("Bubble"), "expected_bubble_fraction",
+                    [](const AdviceRow& r) { return r.figures.bubble; }, formatShare),
+                numberColumn<AdviceRow>(
+                    translated("Peak memory"), "peak_bytes",
+                    [](const AdviceRow& r) { return static_cast<std::int64_t>(highest_peak(r.move.simulation)); },
+                    formatBytes),
+                {translated("Effect"), "effect", Qt::AlignLeft, effectName,
+                 [](const AdviceRow& r) { return QString::fromStdString(to_string(r.move.effect)); }},
+                {translated("Why"), "why", Qt::AlignLeft, whyText}},
+               parent) {}
+
+QVariant AdviceTableModel::data(const QModelIndex& index, int role) const {
+    const std::optional<AdviceRow> row = rowAt(index.row());
+    if (row && role == Qt::ForegroundRole && !helps(row->move.effect)) {
+        return timelineColors(QGuiApplication::palette()).faintText;
+    }
+    if (row && role == kBarRole) {
+        return std::clamp(row->change / largest_, -1.0, 1.0);
+    }
+    if (row && role == Qt::ToolTipRole) {
+        return QString::fromStdString(row->move.title) + QLatin1Char('\n') + whyText(*row);
+    }
+    return RowModel::data(index, role);
+}
+
+void AdviceTableModel::setMoves(std::vector<AdviceRow> rows) {
+    largest_ = kLeastScale;
+    for (const AdviceRow& row : rows) {
+        largest_ = std::max(largest_, -row.change);
+    }
+    setRows(std::move(rows));
+}
+
+AdvicePanel::AdvicePanel(ScenarioModel& model, QWidget* parent)
+    : QWidget(parent),
+      model_(model),
+      rows_(new AdviceTableModel(this)),
+      message_(new QLabel(this)),
+      try_(new QPushButton(tr("&Try"), this)),
+      table_(named(new QTableView(this), tr("What to change"))),
+      rest_(new QTimer(this)) {
+    message_->setWordWrap(true);
+    message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    named(try_, tr("Try the selected change"),
+          tr("Makes the selected change (Enter, or a double click). Ctrl+Z takes it back."));
+    table_->setModel(rows_);
+    makeCompact(*table_);
+    table_->horizontalHeader()->setMinimumSectionSize(fontMetrics().averageCharWidth() * 8);
+    table_->setItemDelegateForColumn(AdviceTableModel::change, new ChangeBar(table_));
+    table_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    table_->horizontalHeader()->setSectionResizeMode(AdviceTableModel::change, QHeaderView::Fixed);
+    table_->horizontalHeader()->setSectionResizeMode(AdviceTableModel::why, QHeaderView::Stretch);
+    table_->setColumnWidth(AdviceTableModel::change, fontMetrics().averageCharWidth() * 24);
+    table_->installEventFilter(this);
+    arrange(new QVBoxLayout(this), {4, 4, 4, 0}, 4,
+            {arrange(new QHBoxLayout, {0, 0, 0, 0}, 8, {{message_, 1}, try_}), {table_, 1}});
+    setFocusProxy(table_);
+    rest_->setSingleShot(true);
+    rest_->setInterval(kRestBeforeAdvice);
+    connect(rest_, &QTimer::timeout, this, &AdvicePanel::compute);
+    connect(try_, &QPushButton::clicked, this, [this] { tryRow(table_->currentIndex().row()); });
+    connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) { tryRow(index.row()); });
+    connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+            [this](const QModelIndex& row) { try_->setEnabled(row.isValid()); });
+    connect(&model_, &ScenarioModel::profileChanged, this, &AdvicePanel::restart);
+    connect(&model_, &ScenarioModel::scenarioChanged, this, &AdvicePanel::restart);
+    restart();
+}
+
+AdvicePanel::~AdvicePanel() = default;
+
+QString AdvicePanel::message() const {
+    return message_->text();
+}
+
+void AdvicePanel::setReason(const QString& why) {
+    reason_ = why;
+    if (model_.isEmpty()) {
+        restart();
+    }
+}
+
+void AdvicePanel::showEvent(QShowEvent* event) {
+    QWidget::showEvent(event);
+    if (outdated_) {
+        rest_->start();  // a panel may show for a moment while the window places its docks
+    }
+}
+
+void AdvicePanel::restart() {
+    job_.drop();
+    rows_->setMoves({});
+    try_->setEnabled(false);
+    complete_ = false;
+    outdated_ = true;
+    table_->setVisible(!model_.isEmpty());
+    try_->setVisible(!model_.isEmpty());
+    if (model_.isEmpty()) {
+        rest_->stop();
+        outdated_ = false;
+        const QString why = reason_.isEmpty() ? tr("contains no profile") : reason_;
+        say(tr("No advice: this file %1. Open a trace of 'pipescope run --trace', or a profile.").arg(why));
+        return;
+    }
+    say(tr("Trying single changes…"));
+    rest_->start();
+}
+
+void AdvicePanel::compute() {
+    if (!isVisible() || model_.isEmpty()) {
+        return;  // showEvent() comes back
+    }
+    rest_->stop();
+    outdated_ = false;
+    const Scenario scenario = model_.scenario();
+    const auto partitions = static_cast<std::int64_t>(scenario.options.balance.num_partitions());
+    if (std::min(scenario.options.chunks, scenario.options.batch) > kMostAdvisedForwards / partitions) {
+        say(tr("Too large to try changes while you wait: more than %1 forwards. Use pipescope advise, or fewer "
+               "micro-batches.")
+                .arg(kMostAdvisedForwards));
+        return;
+    }
+    std::shared_ptr<const Profile> profile;
+    try {
+        profile = profileOn(model_.profile(), scenario.deviceType);
+    } catch (const Error& error) {
+        say(tr("No advice: %1").arg(QString::fromUtf8(error.what())));
+        return;
+    }
+    job_.start(
+        *this,
+        [profile, options = scenario.options](const std::function<bool()>& cancelled) {
+            return adviceFor(profile, options, cancelled);
+        },
+        [this, profile](const AdviceResult& result) {
+            if (const auto* text = std::get_if<QString>(&result)) {
+                say(tr("No advice: %1").arg(*text));
+                return;
+            }
+            const Advice& advice = *std::get<std::shared_ptr<const Advice>>(result);
+            list(advice);
+            if (has_noise(*profile)) {
+                computeNoise(profile, advice);
+            } else {
+                finish();
+            }
+        });
+}
+
+void AdvicePanel::computeNoise(const std::shared_ptr<const Profile>& profile, const Advice& advice) {
+    job_.start(
+        *this,
+        [profile, advice](const std::function<bool()>& cancelled) {
+            auto noisy = std::make_shared<Advice>(advice);
+            add_noise(*profile, *noisy, cancelled);
+            return std::shared_ptr<const Advice>(std::move(noisy));
+        },
+        [this](const std::shared_ptr<const Advice>& noisy) {
+            list(*noisy);
+            finish();
+        });
+}
+
+void AdvicePanel::list(const Advice& advice) {
+    const std::optional<AdviceRow> current = rows_->rowAt(table_->currentIndex().row());
+    std::vector<AdviceRow> rows;
+    int selected = 0;
+    for (const Move& move : advice.moves) {
+        if (current && current->move.title == move.title) {
+            selected = static_cast<int>(rows.size());
+        }
+        rows.push_back({move, expected_figures(move.simulation), relative_change(advice, move)});
+    }
+    const auto helpful = std::ranges::count_if(advice.moves, [](const Move& each) { return helps(each.effect); });
+    const QString all = formatCount(advice.moves.size(), tr("change"), tr("changes"));
+    const QString sum = helpful == 0           ? tr("None of %1 helps; Plan (Ctrl+P) tries several at once.").arg(all)
+                        : advice.base.feasible ? tr("%1 of %2 would shorten the step.").arg(helpful).arg(all)
+                                               : tr("%1 of %2 would make it fit.").arg(helpful).arg(all);
+    say(sentence(advice.situation) + QLatin1Char(' ') + sum);
+    rows_->setMoves(std::move(rows));
+    table_->selectRow(selected);
+    try_->setEnabled(rows_->rowCount() > 0);
+}
+
+void AdvicePanel::finish() {
+    complete_ = true;
+    Q_EMIT advised();
+}
+
+void AdvicePanel::say(const QString& text) {
+    message_->setText(text);
+}
+
+void AdvicePanel::tryRow(int row) {
+    if (const std::optional<AdviceRow> chosen = rows_->rowAt(row)) {
+        Scenario scenario = model_.scenario();
+        scenario.options = chosen->move.simulation.options;
+        Q_EMIT tried(scenario, QString::fromStdString(chosen->move.title));
+    }
+}
+
+bool AdvicePanel::eventFilter(QObject* watched, QEvent* event) {
+    if (watched == table_ && event->type() == QEvent::KeyPress) {
+        const int key = static_cast<const QKeyEvent*>(event)->key();
+        if (key == Qt::Key_Return || key == Qt::Key_Enter) {
+            tryRow(table_->currentIndex().row());
+            return true;
+        }
+    }
+    return QWidget::eventFilter(watched, event);
+}
+}  // namespace pipescope

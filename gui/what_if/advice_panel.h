@@ -1,0 +1,95 @@
+#pragma once
+
+#include "gui/document/scenario.h"
+#include "gui/style/work_pool.h"
+#include "gui/tables/column_model.h"
+#include "simulator/advice.h"
+
+#include <QString>
+#include <QWidget>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+class QLabel;
+class QPushButton;
+class QTableView;
+class QTimer;
+
+namespace pipescope {
+class ScenarioModel;
+
+/// A move as the panel lists it. Figures are of the expected step once the noise is known.
+struct AdviceRow {
+    Move move;
+    StepFigures figures;
+    double change = 0;  ///< of the step, relative to the present scenario: -0.2 is a fifth shorter
+};
+
+class AdviceTableModel : public RowModel<AdviceRow> {
+public:
+    enum Column { title, step, change, bubble, peak, effect, why };
+    /// Length of a row's bar, from -1 to 1: its change relative to the largest gain. Longer steps may be cut off.
+    static constexpr int kBarRole = Qt::UserRole + 1;
+    explicit AdviceTableModel(QObject* parent = nullptr);
+    void setMoves(std::vector<AdviceRow> rows);
+    /// Moves that do not help are faint. The tool tip of a row says what it takes.
+    QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
+
+private:
+    double largest_ = 1;
+};
+
+/// Single changes of the present scenario, the best first, each with its predicted effect. Try, a double click or Enter
+/// makes one the scenario, and the list then starts from there. It is computed in the background while the panel is
+/// visible: first without noise, then with it.
+class AdvicePanel : public QWidget {
+    Q_OBJECT
+
+public:
+    /// `model` must outlive the panel.
+    explicit AdvicePanel(ScenarioModel& model, QWidget* parent = nullptr);
+    ~AdvicePanel() override;
+
+    /// Why there is no scenario, worded to follow "this file"; empty: it holds no profile.
+    void setReason(const QString& why);
+
+    QTableView& table() const { return *table_; }
+    QPushButton& tryButton() const { return *try_; }
+    /// What is above the table: the situation, or why there is no list.
+    QString message() const;
+    /// False while the list is outdated or lacks the noise.
+    bool isComplete() const { return complete_; }
+
+Q_SIGNALS:
+    /// A move was chosen: the scenario that it makes, and its title.
+    void tried(const pipescope::Scenario& scenario, const QString& what);
+    /// The list is complete.
+    void advised();
+
+protected:
+    void showEvent(QShowEvent* event) override;
+    bool eventFilter(QObject* watched, QEvent* event) override;
+
+private:
+    void restart();
+    void compute();
+    void computeNoise(const std::shared_ptr<const Profile>& profile, const Advice& advice);
+    void list(const Advice& advice);
+    void finish();
+    void say(const QString& text);
+    void tryRow(int row);
+
+    ScenarioModel& model_;
+    QString reason_;
+    AdviceTableModel* rows_;
+    QLabel* message_;
+    QPushButton* try_;
+    QTableView* table_;
+    QTimer* rest_;
+    LatestJob job_;
+    bool outdated_ = true;  // compute() is due as soon as the panel is visible
+    bool complete_ = false;
+};
+}  // namespace pipescope

@@ -1,0 +1,88 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "simulator/pipeline_options.h"
+#include "simulator/simulation.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// What a move changes.
+enum class MoveKind { checkpoint, micro_batches, balance, schedule, lanes, links, devices, cores };
+/// Names for files: checkpoint, micro_batches, balance, schedule, lanes, links, devices, cores.
+std::string to_string(MoveKind kind);
+
+/// What a move is good for, best first.
+enum class MoveEffect {
+    fits,        ///< the base exceeds the memory limit, and the move keeps it
+    faster,      ///< a shorter step within the limit
+    over_limit,  ///< a shorter step, but a lane exceeds its limit
+    none,        ///< neither
+};
+/// Names for files: fits, faster, over_limit, none.
+std::string to_string(MoveEffect effect);
+/// True for fits and faster.
+bool helps(MoveEffect effect);
+
+/// An option of `simulate` and its value. An empty value leaves the option out.
+struct OptionChange {
+    std::string option;  ///< without the dashes: "checkpoint"
+    std::string value;   ///< as on the command line: "never"
+
+    friend bool operator==(const OptionChange&, const OptionChange&) = default;
+};
+/// What turns one pipeline into the other, as options of `simulate`. Precondition: they differ at most in what moves
+/// change.
+std::vector<OptionChange> changed_options(const PipelineOptions& from, const PipelineOptions& to);
+
+/// One change of a pipeline, and the pipeline that it makes.
+struct Move {
+    MoveKind kind = MoveKind::checkpoint;
+    std::string title;  ///< "Checkpoint: never instead of except_last"
+    std::string note;   ///< what it takes, or a doubt; may be empty
+    /// Nobody can make this change today: copies for free, or a schedule that is only simulated.
+    bool hypothetical = false;
+    std::vector<OptionChange> changes;
+    Simulation simulation;  ///< without timeline and memory over time
+    MoveEffect effect = MoveEffect::none;
+    std::string why;  ///< a sentence: what makes its step shorter or longer, and by how much it is over the limit
+};
+
+/// Single changes of one pipeline, the best first.
+struct Advice {
+    Simulation base;        ///< without timeline and memory over time
+    std::string situation;  ///< a sentence: which lane works longest, or by how much the base is over the limit
+    std::vector<Move> moves;
+    bool cancelled = false;  ///< moves are those tried by then
+};
+
+/// Simulates, without noise, the options and each single change of them that can run:
+/// - the other checkpoint modes
+/// - half and twice the micro-batches, and the next numbers that divide the mini-batch. If the base does not fit, also
+///   four times, eight times and so on until one fits. The mini-batch stays
+/// - the best cuts that are found within milliseconds
+/// - schedules gpipe, 1f1b, interleaved and zero-bubble-h1
+/// - one lane more and one fewer, with new cuts, if all lanes are alike
+/// - links of twice the speed, and free copies, if lanes copy over links
+/// - a device for each lane, or a core for each lane on the host, if lanes share them
+/// Cuts stay as they are unless the number of partitions changes. They are only sought where each lane runs one
+/// partition, or two in turn with schedule interleaved. Leaves out a move whose pipeline equals the base.
+///
+/// Order: moves that make the base fit; faster ones within the limit; faster ones over the limit; the rest. In each of
+/// these, hypothetical ones come last, and then shorter steps first, except that of moves over the limit of a base that
+/// does not fit, the one that needs least comes first.
+/// Steps that differ by less than kPlanTie of the base's are equal in effect.
+///
+/// `cancelled` is asked before each simulation; may be empty. Throws as simulate() does, for the base. Deterministic.
+/// Threading: any thread. Cost: about 25 simulations and three searches for cuts.
+Advice advise(const Profile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled = {});
+
+/// Adds noise to the base and the moves (add_noise()), and ranks them by their expected steps. Without noise in the
+/// profile it does nothing. If it is cancelled, the advice stays as it was.
+void add_noise(const Profile& profile, Advice& advice, const std::function<bool()>& cancelled = {});
+
+/// Step time of a move over that of the base, minus 1. Expected steps, if the profile has noise.
+double relative_change(const Advice& advice, const Move& move);
+}  // namespace pipescope

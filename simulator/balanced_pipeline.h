@@ -1,0 +1,32 @@
+#pragma once
+
+#include "simulator/balance_algorithm.h"
+#include "simulator/balance_search.h"
+#include "simulator/pipeline_options.h"
+#include "simulator/search_tables.h"
+#include "simulator/simulation.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pipescope {
+/// A pipeline with the best balance found in milliseconds, as the planner and the advisor try many of them.
+struct BalancedPipeline {
+    Simulation simulation;  ///< without noise, timeline and memory over time
+    bool balance_is_optimal = false;
+    std::int64_t lower_bound_ns = 0;  ///< no balance is faster; 0 with schedule interleaved, which has no bound
+};
+
+/// The effort of one search among many. If there are few cuts, simulation finds the best of them.
+SearchEffort quick_effort(std::size_t layers, int lanes);
+/// True unless schedule interleaved cannot run this many lanes and the options' micro-batches (can_interleave()).
+bool can_be_balanced(const Profile& profile, const PipelineOptions& options, int lanes);
+/// Cuts the model for `lanes` lanes: one partition on each, or kInterleavedPartitions with schedule interleaved.
+/// Preconditions: can_be_balanced(); the options have no placement, and their hardware describes `lanes` lanes; those
+/// of search_balance() for `tables`. Throws as search_balance() does.
+BalancedPipeline balanced_pipeline(const Profile& profile, const PipelineOptions& options, int lanes,
+                                   BalanceAlgorithm algorithm, const SearchTables& tables);
+
+/// Drops what a list of many simulations does not keep: timeline and memory over time.
+void keep_figures_only(Simulation& simulation);
+}  // namespace pipescope

@@ -1,0 +1,293 @@
+#include "simulator/advice.h"
+
+#include "schedule/error.h"
+#include "simulator/planner.h"
+#include "tests/simulator/profiles.h"
+#include "tests/simulator/random_pipelines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+namespace pipescope {
+namespace {
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+PipelineOptions pipeline_of(const std::vector<std::int64_t>& balance, std::int64_t m, std::int64_t batch) {
+    PipelineOptions options;
+    options.balance = Balance(balance);
+    options.chunks = m;
+    options.batch = batch;
+    return options;
+}
+
+/// Layers that keep 1000 bytes per sample for their backward and hand on 100.
+Profile profile_with_memory(int layers) {
+    Profile profile = uniform_profile(layers);
+    for (LayerProfile& layer : profile.layers) {
+        layer.saved_bytes = {1000};
+        layer.output_bytes = {100};
+        layer.parameter_bytes = layer.gradient_bytes = 10;
+    }
+    return profile;
+}
+
+std::vector<std::string> titles_of(const Advice& advice) {
+    std::vector<std::string> titles;
+    for (const Move& move : advice.moves) {
+        titles.push_back(move.title);
+    }
+    return titles;
+}
+
+const Move& titled(const Advice& advice, const std::string& title) {
+    const auto found = std::ranges::find(advice.moves, title, &Move::title);
+    EXPECT_NE(found, advice.moves.end()) << title << " is not among " << ::testing::PrintToString(titles_of(advice));
+    return found == advice.moves.end() ? advice.moves.front() : *found;
+}
+
+TEST(Advice, TriesEveryKindOfMove) {
+    PipelineOptions options = pipeline_of({3, 1, 2, 2}, 8, 32);
+    options.hardware.link = {1e8, 100};
+    const Advice advice = advise(profile_with_memory(8), options);
+    std::vector<std::string> titles = titles_of(advice);
+    std::ranges::sort(titles);
+    EXPECT_THAT(titles,
+                ElementsAre("Balance: 2,2,2,2 instead of 3,1,2,2", "Checkpoint: always instead of except_last",
+                            "Checkpoint: never instead of except_last", "Lanes: 3 instead of 4, with new cuts",
+                            "Lanes: 5 instead of 4, with new cuts", "Links: copies for free", "Links: twice as fast",
+                            "Micro-batches: 16 instead of 8", "Micro-batches: 4 instead of 8",
+                            "Schedule: 1f1b instead of gpipe", "Schedule: interleaved instead of gpipe",
+                            "Schedule: zero-bubble-h1 instead of gpipe"));
+    EXPECT_FALSE(advice.cancelled);
+    for (const Move& move : advice.moves) {
+        const bool is_known = move.title == "Links: copies for free" || move.title.starts_with("Schedule: zero-bubble");
+        EXPECT_EQ(move.hypothetical, is_known) << move.title;
+    }
+    EXPECT_THAT(advice.situation, HasSubstr("lane 0 is the bottleneck: it works 50.0 % longer than the mean lane"));
+}
+
+TEST(Advice, SaysWhichOptionsToChange) {
+    PipelineOptions options = pipeline_of({3, 1, 2, 2}, 8, 32);
+    options.hardware.devices = {"cuda:0", "cuda:1", "cuda:2", "cuda:3"};
+    options.hardware.link = {1e9, 3000};
+    const Advice advice = advise(profile_with_memory(8), options);
+    using Changes = std::vector<OptionChange>;
+    EXPECT_EQ(titled(advice, "Checkpoint: never instead of except_last").changes, (Changes{{"checkpoint", "never"}}));
+    EXPECT_EQ(titled(advice, "Micro-batches: 16 instead of 8").changes, (Changes{{"chunks", "16"}}));
+    EXPECT_EQ(titled(advice, "Balance: 2,2,2,2 instead of 3,1,2,2").changes, (Changes{{"balance", "2,2,2,2"}}));
+    EXPECT_EQ(titled(advice, "Links: twice as fast").changes,
+              (Changes{{"link-bandwidth", "2GB/s"}, {"link-latency", "1.5us"}}));
+    EXPECT_EQ(titled(advice, "Links: copies for free").changes,
+              (Changes{{"link-bandwidth", ""}, {"link-latency", ""}}));
+    EXPECT_EQ(titled(advice, "Schedule: interleaved instead of gpipe").changes,
+              (Changes{{"balance", "1,1,1,1,1,1,1,1"}, {"schedule", "interleaved"}, {"placement", "0,1,2,3,0,1,2,3"}}));
+    const Move& more = titled(advice, "Lanes: 5 instead of 4, with new cuts");
+    EXPECT_THAT(more.changes, Contains(OptionChange{"devices", "cuda:0,cuda:1,cuda:2,cuda:3,cuda:4"}));
+    EXPECT_EQ(more.note, "needs another device");
+    EXPECT_EQ(titled(advice, "Schedule: zero-bubble-h1 instead of gpipe").note,
+              "only simulated: the engine does not run it");
+}
+
+TEST(Advice, GivesLanesThatShareTheirOwnDeviceOrCore) {
+    PipelineOptions options = pipeline_of({2, 2, 2, 2}, 4, 4);
+    options.hardware.devices = {"cuda:0", "cuda:0", "cpu", "cpu"};
+    options.hardware.host_cores = 1;
+    const Advice advice = advise(profile_with_memory(8), options);
+    EXPECT_EQ(titled(advice, "Devices: one for each lane").simulation.options.hardware.devices,
+              (std::vector<std::string>{"cuda:0", "cuda:1", "cpu", "cpu"}));
+    const Move& cores = titled(advice, "Cores: 2 instead of 1, one for each lane");
+    EXPECT_EQ(cores.simulation.options.hardware.host_cores, 2);
+    EXPECT_LT(relative_change(advice, cores), 0);
+    EXPECT_THAT(titles_of(advice), Not(Contains(HasSubstr("Lanes:")))) << "a further lane's device is unknown";
+}
+
+TEST(Advice, ExplainsAStepByWorkAndWaiting) {
+    // 4 lanes of 2 layers, 4 micro-batches of one sample: a lane works 4 x 2 x 3000 ns and recomputes 3 of 4.
+    const Advice advice = advise(uniform_profile(8), pipeline_of({2, 2, 2, 2}, 4, 4));
+    const Move& never = titled(advice, "Checkpoint: never instead of except_last");
+    EXPECT_EQ(never.effect, MoveEffect::faster);
+    EXPECT_THAT(never.why, HasSubstr("the lanes work 20.0 % less")) << "24000 instead of 30000 ns";
+    EXPECT_DOUBLE_EQ(relative_change(advice, never), static_cast<double>(never.simulation.step_time.count()) /
+                                                             static_cast<double>(advice.base.step_time.count()) -
+                                                         1);
+    EXPECT_THAT(advice.situation, HasSubstr("all lanes work equally long"));
+}
+
+TEST(Advice, RanksFasterMovesFirstAndOnesOverTheLimitBehindThem) {
+    const Profile profile = profile_with_memory(8);
+    PipelineOptions options = pipeline_of({2, 2, 2, 2}, 4, 8);
+    options.hardware.memory_limit = highest_peak(simulate(profile, options));
+    const Advice advice = advise(profile, options);
+    EXPECT_TRUE(advice.base.feasible);
+    const Move& never = titled(advice, "Checkpoint: never instead of except_last");
+    EXPECT_EQ(never.effect, MoveEffect::over_limit);
+    EXPECT_THAT(never.why, HasSubstr("above its limit"));
+    ASSERT_FALSE(advice.moves.empty());
+    for (std::size_t k = 1; k < advice.moves.size(); ++k) {
+        const Move& before = advice.moves[k - 1];
+        const Move& after = advice.moves[k];
+        EXPECT_LE(before.effect, after.effect);
+        if (before.effect == after.effect) {
+            EXPECT_LE(before.hypothetical, after.hypothetical) << "what can be done comes first";
+        }
+        if (before.effect == after.effect && before.hypothetical == after.hypothetical) {
+            EXPECT_LE(before.simulation.step_time, after.simulation.step_time);
+        }
+    }
+    EXPECT_EQ(advice.moves.front().effect, MoveEffect::faster);
+}
+
+TEST(Advice, LeadsABaseThatDoesNotFitToOnesThatDo) {
+    const Profile profile = profile_with_memory(8);
+    PipelineOptions options = pipeline_of({2, 2, 2, 2}, 4, 4);
+    options.checkpoint = Checkpoint::never;
+    PipelineOptions frugal = options;
+    frugal.checkpoint = Checkpoint::always;
+    options.hardware.memory_limit = highest_peak(simulate(profile, frugal));
+    const Advice advice = advise(profile, options);
+    EXPECT_FALSE(advice.base.feasible);
+    EXPECT_THAT(advice.situation, HasSubstr("KiB above its limit"));
+    EXPECT_EQ(advice.moves.front().effect, MoveEffect::fits);
+    EXPECT_EQ(titled(advice, "Checkpoint: always instead of never").effect, MoveEffect::fits);
+    Bytes last = 0;
+    for (const Move& move : advice.moves) {
+        EXPECT_EQ(move.simulation.feasible, move.effect == MoveEffect::fits) << move.title;
+        if (move.effect == MoveEffect::over_limit && !move.hypothetical) {
+            EXPECT_GE(largest_shortfall(move.simulation), last) << "the one that needs least comes first";
+            last = largest_shortfall(move.simulation);
+        }
+    }
+}
+
+TEST(Advice, DoublesMicroBatchesUntilTheyFit) {
+    const Profile profile = profile_with_memory(8);
+    PipelineOptions options = pipeline_of({2, 2, 2, 2}, 2, 32);
+    PipelineOptions frugal = options;
+    frugal.chunks = 16;
+    options.hardware.memory_limit = highest_peak(simulate(profile, frugal));
+    const Advice advice = advise(profile, options);
+    EXPECT_EQ(titled(advice, "Micro-batches: 8 instead of 2").effect, MoveEffect::over_limit);
+    EXPECT_EQ(titled(advice, "Micro-batches: 16 instead of 2").effect, MoveEffect::fits);
+    EXPECT_THAT(titles_of(advice), Not(Contains("Micro-batches: 32 instead of 2")));
+}
+
+TEST(Advice, LeavesOutWhatCannotRun) {
+    // 6 micro-batches on 4 lanes cannot be interleaved, nor can 12; and one lane has nothing to cut or to order.
+    EXPECT_THAT(titles_of(advise(uniform_profile(8), pipeline_of({2, 2, 2, 2}, 6, 12))),
+                Not(Contains(HasSubstr("interleaved"))));
+    const Advice alone = advise(uniform_profile(1), pipeline_of({1}, 1, 1));
+    EXPECT_THAT(titles_of(alone),
+                ElementsAre("Checkpoint: never instead of except_last", "Checkpoint: always instead of except_last"));
+    EXPECT_EQ(alone.situation, "one lane does all the work");
+    PipelineOptions folded = pipeline_of({2, 2, 2, 2}, 4, 4);
+    folded.placement = {LaneId{0}, LaneId{1}, LaneId{1}, LaneId{0}};
+    EXPECT_THAT(titles_of(advise(uniform_profile(8), folded)),
+                Not(Contains(::testing::AnyOf(HasSubstr("Lanes:"), HasSubstr("Balance:"), HasSubstr("1f1b")))));
+}
+
+TEST(Advice, ShortensTitlesOfLongBalances) {
+    std::vector<std::int64_t> layers(14, 2);
+    layers.front() = 4;
+    const Advice advice = advise(uniform_profile(30), pipeline_of(layers, 4, 4));
+    EXPECT_EQ(titled(advice, "Balance: other cuts").changes.front().option, "balance");
+}
+
+TEST(Advice, TurnsInterleavedLanesBackIntoOnePartitionEach) {
+    PipelineOptions options = pipeline_of({1, 1, 2, 1, 1, 2}, 6, 6);
+    options.schedule = Schedule::interleaved_1f1b;
+    options.placement = {LaneId{0}, LaneId{1}, LaneId{2}, LaneId{0}, LaneId{1}, LaneId{2}};
+    const Advice advice = advise(uniform_profile(8), options);
+    const PipelineOptions& plain = titled(advice, "Schedule: 1f1b instead of interleaved").simulation.options;
+    EXPECT_EQ(plain.balance.num_partitions(), 3);
+    EXPECT_TRUE(plain.placement.empty());
+    EXPECT_EQ(titled(advice, "Lanes: 2 instead of 3, with new cuts").simulation.options.balance.num_partitions(), 4);
+}
+
+TEST(Advice, KeepsTheBaseAndItsBestMoveInStepWithSimulate) {
+    std::mt19937 random(7);
+    int helped = 0;
+    for (int round = 0; round < 60; ++round) {
+        const std::size_t layers = 4 + random() % 6;
+        const Profile profile = random_profile(random, layers, round % 3 == 0);
+        const int n = 1 + static_cast<int>(random() % 4);
+        PipelineOptions options = random_options(random, random_balance(random, layers, n));
+        if (round % 2 == 0) {
+            options.hardware.memory_limit = highest_peak(simulate(profile, options)) - (round % 4 == 0 ? 1 : 0);
+        }
+        const Advice advice = advise(profile, options);
+        const Simulation base = simulate(profile, options, {.noise = false});
+        EXPECT_EQ(advice.base.step_time, base.step_time);
+        EXPECT_EQ(advice.base.feasible, base.feasible);
+        for (const Move& move : advice.moves) {
+            const Simulation again = simulate(profile, move.simulation.options, {.noise = false});
+            EXPECT_EQ(move.simulation.step_time, again.step_time) << move.title;
+            EXPECT_EQ(highest_peak(move.simulation), highest_peak(again)) << move.title;
+            EXPECT_EQ(move.simulation.bubble_fraction, again.bubble_fraction) << move.title;
+            EXPECT_EQ(move.simulation.feasible, again.feasible) << move.title;
+            EXPECT_FALSE(move.changes.empty()) << move.title;
+            EXPECT_EQ(move.simulation.options.batch, options.batch) << "every move trains the same mini-batch";
+            if (helps(move.effect)) {
+                ++helped;
+                EXPECT_TRUE(again.feasible) << move.title;
+                EXPECT_TRUE(!base.feasible || again.step_time < base.step_time) << move.title;
+            }
+        }
+    }
+    EXPECT_GT(helped, 60) << "the pipelines leave room for improvement";
+}
+
+TEST(Advice, RanksByExpectedStepsOnceNoiseIsAdded) {
+    Profile profile = profile_with_memory(8);
+    for (LayerProfile& layer : profile.layers) {
+        layer.forward_cv = layer.backward_cv = 0.2;
+    }
+    const PipelineOptions options = pipeline_of({2, 2, 2, 2}, 4, 4);
+    Advice advice = advise(profile, options);
+    EXPECT_FALSE(advice.base.step_mean);
+    add_noise(profile, advice);
+    EXPECT_EQ(advice.base.step_mean, simulate(profile, options).step_mean);
+    for (const Move& move : advice.moves) {
+        EXPECT_EQ(move.simulation.step_mean, simulate(profile, move.simulation.options).step_mean) << move.title;
+    }
+    const Move& best = advice.moves.front();
+    EXPECT_DOUBLE_EQ(relative_change(advice, best), static_cast<double>(best.simulation.step_mean->count()) /
+                                                            static_cast<double>(advice.base.step_mean->count()) -
+                                                        1);
+}
+
+TEST(Advice, StopsWhenAsked) {
+    const Profile profile = profile_with_memory(8);
+    const PipelineOptions options = pipeline_of({2, 2, 2, 2}, 4, 4);
+    int asked = 0;
+    const Advice stopped = advise(profile, options, [&asked] { return ++asked > 2; });
+    EXPECT_TRUE(stopped.cancelled);
+    EXPECT_EQ(stopped.moves.size(), 2);
+    EXPECT_LT(asked, 5);
+}
+
+TEST(Advice, RefusesABaseThatCannotRun) {
+    EXPECT_THROW(advise(uniform_profile(8), pipeline_of({2, 2}, 4, 4)), BalanceError);
+    EXPECT_THAT(advise(uniform_profile(2), pipeline_of({1, 1}, 1, 1)).moves, Not(IsEmpty()));
+}
+
+TEST(Advice, TakesMillisecondsForEightLanes) {
+    std::mt19937 random(3);
+    const Profile profile = random_profile(random, 48, false);
+    PipelineOptions options = pipeline_of({6, 6, 6, 6, 6, 6, 6, 6}, 32, 64);
+    options.hardware.link = {1e9, 100};
+    const auto start = std::chrono::steady_clock::now();
+    const Advice advice = advise(profile, options);
+    const auto took = std::chrono::steady_clock::now() - start;
+    EXPECT_GT(advice.moves.size(), 10);
+    EXPECT_LT(took, std::chrono::seconds(10)) << "it takes about a hundredth of that";
+}
+}  // namespace
+}  // namespace pipescope
