@@ -21,7 +21,7 @@
 
 namespace pipescope {
 namespace {
-using pipescope::testing::ProcessGroup;
+using pipescope::testing_support::ProcessGroup;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
