@@ -33,8 +33,8 @@ public:
 
     /// Enqueues the copies, after `produced`. Undefined tensors stay undefined; requires_grad stays as it is.
     Arrival send(const Tensors& tensors, const StreamEvent& produced) const;
-    /// Calls `work` with the link's streams as the thread's current ones, after `produced`. Returns the event after what
-    /// it enqueued. Only for a link that copies.
+    /// Calls `work` with the link's streams as the thread's current ones, after `produced`. Returns the event after
+    /// what it enqueued. Only for a link that copies.
     StreamEvent run(const StreamEvent& produced, const std::function<void()>& work) const;
     /// Within run(): fills `to` from `from`, of the same sizes, without blocking if host memory can be pinned. Borrows
     /// device memory until the event of run(). Host memory that is not pinned has been read when it returns.

@@ -79,8 +79,8 @@ public:
     void send_loss(const at::Tensor& loss);
     /// Collective over the replicas, for each lane, or without a lane for the last partition's processes: combines the
     /// tensors as the reduction says, sums or means weighted by each replica's samples. An undefined tensor counts as
-    /// zero; those that are undefined in all replicas stay so. Those of one device are summed on the host: call it where
-    /// the thread's current stream there follows what made them. Blocks.
+    /// zero; those that are undefined in all replicas stay so. Those of one device are summed on the host: call it
+    /// where the thread's current stream there follows what made them. Blocks.
     void reduce(std::optional<LaneId> lane, const std::vector<at::Tensor>& like, Tensors& values);
     /// Blocks until all of receive() has come and all of send() has left, or the group has ended.
     void finish();

@@ -11,7 +11,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <map>
 #include <memory>
@@ -32,6 +32,7 @@ using Group = std::shared_ptr<Processes>;
 
 /// Calls `run` for each rank of a group, each in a thread of its own. Returns what they threw, by rank.
 std::vector<std::exception_ptr> in_ranks(int size, const std::function<void(const Group&)>& run) {
+    ::setenv("RES_OPTIONS", "timeout:1 attempts:1", 1);  // as launch does
     const std::string rendezvous = ProcessGroup::free_rendezvous();
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(size));
     std::vector<std::thread> ranks;
@@ -80,7 +81,7 @@ void set_weights(GPipe& pipe) {
     }
 }
 
-/// Losses and weights after a few steps.
+/// Losses of a few steps, weights after them, and an output. Equal in all ranks, or there is one named "differs".
 using Values = std::map<std::string, at::Tensor>;
 
 /// `group`: null for one process.
@@ -92,9 +93,11 @@ Values trained(const std::vector<LayerSpec>& layers, GPipeOptions options, const
     set_weights(pipe);
     torch::optim::SGD optimizer(pipe.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
     Values values;
+    // Copies are those between lanes only.
+    const auto first_lane = pipe.partitions().front().is_here ? c10::Device(pipe.devices().front()) : c10::kCPU;
     for (int step = 0; step < steps; ++step) {
         const auto own = [&](const at::Tensor& all) { return all.chunk(replicas)[static_cast<std::size_t>(replica)]; };
-        const at::Tensor input = own(numbers({8, 6}, step));
+        const at::Tensor input = own(numbers({8, 6}, step)).to(first_lane);
         const at::Tensor target = own(numbers({8, 4}, -step));
         pipe.zero_grad();
         const at::Tensor loss = pipe.step({input}, {target}, first_mean_square);
@@ -106,7 +109,7 @@ Values trained(const std::vector<LayerSpec>& layers, GPipeOptions options, const
     }
     const at::NoGradGuard no_grad;
     pipe.eval();
-    const Tensors outputs = pipe.forward(Tensors{numbers({8, 6}, 0).chunk(replicas)[0]});
+    const Tensors outputs = pipe.forward(Tensors{numbers({8, 6}, 0).chunk(replicas)[0].to(first_lane)});
     for (const at::Tensor& output : outputs) {
         values["output " + std::to_string(replica)] = output.cpu();
     }
@@ -121,7 +124,9 @@ Values trained_in_ranks(int size, const std::vector<LayerSpec>& layers, const GP
         const std::lock_guard lock(mutex);
         for (const auto& [name, value] : own) {
             const auto [known, is_new] = all.emplace(name, value);
-            EXPECT_TRUE(is_new || torch::equal(known->second, value)) << name << " differs between ranks";
+            if (!is_new && !torch::equal(known->second, value)) {
+                all["differs"] = value;
+            }
         }
     });
     for (const std::exception_ptr& each : thrown) {
@@ -154,11 +159,12 @@ const std::vector<Names> kFourLanes = {{"fake:0", "fake:1", "fake:0", "fake:1"},
                                        {"fake:1", "fake:1", "cpu", "cpu"}};
 
 TEST_F(DeviceProcessesTest, TrainAsOneProcessDoesBitForBit) {
-    be_slow();
+    behaviour().copy_delay_us = 200;
     for (const Names& lanes : kFourLanes) {
         for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b}) {
             for (const Checkpoint mode : kModes) {
-                const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode) + " " + to_string(schedule));
+                const ::testing::ScopedTrace trace(__FILE__, __LINE__,
+                                                   name_of(lanes, mode) + " " + to_string(schedule));
                 const GPipeOptions options = in_four(lanes, schedule, mode);
                 const Values alone = trained(skip_chain(), options, nullptr, 5);
                 EXPECT_GT(alone.size(), 10U);
@@ -177,7 +183,7 @@ TEST_F(DeviceProcessesTest, DrawTheRandomNumbersOfOneProcess) {
 }
 
 TEST_F(DeviceProcessesTest, TrainReplicasAsOnePipelineWithAllTheirSamples) {
-    be_slow();
+    behaviour().copy_delay_us = 200;
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
         const GPipeOptions whole = in_four({"fake:0", "fake:1"}, schedule, Checkpoint::except_last);
         const Values alone = trained(skip_chain(), whole, nullptr, 5);
@@ -194,6 +200,184 @@ TEST_F(DeviceProcessesTest, TrainReplicasAsOnePipelineWithAllTheirSamples) {
             }
         }
     }
+}
+
+/// Passes on values whose strides and shared memory matter, and computes with what arrives.
+std::vector<LayerSpec> odd_tensors() {
+    const auto make = [](const Tensors& in) {
+        const at::Tensor x = (in[0] * 2).t().contiguous().t();
+        return Tensors{x, x.narrow(1, 1, 3), x.select(1, 2).unsqueeze(1).expand({-1, 5}), x.to(at::kFloat)};
+    };
+    const auto look = [](const Tensors& in) {
+        std::vector<double> seen;
+        for (const at::Tensor& tensor : in) {
+            seen.insert(seen.end(), tensor.strides().begin(), tensor.strides().end());
+        }
+        const double shares = in[0].is_alias_of(in[1]) ? 1 : 0;
+        return Tensors{in[0] + shares + torch::tensor(seen, torch::kFloat64).sin().sum().item<double>(), in[1], in[2],
+                       in[3]};
+    };
+    return {function_layer("make", make), function_layer("look", look)};
+}
+
+TEST_F(DeviceProcessesTest, KeepStridesAndSharedMemory) {
+    be_slow();
+    const auto outputs_of = [](const Names& lanes, const Group& group) {
+        const at::NoGradGuard no_grad;
+        GPipe pipe(odd_tensors(), {.balance = {1, 1}, .devices = lanes, .chunks = 2, .processes = group});
+        Tensors outputs = pipe.forward(Tensors{numbers({4, 6}, 0)});
+        for (at::Tensor& output : outputs) {
+            output = output.cpu();
+        }
+        return outputs;
+    };
+    for (const Names& lanes : {Names{"fake:0", "fake:1"}, {"cpu", "fake:0"}, {"fake:0", "cpu"}}) {
+        const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, Checkpoint::never));
+        // One process copies nothing between lanes of one device.
+        const Tensors alone = outputs_of({"fake:0", "fake:0"}, nullptr);
+        const auto thrown = in_ranks(2, [&](const Group& group) {
+            const Tensors together = outputs_of(lanes, group);
+            ASSERT_EQ(together.size(), group->rank() == 1 ? alone.size() : 0U);
+            for (std::size_t k = 0; k < together.size(); ++k) {
+                EXPECT_TRUE(torch::equal(together[k], alone[k])) << k;
+            }
+        });
+        EXPECT_EQ(text_of(thrown[0]) + text_of(thrown[1]), "");
+    }
+}
+
+// Every wait on a tensor's way is necessary. In each run one of the two ranks leaves out one.
+
+enum class WaitKind { of_copies, of_host };
+
+/// Returns how many waits there were.
+int expect_each_is_missed_in_ranks(const std::vector<LayerSpec>& layers, const GPipeOptions& options, WaitKind waits) {
+    behaviour().reset();
+    const Values expected = trained_in_ranks(2, layers, options, 1);
+    EXPECT_THAT(fake_accelerator::take_races(), ::testing::IsEmpty());
+    for (int left_out = 0;; ++left_out) {
+        behaviour().reset();
+        behaviour().copies_late = waits == WaitKind::of_host;  // else it depends on timing what the host reads
+        (waits == WaitKind::of_copies ? behaviour().left_out_copy_wait : behaviour().left_out_host_wait) = left_out;
+        Values values = trained_in_ranks(2, layers, options, 1);
+        fake_accelerator::synchronize();
+        const std::int64_t all =
+            waits == WaitKind::of_copies ? fake_accelerator::copy_waits() : fake_accelerator::host_waits();
+        if (all <= left_out) {
+            return left_out;
+        }
+        bool is_missed = !fake_accelerator::take_races().empty() || values.contains("differs");
+        for (const auto& [name, value] : expected) {
+            is_missed = is_missed || !torch::equal(values[name], value);
+        }
+        EXPECT_TRUE(is_missed) << "wait " << left_out << " of " << all;
+    }
+}
+
+TEST_F(DeviceProcessesTest, NeedEachWaitOfACopy) {
+    const std::vector<LayerSpec> chain = {linear(6, 8), tanh_layer(), linear(8, 8), linear(8, 4)};
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+        GPipeOptions options = on_lanes({"fake:0", "fake:1"}, 4, Checkpoint::never);
+        options.schedule = schedule;
+        // For each of four micro-batches and each direction: to the host, and from there. The output of forward() too.
+        EXPECT_GE(expect_each_is_missed_in_ranks(chain, options, WaitKind::of_copies), 4 * 2 * 2);
+        EXPECT_GE(expect_each_is_missed_in_ranks(chain, options, WaitKind::of_host), 4 * 2);
+    }
+}
+
+TEST_F(DeviceProcessesTest, LetALaneIssueWhileItsTensorsAreOnTheirWay) {
+    const auto forwards = std::make_shared<std::atomic<int>>(0);
+    std::vector<LayerSpec> layers = {linear(6, 8),
+                                     function_layer("count",
+                                                    [forwards](const Tensors& x) {
+                                                        ++*forwards;
+                                                        return x;
+                                                    }),
+                                     linear(8, 8), linear(8, 4)};
+    const GPipeOptions options = on_lanes({"fake:0", "cpu"}, 4, Checkpoint::never);
+    std::thread watcher([&] {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+        while (*forwards < 4 && std::chrono::steady_clock::now() < until) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        EXPECT_EQ(*forwards, 4) << "the lane waits for its copies";
+        fake_accelerator::release();
+    });
+    const auto thrown = in_ranks(2, [&](const Group& group) {
+        GPipeOptions own = options;
+        own.processes = group;
+        GPipe pipe(layers, own);
+        const Tensors input = {numbers({8, 6}, 0).to(at::Device("fake:0"))};
+        group->barrier();
+        behaviour().holds_copies = true;  // nothing reaches the host
+        group->barrier();
+        pipe.step(input, {numbers({8, 4}, 0)}, first_mean_square);
+    });
+    watcher.join();
+    EXPECT_EQ(text_of(thrown[0]) + text_of(thrown[1]), "");
+}
+
+/// Trains until a rank throws. Returns what each rank's caller got.
+std::vector<std::string> failures_of(int size, const std::vector<LayerSpec>& layers, const Names& lanes) {
+    std::vector<std::string> texts;
+    const auto thrown = in_ranks(size, [&](const Group& group) {
+        GPipeOptions options = on_lanes(lanes, layers.size(), Checkpoint::except_last);
+        options.schedule = Schedule::one_f_one_b;
+        options.processes = group;
+        GPipe pipe(layers, options);
+        group->together([&] {
+            for (int step = 0; step < 100; ++step) {
+                pipe.step({numbers({8, 6}, 0)}, {numbers({8, 4}, 0)}, first_mean_square);
+            }
+            return 0;
+        });
+    });
+    for (const std::exception_ptr& each : thrown) {
+        texts.push_back(text_of(each));
+    }
+    return texts;
+}
+
+TEST_F(DeviceProcessesTest, EndWithOneCauseAndLeaveNothingBehind) {
+    be_slow();
+    for (std::size_t thrower = 0; thrower < 4; ++thrower) {
+        const auto calls = std::make_shared<std::atomic<int>>(0);
+        std::vector<LayerSpec> layers = {linear(6, 8), tanh_layer(), linear(8, 8), linear(8, 4)};
+        layers[thrower] = function_layer("fails", [calls, thrower](const Tensors& x) {
+            if (++*calls == 10) {
+                throw std::domain_error("the layer is tired");
+            }
+            return thrower == 0 ? Tensors{torch::cat({x[0], x[0].narrow(1, 0, 2)}, 1)}
+                                : Tensors{thrower == 3 ? x[0].narrow(1, 0, 4) : x[0]};
+        });
+        const std::int64_t before = fake_accelerator::allocated_bytes(0) + fake_accelerator::allocated_bytes(1);
+        const auto texts = failures_of(4, layers, {"fake:0", "fake:1", "cpu", "fake:0"});
+        for (std::size_t rank = 0; rank < 4; ++rank) {
+            if (rank == thrower) {
+                EXPECT_EQ(texts[rank], "the layer is tired");
+            } else {
+                EXPECT_THAT(texts[rank], HasSubstr("rank " + std::to_string(thrower) + " (host "));
+                EXPECT_THAT(texts[rank], HasSubstr(", lane " + std::to_string(thrower) + ", step "));
+                EXPECT_THAT(texts[rank], HasSubstr("layer fails: the layer is tired"));
+            }
+        }
+        EXPECT_EQ(fake_accelerator::allocated_bytes(0) + fake_accelerator::allocated_bytes(1), before);
+    }
+}
+
+TEST_F(DeviceProcessesTest, FailAtATensorThatTheirLaneDoesNotHold) {
+    const auto elsewhere = function_layer("elsewhere", [](const Tensors& x) { return Tensors{x[0].to("fake:1")}; });
+    for (const std::string lane : {"fake:0", "cpu"}) {
+        const auto texts = failures_of(2, {linear(6, 8), elsewhere, linear(8, 8), linear(8, 4)}, {lane, "fake:1"});
+        EXPECT_EQ(texts[0], "a tensor on fake:1 goes to another process from a lane on " + lane +
+                                "; it must be on its lane's device or on cpu; move it there in the layer");
+        EXPECT_THAT(texts[1], HasSubstr("lane 0, step 0 copy"));
+        EXPECT_THAT(texts[1], HasSubstr(texts[0]));
+    }
+    const auto on_host = function_layer("on host", [](const Tensors& x) { return Tensors{x[0].cpu()}; });
+    const std::vector<LayerSpec> layers = {linear(6, 8), on_host, linear(8, 8), linear(8, 4)};
+    const GPipeOptions options = on_lanes({"fake:0", "fake:1"}, 4, Checkpoint::never);
+    expect_equal(trained_in_ranks(2, layers, options, 0), trained(layers, options, nullptr, 0));
 }
 }  // namespace
 }  // namespace pipescope
