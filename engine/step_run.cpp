@@ -63,6 +63,17 @@ std::int64_t samples_of(Pipeline& pipeline, const Tensors& input, RunFor purpose
         .batch;
 }
 
+/// Of the exception that is being handled.
+bool is_process_error() {
+    try {
+        throw;
+    } catch (const ProcessError&) {
+        return true;
+    } catch (...) {
+        return false;
+    }
+}
+
 void drop_front(Tensors& tensors, std::size_t count) {
     tensors.erase(tensors.begin(), tensors.begin() + static_cast<std::ptrdiff_t>(count));
 }
@@ -341,13 +352,16 @@ bool StepRun::run_task(TaskIndex task) {
     }
 }
 
-/// Ends the run with the exception that is being handled, which the task has thrown on a lane.
+/// Ends the run with the exception that is being handled, which the task has thrown on a lane. If it only says that the
+/// group of processes has ended, another exception is why, perhaps a later task's of this process.
 void StepRun::fail(TaskIndex task, LaneId lane) {
-    const Failure failure = pipeline_->failure_at(key_of(task), lane);
-    failure_.add(task, std::current_exception(), failure);
-    if (channels_ != nullptr) {
-        channels_->processes().fail_by_exception(", lane " + std::to_string(lane.value()) + ", " +
-                                                 to_string(key_of(task)) + ", layer " + failure.layer_name);
+    if (channels_ == nullptr || !(is_process_error() && channels_->processes().failure())) {
+        const Failure failure = pipeline_->failure_at(key_of(task), lane);
+        failure_.add(task, std::current_exception(), failure);
+        if (channels_ != nullptr) {
+            channels_->processes().fail_by_exception(", lane " + std::to_string(lane.value()) + ", " +
+                                                     to_string(key_of(task)) + ", layer " + failure.layer_name);
+        }
     }
     gate_.stop();
 }

@@ -31,7 +31,7 @@ using DeviceProcessesTest = DeviceTest;
 using Group = std::shared_ptr<Processes>;
 
 /// Calls `run` for each rank of a group, each in a thread of its own. Returns what they threw, by rank.
-std::vector<std::exception_ptr> in_ranks(int size, const std::function<void(const Group&)>& run) {
+std::vector<std::exception_ptr> in_ranks(int size, const std::function<void(Group)>& run) {
     ::setenv("RES_OPTIONS", "timeout:1 attempts:1", 1);  // as launch does
     const std::string rendezvous = ProcessGroup::free_rendezvous();
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(size));
@@ -363,6 +363,45 @@ TEST_F(DeviceProcessesTest, EndWithOneCauseAndLeaveNothingBehind) {
         }
         EXPECT_EQ(fake_accelerator::allocated_bytes(0) + fake_accelerator::allocated_bytes(1), before);
     }
+}
+
+TEST_F(DeviceProcessesTest, ThrowTheLayersExceptionThoughEarlierTensorsCannotLeaveAnyMore) {
+    const auto calls = std::make_shared<std::atomic<int>>(0);
+    const auto throws = function_layer("throws", [calls](const Tensors& x) {
+        if (++*calls == 3) {
+            throw std::domain_error("the layer is tired");
+        }
+        return x;
+    });
+    const std::vector<LayerSpec> layers = {linear(6, 8), throws, linear(8, 8), linear(8, 4)};
+    std::atomic<bool> other_is_gone = false;
+    std::thread watcher([&] {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+        while (!other_is_gone && std::chrono::steady_clock::now() < until) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        fake_accelerator::release();
+    });
+    const auto thrown = in_ranks(2, [&](Group group) {
+        GPipeOptions options = on_lanes({"fake:0", "cpu"}, 4, Checkpoint::never);
+        options.processes = group;
+        try {
+            GPipe pipe(layers, std::move(options));
+            const Tensors input = {numbers({8, 6}, 0).to(at::Device("fake:0"))};
+            group->barrier();
+            behaviour().holds_copies = true;  // two micro-batches wait for the way to the host
+            group->barrier();
+            pipe.step(input, {numbers({8, 4}, 0)}, first_mean_square);
+        } catch (const ProcessError&) {
+            options.processes.reset();
+            group.reset();
+            other_is_gone = true;
+            throw;
+        }
+    });
+    watcher.join();
+    EXPECT_EQ(text_of(thrown[0]), "the layer is tired");
+    EXPECT_THAT(text_of(thrown[1]), HasSubstr("layer throws: the layer is tired"));
 }
 
 TEST_F(DeviceProcessesTest, FailAtATensorThatTheirLaneDoesNotHold) {
