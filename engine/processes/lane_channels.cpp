@@ -1,5 +1,6 @@
 #include "engine/processes/lane_channels.h"
 
+#include "engine/device/lane_link.h"
 #include "engine/lanes/process_end.h"
 #include "engine/processes/ring_sum.h"
 #include "schedule/quantities.h"

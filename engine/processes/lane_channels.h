@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/device/stream_event.h"
 #include "engine/engine_error.h"
 #include "engine/gpipe.h"
 #include "engine/processes/channel.h"
