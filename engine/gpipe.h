@@ -105,11 +105,12 @@ struct PartitionInfo {
 /// Several processes (GPipeOptions::processes): all build the same model with the same options, and call the same
 /// functions. Each keeps its own lanes' layers only: other layers have no parameters here, and parameters(),
 /// state_dict() and load_state_dict() cover its own. step() takes the input where partition 0 is and the target where
-/// the last partition is, ignores them elsewhere, and returns the loss everywhere, on the host. forward() runs under
-/// no_grad and returns the output where the last partition is, nothing elsewhere. With replicas, each pipeline's
-/// step() takes its own samples; gradients and loss are those of all samples together, by the options' reduction, and
-/// random numbers those of one pipeline that has the replicas' micro-batches one after the other. The first failure of
-/// any process ends the group: it reaches its own caller unchanged, and the other processes' callers as a ProcessError.
+/// the last partition is, ignores them elsewhere, and returns the loss everywhere: on the host, but where the last
+/// partition is without replicas on its device. forward() runs under no_grad and returns the output where the last
+/// partition is, nothing elsewhere. With replicas, each pipeline's step() takes its own samples; gradients and loss are
+/// those of all samples together, by the options' reduction, and random numbers those of one pipeline that has the
+/// replicas' micro-batches one after the other. The first failure of any process ends the group: it reaches its own
+/// caller unchanged, and the other processes' callers as a ProcessError.
 ///
 /// exit() may be called while other threads run models: each stops for good after its current task, without running
 /// destructors.

@@ -63,6 +63,17 @@ std::int64_t samples_of(Pipeline& pipeline, const Tensors& input, RunFor purpose
         .batch;
 }
 
+/// Of the exception that is being handled.
+bool is_process_error() {
+    try {
+        throw;
+    } catch (const ProcessError&) {
+        return true;
+    } catch (...) {
+        return false;
+    }
+}
+
 void drop_front(Tensors& tensors, std::size_t count) {
     tensors.erase(tensors.begin(), tensors.begin() + static_cast<std::ptrdiff_t>(count));
 }
@@ -203,6 +214,7 @@ void StepRun::run(Part part) {
 /// Combines the losses of all replicas, which the other processes of this one wait for.
 void StepRun::share_loss() {
     try {
+        const OnLaneDevice on_device(pipeline_->devices().of(pipeline_->lane_of(last_partition())));
         Tensors total = {loss_->value().cpu()};
         channels_->reduce(std::nullopt, total, total);
         channels_->send_loss(total[0]);
@@ -220,8 +232,7 @@ void StepRun::receive(Part part) {
     // One loss opens the backward phase, where the graph says so; with replicas, the last is that of all.
     const int num_losses = part != Part::all ? 0 : has_replicas() && whole_loss() ? 2 : 1;
     channels_->receive(*graph_, [part](TaskKind kind) { return moves_in(part, kind); }, num_losses,
-                       {.copy = [this](const TaskKey& copy, Tensors tensors,
-                                       const std::vector<char>& shares) { deliver(copy, std::move(tensors), shares); },
+                       {.copy = [this](const TaskKey& copy, const ReceivedMessage& message) { deliver(copy, message); },
                         .loss =
                             [this](at::Tensor loss) {
                                 const bool is_first = !received_loss_.defined();
@@ -336,15 +347,23 @@ bool StepRun::run_task(TaskIndex task) {
     } catch (...) {  // a layer's exception reaches the caller unchanged
         // Backward may have run torch's engine in this thread.
         torn_[lane.index()] = key.kind == TaskKind::backward && !is_standard(std::current_exception());
-        failure_.add(current, std::current_exception(), pipeline_->failure_at(key_of(current), lane));
-        if (channels_ != nullptr) {
-            channels_->processes().fail_by_exception(", lane " + std::to_string(lane.value()) + ", " +
-                                                     to_string(key_of(current)) + ", layer " +
-                                                     pipeline_->failure_at(key_of(current), lane).layer_name);
-        }
-        gate_.stop();
+        fail(current, lane);
         return false;
     }
+}
+
+/// Ends the run with the exception that is being handled, which the task has thrown on a lane. If it only says that the
+/// group of processes has ended, another exception is why, perhaps a later task's of this process.
+void StepRun::fail(TaskIndex task, LaneId lane) {
+    if (channels_ == nullptr || !(is_process_error() && channels_->processes().failure())) {
+        const Failure failure = pipeline_->failure_at(key_of(task), lane);
+        failure_.add(task, std::current_exception(), failure);
+        if (channels_ != nullptr) {
+            channels_->processes().fail_by_exception(", lane " + std::to_string(lane.value()) + ", " +
+                                                     to_string(key_of(task)) + ", layer " + failure.layer_name);
+        }
+    }
+    gate_.stop();
 }
 
 // ---- Tasks ----
@@ -461,26 +480,13 @@ MicroBatchId StepRun::among_all_replicas(MicroBatchId i) const {
 /// changes.
 void StepRun::run_copy(TaskIndex copy) {
     const Task& task = graph_->tasks()[copy];
+    if (!pipeline_->is_here(task.receiver)) {
+        send(copy);
+        return;
+    }
     const std::span<at::Tensor> moved = moved_by(task.key);
     if (streams_) {
         streams_->run_copy(copy, moved);
-    }
-    if (!pipeline_->is_here(task.receiver)) {
-        if (streams_) {
-            streams_->wait_for_result(copy);
-        }
-        Tensors sent;
-        for (at::Tensor& tensor : moved) {
-            sent.push_back(std::exchange(tensor, {}));
-        }
-        std::vector<char> shares;
-        if (task.key.kind == TaskKind::copy_forward) {
-            shares = slot({MicroBatchId{task.key.micro_batch}, PartitionId{task.key.partition + 1}}).shares_inputs;
-        } else if (task.key.kind == TaskKind::skip_forward) {
-            shares = {shares_of_skip(task.key)};
-        }
-        channels_->send(key_of(copy), task, std::move(sent), shares);
-        return;
     }
     for (const at::Tensor& tensor : moved) {
         if (pipeline_->observer() != nullptr && tensor.defined()) {
@@ -489,15 +495,40 @@ void StepRun::run_copy(TaskIndex copy) {
     }
 }
 
+/// Sends what the copy moves to another process.
+void StepRun::send(TaskIndex copy) {
+    const Task& task = graph_->tasks()[copy];
+    Tensors sent;
+    for (at::Tensor& tensor : moved_by(task.key)) {
+        sent.push_back(std::exchange(tensor, {}));
+    }
+    std::vector<char> shares;
+    if (task.key.kind == TaskKind::copy_forward) {
+        shares = slot({MicroBatchId{task.key.micro_batch}, PartitionId{task.key.partition + 1}}).shares_inputs;
+    } else if (task.key.kind == TaskKind::skip_forward) {
+        shares = {shares_of_skip(task.key)};
+    }
+    std::optional<PackedMessage> message;
+    const auto pack = [&](const LaneLink* to_host) {
+        message.emplace(channels_->pack(key_of(copy), sent, shares, to_host));
+    };
+    StreamEvent on_host;
+    if (streams_) {
+        on_host = streams_->send(copy, sent, pack);
+    } else {
+        pack(nullptr);
+    }
+    channels_->send(task, std::move(*message), on_host, [this, copy, lane = task.lane] { fail(copy, lane); });
+}
+
 char& StepRun::shares_of_skip(const TaskKey& copy) {
     const auto skip = static_cast<std::size_t>(copy.skip);
     return slot({MicroBatchId{copy.micro_batch}, pipeline_->skips().routes()[skip].to})
         .shares_skips[pipeline_->skips().place_in(skip)];
 }
 
-/// Takes what a copy of another process has brought.
-void StepRun::deliver(const TaskKey& copy, Tensors tensors, const std::vector<char>& shares) {
-    const Cell sender = cell_of(copy);
+/// Takes what a copy of another process has brought, and opens the task that waits for it.
+void StepRun::deliver(const TaskKey& copy, const ReceivedMessage& message) {
     const std::optional<TaskIndex> task = graph_->find(copy);
     if (!task || pipeline_->is_here(graph_->tasks()[*task].lane)) {
         throw EngineError("another process sent " + to_string(copy) +
@@ -505,11 +536,26 @@ void StepRun::deliver(const TaskKey& copy, Tensors tensors, const std::vector<ch
     }
     std::optional<TaskRange> range(copy);
     const LaneId receiver = graph_->tasks()[*task].receiver;
-    for (const at::Tensor& tensor : tensors) {
-        if (pipeline_->observer() != nullptr && tensor.defined()) {
-            pipeline_->observer()->received(tensor, copy, receiver);
+    const auto unpack = [&message](const LaneLink* to_device) { return message.tensors(to_device); };
+    try {
+        Tensors tensors = streams_ ? streams_->receive(*task, unpack) : unpack(nullptr);
+        for (const at::Tensor& tensor : tensors) {
+            if (pipeline_->observer() != nullptr && tensor.defined()) {
+                pipeline_->observer()->received(tensor, copy, receiver);
+            }
         }
+        put(copy, std::move(tensors), {message.numbers().begin(), message.numbers().end()});
+    } catch (...) {
+        fail(*task, receiver);
+        return;
     }
+    range.reset();  // before a task that waits for the copy can start
+    gate_.finish(*task);
+}
+
+/// Puts what a copy has brought where its receiver looks for it.
+void StepRun::put(const TaskKey& copy, Tensors tensors, const std::vector<char>& shares) {
+    const Cell sender = cell_of(copy);
     switch (copy.kind) {
         case TaskKind::copy_forward:
             slot({sender.i, PartitionId{copy.partition + 1}}).inputs = std::move(tensors);
@@ -527,8 +573,6 @@ void StepRun::deliver(const TaskKey& copy, Tensors tensors, const std::vector<ch
             }
         }
     }
-    range.reset();  // before a task that waits for the copy can start
-    gate_.finish(*task);
 }
 
 // ---- Tensors that tasks take and leave ----

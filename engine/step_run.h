@@ -75,6 +75,7 @@ private:
 
     void run_lane(LaneId lane, Part part);
     bool run_task(TaskIndex task);
+    void fail(TaskIndex task, LaneId lane);
     void compute(const TaskKey& key);
     void run_forward(Cell at);
     void run_recompute(Cell at);
@@ -82,7 +83,9 @@ private:
     void run_backward(Cell at);
     void run_all_reduce(PartitionId partition);
     void run_copy(TaskIndex copy);
-    void deliver(const TaskKey& copy, Tensors tensors, const std::vector<char>& shares);
+    void send(TaskIndex copy);
+    void deliver(const TaskKey& copy, const ReceivedMessage& message);
+    void put(const TaskKey& copy, Tensors tensors, const std::vector<char>& shares);
     char& shares_of_skip(const TaskKey& copy);
 
     Tensors take_inputs(Cell at);

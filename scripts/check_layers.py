@@ -27,7 +27,7 @@ FOLDERS = {
     "engine/skips": ["schedule", "engine"],
     "engine/gradients": ["schedule", "engine"],
     "engine/autograd_driver": ["schedule", "engine", "engine/lanes", "engine/device", "engine/gradients"],
-    "engine/processes": ["schedule", "engine", "engine/lanes"],
+    "engine/processes": ["schedule", "engine", "engine/lanes", "engine/device"],
     "engine": ["schedule", "save"] + ENGINE_ROOMS,
     "models": ["schedule", "balance", "engine", "engine/gradients"],
     "profiler/memory": ["schedule", "balance", "engine", "models", "profiler/recorder"],

@@ -13,6 +13,7 @@
 #include "cli/torch/training_saves.h"
 #include "engine/cores/usable_cores.h"
 #include "engine/gpipe.h"
+#include "engine/processes/lane_channels.h"
 #include "profiler/memory/device_listening.h"
 #include "profiler/memory/lane_memory.h"
 #include "profiler/recorder/load_meter.h"
@@ -320,6 +321,20 @@ private:
     std::string failure_;
     bool has_trace_ = true;
 };
+
+/// Another process has its own devices.
+void check_devices_here(const TrainingOptions& options) {
+    const std::vector<std::string>& devices = options.pipeline.hardware.devices;
+    std::optional<ReplicaRanks> ranks;
+    if (options.processes) {
+        ranks = replica_ranks(*options.processes, options.pipeline.replicas, static_cast<int>(devices.size()));
+    }
+    for (std::size_t k = 0; k < devices.size(); ++k) {
+        if (!ranks || ranks->rank_of(LaneId{k}) == options.processes->rank()) {
+            device_of_flag(devices[k]);
+        }
+    }
+}
 }  // namespace
 
 std::vector<Nanoseconds> measured_step_times(const TrainingResult& result) {
@@ -353,9 +368,7 @@ void check_training(const ModelSpec& model, const TrainingOptions& options) {
                                      counted(options.steps, "step", "steps"), options.steps - 1));
     }
     check_optimizer(pipeline.optimizer);
-    for (const std::string& device : pipeline.hardware.devices) {
-        device_of_flag(device);
-    }
+    check_devices_here(options);
     if (options.profile && options.profile->layers.size() != model.layers.size()) {
         throw UsageError(fmt::format("the profile has {}; the model {} has {}; profile this model",
                                      counted(options.profile->layers.size(), "layer", "layers"), model.name,

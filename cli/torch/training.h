@@ -74,8 +74,8 @@ struct TrainingResult {
 
 std::vector<Nanoseconds> measured_step_times(const TrainingResult& result);
 
-/// Throws UsageError unless the options fit the model: the balance covers its layers, each lane has an existing device,
-/// the schedule supports the lanes and micro-batches, the optimizer is known, and 0 <= warmup < steps.
+/// Throws UsageError unless the options fit the model: the balance covers its layers, each lane of this process has an
+/// existing device, the schedule supports the lanes and micro-batches, the optimizer is known, and 0 <= warmup < steps.
 void check_training(const ModelSpec& model, const TrainingOptions& options);
 
 /// Trains the model on its made-up data with the pipeline, and records every task and every lane's memory. Checks the

@@ -67,19 +67,37 @@ Arrival LaneLink::send(const Tensors& tensors, const StreamEvent& produced) cons
     if (!copies_) {
         return {tensors, produced, false};
     }
+    Arrival arrival;
+    arrival.copied = true;
+    arrival.ready = run(produced, [&] {
+        for (const at::Tensor& tensor : tensors) {
+            arrival.tensors.push_back(tensor.defined() ? copied(tensor) : tensor);
+        }
+    });
+    return arrival;
+}
+
+StreamEvent LaneLink::run(const StreamEvent& produced, const std::function<void()>& work) const {
     const at::NoGradGuard no_grad;
     if (source_) {
         produced.block(*source_);
     }
     const OnStream on_source(source_);
     const OnStream on_destination(destination_);
-    Arrival arrival;
-    arrival.copied = true;
-    for (const at::Tensor& tensor : tensors) {
-        arrival.tensors.push_back(tensor.defined() ? copy(tensor) : tensor);
+    work();
+    return StreamEvent::record(destination_ ? *destination_ : *source_);
+}
+
+void LaneLink::copy(const at::Tensor& from, const at::Tensor& to) const {
+    at::Tensor source = from;
+    if (!source_ && pins_ && !from.is_pinned()) {
+        source = at::empty_like(from, from.options().requires_grad(false).pinned_memory(true)).copy_(from);
     }
-    arrival.ready = StreamEvent::record(destination_ ? *destination_ : *source_);
-    return arrival;
+    to.copy_(source, /*non_blocking=*/pins_ || (source_ && destination_));
+}
+
+at::TensorOptions LaneLink::destination() const {
+    return at::TensorOptions().device(to_).pinned_memory(!destination_ && pins_);
 }
 
 void LaneLink::wait(const StreamEvent& event) const {
@@ -90,19 +108,25 @@ void LaneLink::wait(const StreamEvent& event) const {
     }
 }
 
-at::Tensor LaneLink::copy(const at::Tensor& tensor) const {
+at::Tensor LaneLink::copied(const at::Tensor& tensor) const {
     if (tensor.device() == to_) {
         return tensor;  // a layer put it there
     }
-    const auto like = [&tensor](const at::TensorOptions& options) {
-        return at::empty_like(tensor, options.requires_grad(false));
-    };
-    at::Tensor source = tensor;
-    if (!source_ && pins_ && !tensor.is_pinned()) {
-        source = like(tensor.options().pinned_memory(true)).copy_(tensor);
+    at::Tensor there = at::empty_like(tensor, destination().dtype(tensor.dtype()).requires_grad(false));
+    copy(tensor, there);
+    return there.set_requires_grad(tensor.requires_grad());
+}
+
+at::Tensor host_copy(const at::Tensor& tensor) {
+    if (tensor.is_cpu()) {
+        return tensor;
     }
-    at::Tensor copied = like(tensor.options().device(to_).pinned_memory(!destination_ && pins_));
-    copied.copy_(source, /*non_blocking=*/pins_ || (source_ && destination_));
-    return copied.set_requires_grad(tensor.requires_grad());
+    const at::NoGradGuard no_grad;
+    const bool pins = can_pin();
+    const at::Tensor there =
+        at::empty_like(tensor, at::TensorOptions().device(c10::kCPU).pinned_memory(pins).requires_grad(false));
+    there.copy_(tensor, /*non_blocking=*/pins);
+    StreamEvent::record(current_stream(tensor.device())).synchronize();
+    return there;
 }
 }  // namespace pipescope

@@ -2,6 +2,9 @@
 
 #include "engine/device/lane_device.h"
 
+#include <ATen/core/Tensor.h>
+
+#include <functional>
 #include <optional>
 
 namespace pipescope {
@@ -18,6 +21,8 @@ struct Arrival {
 /// computing. There is one stream on each side, since a copy between devices synchronises with the current streams of
 /// both. Host memory on either side is pinned if torch can, since the copy would otherwise block the host. Lanes of one
 /// device, or of the host, pass tensors on without a copy.
+/// To a lane of another process, a link leads to the host's memory; from there, another one leads to the lane
+/// (processes/message.h).
 /// Threading: one thread at a time.
 /// Source: torchgpipe (arXiv 2004.09910), section 3.3, with a stream per pair of lanes instead of one per micro-batch.
 class LaneLink {
@@ -28,6 +33,16 @@ public:
 
     /// Enqueues the copies, after `produced`. Undefined tensors stay undefined; requires_grad stays as it is.
     Arrival send(const Tensors& tensors, const StreamEvent& produced) const;
+    /// Calls `work` with the link's streams as the thread's current ones, after `produced`. Returns the event after
+    /// what it enqueued. Only for a link that copies.
+    StreamEvent run(const StreamEvent& produced, const std::function<void()>& work) const;
+    /// Within run(): fills `to` from `from`, of the same sizes, without blocking if host memory can be pinned. Borrows
+    /// device memory until the event of run(). Host memory that is not pinned has been read when it returns.
+    void copy(const at::Tensor& from, const at::Tensor& to) const;
+    /// Memory for what arrives: the receiver's device, or the host's pinned memory.
+    at::TensorOptions destination() const;
+
+    bool copies() const noexcept { return copies_; }
     /// Orders this link's next work after the event. Links from a device need no call: `produced` orders them.
     void wait(const StreamEvent& event) const;
 
@@ -35,7 +50,7 @@ public:
     const std::optional<c10::Stream>& source() const noexcept { return source_; }
 
 private:
-    at::Tensor copy(const at::Tensor& tensor) const;
+    at::Tensor copied(const at::Tensor& tensor) const;
 
     c10::Device to_;
     std::optional<c10::Stream> source_;       // of the sender, if it is an accelerator
@@ -43,4 +58,8 @@ private:
     bool copies_ = false;
     bool pins_ = false;
 };
+
+/// The tensor in host memory, once its device's current stream has computed it: blocks. A tensor of the host is itself;
+/// another is in pinned memory if torch can.
+at::Tensor host_copy(const at::Tensor& tensor);
 }  // namespace pipescope

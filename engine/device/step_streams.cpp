@@ -78,6 +78,31 @@ void StepStreams::run_copy(TaskIndex copy, std::span<at::Tensor> moved) {
     }
 }
 
+StreamEvent StepStreams::send(TaskIndex copy, Tensors sent, const std::function<void(const LaneLink*)>& pack) {
+    const Task& each = task_at(copy);
+    const LaneLink& link = devices_.link(each.lane, each.receiver);
+    if (!link.copies()) {
+        pack(nullptr);
+        return {};
+    }
+    const TaskIndex producer = graph_.dependencies(copy).front();
+    const StreamEvent on_host = link.run(results_[producer].ready, [&] { pack(&link); });
+    devices_.deferred(each.lane).hold(std::move(sent), on_host);
+    return on_host;
+}
+
+Tensors StepStreams::receive(TaskIndex copy, const std::function<Tensors(const LaneLink*)>& unpack) {
+    const Task& each = task_at(copy);
+    const LaneLink& link = devices_.link(each.lane, each.receiver);
+    if (!link.copies()) {
+        return unpack(nullptr);
+    }
+    Tensors received;
+    results_[copy].ready = link.run({}, [&] { received = unpack(&link); });
+    results_[copy].received = received;
+    return received;
+}
+
 /// Releases what the reader received, once `done` has passed.
 void StepStreams::release(TaskIndex reader, LaneId lane, const StreamEvent& done) {
     DeferredRelease& deferred = devices_.deferred(lane);

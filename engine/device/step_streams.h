@@ -3,6 +3,7 @@
 #include "engine/device/pipeline_devices.h"
 #include "schedule/task_graph.h"
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -30,8 +31,12 @@ public:
     /// Sends the tensors that the copy moves and puts the arriving ones in their place.
     void run_copy(TaskIndex copy, std::span<at::Tensor> moved);
 
-    /// Blocks until the copy has arrived, for the thread that sends it on.
-    void wait_for_result(TaskIndex copy) const { results_[copy].ready.synchronize(); }
+    /// For a copy to another process: calls `pack` with the link to the host, within its run(), or without one if the
+    /// sender is there. The host may read what was packed once the returned event has passed.
+    StreamEvent send(TaskIndex copy, Tensors sent, const std::function<void(const LaneLink*)>& pack);
+    /// For a copy from another process, on the thread that received it: calls `unpack` with the link from the host,
+    /// within its run(), or without one if the receiver is there. Returns the tensors for its lane.
+    Tensors receive(TaskIndex copy, const std::function<Tensors(const LaneLink*)>& unpack);
     /// Blocks until the caller's input in host memory has been read, so that the caller may overwrite it.
     void wait_for_input() const { input_read_.synchronize(); }
 

@@ -31,19 +31,18 @@ OutgoingChannel::OutgoingChannel(Connections& connections, int to, int tag, Work
       on_failure_(std::move(on_failure)),
       capacity_(kFirstCapacity) {}
 
-void OutgoingChannel::send(const Message& message) {
-    const PackedMessage packed(message);
-    if (packed.size() > capacity_) {
+void OutgoingChannel::send(const PackedMessage& message) {
+    if (message.size() > capacity_) {
         for (int k = 0; k < kPosted; ++k) {
             const std::shared_ptr<Frame> larger = free_->take(capacity_);
-            announce(larger->all(), packed.size());
+            announce(larger->all(), message.size());
             send(larger, 2 * sizeof(std::int64_t));
         }
-        capacity_ = packed.size();
+        capacity_ = message.size();
     }
     const std::shared_ptr<Frame> filled = free_->take(capacity_);
-    packed.write(filled->all());
-    send(filled, packed.size());
+    message.write(filled->all());
+    send(filled, message.size());
 }
 
 std::shared_ptr<Frame> OutgoingChannel::FramePool::take(std::size_t capacity) {
@@ -90,7 +89,7 @@ void IncomingChannel::post(std::unique_ptr<Frame> frame) {
     posted_.push_back({std::move(frame), std::move(transfer)});
 }
 
-std::optional<Message> IncomingChannel::receive() {
+std::optional<ReceivedMessage> IncomingChannel::receive() {
     if (emptied_) {
         post(std::move(emptied_));
     }
@@ -102,9 +101,8 @@ std::optional<Message> IncomingChannel::receive() {
         posted_.pop_front();
         const std::size_t larger = announced(frame->all());
         if (larger == 0) {
-            Message message = unpack(frame->all());
             emptied_ = std::move(frame);
-            return message;
+            return ReceivedMessage(emptied_->all());
         }
         if (posted_.empty()) {  // the last of kPosted announcements: no receive of the old capacity is left
             for (int k = 0; k < kPosted; ++k) {

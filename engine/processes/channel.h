@@ -29,8 +29,8 @@ public:
     /// `completions` waits for the messages' ends; `on_failure` is called there if one was lost.
     OutgoingChannel(Connections& connections, int to, int tag, Worker& completions, std::function<void()> on_failure);
 
-    /// Copies the tensors' bytes before it returns. Throws EngineError as PackedMessage does, and ConnectionLost.
-    void send(const Message& message);
+    /// Copies the message before it returns. Throws ConnectionLost.
+    void send(const PackedMessage& message);
 
 private:
     /// Frames to use again; the completions return them.
@@ -61,8 +61,9 @@ public:
     IncomingChannel(const IncomingChannel&) = delete;
     IncomingChannel& operator=(const IncomingChannel&) = delete;
 
-    /// Blocks until the next message is here. Empty if the connections' transfers are canceled. Throws ConnectionLost.
-    std::optional<Message> receive();
+    /// Blocks until the next message is here; it is valid until the next call. Empty if the connections' transfers are
+    /// canceled. Throws ConnectionLost.
+    std::optional<ReceivedMessage> receive();
     int from() const noexcept { return from_; }
 
 private:

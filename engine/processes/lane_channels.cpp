@@ -1,5 +1,6 @@
 #include "engine/processes/lane_channels.h"
 
+#include "engine/device/lane_link.h"
 #include "engine/lanes/process_end.h"
 #include "engine/processes/ring_sum.h"
 #include "schedule/quantities.h"
@@ -28,19 +29,53 @@ std::string to_string(LaneChannels::Start start) {
 }
 }  // namespace
 
-/// A channel with the thread that receives from it.
-struct LaneChannels::Incoming {
-    Incoming(Connections& connections, int from, int tag, const std::string& name)
-        : channel(connections, from, tag), thread(name, [] {
+/// A channel's own thread.
+class ChannelThread {
+public:
+    explicit ChannelThread(const std::string& name)
+        : thread_(name, [] {
               at::get_num_threads();
               at::set_num_threads(1);  // a pool of its own would keep the cores from Gloo's thread
           }) {}
 
+    void post(std::function<void()> job) {
+        {
+            const std::lock_guard lock(mutex_);
+            ++open_;
+        }
+        thread_.post([this, job = std::move(job)] {
+            job();
+            {
+                const std::lock_guard lock(mutex_);
+                --open_;
+            }
+            idle_.notify_all();
+        });
+    }
+    /// Blocks until all jobs have ended.
+    void wait() {
+        std::unique_lock lock(mutex_);
+        idle_.wait(lock, [this] { return open_ == 0; });
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable idle_;
+    int open_ = 0;   // guarded by mutex_
+    Worker thread_;  // last: its jobs use the above
+};
+
+struct LaneChannels::Incoming {
+    Incoming(Connections& connections, int from, int tag, const std::string& name)
+        : channel(connections, from, tag), thread(name) {}
+
     IncomingChannel channel;
-    std::mutex mutex;
-    std::condition_variable idle;
-    bool busy = false;  // guarded by mutex
-    Worker thread;      // last: its jobs use the above
+    ChannelThread thread;
+};
+
+struct LaneChannels::Outgoing {
+    std::unique_ptr<OutgoingChannel> channel;
+    std::unique_ptr<ChannelThread> thread = nullptr;  ///< from the first message on that must be waited for
 };
 
 ReplicaRanks replica_ranks(const Processes& processes, int replicas, int num_lanes) {
@@ -74,7 +109,7 @@ LaneChannels::LaneChannels(std::shared_ptr<Processes> processes, const TaskGraph
         const int to = rank_of(channel.to);
         const int tag = kFirstCopyTag + channel.from.value() * ranks_.num_lanes + channel.to.value();
         if (from == here && to != here) {
-            copies_out_[{channel.from, channel.to}] = outgoing(to, tag);
+            copies_out_[{channel.from, channel.to}] = std::make_unique<Outgoing>(Outgoing{outgoing(to, tag)});
         } else if (from != here && to == here) {
             copies_in_[{channel.from, channel.to}] =
                 incoming(from, tag, std::to_string(channel.from.value()) + " to " + std::to_string(channel.to.value()));
@@ -97,6 +132,7 @@ LaneChannels::LaneChannels(std::shared_ptr<Processes> processes, const TaskGraph
 }
 
 LaneChannels::~LaneChannels() {
+    copies_out_.clear();   // their threads send, too
     completions_.reset();  // what was sent has left this process
     connections_->cancel_all();
     processes_->retire(std::move(connections_));
@@ -117,14 +153,14 @@ LaneChannels::Start LaneChannels::start(Start own) {
     batch_ = own.batch;
     if (is_first_here()) {
         for (auto& [rank, channel] : starts_out_) {
-            send(*channel, rank, {run_, 0, {static_cast<std::int64_t>(own.purpose), own.batch}});
+            send(*channel, rank, PackedMessage({run_, 0, {static_cast<std::int64_t>(own.purpose), own.batch}}));
         }
         return own;
     }
     Start all = own;
     const AtRest until_it_comes;
-    const Message message = next(*start_in_, run_);
-    all = {static_cast<Purpose>(message.numbers.at(0)), message.numbers.at(1)};
+    const ReceivedMessage message = next(*start_in_, run_);
+    all = {static_cast<Purpose>(message.numbers().at(0)), message.numbers().at(1)};
     if (all.purpose != own.purpose) {
         throw UsageError(processes_->name_of(processes_->rank()) + " calls " + to_string(own) + ", and " +
                          processes_->name_of(first_) + " calls " + to_string(all) +
@@ -147,83 +183,98 @@ void LaneChannels::receive(const TaskGraph& graph, const std::function<bool(Task
         }
         take(
             *incoming, run_, count,
-            [copy = receiver.copy](Message message) {
-                const std::optional<TaskKey> key = unpack(message.key);
+            [copy = receiver.copy](const ReceivedMessage& message) {
+                const std::optional<TaskKey> key = unpack(message.key());
                 if (!key || !is_copy(key->kind)) {
                     throw EngineError("a message of another process names no copy; all must run the same build");
                 }
-                copy(*key, std::move(message.tensors), {message.numbers.begin(), message.numbers.end()});
+                copy(*key, message);
             },
             receiver.stop);
     }
     if (loss_in_) {
         take(
             *loss_in_, run_, static_cast<std::size_t>(losses),
-            [this, then = receiver.loss](Message message) {
-                if (message.numbers.at(0) != 0) {
+            [this, then = receiver.loss](const ReceivedMessage& message) {
+                if (message.numbers().at(0) != 0) {
                     processes_->set_to_stop();
                 }
-                then(message.tensors.at(0));
+                then(message.tensors().at(0));
             },
             receiver.stop);
     }
 }
 
-void LaneChannels::take(Incoming& in, std::int64_t run, std::size_t count, const std::function<void(Message)>& deliver,
-                        const std::function<void()>& stop) {
+void LaneChannels::take(Incoming& in, std::int64_t run, std::size_t count,
+                        const std::function<void(const ReceivedMessage&)>& deliver, const std::function<void()>& stop) {
     if (count == 0) {
         return;
-    }
-    {
-        const std::lock_guard lock(in.mutex);
-        in.busy = true;
     }
     in.thread.post([this, &in, run, count, deliver, stop] {
         try {
             for (std::size_t k = 0; k < count; ++k) {
-                Message message = next(in, run);
+                const ReceivedMessage message = next(in, run);
                 const AtWork at_work;
-                deliver(std::move(message));
+                deliver(message);
             }
         } catch (...) {
             processes_->fail_by_exception();
             stop();
         }
-        {
-            const std::lock_guard lock(in.mutex);
-            in.busy = false;
-        }
-        in.idle.notify_all();
     });
 }
 
 /// Waits for the next message of a run.
-Message LaneChannels::next(Incoming& in, std::int64_t run) const {
+ReceivedMessage LaneChannels::next(Incoming& in, std::int64_t run) const {
     const int from = in.channel.from();
-    std::optional<Message> message;
+    std::optional<ReceivedMessage> message;
     processes_->exchange(from, [&] {
         message = in.channel.receive();
         return message.has_value();
     });
-    if (message->run != run) {
-        throw EngineError(processes_->name_of(from) + " is in run " + std::to_string(message->run) +
+    if (message->run() != run) {
+        throw EngineError(processes_->name_of(from) + " is in run " + std::to_string(message->run()) +
                           " of the model, and " + processes_->name_of(processes_->rank()) + " in run " +
                           std::to_string(run) +
                           "; a model runs on all processes at once; call it equally often on all");
     }
-    return std::move(*message);
+    return *message;
 }
 
-void LaneChannels::send(OutgoingChannel& channel, int to, const Message& message) const {
+void LaneChannels::send(OutgoingChannel& channel, int to, const PackedMessage& message) const {
     processes_->exchange(to, [&] {
         channel.send(message);
         return true;
     });
 }
 
-void LaneChannels::send(const TaskKey& key, const Task& copy, Tensors tensors, const std::vector<char>& shares) {
-    send(*copies_out_.at({copy.lane, copy.receiver}), rank_of(copy.receiver),
-         {run_, pack(key), {shares.begin(), shares.end()}, std::move(tensors)});
+PackedMessage LaneChannels::pack(const TaskKey& key, Tensors tensors, const std::vector<char>& shares,
+                                 const LaneLink* to_host) const {
+    return PackedMessage({run_, pipescope::pack(key), {shares.begin(), shares.end()}, std::move(tensors)}, to_host);
+}
+
+void LaneChannels::send(const Task& copy, PackedMessage message, const StreamEvent& ready,
+                        std::function<void()> failed) {
+    Outgoing& out = *copies_out_.at({copy.lane, copy.receiver});
+    const int to = rank_of(copy.receiver);
+    if (!ready) {
+        send(*out.channel, to, message);
+        return;
+    }
+    if (!out.thread) {
+        out.thread = std::make_unique<ChannelThread>(std::to_string(copy.lane.value()) + " to " +
+                                                     std::to_string(copy.receiver.value()));
+    }
+    const auto kept = std::make_shared<const PackedMessage>(std::move(message));  // a job can be copied
+    out.thread->post([this, &out, to, kept, ready, failed = std::move(failed)] {
+        const AtWork at_work;
+        try {
+            ready.synchronize();
+            send(*out.channel, to, *kept);
+        } catch (...) {
+            failed();
+        }
+    });
 }
 
 void LaneChannels::send_loss(const at::Tensor& loss) {
@@ -232,7 +283,7 @@ void LaneChannels::send_loss(const at::Tensor& loss) {
         processes_->set_to_stop();
     }
     for (auto& [rank, channel] : losses_out_) {
-        send(*channel, rank, {run_, 0, {stops ? 1 : 0}, {loss}});
+        send(*channel, rank, PackedMessage({run_, 0, {stops ? 1 : 0}, {loss}}));
     }
 }
 
@@ -252,9 +303,9 @@ void LaneChannels::reduce(std::optional<LaneId> lane, const std::vector<at::Tens
     auto* const count = counts.mutable_data_ptr<double>();
     count[values.size()] = static_cast<double>(batch_);
     for (std::size_t k = 0; k < values.size(); ++k) {
-        if (values[k].defined() && (values[k].layout() != c10::kStrided || !values[k].is_cpu())) {
-            throw EngineError("a gradient is " + std::string(values[k].toString()) + " on " + values[k].device().str() +
-                              "; replicas sum dense gradients on the host; make it dense, or train one replica");
+        if (values[k].defined() && values[k].layout() != c10::kStrided) {
+            throw EngineError("a gradient is " + std::string(values[k].toString()) +
+                              "; replicas sum dense gradients; make it dense, or train one replica");
         }
         count[k] = values[k].defined() ? 1 : 0;
     }
@@ -284,11 +335,12 @@ void LaneChannels::reduce(std::optional<LaneId> lane, const std::vector<at::Tens
         if (flat.empty()) {
             continue;
         }
-        const at::Tensor bucket = at::cat(flat);
+        const at::Tensor bucket = host_copy(at::cat(flat));
         sum(lane, bucket);
         std::int64_t from = 0;
         for (const std::size_t place : places) {
-            values[place].copy_(bucket.narrow(0, from, values[place].numel()).view(values[place].sizes()));
+            values[place].copy_(bucket.narrow(0, from, values[place].numel()).view(values[place].sizes()),
+                                /*non_blocking=*/true);
             from += values[place].numel();
         }
     }
@@ -296,15 +348,16 @@ void LaneChannels::reduce(std::optional<LaneId> lane, const std::vector<at::Tens
 
 void LaneChannels::finish() {
     const AtRest until_all_came;
-    const auto wait = [](Incoming& in) {
-        std::unique_lock lock(in.mutex);
-        in.idle.wait(lock, [&] { return !in.busy; });
-    };
     for (auto& [lanes, in] : copies_in_) {
-        wait(*in);
+        in->thread.wait();
     }
     if (loss_in_) {
-        wait(*loss_in_);
+        loss_in_->thread.wait();
+    }
+    for (auto& [lanes, out] : copies_out_) {
+        if (out->thread) {
+            out->thread->wait();
+        }
     }
 }
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/device/stream_event.h"
 #include "engine/engine_error.h"
 #include "engine/gpipe.h"
 #include "engine/processes/channel.h"
@@ -35,7 +36,8 @@ ReplicaRanks replica_ranks(const Processes& processes, int replicas, int num_lan
 ///     rank of the last one     loss ──▶ all others; it also opens the backward phase, where the graph says so
 ///
 /// Lanes only send and never wait for it. One thread for each incoming channel receives, so no order of sends and
-/// receives can be wrong.
+/// receives can be wrong. Tensors of an accelerator leave once they are on the host: a thread of the channel waits for
+/// that, not the lane.
 /// Threading: send() from lanes, one at a time for each sending lane; the others on the caller's thread.
 /// Errors: ProcessError once the group has ended.
 class LaneChannels {
@@ -47,7 +49,7 @@ public:
     };
     /// Called on the channel's thread.
     struct Receiver {
-        std::function<void(const TaskKey& copy, Tensors tensors, const std::vector<char>& shares)> copy;
+        std::function<void(const TaskKey& copy, const ReceivedMessage& message)> copy;  ///< numbers: the shares
         std::function<void(at::Tensor loss)> loss;
         std::function<void()> stop;  ///< the group has ended: nothing more comes
     };
@@ -68,28 +70,35 @@ public:
     Start start(Start own);
     /// Receives the copies of `kinds` and `losses` losses of the current run, until finish().
     void receive(const TaskGraph& graph, const std::function<bool(TaskKind)>& kinds, int losses, Receiver receiver);
-    /// `shares`: what the receiver must know of the tensors' memory; arrives as it is.
-    void send(const TaskKey& key, const Task& copy, Tensors tensors, const std::vector<char>& shares);
+    /// The message of a copy. `shares`: what the receiver must know of the tensors' memory; arrives as it is.
+    /// `to_host`: see PackedMessage.
+    PackedMessage pack(const TaskKey& key, Tensors tensors, const std::vector<char>& shares,
+                       const LaneLink* to_host) const;
+    /// Sends a copy's message, or once `ready` has passed lets a thread of the channel send it. If that fails, calls
+    /// `failed` there, while the exception is handled.
+    void send(const Task& copy, PackedMessage message, const StreamEvent& ready, std::function<void()> failed);
     void send_loss(const at::Tensor& loss);
     /// Collective over the replicas, for each lane, or without a lane for the last partition's processes: combines the
     /// tensors as the reduction says, sums or means weighted by each replica's samples. An undefined tensor counts as
-    /// zero; those that are undefined in all replicas stay so. Blocks.
+    /// zero; those that are undefined in all replicas stay so. Those of one device are summed on the host: call it
+    /// where the thread's current stream there follows what made them. Blocks.
     void reduce(std::optional<LaneId> lane, const std::vector<at::Tensor>& like, Tensors& values);
-    /// Blocks until all of receive() has come, or the group has ended.
+    /// Blocks until all of receive() has come and all of send() has left, or the group has ended.
     void finish();
 
 private:
     struct Incoming;
+    struct Outgoing;
     using LanePair = std::pair<LaneId, LaneId>;
 
     int rank_of(LaneId lane) const { return ranks_.rank_of(lane); }
     void sum(std::optional<LaneId> lane, const at::Tensor& values);
     std::unique_ptr<OutgoingChannel> outgoing(int to, int tag);
     std::unique_ptr<Incoming> incoming(int from, int tag, const std::string& name);
-    void take(Incoming& channel, std::int64_t run, std::size_t count, const std::function<void(Message)>& deliver,
-              const std::function<void()>& stop);
-    Message next(Incoming& in, std::int64_t run) const;
-    void send(OutgoingChannel& channel, int to, const Message& message) const;
+    void take(Incoming& channel, std::int64_t run, std::size_t count,
+              const std::function<void(const ReceivedMessage&)>& deliver, const std::function<void()>& stop);
+    ReceivedMessage next(Incoming& in, std::int64_t run) const;
+    void send(OutgoingChannel& channel, int to, const PackedMessage& message) const;
 
     const std::shared_ptr<Processes> processes_;
     const ReplicaRanks ranks_;
@@ -100,7 +109,7 @@ private:
     std::int64_t batch_ = 0;  // of this replica, in the current run
     std::shared_ptr<Connections> connections_;
     std::unique_ptr<Worker> completions_;
-    std::map<LanePair, std::unique_ptr<OutgoingChannel>> copies_out_;
+    std::map<LanePair, std::unique_ptr<Outgoing>> copies_out_;
     std::map<LanePair, std::unique_ptr<Incoming>> copies_in_;
     std::vector<std::pair<int, std::unique_ptr<OutgoingChannel>>> starts_out_, losses_out_;  // by rank
     std::unique_ptr<Incoming> start_in_, loss_in_;

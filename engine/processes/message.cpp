@@ -38,15 +38,18 @@ std::size_t aligned(std::size_t size) {
     return (size + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-void check_plain(const at::Tensor& tensor) {
+/// `to_host`: the link that the tensor takes to the host's memory, if any.
+void check_plain(const at::Tensor& tensor, const LaneLink* to_host) {
     if (tensor.layout() != c10::kStrided || tensor.is_quantized() || !tensor.has_storage()) {
         throw EngineError("a " + std::string(tensor.toString()) +
                           " goes from one process to another; only tensors with plain, strided memory can; convert it "
                           "with to_dense() or dequantize(), or keep both layers in one process");
     }
-    if (!tensor.is_cpu()) {
-        throw EngineError("a tensor on " + tensor.device().str() +
-                          " goes from one process to another; only the host's memory can; use lanes on cpu");
+    const bool is_on_lane = to_host != nullptr && to_host->source()->device() == tensor.device();
+    if (!tensor.is_cpu() && !is_on_lane) {
+        throw EngineError("a tensor on " + tensor.device().str() + " goes to another process from a lane on " +
+                          (to_host == nullptr ? "cpu" : to_host->source()->device().str()) +
+                          "; it must be on its lane's device or on cpu; move it there in the layer");
     }
 }
 
@@ -89,9 +92,25 @@ at::Tensor without_repeats(at::Tensor tensor) {
     return tensor;
 }
 
+/// The bytes [begin, end) of the tensor's storage, as a tensor that shares it.
+at::Tensor bytes_of_span(const at::Tensor& tensor, const Span& span) {
+    return tensor.as_strided({0}, {1}).view(at::kByte).as_strided({span.end - span.begin}, {1}, span.begin);
+}
+
+/// The contiguous tensor on the host. With a link it is read later, so even one that is there is copied.
+at::Tensor on_host(const at::Tensor& contiguous, const LaneLink* to_host) {
+    if (contiguous.is_cpu()) {
+        return to_host != nullptr ? contiguous.clone() : contiguous;
+    }
+    const at::Tensor copied = at::empty(contiguous.sizes(), to_host->destination().dtype(contiguous.dtype()));
+    to_host->copy(contiguous, copied);
+    return copied;
+}
+
 class Reader {
 public:
-    explicit Reader(std::span<const std::byte> from) : from_(from) {}
+    explicit Reader(std::span<const std::byte> from, std::size_t at = 0) : from_(from), at_(at) {}
+    std::size_t place() const noexcept { return at_; }
     std::int64_t next() {
         require((at_ + 1) * sizeof(std::int64_t) <= from_.size());
         std::int64_t value = 0;
@@ -125,11 +144,29 @@ public:
 
 private:
     std::span<const std::byte> from_;
-    std::size_t at_ = 0;
+    std::size_t at_;
 };
 
+/// Fills a tensor from a payload, whose elements have these sizes.
+void fill(const at::Tensor& tensor, std::span<const std::byte> payload, at::IntArrayRef sizes,
+          const LaneLink* to_device) {
+    if (payload.empty()) {
+        return;
+    }
+    if (to_device == nullptr && tensor.is_contiguous()) {
+        std::memcpy(tensor.mutable_data_ptr(), payload.data(), payload.size());
+        return;
+    }
+    const at::Tensor there = at::from_blob(const_cast<std::byte*>(payload.data()), sizes, tensor.scalar_type());
+    if (to_device == nullptr) {
+        tensor.copy_(there);
+    } else {
+        to_device->copy(there, tensor);
+    }
+}
+
 at::Tensor read_tensor(Reader& reader, const std::vector<std::span<const std::byte>>& payloads,
-                       std::vector<at::Tensor>& storages) {
+                       std::vector<at::Tensor>& storages, const LaneLink* to_device) {
     const std::int64_t storage = reader.next();
     if (storage == kUndefined) {
         return {};
@@ -143,7 +180,7 @@ at::Tensor read_tensor(Reader& reader, const std::vector<std::span<const std::by
     const std::size_t dim = reader.count();
     const std::vector<std::int64_t> sizes = reader.list(dim);
     const std::vector<std::int64_t> strides = reader.list(dim);
-    const auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(dtype));
+    const at::TensorOptions memory = to_device != nullptr ? to_device->destination() : at::TensorOptions();
     const std::span<const std::byte> payload = payloads[static_cast<std::size_t>(storage)];
     at::Tensor tensor;
     if (layout == spread) {
@@ -151,13 +188,9 @@ at::Tensor read_tensor(Reader& reader, const std::vector<std::span<const std::by
         for (std::size_t d = 0; d < dim; ++d) {
             stored[d] = is_repeated(sizes[d], strides[d]) ? 1 : sizes[d];
         }
-        tensor = at::empty_strided(stored, strides, options);
+        tensor = at::empty_strided(stored, strides, memory.dtype(static_cast<at::ScalarType>(dtype)));
         Reader::require(static_cast<std::size_t>(tensor.nbytes()) == payload.size());
-        if (tensor.is_contiguous()) {
-            std::memcpy(tensor.mutable_data_ptr(), payload.data(), payload.size());
-        } else {
-            tensor.copy_(at::from_blob(const_cast<std::byte*>(payload.data()), stored, options));
-        }
+        fill(tensor, payload, stored, to_device);
         if (stored != sizes) {
             tensor = tensor.expand(sizes).detach();
         }
@@ -165,8 +198,8 @@ at::Tensor read_tensor(Reader& reader, const std::vector<std::span<const std::by
         at::Tensor& bytes = storages[static_cast<std::size_t>(storage)];
         if (!bytes.defined()) {
             const auto size = static_cast<std::int64_t>(payload.size());
-            bytes = at::empty({(size + kLargestItem - 1) / kLargestItem * kLargestItem}, at::kByte);
-            std::memcpy(bytes.mutable_data_ptr(), payload.data(), payload.size());
+            bytes = at::empty({(size + kLargestItem - 1) / kLargestItem * kLargestItem}, memory.dtype(at::kByte));
+            fill(bytes.narrow(0, 0, size), payload, {size}, to_device);
         }
         // A view, so that a change in place counts for all tensors that share the memory. It checks the bounds.
         tensor = bytes.view(static_cast<at::ScalarType>(dtype)).as_strided(sizes, strides, place).detach();
@@ -183,14 +216,14 @@ void Frame::Free::operator()(std::byte* memory) const {
     ::operator delete(memory, std::align_val_t(kAlignment));
 }
 
-PackedMessage::PackedMessage(const Message& message) {
+PackedMessage::PackedMessage(const Message& message, const LaneLink* to_host) {
     const at::NoGradGuard no_grad;
     std::map<const void*, Span> spans;  // by storage
     Tensors tensors;
     for (const at::Tensor& tensor : message.tensors) {
         tensors.push_back(tensor.defined() ? tensor.detach().resolve_conj().resolve_neg() : tensor);
         if (tensor.defined()) {
-            check_plain(tensors.back());
+            check_plain(tensors.back(), to_host);
             const Span own = span_of(tensors.back());
             Span& whole = spans[tensors.back().storage().unsafeGetStorageImpl()];
             whole = {std::min(whole.begin, own.begin), std::max(whole.end, own.end), whole.users + 1};
@@ -215,10 +248,9 @@ PackedMessage::PackedMessage(const Message& message) {
             payload = shared[storage];
         } else if (as_view) {
             shared[storage] = payload;
-            auto* begin = static_cast<std::byte*>(tensor.storage().mutable_data()) + span.begin;
-            payloads_.push_back({at::from_blob(begin, {span.end - span.begin}, at::kByte), tensor, 0});
+            payloads_.push_back({on_host(bytes_of_span(tensor, span), to_host), 0});
         } else {
-            payloads_.push_back({without_repeats(tensor).contiguous(), {}, 0});
+            payloads_.push_back({on_host(without_repeats(tensor).contiguous(), to_host), 0});
         }
         of_tensors.insert(of_tensors.end(),
                           {payload, static_cast<std::int64_t>(tensor.scalar_type()),
@@ -254,24 +286,29 @@ void PackedMessage::write(std::span<std::byte> to) const {
     }
 }
 
-Message unpack(std::span<const std::byte> from) {
-    const at::NoGradGuard no_grad;
-    Reader reader(from);
+ReceivedMessage::ReceivedMessage(std::span<const std::byte> frame) : frame_(frame) {
+    Reader reader(frame);
     Reader::require(reader.next() == kMagic);
-    Message message;
-    message.run = reader.next();
-    message.key = static_cast<std::uint64_t>(reader.next());
-    message.numbers = reader.list(reader.count());
+    run_ = reader.next();
+    key_ = static_cast<std::uint64_t>(reader.next());
+    numbers_ = reader.list(reader.count());
+    place_of_tensors_ = reader.place();
+}
+
+Tensors ReceivedMessage::tensors(const LaneLink* to_device) const {
+    const at::NoGradGuard no_grad;
+    Reader reader(frame_, place_of_tensors_);
     std::vector<std::span<const std::byte>> payloads(reader.count());
     for (auto& payload : payloads) {
         const std::int64_t offset = reader.next();
         payload = reader.payload(offset, reader.next());
     }
     std::vector<at::Tensor> storages(payloads.size());
+    Tensors tensors;
     const std::size_t count = reader.count();
     for (std::size_t k = 0; k < count; ++k) {
-        message.tensors.push_back(read_tensor(reader, payloads, storages));
+        tensors.push_back(read_tensor(reader, payloads, storages, to_device));
     }
-    return message;
+    return tensors;
 }
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/device/lane_link.h"
 #include "engine/layer.h"
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 #include <vector>
 
 namespace pipescope {
-/// A message from one process to another: tensors in host memory, and numbers that identify them.
+/// A message to another process: tensors, and numbers that identify them.
 struct Message {
     std::int64_t run = 0;   ///< number of the model's run, so that a late message is never taken for the next run's
     std::uint64_t key = 0;  ///< packed TaskKey of a copy
@@ -36,21 +37,21 @@ private:
 
 /// A message as bytes. Every tensor arrives with its sizes, strides, dtype and requires_grad, since a layer's result
 /// may depend on the strides to the last bit. Tensors that share memory share it again when they arrive.
-/// Cost: the tensors' bytes are copied once here, and once in unpack().
+/// Cost: the tensors' bytes are copied once here, and once in ReceivedMessage; with links, once more in each.
 class PackedMessage {
 public:
-    /// Reads the tensors' layout, not their bytes. Throws EngineError for a tensor without plain memory, such as a
-    /// sparse one.
-    explicit PackedMessage(const Message& message);
+    /// Reads the tensors' layout, not their bytes. With `to_host`, a link from the tensors' device to the host, within
+    /// its run(): enqueues the copies, each of contiguous bytes; keep the tensors until the event of run(). Throws
+    /// EngineError for a tensor without plain memory, such as a sparse one, or on another device.
+    explicit PackedMessage(const Message& message, const LaneLink* to_host = nullptr);
 
     std::size_t size() const noexcept { return size_; }
-    /// `to` holds size() bytes.
+    /// `to` holds size() bytes. With a link, only after the event of its run().
     void write(std::span<std::byte> to) const;
 
 private:
     struct Payload {
-        at::Tensor bytes;  // contiguous
-        at::Tensor owner;  // of the memory that `bytes` borrows, if it does
+        at::Tensor bytes;  // contiguous, on the host
         std::size_t offset;
     };
     std::vector<std::int64_t> head_;
@@ -58,6 +59,23 @@ private:
     std::size_t size_ = 0;
 };
 
-/// The message in a frame that write() filled. Tensors own their memory. Throws EngineError for bytes that are none.
-Message unpack(std::span<const std::byte> from);
+/// The message in a frame that write() filled. Borrows the frame. Errors: EngineError for bytes that are none.
+class ReceivedMessage {
+public:
+    explicit ReceivedMessage(std::span<const std::byte> frame);
+
+    std::int64_t run() const noexcept { return run_; }
+    std::uint64_t key() const noexcept { return key_; }
+    const std::vector<std::int64_t>& numbers() const noexcept { return numbers_; }
+    /// They own their memory. With `to_device`, a link from the host, within its run(): on its device, from the event
+    /// of run() on. The frame has been read when this returns.
+    Tensors tensors(const LaneLink* to_device = nullptr) const;
+
+private:
+    std::span<const std::byte> frame_;
+    std::size_t place_of_tensors_;  // in numbers of the head
+    std::int64_t run_ = 0;
+    std::uint64_t key_ = 0;
+    std::vector<std::int64_t> numbers_;
+};
 }  // namespace pipescope

@@ -59,7 +59,8 @@ KeyStore::KeyStore(KeyStore&&) noexcept = default;
 KeyStore& KeyStore::operator=(KeyStore&&) noexcept = default;
 
 KeyStore::KeyStore(const Address& address, std::optional<int> listening, std::chrono::milliseconds patience) {
-    FLAGS_caffe2_log_level = c10::GLOG_FATAL;  // c10d logs each try to connect; our errors say what failed
+    // c10d logs each try to connect; our errors say what failed.
+    [[maybe_unused]] static const int level_of_process = FLAGS_caffe2_log_level = c10::GLOG_FATAL;
     c10d::TCPStoreOptions options;
     options.port = address.port;
     options.isServer = listening.has_value();

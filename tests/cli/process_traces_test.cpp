@@ -102,6 +102,18 @@ TEST(Launch, RefusesMoreProcessesThanLanesBeforeItStartsThem) {
     EXPECT_THAT(result.err, HasSubstr("90000 processes would run 4 lanes of all replicas with --balance 4,4"));
 }
 
+TEST(Launch, LetsEachProcessLookForTheDevicesOfItsOwnLanes) {
+    const User user;
+    const auto errors = [&user](const std::string& devices) {
+        const CommandResult result =
+            user.types("launch -n 2 -- run mlp --balance 4,4 -m 2 --batch 4 --devices " + devices);
+        EXPECT_NE(result.code, 0);
+        return result.err;
+    };
+    EXPECT_THAT(errors("cpu,cuda:63"), AllOf(HasSubstr("rank 1 (host "), testing::Not(HasSubstr("rank 0 (host "))));
+    EXPECT_THAT(errors("cuda:63,cpu"), AllOf(HasSubstr("rank 0 (host "), testing::Not(HasSubstr("rank 1 (host "))));
+}
+
 TEST(Launch, EndsAtOnceWhileItsProcessWaitsForTheFirst) {
     const User user;
     const std::string port = std::to_string(20000 + getpid() % 10000);  // nobody listens there

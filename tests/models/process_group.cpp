@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace pipescope::testing {
+namespace pipescope::testing_support {
 namespace {
 bool is_free(std::uint16_t port) {
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -120,4 +120,4 @@ std::string ProcessGroup::file(int process, const std::string& kind) const {
 std::string ProcessGroup::read(int process, const std::string& kind) const {
     return read_text(file(process, kind));
 }
-}  // namespace pipescope::testing
+}  // namespace pipescope::testing_support

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace pipescope::testing {
+namespace pipescope::testing_support {
 /// The programs of one group of processes, one for each rank.
 ///
 /// Usage: ProcessGroup group(4, "process_trainer", {"5", configuration}); group.wait(); group.output(0);
@@ -46,4 +46,4 @@ private:
     std::vector<pid_t> processes_;
     std::map<int, int> codes_;
 };
-}  // namespace pipescope::testing
+}  // namespace pipescope::testing_support

@@ -4,14 +4,14 @@
 //     process_trainer RANK SIZE RENDEZVOUS clock BOOT_ID..
 //     process_trainer RANK SIZE RENDEZVOUS groups NUMBER
 //
-// A configuration is MODEL BALANCE PLACEMENT SCHEDULE CHECKPOINT CHUNKS BATCH [REPLICAS [MICRO-BATCHES OF ALL]], joined
-// by '|'. All run in one group. With REPLICAS, models are of double, each replica takes its share of the batch, and
-// sums of tensors are printed instead of digests.
-// With `clock`, each process compares its clock with rank 0's as if it had the boot id of its rank: first with
-// equal origins, then with one that is RANK * 1000 s later. It prints "RANK ERROR BOUND" of the offset, in ns. With the
-// boot id "own" it has that of this machine and its own time namespace; PIPESCOPE_TEST_AHEAD_S says how far that is
-// ahead. With `groups`, the processes form so many groups, one after the other, and train a model in each. After each,
-// a process prints how many threads and descriptors it has open.
+// A configuration is MODEL BALANCE[@DEVICES] PLACEMENT SCHEDULE CHECKPOINT CHUNKS BATCH [REPLICAS [MICRO-BATCHES OF
+// ALL]], joined by '|'. All run in one group. Without DEVICES, lanes are on cpu. With REPLICAS, models are of double,
+// each replica takes its share of the batch, and sums of tensors are printed instead of digests. With `clock`, each
+// process compares its clock with rank 0's as if it had the boot id of its rank: first with equal origins, then with
+// one that is RANK * 1000 s later. It prints "RANK ERROR BOUND" of the offset, in ns. With the boot id "own" it has
+// that of this machine and its own time namespace; PIPESCOPE_TEST_AHEAD_S says how far that is ahead. With `groups`,
+// the processes form so many groups, one after the other, and train a model in each. After each, a process prints how
+// many threads and descriptors it has open.
 
 #include "engine/gpipe.h"
 #include "engine/processes/process_clock.h"
@@ -56,7 +56,7 @@ std::vector<std::int64_t> numbers(const std::string& text) {
 }
 
 std::uint64_t digest(const at::Tensor& tensor) {
-    const at::Tensor dense = tensor.detach().contiguous();
+    const at::Tensor dense = tensor.detach().cpu().contiguous();
     std::uint64_t hash = 14695981039346656037U;
     const auto* bytes = static_cast<const unsigned char*>(dense.const_data_ptr());
     for (std::size_t k = 0; k < dense.nbytes(); ++k) {
@@ -140,7 +140,8 @@ void train(const std::string& configuration, int steps, const std::shared_ptr<Pr
     const std::vector<std::string> field = split(configuration, '|');
     const ModelSpec model = make(field.at(0));
     GPipeOptions options;
-    options.balance = numbers(field.at(1));
+    const std::vector<std::string> cut = split(field.at(1), '@');
+    options.balance = numbers(cut.at(0));
     options.placement = numbers(field.at(2));
     options.schedule = parse_schedule(field.at(3));
     options.checkpoint = parse_checkpoint(field.at(4));
@@ -151,6 +152,9 @@ void train(const std::string& configuration, int steps, const std::shared_ptr<Pr
         lanes = *std::max_element(options.placement.begin(), options.placement.end()) + 1;
     }
     options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+    if (cut.size() > 1) {
+        options.devices = split(cut[1], ',');
+    }
     options.seed = 7;
     options.processes = processes;
     const bool is_double = field.size() > 7;

@@ -21,11 +21,12 @@
 
 namespace pipescope {
 namespace {
-using pipescope::testing::ProcessGroup;
+using pipescope::testing_support::ProcessGroup;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
 const std::string kTrainer = PIPESCOPE_PROCESS_TRAINER;
+const std::string kDeviceTrainer = PIPESCOPE_DEVICE_TRAINER;
 
 std::set<std::string> lines_of(const ProcessGroup& group) {
     std::set<std::string> lines;
@@ -38,9 +39,10 @@ std::set<std::string> lines_of(const ProcessGroup& group) {
     return lines;
 }
 
-std::set<std::string> trained(int size, std::vector<std::string> configurations) {
+std::set<std::string> trained(int size, std::vector<std::string> configurations,
+                              const std::string& trainer = kTrainer) {
     configurations.insert(configurations.begin(), "5");
-    ProcessGroup group(size, kTrainer, configurations);
+    ProcessGroup group(size, trainer, configurations);
     EXPECT_TRUE(group.wait());
     for (int k = 0; k < size; ++k) {
         EXPECT_EQ(group.exit_code(k), 0) << group.errors(k);
@@ -98,6 +100,36 @@ TEST(Processes, TrainAsOneProcessDoesBitForBit) {
     EXPECT_GT(alone.size(), 6 * configurations.size());
     EXPECT_TRUE(trained(2, configurations) == alone);
     EXPECT_TRUE(trained(4, configurations) == alone);
+}
+
+// tests/engine/device/device_processes_test.cpp has more, in threads of one process.
+TEST(Processes, TrainOnAcceleratorsAsOneProcessDoesBitForBit) {
+    const std::vector<std::string> configurations = in_all_modes({
+        "mlp:layers=8,width=32|2,2,2,2@fake:0,fake:1,fake:0,fake:1|",
+        "mlp:layers=8,width=32|1,1,1,1,1,1,1,1@fake:0,cpu,fake:1,fake:0|0,1,2,3,0,1,2,3",
+        "transformer:layers=4,width=32,sequence=16,vocabulary=50|2,1,2,1@cpu,fake:0,fake:0,fake:1|",
+        "aliasing:copy|1,1,1@fake:0,fake:1,fake:0|",  // a skip past a process
+    });
+    const std::set<std::string> alone = trained(1, configurations, kDeviceTrainer);
+    EXPECT_GT(alone.size(), 6 * configurations.size());
+    EXPECT_THAT(alone, ::testing::Not(::testing::Contains(HasSubstr("race: "))));
+    EXPECT_TRUE(trained(2, configurations, kDeviceTrainer) == alone);
+    EXPECT_TRUE(trained(3, configurations, kDeviceTrainer) == alone);
+}
+
+TEST(Processes, EndWithTheSameCauseIfALayerOfAnAcceleratorsLaneThrows) {
+    const std::string model = "sleepy:8:1:5:13|2,2,2,2@fake:0,fake:1,fake:0,cpu||1f1b|except_last|4|8";
+    ProcessGroup group(4, kDeviceTrainer, {"100000", model});
+    ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
+    for (int k = 0; k < 4; ++k) {
+        EXPECT_EQ(group.exit_code(k), 1);
+        EXPECT_THAT(group.errors(k), HasSubstr("the sleepy layer woke up"));
+        if (k != 2) {
+            EXPECT_THAT(group.errors(k), HasSubstr("pipescope: rank 2 (host "));
+            EXPECT_THAT(group.errors(k), HasSubstr(", lane 2, step "));
+            EXPECT_EQ(group.errors(k), group.errors(k == 0 ? 1 : 0));
+        }
+    }
 }
 
 TEST(Processes, RefuseAChangeInPlaceThatAnotherProcessCannotSee) {
