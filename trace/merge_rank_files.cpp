@@ -387,6 +387,7 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     std::vector<std::size_t> matches(rules.rules().size(), 0);
     for (const RankPart& part : parts) {
         std::ranges::transform(matches, part.found.matches, matches.begin(), std::plus<>());
+        std::ranges::copy(part.found.faults, std::back_inserter(merged.warnings));
         std::ranges::copy(part.found.warnings, std::back_inserter(merged.warnings));
         for (const RankTasks& rank : part.found.ranks) {
             ranks.push_back(on_clock(rank, part.clock));

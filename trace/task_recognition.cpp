@@ -3,6 +3,7 @@
 
 #include "trace/task_recognition.h"
 
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "trace/process_json.h"
 #include "trace/slice_row.h"
@@ -88,6 +89,11 @@ public:
                 "rank {}: {} a step's task again, as with accumulated gradients; of each task the first range "
                 "counts, so idle time is too large",
                 found_.rank, counted(repeated_, "range is", "ranges are")));
+        }
+        if (unsound_ > 0) {
+            warnings.push_back(fmt::format("rank {}: {} {} left out; the first one {}", found_.rank,
+                                           counted(unsound_, "task", "tasks"), unsound_ == 1 ? "is" : "are",
+                                           first_fault_));
         }
         return std::move(found_);
     }
@@ -268,8 +274,10 @@ private:
                     slice.start = std::max(slice.start, input->second.time);
                 }
             }
-            if (fault_of(slice).empty()) {
+            if (const std::string fault = fault_of(slice); fault.empty()) {
                 found_.tasks.push_back(slice);
+            } else if (unsound_++ == 0) {
+                first_fault_ = fault;
             }
         }
         give_optimizer_a_partition();
@@ -302,6 +310,8 @@ private:
     std::map<std::uint32_t, std::map<const TraceRange*, const TraceRange*>> on_device_;  // by name
     std::size_t outside_ = 0;
     std::size_t repeated_ = 0;
+    std::size_t unsound_ = 0;
+    std::string first_fault_;
     RankTasks found_;
 };
 }  // namespace
@@ -313,7 +323,8 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
     for (const std::string& name : trace.names) {
         meanings.push_back(rules.meaning_of(name));
     }
-    std::vector<std::string> groups;  // of the processes with tasks
+    std::map<std::size_t, std::pair<std::size_t, std::uint32_t>> faulty;  // by rule: ranges, and the first one's name
+    std::vector<std::string> groups;                                      // of the processes with tasks
     std::map<std::string, std::vector<NamedRange>> by_group;
     for (std::size_t k = 0; k < trace.tracks.size(); ++k) {
         const RangeTrack& track = trace.tracks[k];
@@ -324,12 +335,26 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
             }
             ++found.matches[meaning->rule];
             const bool on_device = track.kind == RangeTrack::Kind::stream;
+            if (!meaning->fault.empty()) {
+                if (!on_device) {
+                    ++faulty.try_emplace(meaning->rule, 0, range.name).first->second.first;
+                }
+                continue;
+            }
             const std::string group = trace.rank ? "" : track.group;
             if (std::ranges::find(groups, group) == groups.end()) {
                 groups.push_back(group);
             }
             by_group[group].push_back({&range, *meaning, k, on_device});
         }
+    }
+    for (const auto& [rule, ranges] : faulty) {
+        const auto& [count, first] = ranges;
+        found.faults.push_back(fmt::format(
+            "{}{} of the rule '{}' {} left out, such as '{}': it has {}; number from 0, or correct the rule",
+            trace.rank ? fmt::format("rank {}: ", trace.rank->rank) : "", counted(count, "range", "ranges"),
+            rules.rules()[rule].name, count == 1 ? "is" : "are", printable(trace.names.at(first)),
+            meanings[first]->fault));
     }
     int next = 0;
     for (const std::string& group : groups) {
@@ -427,6 +452,7 @@ void add_recognized_tasks(OpenedTrace& trace, const TaskRules& rules) {
         }
     };
     warn(unused_rules(rules, found.matches));
+    warn(found.faults);
     if (found.ranks.empty()) {
         return;
     }

@@ -28,7 +28,8 @@ struct RankTasks {
 struct RecognizedTasks {
     std::vector<RankTasks> ranks;       ///< by rank; only those with tasks
     std::vector<std::size_t> matches;   ///< number of ranges of each rule
-    std::vector<std::string> warnings;  ///< ranges that cannot be used
+    std::vector<std::string> faults;    ///< ranges whose numbers cannot be used, a sentence for each rule
+    std::vector<std::string> warnings;  ///< other ranges that cannot be used; of interest if there are tasks
 };
 
 /// Finds a pipeline's tasks among the ranges of a trace.

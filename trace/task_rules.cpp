@@ -279,24 +279,28 @@ std::optional<RangeMeaning> TaskRules::meaning_of(std::string_view name) const {
             }
             kind = found->second;
         }
-        RangeMeaning meaning{k, RangeRole::task, TaskKind::forward, {}, rule.partition, rule.micro_batch};
+        RangeMeaning meaning{k, RangeRole::task, TaskKind::forward, {}, rule.partition, rule.micro_batch, ""};
         if (const auto* role = std::ranges::find(kRoles, kind, &std::pair<std::string_view, RangeRole>::first);
             role != kRoles.end()) {
             meaning.role = role->second;
         } else {
             meaning.task = *parse_task_kind(kind);
         }
-        bool fits = true;
-        const auto read = [&](std::size_t number, std::int32_t most, std::optional<std::int32_t>& to) {
-            if (number != 0) {
-                to = number_in(part(number), most);
-                fits = fits && to.has_value();
+        const auto read = [&](const char* what, std::size_t number, std::int32_t most,
+                              std::optional<std::int32_t>& to) {
+            if (number == 0) {
+                return;
+            }
+            to = number_in(part(number), most);
+            if (!to) {
+                meaning.fault = fmt::format("the {} '{}', which must be a whole number from 0 to {}", what,
+                                            printable(part(number)), most);
             }
         };
-        read(rule.step_part, kMostSteps - 1, meaning.step);
-        read(rule.partition_part, kMostPartitions - 1, meaning.partition);
-        read(rule.micro_batch_part, kMostMicroBatches - 1, meaning.micro_batch);
-        return fits ? std::optional(meaning) : std::nullopt;
+        read("step", rule.step_part, kMostSteps - 1, meaning.step);
+        read("partition", rule.partition_part, kMostPartitions - 1, meaning.partition);
+        read("micro-batch", rule.micro_batch_part, kMostMicroBatches - 1, meaning.micro_batch);
+        return meaning;
     }
     return std::nullopt;
 }

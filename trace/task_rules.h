@@ -42,6 +42,8 @@ struct RangeMeaning {
     std::optional<std::int32_t> step;
     std::optional<std::int32_t> partition;    ///< empty: the rank
     std::optional<std::int32_t> micro_batch;  ///< empty: the count of such ranges in the step
+    /// Why the range cannot be used, such as "the partition '99999', which must be a whole number from 0 to 1022".
+    std::string fault;
 
     friend bool operator==(const RangeMeaning&, const RangeMeaning&) = default;
 };
@@ -71,7 +73,8 @@ public:
     /// Likewise. `file` is its name in messages.
     static TaskRules parse(std::string_view text, const std::string& file);
 
-    /// By the first rule that matches the whole name. Empty if none does, or if a number is too large for a TaskKey.
+    /// By the first rule that matches the whole name; empty if none does. Has a fault if a TaskKey cannot hold a
+    /// number.
     std::optional<RangeMeaning> meaning_of(std::string_view name) const;
     const std::vector<TaskRule>& rules() const { return rules_; }
 

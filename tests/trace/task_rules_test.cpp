@@ -38,11 +38,21 @@ TEST(TaskRules, KnowTheNamesOfPyTorchsSchedules) {
     EXPECT_EQ(rules.meaning_of("gloo:recv")->role, RangeRole::receive);
     EXPECT_EQ(rules.meaning_of("nccl:send 0->1")->role, RangeRole::send);
     EXPECT_EQ(rules.meaning_of("ProfilerStep#12")->step, 12);
-    for (const char* name :
-         {"PP:1UNSHARD", "PP:(0F1;2B0)OVERLAP_F_B", "Forward", "xPP:1F0", "PP:9999F0", "gloo:all_reduce"}) {
+    for (const char* name : {"PP:1UNSHARD", "PP:(0F1;2B0)OVERLAP_F_B", "Forward", "xPP:1F0", "gloo:all_reduce"}) {
         EXPECT_FALSE(rules.meaning_of(name)) << name;
     }
     EXPECT_TRUE(rules.meaning_of("Optimizer.step#" + std::string(1'000'000, 'x')));
+}
+
+TEST(TaskRules, SayWhichNumberIsOutOfRange) {
+    const TaskRules rules;
+    EXPECT_EQ(rules.meaning_of("PP:1022F65534")->fault, "");
+    EXPECT_EQ(rules.meaning_of("PP:1023F0")->fault,
+              "the partition '1023', which must be a whole number from 0 to 1022");
+    EXPECT_EQ(rules.meaning_of("PP:0F70000")->fault,
+              "the micro-batch '70000', which must be a whole number from 0 to 65534");
+    EXPECT_EQ(rules.meaning_of("ProfilerStep#99999999999")->fault,
+              "the step '99999999999', which must be a whole number from 0 to 16777214");
 }
 
 TEST(TaskRules, OfTheUserComeFirst) {
