@@ -63,8 +63,9 @@ TaskKey input_of(const TaskKey& key) {
 /// The ranges of one rank, from its names to its tasks.
 class RankRecognition {
 public:
-    RankRecognition(const OpenedTrace& trace, std::vector<NamedRange> ranges, int rank, std::int32_t position)
-        : trace_(trace), ranges_(std::move(ranges)), position_(position) {
+    RankRecognition(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings,
+                    std::vector<NamedRange> ranges, int rank, std::int32_t position)
+        : trace_(trace), meanings_(meanings), ranges_(std::move(ranges)), position_(position) {
         found_.rank = rank;
         std::ranges::stable_sort(ranges_, [](const NamedRange& a, const NamedRange& b) {
             return std::tuple(a.range->start, b.range->end) < std::tuple(b.range->start, a.range->end);
@@ -260,15 +261,44 @@ private:
         }
     }
 
+    bool has_role(const TraceRange& range, RangeRole role) const {
+        const std::optional<RangeMeaning>& meaning = meanings_.at(range.name);
+        return meaning && meaning->role == role;
+    }
+
+    /// Where the computation of a range on the host ends: at its first message, if the thread only sends from there on,
+    /// as ScheduleGPipe does. Sending may block.
+    Nanoseconds end_of_computation(const NamedRange& named) const {
+        const TraceRange& task = *named.range;
+        const std::vector<TraceRange>& ranges = trace_.tracks.at(named.track).ranges;
+        std::optional<Nanoseconds> first_sent;
+        Nanoseconds sending_until{0};
+        for (auto at = std::ranges::upper_bound(ranges, task.start, {}, &TraceRange::start);
+             at != ranges.end() && at->start < task.end; ++at) {
+            const bool part_of_sending = first_sent && at->start < sending_until;
+            if (part_of_sending || has_role(*at, RangeRole::receive)) {
+                continue;
+            }
+            if (!has_role(*at, RangeRole::send)) {
+                first_sent.reset();  // it computes again
+                continue;
+            }
+            first_sent = first_sent.value_or(at->start);
+            sending_until = at->end <= task.end ? at->end : at->start;  // others are sent while the thread goes on
+        }
+        return first_sent.value_or(task.end);
+    }
+
     void take_tasks() {
         for (const Numbered& each : numbered_) {
             if (each.named->meaning.role != RangeRole::task || each.has_inner) {
                 continue;
             }
             const TraceRange& times = times_of(*each.named);
-            Slice slice{each.key, LaneId{0}, times.start, times.end, 0};
+            const bool on_host = &times == each.named->range;
+            Slice slice{each.key, LaneId{0}, times.start, on_host ? end_of_computation(*each.named) : times.end, 0};
             const bool takes_input = each.key.kind == TaskKind::forward || each.key.kind == TaskKind::backward;
-            if (takes_input && &times == each.named->range) {
+            if (takes_input && on_host) {
                 const auto input = found_.arrived.find(input_of(each.key));
                 if (input != found_.arrived.end() && input->second.time <= slice.end) {
                     slice.start = std::max(slice.start, input->second.time);
@@ -302,7 +332,8 @@ private:
     }
 
     const OpenedTrace& trace_;
-    std::vector<NamedRange> ranges_;  // by start, longer ones first
+    const std::vector<std::optional<RangeMeaning>>& meanings_;  // by name
+    std::vector<NamedRange> ranges_;                            // by start, longer ones first
     const std::int32_t position_;
     std::map<std::pair<Nanoseconds, std::uint32_t>, Bytes> sizes_;
     std::map<Nanoseconds, std::int32_t> steps_;  // by start
@@ -360,7 +391,8 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
     for (const std::string& group : groups) {
         const int rank = trace.rank ? trace.rank->rank : next;
         const int position = trace.rank ? trace.rank->pipeline_position : next;
-        RankTasks tasks = RankRecognition(trace, std::move(by_group[group]), rank, position).find(found.warnings);
+        RankTasks tasks =
+            RankRecognition(trace, meanings, std::move(by_group[group]), rank, position).find(found.warnings);
         if (!tasks.tasks.empty()) {
             found.ranks.push_back(std::move(tasks));
             ++next;

@@ -72,8 +72,8 @@ TEST_F(MergeRankFiles, MakesOneTimelineOfTheRanks) {
     EXPECT_EQ(result.processes.at(1).bound, Nanoseconds{20'000});
     const OpenedTrace trace = merged();
     EXPECT_THAT(tasks_of(trace),
-                ElementsAre("step 5 forward (0, 0) 10..35 on 0", "step 5 copy_forward (0, 0) 30..50 on 0",
-                            "step 5 forward (0, 1) 50..80 on 1", "step 5 backward (0, 1) 90..125 on 1",
+                ElementsAre("step 5 forward (0, 0) 10..30 on 0", "step 5 copy_forward (0, 0) 30..50 on 0",
+                            "step 5 forward (0, 1) 50..80 on 1", "step 5 backward (0, 1) 90..120 on 1",
                             "step 5 copy_backward (0, 0) 120..140 on 1", "step 5 backward (0, 0) 140..160 on 0",
                             "step 5 optimizer of partition 0 170..180 on 0"));
     EXPECT_EQ(trace.measured.slices[1].bytes, 32 * 256 * 4);

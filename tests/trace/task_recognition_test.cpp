@@ -81,6 +81,21 @@ TEST_F(TaskRecognition, TakesTheStageOfGPipeFromTheRankInItsPipeline) {
                             "step 0 backward (0, 1) 140..150 on rank 3"));
 }
 
+TEST_F(TaskRecognition, EndsATaskWhereItsThreadOnlySends) {
+    // As ScheduleGPipe: it waits for the input, computes, and the call that sends the output blocks.
+    const OpenedTrace trace = opened(RankFile(1, 3)
+                                         .range("Forward 0", 0, 100)
+                                         .range("c10d::recv_", 1, 2)
+                                         .message("gloo:recv", 1.5, 10)
+                                         .range("aten::linear", 12, 30)
+                                         .range("c10d::send", 40, 60)
+                                         .range("aten::contiguous", 45, 46)  // part of sending
+                                         .message("gloo:send", 59, 200)      // which goes on after the task
+                                         .range("c10d::send", 61, 95)        // a second tensor
+                                         .message("gloo:send", 94, 210));
+    EXPECT_THAT(texts_of(trace), ElementsAre("step 0 forward (0, 1) 10..40 on rank 1"));
+}
+
 TEST_F(TaskRecognition, KeepsAMessageAmidTheComputationInItsTask) {
     // As attention that passes keys around a ring of ranks.
     const OpenedTrace trace = opened(RankFile(0, 2)
