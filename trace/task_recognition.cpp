@@ -85,6 +85,14 @@ public:
                 fmt::format("rank {}: {} of the pipeline outside of every step {} left out; profile whole steps",
                             found_.rank, counted(outside_, "range", "ranges"), outside_ == 1 ? "is" : "are"));
         }
+        if (!second_steps_.empty()) {
+            warnings.push_back(fmt::format(
+                "rank {}: {} a number that an earlier one has, such as {}; of each number the first step counts, and "
+                "{} of the pipeline in the others {} left out; give each step its own number",
+                found_.rank, counted(second_steps_.size(), "step has", "steps have"),
+                second_steps_.front()->meaning.step.value_or(0), counted(in_second_steps_, "range", "ranges"),
+                in_second_steps_ == 1 ? "is" : "are"));
+        }
         if (repeated_ > 0) {
             warnings.push_back(fmt::format(
                 "rank {}: {} a step's task again, as with accumulated gradients; of each task the first range "
@@ -110,8 +118,10 @@ private:
     void read_steps() {
         for (const NamedRange& each : ranges_) {
             if (each.meaning.role == RangeRole::step && !each.on_device) {
-                const auto number = static_cast<std::int32_t>(found_.steps.size());
-                found_.steps.try_emplace(each.meaning.step.value_or(number), each.range->start, each.range->end);
+                const auto number = each.meaning.step.value_or(static_cast<std::int32_t>(found_.steps.size()));
+                if (!found_.steps.try_emplace(number, each.range->start, each.range->end).second) {
+                    second_steps_.push_back(&each);
+                }
             }
         }
         for (const auto& [step, times] : found_.steps) {
@@ -126,6 +136,12 @@ private:
         }
         const std::int32_t step = std::prev(after)->second;
         return time <= found_.steps.at(step).second ? std::optional(step) : std::nullopt;
+    }
+
+    bool in_second_step(Nanoseconds time) const {
+        const auto after = std::ranges::upper_bound(second_steps_, time, {},
+                                                    [](const NamedRange* step) { return step->range->start; });
+        return after != second_steps_.begin() && time <= (*std::prev(after))->range->end;
     }
 
     /// True if `inner` is a later range within this one, of the same task.
@@ -159,7 +175,8 @@ private:
             const RangeMeaning& meaning = named.meaning;
             const std::optional<std::int32_t> step = steps_.empty() ? std::optional(0) : step_at(named.range->start);
             if (!step) {
-                outside_ += meaning.role == RangeRole::task ? 1 : 0;
+                std::size_t& lost = in_second_step(named.range->start) ? in_second_steps_ : outside_;
+                lost += meaning.role == RangeRole::task ? 1 : 0;
                 continue;
             }
             const std::int32_t micro_batch = meaning.micro_batch.value_or(-1);
@@ -339,7 +356,9 @@ private:
     std::map<Nanoseconds, std::int32_t> steps_;  // by start
     std::vector<Numbered> numbered_;
     std::map<std::uint32_t, std::map<const TraceRange*, const TraceRange*>> on_device_;  // by name
+    std::vector<const NamedRange*> second_steps_;  // whose numbers are taken, by start
     std::size_t outside_ = 0;
+    std::size_t in_second_steps_ = 0;
     std::size_t repeated_ = 0;
     std::size_t unsound_ = 0;
     std::string first_fault_;

@@ -110,6 +110,20 @@ TEST_F(TaskRecognition, KeepsAMessageAmidTheComputationInItsTask) {
                 ElementsAre("step 0 forward (0, 0) 0..100 on rank 0", "step 0 backward (0, 0) 100..200 on rank 0"));
 }
 
+TEST_F(TaskRecognition, SaysThatStepsShareANumber) {
+    const OpenedTrace trace = opened(RankFile(0, 1)
+                                         .range("ProfilerStep#1", 0, 100)
+                                         .range("PP:0F0", 10, 20)
+                                         .range("ProfilerStep#1", 200, 300)
+                                         .range("PP:0F0", 210, 220)
+                                         .range("PP:0B0", 220, 230));
+    EXPECT_THAT(texts_of(trace), ElementsAre("step 1 forward (0, 0) 10..20 on rank 0"));
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text,
+                AllOf(HasSubstr("rank 0: 1 step has a number that an earlier one has, such as 1;"),
+                      HasSubstr("2 ranges of the pipeline in the others are left out")));
+}
+
 TEST_F(TaskRecognition, PrefersTheInnerRangeAndTheDevice) {
     const OpenedTrace trace = opened(RankFile(0, 1)
                                          .range("PP:0F0", 10, 50)
