@@ -34,7 +34,8 @@ TEST_F(RankFiles, OfAFolderBecomeOneTrace) {
     EXPECT_THAT(user.succeeds("export traces/rank1.json --format csv -o -").err, HasSubstr("rank 1 of 2 alone"));
     const CommandResult compared = user.types("compare traces");
     EXPECT_EQ(compared.code, 1);
-    EXPECT_THAT(compared.err, HasSubstr("holds no profile, because another program recorded it"));
+    EXPECT_THAT(compared.err,
+                HasSubstr("traces/rank0.json and 1 more holds no profile, because another program recorded it"));
     user.types_to_shell("mkdir empty");
     EXPECT_THAT(user.types("merge empty -o x.sqlite").err, HasSubstr("is a folder without a trace"));
 }
