@@ -40,6 +40,18 @@ TEST_F(RankFiles, OfAFolderBecomeOneTrace) {
     EXPECT_THAT(user.types("merge empty -o x.sqlite").err, HasSubstr("is a folder without a trace"));
 }
 
+TEST_F(RankFiles, ThatAreNoTracesAreTheCause) {
+    user.types_to_shell(": >empty.json");
+    const CommandResult viewed = user.types("view traces/rank0.json empty.json --render out.png");
+    EXPECT_EQ(viewed.code, 1);
+    EXPECT_THAT(viewed.err,
+                AllOf(HasSubstr("empty.json' is empty, not a trace; give a file that --trace of run or simulate wrote"),
+                      HasSubstr("or one that another program's profiler wrote")));
+    user.types_to_shell("cp traces/rank0.json copy.json");
+    EXPECT_THAT(user.types("view traces/rank0.json copy.json --render out.png").err,
+                HasSubstr("view was given 2 files that are not of one run's processes"));
+}
+
 TEST_F(RankFiles, StateNoBoundOfClocksThatDrift) {
     const auto drifting = [](int rank, double sent, double came) {
         return RankFile(rank, 2)
