@@ -52,9 +52,9 @@ std::string left_out_warning(std::span<const std::int32_t> steps) {
         steps.size() > named ? fmt::format(" and {} more", steps.size() - named) : "");
 }
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why, const OpenedTrace& trace) {
+[[noreturn]] void refuse(const std::string& name, const std::string& why, const OpenedTrace& trace) {
     const std::string loss = loss_warning(trace.drops);  // the likely reason, if any
-    throw TraceFormatError(fmt::format("{} {}{}{}", path.string(), why, loss.empty() ? "" : "; ", loss));
+    throw TraceFormatError(fmt::format("{} {}{}{}", name, why, loss.empty() ? "" : "; ", loss));
 }
 }  // namespace
 
@@ -103,9 +103,13 @@ std::string nothing_measured(TraceOrigin origin) {
 }
 
 TraceComparison compare_trace(const std::filesystem::path& path) {
+    return compare_trace(path, path.string());
+}
+
+TraceComparison compare_trace(const std::filesystem::path& path, const std::string& name) {
     const OpenedTrace trace = open_trace(path, {.tracks = false});
     if (trace.measured.slices.empty()) {
-        refuse(path, nothing_measured(trace.origin), trace);
+        refuse(name, nothing_measured(trace.origin), trace);
     }
     RecordedRun run = recorded_run(trace);
     std::int32_t highest = -1;
@@ -118,7 +122,7 @@ TraceComparison compare_trace(const std::filesystem::path& path) {
         compare_run(run, simulation ? &*simulation : nullptr, steps_to_compare(run, steps_in_time(trace.measured)),
                     trace.measured, trace.memory);
     if (!compared.comparison) {
-        refuse(path, compared.why_none, trace);
+        refuse(name, compared.why_none, trace);
     }
     Comparison& comparison = *compared.comparison;
     const Measured measured{trace.measured, trace.memory, comparison.steps, {}};
@@ -127,7 +131,7 @@ TraceComparison compare_trace(const std::filesystem::path& path) {
     try {
         comparison.replay = replay(measured, *run.profile, *run.options);
     } catch (const Error& error) {
-        refuse(path, fmt::format("holds a run that cannot be replayed: {}", error.what()), trace);
+        refuse(name, fmt::format("holds a run that cannot be replayed: {}", error.what()), trace);
     }
     return {std::move(*simulation),
             std::move(comparison),

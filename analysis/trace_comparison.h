@@ -46,4 +46,6 @@ struct TraceComparison {
 /// Simulates the configuration in a recorded trace, compares the two and replays the steps, without warm-up. Throws
 /// TraceFormatError for a file that is not a trace, or lacks the measured steps, the profile or the configuration.
 TraceComparison compare_trace(const std::filesystem::path& path);
+/// Likewise. `name` takes the place of the path in messages, as for a temporary file.
+TraceComparison compare_trace(const std::filesystem::path& path, const std::string& name);
 }  // namespace pipescope

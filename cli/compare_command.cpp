@@ -22,7 +22,7 @@ struct CompareFlags {
 
 ExitCode compare_command(const CompareFlags& flags) {
     const JoinedTrace trace(with_files_of_folders(flags.traces), flags.rules);
-    const TraceComparison compared = compare_trace(trace.path());
+    const TraceComparison compared = compare_trace(trace.path(), trace.name());
     std::cout << (flags.json ? dump(comparison_json(compared)) : comparison_text(compared));
     return ExitCode::success;
 }

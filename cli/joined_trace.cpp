@@ -26,7 +26,9 @@ std::string joined_name(const std::vector<std::string>& files) {
 }
 }  // namespace
 
-JoinedTrace::JoinedTrace(const std::vector<std::string>& files, const std::string& rules) : path_(files.front()) {
+JoinedTrace::JoinedTrace(const std::vector<std::string>& files, const std::string& rules)
+    : name_(files.size() == 1 ? files.front() : fmt::format("{} and {} more", files.front(), files.size() - 1)),
+      path_(files.front()) {
     if (files.size() == 1 && rules.empty()) {
         return;
     }

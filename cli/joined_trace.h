@@ -20,8 +20,11 @@ public:
     explicit JoinedTrace(const std::vector<std::string>& files, const std::string& rules = {});
 
     const std::filesystem::path& path() const { return path_; }
+    /// The files that were given, for messages: "t/rank0.json and 3 more".
+    const std::string& name() const { return name_; }
 
 private:
+    std::string name_;
     std::optional<TemporaryTrace> temporary_;
     std::filesystem::path path_;
 };

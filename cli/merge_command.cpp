@@ -97,6 +97,8 @@ std::string merge_text(const MergedTrace& merged, const std::string& output) {
                     ? "\n"
                     : fmt::format("; clocks were shifted by up to {}, so that no copy arrives before it was sent\n",
                                   format_duration(merged.largest_shift));
+    } else if (merged.processes.size() > 1) {
+        text += "how far times of different processes agree is unknown\n";
     }
     return text + fmt::format("{}: {}, {} between processes\n", output, counted(merged.tasks, "task", "tasks"),
                               counted(merged.copies, "copy", "copies"));

@@ -5,6 +5,7 @@
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "schedule/error.h"
+#include "trace/open_trace.h"
 
 #include <fmt/format.h>
 
@@ -59,6 +60,13 @@ bool has_display() {
     return false;
 }
 
+/// Throws the error of the first file that is no trace. It may be why the files are not of one run.
+void require_traces(const std::vector<std::string>& files) {
+    for (const std::string& file : files) {
+        open_trace(file, {.tracks = false, .find_tasks = false});
+    }
+}
+
 ExitCode view_command(ViewFlags flags) {
     flags.files = with_files_of_folders(flags.files);
     for (const std::string& file : flags.files) {
@@ -73,8 +81,11 @@ ExitCode view_command(ViewFlags flags) {
     }
     const bool joins = are_of_one_run(flags.files) || !flags.rules.empty();
     if ((!flags.render.empty() || !flags.report.empty()) && flags.files.size() != 1 && !joins) {
-        throw UsageError(fmt::format("view was given {} files, but --render and --report are about one; name one FILE",
-                                     flags.files.size()));
+        require_traces(flags.files);
+        throw UsageError(fmt::format(
+            "view was given {} files that are not of one run's processes, but --render and --report are about one run; "
+            "name one FILE",
+            flags.files.size()));
     }
     for (const auto& [name, value] : picture_options(flags)) {
         if (flags.render.empty() && flags.report.empty() && !value.empty()) {

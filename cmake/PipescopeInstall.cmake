@@ -79,5 +79,5 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/pipescope-config.cmak
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/pipescope-config-version.cmake"
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/pipescope-config.cmake" "${PROJECT_BINARY_DIR}/pipescope-config-version.cmake"
-              "${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindRE2.cmake"
         DESTINATION "${pipescope_package_dir}" COMPONENT development)

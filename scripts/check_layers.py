@@ -56,6 +56,7 @@ OUTSIDE = {
     "torch": (r"^(torch|ATen|c10|caffe2)/", {"engine", "models", "profiler/memory", "profiler/layers", "cli"}),
     "Qt": (r"^(Q[A-Z]|Qt)", {"gui"}),
     "SQLite": (r"^(sqlite3\.h|SQLiteCpp/)", {"trace"}),
+    "RE2": (r"^re2/", {"trace"}),
     "nlohmann-json": (r"^nlohmann/", {"trace", "balance", "simulator", "analysis", "models", "profiler/recorder", "save",
                                          "cli", "gui"}),
     "CLI11": (r"^CLI/", {"cli", "gui"}),

@@ -120,6 +120,27 @@ private:
     std::vector<RankClock> clocks_;
 };
 
+namespace {
+/// Counts the messages that the aligned clocks still make impossible, and says which clocks they contradict. A clock
+/// that was not checked contradicts no other.
+void find_impossible(std::span<const ClockMessage> messages, AlignedClocks& aligned, const std::vector<bool>& checked) {
+    aligned.contradicted.resize(aligned.clocks.size());
+    for (const ClockMessage& each : messages) {
+        const Nanoseconds early =
+            aligned.clocks[each.sender].to_rank_0(each.sent) - aligned.clocks[each.receiver].to_rank_0(each.came);
+        if (early > Nanoseconds{0}) {
+            ++aligned.impossible;
+            aligned.worst = std::max(aligned.worst, early);
+            for (const std::size_t clock : {each.sender, each.receiver}) {
+                if (clock != 0 && checked[each.sender] && checked[each.receiver]) {
+                    aligned.contradicted[clock] = true;
+                }
+            }
+        }
+    }
+}
+}  // namespace
+
 AlignedClocks align_clocks(std::vector<RankClock> clocks, std::span<const ClockMessage> messages) {
     ClockAlignment alignment(std::move(clocks));
     std::vector<ClockMessage> near;
@@ -137,14 +158,9 @@ AlignedClocks align_clocks(std::vector<RankClock> clocks, std::span<const ClockM
         }
     }
     AlignedClocks aligned;
-    for (const ClockMessage& message : near) {
-        if (const std::int64_t travel = alignment.travel(message); travel < 0) {
-            ++aligned.impossible;
-            aligned.worst = std::max(aligned.worst, Nanoseconds{-travel});
-        }
-    }
     aligned.largest_shift = alignment.largest_shift();
     aligned.clocks = alignment.take();
+    find_impossible(near, aligned, std::vector<bool>(aligned.clocks.size(), true));
     return aligned;
 }
 
@@ -158,6 +174,7 @@ WallClocks align_wall_clocks(std::span<const Nanoseconds> offsets, std::span<con
     struct Reached {
         Nanoseconds shift{0};
         Nanoseconds bound{0};
+        bool contradicted = false;
     };
     std::vector<std::optional<Reached>> reached(offsets.size());
     if (!reached.empty()) {
@@ -173,8 +190,10 @@ WallClocks align_wall_clocks(std::span<const Nanoseconds> offsets, std::span<con
             }
             const bool differ = there < Nanoseconds{0} || back->second < Nanoseconds{0};
             const Nanoseconds shift = differ ? (back->second - there) / 2 : Nanoseconds{0};
-            const Nanoseconds bound = differ ? (there + back->second) / 2 : std::max(there, back->second);
-            const Reached over{reached[from]->shift + shift, reached[from]->bound + std::max(bound, Nanoseconds{0})};
+            const Nanoseconds sum = there + back->second;
+            const Nanoseconds bound = differ ? std::chrono::abs(sum) / 2 : std::max(there, back->second);
+            const Reached over{reached[from]->shift + shift, reached[from]->bound + bound,
+                               reached[from]->contradicted || sum < Nanoseconds{0}};
             if (reached[to] && reached[to]->bound <= over.bound) {
                 continue;
             }
@@ -186,17 +205,13 @@ WallClocks align_wall_clocks(std::span<const Nanoseconds> offsets, std::span<con
     for (std::size_t k = 0; k < offsets.size(); ++k) {
         const Reached clock = reached[k].value_or(Reached{});
         clocks.checked.push_back(reached[k].has_value());
+        clocks.aligned.contradicted.push_back(clock.contradicted);
         clocks.aligned.clocks.emplace_back(
             k == 0 ? std::vector<ClockReading>()
                    : std::vector<ClockReading>{{Nanoseconds{0}, offsets[k] + clock.shift, clock.bound}});
         clocks.aligned.largest_shift = std::max(clocks.aligned.largest_shift, std::chrono::abs(clock.shift));
     }
-    for (const ClockMessage& each : messages) {
-        const Nanoseconds early = clocks.aligned.clocks[each.sender].to_rank_0(each.sent) -
-                                  clocks.aligned.clocks[each.receiver].to_rank_0(each.came);
-        clocks.aligned.impossible += early > Nanoseconds{0} ? 1 : 0;
-        clocks.aligned.worst = std::max(clocks.aligned.worst, early);
-    }
+    find_impossible(messages, clocks.aligned, clocks.checked);
     return clocks;
 }
 }  // namespace pipescope

@@ -44,6 +44,8 @@ struct AlignedClocks {
     Nanoseconds largest_shift{0};  ///< of a reading, to put messages in order
     std::size_t impossible = 0;    ///< messages that still come before they were sent
     Nanoseconds worst{0};          ///< by how much, at most
+    /// By clock: impossible messages contradict its bound, so its error is not known. Never clock 0, whose time counts.
+    std::vector<bool> contradicted;
 };
 
 /// Shifts the clocks' offsets within their bounds, as little as needed, so that no message comes before it was sent.
@@ -65,6 +67,7 @@ struct WallClocks {
 /// A message takes at least no time, so messages in both directions bound the error of an offset: by the longer of the
 /// two least travel times. If one of them is negative, the wall clocks differ; then the offset makes the two equal, and
 /// the bound is half their sum. Otherwise it stays, because ranks of one host have exact offsets. Ranks that exchange
-/// no messages with clock 0 are reached over others, and bounds add up; the path of the smallest bound counts.
+/// no messages with clock 0 are reached over others, and bounds add up; the path of the smallest bound counts. If the
+/// sum of two travel times is negative, no offset is right, and the clocks that are reached over them are contradicted.
 WallClocks align_wall_clocks(std::span<const Nanoseconds> offsets, std::span<const ClockMessage> messages);
 }  // namespace pipescope

@@ -30,7 +30,7 @@ struct RankPart {
     OpenedTrace trace;
     RecognizedTasks found;
     RankClock clock;
-    bool clock_checked = true;
+    bool bound_known = true;
 
     int rank() const { return trace.rank ? trace.rank->rank : 0; }
     int size() const { return trace.rank ? trace.rank->size : 1; }
@@ -134,12 +134,20 @@ void align_parts(std::vector<RankPart>& parts, MergedTrace& merged) {
     WallClocks clocks = align_wall_clocks(offsets, messages);
     merged.copies = messages.size();
     merged.largest_shift = clocks.aligned.largest_shift;
+    constexpr std::chrono::seconds kMostPlausible{1};  // a time service keeps hosts within milliseconds
     std::vector<int> unchecked;
     for (std::size_t k = 0; k < parts.size(); ++k) {
         parts[k].clock = clocks.aligned.clocks[k];
-        parts[k].clock_checked = clocks.checked[k];
+        parts[k].bound_known = clocks.checked[k] && !clocks.aligned.contradicted[k];
         if (!clocks.checked[k]) {
             unchecked.push_back(parts[k].rank());
+        }
+        if (const Nanoseconds shift = parts[k].clock.to_rank_0(Nanoseconds{0}) - offsets[k];
+            std::chrono::abs(shift) > kMostPlausible) {
+            merged.warnings.push_back(
+                fmt::format("the messages move the clock of rank {} by {:.3f} s; clocks of one cluster differ by less "
+                            "than a second; check that the files are of one run",
+                            parts[k].rank(), static_cast<double>(shift.count()) / 1e9));
         }
     }
     if (!unchecked.empty()) {
@@ -151,9 +159,8 @@ void align_parts(std::vector<RankPart>& parts, MergedTrace& merged) {
     }
     if (clocks.aligned.impossible > 0) {
         merged.warnings.push_back(
-            fmt::format("{} before {} sent, by up to {:.1f} us, with any offset of the clocks: they drift; do not "
-                        "trust short times "
-                        "across ranks",
+            fmt::format("{} before {} sent, by up to {:.1f} us: the clocks drift or could not be checked, or the "
+                        "files are of different runs; do not trust times across ranks",
                         counted(clocks.aligned.impossible, "message arrives", "messages arrive"),
                         clocks.aligned.impossible == 1 ? "it was" : "they were",
                         static_cast<double>(clocks.aligned.worst.count()) / 1e3));
@@ -361,7 +368,7 @@ MergedProcess process_of(const RankPart& part, const OpenedTrace& joined) {
             process.lanes.emplace_back(static_cast<std::int32_t>(lane));
         }
     }
-    process.bound = part.clock_checked ? std::optional(part.clock.bound()) : std::nullopt;
+    process.bound = part.bound_known ? std::optional(part.clock.bound()) : std::nullopt;
     return process;
 }
 }  // namespace
@@ -387,6 +394,7 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     std::vector<std::size_t> matches(rules.rules().size(), 0);
     for (const RankPart& part : parts) {
         std::ranges::transform(matches, part.found.matches, matches.begin(), std::plus<>());
+        std::ranges::copy(part.found.faults, std::back_inserter(merged.warnings));
         std::ranges::copy(part.found.warnings, std::back_inserter(merged.warnings));
         for (const RankTasks& rank : part.found.ranks) {
             ranks.push_back(on_clock(rank, part.clock));

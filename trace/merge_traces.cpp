@@ -745,6 +745,9 @@ MergedTrace merge_traces(const std::vector<fs::path>& inputs, const fs::path& ou
     merged.largest_shift = aligned.largest_shift;
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
         MergedProcess process{parts[rank].facts, aligned.clocks[rank].bound(), parts[rank].cut_off};
+        if (aligned.contradicted[rank]) {
+            process.bound.reset();
+        }
         process.clock = process.rank == 0 ? std::vector<ClockReading>() : aligned.clocks[rank].readings();
         merged.processes.push_back(std::move(process));
     }

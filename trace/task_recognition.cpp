@@ -3,6 +3,7 @@
 
 #include "trace/task_recognition.h"
 
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "trace/process_json.h"
 #include "trace/slice_row.h"
@@ -62,8 +63,9 @@ TaskKey input_of(const TaskKey& key) {
 /// The ranges of one rank, from its names to its tasks.
 class RankRecognition {
 public:
-    RankRecognition(const OpenedTrace& trace, std::vector<NamedRange> ranges, int rank, std::int32_t position)
-        : trace_(trace), ranges_(std::move(ranges)), position_(position) {
+    RankRecognition(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings,
+                    std::vector<NamedRange> ranges, int rank, std::int32_t position)
+        : trace_(trace), meanings_(meanings), ranges_(std::move(ranges)), position_(position) {
         found_.rank = rank;
         std::ranges::stable_sort(ranges_, [](const NamedRange& a, const NamedRange& b) {
             return std::tuple(a.range->start, b.range->end) < std::tuple(b.range->start, a.range->end);
@@ -83,11 +85,24 @@ public:
                 fmt::format("rank {}: {} of the pipeline outside of every step {} left out; profile whole steps",
                             found_.rank, counted(outside_, "range", "ranges"), outside_ == 1 ? "is" : "are"));
         }
+        if (!second_steps_.empty()) {
+            warnings.push_back(fmt::format(
+                "rank {}: {} a number that an earlier one has, such as {}; of each number the first step counts, and "
+                "{} of the pipeline in the others {} left out; give each step its own number",
+                found_.rank, counted(second_steps_.size(), "step has", "steps have"),
+                second_steps_.front()->meaning.step.value_or(0), counted(in_second_steps_, "range", "ranges"),
+                in_second_steps_ == 1 ? "is" : "are"));
+        }
         if (repeated_ > 0) {
             warnings.push_back(fmt::format(
                 "rank {}: {} a step's task again, as with accumulated gradients; of each task the first range "
                 "counts, so idle time is too large",
                 found_.rank, counted(repeated_, "range is", "ranges are")));
+        }
+        if (unsound_ > 0) {
+            warnings.push_back(fmt::format("rank {}: {} {} left out; the first one {}", found_.rank,
+                                           counted(unsound_, "task", "tasks"), unsound_ == 1 ? "is" : "are",
+                                           first_fault_));
         }
         return std::move(found_);
     }
@@ -103,8 +118,10 @@ private:
     void read_steps() {
         for (const NamedRange& each : ranges_) {
             if (each.meaning.role == RangeRole::step && !each.on_device) {
-                const auto number = static_cast<std::int32_t>(found_.steps.size());
-                found_.steps.try_emplace(each.meaning.step.value_or(number), each.range->start, each.range->end);
+                const auto number = each.meaning.step.value_or(static_cast<std::int32_t>(found_.steps.size()));
+                if (!found_.steps.try_emplace(number, each.range->start, each.range->end).second) {
+                    second_steps_.push_back(&each);
+                }
             }
         }
         for (const auto& [step, times] : found_.steps) {
@@ -119,6 +136,12 @@ private:
         }
         const std::int32_t step = std::prev(after)->second;
         return time <= found_.steps.at(step).second ? std::optional(step) : std::nullopt;
+    }
+
+    bool in_second_step(Nanoseconds time) const {
+        const auto after = std::ranges::upper_bound(second_steps_, time, {},
+                                                    [](const NamedRange* step) { return step->range->start; });
+        return after != second_steps_.begin() && time <= (*std::prev(after))->range->end;
     }
 
     /// True if `inner` is a later range within this one, of the same task.
@@ -152,7 +175,8 @@ private:
             const RangeMeaning& meaning = named.meaning;
             const std::optional<std::int32_t> step = steps_.empty() ? std::optional(0) : step_at(named.range->start);
             if (!step) {
-                outside_ += meaning.role == RangeRole::task ? 1 : 0;
+                std::size_t& lost = in_second_step(named.range->start) ? in_second_steps_ : outside_;
+                lost += meaning.role == RangeRole::task ? 1 : 0;
                 continue;
             }
             const std::int32_t micro_batch = meaning.micro_batch.value_or(-1);
@@ -254,22 +278,53 @@ private:
         }
     }
 
+    bool has_role(const TraceRange& range, RangeRole role) const {
+        const std::optional<RangeMeaning>& meaning = meanings_.at(range.name);
+        return meaning && meaning->role == role;
+    }
+
+    /// Where the computation of a range on the host ends: at its first message, if the thread only sends from there on,
+    /// as ScheduleGPipe does. Sending may block.
+    Nanoseconds end_of_computation(const NamedRange& named) const {
+        const TraceRange& task = *named.range;
+        const std::vector<TraceRange>& ranges = trace_.tracks.at(named.track).ranges;
+        std::optional<Nanoseconds> first_sent;
+        Nanoseconds sending_until{0};
+        for (auto at = std::ranges::upper_bound(ranges, task.start, {}, &TraceRange::start);
+             at != ranges.end() && at->start < task.end; ++at) {
+            const bool part_of_sending = first_sent && at->start < sending_until;
+            if (part_of_sending || has_role(*at, RangeRole::receive)) {
+                continue;
+            }
+            if (!has_role(*at, RangeRole::send)) {
+                first_sent.reset();  // it computes again
+                continue;
+            }
+            first_sent = first_sent.value_or(at->start);
+            sending_until = at->end <= task.end ? at->end : at->start;  // others are sent while the thread goes on
+        }
+        return first_sent.value_or(task.end);
+    }
+
     void take_tasks() {
         for (const Numbered& each : numbered_) {
             if (each.named->meaning.role != RangeRole::task || each.has_inner) {
                 continue;
             }
             const TraceRange& times = times_of(*each.named);
-            Slice slice{each.key, LaneId{0}, times.start, times.end, 0};
+            const bool on_host = &times == each.named->range;
+            Slice slice{each.key, LaneId{0}, times.start, on_host ? end_of_computation(*each.named) : times.end, 0};
             const bool takes_input = each.key.kind == TaskKind::forward || each.key.kind == TaskKind::backward;
-            if (takes_input && &times == each.named->range) {
+            if (takes_input && on_host) {
                 const auto input = found_.arrived.find(input_of(each.key));
                 if (input != found_.arrived.end() && input->second.time <= slice.end) {
                     slice.start = std::max(slice.start, input->second.time);
                 }
             }
-            if (fault_of(slice).empty()) {
+            if (const std::string fault = fault_of(slice); fault.empty()) {
                 found_.tasks.push_back(slice);
+            } else if (unsound_++ == 0) {
+                first_fault_ = fault;
             }
         }
         give_optimizer_a_partition();
@@ -294,14 +349,19 @@ private:
     }
 
     const OpenedTrace& trace_;
-    std::vector<NamedRange> ranges_;  // by start, longer ones first
+    const std::vector<std::optional<RangeMeaning>>& meanings_;  // by name
+    std::vector<NamedRange> ranges_;                            // by start, longer ones first
     const std::int32_t position_;
     std::map<std::pair<Nanoseconds, std::uint32_t>, Bytes> sizes_;
     std::map<Nanoseconds, std::int32_t> steps_;  // by start
     std::vector<Numbered> numbered_;
     std::map<std::uint32_t, std::map<const TraceRange*, const TraceRange*>> on_device_;  // by name
+    std::vector<const NamedRange*> second_steps_;  // whose numbers are taken, by start
     std::size_t outside_ = 0;
+    std::size_t in_second_steps_ = 0;
     std::size_t repeated_ = 0;
+    std::size_t unsound_ = 0;
+    std::string first_fault_;
     RankTasks found_;
 };
 }  // namespace
@@ -313,7 +373,8 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
     for (const std::string& name : trace.names) {
         meanings.push_back(rules.meaning_of(name));
     }
-    std::vector<std::string> groups;  // of the processes with tasks
+    std::map<std::size_t, std::pair<std::size_t, std::uint32_t>> faulty;  // by rule: ranges, and the first one's name
+    std::vector<std::string> groups;                                      // of the processes with tasks
     std::map<std::string, std::vector<NamedRange>> by_group;
     for (std::size_t k = 0; k < trace.tracks.size(); ++k) {
         const RangeTrack& track = trace.tracks[k];
@@ -324,6 +385,12 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
             }
             ++found.matches[meaning->rule];
             const bool on_device = track.kind == RangeTrack::Kind::stream;
+            if (!meaning->fault.empty()) {
+                if (!on_device) {
+                    ++faulty.try_emplace(meaning->rule, 0, range.name).first->second.first;
+                }
+                continue;
+            }
             const std::string group = trace.rank ? "" : track.group;
             if (std::ranges::find(groups, group) == groups.end()) {
                 groups.push_back(group);
@@ -331,11 +398,20 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
             by_group[group].push_back({&range, *meaning, k, on_device});
         }
     }
+    for (const auto& [rule, ranges] : faulty) {
+        const auto& [count, first] = ranges;
+        found.faults.push_back(fmt::format(
+            "{}{} of the rule '{}' {} left out, such as '{}': it has {}; number from 0, or correct the rule",
+            trace.rank ? fmt::format("rank {}: ", trace.rank->rank) : "", counted(count, "range", "ranges"),
+            rules.rules()[rule].name, count == 1 ? "is" : "are", printable(trace.names.at(first)),
+            meanings[first]->fault));
+    }
     int next = 0;
     for (const std::string& group : groups) {
         const int rank = trace.rank ? trace.rank->rank : next;
         const int position = trace.rank ? trace.rank->pipeline_position : next;
-        RankTasks tasks = RankRecognition(trace, std::move(by_group[group]), rank, position).find(found.warnings);
+        RankTasks tasks =
+            RankRecognition(trace, meanings, std::move(by_group[group]), rank, position).find(found.warnings);
         if (!tasks.tasks.empty()) {
             found.ranks.push_back(std::move(tasks));
             ++next;
@@ -427,6 +503,7 @@ void add_recognized_tasks(OpenedTrace& trace, const TaskRules& rules) {
         }
     };
     warn(unused_rules(rules, found.matches));
+    warn(found.faults);
     if (found.ranks.empty()) {
         return;
     }

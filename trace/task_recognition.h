@@ -28,7 +28,8 @@ struct RankTasks {
 struct RecognizedTasks {
     std::vector<RankTasks> ranks;       ///< by rank; only those with tasks
     std::vector<std::size_t> matches;   ///< number of ranges of each rule
-    std::vector<std::string> warnings;  ///< ranges that cannot be used
+    std::vector<std::string> faults;    ///< ranges whose numbers cannot be used, a sentence for each rule
+    std::vector<std::string> warnings;  ///< other ranges that cannot be used; of interest if there are tasks
 };
 
 /// Finds a pipeline's tasks among the ranges of a trace.
@@ -36,8 +37,8 @@ struct RecognizedTasks {
 /// A file that says its rank is one rank; in others each process with tasks is. A range belongs to the step in which it
 /// starts; if the program names no steps, the n-th range of a task is that of step n. A range inside another of the
 /// same task takes its place. A task whose input arrives while its range is open begins with the arrival, since ranges
-/// of schedules hold the wait for it. If the profiler shows a range on the device too, its times count. Cost:
-/// O(ranges); each distinct name is matched once.
+/// of schedules hold the wait for it; one whose thread only sends from some point on ends there. If the profiler shows
+/// a range on the device too, its times count. Cost: O(ranges); each distinct name is matched once.
 RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules);
 
 /// The ranks' tasks as one timeline: a lane for each rank, and a copy for each message with both ends. `ranks` have one

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <re2/re2.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -23,9 +24,6 @@ using RulesJson = nlohmann::ordered_json;
 constexpr std::string_view kFormat = "pipescope.task-rules";
 constexpr int kVersion = 1;
 constexpr std::string_view kBuiltIn = "the built-in rules";
-/// std::regex recurses once for each character, and no framework gives longer names to its tasks.
-constexpr std::size_t kLongestName = 256;
-constexpr std::size_t kLongestPattern = 1000;  // compiling one recurses for each bracket
 
 constexpr std::array<std::pair<std::string_view, RangeRole>, 7> kRoles{
     {{"step", RangeRole::step},
@@ -99,39 +97,37 @@ private:
         return found->get<std::string>();
     }
 
-    /// Standard regular expressions have no named parts, so "(?<kind>" becomes "(", and the part's number is noted.
     void read_pattern(const std::string& pattern) {
-        if (pattern.size() > kLongestPattern) {
-            refuse(fmt::format("the pattern has {} characters; it may have at most {}; make several rules of it",
-                               pattern.size(), kLongestPattern));
+        re2::RE2::Options options;
+        options.set_log_errors(false);
+        rule_.pattern = std::make_shared<const re2::RE2>(with_older_names(pattern), options);
+        if (!rule_.pattern->ok()) {
+            refuse(
+                fmt::format("the pattern '{}' is no regular expression ({}); patterns are those of RE2, without "
+                            "lookahead and back references, with parts such as (?<kind>..); correct it",
+                            printable(pattern), printable(rule_.pattern->error())));
         }
-        std::string plain;
-        std::size_t part = 0;
+        for (const auto& [number, name] : rule_.pattern->CapturingGroupNames()) {
+            name_part(name, static_cast<std::size_t>(number));
+        }
+    }
+
+    /// RE2 before 2023, as in Debian 12, writes (?P<kind>..) for (?<kind>..).
+    static std::string with_older_names(const std::string& pattern) {
+        std::string older;
         bool in_class = false;
         for (std::size_t at = 0; at < pattern.size(); ++at) {
-            plain += pattern[at];
+            older += pattern[at];
             if (pattern[at] == '\\' && at + 1 < pattern.size()) {
-                plain += pattern[++at];
+                older += pattern[++at];
             } else if (pattern[at] == '[' || pattern[at] == ']') {
                 in_class = pattern[at] == '[' || (in_class && pattern[at] != ']');
-            } else if (pattern[at] == '(' && !in_class) {
-                const bool named = pattern.compare(at, 3, "(?<") == 0;
-                part += named || pattern.compare(at, 2, "(?") != 0 ? 1 : 0;
-                if (named) {
-                    const std::size_t end = std::min(pattern.find('>', at), pattern.size() - 1);
-                    name_part(pattern.substr(at + 3, end - at - 3), part);
-                    at = end;
-                }
+            } else if (!in_class && pattern.compare(at, 3, "(?<") == 0) {
+                older += "?P";
+                ++at;
             }
         }
-        try {
-            rule_.pattern = std::regex(plain, std::regex::ECMAScript | std::regex::optimize);
-        } catch (const std::regex_error& error) {
-            refuse(
-                fmt::format("the pattern '{}' is no regular expression ({}); patterns are those of ECMAScript, with "
-                            "parts such as (?<kind>..); correct it",
-                            printable(pattern), error.what()));
-        }
+        return older;
     }
 
     void name_part(const std::string& name, std::size_t number) {
@@ -266,23 +262,14 @@ TaskRules TaskRules::load(const std::filesystem::path& path) {
 }
 
 std::optional<RangeMeaning> TaskRules::meaning_of(std::string_view name) const {
-    if (name.size() > kLongestName) {
-        return std::nullopt;
-    }
     for (std::size_t k = 0; k < rules_.size(); ++k) {
         const TaskRule& rule = rules_[k];
-        std::match_results<std::string_view::const_iterator> match;
-        bool matches = false;
-        try {
-            matches = std::regex_match(name.begin(), name.end(), match, rule.pattern);
-        } catch (const std::regex_error& error) {
-            throw TaskRulesError(fmt::format("the rule '{}' cannot be matched with '{}' ({}); write a simpler pattern",
-                                             rule.name, printable(name), error.what()));
-        }
-        if (!matches) {
+        std::vector<re2::StringPiece> parts(static_cast<std::size_t>(rule.pattern->NumberOfCapturingGroups()) + 1);
+        if (!rule.pattern->Match({name.data(), name.size()}, 0, name.size(), re2::RE2::ANCHOR_BOTH, parts.data(),
+                                 static_cast<int>(parts.size()))) {
             continue;
         }
-        const auto part = [&](std::size_t number) { return match[number].str(); };
+        const auto part = [&](std::size_t number) { return std::string(parts[number].data(), parts[number].size()); };
         std::string kind = rule.kind;
         if (rule.kind_part != 0) {
             const auto found =
@@ -292,24 +279,28 @@ std::optional<RangeMeaning> TaskRules::meaning_of(std::string_view name) const {
             }
             kind = found->second;
         }
-        RangeMeaning meaning{k, RangeRole::task, TaskKind::forward, {}, rule.partition, rule.micro_batch};
+        RangeMeaning meaning{k, RangeRole::task, TaskKind::forward, {}, rule.partition, rule.micro_batch, ""};
         if (const auto* role = std::ranges::find(kRoles, kind, &std::pair<std::string_view, RangeRole>::first);
             role != kRoles.end()) {
             meaning.role = role->second;
         } else {
             meaning.task = *parse_task_kind(kind);
         }
-        bool fits = true;
-        const auto read = [&](std::size_t number, std::int32_t most, std::optional<std::int32_t>& to) {
-            if (number != 0) {
-                to = number_in(part(number), most);
-                fits = fits && to.has_value();
+        const auto read = [&](const char* what, std::size_t number, std::int32_t most,
+                              std::optional<std::int32_t>& to) {
+            if (number == 0) {
+                return;
+            }
+            to = number_in(part(number), most);
+            if (!to) {
+                meaning.fault = fmt::format("the {} '{}', which must be a whole number from 0 to {}", what,
+                                            printable(part(number)), most);
             }
         };
-        read(rule.step_part, kMostSteps - 1, meaning.step);
-        read(rule.partition_part, kMostPartitions - 1, meaning.partition);
-        read(rule.micro_batch_part, kMostMicroBatches - 1, meaning.micro_batch);
-        return fits ? std::optional(meaning) : std::nullopt;
+        read("step", rule.step_part, kMostSteps - 1, meaning.step);
+        read("partition", rule.partition_part, kMostPartitions - 1, meaning.partition);
+        read("micro-batch", rule.micro_batch_part, kMostMicroBatches - 1, meaning.micro_batch);
+        return meaning;
     }
     return std::nullopt;
 }

@@ -5,12 +5,16 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+namespace re2 {
+class RE2;
+}
 
 namespace pipescope {
 /// A rules file that cannot be used. The message names the file, the rule, the fault and the remedy.
@@ -38,6 +42,8 @@ struct RangeMeaning {
     std::optional<std::int32_t> step;
     std::optional<std::int32_t> partition;    ///< empty: the rank
     std::optional<std::int32_t> micro_batch;  ///< empty: the count of such ranges in the step
+    /// Why the range cannot be used, such as "the partition '99999', which must be a whole number from 0 to 1022".
+    std::string fault;
 
     friend bool operator==(const RangeMeaning&, const RangeMeaning&) = default;
 };
@@ -46,8 +52,8 @@ struct RangeMeaning {
 struct TaskRule {
     std::string name;  ///< for messages
     bool built_in = false;
-    std::regex pattern;
-    std::size_t kind_part = 0;  ///< numbers of the pattern's parts; 0: it has no such part
+    std::shared_ptr<const re2::RE2> pattern;  ///< its time is linear in the length of a name, whatever it says
+    std::size_t kind_part = 0;                ///< numbers of the pattern's parts; 0: it has no such part
     std::size_t step_part = 0;
     std::size_t partition_part = 0;
     std::size_t micro_batch_part = 0;
@@ -67,7 +73,8 @@ public:
     /// Likewise. `file` is its name in messages.
     static TaskRules parse(std::string_view text, const std::string& file);
 
-    /// By the first rule that matches the whole name. Empty if none does, or if a number is too large for a TaskKey.
+    /// By the first rule that matches the whole name; empty if none does. Has a fault if a TaskKey cannot hold a
+    /// number.
     std::optional<RangeMeaning> meaning_of(std::string_view name) const;
     const std::vector<TaskRule>& rules() const { return rules_; }
 

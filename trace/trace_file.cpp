@@ -156,7 +156,8 @@ bool begins_like_json(std::string_view text) {
     }
     if (head.empty()) {
         throw TraceFormatError(quoted(path) +
-                               " is empty, not a trace; give a file that --trace of run or simulate wrote");
+                               " is empty, not a trace; give a file that --trace of run or simulate wrote, or one that "
+                               "another program's profiler wrote to its end");
     }
     if (begins_like_json(head)) {
         refuse(path, "it seems to be JSON, such as a profile");

@@ -9,6 +9,7 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class RankFiles : public testing::Test {
 protected:
@@ -33,9 +34,41 @@ TEST_F(RankFiles, OfAFolderBecomeOneTrace) {
     EXPECT_THAT(user.succeeds("export traces/rank1.json --format csv -o -").err, HasSubstr("rank 1 of 2 alone"));
     const CommandResult compared = user.types("compare traces");
     EXPECT_EQ(compared.code, 1);
-    EXPECT_THAT(compared.err, HasSubstr("holds no profile, because another program recorded it"));
+    EXPECT_THAT(compared.err,
+                HasSubstr("traces/rank0.json and 1 more holds no profile, because another program recorded it"));
     user.types_to_shell("mkdir empty");
     EXPECT_THAT(user.types("merge empty -o x.sqlite").err, HasSubstr("is a folder without a trace"));
+}
+
+TEST_F(RankFiles, ThatAreNoTracesAreTheCause) {
+    user.types_to_shell(": >empty.json");
+    const CommandResult viewed = user.types("view traces/rank0.json empty.json --render out.png");
+    EXPECT_EQ(viewed.code, 1);
+    EXPECT_THAT(viewed.err,
+                AllOf(HasSubstr("empty.json' is empty, not a trace; give a file that --trace of run or simulate wrote"),
+                      HasSubstr("or one that another program's profiler wrote")));
+    user.types_to_shell("cp traces/rank0.json copy.json");
+    EXPECT_THAT(user.types("view traces/rank0.json copy.json --render out.png").err,
+                HasSubstr("view was given 2 files that are not of one run's processes"));
+}
+
+TEST_F(RankFiles, StateNoBoundOfClocksThatDrift) {
+    const auto drifting = [](int rank, double sent, double came) {
+        return RankFile(rank, 2)
+            .range(rank == 0 ? "Forward 0" : "Backward 0", sent - 10, sent + 10)
+            .message("gloo:send", sent, sent + 20)
+            .range(rank == 0 ? "Backward 0" : "Forward 0", came - 10, came + 10)
+            .message("gloo:recv", came - 5, came);
+    };
+    drifting(0, 100, 200).write(user.folder() / "traces/rank0.json");
+    drifting(1, 300, 50).write(user.folder() / "traces/rank1.json");
+    const CommandResult merged = user.succeeds("merge traces -o out.sqlite");
+    EXPECT_THAT(merged.out, AllOf(HasSubstr("how far times of different processes agree is unknown"),
+                                  Not(HasSubstr("agree within"))));
+    EXPECT_THAT(merged.err, HasSubstr("2 messages arrive before they were sent"));
+    const auto json = user.succeeds("merge traces -o other.sqlite --json").json();
+    EXPECT_TRUE(json.at("clock_bound_ns").is_null());
+    EXPECT_TRUE(json.at("processes").at(1).at("bound_ns").is_null());
 }
 
 TEST_F(RankFiles, FollowRulesOfTheUser) {

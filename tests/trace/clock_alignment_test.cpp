@@ -67,6 +67,7 @@ TEST(AlignClocks, LeavesClocksAloneIfNoMessageComesTooEarly) {
     EXPECT_EQ(aligned.largest_shift, ns(0));
     EXPECT_EQ(aligned.impossible, 0U);
     EXPECT_EQ(aligned.clocks[1].bound(), ns(30000));
+    EXPECT_EQ(aligned.contradicted, (std::vector<bool>{false, false}));
 }
 
 TEST(AlignClocks, PutsMessagesInOrderWithinTheBounds) {
@@ -142,6 +143,7 @@ TEST(AlignClocks, CountsWhatTheBoundsDoNotAllow) {
     EXPECT_EQ(aligned.impossible, 1U);
     EXPECT_EQ(aligned.worst, ns(20000));
     EXPECT_EQ(aligned.largest_shift, ns(30000));
+    EXPECT_EQ(aligned.contradicted, (std::vector<bool>{false, true}));
     EXPECT_EQ(align_clocks({RankClock(), RankClock()}, messages).worst, ns(50000));
 }
 TEST(WallClocks, StayWhereMessagesAllowIt) {
@@ -168,8 +170,25 @@ TEST(WallClocks, MoveIfAMessageWouldComeBeforeItWasSent) {
     EXPECT_EQ(clocks.aligned.clocks[2].to_rank_0(Nanoseconds{0}), Nanoseconds{700});
     EXPECT_EQ(clocks.aligned.clocks[2].bound(), Nanoseconds{130});
     EXPECT_EQ(clocks.checked, (std::vector<bool>{true, true, true, false}));
+    EXPECT_EQ(clocks.aligned.contradicted, (std::vector<bool>{false, false, false, false}));
     EXPECT_EQ(clocks.aligned.largest_shift, Nanoseconds{700});
 }
 
+TEST(WallClocks, AreContradictedByMessagesThatNoOffsetPutsInOrder) {
+    const std::vector<Nanoseconds> offsets(4, Nanoseconds{0});
+    const std::vector<ClockMessage> messages{{0, 1, Nanoseconds{1000}, Nanoseconds{400}},  // -600
+                                             {1, 0, Nanoseconds{500}, Nanoseconds{900}},   // 400
+                                             {1, 2, Nanoseconds{500}, Nanoseconds{530}},   // reached over 1 alone
+                                             {2, 1, Nanoseconds{600}, Nanoseconds{620}},
+                                             {0, 3, Nanoseconds{500}, Nanoseconds{1500}},  // reached directly
+                                             {3, 0, Nanoseconds{500}, Nanoseconds{1500}}};
+    const WallClocks clocks = align_wall_clocks(offsets, messages);
+    EXPECT_EQ(clocks.aligned.clocks[1].to_rank_0(Nanoseconds{0}), Nanoseconds{500});  // -100 each way
+    EXPECT_EQ(clocks.aligned.impossible, 2U);
+    EXPECT_EQ(clocks.aligned.worst, Nanoseconds{100});
+    EXPECT_EQ(clocks.aligned.contradicted, (std::vector<bool>{false, true, true, false}));
+    EXPECT_EQ(clocks.aligned.clocks[3].bound(), Nanoseconds{1000});
+    EXPECT_EQ(clocks.checked, (std::vector<bool>{true, true, true, true}));
+}
 }  // namespace
 }  // namespace pipescope

@@ -72,8 +72,8 @@ TEST_F(MergeRankFiles, MakesOneTimelineOfTheRanks) {
     EXPECT_EQ(result.processes.at(1).bound, Nanoseconds{20'000});
     const OpenedTrace trace = merged();
     EXPECT_THAT(tasks_of(trace),
-                ElementsAre("step 5 forward (0, 0) 10..35 on 0", "step 5 copy_forward (0, 0) 30..50 on 0",
-                            "step 5 forward (0, 1) 50..80 on 1", "step 5 backward (0, 1) 90..125 on 1",
+                ElementsAre("step 5 forward (0, 0) 10..30 on 0", "step 5 copy_forward (0, 0) 30..50 on 0",
+                            "step 5 forward (0, 1) 50..80 on 1", "step 5 backward (0, 1) 90..120 on 1",
                             "step 5 copy_backward (0, 0) 120..140 on 1", "step 5 backward (0, 0) 140..160 on 0",
                             "step 5 optimizer of partition 0 170..180 on 0"));
     EXPECT_EQ(trace.measured.slices[1].bytes, 32 * 256 * 4);
@@ -90,6 +90,29 @@ TEST_F(MergeRankFiles, CorrectsAWallClockByTheMessages) {
     const MergedTrace result = merge({first(), second(-1'000'000)});
     EXPECT_EQ(result.largest_shift, Nanoseconds{1'000'000});
     EXPECT_EQ(tasks_of(merged()).at(2), "step 5 forward (0, 1) 50..80 on 1");
+}
+
+TEST_F(MergeRankFiles, StatesNoBoundIfNoOffsetPutsTheMessagesInOrder) {
+    // What was sent at 30 comes at 20, and what is sent at 190 comes at 140.
+    const fs::path slow = RankFile(1, 2)
+                              .range("ProfilerStep#5", 0, 200)
+                              .range("Forward 0", 10, 30)
+                              .message("gloo:recv", 11, 20)
+                              .range("Backward 0", 90, 195)
+                              .message("gloo:send", 190, 210)
+                              .write(folder_ / "rank1.json", kBase);
+    const MergedTrace result = merge({first(), slow});
+    EXPECT_THAT(result.warnings,
+                ElementsAre(AllOf(HasSubstr("2 messages arrive before they were sent, by up to 30.0 us"),
+                                  HasSubstr("or the files are of different runs"))));
+    EXPECT_EQ(clock_bound(result.processes), std::nullopt);
+    EXPECT_EQ(clock_bound(merged_processes(merged().run)), std::nullopt);
+}
+
+TEST_F(MergeRankFiles, WarnsIfMessagesMoveAClockByMoreThanASecond) {
+    EXPECT_THAT(merge({first(), second(-900'000'000)}).warnings, IsEmpty());
+    EXPECT_THAT(merge({first(), second(-20'000'000'000)}).warnings,
+                ElementsAre(HasSubstr("the messages move the clock of rank 1 by 20.000 s;")));
 }
 
 TEST_F(MergeRankFiles, SaysWhichRankIsMissingOrUnchecked) {

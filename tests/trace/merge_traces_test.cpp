@@ -306,6 +306,8 @@ TEST_F(MergeTraces, WarnsWhereTheClocksCannotBeRight) {
     EXPECT_THAT(merged.warnings[0], AllOf(HasSubstr("3 copies between processes arrive before they were sent"),
                                           HasSubstr("30.0 us"), HasSubstr("do not trust times across processes")));
     EXPECT_THAT(query("SELECT text FROM PIPESCOPE_DIAGNOSTIC WHERE source = 'merge'"), ElementsAre(merged.warnings[0]));
+    EXPECT_EQ(clock_bound(merged.processes), std::nullopt);
+    EXPECT_EQ(clock_bound(merged_processes(open_trace(output).run)), std::nullopt);
 }
 
 TEST_F(MergeTraces, TellsThreadsDomainsAndProcessesOfTheRanksApart) {

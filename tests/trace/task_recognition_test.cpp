@@ -10,9 +10,11 @@
 
 namespace pipescope {
 namespace {
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 /// "F(1, 0) 12..20" for micro-batch 1 on partition 0, times in us since the first event.
 std::vector<std::string> texts_of(const OpenedTrace& trace) {
@@ -79,6 +81,49 @@ TEST_F(TaskRecognition, TakesTheStageOfGPipeFromTheRankInItsPipeline) {
                             "step 0 backward (0, 1) 140..150 on rank 3"));
 }
 
+TEST_F(TaskRecognition, EndsATaskWhereItsThreadOnlySends) {
+    // As ScheduleGPipe: it waits for the input, computes, and the call that sends the output blocks.
+    const OpenedTrace trace = opened(RankFile(1, 3)
+                                         .range("Forward 0", 0, 100)
+                                         .range("c10d::recv_", 1, 2)
+                                         .message("gloo:recv", 1.5, 10)
+                                         .range("aten::linear", 12, 30)
+                                         .range("c10d::send", 40, 60)
+                                         .range("aten::contiguous", 45, 46)  // part of sending
+                                         .message("gloo:send", 59, 200)      // which goes on after the task
+                                         .range("c10d::send", 61, 95)        // a second tensor
+                                         .message("gloo:send", 94, 210));
+    EXPECT_THAT(texts_of(trace), ElementsAre("step 0 forward (0, 1) 10..40 on rank 1"));
+}
+
+TEST_F(TaskRecognition, KeepsAMessageAmidTheComputationInItsTask) {
+    // As attention that passes keys around a ring of ranks.
+    const OpenedTrace trace = opened(RankFile(0, 2)
+                                         .range("Forward 0", 0, 100)
+                                         .range("c10d::send", 10, 20)
+                                         .message("gloo:send", 19, 99)
+                                         .range("aten::mm", 30, 40)
+                                         .range("Backward 0", 100, 200)
+                                         .message("nccl:send 0->1", 150, 260)
+                                         .range("aten::mm", 160, 170));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 0..100 on rank 0", "step 0 backward (0, 0) 100..200 on rank 0"));
+}
+
+TEST_F(TaskRecognition, SaysThatStepsShareANumber) {
+    const OpenedTrace trace = opened(RankFile(0, 1)
+                                         .range("ProfilerStep#1", 0, 100)
+                                         .range("PP:0F0", 10, 20)
+                                         .range("ProfilerStep#1", 200, 300)
+                                         .range("PP:0F0", 210, 220)
+                                         .range("PP:0B0", 220, 230));
+    EXPECT_THAT(texts_of(trace), ElementsAre("step 1 forward (0, 0) 10..20 on rank 0"));
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text,
+                AllOf(HasSubstr("rank 0: 1 step has a number that an earlier one has, such as 1;"),
+                      HasSubstr("2 ranges of the pipeline in the others are left out")));
+}
+
 TEST_F(TaskRecognition, PrefersTheInnerRangeAndTheDevice) {
     const OpenedTrace trace = opened(RankFile(0, 1)
                                          .range("PP:0F0", 10, 50)
@@ -122,6 +167,31 @@ TEST_F(TaskRecognition, SaysThatARuleMatchesNothing) {
     EXPECT_EQ(trace.measured.slices.size(), 1u);
     ASSERT_EQ(trace.diagnostics.size(), 1u);
     EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("the rule 'mine' matches no range"));
+}
+
+TEST_F(TaskRecognition, SaysWhichNumbersAreOutOfRange) {
+    const OpenedTrace trace = opened(RankFile(1, 2)
+                                         .range("ProfilerStep#99999999999", 0, 100)
+                                         .range("PP:0F0", 10, 20)
+                                         .range("PP:99999F0", 20, 30)
+                                         .range("PP:0F70000", 30, 40)
+                                         .text(),
+                                     R"({"name": "mine", "pattern": "PP:99.*", "kind": "loss", "partition": 1})");
+    EXPECT_THAT(texts_of(trace), ElementsAre("step 0 forward (0, 0) 10..20 on rank 1", testing::_));
+    EXPECT_THAT(texts_of(trace).back(), HasSubstr("loss"));
+    ASSERT_EQ(trace.diagnostics.size(), 2u);
+    EXPECT_THAT(trace.diagnostics[0].text,
+                AllOf(StartsWith("rank 1: 1 range of the rule 'torch.distributed.pipelining, schedules"),
+                      HasSubstr("is left out, such as 'PP:0F70000': it has the micro-batch '70000', which must be")));
+    EXPECT_THAT(trace.diagnostics[1].text, HasSubstr("1 range of the rule 'steps of torch.profiler' is left out"));
+}
+
+TEST_F(TaskRecognition, SaysWhichTasksATraceCannotHold) {
+    const OpenedTrace trace = opened(RankFile(0, 1).range("PP:0F0", 10, 20).range("PP:0B0", 20, 1e13));
+    EXPECT_EQ(trace.measured.slices.size(), 1u);
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text,
+                AllOf(StartsWith("rank 0: 1 task is left out; the first one starts at"), HasSubstr("within 2^53 ns")));
 }
 
 TEST_F(TaskRecognition, LeavesTrainingWithoutAPipelineAlone) {
