@@ -25,8 +25,7 @@ struct Occurrence {
 template <class Each, class Value>
 typename std::vector<Each>::iterator lower_median(std::vector<Each>& all, const Value& value) {
     const auto middle = all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
-    std::nth_element(all.begin(), middle, all.end(),
-                     [&](const Each& a, const Each& b) { return value(a) < value(b); });
+    std::nth_element(all.begin(), middle, all.end(), [&](const Each& a, const Each& b) { return value(a) < value(b); });
     return middle;
 }
 
@@ -72,8 +71,7 @@ struct OtherSide {
 };
 
 OtherSide side_of(const Simulation& simulation) {
-    OtherSide side{simulation.step_time,   simulation.bubble_fraction, simulation.step_mean,
-                   simulation.bubble_mean, {}};
+    OtherSide side{simulation.step_time, simulation.bubble_fraction, simulation.step_mean, simulation.bubble_mean, {}};
     for (const SimulatedLane& lane : simulation.lanes) {
         side.lanes.push_back({lane.busy, lane.bubble_fraction, lane.peak_bytes});
     }

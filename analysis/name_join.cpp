@@ -54,9 +54,7 @@ std::vector<TrackPair> paired_tracks(const OpenedTrace& before, const OpenedTrac
         old_tracks, new_tracks, [](const RangeTrack& track) { return std::pair(track.group, track.name); }, pairs);
     pair_up(
         old_tracks, new_tracks,
-        [](const RangeTrack& track) {
-            return std::pair(without_numbers(track.group), without_numbers(track.name));
-        },
+        [](const RangeTrack& track) { return std::pair(without_numbers(track.group), without_numbers(track.name)); },
         pairs);
     for (const RangeTrack* track : old_tracks) {
         pairs.emplace_back(track, nullptr);

@@ -3,17 +3,13 @@
 #include "analysis/measured_steps.h"
 #include "analysis/task_join.h"
 #include "analysis/trace_comparison.h"
-#include "schedule/micro_batches.h"
-#include "schedule/quantities.h"
 #include "trace/open_trace.h"
-#include "trace/process_json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -131,7 +127,8 @@ void join_typical(const Timeline& before, const Timeline& after, TwoRuns& runs) 
         group.kind = now.key.kind;
         group.partition = now.key.partition;
         group.layers = layers_of(runs.after.run, now.key);
-        ++group.tasks;
+        ++group.tasks_before;
+        ++group.tasks_after;
         group.before += then.duration();
         group.after += now.duration();
     }
@@ -154,12 +151,14 @@ void add_kinds(const Timeline& before, const Timeline& after, bool joins_backwar
         return group;
     };
     for (const Slice& slice : before.slices) {
-        group_of(slice.key.kind).before += slice.duration();
+        TaskGroup& group = group_of(slice.key.kind);
+        group.before += slice.duration();
+        ++group.tasks_before;
     }
     for (const Slice& slice : after.slices) {
         TaskGroup& group = group_of(slice.key.kind);
         group.after += slice.duration();
-        ++group.tasks;
+        ++group.tasks_after;
     }
     for (const auto& [kind, group] : kinds) {
         runs.kinds.push_back(group);

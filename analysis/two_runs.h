@@ -35,12 +35,12 @@ std::string why_tasks_differ(const RecordedRun& before, const TaskShape& shape_b
 
 /// One of the two runs.
 struct ComparedRun {
-    std::string name;                   ///< of its file
-    RecordedRun run;                    ///< without tasks
-    std::optional<RunFigures> figures;  ///< empty if it has no step to compare; a warning says why
-    BubbleReport bubbles;               ///< of the compared steps
-    std::optional<Nanoseconds> step_deviation;   ///< standard deviation of the step times; empty for one step
-    std::optional<double> samples_per_second;    ///< in a step of mean length; empty if the batch is not known
+    std::string name;                           ///< of its file
+    RecordedRun run;                            ///< without tasks
+    std::optional<RunFigures> figures;          ///< empty if it has no step to compare; a warning says why
+    BubbleReport bubbles;                       ///< of the compared steps
+    std::optional<Nanoseconds> step_deviation;  ///< standard deviation of the step times; empty for one step
+    std::optional<double> samples_per_second;   ///< in a step of mean length; empty if the batch is not known
     std::vector<TraceWarning> warnings;
 
     /// True if bubble fractions are withheld.
@@ -52,7 +52,8 @@ struct TaskGroup {
     TaskKind kind = TaskKind::forward;
     std::int32_t partition = -1;       ///< -1: all, or a kind without partition
     std::optional<LayerRange> layers;  ///< of the partition, if the configuration is known; none for copies
-    std::int64_t tasks = 0;
+    std::int64_t tasks_before = 0;
+    std::int64_t tasks_after = 0;
     Nanoseconds before{0};  ///< sum of the tasks
     Nanoseconds after{0};
 };
@@ -85,7 +86,7 @@ struct TwoRuns {
     std::optional<MeanDifference> bubble;
 
     // Tasks of the typical steps.
-    std::string why_no_tasks;       ///< empty: tasks are joined by key
+    std::string why_no_tasks;  ///< empty: tasks are joined by key
     std::int64_t tasks_matched = 0;
     std::int64_t tasks_only_before = 0;
     std::int64_t tasks_only_after = 0;
@@ -94,7 +95,7 @@ struct TwoRuns {
     std::string why_no_kinds;         ///< empty: steps hold the same work
     std::vector<TaskGroup> kinds;     ///< all tasks by kind, in the order of the kinds
 
-    std::optional<NameJoin> names;  ///< instead of tasks, if a run has none to compare
+    std::optional<NameJoin> names;         ///< instead of tasks, if a run has none to compare
     std::optional<LossComparison> losses;  ///< empty if no step with a loss is in both
     std::vector<ConfigurationDifference> differences;
     std::vector<TraceWarning> warnings;  ///< about the comparison; those about a run are with it
