@@ -43,8 +43,8 @@ TEST(MeanDifference, IsSymmetricUpToSign) {
     EXPECT_EQ(forth.exceeds_noise(), back.exceeds_noise());
 }
 
-// The table's percentiles, by the level of the test that uses them. Of 20,000 pairs of samples of one distribution, 5 %
-// exceed the limit; the standard deviation of that count is 31.
+// Of 20,000 pairs of samples of one distribution, 5 % exceed the limit; the standard deviation of that count is 31. Of
+// short samples it is fewer, since degrees of freedom are rounded down.
 TEST(MeanDifference, FindsAChangeInOneOfTwentyPairsWithoutOne) {
     std::mt19937 random(7);
     std::normal_distribution<double> noise(100, 3);
@@ -61,7 +61,7 @@ TEST(MeanDifference, FindsAChangeInOneOfTwentyPairsWithoutOne) {
             found += mean_difference(before, after).exceeds_noise() ? 1 : 0;
         }
         EXPECT_LT(found, kPairs * 0.06) << size;
-        EXPECT_GT(found, kPairs * 0.03) << size << ": fractions of degrees of freedom are rounded down";
+        EXPECT_GT(found, kPairs * (size < 10 ? 0.02 : 0.04)) << size;
     }
 }
 

@@ -111,7 +111,7 @@ TEST_F(CompareTwoRuns, FindsNothingBetweenARunAndItself) {
 // Any schedule, balance and costs: a run against itself, and against itself three times as slow.
 TEST_F(CompareTwoRuns, FindsTheExactFactorInRandomRuns) {
     std::mt19937 random(20);
-    for (int trial = 0; trial < 30; ++trial) {
+    for (int trial = 0; trial < 15; ++trial) {
         const RandomRun run = random_run(random);
         WrittenRun before{run.options, simulate(run.profile, run.options, {.noise = false}).timeline, "\"m\"", {}, {}};
         before.timeline.source = Source::measured;
