@@ -249,8 +249,8 @@ Comparison compare(const Measured& measured, const Simulation& simulation) {
     return compare_sides(measured, side_of(simulation), simulation.timeline);
 }
 
-Comparison compare(const Measured& after, const Measured& before) {
+Comparison compare(const Measured& after, const RunFigures& before, const Timeline& typical) {
     require_steps(after);
-    return compare_sides(after, side_of(run_figures(before)), typical_step(before));
+    return compare_sides(after, side_of(before), typical);
 }
 }  // namespace pipescope

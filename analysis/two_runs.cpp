@@ -91,7 +91,7 @@ void compare_steps_of(TwoRuns& runs) {
     }
     const RunFigures& before = *runs.before.figures;
     const RunFigures& after = *runs.after.figures;
-    runs.step = mean_difference(numbers_of(before.step_times), numbers_of(after.step_times));
+    runs.step = step_change(before, after);
     if (!runs.before.lossy() && !runs.after.lossy()) {
         runs.bubble = mean_difference(before.bubbles, after.bubbles);
     }
@@ -371,6 +371,10 @@ std::string why_tasks_differ(const RecordedRun& before, const TaskShape& shape_b
         return "one run splits its backwards in two, so that a backward is not the same work";
     }
     return {};
+}
+
+MeanDifference step_change(const RunFigures& before, const RunFigures& after) {
+    return mean_difference(numbers_of(before.step_times), numbers_of(after.step_times));
 }
 
 TwoRuns compare_two_runs(const std::filesystem::path& before, const std::filesystem::path& after) {
