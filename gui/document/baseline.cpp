@@ -78,8 +78,7 @@ void compareRuns(const Baseline& baseline, TraceDocument& document) {
     MeasuredSteps steps = stepsToCompare(document);
     const Timeline timeline = timelineOf(*document.measured, steps);
     leave_out_halves(timeline, steps);
-    document.whyNoTwins =
-        why_tasks_differ(baseline.run, baseline.shape, document.run, task_shape(timeline));
+    document.whyNoTwins = why_tasks_differ(baseline.run, baseline.shape, document.run, task_shape(timeline));
     document.comparableSteps = steps.comparable;
     document.whyNotCompared = steps.why_none;
     if (!steps.why_none.empty()) {
@@ -87,8 +86,7 @@ void compareRuns(const Baseline& baseline, TraceDocument& document) {
     }
     const std::vector<MemorySample> noMemory;
     const Measured after{timeline, noMemory, steps.numbers(), steps.wall_times()};
-    document.comparison =
-        compare(after, baseline.figures, document.whyNoTwins.empty() ? baseline.typical : Timeline{});
+    document.comparison = compare(after, baseline.figures, document.whyNoTwins.empty() ? baseline.typical : Timeline{});
     document.stepChange = step_change(baseline.figures, run_figures(after));
     if (!document.whyNoTwins.empty()) {
         document.comparison->tasks_unmatched = 0;  // none was looked for

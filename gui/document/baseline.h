@@ -16,11 +16,11 @@ struct Baseline {
     std::int32_t step = 0;  ///< the typical one, which the timeline shows
     /// That step as the simulated half of a document: from time 0, with its optimizer.
     std::shared_ptr<const TimelineStore> timeline;
-    std::vector<MemoryTrack> memory;           ///< in that step, by lane
-    std::vector<std::optional<Bytes>> peaks;   ///< likewise
-    QString whyNoBubble;                       ///< as TraceDocument::whyNoBubble(), for the compared steps
-    RunFigures figures;                        ///< over the compared steps
-    Timeline typical;                          ///< typical_step() of them
+    std::vector<MemoryTrack> memory;          ///< in that step, by lane
+    std::vector<std::optional<Bytes>> peaks;  ///< likewise
+    QString whyNoBubble;                      ///< as TraceDocument::whyNoBubble(), for the compared steps
+    RunFigures figures;                       ///< over the compared steps
+    Timeline typical;                         ///< typical_step() of them
     TaskShape shape;
 };
 

@@ -1,5 +1,6 @@
 #include "gui/report/report.h"
 
+#include "gui/document/baseline.h"
 #include "gui/document/headlines.h"
 #include "gui/document/step_analysis.h"
 #include "gui/style/number_format.h"
@@ -91,6 +92,22 @@ ReportTable configuration(const TraceDocument& document) {
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
     add(translated("File"), QFileInfo(document.path).fileName());
     add(translated("Model"), document.run.model.empty() ? unknownValue() : modelOf(document));
+    if (document.baseline) {
+        add(translated("Run before"), QFileInfo(document.baseline->path).fileName());
+        for (const auto& [name, options] : {std::pair(translated("after"), &document.run.options),
+                                            {translated("before"), &document.baseline->run.options}}) {
+            if (*options) {
+                add(translated("Pipeline %1").arg(name),
+                    translated("%1, balance %2, %3 of %4, checkpoint %5, %6")
+                        .arg(QString::fromStdString(to_string((*options)->schedule)),
+                             QString::fromStdString(to_string((*options)->balance)),
+                             formatCount((*options)->chunks, translated("micro-batch"), translated("micro-batches")),
+                             formatCount((*options)->batch, translated("sample"), translated("samples")),
+                             QString::fromStdString(to_string((*options)->checkpoint)), devicesText(**options)));
+            }
+        }
+        return table;
+    }
     if (!document.simulation) {
         table.note = translated("The file does not say how the run was configured.");
         return table;
@@ -164,6 +181,15 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     return table;
 }
 
+/// The table with a title and header in the words of the document.
+ReportTable inWordsOfRuns(const TraceDocument& document, ReportTable table) {
+    table.title = inWordsOf(document, table.title);
+    for (QString& header : table.header) {
+        header = inWordsOf(document, header);
+    }
+    return table;
+}
+
 ReportTable largest(const TraceDocument& document) {
     ReportTable table{translated("Tasks whose durations differ most"),
                       {translated("Task"), translated("Measured"), translated("Simulated"), translated("Difference")},
@@ -173,10 +199,10 @@ ReportTable largest(const TraceDocument& document) {
         for (const ComparedTask& each : document.comparison->worst) {
             table.rows.push_back({translated("step %1: %2").arg(each.task.step).arg(taskName(each.task)),
                                   formatDuration(each.measured.count()), formatDuration(each.simulated.count()),
-                                  formatDurationChange((each.simulated - each.measured).count())});
+                                  formatDurationChange(differenceOf(document, each.measured, each.simulated).count())});
         }
     }
-    return table;
+    return inWordsOfRuns(document, std::move(table));
 }
 
 ReportTable unmatched(const TraceDocument& document) {
@@ -288,12 +314,16 @@ ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
     const JudgedStep judged = found.judged();
     table.rows.push_back({judged.is_mean ? translated("Step time, mean") : translated("Step time, median"),
                           formatDuration(judged.measured.count()), formatDuration(judged.simulated.count()),
-                          formatShareChange(found.step_error)});
+                          formatShareChange(document.baseline ? 1 / (1 + found.step_error) - 1 : found.step_error)});
     const QString refused = refusal(document);
-    const QString points = formatPoints(judged.simulated_bubble, judged.measured_bubble);
+    const QString lostBefore = document.baseline ? document.baseline->whyNoBubble : QString();
+    const bool known = refused.isEmpty() && lostBefore.isEmpty();
+    const QString points = document.baseline ? formatPoints(judged.measured_bubble, judged.simulated_bubble)
+                                             : formatPoints(judged.simulated_bubble, judged.measured_bubble);
     table.rows.push_back({judged.is_mean ? translated("Bubble fraction, mean") : translated("Bubble fraction, median"),
                           refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
-                          formatShare(judged.simulated_bubble), refused.isEmpty() ? points : unknownValue()});
+                          lostBefore.isEmpty() ? formatShare(judged.simulated_bubble) : translated("refused"),
+                          known ? points : unknownValue()});
     addPeak(table, laneFacts(document, step));
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     table.rows.push_back({translated("Whole step, host included, median"),
@@ -309,7 +339,7 @@ ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
                            .arg(document.comparableSteps)
                      : translated("Over %1, without warm-up.")
                            .arg(formatCount(compared, translated("step"), translated("steps")));
-    return table;
+    return inWordsOfRuns(document, std::move(table));
 }
 
 ReportTable lanesTable(const TraceDocument& document, std::int32_t step) {
@@ -331,7 +361,7 @@ ReportTable lanesTable(const TraceDocument& document, std::int32_t step) {
     if (document.simulation && document.simulation->step_mean) {
         table.note = translated("Simulated lanes are those of a step without noise.");
     }
-    return table;
+    return inWordsOfRuns(document, std::move(table));
 }
 
 Report makeReport(const TraceDocument& document, std::int32_t step) {

@@ -194,7 +194,7 @@ void DocumentPage::connectViews() {
             const TraceDocument& shown = *document();
             const std::int32_t step =
                 source == Source::measured ? shown.measured->slice(slice).key.step : model_->step();
-            return toolTipOf(taskFacts(shown, {source, slice, twinOf(shown, source, slice, step)}, step), source);
+            return toolTipOf(taskFacts(shown, {source, slice, twinOf(shown, source, slice, step)}, step));
         });
         each.setBubbleDescription([this, source](const Bubble& piece) {
             const StepAnalysis* analysis = model_->analysis();
@@ -275,6 +275,7 @@ void DocumentPage::showDocument() {
 }
 
 void DocumentPage::showSimulated() {
+    views_->pane(Source::measured).setTitle(document()->baseline ? tr("AFTER") : QString());
     views_->setSimulated(*document());
     minimap_->setGutter(views_->gutter());
     stepStrip_->setGutter(views_->gutter());
@@ -320,7 +321,7 @@ void DocumentPage::fillSteps() {
 void DocumentPage::showSelection() {
     if (const std::optional<TaskSelection>& selection = axis().selection()) {
         views_->view(selection->source)
-            .setAccessibleDescription(spoken(taskFacts(*document(), *selection, model_->step()), selection->source));
+            .setAccessibleDescription(spoken(taskFacts(*document(), *selection, model_->step())));
     } else if (const std::optional<PartSelection>& part = axis().part()) {
         if (const StepAnalysis* analysis = model_->analysis(); analysis != nullptr) {
             views_->view(part->source).setAccessibleDescription(spoken(*document(), *analysis, model_->step(), *part));
