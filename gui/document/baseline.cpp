@@ -6,6 +6,8 @@
 #include "gui/style/number_format.h"
 #include "schedule/error.h"
 
+#include <QFileInfo>
+
 #include <utility>
 
 namespace pipescope {
@@ -108,6 +110,10 @@ std::shared_ptr<const Baseline> baselineOf(const TraceDocument& before) {
                     "run --trace', or compare ranges by name with 'pipescope compare'");
     }
     baseline->shape = task_shape(baseline->typical);
+    baseline->warnings = texts_of(before.run.warnings);
+    for (std::string& warning : load_warnings(before.run.load, "the run was recorded")) {
+        baseline->warnings.push_back(std::move(warning));
+    }
     return baseline;
 }
 
@@ -125,6 +131,10 @@ std::shared_ptr<const TraceDocument> withBaseline(const TraceDocument& document,
     changed->comparison.reset();
     if (document.complete) {
         compareRuns(*baseline, *changed);
+    }
+    for (const std::string& warning : baseline->warnings) {
+        changed->notes
+            << translated("Before (%1): %2").arg(QFileInfo(baseline->path).fileName(), QString::fromStdString(warning));
     }
     if (!changed->whyNoTwins.empty()) {
         changed->notes << translated("Tasks are not compared one by one: %1. Steps, bubbles and memory are.")

@@ -22,6 +22,7 @@ struct Baseline {
     RunFigures figures;                       ///< over the compared steps
     Timeline typical;                         ///< typical_step() of them
     TaskShape shape;
+    std::vector<std::string> warnings;  ///< about the run
 };
 
 /// Cost: about a microsecond per task of the compared steps. Threading: any thread. Throws Error if the document has no

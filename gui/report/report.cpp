@@ -142,12 +142,13 @@ std::optional<Bytes> highest(const std::vector<LaneFacts>& lanes, std::optional<
     return most;
 }
 
-void addPeak(ReportTable& table, const std::vector<LaneFacts>& lanes) {
+void addPeak(const TraceDocument& document, const std::vector<LaneFacts>& lanes, ReportTable& table) {
     const std::optional<Bytes> measured = highest(lanes, &LaneFacts::measuredPeak);
     const std::optional<Bytes> simulated = highest(lanes, &LaneFacts::simulatedPeak);
     if (measured || simulated) {
-        const bool both = measured && simulated && *measured > 0;
-        const double ratio = both ? static_cast<double>(*simulated) / static_cast<double>(*measured) : 0;
+        const bool both = measured && simulated && *measured > 0 && *simulated > 0;
+        const auto over = [](Bytes a, Bytes b) { return static_cast<double>(a) / static_cast<double>(b); };
+        const double ratio = !both ? 0 : document.baseline ? over(*measured, *simulated) : over(*simulated, *measured);
         table.rows.push_back({translated(kPeakName), orUnknown(measured, formatBytes),
                               orUnknown(simulated, formatBytes), both ? formatShareChange(ratio - 1) : unknownValue()});
     }
@@ -182,7 +183,7 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
 }
 
 /// The table with a title and header in the words of the document.
-ReportTable inWordsOfRuns(const TraceDocument& document, ReportTable table) {
+ReportTable inWords(const TraceDocument& document, ReportTable table) {
     table.title = inWordsOf(document, table.title);
     for (QString& header : table.header) {
         header = inWordsOf(document, header);
@@ -195,6 +196,9 @@ ReportTable largest(const TraceDocument& document) {
                       {translated("Task"), translated("Measured"), translated("Simulated"), translated("Difference")},
                       {},
                       {}};
+    if (!document.whyNoTwins.empty()) {
+        table.note = translated("Not compared: %1.").arg(QString::fromStdString(document.whyNoTwins));
+    }
     if (document.comparison) {
         for (const ComparedTask& each : document.comparison->worst) {
             table.rows.push_back({translated("step %1: %2").arg(each.task.step).arg(taskName(each.task)),
@@ -202,7 +206,7 @@ ReportTable largest(const TraceDocument& document) {
                                   formatDurationChange(differenceOf(document, each.measured, each.simulated).count())});
         }
     }
-    return inWordsOfRuns(document, std::move(table));
+    return inWords(document, std::move(table));
 }
 
 ReportTable unmatched(const TraceDocument& document) {
@@ -324,14 +328,18 @@ ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
                           refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
                           lostBefore.isEmpty() ? formatShare(judged.simulated_bubble) : translated("refused"),
                           known ? points : unknownValue()});
-    addPeak(table, laneFacts(document, step));
+    addPeak(document, laneFacts(document, step), table);
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    table.rows.push_back({translated("Whole step, host included, median"),
-                          orUnknown(found.measured_wall_step_time, duration), unknownValue(), unknownValue()});
     table.rows.push_back(
-        {translated("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched), unknownValue()});
-    table.rows.push_back({translated("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched),
-                          unknownValue(), unknownValue()});
+        {translated("Whole step, host included, median"), orUnknown(found.measured_wall_step_time, duration),
+         document.baseline ? orUnknown(document.baseline->figures.wall_step_time, duration) : unknownValue(),
+         unknownValue()});
+    if (document.whyNoTwins.empty()) {
+        table.rows.push_back({translated("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched),
+                              unknownValue()});
+        table.rows.push_back({translated("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched),
+                              unknownValue(), unknownValue()});
+    }
     const std::size_t compared = found.steps.size();
     table.note = compared < document.comparableSteps
                      ? translated("Over %1 of %2 steps, evenly chosen, without warm-up.")
@@ -339,7 +347,7 @@ ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
                            .arg(document.comparableSteps)
                      : translated("Over %1, without warm-up.")
                            .arg(formatCount(compared, translated("step"), translated("steps")));
-    return inWordsOfRuns(document, std::move(table));
+    return inWords(document, std::move(table));
 }
 
 ReportTable lanesTable(const TraceDocument& document, std::int32_t step) {
@@ -361,7 +369,7 @@ ReportTable lanesTable(const TraceDocument& document, std::int32_t step) {
     if (document.simulation && document.simulation->step_mean) {
         table.note = translated("Simulated lanes are those of a step without noise.");
     }
-    return inWordsOfRuns(document, std::move(table));
+    return inWords(document, std::move(table));
 }
 
 Report makeReport(const TraceDocument& document, std::int32_t step) {

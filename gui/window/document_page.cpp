@@ -275,7 +275,14 @@ void DocumentPage::showDocument() {
 }
 
 void DocumentPage::showSimulated() {
-    views_->pane(Source::measured).setTitle(document()->baseline ? tr("AFTER") : QString());
+    if (shownBaseline_ != document()->baseline) {
+        shownBaseline_ = document()->baseline;
+        const bool twoRuns = shownBaseline_ != nullptr;
+        views_->pane(Source::measured).setTitle(twoRuns ? tr("AFTER") : QString());
+        views_->view(Source::measured).setAccessibleName(twoRuns ? tr("Timeline after") : tr("Measured timeline"));
+        views_->view(Source::simulated).setAccessibleName(twoRuns ? tr("Timeline before") : tr("Simulated timeline"));
+        showNotes();
+    }
     views_->setSimulated(*document());
     minimap_->setGutter(views_->gutter());
     stepStrip_->setGutter(views_->gutter());

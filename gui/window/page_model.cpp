@@ -18,6 +18,11 @@ bool PageModel::setDocument(std::shared_ptr<const TraceDocument> document, bool 
     recorded_ = document;
     if (baseline_ && document->measured) {
         document = withBaseline(*document, baseline_);
+    } else if (baseline_ && document->complete) {
+        baseline_.reset();
+        auto alone = std::make_shared<TraceDocument>(*document);
+        alone->notes << tr("No run before is shown: this file holds no measured step.");
+        document = std::move(alone);
     }
     const std::shared_ptr<const TraceDocument> before = std::exchange(document_, std::move(document));
     // When the first measured tasks of a live trace arrive, shows them, wherever the simulated step was.

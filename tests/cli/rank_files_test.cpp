@@ -87,11 +87,12 @@ TEST_F(RankFiles, OfTwoFoldersAreTwoRuns) {
     EXPECT_EQ(compared.at("after").at("processes"), 2);
     EXPECT_EQ(compared.at("kinds").at(0).at("before_ns"), 2 * 25'000);
     EXPECT_EQ(compared.at("kinds").at(0).at("after_ns"), 2 * 50'000);
-    EXPECT_EQ(user.succeeds("compare slower/rank0.json slower/rank1.json --baseline traces/rank0.json traces/rank1.json "
-                            "--json")
-                  .json()
-                  .at("matched"),
-              4);
+    EXPECT_EQ(
+        user.succeeds("compare slower/rank0.json slower/rank1.json --baseline traces/rank0.json traces/rank1.json "
+                      "--json")
+            .json()
+            .at("matched"),
+        4);
     EXPECT_THAT(user.types("compare traces/rank0.json traces/rank1.json").err, HasSubstr("holds no profile"))
         << "one run";
 }

@@ -55,10 +55,10 @@ TEST_F(ViewerCommand, DrawsARunBeforeInPlaceOfTheSimulation) {
     const QString plain = path("plain.png");
     const QString compared = path("compared.png");
     ASSERT_EQ(view({trace(), QStringLiteral("--render"), plain}).code, 0);
-    const Outcome outcome = run(QStringLiteral(PIPESCOPE_PROGRAM),
-                                {QStringLiteral("view"), trace(), QStringLiteral("--render"), compared,
-                                 QStringLiteral("--mode"), QStringLiteral("difference"), QStringLiteral("--baseline"),
-                                 path("before.sqlite")});
+    const Outcome outcome =
+        run(QStringLiteral(PIPESCOPE_PROGRAM),
+            {QStringLiteral("view"), trace(), QStringLiteral("--render"), compared, QStringLiteral("--mode"),
+             QStringLiteral("difference"), QStringLiteral("--baseline"), path("before.sqlite")});
     ASSERT_EQ(outcome.code, 0) << outcome.error.toStdString();
     EXPECT_NE(read(compared), read(plain));
     EXPECT_EQ(view({QStringLiteral("--baseline"), path("before.sqlite")}).code, 2) << "of no run";

@@ -1,3 +1,4 @@
+#include "gui/document/baseline.h"
 #include "gui/report/report.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/message_bar.h"
@@ -105,8 +106,8 @@ TEST_F(WindowBaseline, OfTheSameRunDiffersInNothing) {
     }
     EXPECT_TRUE(window_.page()->model().analysis()->matching().unmatched.empty());
     for (int row = 0; row < lanes().rowCount(); ++row) {
-        for (const int column : {LaneTableModel::measured_busy, LaneTableModel::measured_bubble,
-                                 LaneTableModel::measured_peak}) {
+        for (const int column :
+             {LaneTableModel::measured_busy, LaneTableModel::measured_bubble, LaneTableModel::measured_peak}) {
             EXPECT_EQ(lanes().index(row, column).data(), lanes().index(row, column + 1).data());
         }
     }
