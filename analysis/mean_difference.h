@@ -7,8 +7,9 @@ namespace pipescope {
 ///
 /// Rule: Welch's t-test at 95 %. The standard error of the difference is sqrt(s1^2 / n1 + s2^2 / n2), with the standard
 /// deviations s of the values. The limit is that times Student's t for Welch's degrees of freedom, rounded down: 12.7
-/// for 1, 4.3 for 2, 2.0 for many. If nothing changed, one pair of runs in twenty exceeds the limit, fewer of short ones. The rule knows
-/// only the noise within each run: steps of one run share the machine's state, and another run may find another one.
+/// for 1, 4.3 for 2, 2.0 for many. If nothing changed, one pair of runs in twenty exceeds the limit, fewer of short
+/// ones. The rule knows only the noise within each run: steps of one run share the machine's state, and another run may
+/// find another one.
 struct MeanDifference {
     double before = 0;
     double after = 0;

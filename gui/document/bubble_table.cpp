@@ -51,7 +51,8 @@ SqlTable bubbleTable(const TraceDocument& document, std::int32_t shown, const st
     }
     const bool refused = document.baseline && !document.baseline->whyNoBubble.isEmpty();
     if (document.simulated && !document.simulated->steps().empty() && !refused && !cancelled()) {
-        addBubbles(*document.simulated, document.simulated->steps().front().step, true, simulatedGraph(document), table);
+        addBubbles(*document.simulated, document.simulated->steps().front().step, true, simulatedGraph(document),
+                   table);
     }
     return table;
 }
