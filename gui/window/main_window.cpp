@@ -156,9 +156,10 @@ void MainWindow::createFileMenu() {
     QAction* compare = menu.addAction(tr("Co&mpare with…"), this, &MainWindow::askForBaseline);
     actions_->track(*compare);
     QAction* back = menu.addAction(tr("&Back to the simulation"), files_, &FileTabs::backToSimulation);
-    connect(&menu, &QMenu::aboutToShow, back,
-            [this, back] { back->setEnabled(page() != nullptr && page()->model().baseline()); });
-    actions_->track(*back);
+    for (const auto changed : {&FileTabs::pageChanged, &FileTabs::simulationChanged}) {
+        connect(files_, changed, back,
+                [this, back] { back->setEnabled(page() != nullptr && page()->model().baseline()); });
+    }
     menu.addSeparator();
     exports_->fill(*menu.addMenu(tr("&Export")), *actions_);
     menu.addSeparator();

@@ -61,6 +61,12 @@ TEST_F(ViewerCommand, DrawsARunBeforeInPlaceOfTheSimulation) {
              QStringLiteral("difference"), QStringLiteral("--baseline"), path("before.sqlite")});
     ASSERT_EQ(outcome.code, 0) << outcome.error.toStdString();
     EXPECT_NE(read(compared), read(plain));
+    const QString page = path("compared.html");
+    ASSERT_EQ(
+        view({trace(), QStringLiteral("--render"), page, QStringLiteral("--baseline"), path("before.sqlite")}).code, 0);
+    EXPECT_TRUE(read(page).contains("\"twoRuns\":true"));
+    EXPECT_TRUE(read(page).contains("BEFORE"));
+    EXPECT_TRUE(read(page).contains("After and before"));
     EXPECT_EQ(view({QStringLiteral("--baseline"), path("before.sqlite")}).code, 2) << "of no run";
 }
 
