@@ -546,8 +546,11 @@ QString scopeText(const PageScene& scene, const PageTimelines& all) {
         if (const PageTasks* tasks = all.tasks(source)) {
             std::int64_t count = 0;
             tasks->visit([&](SliceRef) { ++count; });
-            const QString one = translated("%1 task").arg(nameOf(*scene.document, source));
-            parts << formatCount(count, one, one + QLatin1Char('s'));
+            const bool isMeasured = source == Source::measured;
+            parts << (scene.document->baseline ? formatCount(count, translated("task"), translated("tasks")) +
+                                                     QLatin1Char(' ') + nameOf(*scene.document, source)
+                      : isMeasured ? formatCount(count, translated("measured task"), translated("measured tasks"))
+                                   : formatCount(count, translated("simulated task"), translated("simulated tasks")));
         }
     }
     const auto time = [&](std::int64_t at) {
