@@ -65,10 +65,8 @@ double BubbleReport::total() const {
     return sum;
 }
 
-ComparedBubbles compare_bubbles(const Measured& measured, const Simulation& simulation,
-                                std::shared_ptr<const TaskGraph> graph,
-                                std::shared_ptr<const TaskGraph> simulated_graph) {
-    ComparedBubbles compared;
+BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const TaskGraph>& graph) {
+    BubbleReport report;
     const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
     std::map<std::int32_t, StepStatistics> statistics;
     std::vector<std::pair<std::int64_t, std::int32_t>> lengths;
@@ -77,17 +75,24 @@ ComparedBubbles compare_bubbles(const Measured& measured, const Simulation& simu
         const StepStatistics& each = statistics.emplace(step, step_statistics(timeline, step)).first->second;
         lengths.emplace_back(each.step_time().count(), step);
     }
-    compared.measured.step = median_step(lengths);
+    report.step = median_step(lengths);
     std::array<double, kNumBubbleCauses> ns{};
     for (const auto& [step, timeline] : steps) {
         const StepGraph tasks = graph_of(timeline, statistics.at(step), graph);
         std::vector<Bubble> bubbles = bubbles_of(tasks);
-        add_sums(sum_bubbles(tasks, bubbles), steps.size(), ns, compared.measured);
-        if (step == compared.measured.step) {
-            list_largest(tasks, std::move(bubbles), compared.measured);
+        add_sums(sum_bubbles(tasks, bubbles), steps.size(), ns, report);
+        if (step == report.step) {
+            list_largest(tasks, std::move(bubbles), report);
         }
     }
-    ns = {};
+    return report;
+}
+
+ComparedBubbles compare_bubbles(const Measured& measured, const Simulation& simulation,
+                                std::shared_ptr<const TaskGraph> graph,
+                                std::shared_ptr<const TaskGraph> simulated_graph) {
+    ComparedBubbles compared{bubble_report(measured, graph), {}};
+    std::array<double, kNumBubbleCauses> ns{};
     const StepGraph tasks = graph_of(simulation.timeline, one_step_statistics(simulation), simulated_graph);
     std::vector<Bubble> bubbles = bubbles_of(tasks);
     add_sums(sum_bubbles(tasks, bubbles), 1, ns, compared.simulated);

@@ -42,6 +42,10 @@ struct ComparedBubbles {
     BubbleReport simulated;
 };
 
+/// The bubbles of a run's compared steps. `graph`: as for StepGraph. Like compare(), which must accept the arguments.
+/// Cost: O(tasks log tasks).
+BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const TaskGraph>& graph = nullptr);
+
 /// The tasks of each compared step, split into bubbles. `graph` and `simulated_graph`: as for StepGraph. Like
 /// compare(), which must accept the arguments. Cost: O(tasks log tasks).
 ComparedBubbles compare_bubbles(const Measured& measured, const Simulation& simulation,

@@ -21,6 +21,14 @@ struct Occurrence {
     std::int32_t step = 0;
 };
 
+/// The element in the middle by that value: the first of both of an even number. Reorders the elements.
+template <class Each, class Value>
+typename std::vector<Each>::iterator lower_median(std::vector<Each>& all, const Value& value) {
+    const auto middle = all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
+    std::nth_element(all.begin(), middle, all.end(), [&](const Each& a, const Each& b) { return value(a) < value(b); });
+    return middle;
+}
+
 std::vector<TaskKey> keys_of(const std::vector<Slice>& slices) {
     std::vector<TaskKey> keys;
     for (const Slice& slice : slices) {
@@ -45,74 +53,143 @@ void match_steps(const std::map<std::int32_t, Timeline>& steps, const Timeline& 
         comparison.tasks_unmatched += static_cast<std::int64_t>(join.measured.size() + join.simulated.size());
     }
     for (auto& [twin, occurrences] : found) {
-        const auto middle = occurrences.begin() + static_cast<std::ptrdiff_t>((occurrences.size() - 1) / 2);
-        std::nth_element(occurrences.begin(), middle, occurrences.end(),
-                         [](const Occurrence& a, const Occurrence& b) { return a.duration < b.duration; });
+        const auto middle = lower_median(occurrences, [](const Occurrence& each) { return each.duration; });
         TaskKey task = twin.first;
         task.step = middle->step;
         comparison.worst.push_back({task, middle->duration, twins[twin.second].duration()});
     }
-    std::stable_sort(comparison.worst.begin(), comparison.worst.end(),
-                     [](const ComparedTask& a, const ComparedTask& b) {
-                         return std::chrono::abs(a.measured - a.simulated) > std::chrono::abs(b.measured - b.simulated);
-                     });
-    constexpr std::size_t kWorst = 10;
-    comparison.worst.resize(std::min(comparison.worst.size(), kWorst));
+    keep_worst(comparison.worst);
 }
 
-void compare_steps(const std::vector<StepStatistics>& statistics, Comparison& comparison) {
-    std::vector<Nanoseconds> times;
-    std::vector<double> bubbles;
-    Nanoseconds sum{0};
-    for (const StepStatistics& each : statistics) {
-        times.push_back(each.step_time());
-        bubbles.push_back(each.bubble_fraction);
-        sum += each.step_time();
-        comparison.measured_bubble_mean += each.bubble_fraction / static_cast<double>(statistics.size());
+/// The side that measured steps are compared with.
+struct OtherSide {
+    Nanoseconds step_time{0};
+    double bubble_fraction = 0;
+    std::optional<Nanoseconds> step_mean;
+    std::optional<double> bubble_mean;
+    std::vector<RunLane> lanes;
+};
+
+OtherSide side_of(const Simulation& simulation) {
+    OtherSide side{simulation.step_time, simulation.bubble_fraction, simulation.step_mean, simulation.bubble_mean, {}};
+    for (const SimulatedLane& lane : simulation.lanes) {
+        side.lanes.push_back({lane.busy, lane.bubble_fraction, lane.peak_bytes});
     }
-    comparison.measured_step_time = median(times);
-    comparison.measured_step_mean = sum / static_cast<std::int64_t>(statistics.size());
-    comparison.measured_bubble_fraction = median(bubbles);
-    const JudgedStep judged = comparison.judged();
-    comparison.step_error =
-        static_cast<double>(judged.simulated.count()) / static_cast<double>(judged.measured.count()) - 1;
+    return side;
 }
 
-void compare_lanes(const std::vector<StepStatistics>& statistics, const Simulation& simulation,
-                   Comparison& comparison) {
-    comparison.lanes.resize(std::max(statistics.front().lanes.size(), simulation.lanes.size()));
+OtherSide side_of(const RunFigures& before) {
+    return {before.step_time, before.bubble_fraction, before.step_mean, before.bubble_mean, before.lanes};
+}
+
+void compare_lanes(const std::vector<RunLane>& measured, const std::vector<RunLane>& other, Comparison& comparison) {
+    comparison.lanes.resize(std::max(measured.size(), other.size()));
     for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
         ComparedLane& each = comparison.lanes[lane];
-        if (lane < simulation.lanes.size()) {
-            each.simulated_busy = simulation.lanes[lane].busy;
-            each.simulated_bubble_fraction = simulation.lanes[lane].bubble_fraction;
-            each.simulated_peak_bytes = simulation.lanes[lane].peak_bytes;
+        if (lane < other.size()) {
+            each.simulated_busy = other[lane].busy;
+            each.simulated_bubble_fraction = other[lane].bubble_fraction;
+            each.simulated_peak_bytes = other[lane].peak_bytes.value_or(0);
         }
-        if (lane < statistics.front().lanes.size()) {
-            std::vector<Nanoseconds> busy;
-            std::vector<double> bubbles;
-            for (const StepStatistics& step : statistics) {
-                busy.push_back(step.lanes[lane].busy);
-                bubbles.push_back(step.lanes[lane].bubble_fraction);
-            }
-            each.measured_busy = median(busy);
-            each.measured_bubble_fraction = median(bubbles);
+        if (lane < measured.size()) {
+            each.measured_busy = measured[lane].busy;
+            each.measured_bubble_fraction = measured[lane].bubble_fraction;
+            each.measured_peak_bytes = measured[lane].peak_bytes;
         }
     }
 }
 
-void compare_memory(const Measured& measured, const std::vector<StepStatistics>& statistics, Comparison& comparison) {
+std::map<std::int32_t, StepStatistics> statistics_of(const std::map<std::int32_t, Timeline>& steps) {
+    std::map<std::int32_t, StepStatistics> statistics;
+    for (const auto& [step, timeline] : steps) {
+        const StepStatistics& each = statistics.emplace(step, step_statistics(timeline, step)).first->second;
+        if (each.step_time().count() <= 0) {
+            throw Error("step " + std::to_string(step) +
+                        " has no forward or backward task; a step to compare has both; leave it out, or record again");
+        }
+    }
+    return statistics;
+}
+
+void add_peaks(const Measured& measured, const std::map<std::int32_t, StepStatistics>& statistics,
+               std::vector<RunLane>& lanes) {
     for (const MemorySample& sample : measured.memory) {
-        const bool inside = std::any_of(statistics.begin(), statistics.end(), [&](const StepStatistics& step) {
-            return sample.time >= step.start && sample.time <= step.end;
+        const bool inside = std::any_of(statistics.begin(), statistics.end(), [&](const auto& step) {
+            return sample.time >= step.second.start && sample.time <= step.second.end;
         });
-        if (inside && sample.lane.index() < comparison.lanes.size()) {
-            std::optional<Bytes>& peak = comparison.lanes[sample.lane.index()].measured_peak_bytes;
+        if (inside && sample.lane.index() < lanes.size()) {
+            std::optional<Bytes>& peak = lanes[sample.lane.index()].peak_bytes;
             peak = std::max(peak.value_or(0), std::max(sample.peak, sample.allocated));
         }
     }
 }
+
+RunFigures figures_of(const Measured& measured, const std::map<std::int32_t, Timeline>& steps) {
+    const std::map<std::int32_t, StepStatistics> statistics = statistics_of(steps);
+    RunFigures figures;
+    figures.steps = measured.steps;
+    const StepStatistics& first = statistics.begin()->second;
+    std::vector<std::vector<Nanoseconds>> busy(first.lanes.size());
+    std::vector<std::vector<double>> idle(first.lanes.size());
+    for (const auto& [step, each] : statistics) {
+        figures.step_times.push_back(each.step_time());
+        figures.bubbles.push_back(each.bubble_fraction);
+        figures.bubble_mean += each.bubble_fraction / static_cast<double>(statistics.size());
+        for (std::size_t lane = 0; lane < busy.size(); ++lane) {
+            busy[lane].push_back(each.lanes[lane].busy);
+            idle[lane].push_back(each.lanes[lane].bubble_fraction);
+        }
+    }
+    figures.step_time = median(figures.step_times);
+    figures.step_mean = mean(figures.step_times);
+    figures.bubble_fraction = median(figures.bubbles);
+    if (!measured.wall_step_times.empty()) {
+        figures.wall_step_time = median(measured.wall_step_times);
+    }
+    for (std::size_t lane = 0; lane < busy.size(); ++lane) {
+        figures.lanes.push_back({median(busy[lane]), median(idle[lane]), std::nullopt});
+    }
+    add_peaks(measured, statistics, figures.lanes);
+    return figures;
+}
+
+void require_steps(const Measured& measured) {
+    if (measured.steps.empty()) {
+        throw Error("the trace has 0 steps to compare; at least 1 after the warm-up is needed; record more steps");
+    }
+}
+
+/// `twins`: the tasks of the other side's step.
+Comparison compare_sides(const Measured& measured, const OtherSide& other, const Timeline& twins) {
+    const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
+    const RunFigures figures = figures_of(measured, steps);
+    Comparison comparison;
+    comparison.steps = figures.steps;
+    comparison.measured_step_time = figures.step_time;
+    comparison.measured_step_mean = figures.step_mean;
+    comparison.measured_bubble_fraction = figures.bubble_fraction;
+    comparison.measured_bubble_mean = figures.bubble_mean;
+    comparison.measured_wall_step_time = figures.wall_step_time;
+    comparison.simulated_step_time = other.step_time;
+    comparison.simulated_bubble_fraction = other.bubble_fraction;
+    comparison.simulated_step_mean = other.step_mean;
+    comparison.simulated_bubble_mean = other.bubble_mean;
+    const JudgedStep judged = comparison.judged();
+    comparison.step_error =
+        static_cast<double>(judged.simulated.count()) / static_cast<double>(judged.measured.count()) - 1;
+    compare_lanes(figures.lanes, other.lanes, comparison);
+    match_steps(steps, twins, comparison);
+    return comparison;
+}
 }  // namespace
+
+void keep_worst(std::vector<ComparedTask>& tasks) {
+    constexpr std::size_t kWorst = 10;
+    std::stable_sort(tasks.begin(), tasks.end(), [](const ComparedTask& a, const ComparedTask& b) {
+        return std::chrono::abs(a.measured - a.simulated) > std::chrono::abs(b.measured - b.simulated);
+    });
+    tasks.resize(std::min(tasks.size(), kWorst));
+}
 
 JudgedStep Comparison::judged() const {
     if (!simulated_step_mean) {
@@ -136,36 +213,44 @@ std::map<std::int32_t, Timeline> compared_tasks(const Measured& measured) {
     return steps;
 }
 
-Comparison compare(const Measured& measured, const Simulation& simulation) {
-    if (measured.steps.empty()) {
-        throw Error("the trace has 0 steps to compare; at least 1 after the warm-up is needed; record more steps");
+RunFigures run_figures(const Measured& measured) {
+    require_steps(measured);
+    return figures_of(measured, compared_tasks(measured));
+}
+
+Timeline typical_step(const Measured& measured) {
+    const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
+    std::map<TaskKey, std::vector<Slice>> found;  // by key without step
+    for (const auto& [step, timeline] : steps) {
+        const Nanoseconds start = step_statistics(timeline, step).start;
+        const std::vector<TaskKey> keys = keys_of(timeline.slices);
+        for (const TaskJoin::Pair& own : join_tasks(keys, keys).pairs) {  // leaves out repeated tasks
+            Slice slice = timeline.slices[own.measured];
+            slice.key.step = 0;
+            slice.start -= start;
+            slice.end -= start;
+            found[slice.key].push_back(slice);
+        }
     }
+    Timeline typical{measured.timeline.source, measured.timeline.lanes, {}};
+    for (auto& [key, slices] : found) {
+        const auto middle = lower_median(slices, [](const Slice& slice) { return slice.duration(); });
+        typical.slices.push_back(*middle);
+    }
+    sort_slices(typical);
+    return typical;
+}
+
+Comparison compare(const Measured& measured, const Simulation& simulation) {
+    require_steps(measured);
     if (simulation.step_time.count() <= 0) {
         throw Error("the simulated step takes 0 ns; a comparison divides by it; check the profile's times");
     }
-    Comparison comparison;
-    comparison.steps = measured.steps;
-    comparison.simulated_step_time = simulation.step_time;
-    comparison.simulated_bubble_fraction = simulation.bubble_fraction;
-    comparison.simulated_step_mean = simulation.step_mean;
-    comparison.simulated_bubble_mean = simulation.bubble_mean;
-    if (!measured.wall_step_times.empty()) {
-        comparison.measured_wall_step_time = median(measured.wall_step_times);
-    }
+    return compare_sides(measured, side_of(simulation), simulation.timeline);
+}
 
-    const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
-    std::vector<StepStatistics> statistics;
-    for (const auto& [step, timeline] : steps) {
-        statistics.push_back(step_statistics(timeline, step));
-        if (statistics.back().step_time().count() <= 0) {
-            throw Error("step " + std::to_string(step) +
-                        " has no forward or backward task; a step to compare has both; leave it out, or record again");
-        }
-    }
-    compare_steps(statistics, comparison);
-    compare_lanes(statistics, simulation, comparison);
-    compare_memory(measured, statistics, comparison);
-    match_steps(steps, simulation.timeline, comparison);
-    return comparison;
+Comparison compare(const Measured& after, const RunFigures& before, const Timeline& typical) {
+    require_steps(after);
+    return compare_sides(after, side_of(before), typical);
 }
 }  // namespace pipescope

@@ -14,7 +14,7 @@ struct ComparedLane {
     double measured_bubble_fraction = 0;
     double simulated_bubble_fraction = 0;
     std::optional<Bytes> measured_peak_bytes;  ///< highest over the compared steps; empty if memory was not recorded
-    Bytes simulated_peak_bytes = 0;
+    Bytes simulated_peak_bytes = 0;            ///< 0 if the run before recorded no memory
 };
 
 struct ComparedTask {
@@ -40,8 +40,9 @@ struct JudgedStep {
     bool is_mean = false;  ///< otherwise the median, against the step without noise
 };
 
-/// Measured steps against one simulated step, joined by TaskKey. Medians over the compared steps, except for counts and
-/// peaks. Excludes the optimizer, which is outside the step.
+/// Measured steps against one simulated step, or against the typical step of another run, joined by TaskKey. Medians
+/// over the compared steps, except for counts and peaks. Excludes the optimizer, which is outside the step. Of two
+/// runs, `simulated` stands for the run before, whose means are known.
 struct Comparison {
     std::vector<std::int32_t> steps;
     Nanoseconds measured_step_time{0};
@@ -76,7 +77,38 @@ struct Measured {
 /// The tasks of each compared step, without optimizer and all-reduce, which are outside it.
 std::map<std::int32_t, Timeline> compared_tasks(const Measured& measured);
 
+struct RunLane {
+    Nanoseconds busy{0};
+    double bubble_fraction = 0;
+    std::optional<Bytes> peak_bytes;  ///< highest over the steps; empty if memory was not recorded
+};
+
+/// Figures over the compared steps of a run. Of lanes: medians.
+struct RunFigures {
+    std::vector<std::int32_t> steps;
+    std::vector<Nanoseconds> step_times;  ///< by step number
+    std::vector<double> bubbles;          ///< likewise
+    Nanoseconds step_time{0};             ///< median
+    Nanoseconds step_mean{0};
+    double bubble_fraction = 0;  ///< median
+    double bubble_mean = 0;
+    std::optional<Nanoseconds> wall_step_time;  ///< median
+    std::vector<RunLane> lanes;
+};
+/// Throws Error if there is no step to compare, or if a step has no compute task.
+RunFigures run_figures(const Measured& measured);
+
+/// One step with each task of the compared steps, as in the step in which its duration was the median (of an even
+/// number, the shorter of the middle two). Tasks have step 0 and times since the start of their own step; they may
+/// overlap, as they are of different steps. Of a task that ran twice in a step, the first run counts.
+Timeline typical_step(const Measured& measured);
+
 /// Has as many lanes as the side with more; a lane that one side lacks has zeros there.
 /// Throws Error if there is no step to compare, or if a step has no compute task.
 Comparison compare(const Measured& measured, const Simulation& simulation);
+/// The same against the typical step of another run: its run_figures() and typical_step().
+Comparison compare(const Measured& after, const RunFigures& before, const Timeline& typical);
+
+/// Keeps the ten with the largest difference, largest first.
+void keep_worst(std::vector<ComparedTask>& tasks);
 }  // namespace pipescope

@@ -1,5 +1,8 @@
 #include "analysis/measured_steps.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -122,5 +125,14 @@ void leave_out_halves(const Timeline& timeline, MeasuredSteps& measured) {
     if (measured.steps.empty() && measured.why_none.empty()) {
         measured.why_none = kNoneWhole;
     }
+}
+
+std::string left_out_warning(std::span<const std::int32_t> steps) {
+    constexpr std::size_t kMostNamed = 5;
+    const std::size_t named = std::min(steps.size(), kMostNamed);
+    return fmt::format(
+        "not compared, since a forward or a backward phase was not recorded, or takes no time: step {}{}",
+        fmt::join(steps.first(named), ", "),
+        steps.size() > named ? fmt::format(" and {} more", steps.size() - named) : "");
 }
 }  // namespace pipescope

@@ -8,6 +8,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pipescope {
@@ -35,4 +36,10 @@ MeasuredSteps steps_to_compare(const RecordedRun& run, std::span<const std::int3
 /// Leaves out steps without forwards or without backwards, as after a loss of ranges, and steps of no length. Their
 /// times are unknown. `timeline` needs to hold the slices of these steps only.
 void leave_out_halves(const Timeline& timeline, MeasuredSteps& measured);
+/// A sentence that names MeasuredSteps::left_out.
+std::string left_out_warning(std::span<const std::int32_t> steps);
+/// The refusal for MeasuredSteps::cut_off.
+inline constexpr std::string_view kOnlyStepCutOff =
+    "the recording was cut off in the only step that it holds: the step may have gone on, and its idle time "
+    "and bubble fractions are not known and not shown; record more steps";
 }  // namespace pipescope

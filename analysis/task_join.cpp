@@ -39,7 +39,18 @@ std::vector<TaskKey> keys_of(const StepGraph& tasks) {
 }
 }  // namespace
 
-std::string_view describe(UnmatchedReason reason) {
+std::string_view describe(UnmatchedReason reason, Opposite opposite) {
+    if (opposite == Opposite::run_before) {
+        switch (reason) {
+            case UnmatchedReason::outside_the_step: return "only one run recorded it; it is outside the step";
+            case UnmatchedReason::copy_not_simulated: return "a copy that the run before did not record";
+            case UnmatchedReason::not_in_the_schedule:
+                return "the run before has no such task: it had another checkpoint mode or schedule";
+            case UnmatchedReason::not_recorded: return "the run after has no such task in this step";
+            case UnmatchedReason::repeated:
+            case UnmatchedReason::lost: break;
+        }
+    }
     switch (reason) {
         case UnmatchedReason::repeated: return "it ran in this step before; the first one is compared";
         case UnmatchedReason::outside_the_step:

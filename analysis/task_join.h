@@ -18,8 +18,10 @@ enum class UnmatchedReason {
     not_recorded,         ///< simulated, but missing in the step
     lost,                 ///< likewise, in a trace that lost ranges
 };
+/// What measured tasks are compared with.
+enum class Opposite { simulation, run_before };
 /// Worded to follow "unmatched, since": "it was not recorded in this step".
-std::string_view describe(UnmatchedReason reason);
+std::string_view describe(UnmatchedReason reason, Opposite opposite = Opposite::simulation);
 
 /// The tasks of one measured step joined with those of the simulated one by TaskKey without its step. Each task is in
 /// exactly one list, as its index in the input list. If a task ran twice, the first run is joined.

@@ -7,7 +7,6 @@
 #include "trace/process_json.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <span>
@@ -43,15 +42,6 @@ std::vector<std::string> prediction_warnings(const Profile& profile, const Simul
     return warnings;
 }
 
-std::string left_out_warning(std::span<const std::int32_t> steps) {
-    constexpr std::size_t kMostNamed = 5;
-    const std::size_t named = std::min(steps.size(), kMostNamed);
-    return fmt::format(
-        "not compared, since a forward or a backward phase was not recorded, or takes no time: step {}{}",
-        fmt::join(steps.first(named), ", "),
-        steps.size() > named ? fmt::format(" and {} more", steps.size() - named) : "");
-}
-
 [[noreturn]] void refuse(const std::string& name, const std::string& why, const OpenedTrace& trace) {
     const std::string loss = loss_warning(trace.drops);  // the likely reason, if any
     throw TraceFormatError(fmt::format("{} {}{}{}", name, why, loss.empty() ? "" : "; ", loss));
@@ -83,10 +73,7 @@ RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, 
         return compared;
     }
     if (steps.cut_off) {
-        compared.warnings.push_back(
-            {Severity::refusal,
-             "the recording was cut off in the only step that it holds: the step may have gone on, and its idle time "
-             "and bubble fractions are not known and not shown; record more steps"});
+        compared.warnings.push_back({Severity::refusal, std::string(kOnlyStepCutOff)});
     }
     try {
         compared.comparison = compare({measured, memory, steps.numbers(), steps.wall_times()}, *simulation);

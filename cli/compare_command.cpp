@@ -1,9 +1,14 @@
 #include "analysis/trace_comparison.h"
+#include "analysis/two_runs.h"
 #include "cli/commands.h"
 #include "cli/joined_trace.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
+#include "cli/two_runs_report.h"
+#include "schedule/error.h"
+
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
@@ -16,12 +21,35 @@ namespace pipescope {
 namespace {
 struct CompareFlags {
     std::vector<std::string> traces;
+    std::vector<std::string> baseline;
     std::string rules;
     bool json = false;
 };
 
+ExitCode compare_two(const CompareFlags& flags, const std::vector<std::string>& before,
+                     const std::vector<std::string>& after) {
+    const JoinedTrace old_trace(with_files_of_folders(before), flags.rules);
+    const JoinedTrace new_trace(with_files_of_folders(after), flags.rules);
+    const TwoRuns runs = compare_two_runs(old_trace.path(), new_trace.path());
+    std::cout << (flags.json ? dump(two_runs_json(runs)) : two_runs_text(runs));
+    return ExitCode::success;
+}
+
 ExitCode compare_command(const CompareFlags& flags) {
-    const JoinedTrace trace(with_files_of_folders(flags.traces), flags.rules);
+    if (!flags.baseline.empty()) {
+        return compare_two(flags, flags.baseline, flags.traces);
+    }
+    const std::vector<std::string> files = with_files_of_folders(flags.traces);
+    if (flags.traces.size() > 1 && !are_of_one_run(files)) {
+        if (flags.traces.size() > 2) {
+            throw UsageError(
+                fmt::format("compare was given {} traces that are not of one run's processes; two traces are compared "
+                            "with each other; name the files of the run before behind --baseline",
+                            flags.traces.size()));
+        }
+        return compare_two(flags, {flags.traces.front()}, {flags.traces.back()});
+    }
+    const JoinedTrace trace(files, flags.rules);
     const TraceComparison compared = compare_trace(trace.path(), trace.name());
     std::cout << (flags.json ? dump(comparison_json(compared)) : comparison_text(compared));
     return ExitCode::success;
@@ -30,15 +58,25 @@ ExitCode compare_command(const CompareFlags& flags) {
 
 void add_compare_command(Program& program) {
     const auto flags = std::make_shared<CompareFlags>();
-    CLI::App* command = program.add_command("compare", "Compare a recorded run with its simulation, task by task",
-                                            "Examples:\n"
-                                            "  pipescope compare out.sqlite\n"
-                                            "  pipescope compare out.rank*.sqlite\n"
-                                            "The trace holds everything needed: what was run, the profile of the "
-                                            "layers and every measured task. The traces\n"
-                                            "of a run in several processes are merged first.");
-    command->add_option("TRACE", flags->traces, "Trace of 'pipescope run --trace', or the traces of all its processes")
+    CLI::App* command = program.add_command(
+        "compare", "Compare a recorded run with its simulation, or two runs with each other",
+        "Examples:\n"
+        "  pipescope compare out.sqlite\n"
+        "  pipescope compare out.rank*.sqlite\n"
+        "  pipescope compare before.sqlite after.sqlite\n"
+        "  pipescope compare after.rank*.sqlite --baseline before.rank*.sqlite\n"
+        "One run is compared with its simulation, task by task: its trace holds what was run, the profile of the\n"
+        "layers and every measured task. The traces of a run in several processes are merged first.\n"
+        "Two traces of different runs are compared with each other, the run before first.");
+    command
+        ->add_option("TRACE", flags->traces,
+                     "Trace of 'pipescope run --trace', the traces of all its processes, or the traces of two runs")
         ->required();
+    command
+        ->add_option("--baseline", flags->baseline,
+                     "The trace of the run before, or those of all its processes; every TRACE is of the run after, "
+                     "and stands before this option")
+        ->type_name("TRACE");
     add_task_rules_option(*command, flags->rules);
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return compare_command(*flags); });

@@ -293,6 +293,7 @@ namespace {
 Json key_json(const std::optional<TaskKey>& task) {
     return task ? Json(to_string(*task)) : Json(nullptr);
 }
+}  // namespace
 
 Json bubbles_json(const BubbleReport& report) {
     Json causes = Json::array();
@@ -314,6 +315,7 @@ Json bubbles_json(const BubbleReport& report) {
     return {{"causes", std::move(causes)}, {"step", report.step}, {"largest", std::move(largest)}};
 }
 
+namespace {
 /// "12.3 %" of each side by cause, without causes that neither has.
 std::string bubbles_text(const ComparedBubbles& bubbles, bool lossy) {
     TextTable table({{"bubbles by cause", Align::left}, {"measured, mean"}, {"simulated"}, {"difference"}});

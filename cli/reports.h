@@ -37,6 +37,8 @@ std::string simulation_text(const Simulation& simulation);
 
 /// {"others", "stolen", "pressure"}, or null.
 nlohmann::ordered_json load_json(const std::optional<MachineLoad>& load);
+/// The object of `bubbles` in compare.schema.json.
+nlohmann::ordered_json bubbles_json(const BubbleReport& report);
 nlohmann::ordered_json comparison_json(const TraceComparison& compared);
 std::string comparison_text(const TraceComparison& compared);
 

@@ -21,6 +21,7 @@ namespace pipescope {
 namespace {
 struct ViewFlags {
     std::vector<std::string> files;
+    std::vector<std::string> baseline;
     std::string render;
     std::string report;
     std::string size;
@@ -69,10 +70,13 @@ void require_traces(const std::vector<std::string>& files) {
 
 ExitCode view_command(ViewFlags flags) {
     flags.files = with_files_of_folders(flags.files);
-    for (const std::string& file : flags.files) {
-        if (!std::filesystem::exists(file)) {
-            throw Error(
-                fmt::format("{} does not exist; view opens a trace; record one with 'pipescope run --trace'", file));
+    flags.baseline = with_files_of_folders(flags.baseline);
+    for (const auto* files : {&flags.files, &flags.baseline}) {
+        for (const std::string& file : *files) {
+            if (!std::filesystem::exists(file)) {
+                throw Error(fmt::format(
+                    "{} does not exist; view opens a trace; record one with 'pipescope run --trace'", file));
+            }
         }
     }
     if (!flags.rules.empty() && flags.files.empty()) {
@@ -80,6 +84,12 @@ ExitCode view_command(ViewFlags flags) {
             fmt::format("--task-rules is {}, but there is no file; name the FILE that it is for", flags.rules));
     }
     const bool joins = are_of_one_run(flags.files) || !flags.rules.empty();
+    if (!flags.baseline.empty() && flags.files.size() != 1 && !joins) {
+        throw UsageError(fmt::format(
+            "--baseline is the run before of one run, but view was given {} files; name the trace of the run after, or "
+            "those of all its processes, before --baseline",
+            flags.files.size()));
+    }
     if ((!flags.render.empty() || !flags.report.empty()) && flags.files.size() != 1 && !joins) {
         require_traces(flags.files);
         throw UsageError(fmt::format(
@@ -104,10 +114,12 @@ ExitCode view_command(ViewFlags flags) {
     if (!flags.render.empty()) {
         check_output(flags.render, flags.force);
         check_not_inputs(flags.render, flags.files);
+        check_not_inputs(flags.render, flags.baseline);
     }
     if (!flags.report.empty()) {
         check_output(flags.report, flags.force);
         check_not_inputs(flags.report, flags.files);
+        check_not_inputs(flags.report, flags.baseline);
     }
     const auto program = program_beside("pipescope-gui");
     if (!program) {
@@ -119,6 +131,10 @@ ExitCode view_command(ViewFlags flags) {
     std::vector<std::string> arguments = flags.files;
     if (joins) {
         arguments = {joined.emplace(flags.files, flags.rules).path().string()};
+    }
+    std::optional<JoinedTrace> old_run;
+    if (!flags.baseline.empty()) {
+        arguments.insert(arguments.end(), {"--baseline", old_run.emplace(flags.baseline, flags.rules).path().string()});
     }
     if (!flags.render.empty()) {
         arguments.insert(arguments.end(), {"--render", flags.render});
@@ -143,10 +159,10 @@ ExitCode view_command(ViewFlags flags) {
     if (flags.force) {
         arguments.emplace_back("--force");
     }
-    if (!joined) {
+    if (!joined && !old_run) {
         execute(*program, arguments);
     }
-    const ChildResult viewed = run_child(*program, arguments);  // then the joined trace is removed
+    const ChildResult viewed = run_child(*program, arguments);  // then the joined traces are removed
     std::cout << viewed.output;
     return static_cast<ExitCode>(viewed.exit_code);
 }
@@ -156,7 +172,8 @@ void add_view_command(Program& program) {
     const auto flags = std::make_shared<ViewFlags>();
     CLI::App* command = program.add_command(
         "view", "Open the viewer, or write a picture, an interactive page or a report of a trace",
-        "Examples:\n  pipescope view out.sqlite\n  pipescope view before.sqlite after.sqlite\n  pipescope view "
+        "Examples:\n  pipescope view out.sqlite\n  pipescope view one.sqlite other.sqlite\n"
+        "  pipescope view after.sqlite --baseline before.sqlite\n  pipescope view "
         "out.sqlite --render out.png --size 1600x900\n"
         "  pipescope view out.sqlite --render late.svg --mode difference --step 3 --range 10ms:25ms\n"
         "  pipescope view out.sqlite --render share.html\n"
@@ -167,6 +184,11 @@ void add_view_command(Program& program) {
         "Trace of 'run --trace' or 'simulate --trace', an export of nsys, JSON of PyTorch's profiler, any Chrome "
         "trace, or a profile. Several files open in tabs, or as one timeline if they are the traces of one run's "
         "processes; without a file, those open last time");
+    command
+        ->add_option("--baseline", flags->baseline,
+                     "Trace of a run before, or those of all its processes: shown below instead of the simulation. "
+                     "Stands behind FILE")
+        ->type_name("FILE");
     add_option(*command, "--render", flags->render,
                "Write what the window shows here and exit: a picture (.png, .svg, .pdf) or an interactive page (.html)",
                "FILE", "Output");

@@ -1,6 +1,8 @@
 #include "gui/document/bubble_table.h"
 
 #include "analysis/compared_bubbles.h"
+#include "gui/document/baseline.h"
+#include "gui/document/step_analysis.h"
 #include "gui/timeline/step_spans.h"
 
 #include <algorithm>
@@ -47,10 +49,10 @@ SqlTable bubbleTable(const TraceDocument& document, std::int32_t shown, const st
             addBubbles(*document.measured, step, step == shown, document.run.graph, table);
         }
     }
-    if (document.simulated && !document.simulated->steps().empty() && !cancelled()) {
-        const bool known = document.run.profile && document.simulation;
-        addBubbles(*document.simulated, document.simulated->steps().front().step, true,
-                   known ? pipeline_graph_of(*document.run.profile, document.simulation->options) : nullptr, table);
+    const bool refused = document.baseline && !document.baseline->whyNoBubble.isEmpty();
+    if (document.simulated && !document.simulated->steps().empty() && !refused && !cancelled()) {
+        addBubbles(*document.simulated, document.simulated->steps().front().step, true, simulatedGraph(document),
+                   table);
     }
     return table;
 }

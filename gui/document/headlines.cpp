@@ -1,5 +1,6 @@
 #include "gui/document/headlines.h"
 
+#include "gui/document/baseline.h"
 #include "gui/style/number_format.h"
 #include "trace/process_json.h"
 
@@ -50,6 +51,58 @@ StepFigures simulatedFigures(const TraceDocument& document) {
     return simulated;
 }
 
+/// "Median of 8 steps": what the comparison compares.
+QString comparedSteps(const TraceDocument& document) {
+    const Comparison& comparison = *document.comparison;
+    const QString of = comparison.judged().is_mean ? translated("Mean of %1") : translated("Median of %1");
+    const bool some = comparison.steps.size() < document.comparableSteps;
+    return some                           ? of.arg(translated("%1 of %2 steps, evenly chosen")
+                                                       .arg(comparison.steps.size())
+                                                       .arg(document.comparableSteps))
+           : comparison.steps.size() == 1 ? translated("One step compared")
+                                          : of.arg(translated("%1 steps").arg(comparison.steps.size()));
+}
+
+/// The comparison with a run before, as in `pipescope compare`.
+QString runsHeadline(const TraceDocument& document) {
+    const Comparison& comparison = *document.comparison;
+    const Baseline& before = *document.baseline;
+    const Nanoseconds was = before.figures.step_mean;
+    const Nanoseconds is = comparison.measured_step_mean;
+    QString line = translated("%1, and %2 before: step time %3 before, %4 after (%5)")
+                       .arg(comparedSteps(document))
+                       .arg(before.figures.steps.size())
+                       .arg(formatDuration(was.count()), formatDuration(is.count()),
+                            formatShareChange(static_cast<double>(is.count()) / static_cast<double>(was.count()) - 1));
+    if (document.stepChange && document.stepChange->noise_is_known) {
+        line += document.stepChange->exceeds_noise() ? translated(", more than the noise of the steps")
+                                                     : translated(", within the noise of the steps");
+    }
+    if (document.whyNoBubble().isEmpty() && before.whyNoBubble.isEmpty()) {
+        line += translated("  ·  bubble %1 before, %2 after (%3)")
+                    .arg(formatShare(before.figures.bubble_mean), formatShare(comparison.measured_bubble_mean),
+                         formatPoints(comparison.measured_bubble_mean, before.figures.bubble_mean));
+    }
+    if (!document.whyNoTwins.empty()) {
+        return line + translated("  ·  tasks are not comparable");
+    }
+    return line + translated("  ·  %1 matched, %2 unmatched, the optimizer aside")
+                      .arg(formatCount(comparison.tasks_matched, translated("task"), translated("tasks")))
+                      .arg(comparison.tasks_unmatched);
+}
+
+/// The line above the timeline of the run before.
+QString baselineHeadline(const Baseline& before) {
+    QStringList parts{QFileInfo(before.path).fileName()};
+    if (!before.run.model.empty()) {
+        parts << QString::fromStdString(before.run.model);
+    }
+    const StepStatistics& step = before.timeline->steps().front().statistics;
+    parts << translated("step %1").arg(before.step)
+          << figures(step.step_time(), step.bubble_fraction, before.whyNoBubble);
+    return parts.join(kSeparator);
+}
+
 QString configuration(const PipelineOptions& options, std::int64_t micro_batches) {
     return translated("%1, balance %2, %3, checkpoint %4")
         .arg(QString::fromStdString(to_string(options.schedule)), QString::fromStdString(to_string(options.balance)),
@@ -77,6 +130,9 @@ QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
 }
 
 QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
+    if (document.baseline) {
+        return baselineHeadline(*document.baseline);
+    }
     QStringList parts;
     if (!document.measured) {
         parts << QFileInfo(document.path).fileName();
@@ -116,15 +172,12 @@ QString comparisonHeadline(const TraceDocument& document) {
     if (!document.comparison) {
         return document.complete ? QString() : translated("Reading memory, comparing …");
     }
+    if (document.baseline) {
+        return runsHeadline(document);
+    }
     const Comparison& comparison = *document.comparison;
     const JudgedStep judged = comparison.judged();
-    const QString of = judged.is_mean ? translated("Mean of %1") : translated("Median of %1");
-    const bool some = comparison.steps.size() < document.comparableSteps;
-    const QString steps = some                           ? of.arg(translated("%1 of %2 steps, evenly chosen")
-                                                                      .arg(comparison.steps.size())
-                                                                      .arg(document.comparableSteps))
-                          : comparison.steps.size() == 1 ? translated("One step compared")
-                                                         : of.arg(translated("%1 steps").arg(comparison.steps.size()));
+    const QString steps = comparedSteps(document);
     const bool scenario = document.simulatedBefore.has_value();
     const QString measuredStep = formatDuration(judged.measured.count());
     const QString simulatedStep = formatDuration(judged.simulated.count());

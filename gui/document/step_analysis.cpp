@@ -1,5 +1,6 @@
 #include "gui/document/step_analysis.h"
 
+#include "gui/document/baseline.h"
 #include "gui/style/number_format.h"
 #include "gui/timeline/step_spans.h"
 #include "gui/timeline/time_axis_model.h"
@@ -30,6 +31,15 @@ const char* phrase(BubbleCause cause) {
 }
 }  // namespace
 
+std::shared_ptr<const TaskGraph> simulatedGraph(const TraceDocument& document) {
+    if (document.baseline) {
+        return document.baseline->run.graph;
+    }
+    return document.run.profile && document.simulation
+               ? pipeline_graph_of(*document.run.profile, document.simulation->options)
+               : nullptr;
+}
+
 StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step)
     : document_(std::move(document)), step_(step) {
     const auto fill = [&](Side& side, const TimelineStore& store, std::int32_t number,
@@ -48,13 +58,10 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
         fill(measured_, *measured, step, document_->run.graph, document_->whyNoBubble(step).isEmpty());
     }
     if (hasSimulated) {
-        const Profile* profile = document_->run.profile.get();
-        fill(simulated_, *simulated, simulated->steps().front().step,
-             profile != nullptr && document_->simulation ? pipeline_graph_of(*profile, document_->simulation->options)
-                                                         : nullptr,
-             true);
+        const bool isKnown = !document_->baseline || document_->baseline->whyNoBubble.isEmpty();
+        fill(simulated_, *simulated, simulated->steps().front().step, simulatedGraph(*document_), isKnown);
     }
-    if (hasMeasured && hasSimulated) {
+    if (hasMeasured && hasSimulated && document_->whyNoTwins.empty()) {
         matching_ = match_tasks(*measured_.tasks, *simulated_.tasks, document_->run.lost.any());
     }
 }
@@ -128,6 +135,9 @@ const Bubble* StepAnalysis::bubbleAt(Source source, LaneId lane, std::int64_t ti
 
 const Bubble* StepAnalysis::counterpart(const StepAnalysis& from, Source fromSource, const Bubble& bubble,
                                         Source source) const {
+    if (source != fromSource && !document_->whyNoTwins.empty()) {
+        return nullptr;
+    }
     const StepGraph* own = tasks(source);
     const StepGraph* other = from.tasks(fromSource);
     return own != nullptr && other != nullptr ? counterpart_of(bubble, *other, bubbles(source), *own) : nullptr;
@@ -258,7 +268,8 @@ QString StepAnalysis::criticalPathText(Source source) const {
 }
 
 std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
-    if (!document.measured || !document.simulated || document.simulated->steps().empty()) {
+    if (!document.measured || !document.simulated || document.simulated->steps().empty() ||
+        !document.whyNoTwins.empty()) {
         return {};
     }
     std::map<UnmatchedReason, UnmatchedTasks> byReason;
@@ -275,9 +286,10 @@ std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
             }
         }
     }
+    const Opposite opposite = document.baseline ? Opposite::run_before : Opposite::simulation;
     std::vector<UnmatchedTasks> list;
     for (auto& [reason, tasks] : byReason) {
-        tasks.reason = QString::fromUtf8(describe(reason).data());
+        tasks.reason = QString::fromUtf8(describe(reason, opposite).data());
         list.push_back(std::move(tasks));
     }
     return list;

@@ -85,6 +85,9 @@ private:
     TaskMatching matching_;
 };
 
+/// The task graph of the simulated half, for StepGraph; null if unknown.
+std::shared_ptr<const TaskGraph> simulatedGraph(const TraceDocument& document);
+
 /// Tasks without a twin that share a reason.
 struct UnmatchedTasks {
     QString reason;

@@ -28,20 +28,22 @@ std::unordered_map<std::uint64_t, std::int64_t> durationsOf(const TimelineStore&
 }  // namespace
 
 std::optional<std::int64_t> TaskRow::difference() const {
-    return measured && simulated ? std::optional(*simulated - *measured) : std::nullopt;
+    if (!measured || !simulated) {
+        return std::nullopt;
+    }
+    return twoRuns ? *measured - *simulated : *simulated - *measured;
 }
 
 std::optional<double> TaskRow::share() const {
-    if (!measured || !simulated || *measured <= 0) {
-        return std::nullopt;
-    }
-    return static_cast<double>(*simulated - *measured) / static_cast<double>(*measured);
+    const std::optional<std::int64_t> change = difference();
+    const std::int64_t of = (twoRuns ? simulated : measured).value_or(0);
+    return change && of > 0 ? std::optional(static_cast<double>(*change) / static_cast<double>(of)) : std::nullopt;
 }
 
 TaskRows::TaskRows(std::shared_ptr<const TraceDocument> document, Source source, std::int32_t step)
     : document_(std::move(document)), source_(source) {
     const Source other = source == Source::measured ? Source::simulated : Source::measured;
-    if (const TimelineStore* twins = document_->store(other)) {
+    if (const TimelineStore* twins = document_->store(other); twins != nullptr && document_->whyNoTwins.empty()) {
         const bool first = other == Source::simulated && !twins->steps().empty();
         twins_ = durationsOf(*twins, first ? twins->steps().front().step : step);
     }
@@ -110,6 +112,7 @@ std::optional<std::size_t> TaskRows::rowOf(SliceRef slice) const {
 TaskRow TaskRows::rowFor(const Slice& slice) const {
     TaskRow row;
     row.slice = slice;
+    row.twoRuns = document_->baseline != nullptr;
     const auto step = stepStart_.find(slice.key.step);
     row.sinceStep = slice.start.count() - (step != stepStart_.end() ? step->second : 0);
     const auto twin = twins_.find(pack(slice.key) & kWithoutStep);

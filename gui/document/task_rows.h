@@ -24,7 +24,9 @@ struct TaskRow {
     std::int64_t sinceStep = 0;            ///< start relative to its step's start
     std::optional<std::int64_t> measured;  ///< duration; empty without a twin
     std::optional<std::int64_t> simulated;
-    /// Simulated minus measured, as a prediction's error, unlike TaskPair's changes; also as a share of measured.
+    bool twoRuns = false;  ///< `simulated` is of the run before
+    /// Simulated minus measured, as a prediction's error, unlike TaskPair's changes; also as a share of measured. Of
+    /// two runs, after minus before, as a share of before.
     std::optional<std::int64_t> difference() const;
     std::optional<double> share() const;
 };

@@ -1,5 +1,6 @@
 #include "gui/document/trace_document.h"
 
+#include "gui/document/baseline.h"
 #include "gui/style/number_format.h"
 
 #include <algorithm>
@@ -66,6 +67,25 @@ const TimelineStore* TraceDocument::store(Source source) const {
     return source == Source::measured ? measured.get() : simulated.get();
 }
 
+QString nameOf(const TraceDocument& document, Source source) {
+    return inWordsOf(document, source == Source::measured ? translated("measured") : translated("simulated"));
+}
+
+QString inWordsOf(const TraceDocument& document, const QString& text) {
+    return document.baseline ? inWordsOfRuns(text) : text;
+}
+
+QString inWordsOfRuns(const QString& text) {
+    QString words = text;
+    for (const auto& [word, own] : {std::pair(translated("measured"), translated("after")),
+                                    {translated("simulated"), translated("before")},
+                                    {translated("Measured"), translated("After")},
+                                    {translated("Simulated"), translated("Before")}}) {
+        words.replace(word, own);
+    }
+    return words;
+}
+
 const TimelineStore* storeOfMostLanes(const TraceDocument& document) {
     const TimelineStore* measured = document.measured.get();
     const TimelineStore* simulated = document.simulated.get();
@@ -84,7 +104,7 @@ std::vector<StepSpan> stepsOf(const TraceDocument& document) {
 
 std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step) {
     const StepSpan* simulated = simulatedStep(document);
-    if (!document.measured || simulated == nullptr) {
+    if (!document.measured || simulated == nullptr || !document.whyNoTwins.empty()) {
         return std::nullopt;
     }
     TaskKey key = document.store(source)->slice(slice).key;
@@ -134,7 +154,9 @@ std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t ste
         }
         if (simulated != nullptr && lane < simulated->statistics.lanes.size()) {
             each.simulatedBusy = simulated->statistics.lanes[lane].busy;
-            each.simulatedBubble = simulated->statistics.lanes[lane].bubble_fraction;
+            if (!document.baseline || document.baseline->whyNoBubble.isEmpty()) {
+                each.simulatedBubble = simulated->statistics.lanes[lane].bubble_fraction;
+            }
         }
         if (lane < document.measuredMemory->size() && !(*document.measuredMemory)[lane].empty()) {
             const MemoryTrack& track = (*document.measuredMemory)[lane];
@@ -143,6 +165,8 @@ std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t ste
         }
         if (document.simulation && lane < document.simulation->lanes.size()) {
             each.simulatedPeak = document.simulation->lanes[lane].peak_bytes;
+        } else if (document.baseline && lane < document.baseline->peaks.size()) {
+            each.simulatedPeak = document.baseline->peaks[lane];
         }
     }
     return facts;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "analysis/comparison.h"
+#include "analysis/mean_difference.h"
 #include "analysis/recorded_run.h"
 #include "gui/timeline/kernel_store.h"
 #include "gui/timeline/memory_track.h"
@@ -17,6 +18,8 @@
 #include <vector>
 
 namespace pipescope {
+struct Baseline;
+
 /// The viewer's data of one file. Threading: immutable once loaded, shared between threads.
 struct TraceDocument {
     QString path;
@@ -26,6 +29,13 @@ struct TraceDocument {
     std::optional<Simulation> simulation;            ///< without timeline and memory, which other members hold
     /// If a scenario replaced the simulated half: the previous one, recorded or default.
     std::optional<Simulation> simulatedBefore;
+    /// A run before, whose step is the simulated half instead; null: that is a simulation. The measured half is then
+    /// called "after", the other one "before".
+    std::shared_ptr<const Baseline> baseline;
+    /// With a baseline: reason why tasks of equal names are not equal work, so that no task has a twin.
+    std::string whyNoTwins;
+    /// With a baseline: mean step times in ns, and whether they differ by more than the noise.
+    std::optional<MeanDifference> stepChange;
     std::optional<Comparison> comparison;
     /// Number of steps that can be compared; `comparison` lists those that were.
     std::size_t comparableSteps = 0;
@@ -52,6 +62,17 @@ struct TraceDocument {
     /// All messages about the file, one per line: warnings, notes, and why nothing was compared or simulated.
     QStringList messages() const;
 };
+
+/// "measured" and "simulated", or "after" and "before" of two runs.
+QString nameOf(const TraceDocument& document, Source source);
+/// A text about any document, such as a header, in those words. Words keep a capital.
+QString inWordsOf(const TraceDocument& document, const QString& text);
+QString inWordsOfRuns(const QString& text);
+/// A simulation's error, or the change between two runs: after minus before.
+template <class Value>
+Value differenceOf(const TraceDocument& document, const Value& measured, const Value& simulated) {
+    return document.baseline ? measured - simulated : simulated - measured;
+}
 
 /// The timeline that names every lane: the measured one, unless the simulated one has more lanes. Null without any.
 const TimelineStore* storeOfMostLanes(const TraceDocument& document);

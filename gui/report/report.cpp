@@ -1,5 +1,6 @@
 #include "gui/report/report.h"
 
+#include "gui/document/baseline.h"
 #include "gui/document/headlines.h"
 #include "gui/document/step_analysis.h"
 #include "gui/style/number_format.h"
@@ -91,6 +92,22 @@ ReportTable configuration(const TraceDocument& document) {
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
     add(translated("File"), QFileInfo(document.path).fileName());
     add(translated("Model"), document.run.model.empty() ? unknownValue() : modelOf(document));
+    if (document.baseline) {
+        add(translated("Run before"), QFileInfo(document.baseline->path).fileName());
+        for (const auto& [name, options] : {std::pair(translated("after"), &document.run.options),
+                                            {translated("before"), &document.baseline->run.options}}) {
+            if (*options) {
+                add(translated("Pipeline %1").arg(name),
+                    translated("%1, balance %2, %3 of %4, checkpoint %5, %6")
+                        .arg(QString::fromStdString(to_string((*options)->schedule)),
+                             QString::fromStdString(to_string((*options)->balance)),
+                             formatCount((*options)->chunks, translated("micro-batch"), translated("micro-batches")),
+                             formatCount((*options)->batch, translated("sample"), translated("samples")),
+                             QString::fromStdString(to_string((*options)->checkpoint)), devicesText(**options)));
+            }
+        }
+        return table;
+    }
     if (!document.simulation) {
         table.note = translated("The file does not say how the run was configured.");
         return table;
@@ -125,12 +142,13 @@ std::optional<Bytes> highest(const std::vector<LaneFacts>& lanes, std::optional<
     return most;
 }
 
-void addPeak(ReportTable& table, const std::vector<LaneFacts>& lanes) {
+void addPeak(const TraceDocument& document, const std::vector<LaneFacts>& lanes, ReportTable& table) {
     const std::optional<Bytes> measured = highest(lanes, &LaneFacts::measuredPeak);
     const std::optional<Bytes> simulated = highest(lanes, &LaneFacts::simulatedPeak);
     if (measured || simulated) {
-        const bool both = measured && simulated && *measured > 0;
-        const double ratio = both ? static_cast<double>(*simulated) / static_cast<double>(*measured) : 0;
+        const bool both = measured && simulated && *measured > 0 && *simulated > 0;
+        const auto over = [](Bytes a, Bytes b) { return static_cast<double>(a) / static_cast<double>(b); };
+        const double ratio = !both ? 0 : document.baseline ? over(*measured, *simulated) : over(*simulated, *measured);
         table.rows.push_back({translated(kPeakName), orUnknown(measured, formatBytes),
                               orUnknown(simulated, formatBytes), both ? formatShareChange(ratio - 1) : unknownValue()});
     }
@@ -164,19 +182,31 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     return table;
 }
 
+/// The table with a title and header in the words of the document.
+ReportTable inWords(const TraceDocument& document, ReportTable table) {
+    table.title = inWordsOf(document, table.title);
+    for (QString& header : table.header) {
+        header = inWordsOf(document, header);
+    }
+    return table;
+}
+
 ReportTable largest(const TraceDocument& document) {
     ReportTable table{translated("Tasks whose durations differ most"),
                       {translated("Task"), translated("Measured"), translated("Simulated"), translated("Difference")},
                       {},
                       {}};
+    if (!document.whyNoTwins.empty()) {
+        table.note = translated("Not compared: %1.").arg(QString::fromStdString(document.whyNoTwins));
+    }
     if (document.comparison) {
         for (const ComparedTask& each : document.comparison->worst) {
             table.rows.push_back({translated("step %1: %2").arg(each.task.step).arg(taskName(each.task)),
                                   formatDuration(each.measured.count()), formatDuration(each.simulated.count()),
-                                  formatDurationChange((each.simulated - each.measured).count())});
+                                  formatDurationChange(differenceOf(document, each.measured, each.simulated).count())});
         }
     }
-    return table;
+    return inWords(document, std::move(table));
 }
 
 ReportTable unmatched(const TraceDocument& document) {
@@ -288,20 +318,28 @@ ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
     const JudgedStep judged = found.judged();
     table.rows.push_back({judged.is_mean ? translated("Step time, mean") : translated("Step time, median"),
                           formatDuration(judged.measured.count()), formatDuration(judged.simulated.count()),
-                          formatShareChange(found.step_error)});
+                          formatShareChange(document.baseline ? 1 / (1 + found.step_error) - 1 : found.step_error)});
     const QString refused = refusal(document);
-    const QString points = formatPoints(judged.simulated_bubble, judged.measured_bubble);
+    const QString lostBefore = document.baseline ? document.baseline->whyNoBubble : QString();
+    const bool known = refused.isEmpty() && lostBefore.isEmpty();
+    const QString points = document.baseline ? formatPoints(judged.measured_bubble, judged.simulated_bubble)
+                                             : formatPoints(judged.simulated_bubble, judged.measured_bubble);
     table.rows.push_back({judged.is_mean ? translated("Bubble fraction, mean") : translated("Bubble fraction, median"),
                           refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
-                          formatShare(judged.simulated_bubble), refused.isEmpty() ? points : unknownValue()});
-    addPeak(table, laneFacts(document, step));
+                          lostBefore.isEmpty() ? formatShare(judged.simulated_bubble) : translated("refused"),
+                          known ? points : unknownValue()});
+    addPeak(document, laneFacts(document, step), table);
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    table.rows.push_back({translated("Whole step, host included, median"),
-                          orUnknown(found.measured_wall_step_time, duration), unknownValue(), unknownValue()});
     table.rows.push_back(
-        {translated("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched), unknownValue()});
-    table.rows.push_back({translated("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched),
-                          unknownValue(), unknownValue()});
+        {translated("Whole step, host included, median"), orUnknown(found.measured_wall_step_time, duration),
+         document.baseline ? orUnknown(document.baseline->figures.wall_step_time, duration) : unknownValue(),
+         unknownValue()});
+    if (document.whyNoTwins.empty()) {
+        table.rows.push_back({translated("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched),
+                              unknownValue()});
+        table.rows.push_back({translated("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched),
+                              unknownValue(), unknownValue()});
+    }
     const std::size_t compared = found.steps.size();
     table.note = compared < document.comparableSteps
                      ? translated("Over %1 of %2 steps, evenly chosen, without warm-up.")
@@ -309,7 +347,7 @@ ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
                            .arg(document.comparableSteps)
                      : translated("Over %1, without warm-up.")
                            .arg(formatCount(compared, translated("step"), translated("steps")));
-    return table;
+    return inWords(document, std::move(table));
 }
 
 ReportTable lanesTable(const TraceDocument& document, std::int32_t step) {
@@ -331,7 +369,7 @@ ReportTable lanesTable(const TraceDocument& document, std::int32_t step) {
     if (document.simulation && document.simulation->step_mean) {
         table.note = translated("Simulated lanes are those of a step without noise.");
     }
-    return table;
+    return inWords(document, std::move(table));
 }
 
 Report makeReport(const TraceDocument& document, std::int32_t step) {

@@ -316,7 +316,7 @@ PageTimelines selectTasks(const PageScene& scene) {
                     text(kMostPageTasks) +
                     ", which a browser draws smoothly; zoom in, or choose fewer with --range FROM:TO or --step K");
     }
-    if (found.measured && found.simulated && !document.simulated->steps().empty()) {
+    if (found.measured && found.simulated && !document.simulated->steps().empty() && document.whyNoTwins.empty()) {
         found.measuredByKey.emplace(*document.measured, scene.step);
         found.simulatedByKey.emplace(*document.simulated, document.simulated->steps().front().step);
         // A simulated twin outside the range has a measured twin itself, of the compared step.
@@ -434,10 +434,12 @@ Json lateJson(const PageScene& scene, const PageTasks& tasks, std::size_t count,
 }
 
 QString whyWithoutTwin(const TraceDocument& document, Source source) {
-    return !document.measured           ? translated("No twin: nothing was measured.")
-           : !document.simulated        ? translated("No twin: there is no simulation.")
-           : source == Source::measured ? translated("No twin: the simulated schedule has no such task.")
-                                        : translated("No twin: this task was not recorded in the step shown.");
+    return !document.measured             ? translated("No twin: nothing was measured.")
+           : !document.simulated          ? translated("No twin: there is no simulation.")
+           : !document.whyNoTwins.empty() ? translated("No twin: %1.").arg(QString::fromStdString(document.whyNoTwins))
+           : document.baseline            ? translated("No twin: the other run has no such task in the step shown.")
+           : source == Source::measured   ? translated("No twin: the simulated schedule has no such task.")
+                                          : translated("No twin: this task was not recorded in the step shown.");
 }
 
 Json timelineJson(const PageScene& scene, const PageTimelines& all, Source source, NameTable& names) {
@@ -544,9 +546,11 @@ QString scopeText(const PageScene& scene, const PageTimelines& all) {
         if (const PageTasks* tasks = all.tasks(source)) {
             std::int64_t count = 0;
             tasks->visit([&](SliceRef) { ++count; });
-            parts << (source == Source::measured
-                          ? formatCount(count, translated("measured task"), translated("measured tasks"))
-                          : formatCount(count, translated("simulated task"), translated("simulated tasks")));
+            const bool isMeasured = source == Source::measured;
+            parts << (scene.document->baseline ? formatCount(count, translated("task"), translated("tasks")) +
+                                                     QLatin1Char(' ') + nameOf(*scene.document, source)
+                      : isMeasured ? formatCount(count, translated("measured task"), translated("measured tasks"))
+                                   : formatCount(count, translated("simulated task"), translated("simulated tasks")));
         }
     }
     const auto time = [&](std::int64_t at) {
@@ -615,6 +619,7 @@ QByteArray timelinePageData(const PageScene& scene) {
     data["criticalPath"] = scene.choice.criticalPath;
     data["range"] = {scene.range.start - scene.origin, scene.range.end - scene.origin};
     data["step"] = scene.step;
+    data["twoRuns"] = document.baseline != nullptr;
     data["colors"] = {{"light", colorsJson(light)}, {"dark", colorsJson(dark)}};
     data["bubbleCauses"] = causesJson(light, dark);
     data["figures"] = tableJson(figuresTable(document, scene.step));

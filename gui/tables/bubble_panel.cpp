@@ -1,5 +1,6 @@
 #include "gui/tables/bubble_panel.h"
 
+#include "gui/document/baseline.h"
 #include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
@@ -58,7 +59,10 @@ BubbleTableModel::BubbleTableModel(QObject* parent)
                 return number < lanes_.size() ? QString::fromStdString(lanes_[number].name) : QString::number(number);
             },
             [](const BubbleRow& r) { return QVariant::fromValue<qlonglong>(r.bubble.lane.value()); }},
-           {translated("Timeline"), "timeline", Qt::AlignLeft, [](const BubbleRow& r) { return nameOf(r.source); }},
+           {translated("Timeline"), "timeline", Qt::AlignLeft,
+            [this](const BubbleRow& r) {
+                return inWords(r.source == Source::measured ? translated("measured") : translated("simulated"));
+            }},
            numberColumn<BubbleRow>(
                translated("Start in step"), "start_in_step_ns", [](const BubbleRow& r) { return r.listed.start; },
                formatDuration),
@@ -142,13 +146,17 @@ void BubblePanel::filterBy(const QModelIndex& sum) {
 
 void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument* document,
                               const QString& whyNoMeasured) {
+    model_->setTwoRuns(document != nullptr && document->baseline);
+    sumModel_->setTwoRuns(document != nullptr && document->baseline);
     std::vector<BubbleRow> rows;
     std::vector<BubbleSumRow> sums;
     std::optional<BubbleSums> measured;
     std::optional<BubbleSums> simulated;
     for (const Source source : {Source::measured, Source::simulated}) {
         const StepGraph* tasks = analysis != nullptr ? analysis->tasks(source) : nullptr;
-        if (tasks == nullptr || (source == Source::measured && !whyNoMeasured.isEmpty())) {
+        const bool lostBefore =
+            source == Source::simulated && document->baseline && !document->baseline->whyNoBubble.isEmpty();
+        if (tasks == nullptr || lostBefore || (source == Source::measured && !whyNoMeasured.isEmpty())) {
             continue;
         }
         for (const Bubble& each : analysis->bubbles(source)) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gui/document/trace_document.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/table_export.h"
 #include "schedule/timeline.h"
@@ -34,6 +35,14 @@ public:
     explicit ColumnModel(std::vector<TableColumn<Row>> columns, QObject* parent)
         : QAbstractTableModel(parent), columns_(std::move(columns)) {}
 
+    /// Two runs are compared: headers and keys of exports say after and before, not measured and simulated.
+    void setTwoRuns(bool twoRuns) {
+        if (twoRuns != twoRuns_) {
+            twoRuns_ = twoRuns;
+            Q_EMIT this->headerDataChanged(Qt::Horizontal, 0, columnCount() - 1);
+        }
+    }
+
     int columnCount(const QModelIndex& parent = {}) const override {
         return parent.isValid() ? 0 : static_cast<int>(columns_.size());
     }
@@ -57,8 +66,8 @@ public:
         }
         const TableColumn<Row>& column = columns_[static_cast<std::size_t>(section)];
         switch (role) {
-            case Qt::DisplayRole: return column.title;
-            case kExportRole: return QString::fromLatin1(column.key);
+            case Qt::DisplayRole: return inWords(column.title);
+            case kExportRole: return inWords(QString::fromLatin1(column.key));
             case Qt::TextAlignmentRole: return alignmentOf(column);
             default: return {};
         }
@@ -67,6 +76,8 @@ public:
 protected:
     /// `index` is valid.
     virtual Row rowOf(const QModelIndex& index) const = 0;
+    bool twoRuns() const { return twoRuns_; }
+    QString inWords(const QString& text) const { return twoRuns_ ? inWordsOfRuns(text) : text; }
 
 private:
     static QVariant alignmentOf(const TableColumn<Row>& column) {
@@ -74,6 +85,7 @@ private:
     }
 
     std::vector<TableColumn<Row>> columns_;
+    bool twoRuns_ = false;
 };
 
 /// A ColumnModel that holds its rows.

@@ -1,5 +1,6 @@
 #include "gui/tables/selection_facts.h"
 
+#include "gui/document/baseline.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/tables/task_details.h"
@@ -35,16 +36,6 @@ QString textOf(const std::optional<Value>& value, const Format& format) {
     return value ? format(*value) : QString();
 }
 
-FactRow timeRow(const QString& name, const Both<std::int64_t>& ns) {
-    return {name, textOf(ns.measured, formatDuration), textOf(ns.simulated, formatDuration),
-            ns.measured && ns.simulated ? formatDurationChange(*ns.simulated - *ns.measured) : QString()};
-}
-
-FactRow shareRow(const QString& name, const Both<double>& shares) {
-    return {name, textOf(shares.measured, formatShare), textOf(shares.simulated, formatShare),
-            shares.measured && shares.simulated ? formatPoints(*shares.simulated, *shares.measured) : QString()};
-}
-
 FactRow bytesRow(const QString& name, const Both<Bytes>& bytes) {
     return {name, textOf(bytes.measured, formatBytes), textOf(bytes.simulated, formatBytes)};
 }
@@ -64,7 +55,10 @@ std::optional<double> rateOf(Bytes bytes, std::int64_t ns) {
 class FactsBuilder {
 public:
     FactsBuilder(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step)
-        : document_(document), analysis_(analysis), step_(step), noBubble_(document.whyNoBubble(step)) {}
+        : document_(document), analysis_(analysis), step_(step), noBubble_(document.whyNoBubble(step)) {
+        facts_.measuredName = nameOf(document, Source::measured);
+        facts_.simulatedName = nameOf(document, Source::simulated);
+    }
 
     SelectionFacts ofTask(const TaskSelection& selection);
     SelectionFacts ofBubble(const PartSelection& part);
@@ -72,6 +66,19 @@ public:
     SelectionFacts ofLinks(const PartSelection& part);
 
 private:
+    FactRow timeRow(const QString& name, const Both<std::int64_t>& ns) const {
+        return {name, textOf(ns.measured, formatDuration), textOf(ns.simulated, formatDuration),
+                ns.measured && ns.simulated ? formatDurationChange(differenceOf(document_, *ns.measured, *ns.simulated))
+                                            : QString()};
+    }
+    FactRow shareRow(const QString& name, const Both<double>& shares) const {
+        QString points;
+        if (shares.measured && shares.simulated) {
+            points = document_.baseline ? formatPoints(*shares.measured, *shares.simulated)
+                                        : formatPoints(*shares.simulated, *shares.measured);
+        }
+        return {name, textOf(shares.measured, formatShare), textOf(shares.simulated, formatShare), points};
+    }
     void add(const QString& heading, std::vector<FactRow> rows) {
         if (!rows.empty()) {
             facts_.sections.push_back({heading, std::move(rows)});
@@ -88,7 +95,10 @@ private:
     QString lanePlace(Source source, LaneId lane) const;
     /// True if bubbles of the timeline may be given.
     bool knows(Source source) const {
-        return analysis_.tasks(source) != nullptr && (source == Source::simulated || noBubble_.isEmpty());
+        const bool refused = source == Source::measured
+                                 ? !noBubble_.isEmpty()
+                                 : document_.baseline && !document_.baseline->whyNoBubble.isEmpty();
+        return analysis_.tasks(source) != nullptr && !refused;
     }
     StepTaskIndex indexIn(Source source, const TaskSelection& selection) const {
         const std::optional<SliceRef> slice = selection.in(source);
@@ -322,6 +332,15 @@ void FactsBuilder::addMemory(LaneId lane) {
             }
         }
     }
+    if (document_.baseline && lane.index() < document_.baseline->memory.size()) {
+        const MemoryTrack& track = document_.baseline->memory[lane.index()];
+        const MemoryBreakdown composition = track.compositionAt(track.highestTime());
+        for (std::size_t k = 0; !track.empty() && k < kNumMemoryCategories; ++k) {
+            if (const Bytes bytes = composition[static_cast<MemoryCategory>(k)]; bytes > 0) {
+                parts[k].simulated = bytes;
+            }
+        }
+    }
     if (document_.simulation && lane.index() < document_.simulation->lanes.size()) {
         const MemoryComposition& peak = document_.simulation->lanes[lane.index()].peak;
         for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
@@ -362,7 +381,7 @@ SelectionFacts FactsBuilder::ofTask(const TaskSelection& selection) {
 SelectionFacts FactsBuilder::ofBubble(const PartSelection& part) {
     facts_.title = translated("Bubble: %1").arg(QString::fromUtf8(describe(part.bubble.cause).data()));
     facts_.where = translated("lane %1").arg(part.lane.value()) + QStringLiteral(" · ") +
-                   lanePlace(part.source, part.lane) + QStringLiteral(" · ") + nameOf(part.source);
+                   lanePlace(part.source, part.lane) + QStringLiteral(" · ") + nameOf(document_, part.source);
     facts_.text = analysis_.sentence(part.source, part.bubble);
     if (part.source == Source::measured && !noBubble_.isEmpty()) {
         facts_.text += translated(" Its share is not given, since %1.").arg(noBubble_);
@@ -394,10 +413,11 @@ SelectionFacts FactsBuilder::ofBubble(const PartSelection& part) {
     }
     addSums(translated("This cause, on this lane"), part.lane, part.bubble.cause);
     addSums(translated("This cause, on all lanes"), std::nullopt, part.bubble.cause);
-    if (!part.twin && analysis_.tasks(otherThan(part.source)) != nullptr) {
+    if (!part.twin && analysis_.tasks(otherThan(part.source)) != nullptr && document_.whyNoTwins.empty()) {
         facts_.text +=
-            QLatin1Char(' ') + (part.source == Source::measured ? translated("The simulated lane does not wait here.")
-                                                                : translated("The measured lane did not wait here."));
+            QLatin1Char(' ') + (document_.baseline ? translated("In the other run, the lane does not wait here.")
+                                : part.source == Source::measured ? translated("The simulated lane does not wait here.")
+                                                                  : translated("The measured lane did not wait here."));
     }
     return facts_;
 }
@@ -422,7 +442,7 @@ SelectionFacts FactsBuilder::ofLane(const PartSelection& part) {
              shareRow(translated("Bubble"), {lane.measuredBubble, lane.simulatedBubble})});
     }
     if (!noBubble_.isEmpty()) {
-        facts_.text = translated("Measured bubbles are not given, since %1.").arg(noBubble_);
+        facts_.text = inWordsOf(document_, translated("Measured bubbles are not given, since %1.")).arg(noBubble_);
     }
     addSums(translated("Bubble by cause"), part.lane, std::nullopt);
     addMemory(part.lane);
@@ -447,8 +467,8 @@ QString SelectionFacts::plainText() const {
     }
     for (const FactSection& section : sections) {
         lines << QString()
-              << QStringList{section.heading, translated("measured"), translated("simulated"), translated("difference")}
-                     .join(QLatin1Char('\t'));
+              << QStringList{section.heading, measuredName, simulatedName, translated("difference")}.join(
+                     QLatin1Char('\t'));
         for (const FactRow& row : section.rows) {
             lines << QStringList{row.name, row.measured, row.simulated, row.difference}.join(QLatin1Char('\t'));
         }

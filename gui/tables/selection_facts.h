@@ -30,6 +30,8 @@ struct SelectionFacts {
     QString where;  ///< "lane 1 · cpu · step 4"
     QString text;   ///< sentences
     std::vector<FactSection> sections;
+    QString measuredName = {};  ///< nameOf() the columns; empty without a selection
+    QString simulatedName = {};
 
     bool isEmpty() const { return title.isEmpty(); }
     /// Lines of columns separated by tabs.

@@ -73,6 +73,9 @@ void SelectionPanel::setFacts(SelectionFacts facts) {
                               "in a timeline. The counterpart in the other timeline is marked too.")
                          : facts_.where);
     text_->setText(facts_.text);
+    if (!none) {
+        table_->setHeaderLabels({QString(), facts_.measuredName, facts_.simulatedName, tr("difference")});
+    }
     text_->setVisible(!facts_.text.isEmpty());
     table_->clear();
     QFont bold = font();

@@ -75,10 +75,10 @@ void StatisticsPanel::fillSources() {
     const QSignalBlocker blocker(sources_);
     sources_->clear();
     if (document_ && document_->measured) {
-        sources_->addItem(tr("Measured"), static_cast<int>(Source::measured));
+        sources_->addItem(inWordsOf(*document_, tr("Measured")), static_cast<int>(Source::measured));
     }
     if (document_ && document_->simulated) {
-        sources_->addItem(tr("Simulated"), static_cast<int>(Source::simulated));
+        sources_->addItem(inWordsOf(*document_, tr("Simulated")), static_cast<int>(Source::simulated));
     }
 }
 

@@ -44,7 +44,10 @@ DifferenceTableModel::DifferenceTableModel(QObject* parent)
                                       formatDuration),
            numberColumn<ComparedTask>(
                translated("Difference"), "difference_ns",
-               [](const ComparedTask& t) { return (t.simulated - t.measured).count(); }, formatDurationChange)},
+               [this](const ComparedTask& t) {
+                   return (twoRuns() ? t.measured - t.simulated : t.simulated - t.measured).count();
+               },
+               formatDurationChange)},
           parent) {}
 
 QVariant DifferenceTableModel::data(const QModelIndex& index, int role) const {
@@ -61,13 +64,16 @@ UnmatchedTableModel::UnmatchedTableModel(QObject* parent)
                 {translated("Only"),
                  "timeline",
                  {},
-                 [](const UnmatchedTask& t) {
-                     return t.source == Source::measured ? translated("measured") : translated("simulated");
+                 [this](const UnmatchedTask& t) {
+                     return inWords(t.source == Source::measured ? translated("measured") : translated("simulated"));
                  }},
                 {translated("Why it has no twin"),
                  "reason",
                  {},
-                 [](const UnmatchedTask& t) { return QString::fromUtf8(describe(t.reason).data()); }}},
+                 [this](const UnmatchedTask& t) {
+                     const Opposite opposite = twoRuns() ? Opposite::run_before : Opposite::simulation;
+                     return QString::fromUtf8(describe(t.reason, opposite).data());
+                 }}},
                parent) {}
 
 StatisticsModel::StatisticsModel(QObject* parent)
@@ -139,6 +145,7 @@ void TaskTableModel::setRows(std::shared_ptr<const TaskRows> rows) {
     beginResetModel();
     rows_ = std::move(rows);
     endResetModel();
+    setTwoRuns(rows_ && rows_->document()->baseline);
 }
 
 int TaskTableModel::rowCount(const QModelIndex& parent) const {

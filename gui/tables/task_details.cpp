@@ -24,14 +24,17 @@ QString whyNoTwin(const TraceDocument& document, Source source) {
     if (!document.simulated) {
         return translated("No twin: there is no simulation.");
     }
+    if (!document.whyNoTwins.empty()) {
+        return translated("No twin: %1.").arg(QString::fromStdString(document.whyNoTwins));
+    }
+    if (document.baseline) {
+        return source == Source::measured ? translated("No twin: the run before has no such task.")
+                                          : translated("No twin: the run after has no such task in this step.");
+    }
     return source == Source::measured ? translated("No twin: the simulated schedule has no such task.")
                                       : translated("No twin: this task was not recorded in the step shown.");
 }
 }  // namespace
-
-QString nameOf(Source source) {
-    return source == Source::measured ? translated("measured") : translated("simulated");
-}
 
 TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step) {
     const TimelineStore& store = *document.store(selection.source);
@@ -59,6 +62,9 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
         facts.device = describe(*work);
     }
     facts.picked = timesOf(slice, origin);
+    facts.name = nameOf(document, selection.source);
+    facts.otherName = nameOf(document, selection.source == Source::measured ? Source::simulated : Source::measured);
+    facts.changeOf = document.baseline ? translated("after against before") : translated("simulated against measured");
     if (!selection.twin) {
         facts.whyNoTwin = whyNoTwin(document, selection.source);
         return facts;
@@ -73,18 +79,19 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
     const std::int64_t measured_origin = picked_is_measured ? origin : twin_origin;
     const std::int64_t simulated_origin = picked_is_measured ? twin_origin : origin;
     const auto late = [&](Nanoseconds in_simulated, Nanoseconds in_measured) {
-        return formatDurationChange((in_simulated.count() - simulated_origin) -
-                                    (in_measured.count() - measured_origin));
+        return formatDurationChange(
+            differenceOf(document, in_measured.count() - measured_origin, in_simulated.count() - simulated_origin));
     };
+    const Slice& reference = document.baseline ? simulated : measured;
     facts.change = {late(simulated.start, measured.start), late(simulated.end, measured.end),
-                    change((simulated.duration() - measured.duration()).count(), measured.duration().count())};
+                    change(differenceOf(document, measured.duration(), simulated.duration()).count(),
+                           reference.duration().count())};
     return facts;
 }
 
-QString toolTipOf(const TaskFacts& facts, Source source) {
+QString toolTipOf(const TaskFacts& facts) {
     QString html = QStringLiteral("<b>%1</b><br>%2").arg(facts.title.toHtmlEscaped(), facts.where.toHtmlEscaped());
-    html +=
-        translated("<br>%1: %2, from %3 of the step").arg(nameOf(source), facts.picked.duration, facts.picked.start);
+    html += translated("<br>%1: %2, from %3 of the step").arg(facts.name, facts.picked.duration, facts.picked.start);
     if (!facts.bytes.isEmpty()) {
         html += translated("<br>moves %1").arg(facts.bytes);
     }
@@ -92,17 +99,16 @@ QString toolTipOf(const TaskFacts& facts, Source source) {
         html += QStringLiteral("<br>") + facts.device.toHtmlEscaped();
     }
     if (facts.twin) {
-        const Source other = source == Source::measured ? Source::simulated : Source::measured;
-        html += translated("<br>%1: %2, from %3").arg(nameOf(other), facts.twin->duration, facts.twin->start);
-        html += translated("<br>simulated against measured: %1").arg(facts.change.duration);
+        html += translated("<br>%1: %2, from %3").arg(facts.otherName, facts.twin->duration, facts.twin->start);
+        html += translated("<br>%1: %2").arg(facts.changeOf, facts.change.duration);
     } else {
         html += QStringLiteral("<br>") + facts.whyNoTwin.toHtmlEscaped();
     }
     return html;
 }
 
-QString spoken(const TaskFacts& facts, Source source) {
-    QString text = translated("%1, %2, %3 %4").arg(facts.title, facts.where, nameOf(source), facts.picked.duration);
-    return facts.twin ? translated("%1; simulated against measured %2").arg(text, facts.change.duration) : text;
+QString spoken(const TaskFacts& facts) {
+    QString text = translated("%1, %2, %3 %4").arg(facts.title, facts.where, facts.name, facts.picked.duration);
+    return facts.twin ? translated("%1; %2 %3").arg(text, facts.changeOf, facts.change.duration) : text;
 }
 }  // namespace pipescope

@@ -21,16 +21,17 @@ struct TaskFacts {
     };
     Times picked;
     std::optional<Times> twin;
-    Times change;       ///< simulated relative to measured; empty without a twin
+    Times change;       ///< simulated relative to measured, or after relative to before; empty without a twin
+    QString changeOf;   ///< "simulated against measured"
+    QString name;       ///< of its timeline: "measured"
+    QString otherName;  ///< of the other one
     QString whyNoTwin;  ///< empty if there is a twin
 };
 /// `step` is the compared measured step.
 TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step);
 /// The facts as a few lines of HTML.
-QString toolTipOf(const TaskFacts& facts, Source source);
-/// "measured" or "simulated".
-QString nameOf(Source source);
+QString toolTipOf(const TaskFacts& facts);
 /// The facts as one sentence for screen readers.
-QString spoken(const TaskFacts& facts, Source source);
+QString spoken(const TaskFacts& facts);
 
 }  // namespace pipescope

@@ -126,10 +126,10 @@ void TaskTable::fillChoices() {
         return;
     }
     if (document_->measured) {
-        sources_->addItem(tr("Measured"), static_cast<int>(Source::measured));
+        sources_->addItem(inWordsOf(*document_, tr("Measured")), static_cast<int>(Source::measured));
     }
     if (document_->simulated) {
-        sources_->addItem(tr("Simulated"), static_cast<int>(Source::simulated));
+        sources_->addItem(inWordsOf(*document_, tr("Simulated")), static_cast<int>(Source::simulated));
     }
     const TimelineStore* names = document_->measured ? document_->measured.get() : document_->simulated.get();
     for (std::size_t lane = 0; names != nullptr && lane < names->lanes().size(); ++lane) {

@@ -62,6 +62,26 @@ std::size_t MemoryTrack::firstFrom(std::int64_t time) const {
     return static_cast<std::size_t>(std::lower_bound(time_.begin(), time_.end(), time) - time_.begin());
 }
 
+MemoryTrack MemoryTrack::cut(const TimeRange& range, std::int64_t origin) const {
+    MemoryTrack part;
+    const auto add = [&](std::size_t k, std::int64_t time, Bytes peak) {
+        MemorySample sample;
+        sample.time = Nanoseconds{time - origin};
+        sample.allocated = allocated_[k];
+        sample.peak = peak;
+        sample.composition = composition_.empty() ? MemoryBreakdown{} : composition_[k];
+        part.add(sample);
+    };
+    const std::size_t first = firstFrom(range.start);
+    if (first > 0) {
+        add(first - 1, range.start, allocated_[first - 1]);
+    }
+    for (std::size_t k = first; k < firstFrom(range.end + 1); ++k) {
+        add(k, time_[k], peak_[k]);
+    }
+    return part;
+}
+
 std::optional<Bytes> MemoryTrack::highestIn(const TimeRange& range) const {
     const MemoryColumn highest = highestOf(firstFrom(range.start), firstFrom(range.end + 1));
     return highest.known ? std::optional(highest.peak) : std::nullopt;

@@ -45,6 +45,8 @@ public:
     /// Time of the first sample in the range with its highest peak; empty if there are none.
     std::optional<std::int64_t> highestTimeIn(const TimeRange& range) const;
     TimeRange range() const { return time_.empty() ? TimeRange{} : TimeRange{time_.front(), time_.back()}; }
+    /// The samples in the range, and the bytes held at its start; times are less `origin`.
+    MemoryTrack cut(const TimeRange& range, std::int64_t origin) const;
     std::vector<MemoryColumn> columns(const TimeWindow& window, int columns) const;
     /// The samples in the range, with the last one before it and the first one after it: all that draws the range.
     std::vector<MemoryPoint> pointsIn(const TimeRange& range) const;

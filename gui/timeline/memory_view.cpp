@@ -324,8 +324,8 @@ QString MemoryView::toolTipAt(const QPoint& position) const {
         text = QString::fromStdString(scene_.lanes[lane].name).toHtmlEscaped();
         const MemoryTrack* const measured = trackOf(scene_.measured, lane);
         const MemoryTrack* const simulated = trackOf(scene_.simulated, lane);
-        add(tr("measured"), measured, 0, measured != nullptr ? measured->highest() : 0);
-        add(tr("simulated"), simulated, scene_.simulatedShift,
+        add(scene_.measuredName, measured, 0, measured != nullptr ? measured->highest() : 0);
+        add(scene_.simulatedName, simulated, scene_.simulatedShift,
             simulated != nullptr ? simulatedPeak(*simulated, lane) : 0);
         const auto consists = [&](const QString& name, const MemoryTrack* track, std::int64_t shift) {
             const MemoryBreakdown composition =
@@ -337,8 +337,8 @@ QString MemoryView::toolTipAt(const QPoint& position) const {
                 }
             }
         };
-        consists(tr("measured"), trackOf(scene_.measured, lane), 0);
-        consists(tr("simulated"), trackOf(scene_.simulated, lane), scene_.simulatedShift);
+        consists(scene_.measuredName, trackOf(scene_.measured, lane), 0);
+        consists(scene_.simulatedName, trackOf(scene_.simulated, lane), scene_.simulatedShift);
         if (lane < scene_.limits.size()) {
             text += tr("<br>limit: %1").arg(formatBytes(scene_.limits[lane]));
         }

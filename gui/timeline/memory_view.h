@@ -28,6 +28,8 @@ struct MemoryScene {
     /// By lane, or empty: peaks of the simulation. They lie above the track of a schedule that never drains, if they
     /// are reached while its pipeline fills, before the window that is shown.
     std::vector<Bytes> simulatedPeaks = {};
+    QString measuredName = {};  ///< of the tracks, such as "measured"
+    QString simulatedName = {};
 };
 
 /// Memory of each lane over time: measured as an area, simulated as a line, on one scale for all lanes. Marks the

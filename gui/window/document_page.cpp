@@ -194,7 +194,7 @@ void DocumentPage::connectViews() {
             const TraceDocument& shown = *document();
             const std::int32_t step =
                 source == Source::measured ? shown.measured->slice(slice).key.step : model_->step();
-            return toolTipOf(taskFacts(shown, {source, slice, twinOf(shown, source, slice, step)}, step), source);
+            return toolTipOf(taskFacts(shown, {source, slice, twinOf(shown, source, slice, step)}, step));
         });
         each.setBubbleDescription([this, source](const Bubble& piece) {
             const StepAnalysis* analysis = model_->analysis();
@@ -275,6 +275,14 @@ void DocumentPage::showDocument() {
 }
 
 void DocumentPage::showSimulated() {
+    if (shownBaseline_ != document()->baseline) {
+        shownBaseline_ = document()->baseline;
+        const bool twoRuns = shownBaseline_ != nullptr;
+        views_->pane(Source::measured).setTitle(twoRuns ? tr("AFTER") : QString());
+        views_->view(Source::measured).setAccessibleName(twoRuns ? tr("Timeline after") : tr("Measured timeline"));
+        views_->view(Source::simulated).setAccessibleName(twoRuns ? tr("Timeline before") : tr("Simulated timeline"));
+        showNotes();
+    }
     views_->setSimulated(*document());
     minimap_->setGutter(views_->gutter());
     stepStrip_->setGutter(views_->gutter());
@@ -320,7 +328,7 @@ void DocumentPage::fillSteps() {
 void DocumentPage::showSelection() {
     if (const std::optional<TaskSelection>& selection = axis().selection()) {
         views_->view(selection->source)
-            .setAccessibleDescription(spoken(taskFacts(*document(), *selection, model_->step()), selection->source));
+            .setAccessibleDescription(spoken(taskFacts(*document(), *selection, model_->step())));
     } else if (const std::optional<PartSelection>& part = axis().part()) {
         if (const StepAnalysis* analysis = model_->analysis(); analysis != nullptr) {
             views_->view(part->source).setAccessibleDescription(spoken(*document(), *analysis, model_->step(), *part));

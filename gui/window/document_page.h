@@ -31,6 +31,7 @@ private:
     State state_ = State::no;
 };
 
+struct Baseline;
 class CompareBar;
 class ElidedLabel;
 class Legend;
@@ -105,6 +106,7 @@ private:
     Legend* legend_;
     StepStrip* stepStrip_;
     Minimap* minimap_;
+    std::shared_ptr<const Baseline> shownBaseline_;
     TimelineStack* views_;
     PageNavigation navigation_;
 };

@@ -1,9 +1,11 @@
 #include "gui/window/file_tabs.h"
 
+#include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"
 #include "gui/document/trace_follower.h"
 #include "gui/style/work_pool.h"
 #include "gui/window/session_state.h"
+#include "schedule/error.h"
 
 #include <QFileInfo>
 #include <QFutureWatcher>
@@ -109,6 +111,43 @@ void FileTabs::open(const QStringList& paths) {
 void FileTabs::reload() {
     if (page() != nullptr) {
         load(*page());
+    }
+}
+
+void FileTabs::compareWith(const QString& path) {
+    struct Read {
+        std::shared_ptr<const Baseline> baseline;  // null: see error
+        QString error;
+    };
+    if (page() == nullptr) {
+        return;
+    }
+    runInPool(
+        *page(),
+        [path] {
+            try {
+                return Read{baselineOf(*loadTrace(path)), {}};
+            } catch (const std::exception& error) {
+                return Read{nullptr, QString::fromUtf8(error.what())};
+            }
+        },
+        [this, of = QPointer(page())](const Read& read) {
+            try {
+                if (!read.baseline) {
+                    throw Error(read.error.toStdString());
+                }
+                if (of) {
+                    of->model().showBaseline(read.baseline);
+                }
+            } catch (const Error& error) {
+                Q_EMIT failed(QString::fromUtf8(error.what()));
+            }
+        });
+}
+
+void FileTabs::backToSimulation() {
+    if (page() != nullptr && page()->model().baseline()) {
+        page()->model().showRecorded();
     }
 }
 

@@ -33,6 +33,10 @@ public:
     void open(const QStringList& paths);
     /// Reads the current page's file again.
     void reload();
+    /// Starts reading the trace of a run before, and shows it below the current page's run; `failed` may follow.
+    void compareWith(const QString& path);
+    /// Shows the current page's simulation again.
+    void backToSimulation();
     /// Shows a document in the tab of its file, creates the tab if necessary, and makes it the current one.
     void setDocument(std::shared_ptr<const TraceDocument> document);
     /// Null: does nothing.

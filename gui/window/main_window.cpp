@@ -153,6 +153,14 @@ void MainWindow::createFileMenu() {
     reload->setShortcuts(QKeySequence::Refresh);
     actions_->track(*reload);
     menu.addSeparator();
+    QAction* compare = menu.addAction(tr("Co&mpare with…"), this, &MainWindow::askForBaseline);
+    actions_->track(*compare);
+    QAction* back = menu.addAction(tr("&Back to the simulation"), files_, &FileTabs::backToSimulation);
+    for (const auto changed : {&FileTabs::pageChanged, &FileTabs::simulationChanged}) {
+        connect(files_, changed, back,
+                [this, back] { back->setEnabled(page() != nullptr && page()->model().baseline()); });
+    }
+    menu.addSeparator();
     exports_->fill(*menu.addMenu(tr("&Export")), *actions_);
     menu.addSeparator();
     QAction* close = menu.addAction(tr("&Close tab"), this, [this] { files_->closePage(page()); });
@@ -166,6 +174,15 @@ void MainWindow::askForFile() {
     files_->open(QFileDialog::getOpenFileNames(
         this, tr("Open traces or profiles"), {},
         tr("Traces and profiles (*.sqlite *.db *.sqlite3 *.json *.json.gz *.gz);;All files (*)")));
+}
+
+void MainWindow::askForBaseline() {
+    const QString path =
+        QFileDialog::getOpenFileName(this, tr("Compare with the trace of a run before"), {},
+                                     tr("Traces (*.sqlite *.db *.sqlite3 *.json *.json.gz *.gz);;All files (*)"));
+    if (!path.isEmpty()) {
+        files_->compareWith(path);
+    }
 }
 
 void MainWindow::fillRecentFiles(QMenu& menu) {

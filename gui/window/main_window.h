@@ -57,6 +57,7 @@ private:
     void createGoMenu();
     void createHelpMenu();
     void askForFile();
+    void askForBaseline();
     void fillRecentFiles(QMenu& menu);
     void showError(const QString& text);
     void refreshTitle();

@@ -44,7 +44,9 @@ void MemoryPane::setDocument(const TraceDocument& document, std::int64_t shift) 
     }
     limits_ = document.memoryLimits;
     view_->setScene({names != nullptr ? names->lanes() : std::vector<LaneInfo>{}, document.measuredMemory.get(),
-                     &document.simulatedMemory, shift, limits_, std::move(peaks)});
+                     &document.simulatedMemory, shift, limits_, std::move(peaks), nameOf(document, Source::measured),
+                     nameOf(document, Source::simulated)});
+    twoRuns_ = document.baseline != nullptr;
     composition_->setVisible(view_->composed());
     refreshHeader();
     setShown(shown_);
@@ -64,10 +66,9 @@ void MemoryPane::refreshHeader() {
     }
     const bool stacked = view_->stacked() && view_->composed();
     legend_->setVisible(stacked);
-    title_->setText(tr("<b>MEMORY</b>&nbsp;&nbsp; %1%2")
-                        .arg(stacked ? tr("stacked from below in this order, line: simulated, ▼ peak")
-                                     : tr("area: measured, line: simulated, ▼ peak"),
-                             limit));
+    const QString content = stacked ? tr("stacked from below in this order, line: simulated, ▼ peak")
+                                    : tr("area: measured, line: simulated, ▼ peak");
+    title_->setText(tr("<b>MEMORY</b>&nbsp;&nbsp; %1%2").arg(twoRuns_ ? inWordsOfRuns(content) : content, limit));
 }
 
 void MemoryPane::setShown(bool shown) {

@@ -38,5 +38,6 @@ private:
     Legend* legend_;
     std::vector<Bytes> limits_;
     bool shown_ = true;
+    bool twoRuns_ = false;
 };
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #include "gui/window/page_model.h"
 
+#include "gui/document/baseline.h"
 #include "gui/document/scenario.h"
 #include "gui/document/step_history.h"
 
@@ -15,6 +16,14 @@ PageModel::PageModel(QObject* parent) : QObject(parent), axis_(new TimeAxisModel
 
 bool PageModel::setDocument(std::shared_ptr<const TraceDocument> document, bool followEnd) {
     recorded_ = document;
+    if (baseline_ && document->measured) {
+        document = withBaseline(*document, baseline_);
+    } else if (baseline_ && document->complete) {
+        baseline_.reset();
+        auto alone = std::make_shared<TraceDocument>(*document);
+        alone->notes << tr("No run before is shown: this file holds no measured step.");
+        document = std::move(alone);
+    }
     const std::shared_ptr<const TraceDocument> before = std::exchange(document_, std::move(document));
     // When the first measured tasks of a live trace arrive, shows them, wherever the simulated step was.
     const bool keeps = before != nullptr && (before->measured || !document_->measured);
@@ -27,7 +36,7 @@ bool PageModel::setDocument(std::shared_ptr<const TraceDocument> document, bool 
     const bool hasStep = document_->measured && document_->measured->step(step_) != nullptr;
     step_ = keeps && hasStep ? step_ : typicalStep(*document_);
     Q_EMIT documentReplaced();
-    Q_EMIT simulatedTitled({});
+    Q_EMIT simulatedTitled(baselineTitle());
     analyse();
     axis_->setTotal(wholeRange(*document_, step_));
     if (keeps) {
@@ -97,13 +106,29 @@ void PageModel::showScenario(const SimulatedScenario& scenario) {
         Q_EMIT simulationChanged();
         return;
     }
+    baseline_.reset();
     replaceSimulated(withScenario(*recorded_, scenario), tr("SIMULATED · WHAT IF"));
 }
 
 void PageModel::showRecorded() {
+    baseline_.reset();
     if (recorded_) {
         replaceSimulated(recorded_, {});
     }
+}
+
+void PageModel::showBaseline(std::shared_ptr<const Baseline> baseline) {
+    if (!recorded_) {
+        baseline_ = std::move(baseline);
+        return;
+    }
+    std::shared_ptr<const TraceDocument> compared = withBaseline(*recorded_, baseline);
+    baseline_ = std::move(baseline);
+    replaceSimulated(std::move(compared), {});
+}
+
+QString PageModel::baselineTitle() const {
+    return document_ && document_->baseline ? tr("BEFORE") : QString();
 }
 
 void PageModel::showComparison(const SimulatedScenario& scenario, const Comparison& comparison) {
@@ -124,7 +149,7 @@ void PageModel::replaceSimulated(std::shared_ptr<const TraceDocument> document, 
     dropAnalysis();
     document_ = std::move(document);
     Q_EMIT simulatedReplaced();
-    Q_EMIT simulatedTitled(title);
+    Q_EMIT simulatedTitled(title.isEmpty() ? baselineTitle() : title);
     analyse();
     axis_->setTotal(wholeRange(*document_, step_));
     // Keeps the scale, so that a shorter step looks shorter. If the end of a longer step was visible, it stays visible.

@@ -10,6 +10,7 @@
 #include <optional>
 
 namespace pipescope {
+struct Baseline;
 struct SimulatedScenario;
 
 /// Everything that a page shows, without widgets: a document or its what-if scenario, the measured step to compare, the
@@ -37,6 +38,11 @@ public:
     /// cannot run, only the title changes.
     void showScenario(const SimulatedScenario& scenario);
     void showRecorded();
+    /// Shows a run before in place of the simulated half, until showRecorded() or showScenario(), also after the file
+    /// is read again. Before the file is read, it takes effect then. Throws Error if the document has no measured half.
+    void showBaseline(std::shared_ptr<const Baseline> baseline);
+    /// Null: the lower timeline is a simulation.
+    const std::shared_ptr<const Baseline>& baseline() const { return baseline_; }
     /// Adds the comparison of the displayed scenario with the measurement, which takes longer than the simulation.
     void showComparison(const SimulatedScenario& scenario, const Comparison& comparison);
 
@@ -76,6 +82,7 @@ Q_SIGNALS:
     void stepChanged();
 
 private:
+    QString baselineTitle() const;
     void replaceSimulated(std::shared_ptr<const TraceDocument> document, const QString& title);
     void analyse();
     void dropAnalysis();
@@ -94,6 +101,7 @@ private:
     TimeAxisModel* axis_;
     std::shared_ptr<const TraceDocument> document_;
     std::shared_ptr<const TraceDocument> recorded_;
+    std::shared_ptr<const Baseline> baseline_;
     std::int32_t step_ = 0;
     std::shared_ptr<const StepAnalysis> analysis_;
     MarkChoice choice_;

@@ -61,7 +61,7 @@ void ScenarioTools::refresh() {
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
                       (!recorded || *recorded == model_->recorded());
     if (same) {
-        if (!model_->isAsRecorded() && model_->result() && page_.document() == page_.recorded()) {
+        if (!model_->isAsRecorded() && model_->result() && page_.document() == page_.recorded() && !page_.baseline()) {
             show();  // the file was read again, or read further
         }
         return;
@@ -80,6 +80,9 @@ void ScenarioTools::refresh() {
 }
 
 void ScenarioTools::show() {
+    if (model_->isAsRecorded() && page_.baseline()) {
+        return;  // a run before stays until there is a scenario
+    }
     if (model_->isAsRecorded() && page_.recorded() && page_.recorded()->simulated) {
         page_.showRecorded();
         compareTimer_->stop();

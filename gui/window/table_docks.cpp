@@ -72,6 +72,8 @@ void TableDocks::addLanesAndDifferences(DockSet& docks) {
 
 void TableDocks::refreshSummaries() {
     const TraceDocument* shown = files_.document();
+    laneModel_->setTwoRuns(shown != nullptr && shown->baseline);
+    differenceModel_->setTwoRuns(shown != nullptr && shown->baseline);
     laneModel_->setRows(shown != nullptr ? laneFacts(*shown, files_.page()->model().step()) : std::vector<LaneFacts>{});
     differenceModel_->setRows(shown != nullptr && shown->comparison ? shown->comparison->worst
                                                                     : std::vector<ComparedTask>{});
@@ -159,6 +161,7 @@ void TableDocks::addUnmatched(DockSet& docks) {
     docks.add(tr("Unmatched"), "unmatched", *unmatched_);
     connect(&files_, &FileTabs::pageChanged, this, &TableDocks::refreshUnmatched);
     connect(&files_, &FileTabs::stepChanged, this, &TableDocks::refreshUnmatched);
+    refreshAtRest(&TableDocks::refreshUnmatched);
     connect(unmatched_, &FilteredTable::picked, this, [this](const QModelIndex& index) {
         const std::optional<UnmatchedTask> task = unmatchedModel_->rowAt(index.row());
         if (task && files_.page() != nullptr) {
@@ -170,8 +173,11 @@ void TableDocks::addUnmatched(DockSet& docks) {
 void TableDocks::refreshUnmatched() {
     const TraceDocument* shown = files_.document();
     const StepAnalysis* analysis = shown != nullptr ? files_.page()->model().analysis() : nullptr;
+    unmatchedModel_->setTwoRuns(shown != nullptr && shown->baseline);
     unmatchedModel_->setRows(analysis != nullptr ? analysis->matching().unmatched : std::vector<UnmatchedTask>{});
-    unmatched_->setEmptyText(shown != nullptr && shown->measured && shown->simulated
+    unmatched_->setEmptyText(shown != nullptr && !shown->whyNoTwins.empty()
+                                 ? tr("Tasks are not compared: %1.").arg(QString::fromStdString(shown->whyNoTwins))
+                             : shown != nullptr && shown->measured && shown->simulated
                                  ? tr("All tasks of this step have a twin.")
                                  : tr("Open a trace that has a measured and a simulated timeline to compare them."));
 }

@@ -1,5 +1,6 @@
 #include "gui/window/viewer_command.h"
 
+#include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"
 #include "gui/report/report.h"
 #include "gui/report/timeline_page.h"
@@ -38,6 +39,7 @@ struct ViewerArguments {
     std::vector<std::string> files;
     std::string render;
     std::string report;
+    std::string baseline;
     std::string size = "1600x900";
     bool sizeGiven = false;
     std::string theme = "system";
@@ -65,6 +67,7 @@ void declare(CLI::App& app, ViewerArguments& arguments) {
     app.add_option("--report", arguments.report,
                    "Write a report about the run to OUT.html or OUT.pdf instead of showing a window; needs no display")
         ->type_name("OUT");
+    app.add_option("--baseline", arguments.baseline, "Trace of a run before, to show instead of the simulation");
     app.add_option("--size", arguments.size, "Size of the picture in pixels, WIDTHxHEIGHT")
         ->capture_default_str()
         ->each([&arguments](const std::string&) { arguments.sizeGiven = true; });
@@ -153,6 +156,10 @@ void check(const ViewerArguments& arguments) {
         parseRange(arguments.range);
     }
     parseStep(arguments.step);
+    if (!arguments.baseline.empty() && arguments.files.size() != 1) {
+        throw UsageError("--baseline is the run before of one trace, but " + std::to_string(arguments.files.size()) +
+                         " were named; name exactly one FILE");
+    }
     if (!headless(arguments)) {
         return;
     }
@@ -224,6 +231,9 @@ int renderWindow(const ViewerArguments& arguments) {
     window.resize(parseSize(arguments.size));
     window.show();
     window.files().setDocument(document);
+    if (!arguments.baseline.empty()) {
+        window.page()->model().showBaseline(baselineOf(*loadTrace(QString::fromStdString(arguments.baseline))));
+    }
     DocumentPage& page = *window.page();
     if (step) {
         page.model().selectStep(*step);
@@ -232,7 +242,7 @@ int renderWindow(const ViewerArguments& arguments) {
     choice.mode = parseCompareMode(QString::fromStdString(arguments.mode));
     choice.alignment = parseAlignment(QString::fromStdString(arguments.align));
     choice.criticalPath = arguments.criticalPath;
-    if (choice.mode != CompareMode::side_by_side && !(document->measured && document->simulated)) {
+    if (choice.mode != CompareMode::side_by_side && !(page.document()->measured && page.document()->simulated)) {
         throw Error("--mode is " + arguments.mode + ", but '" + arguments.files.front() +
                     "' has only one timeline; such a picture needs a measured and a simulated one, leave --mode out");
     }
@@ -273,6 +283,9 @@ int showWindows(const ViewerArguments& arguments) {
         files << QString::fromStdString(file);
     }
     window.files().open(files);
+    if (!arguments.baseline.empty()) {
+        window.files().compareWith(QString::fromStdString(arguments.baseline));
+    }
     return QApplication::exec();
 }
 

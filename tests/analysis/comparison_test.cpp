@@ -145,6 +145,30 @@ TEST_F(Compare, ReadsPeaksFromTheStepsComparedOnly) {
     EXPECT_FALSE(of({1, 2}).lanes[1].measured_peak_bytes);
 }
 
+// Steps of 10, 11 and 12 us: the typical step has the durations of the second.
+TEST_F(Compare, TakesTheTypicalStepOfAnotherRunForTheSimulatedOne) {
+    const Measured before{timeline_, memory_, {0, 1, 2}, {}};
+    const Timeline typical = typical_step(before);
+    EXPECT_EQ(typical.slices.size(), simulation_.timeline.slices.size()) << "without the optimizer";
+    for (const Slice& slice : typical.slices) {
+        EXPECT_EQ(slice.key.step, 0);
+        EXPECT_GE(slice.start.count(), 0);
+    }
+    const RunFigures figures = run_figures(before);
+    EXPECT_EQ(figures.step_mean.count(), 11'000);
+    const Comparison same = compare(before, figures, typical);
+    EXPECT_EQ(same.step_error, 0);
+    EXPECT_TRUE(same.judged().is_mean);
+    EXPECT_EQ(same.tasks_unmatched, 0);
+    EXPECT_EQ(same.worst.front().measured, same.worst.front().simulated);
+    const Comparison later = compare({timeline_, memory_, {2}, {}}, figures, typical);
+    EXPECT_NEAR(later.step_error, 11.0 / 12 - 1, 1e-12);
+    EXPECT_EQ(later.lanes.at(0).simulated_busy.count(), 7'700);
+    EXPECT_EQ(later.lanes.at(0).measured_busy.count(), 8'400);
+    EXPECT_EQ(later.worst.front().measured.count(), 2'400);
+    EXPECT_EQ(later.worst.front().simulated.count(), 2'200);
+}
+
 TEST_F(Compare, RefusesNothingToCompare) {
     EXPECT_THAT([&] { of({}); }, ThrowsMessage<Error>(HasSubstr("0 steps to compare")));
     EXPECT_THAT([&] { of({0, 9}); }, ThrowsMessage<Error>(HasSubstr("step 9 has no forward or backward")));

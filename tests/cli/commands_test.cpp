@@ -399,6 +399,28 @@ TEST_F(Commands, ASimulatedTraceCanBeExported) {
     EXPECT_EQ(recovery.at("was_open"), false);
 }
 
+TEST_F(Commands, CompareSetsTwoRunsSideBySide) {
+    const std::string pipeline = "simulate p.json -m 4 --batch 4 --balance ";
+    user.succeeds(pipeline + "2,2 --trace a.sqlite");
+    user.succeeds(pipeline + "2,2 --checkpoint always --trace b.sqlite");
+    user.succeeds(pipeline + "1,3 --trace c.sqlite");
+    const auto positional = user.succeeds("compare a.sqlite b.sqlite --json").out;
+    EXPECT_EQ(user.succeeds("compare b.sqlite --baseline a.sqlite --json").out, positional);
+    const auto compared = nlohmann::json::parse(positional);
+    EXPECT_EQ(compared.at("before").at("name"), "a.sqlite");
+    EXPECT_EQ(compared.at("joined_by"), "task");
+    EXPECT_EQ(compared.at("only_before"), 0);
+    EXPECT_EQ(compared.at("only_after"), 2) << "the recomputes of the last micro-batch";
+    EXPECT_EQ(compared.at("differences").at(0).at("what"), "checkpoint");
+    const auto swapped = user.succeeds("compare b.sqlite a.sqlite --json").json();
+    EXPECT_EQ(swapped.at("step").at("difference_ns").get<std::int64_t>(),
+              -compared.at("step").at("difference_ns").get<std::int64_t>());
+    const auto cut = user.succeeds("compare a.sqlite c.sqlite").out;
+    EXPECT_THAT(cut, HasSubstr("tasks are not compared one by one: the balance was 2,2 and is 1,3"));
+    EXPECT_THAT(cut, HasSubstr("tasks of a step by kind"));
+    EXPECT_THAT(refused(2, "compare a.sqlite b.sqlite c.sqlite"), HasSubstr("behind --baseline"));
+}
+
 TEST_F(Commands, WhatOtherProfilersRecordedIsExportedButNotCompared) {
     user.writes("kineto.json", R"({"schemaVersion": 1, "traceEvents": [
         {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 2, "ts": 1.5, "dur": 2}]})");

@@ -71,6 +71,32 @@ TEST_F(RankFiles, StateNoBoundOfClocksThatDrift) {
     EXPECT_TRUE(json.at("processes").at(1).at("bound_ns").is_null());
 }
 
+// Files that say different ranks are one run, folders of the same ranks are two.
+TEST_F(RankFiles, OfTwoFoldersAreTwoRuns) {
+    std::filesystem::create_directory(user.folder() / "slower");
+    for (int rank = 0; rank < 2; ++rank) {
+        RankFile(rank, 2)
+            .range("ProfilerStep#5", 0, 300)
+            .range("Forward 0", 10, 60)
+            .range("Backward 0", 100, 160)
+            .write(user.folder() / ("slower/rank" + std::to_string(rank) + ".json"));
+    }
+    const auto compared = user.succeeds("compare traces slower --json").json();
+    EXPECT_EQ(compared.at("joined_by"), "task");
+    EXPECT_EQ(compared.at("matched"), 4);
+    EXPECT_EQ(compared.at("after").at("processes"), 2);
+    EXPECT_EQ(compared.at("kinds").at(0).at("before_ns"), 2 * 25'000);
+    EXPECT_EQ(compared.at("kinds").at(0).at("after_ns"), 2 * 50'000);
+    EXPECT_EQ(
+        user.succeeds("compare slower/rank0.json slower/rank1.json --baseline traces/rank0.json traces/rank1.json "
+                      "--json")
+            .json()
+            .at("matched"),
+        4);
+    EXPECT_THAT(user.types("compare traces/rank0.json traces/rank1.json").err, HasSubstr("holds no profile"))
+        << "one run";
+}
+
 TEST_F(RankFiles, FollowRulesOfTheUser) {
     user.writes("rules.json", R"json({"format": "pipescope.task-rules", "version": 1, "rules": [
         {"name": "no loss", "pattern": "Loss (?<micro_batch>\\d+)", "kind": "loss"},

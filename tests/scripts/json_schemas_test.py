@@ -117,6 +117,7 @@ class Pages(Shell):
 
     def test_every_key_has_a_description_and_stands_on_its_page(self):
         pages = {"profile": ["profile-format.md"], "links": ["links-format.md"],
+                 "compare-runs": ["cli/compare.md"],
                  "common": ["cli.md", "cli/simulate.md", "cli/run.md", "accuracy.md"],
                  "validate": ["cli.md", "accuracy.md"], "ablation": ["cli.md", "benchmarks.md"]}
         for name, schema in SCHEMAS.files.items():
@@ -173,6 +174,23 @@ class TorchFree(Shell):
         self.call("simulate p.json --balance 4,4 -m 4 --batch 4 --trace t.sqlite")
         self.expect_fits("recover t.sqlite")
 
+    def test_compare_of_two_runs(self):
+        schema = "compare-runs"
+        for name, options in {"a": "--balance 4,4 -m 4", "b": "--balance 4,4 -m 4 --schedule 1f1b",
+                              "c": "--balance 3,5 -m 2"}.items():
+            self.call(f"simulate p.json {options} --batch 4 --trace {name}.sqlite")
+        same = self.expect_fits("compare a.sqlite a.sqlite", schema=schema)
+        self.assertEqual((same["step"]["difference_ns"], same["joined_by"], same["only_before"]), (0, "task", 0))
+        self.assertTrue(self.expect_fits("compare a.sqlite b.sqlite", schema=schema)["groups"])
+        self.assertIsNone(self.expect_fits("compare c.sqlite --baseline a.sqlite", schema=schema)["joined_by"])
+        for name, length in (("before", 10), ("after", 15)):
+            (self.folder / f"{name}.json").write_text(json.dumps({"traceEvents": [
+                {"ph": "X", "name": "load", "cat": "user_annotation", "pid": 1, "tid": 2, "ts": 10 * k, "dur": length}
+                for k in range(2)]}))
+        named = self.expect_fits("compare before.json after.json", schema=schema)
+        self.assertEqual(named["joined_by"], "name")
+        self.assertEqual([(each["before_ns"], each["after_ns"]) for each in named["ranges"]], [(20_000, 30_000)])
+
     def test_doctor(self):
         self.expect_fits("doctor", [0, 1])
 
@@ -210,6 +228,9 @@ class WithTorch(Shell):
         self.expect_fits("run " + MODEL + pipeline + " --save d --resume")
         self.expect_fits("run " + MODEL + pipeline + " --save d --resume --save-every 1")
         self.expect_fits("compare t.sqlite")
+        again = self.expect_fits("compare t.sqlite t.sqlite", schema="compare-runs")
+        self.assertEqual(again["losses"]["equal"], 3)
+        self.assertEqual(again["differences"], [])
         self.expect_fits("run emulated:p.json --balance 4,4 -m 2 --batch 2 --steps 2 --trace e.sqlite")
 
     def test_demo(self):

@@ -109,6 +109,9 @@ const timelines = data.timelines.map(unpack);
 const measured = timelines.find((line) => line.source === 'measured') || null;
 const simulated = timelines.find((line) => line.source === 'simulated') || null;
 const otherOf = (line) => (line === measured ? simulated : measured);
+/// Of two runs, the simulated timeline is that of the run before.
+const calledOf = (source) => (!data.twoRuns ? source : source === 'measured' ? 'after' : 'before');
+const capital = (word) => word[0].toUpperCase() + word.slice(1);
 const nameOf = (line, i) => data.names.name[line.name[i]];
 
 /// Start of the task's own step; the simulated timeline has one step, whatever its tasks' numbers.
@@ -117,7 +120,8 @@ function stepStartOf(line, i) {
   return found !== undefined ? found : line.steps.length > 0 ? line.steps[0][1] : 0;
 }
 
-/// A task's facts, and how it differs from its twin: simulated minus measured, each since the start of its own step.
+/// A task's facts, and how it differs from its twin: simulated minus measured, or after minus before, each since the start
+/// of its own step.
 function factsOf(line, i) {
   const facts = {
     name: nameOf(line, i), lane: line.lanes[line.rows[line.row[i]].lane], kind: data.kinds[line.kind[i]].name,
@@ -130,7 +134,7 @@ function factsOf(line, i) {
   if (t >= 0) {
     const other = otherOf(line);
     const twin = {start: other.start[t] - stepStartOf(other, t), duration: other.end[t] - other.start[t]};
-    const [m, s] = line === measured ? [facts, twin] : [twin, facts];
+    const [m, s] = (line === measured) !== Boolean(data.twoRuns) ? [facts, twin] : [twin, facts];
     facts.twin = {
       ...twin, startChange: s.start - m.start, durationChange: s.duration - m.duration,
       endChange: s.start + s.duration - m.start - m.duration,
@@ -878,8 +882,8 @@ class TimelinePane extends Pane {
 
 class MemoryPane extends Pane {
   constructor(lanes) {
-    const drawn = [lanes.some((lane) => lane.measured) ? 'area: measured' : null,
-                   lanes.some((lane) => lane.simulated) ? 'line: simulated' : null,
+    const drawn = [lanes.some((lane) => lane.measured) ? `area: ${calledOf('measured')}` : null,
+                   lanes.some((lane) => lane.simulated) ? `line: ${calledOf('simulated')}` : null,
                    '▼ peak', lanes.some((lane) => lane.limit !== undefined) ? 'red: limit' : null];
     super('memory', 'MEMORY', drawn.filter((each) => each !== null).join(', '));
     this.topHeight = 0;
@@ -1018,7 +1022,7 @@ class MemoryPane extends Pane {
     }
     const lane = this.memory[number];
     const lines = [element('b', {}, lane.name)];
-    for (const [title, of] of [['measured', lane.measured], ['simulated', lane.simulated]]) {
+    for (const [title, of] of [[calledOf('measured'), lane.measured], [calledOf('simulated'), lane.simulated]]) {
       if (of) {
         const i = firstFrom(of.time, this.timeAt(x)) - 1;
         const here = x >= gutter && i >= 0 ? `${bytesText(of.allocated[i])} here, ` : '';
@@ -1057,7 +1061,9 @@ function firstFrom(times, time) {
 
 // ---- Texts about a task, bubble or lane
 
-const otherName = (line) => (line === measured ? 'simulated' : 'measured');
+const otherName = (line) => calledOf(line === measured ? 'simulated' : 'measured');
+const [against, minus] = data.twoRuns ? ['after against before', 'after minus before']
+  : ['simulated against measured', 'simulated minus measured'];
 function taskTip(line, i) {
   const facts = factsOf(line, i);
   const lines = [
@@ -1065,14 +1071,14 @@ function taskTip(line, i) {
     `${laneTitle(facts.lane)} · step ${facts.step}`,
     [`kind: ${facts.kind}`, facts.partition >= 0 ? `partition ${facts.partition}` : null,
      facts.microBatch >= 0 ? `micro-batch ${facts.microBatch}` : null].filter((each) => each !== null).join(', '),
-    `${line.source}: ${duration(facts.duration)}, from ${duration(facts.start)} of the step`,
+    `${calledOf(line.source)}: ${duration(facts.duration)}, from ${duration(facts.start)} of the step`,
   ];
   if (facts.bytes > 0) {
     lines.push(`moves ${bytesText(facts.bytes)}`);
   }
   if (facts.twin) {
     lines.push(`${otherName(line)}: ${duration(facts.twin.duration)}, from ${duration(facts.twin.start)}`,
-      `simulated against measured: ${durationChangeText(facts.twin)}`);
+      `${against}: ${durationChangeText(facts.twin)}`);
   } else {
     lines.push(line.noTwin);
   }
@@ -1400,11 +1406,11 @@ function showDetails() {
     fact('Moves', bytesText(facts.bytes));
   }
   details.replaceChildren(
-    element('h2', {}, facts.name), element('p', {class: 'faint'}, `${laneTitle(facts.lane)} · step ${facts.step} · ${line.source}`),
+    element('h2', {}, facts.name), element('p', {class: 'faint'}, `${laneTitle(facts.lane)} · step ${facts.step} · ${calledOf(line.source)}`),
     element('table', {},
-      element('thead', {}, element('tr', {}, ...['', 'Measured', 'Simulated', 'Difference'].map((title) => element('th', {scope: 'col'}, title)))),
+      element('thead', {}, element('tr', {}, ...['', capital(calledOf('measured')), capital(calledOf('simulated')), 'Difference'].map((title) => element('th', {scope: 'col'}, title)))),
       element('tbody', {}, ...rows, ...more)),
-    facts.twin ? element('p', {class: 'faint'}, 'Times are since the start of the step. The difference is simulated minus measured.')
+    facts.twin ? element('p', {class: 'faint'}, `Times are since the start of the step. The difference is ${minus}.`)
                : element('p', {class: 'faint'}, facts.twin === null ? line.noTwin : ''));
 }
 /// Selects the next (1) or previous (-1) task that `fits`, in the same row or by time; without a selection the first one in view.

@@ -67,7 +67,7 @@ TEST(KernelLoading, TellsTheDevicesPartWithTheTask) {
     facts.device.replace(QChar(QChar::Nbsp), QLatin1Char(' '));
     EXPECT_TRUE(facts.device.contains(QStringLiteral("kernels 2, copies and fills 0, busy 1.100 µs of 1.100 µs")))
         << facts.device.toStdString();
-    EXPECT_TRUE(toolTipOf(facts, Source::measured).contains(QStringLiteral("launch delay 400 ns")));
+    EXPECT_TRUE(toolTipOf(facts).contains(QStringLiteral("launch delay 400 ns")));
 }
 
 TEST(KernelLoading, GivesNothingForARunOnTheHost) {

@@ -50,6 +50,17 @@ TEST(MemoryTrack, GivesTheSamplesThatDrawARange) {
     EXPECT_TRUE(MemoryTrack().pointsIn({0, 10}).empty());
 }
 
+TEST(MemoryTrack, CutsOutAStepWithTheLevelAtItsStart) {
+    MemorySample composed = sample(200, 30, 50);
+    composed.composition[MemoryCategory::saved] = 30;
+    const MemoryTrack track({sample(100, 10, 70), composed, sample(300, 5, 30), sample(400, 7, 7)});
+    const MemoryTrack cut = track.cut({150, 300}, 150);
+    EXPECT_EQ(cut.pointsIn({-1000, 1000}), (std::vector<MemoryPoint>{{0, 10, 10}, {50, 30, 50}, {150, 5, 30}}));
+    EXPECT_EQ(cut.highest(), 50) << "the peak of 70 was before";
+    EXPECT_EQ(cut.compositionAt(60)[MemoryCategory::saved], 30);
+    EXPECT_TRUE(MemoryTrack().cut({0, 10}, 0).empty());
+}
+
 TEST(MemoryTracks, AreSortedByLaneAndEmptyWithoutSamples) {
     EXPECT_TRUE(memoryTracks({}, 2).empty());
     const std::vector<MemoryTrack> tracks = memoryTracks({sample(0, 7, 7, 1), sample(1, 9, 9, 5)}, 2);

@@ -50,6 +50,26 @@ protected:
     }
 };
 
+TEST_F(ViewerCommand, DrawsARunBeforeInPlaceOfTheSimulation) {
+    writeSampleTrace(temporaryPath("before.sqlite"), {.profile = false, .forward_ns = 20'000'000});
+    const QString plain = path("plain.png");
+    const QString compared = path("compared.png");
+    ASSERT_EQ(view({trace(), QStringLiteral("--render"), plain}).code, 0);
+    const Outcome outcome =
+        run(QStringLiteral(PIPESCOPE_PROGRAM),
+            {QStringLiteral("view"), trace(), QStringLiteral("--render"), compared, QStringLiteral("--mode"),
+             QStringLiteral("difference"), QStringLiteral("--baseline"), path("before.sqlite")});
+    ASSERT_EQ(outcome.code, 0) << outcome.error.toStdString();
+    EXPECT_NE(read(compared), read(plain));
+    const QString page = path("compared.html");
+    ASSERT_EQ(
+        view({trace(), QStringLiteral("--render"), page, QStringLiteral("--baseline"), path("before.sqlite")}).code, 0);
+    EXPECT_TRUE(read(page).contains("\"twoRuns\":true"));
+    EXPECT_TRUE(read(page).contains("BEFORE"));
+    EXPECT_TRUE(read(page).contains("After and before"));
+    EXPECT_EQ(view({QStringLiteral("--baseline"), path("before.sqlite")}).code, 2) << "of no run";
+}
+
 TEST_F(ViewerCommand, DrawsAPictureOfTheAskedSizeWithoutADisplay) {
     const QString out = path("drawn.png");
     const Outcome outcome =

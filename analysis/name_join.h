@@ -1,0 +1,31 @@
+#pragma once
+
+#include "trace/opened_trace.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// The ranges of one name on one thread or stream of two recordings.
+struct NamedRanges {
+    std::string track;  ///< as in the recording after; as before if only that has it
+    std::string name;
+    std::int64_t matched = 0;
+    std::int64_t only_before = 0;
+    std::int64_t only_after = 0;
+    Nanoseconds before{0};  ///< sum of the matched ones; nested ranges count each
+    Nanoseconds after{0};
+};
+
+/// Ranges of two recordings without a pipeline's tasks, which have no keys. The n-th range of a name on a thread or
+/// stream is joined with the n-th one of that name on its counterpart. Counterparts have equal names. What is left
+/// pairs up in order, if the names are equal up to numbers, since numbers of processes and threads are new in each run.
+struct NameJoin {
+    std::int64_t matched = 0;
+    std::int64_t only_before = 0;
+    std::int64_t only_after = 0;
+    std::vector<NamedRanges> names;  ///< the largest differences of time first
+};
+NameJoin join_by_name(const OpenedTrace& before, const OpenedTrace& after);
+}  // namespace pipescope

@@ -1,0 +1,397 @@
+#include "analysis/two_runs.h"
+
+#include "analysis/measured_steps.h"
+#include "analysis/task_join.h"
+#include "analysis/trace_comparison.h"
+#include "trace/open_trace.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// A run with its tasks, as read.
+struct ReadRun {
+    ComparedRun compared;
+    OpenedTrace trace;
+
+    bool is_simulated() const { return trace.measured.slices.empty() && !trace.simulated.slices.empty(); }
+    const Timeline& tasks() const { return is_simulated() ? trace.simulated : trace.measured; }
+    Measured steps() const { return {tasks(), trace.memory, compared.figures->steps, {}}; }
+};
+
+void caution(std::vector<TraceWarning>& warnings, std::string text) {
+    warnings.push_back({Severity::caution, std::move(text)});
+}
+
+std::string why_no_steps(const ReadRun& read, const MeasuredSteps& steps) {
+    if (read.tasks().slices.empty()) {
+        return "holds no task of a pipeline";
+    }
+    if (read.is_simulated() && steps_of(read.tasks()).size() > 1) {
+        return "is a simulation of a schedule that never drains, which has no single step";
+    }
+    return steps.why_none;
+}
+
+ReadRun read_run(const std::filesystem::path& path) {
+    ReadRun read;
+    read.trace = open_trace(path, {.tracks = false});
+    ComparedRun& compared = read.compared;
+    compared.name = path.filename().string();
+    compared.run = recorded_run(read.trace);
+    compared.warnings = compared.run.warnings;
+    for (std::string& text : load_warnings(compared.run.load, "the run was recorded")) {
+        caution(compared.warnings, std::move(text));
+    }
+    MeasuredSteps steps = steps_to_compare(compared.run, steps_in_time(read.tasks()));
+    leave_out_halves(read.tasks(), steps);
+    if (!steps.left_out.empty()) {
+        caution(compared.warnings, left_out_warning(steps.left_out));
+    }
+    if (const std::string why = why_no_steps(read, steps); !why.empty()) {
+        caution(compared.warnings, fmt::format("no step is compared, since this file {}", why));
+        return read;
+    }
+    if (read.is_simulated()) {
+        caution(compared.warnings, "this is a simulation, not a recording: one step without noise");
+    }
+    if (steps.cut_off) {
+        compared.warnings.push_back({Severity::refusal, std::string(kOnlyStepCutOff)});
+    }
+    const Measured measured{read.tasks(), read.trace.memory, steps.numbers(), steps.wall_times()};
+    compared.figures = run_figures(measured);
+    compared.bubbles = bubble_report(measured, compared.run.graph);
+    if (compared.run.options && compared.figures->step_mean.count() > 0) {
+        compared.samples_per_second = static_cast<double>(compared.run.options->batch) * 1e9 /
+                                      static_cast<double>(compared.figures->step_mean.count());
+    }
+    return read;
+}
+
+std::vector<double> numbers_of(const std::vector<Nanoseconds>& times) {
+    std::vector<double> numbers;
+    for (const Nanoseconds time : times) {
+        numbers.push_back(static_cast<double>(time.count()));
+    }
+    return numbers;
+}
+
+void compare_steps_of(TwoRuns& runs) {
+    for (ComparedRun* run : {&runs.before, &runs.after}) {
+        if (run->figures->step_times.size() > 1) {
+            run->step_deviation = Nanoseconds{std::llround(standard_deviation(numbers_of(run->figures->step_times)))};
+        }
+    }
+    const RunFigures& before = *runs.before.figures;
+    const RunFigures& after = *runs.after.figures;
+    runs.step = step_change(before, after);
+    if (!runs.before.lossy() && !runs.after.lossy()) {
+        runs.bubble = mean_difference(before.bubbles, after.bubbles);
+    }
+}
+
+std::vector<TaskKey> keys_of_tasks(const Timeline& timeline) {
+    std::vector<TaskKey> keys;
+    for (const Slice& slice : timeline.slices) {
+        keys.push_back(slice.key);
+    }
+    return keys;
+}
+
+std::optional<LayerRange> layers_of(const RecordedRun& run, const TaskKey& key) {
+    if (!run.options || is_copy(key.kind) || key.partition < 0 ||
+        static_cast<std::size_t>(key.partition) >= run.options->balance.num_partitions()) {
+        return std::nullopt;
+    }
+    return run.options->balance.layers_of(PartitionId{key.partition});
+}
+
+void join_typical(const Timeline& before, const Timeline& after, TwoRuns& runs) {
+    const TaskJoin join = join_tasks(keys_of_tasks(after), keys_of_tasks(before));
+    runs.tasks_matched = static_cast<std::int64_t>(join.pairs.size());
+    runs.tasks_only_after = static_cast<std::int64_t>(join.measured.size());
+    runs.tasks_only_before = static_cast<std::int64_t>(join.simulated.size());
+    std::map<std::pair<TaskKind, std::int32_t>, TaskGroup> groups;
+    for (const TaskJoin::Pair& pair : join.pairs) {
+        const Slice& now = after.slices[pair.measured];
+        const Slice& then = before.slices[pair.simulated];
+        runs.worst.push_back({now.key, now.duration(), then.duration()});
+        TaskGroup& group = groups[{now.key.kind, now.key.partition}];
+        group.kind = now.key.kind;
+        group.partition = now.key.partition;
+        group.layers = layers_of(runs.after.run, now.key);
+        ++group.tasks_before;
+        ++group.tasks_after;
+        group.before += then.duration();
+        group.after += now.duration();
+    }
+    keep_worst(runs.worst);
+    for (const auto& [place, group] : groups) {
+        runs.groups.push_back(group);
+    }
+    std::stable_sort(runs.groups.begin(), runs.groups.end(), [](const TaskGroup& a, const TaskGroup& b) {
+        return std::chrono::abs(a.after - a.before) > std::chrono::abs(b.after - b.before);
+    });
+}
+
+/// `joins_backward`: one run splits its backwards, so that both parts count as one kind.
+void add_kinds(const Timeline& before, const Timeline& after, bool joins_backward, TwoRuns& runs) {
+    std::map<TaskKind, TaskGroup> kinds;
+    const auto group_of = [&](TaskKind kind) -> TaskGroup& {
+        kind = joins_backward && kind == TaskKind::backward_weight ? TaskKind::backward : kind;
+        TaskGroup& group = kinds[kind];
+        group.kind = kind;
+        return group;
+    };
+    for (const Slice& slice : before.slices) {
+        TaskGroup& group = group_of(slice.key.kind);
+        group.before += slice.duration();
+        ++group.tasks_before;
+    }
+    for (const Slice& slice : after.slices) {
+        TaskGroup& group = group_of(slice.key.kind);
+        group.after += slice.duration();
+        ++group.tasks_after;
+    }
+    for (const auto& [kind, group] : kinds) {
+        runs.kinds.push_back(group);
+    }
+}
+
+void compare_tasks_of(const ReadRun& before, const ReadRun& after, TwoRuns& runs) {
+    const TaskShape shape_before = task_shape(before.tasks());
+    const TaskShape shape_after = task_shape(after.tasks());
+    runs.why_no_kinds = why_work_differs(runs.before.run, runs.after.run);
+    runs.why_no_tasks = why_tasks_differ(runs.before.run, shape_before, runs.after.run, shape_after);
+    if (!runs.why_no_kinds.empty()) {
+        caution(runs.warnings, "the steps do not hold the same work: " + runs.why_no_kinds);
+        return;
+    }
+    const Timeline typical_before = typical_step(before.steps());
+    const Timeline typical_after = typical_step(after.steps());
+    add_kinds(typical_before, typical_after, shape_before.splits_backward != shape_after.splits_backward, runs);
+    if (runs.why_no_tasks.empty()) {
+        join_typical(typical_before, typical_after, runs);
+    } else {
+        caution(runs.warnings, fmt::format("tasks are not compared one by one: {}; steps, bubbles, memory and sums by "
+                                           "kind are",
+                                           runs.why_no_tasks));
+    }
+}
+
+std::optional<LossComparison> compare_losses(const RecordedRun& before, const RecordedRun& after) {
+    // A program that knows no losses records zeros.
+    const auto knows_losses = [](const RecordedRun& run) {
+        return std::any_of(run.steps.begin(), run.steps.end(),
+                           [](const StepRecord& step) { return step.training_loss != 0; });
+    };
+    if (!knows_losses(before) || !knows_losses(after)) {
+        return std::nullopt;
+    }
+    LossComparison losses;
+    for (const StepRecord& now : after.steps) {
+        const StepRecord* then = before.record_of(now.step);
+        if (then == nullptr) {
+            continue;
+        }
+        ++losses.steps;
+        const bool both_nan = std::isnan(now.training_loss) && std::isnan(then->training_loss);
+        if (now.training_loss == then->training_loss || both_nan) {
+            ++losses.equal;
+        } else if (!losses.first || now.step < losses.first->step) {
+            losses.first = DifferentLoss{now.step, then->training_loss, now.training_loss};
+        }
+    }
+    return losses.steps > 0 ? std::optional(losses) : std::nullopt;
+}
+
+using Properties = std::map<std::string, std::string>;
+
+/// {"machine": {"cpu": "x"}} as "machine.cpu": "x".
+void flatten_into(const std::string& name, const nlohmann::json& value, Properties& properties) {
+    if (!value.is_object()) {
+        properties[name] = value.is_string() ? value.get<std::string>() : value.dump();
+        return;
+    }
+    for (const auto& [key, each] : value.items()) {
+        flatten_into(name.empty() ? key : name + "." + key, each, properties);
+    }
+}
+
+Properties properties_of(const ReadRun& read) {
+    const RecordedRun& run = read.compared.run;
+    Properties properties;
+    const auto add_entry = [&](const char* key, const std::string& prefix) {
+        if (const auto found = read.trace.run.find(key); found != read.trace.run.end()) {
+            const nlohmann::json value = nlohmann::json::parse(found->second, nullptr, false);
+            if (!value.is_discarded()) {
+                flatten_into(prefix, value, properties);
+            }
+        }
+    };
+    properties["file"] = to_string(run.origin);
+    add_entry("model", "model");
+    add_entry("environment", "environment");
+    if (run.options) {
+        flatten_into("", nlohmann::json::parse(to_json(*run.options)), properties);  // with defaults
+    } else {
+        add_entry("configuration", "");
+    }
+    if (run.profile) {
+        properties["profile.device"] = run.profile->device;
+        properties["profile.dtype"] = run.profile->dtype;
+        properties["profile.threads"] = std::to_string(run.profile->threads);
+    }
+    std::vector<std::string> devices;
+    for (const LaneInfo& lane : read.tasks().lanes) {
+        devices.push_back(lane.device);
+    }
+    properties["lanes"] = std::to_string(devices.size());
+    properties["lane devices"] = fmt::format("{}", fmt::join(devices, ","));
+    std::vector<std::string> hosts;
+    for (const MergedProcess& process : run.processes) {
+        hosts.push_back(process.host);
+    }
+    properties["processes"] = std::to_string(std::max<std::size_t>(1, hosts.size()));
+    properties["hosts"] = fmt::format("{}", fmt::join(hosts, ","));
+    return properties;
+}
+
+std::vector<ConfigurationDifference> differences_of(const ReadRun& before, const ReadRun& after) {
+    const Properties then = properties_of(before);
+    const Properties now = properties_of(after);
+    Properties names = then;
+    names.insert(now.begin(), now.end());
+    const auto value_of = [](const Properties& properties, const std::string& name) {
+        const auto found = properties.find(name);
+        return found != properties.end() ? found->second : std::string();
+    };
+    std::vector<ConfigurationDifference> differences;
+    for (const auto& [name, value] : names) {
+        if (value_of(then, name) != value_of(now, name)) {
+            differences.push_back({name, value_of(then, name), value_of(now, name)});
+        }
+    }
+    return differences;
+}
+
+void warn_of_load(TwoRuns& runs) {
+    const auto taken = [](const ComparedRun& run) { return run.run.load->others + run.run.load->stolen; };
+    if (!runs.before.run.load || !runs.after.run.load) {
+        return;
+    }
+    if (std::abs(taken(runs.before) - taken(runs.after)) > kNotableLoad) {
+        caution(runs.warnings, fmt::format("other load took {:.1f} % of the cores' time before and {:.1f} % after: a "
+                                           "part of the change is that load; repeat both runs on a quiet machine",
+                                           100 * taken(runs.before), 100 * taken(runs.after)));
+    }
+}
+
+/// Joins ranges by name, since a run has no steps to compare. Throws TraceFormatError if one has no ranges either.
+void compare_names(const std::filesystem::path& before, const std::filesystem::path& after, TwoRuns& runs) {
+    const auto read = [](const std::filesystem::path& path) {
+        OpenedTrace trace = open_trace(path);
+        if (trace.tracks.empty()) {
+            throw TraceFormatError(fmt::format(
+                "{} holds neither a step with tasks nor ranges that could be compared by name; a step has forwards "
+                "and backwards; record a run with 'pipescope run --trace'",
+                path.string()));
+        }
+        return trace;
+    };
+    const OpenedTrace then = read(before);
+    const OpenedTrace now = read(after);
+    runs.why_no_tasks = runs.why_no_kinds = "a run has no step with tasks";
+    caution(runs.warnings,
+            "a run has no step with tasks of a pipeline, so ranges are compared, by their names and order on each "
+            "thread and stream; there are no step times and no bubbles");
+    runs.names = join_by_name(then, now);
+}
+}  // namespace
+
+void TaskShape::add(const TaskKey& key) {
+    if (is_compute(key.kind)) {
+        partitions = std::max(partitions, key.partition + 1);
+        micro_batches = std::max(micro_batches, key.micro_batch + 1);
+    }
+    splits_backward = splits_backward || key.kind == TaskKind::backward_weight;
+}
+
+TaskShape task_shape(const Timeline& timeline) {
+    TaskShape shape;
+    for (const Slice& slice : timeline.slices) {
+        shape.add(slice.key);
+    }
+    return shape;
+}
+
+std::string why_work_differs(const RecordedRun& before, const RecordedRun& after) {
+    if (!before.model.empty() && !after.model.empty() && before.model != after.model) {
+        return fmt::format("the model was {} and is {}", before.model, after.model);
+    }
+    if (before.options && after.options && before.options->batch != after.options->batch) {
+        return fmt::format("the batch was {} and is {} samples; compare samples per second", before.options->batch,
+                           after.options->batch);
+    }
+    return {};
+}
+
+std::string why_tasks_differ(const RecordedRun& before, const TaskShape& shape_before, const RecordedRun& after,
+                             const TaskShape& shape_after) {
+    if (std::string why = why_work_differs(before, after); !why.empty()) {
+        return why;
+    }
+    if (before.options && after.options) {
+        const PipelineOptions& then = *before.options;
+        const PipelineOptions& now = *after.options;
+        if (then.balance != now.balance) {
+            return fmt::format("the balance was {} and is {}, so that partitions hold other layers",
+                               to_string(then.balance), to_string(now.balance));
+        }
+        if (then.replicas != now.replicas || then.chunks != now.chunks) {
+            return fmt::format("the mini-batch was cut into {} x {} micro-batches and is cut into {} x {}",
+                               then.replicas, then.chunks, now.replicas, now.chunks);
+        }
+    }
+    if (shape_before.partitions != shape_after.partitions) {
+        return fmt::format("there were {} partitions and are {}", shape_before.partitions, shape_after.partitions);
+    }
+    if (shape_before.micro_batches != shape_after.micro_batches) {
+        return fmt::format("there were {} micro-batches and are {}", shape_before.micro_batches,
+                           shape_after.micro_batches);
+    }
+    if (shape_before.splits_backward != shape_after.splits_backward) {
+        return "one run splits its backwards in two, so that a backward is not the same work";
+    }
+    return {};
+}
+
+MeanDifference step_change(const RunFigures& before, const RunFigures& after) {
+    return mean_difference(numbers_of(before.step_times), numbers_of(after.step_times));
+}
+
+TwoRuns compare_two_runs(const std::filesystem::path& before, const std::filesystem::path& after) {
+    ReadRun then = read_run(before);
+    ReadRun now = read_run(after);
+    TwoRuns runs;
+    runs.differences = differences_of(then, now);
+    runs.before = then.compared;
+    runs.after = now.compared;
+    runs.losses = compare_losses(runs.before.run, runs.after.run);
+    if (runs.before.figures && runs.after.figures) {
+        compare_steps_of(runs);
+        compare_tasks_of(then, now, runs);
+    } else {
+        compare_names(before, after, runs);
+    }
+    warn_of_load(runs);
+    return runs;
+}
+}  // namespace pipescope

@@ -1,0 +1,107 @@
+#pragma once
+
+#include "analysis/compared_bubbles.h"
+#include "analysis/mean_difference.h"
+#include "analysis/name_join.h"
+#include "analysis/recorded_run.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+// Two recorded runs, before and after a change. Changes are always after minus before.
+
+/// What a run's tasks say about its pipeline, for files without a configuration.
+struct TaskShape {
+    int partitions = 0;
+    int micro_batches = 0;
+    bool splits_backward = false;  ///< it has backward_weight tasks, so its backwards hold less work
+
+    void add(const TaskKey& key);
+    friend bool operator==(const TaskShape&, const TaskShape&) = default;
+};
+TaskShape task_shape(const Timeline& timeline);
+
+/// Reason why the steps of two runs do not hold the same work: another model or batch. Empty if they do, as far as the
+/// files say.
+std::string why_work_differs(const RecordedRun& before, const RecordedRun& after);
+/// Reason why tasks of equal keys are not equal work: the above, another balance, other micro-batches, or backwards
+/// that one run splits. Empty if they are.
+std::string why_tasks_differ(const RecordedRun& before, const TaskShape& shape_before, const RecordedRun& after,
+                             const TaskShape& shape_after);
+
+/// One of the two runs.
+struct ComparedRun {
+    std::string name;                           ///< of its file
+    RecordedRun run;                            ///< without tasks
+    std::optional<RunFigures> figures;          ///< empty if it has no step to compare; a warning says why
+    BubbleReport bubbles;                       ///< of the compared steps
+    std::optional<Nanoseconds> step_deviation;  ///< standard deviation of the step times; empty for one step
+    std::optional<double> samples_per_second;   ///< in a step of mean length; empty if the batch is not known
+    std::vector<TraceWarning> warnings;
+
+    /// True if bubble fractions are withheld.
+    bool lossy() const { return refuse_bubbles(warnings); }
+};
+
+/// The tasks of one kind on one partition, in the typical steps (typical_step()).
+struct TaskGroup {
+    TaskKind kind = TaskKind::forward;
+    std::int32_t partition = -1;       ///< -1: all, or a kind without partition
+    std::optional<LayerRange> layers;  ///< of the partition, if the configuration is known; none for copies
+    std::int64_t tasks_before = 0;
+    std::int64_t tasks_after = 0;
+    Nanoseconds before{0};  ///< sum of the tasks
+    Nanoseconds after{0};
+};
+
+/// A step that both runs recorded, with different losses.
+struct DifferentLoss {
+    std::int32_t step = 0;
+    double before = 0;
+    double after = 0;
+};
+struct LossComparison {
+    std::int64_t steps = 0;  ///< that both recorded, warm-up included
+    std::int64_t equal = 0;  ///< of them with exactly the same loss
+    std::optional<DifferentLoss> first;
+};
+
+/// A property of the configuration or the machine that differs; "" if a file does not say.
+struct ConfigurationDifference {
+    std::string what;
+    std::string before;
+    std::string after;
+};
+
+struct TwoRuns {
+    ComparedRun before;
+    ComparedRun after;
+    /// Means over the compared steps, in ns and 0 to 1. The bubble's is empty if one run lost ranges; both if a run has
+    /// no step to compare.
+    std::optional<MeanDifference> step;
+    std::optional<MeanDifference> bubble;
+
+    // Tasks of the typical steps.
+    std::string why_no_tasks;  ///< empty: tasks are joined by key
+    std::int64_t tasks_matched = 0;
+    std::int64_t tasks_only_before = 0;
+    std::int64_t tasks_only_after = 0;
+    std::vector<ComparedTask> worst;  ///< `measured` is after, `simulated` before; the ten largest differences
+    std::vector<TaskGroup> groups;    ///< matched tasks by kind and partition, the largest difference first
+    std::string why_no_kinds;         ///< empty: steps hold the same work
+    std::vector<TaskGroup> kinds;     ///< all tasks by kind, in the order of the kinds
+
+    std::optional<NameJoin> names;         ///< instead of tasks, if a run has none to compare
+    std::optional<LossComparison> losses;  ///< empty if no step with a loss is in both
+    std::vector<ConfigurationDifference> differences;
+    std::vector<TraceWarning> warnings;  ///< about the comparison; those about a run are with it
+};
+/// The means of the step times, in ns.
+MeanDifference step_change(const RunFigures& before, const RunFigures& after);
+/// Throws TraceFormatError for a file that is not a trace, or that has neither tasks nor ranges.
+TwoRuns compare_two_runs(const std::filesystem::path& before, const std::filesystem::path& after);
+}  // namespace pipescope

@@ -1,0 +1,146 @@
+#include "gui/document/baseline.h"
+
+#include "analysis/stored_simulation.h"
+#include "gui/document/document_builder.h"
+#include "gui/document/step_history.h"
+#include "gui/style/number_format.h"
+#include "schedule/error.h"
+
+#include <QFileInfo>
+
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// The step alone, from time 0.
+Timeline stepFromZero(const TimelineStore& store, std::int32_t number, std::int64_t start) {
+    StepRecord record;
+    record.step = number;
+    MeasuredSteps one;
+    one.steps = {record};
+    Timeline timeline = timelineOf(store, one);
+    timeline.source = Source::simulated;
+    for (Slice& slice : timeline.slices) {
+        slice.start -= Nanoseconds{start};
+        slice.end -= Nanoseconds{start};
+    }
+    return timeline;
+}
+
+void showMeasured(const TraceDocument& before, Baseline& baseline) {
+    baseline.step = typicalStep(before);
+    const StepSpan* span = before.measured->step(baseline.step);
+    if (span == nullptr) {
+        throw Error(before.path.toStdString() + " holds no whole step to compare with; record a run with more steps");
+    }
+    const TimeRange range = span->range();
+    baseline.timeline = std::make_shared<const TimelineStore>(
+        stepFromZero(*before.measured, baseline.step, span->statistics.start.count()));
+    for (const MemoryTrack& track : *before.measuredMemory) {
+        baseline.memory.push_back(track.cut(range, span->statistics.start.count()));
+        baseline.peaks.push_back(track.highestIn(range));
+    }
+    MeasuredSteps steps = stepsToCompare(before);
+    const Timeline timeline = timelineOf(*before.measured, steps);
+    leave_out_halves(timeline, steps);
+    if (!steps.why_none.empty()) {
+        throw Error(before.path.toStdString() + " " + steps.why_none);
+    }
+    const std::vector<MemorySample> noMemory;
+    const Measured measured{timeline, noMemory, steps.numbers(), steps.wall_times()};
+    baseline.figures = run_figures(measured);
+    baseline.typical = typical_step(measured);
+    for (const std::int32_t step : baseline.figures.steps) {
+        if (baseline.whyNoBubble.isEmpty()) {
+            baseline.whyNoBubble = before.whyNoBubble(step);
+        }
+    }
+}
+
+void showSimulated(const TraceDocument& before, Baseline& baseline) {
+    const Timeline timeline = timelineOf(*before.simulated);
+    if (steps_of(timeline).size() != 1) {
+        throw Error(before.path.toStdString() +
+                    " is a simulation of a schedule that never drains, which has no single step to compare with; "
+                    "choose another file");
+    }
+    baseline.step = before.simulated->steps().front().step;
+    baseline.timeline = before.simulated;
+    baseline.memory = before.simulatedMemory;
+    for (const MemoryTrack& track : baseline.memory) {
+        baseline.peaks.push_back(track.empty() ? std::nullopt : std::optional(track.highest()));
+    }
+    const std::vector<MemorySample> noMemory;
+    const Measured measured{timeline, noMemory, {baseline.step}, {}};
+    baseline.figures = run_figures(measured);
+    baseline.typical = typical_step(measured);
+}
+
+void compareRuns(const Baseline& baseline, TraceDocument& document) {
+    MeasuredSteps steps = stepsToCompare(document);
+    const Timeline timeline = timelineOf(*document.measured, steps);
+    leave_out_halves(timeline, steps);
+    document.whyNoTwins = why_tasks_differ(baseline.run, baseline.shape, document.run, task_shape(timeline));
+    document.comparableSteps = steps.comparable;
+    document.whyNotCompared = steps.why_none;
+    if (!steps.why_none.empty()) {
+        return;
+    }
+    const std::vector<MemorySample> noMemory;
+    const Measured after{timeline, noMemory, steps.numbers(), steps.wall_times()};
+    document.comparison = compare(after, baseline.figures, document.whyNoTwins.empty() ? baseline.typical : Timeline{});
+    document.stepChange = step_change(baseline.figures, run_figures(after));
+    if (!document.whyNoTwins.empty()) {
+        document.comparison->tasks_unmatched = 0;  // none was looked for
+    }
+}
+}  // namespace
+
+std::shared_ptr<const Baseline> baselineOf(const TraceDocument& before) {
+    auto baseline = std::make_shared<Baseline>();
+    baseline->path = before.path;
+    baseline->run = before.run;
+    if (before.measured) {
+        showMeasured(before, *baseline);
+    } else if (before.simulated && !before.simulated->steps().empty()) {
+        showSimulated(before, *baseline);
+    } else {
+        throw Error(before.path.toStdString() +
+                    " holds no task of a pipeline, so there is no step to compare with; record a run with 'pipescope "
+                    "run --trace', or compare ranges by name with 'pipescope compare'");
+    }
+    baseline->shape = task_shape(baseline->typical);
+    baseline->warnings = texts_of(before.run.warnings);
+    for (std::string& warning : load_warnings(before.run.load, "the run was recorded")) {
+        baseline->warnings.push_back(std::move(warning));
+    }
+    return baseline;
+}
+
+std::shared_ptr<const TraceDocument> withBaseline(const TraceDocument& document,
+                                                  std::shared_ptr<const Baseline> baseline) {
+    if (!document.measured) {
+        throw Error(document.path.toStdString() +
+                    " holds no measured step; a run before is compared with a recorded run; open its trace first");
+    }
+    auto changed = std::make_shared<TraceDocument>(document);
+    changed->simulated = baseline->timeline;
+    changed->simulatedMemory = baseline->memory;
+    changed->simulation.reset();
+    changed->simulatedBefore.reset();
+    changed->comparison.reset();
+    if (document.complete) {
+        compareRuns(*baseline, *changed);
+    }
+    for (const std::string& warning : baseline->warnings) {
+        changed->notes
+            << translated("Before (%1): %2").arg(QFileInfo(baseline->path).fileName(), QString::fromStdString(warning));
+    }
+    if (!changed->whyNoTwins.empty()) {
+        changed->notes << translated("Tasks are not compared one by one: %1. Steps, bubbles and memory are.")
+                              .arg(QString::fromStdString(changed->whyNoTwins));
+    }
+    changed->baseline = std::move(baseline);
+    return changed;
+}
+}  // namespace pipescope

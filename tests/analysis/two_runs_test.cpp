@@ -1,0 +1,388 @@
+#include "analysis/two_runs.h"
+
+#include "analysis/stored_simulation.h"
+#include "balance/profile_file.h"
+#include "tests/analysis/random_run.h"
+#include "tests/analysis/sample_run.h"
+#include "tests/temporary_folder.h"
+#include "trace/trace_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+/// A recorded run to write into a trace.
+struct WrittenRun {
+    PipelineOptions options;
+    Timeline timeline;
+    std::string model = "\"sample\"";
+    std::vector<double> losses;  ///< by step; empty: no records of steps
+    std::vector<MemorySample> memory;
+    bool configuration = true;
+    std::int64_t dropped = 0;
+};
+
+/// Three steps of the sample, each task a few percent longer or shorter.
+WrittenRun sample_of(const SampleRun& run = {}) {
+    return {sampleOptions(run), sampleTimeline(run), "\"sample\"", {3.0, 2.0, 1.0}, {}};
+}
+
+Timeline scaled(Timeline timeline, std::int64_t factor) {
+    for (Slice& slice : timeline.slices) {
+        slice.start *= factor;
+        slice.end *= factor;
+    }
+    return timeline;
+}
+
+class CompareTwoRuns : public testing::Test {
+protected:
+    std::filesystem::path write(const std::string& name, const WrittenRun& run) const {
+        const std::filesystem::path path = folder_ / (name + ".sqlite");
+        TraceWriter writer(path, IfExists::replace);
+        writer.set_run("model", run.model);
+        if (run.configuration) {
+            writer.set_run("configuration", to_json(run.options));
+        }
+        writer.set_lanes(run.timeline.lanes);
+        writer.add_timeline(run.timeline);
+        for (std::size_t step = 0; step < run.losses.size(); ++step) {
+            const auto number = static_cast<std::int32_t>(step);
+            const StepStatistics statistics = step_statistics(run.timeline, number);
+            writer.add_step(
+                {number, statistics.start, statistics.end, statistics.start, statistics.end, run.losses[step], false});
+        }
+        for (const MemorySample& sample : run.memory) {
+            writer.add_memory(sample);
+        }
+        if (run.dropped > 0) {
+            writer.add_drop({"nvtx", 1, 100, run.dropped, 0, 0});
+        }
+        writer.close();
+        return path;
+    }
+    TwoRuns compared(const WrittenRun& before, const WrittenRun& after) const {
+        return compare_two_runs(write("before", before), write("after", after));
+    }
+
+    TemporaryFolder folder_;
+};
+
+std::vector<std::string> texts_of_differences(const TwoRuns& runs) {
+    std::vector<std::string> texts;
+    for (const ConfigurationDifference& each : runs.differences) {
+        texts.push_back(each.what + ": " + each.before + " -> " + each.after);
+    }
+    return texts;
+}
+
+TEST_F(CompareTwoRuns, FindsNothingBetweenARunAndItself) {
+    const TwoRuns runs = compared(sample_of(), sample_of());
+    EXPECT_EQ(runs.step->difference(), 0);
+    EXPECT_FALSE(runs.step->exceeds_noise());
+    EXPECT_EQ(runs.bubble->difference(), 0);
+    EXPECT_GT(runs.tasks_matched, 0);
+    EXPECT_EQ(runs.tasks_only_before + runs.tasks_only_after, 0);
+    EXPECT_THAT(runs.differences, IsEmpty());
+    EXPECT_THAT(runs.why_no_tasks, IsEmpty());
+    for (const ComparedTask& task : runs.worst) {
+        EXPECT_EQ(task.measured, task.simulated);
+    }
+    EXPECT_EQ(runs.losses->equal, 3);
+    EXPECT_FALSE(runs.losses->first);
+}
+
+// Any schedule, balance and costs: a run against itself, and against itself three times as slow.
+TEST_F(CompareTwoRuns, FindsTheExactFactorInRandomRuns) {
+    std::mt19937 random(20);
+    for (int trial = 0; trial < 15; ++trial) {
+        const RandomRun run = random_run(random);
+        WrittenRun before{run.options, simulate(run.profile, run.options, {.noise = false}).timeline, "\"m\"", {}, {}};
+        before.timeline.source = Source::measured;
+        WrittenRun after = before;
+        after.timeline = scaled(before.timeline, 3);
+        const std::filesystem::path one = write("one", before);
+        const std::filesystem::path other = write("other", after);
+
+        const TwoRuns same = compare_two_runs(one, one);
+        ASSERT_TRUE(same.step) << trial;
+        EXPECT_EQ(same.step->difference(), 0);
+        EXPECT_EQ(same.tasks_only_before + same.tasks_only_after, 0);
+
+        const TwoRuns slower = compare_two_runs(one, other);
+        ASSERT_GT(slower.tasks_matched, 0) << slower.why_no_tasks;
+        EXPECT_EQ(slower.tasks_only_before + slower.tasks_only_after, 0);
+        EXPECT_EQ(slower.step->after, 3 * slower.step->before);
+        EXPECT_NEAR(slower.bubble->difference(), 0, 1e-12);
+        std::int64_t tasks = 0;
+        for (const TaskGroup& group : slower.groups) {
+            EXPECT_EQ(group.after, 3 * group.before);
+            tasks += group.tasks_after;
+        }
+        EXPECT_EQ(tasks, slower.tasks_matched);
+        for (const ComparedTask& task : slower.worst) {
+            EXPECT_EQ(task.measured, 3 * task.simulated) << to_string(task.task);
+        }
+
+        const TwoRuns faster = compare_two_runs(other, one);
+        EXPECT_EQ(faster.step->difference(), -slower.step->difference());
+        EXPECT_EQ(faster.tasks_matched, slower.tasks_matched);
+        ASSERT_EQ(faster.groups.size(), slower.groups.size());
+        for (std::size_t k = 0; k < faster.groups.size(); ++k) {
+            EXPECT_EQ(faster.groups[k].before, slower.groups[k].after);
+            EXPECT_EQ(faster.groups[k].after, slower.groups[k].before);
+        }
+    }
+}
+
+TEST_F(CompareTwoRuns, NamesTheTaskThatChanged) {
+    WrittenRun after = sample_of();
+    const TaskKey changed{-1, TaskKind::backward, 1, 2, -1};
+    for (Slice& slice : after.timeline.slices) {
+        TaskKey key = slice.key;
+        key.step = -1;
+        if (key == changed) {
+            slice.end += std::chrono::milliseconds(5);
+        }
+    }
+    const TwoRuns runs = compared(sample_of(), after);
+    ASSERT_FALSE(runs.worst.empty());
+    TaskKey first = runs.worst.front().task;
+    first.step = -1;
+    EXPECT_EQ(first, changed);
+    EXPECT_EQ(runs.worst.front().measured - runs.worst.front().simulated, std::chrono::milliseconds(5));
+    EXPECT_EQ(runs.groups.front().kind, TaskKind::backward);
+    EXPECT_EQ(runs.groups.front().partition, 1);
+    EXPECT_EQ(runs.groups.front().layers, (LayerRange{LayerId{1}, LayerId{2}}));
+    EXPECT_EQ(runs.groups.front().after - runs.groups.front().before, std::chrono::milliseconds(5));
+}
+
+TEST_F(CompareTwoRuns, SetsTheChangeAgainstTheNoiseOfTheSteps) {
+    const TwoRuns same_noise = compared(sample_of({.steps = 6}), sample_of({.steps = 6, .forward_ns = 10'010'000}));
+    EXPECT_TRUE(same_noise.step->noise_is_known);
+    EXPECT_FALSE(same_noise.step->exceeds_noise()) << "a thousandth, and steps vary by more";
+    EXPECT_TRUE(compared(sample_of(), sample_of({.forward_ns = 20'000'000})).step->exceeds_noise());
+    EXPECT_FALSE(compared(sample_of({.steps = 1}), sample_of({.forward_ns = 20'000'000})).step->noise_is_known);
+}
+
+TEST_F(CompareTwoRuns, ComparesNoTasksOfAnotherBalanceButSumsByKind) {
+    WrittenRun before = sample_of({.partitions = 2});
+    WrittenRun after = sample_of({.partitions = 3});
+    const TwoRuns runs = compared(before, after);
+    EXPECT_THAT(runs.why_no_tasks, HasSubstr("the balance was 1,1 and is 1,1,1"));
+    EXPECT_THAT(runs.groups, IsEmpty());
+    EXPECT_THAT(runs.worst, IsEmpty());
+    EXPECT_EQ(runs.tasks_matched, 0);
+    EXPECT_THAT(runs.kinds, Contains(Field(&TaskGroup::kind, TaskKind::forward)));
+    EXPECT_TRUE(runs.step);
+    EXPECT_EQ(runs.before.figures->lanes.size(), 2U);
+    EXPECT_EQ(runs.after.figures->lanes.size(), 3U);
+    EXPECT_THAT(texts_of(runs.warnings), Contains(HasSubstr("tasks are not compared one by one")));
+    EXPECT_THAT(texts_of_differences(runs), Contains("balance: [1,1] -> [1,1,1]"));
+
+    before.configuration = after.configuration = false;
+    EXPECT_THAT(compared(before, after).why_no_tasks, HasSubstr("there were 2 partitions and are 3"));
+}
+
+TEST_F(CompareTwoRuns, ComparesNoKindsOfAnotherModelOrBatch) {
+    WrittenRun after = sample_of();
+    after.model = "\"other\"";
+    const TwoRuns models = compared(sample_of(), after);
+    EXPECT_THAT(models.why_no_kinds, HasSubstr("the model was sample and is other"));
+    EXPECT_THAT(models.kinds, IsEmpty());
+    EXPECT_EQ(models.why_no_tasks, models.why_no_kinds);
+
+    WrittenRun larger = sample_of();
+    larger.options.batch *= 2;
+    const TwoRuns batches = compared(sample_of(), larger);
+    EXPECT_THAT(batches.why_no_kinds, HasSubstr("compare samples per second"));
+    EXPECT_DOUBLE_EQ(*batches.after.samples_per_second, 2 * *batches.before.samples_per_second);
+}
+
+TEST_F(CompareTwoRuns, ComparesNoTasksOfOtherMicroBatches) {
+    WrittenRun more = sample_of({.chunks = 8});
+    more.options.batch = 4;
+    WrittenRun before = sample_of({.chunks = 4});
+    EXPECT_THAT(compared(before, more).why_no_tasks, HasSubstr("1 x 4 micro-batches and is cut into 1 x 8"));
+    before.configuration = more.configuration = false;
+    EXPECT_THAT(compared(before, more).why_no_tasks, HasSubstr("there were 4 micro-batches and are 8"));
+}
+
+TEST_F(CompareTwoRuns, AddsBothPartsOfABackwardThatOnlyOneRunSplits) {
+    const WrittenRun before = sample_of();
+    WrittenRun after = sample_of();
+    for (Slice& slice : std::vector<Slice>(after.timeline.slices)) {
+        if (slice.key.kind == TaskKind::backward) {
+            slice.key.kind = TaskKind::backward_weight;
+            slice.start = slice.end;
+            slice.end += std::chrono::milliseconds(1);
+            after.timeline.slices.push_back(slice);
+        }
+    }
+    sort_slices(after.timeline);
+    const TwoRuns runs = compared(before, after);
+    EXPECT_THAT(runs.why_no_tasks, HasSubstr("splits its backwards"));
+    const auto backward = std::find_if(runs.kinds.begin(), runs.kinds.end(),
+                                       [](const TaskGroup& each) { return each.kind == TaskKind::backward; });
+    ASSERT_NE(backward, runs.kinds.end());
+    EXPECT_EQ(backward->after - backward->before, std::chrono::milliseconds(8)) << "4 micro-batches, 2 partitions";
+    EXPECT_THAT(runs.kinds, Not(Contains(Field(&TaskGroup::kind, TaskKind::backward_weight))));
+}
+
+TEST_F(CompareTwoRuns, FindsTheFirstStepWhoseLossDiffers) {
+    WrittenRun before = sample_of();
+    WrittenRun after = sample_of();
+    before.losses = {3, std::numeric_limits<double>::quiet_NaN(), 1};
+    after.losses = {3, std::numeric_limits<double>::quiet_NaN(), 0.5};
+    const TwoRuns runs = compared(before, after);
+    EXPECT_EQ(runs.losses->steps, 3);
+    EXPECT_EQ(runs.losses->equal, 2);
+    ASSERT_TRUE(runs.losses->first);
+    EXPECT_EQ(runs.losses->first->step, 2);
+    EXPECT_EQ(runs.losses->first->before, 1);
+    EXPECT_EQ(runs.losses->first->after, 0.5);
+    after.losses = {0, 0, 0};
+    EXPECT_FALSE(compared(before, after).losses) << "a program that knows no losses";
+}
+
+TEST_F(CompareTwoRuns, WithholdsBubblesIfOneRunLostRanges) {
+    WrittenRun lossy = sample_of();
+    lossy.dropped = 5;
+    const TwoRuns runs = compared(sample_of(), lossy);
+    EXPECT_FALSE(runs.before.lossy());
+    EXPECT_TRUE(runs.after.lossy());
+    EXPECT_TRUE(runs.step);
+    EXPECT_FALSE(runs.bubble);
+}
+
+TEST_F(CompareTwoRuns, GivesPeaksOfRunsThatRecordedMemory) {
+    WrittenRun after = sample_of();
+    const Nanoseconds inside = step_statistics(after.timeline, 1).start;
+    after.memory = {{LaneId{1}, inside, 100, 150, 0}};
+    const TwoRuns runs = compared(sample_of(), after);
+    EXPECT_EQ(runs.after.figures->lanes.at(1).peak_bytes, 150);
+    EXPECT_FALSE(runs.after.figures->lanes.at(0).peak_bytes);
+    EXPECT_FALSE(runs.before.figures->lanes.at(1).peak_bytes);
+}
+
+TEST_F(CompareTwoRuns, TakesASimulationAsARunOfOneStep) {
+    const std::filesystem::path simulated = folder_ / "simulated.sqlite";
+    writeSimulatedTrace(simulated);
+    const TwoRuns runs = compare_two_runs(simulated, write("after", sample_of()));
+    EXPECT_FALSE(runs.step->noise_is_known);
+    EXPECT_GT(runs.tasks_matched, 0);
+    EXPECT_EQ(runs.tasks_only_before + runs.tasks_only_after, 0);
+    EXPECT_THAT(texts_of(runs.before.warnings), Contains(HasSubstr("this is a simulation")));
+}
+
+TEST_F(CompareTwoRuns, RefusesAFileWithoutTasksAndRanges) {
+    WrittenRun empty = sample_of();
+    empty.timeline.slices.clear();
+    empty.losses.clear();
+    EXPECT_THROW(compared(sample_of(), empty), TraceFormatError);
+}
+
+/// A trace of ranges without tasks: (thread, name, duration).
+class CompareNames : public testing::Test {
+protected:
+    struct Range {
+        std::string group;
+        std::string track;
+        std::string name;
+        std::int64_t length = 0;
+    };
+    static OpenedTrace trace_of(const std::vector<Range>& ranges) {
+        OpenedTrace trace;
+        trace.names = {""};
+        std::int64_t time = 0;
+        for (const Range& range : ranges) {
+            auto track = std::find_if(trace.tracks.begin(), trace.tracks.end(), [&](const RangeTrack& each) {
+                return each.group == range.group && each.name == range.track;
+            });
+            if (track == trace.tracks.end()) {
+                trace.tracks.push_back({RangeTrack::Kind::thread, range.group, range.track, 1, {}});
+                track = std::prev(trace.tracks.end());
+            }
+            trace.names.push_back(range.name);
+            TraceRange each;
+            each.start = Nanoseconds{time};
+            each.end = Nanoseconds{time + range.length};
+            each.name = static_cast<std::uint32_t>(trace.names.size() - 1);
+            track->ranges.push_back(each);
+            time += range.length;
+        }
+        return trace;
+    }
+};
+
+TEST_F(CompareNames, JoinsTheNthRangeOfANameOnAThread) {
+    const OpenedTrace before =
+        trace_of({{"p", "t", "load", 10}, {"p", "t", "load", 20}, {"p", "t", "save", 5}, {"p", "t", "gone", 1}});
+    const OpenedTrace after = trace_of({{"p", "t", "save", 5},
+                                        {"p", "t", "load", 13},
+                                        {"p", "t", "load", 24},
+                                        {"p", "t", "load", 99},
+                                        {"p", "t", "new", 7}});
+    const NameJoin join = join_by_name(before, after);
+    EXPECT_EQ(join.matched, 3);
+    EXPECT_EQ(join.only_before, 1);
+    EXPECT_EQ(join.only_after, 2);
+    ASSERT_EQ(join.names.size(), 4U);
+    const NamedRanges& load = join.names.front();
+    EXPECT_EQ(load.name, "load");
+    EXPECT_EQ(load.track, "p, t");
+    EXPECT_EQ(load.matched, 2);
+    EXPECT_EQ(load.only_after, 1);
+    EXPECT_EQ(load.before.count(), 30);
+    EXPECT_EQ(load.after.count(), 37) << "without the third, which has no twin";
+}
+
+// Numbers of processes and threads are new in each run.
+TEST_F(CompareNames, PairsThreadsWhoseNumbersChanged) {
+    const OpenedTrace before = trace_of({{"process 17 (python)", "thread 18", "a", 1},
+                                         {"process 17 (python)", "thread 19", "a", 2},
+                                         {"GPU 1", "stream 7", "k", 3}});
+    const OpenedTrace after = trace_of({{"GPU 0", "stream 7", "k", 30},
+                                        {"GPU 1", "stream 7", "k", 31},
+                                        {"process 905 (python)", "thread 906", "a", 10},
+                                        {"process 905 (python)", "thread 911", "a", 20}});
+    const NameJoin join = join_by_name(before, after);
+    EXPECT_EQ(join.matched, 3);
+    EXPECT_EQ(join.only_after, 1) << "the other GPU";
+    for (const NamedRanges& each : join.names) {
+        if (each.name == "k" && each.matched == 1) {
+            EXPECT_EQ(each.after.count(), 31) << "equal names come first";
+        }
+        if (each.name == "a") {
+            EXPECT_EQ(each.after, 10 * each.before) << each.track;
+        }
+    }
+}
+
+TEST_F(CompareNames, OfATraceWithItselfFindNothing) {
+    const OpenedTrace trace = trace_of({{"p", "1", "a", 1}, {"p", "2", "a", 2}, {"q", "1", "b", 3}});
+    const NameJoin join = join_by_name(trace, trace);
+    EXPECT_EQ(join.matched, 3);
+    EXPECT_EQ(join.only_before + join.only_after, 0);
+    for (const NamedRanges& each : join.names) {
+        EXPECT_EQ(each.before, each.after);
+    }
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,205 @@
+#include "gui/document/baseline.h"
+#include "gui/report/report.h"
+#include "gui/style/elided_label.h"
+#include "gui/style/message_bar.h"
+#include "gui/tables/filtered_table.h"
+#include "gui/tables/selection_panel.h"
+#include "gui/tables/table_export.h"
+#include "gui/tables/table_models.h"
+#include "gui/what_if/scenario_model.h"
+#include "gui/window/scenario_tools.h"
+#include "tests/gui/window/dialog_answer.h"
+#include "tests/gui/window/main_window_fixture.h"
+
+#include <gtest/gtest.h>
+
+#include <QLabel>
+#include <QMenu>
+#include <QMenuBar>
+#include <QTreeWidget>
+
+namespace pipescope {
+namespace {
+/// A run shown above another one, which the user chose in the menu.
+class WindowBaseline : public MainWindowTest {
+protected:
+    QAction* fileEntry(const char* text) {
+        QMenu* menu = window_.menuBar()->actions().front()->menu();
+        for (QAction* action : menu->actions()) {
+            if (action->text().remove(QLatin1Char('&')).startsWith(QLatin1String(text))) {
+                return action;
+            }
+        }
+        return nullptr;
+    }
+    /// File > Compare with.., answered with the trace of that run.
+    void compareWith(const std::string& name, const SampleRun& run) {
+        const auto path = temporaryPath(name);
+        writeSampleTrace(path, run);
+        const DialogAnswer answer(QString::fromStdString(path.string()));
+        fileEntry("Compare with")->trigger();
+        EXPECT_TRUE(answer.answered());
+        window_.finishWork();
+    }
+    const TraceDocument& shown() { return *window_.files().document(); }
+    QString title(Source source) { return window_.page()->views().pane(source).title(); }
+    static QString header(const QAbstractItemModel& model, int column, int role = Qt::DisplayRole) {
+        return model.headerData(column, Qt::Horizontal, role).toString();
+    }
+    const QAbstractItemModel& lanes() { return *window_.tables().lanes().rows().sourceModel(); }
+    const QAbstractItemModel& differences() { return *window_.tables().differences().rows().sourceModel(); }
+
+    const SampleRun slower_{.forward_ns = 20'000'000};
+};
+
+TEST_F(WindowBaseline, StandsInThePlaceOfTheSimulationAndSaysSo) {
+    open("after.sqlite");
+    const std::int64_t simulated = shown().simulated->steps().front().statistics.step_time().count();
+    compareWith("before.sqlite", slower_);
+    ASSERT_TRUE(shown().baseline);
+    EXPECT_EQ(title(Source::measured), QStringLiteral("AFTER"));
+    EXPECT_EQ(title(Source::simulated), QStringLiteral("BEFORE"));
+    EXPECT_GT(shown().simulated->steps().front().statistics.step_time().count(), simulated);
+    EXPECT_TRUE(window_.page()->views().pane(Source::simulated).facts().startsWith(QStringLiteral("before.sqlite")));
+    const QString summary = window_.page()->findChild<ElidedLabel*>()->text();
+    EXPECT_TRUE(summary.contains(QStringLiteral("before, "))) << summary.toStdString();
+    EXPECT_TRUE(summary.contains(QStringLiteral("more than the noise"))) << summary.toStdString();
+    EXPECT_FALSE(summary.contains(QStringLiteral("simulated"))) << summary.toStdString();
+
+    EXPECT_EQ(header(lanes(), LaneTableModel::measured_busy), QStringLiteral("Busy\nafter"));
+    EXPECT_EQ(header(lanes(), LaneTableModel::simulated_busy), QStringLiteral("Busy\nbefore"));
+    EXPECT_EQ(header(lanes(), LaneTableModel::simulated_peak, kExportRole), QStringLiteral("before_peak_bytes"));
+    EXPECT_GT(lanes().index(0, LaneTableModel::simulated_busy).data(kExportRole).toLongLong(),
+              lanes().index(0, LaneTableModel::measured_busy).data(kExportRole).toLongLong());
+    EXPECT_GT(lanes().index(0, LaneTableModel::simulated_peak).data(kExportRole).toLongLong(), 0);
+    ASSERT_EQ(differences().rowCount(), 10);
+    EXPECT_LT(differences().index(0, DifferenceTableModel::difference).data(kExportRole).toLongLong(), 0)
+        << "after minus before: it became faster";
+
+    ASSERT_TRUE(fileEntry("Back to the simulation")->isEnabled());
+    fileEntry("Back to the simulation")->trigger();
+    EXPECT_FALSE(shown().baseline);
+    EXPECT_EQ(title(Source::measured), QStringLiteral("MEASURED"));
+    EXPECT_EQ(title(Source::simulated), QStringLiteral("SIMULATED"));
+    EXPECT_EQ(header(lanes(), LaneTableModel::simulated_busy), QStringLiteral("Busy\nsimulated"));
+    EXPECT_EQ(shown().simulated->steps().front().statistics.step_time().count(), simulated);
+    EXPECT_FALSE(fileEntry("Back to the simulation")->isEnabled());
+}
+
+TEST_F(WindowBaseline, OfTheSameRunDiffersInNothing) {
+    open("twice.sqlite");
+    compareWith("twice.sqlite", {});
+    ASSERT_TRUE(shown().baseline);
+    EXPECT_EQ(shown().comparison->tasks_unmatched, 0);
+    EXPECT_GT(shown().comparison->tasks_matched, 0);
+    EXPECT_EQ(shown().stepChange->difference(), 0);
+    EXPECT_EQ(shown().comparison->measured_step_mean, *shown().comparison->simulated_step_mean);
+    for (int row = 0; row < differences().rowCount(); ++row) {
+        EXPECT_EQ(differences().index(row, DifferenceTableModel::difference).data(kExportRole).toLongLong(), 0);
+    }
+    // The page shows the same step in both timelines.
+    EXPECT_EQ(shown().baseline->step, window_.page()->model().step());
+    for (const TaskPair& pair : window_.page()->model().analysis()->matching().pairs) {
+        EXPECT_EQ(pair.start_change, 0);
+        EXPECT_EQ(pair.end_change, 0);
+    }
+    EXPECT_TRUE(window_.page()->model().analysis()->matching().unmatched.empty());
+    for (int row = 0; row < lanes().rowCount(); ++row) {
+        for (const int column :
+             {LaneTableModel::measured_busy, LaneTableModel::measured_bubble, LaneTableModel::measured_peak}) {
+            EXPECT_EQ(lanes().index(row, column).data(), lanes().index(row, column + 1).data());
+        }
+    }
+}
+
+TEST_F(WindowBaseline, MarksATasksTwinWithTheRightWordsAndSign) {
+    open("after.sqlite");
+    compareWith("before.sqlite", slower_);
+    const std::int32_t step = window_.page()->model().step();
+    const TaskKey key{step, TaskKind::backward, 1, 2, -1};
+    window_.page()->model().select(Source::measured, slice(Source::measured, key));
+    const auto& selection = window_.page()->axis().selection();
+    ASSERT_TRUE(selection && selection->twin);
+    TaskKey twin = shown().simulated->slice(*selection->twin).key;
+    EXPECT_EQ(twin.step, shown().baseline->step);
+    twin.step = step;
+    EXPECT_EQ(twin, key);
+    const auto* table = window_.tables().selection().findChild<QTreeWidget*>();
+    EXPECT_EQ(table->headerItem()->text(1), QStringLiteral("after"));
+    EXPECT_EQ(table->headerItem()->text(2), QStringLiteral("before"));
+    const QList<QTreeWidgetItem*> duration = table->findItems(QStringLiteral("Duration"), Qt::MatchExactly);
+    ASSERT_FALSE(duration.isEmpty());
+    EXPECT_TRUE(duration.front()->text(3).startsWith(QChar(0x2212)) || duration.front()->text(3).startsWith(u'-'))
+        << duration.front()->text(3).toStdString();
+}
+
+TEST_F(WindowBaseline, StaysWhenTheFileIsReadAgainAndGivesWayToAScenario) {
+    open("after.sqlite");
+    compareWith("before.sqlite", slower_);
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().reload();
+    ASSERT_TRUE(loaded.wait(kPatience));
+    EXPECT_TRUE(shown().baseline);
+    EXPECT_EQ(title(Source::simulated), QStringLiteral("BEFORE"));
+
+    ScenarioTools& tools = *window_.scenarios().tools();
+    window_.finishWork();
+    EXPECT_TRUE(shown().baseline) << "opening the tools changes nothing";
+    Scenario scenario = tools.model().scenario();
+    scenario.options.chunks = 2;
+    tools.model().change(scenario, QStringLiteral("chunks"));
+    window_.finishWork();
+    EXPECT_FALSE(shown().baseline);
+    EXPECT_TRUE(title(Source::simulated).contains(QStringLiteral("WHAT IF")));
+    EXPECT_EQ(title(Source::measured), QStringLiteral("MEASURED"));
+    compareWith("before.sqlite", slower_);
+    EXPECT_EQ(title(Source::simulated), QStringLiteral("BEFORE"));
+}
+
+TEST_F(WindowBaseline, OfAnotherBalanceComparesNoTasks) {
+    open("after.sqlite");
+    compareWith("three.sqlite", {.partitions = 3});
+    ASSERT_TRUE(shown().baseline);
+    EXPECT_FALSE(shown().whyNoTwins.empty());
+    EXPECT_EQ(differences().rowCount(), 0);
+    EXPECT_TRUE(window_.page()->model().analysis()->matching().pairs.empty());
+    EXPECT_TRUE(window_.page()->model().analysis()->matching().unmatched.empty());
+    const TaskKey key{window_.page()->model().step(), TaskKind::forward, 0, 0, -1};
+    window_.page()->model().select(Source::measured, slice(Source::measured, key));
+    EXPECT_FALSE(window_.page()->axis().selection()->twin);
+    EXPECT_EQ(lanes().rowCount(), 3);
+    EXPECT_TRUE(window_.page()->findChild<ElidedLabel*>()->text().contains(QStringLiteral("not comparable")));
+    EXPECT_TRUE(shown().messages().join(u' ').contains(QStringLiteral("the balance was 1,1,1 and is 1,1")));
+}
+
+TEST_F(WindowBaseline, IsRefusedWithAReasonAndLeavesTheSimulation) {
+    open("after.sqlite");
+    const std::string path = temporaryPath("broken.sqlite").string();
+    QFile broken(QString::fromStdString(path));
+    ASSERT_TRUE(broken.open(QIODevice::WriteOnly));
+    broken.write("no trace");
+    broken.close();
+    QSignalSpy failed(&window_.files(), &FileTabs::failed);
+    window_.files().compareWith(QString::fromStdString(path));
+    window_.finishWork();
+    ASSERT_EQ(failed.size(), 1);
+    EXPECT_FALSE(shown().baseline);
+    EXPECT_EQ(title(Source::simulated), QStringLiteral("SIMULATED"));
+}
+
+TEST_F(WindowBaseline, IsInTheReport) {
+    open("after.sqlite");
+    compareWith("before.sqlite", slower_);
+    const Report report = reportOf(*window_.page());
+    EXPECT_TRUE(report.summary.contains(QStringLiteral("before")));
+    for (const ReportTable& table : report.tables) {
+        EXPECT_FALSE(table.title.contains(QStringLiteral("simulated"))) << table.title.toStdString();
+        EXPECT_FALSE(table.header.join(u' ').contains(QStringLiteral("imulated"))) << table.title.toStdString();
+    }
+    EXPECT_EQ(report.tables[1].title, QStringLiteral("After and before"));
+    EXPECT_EQ(report.tables[0].rows[2].value(1), QStringLiteral("before.sqlite"));
+    const QString change = report.tables[1].rows.front().value(3);
+    EXPECT_TRUE(change.startsWith(QChar(0x2212)) || change.startsWith(u'-')) << change.toStdString();
+}
+}  // namespace
+}  // namespace pipescope
