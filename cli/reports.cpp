@@ -316,9 +316,13 @@ Json bubbles_json(const BubbleReport& report) {
 }
 
 namespace {
-/// "12.3 %" of each side by cause, without causes that neither has.
-std::string bubbles_text(const ComparedBubbles& bubbles, bool lossy) {
-    TextTable table({{"bubbles by cause", Align::left}, {"measured, mean"}, {"simulated"}, {"difference"}});
+/// "12.3 %" of each side by cause, without causes that neither has. `expected`: the figures above it are of the
+/// expected step, with noise.
+std::string bubbles_text(const ComparedBubbles& bubbles, bool lossy, bool expected) {
+    TextTable table({{"bubbles by cause", Align::left},
+                     {"measured, mean"},
+                     {expected ? "simulated, no noise" : "simulated"},
+                     {"difference"}});
     const auto add = [&](const std::string& name, double measured, double simulated) {
         table.add_row({name, percent_unless(lossy, measured), format_percent(simulated),
                        lossy ? "" : format_points(simulated - measured)});
@@ -443,7 +447,7 @@ std::string comparison_text(const TraceComparison& compared) {
                             format_duration(*compared.clock_bound));
     }
     text += basis_text(compared.simulation.dtype, compared.simulation.options) + "\n" + figures.str() + "\n";
-    text += bubbles_text(compared.bubbles, lossy) + "\n";
+    text += bubbles_text(compared.bubbles, lossy, judged.is_mean) + "\n";
     TextTable worst({{"largest errors", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
     for (const ComparedTask& task : comparison.worst) {
         worst.add_row({to_string(task.task), format_duration(task.measured), format_duration(task.simulated),

@@ -166,10 +166,12 @@ TEST(ComparisonReport, HasTheDocumentedKeysInTheirOrder) {
 // The printed error is that of the two times beside it.
 TEST(ComparisonReport, ShowsMeansWhereTheErrorIsTheirs) {
     TraceComparison compared = small_comparison();
+    EXPECT_THAT(comparison_text(compared), testing::Not(HasSubstr("no noise")));
     EXPECT_THAT(comparison_text(compared), AllOf(HasSubstr("2.00 ms"), HasSubstr("1.90 ms"), HasSubstr("(median)")));
     compared.comparison.measured_step_mean = Nanoseconds{2'200'000};
     compared.comparison.simulated_step_mean = Nanoseconds{2'310'000};
     compared.comparison.step_error = 0.05;
+    EXPECT_THAT(comparison_text(compared), HasSubstr("simulated, no noise"));
     EXPECT_THAT(comparison_text(compared), AllOf(HasSubstr("2.20 ms"), HasSubstr("2.31 ms"), HasSubstr("+5.00 %"),
                                                  HasSubstr("means of step and bubble")));
     EXPECT_EQ(comparison_json(compared).at("simulated_step_ns"), 1'900'000);
