@@ -5,6 +5,7 @@
 #include "cli/reports.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "schedule/task_key.h"
 #include "simulator/balance_search.h"
@@ -16,6 +17,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +27,7 @@ namespace {
 struct BalanceFlags {
     std::string profile;
     PipelineFlags pipeline;
-    int partitions = 1;
+    std::optional<int> partitions;
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
     bool json = false;
 };
@@ -42,23 +44,47 @@ std::vector<std::string> speed_warning(BalanceAlgorithm algorithm, const std::ve
         to_string(algorithm))};
 }
 
-ExitCode balance_command(const BalanceFlags& flags) {
-    const PipelineOptions options = pipeline_options(flags.pipeline);
-    if (options.schedule == Schedule::interleaved_1f1b) {
+/// As given, or as the schedule's file says.
+int partitions_of(const BalanceFlags& flags, const PipelineOptions& options) {
+    if (const Schedule::File* file = options.schedule.file()) {
+        const int own = file->shape.num_partitions;
+        if (flags.partitions && *flags.partitions != own) {
+            throw UsageError(fmt::format(
+                "--partitions is {}; the schedule {} has {}; leave --partitions out, or use another schedule",
+                *flags.partitions, file->name, counted(own, "partition", "partitions")));
+        }
+        return own;
+    }
+    if (!flags.partitions) {
+        throw UsageError("--partitions is required; it is the number of lanes to cut for; give it, such as -n 4");
+    }
+    if (!runs_one_partition_a_lane(options.schedule)) {
         throw UsageError(
             "--schedule is " + to_string(options.schedule) +
             "; balance gives each partition a lane of its own; use plan, which deals out two to each lane");
     }
+    return *flags.partitions;
+}
+
+ExitCode balance_command(const BalanceFlags& flags) {
+    PipelineOptions options = pipeline_options(flags.pipeline);
+    const int partitions = partitions_of(flags, options);
+    const int lanes = options.schedule.file() ? options.schedule.file()->shape.num_lanes() : partitions;
+    options.placement.clear();  // follows from the schedule
     Profile profile = load_profile(flags.profile);
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
     const EstimatedPipeline pipeline = estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile,
-                                                          std::clamp(flags.partitions, 1, layers));
+                                                          std::clamp(lanes, 1, layers));
     const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(options), options.chunks);
     const bool extrapolated =
         sizes.back() < pipeline.profile.samples.front() || sizes.front() > pipeline.profile.samples.back();
-    const FoundBalance found = find_balance(pipeline.profile, pipeline.options, flags.partitions, flags.algorithm);
     PipelineOptions chosen = pipeline.options;
+    const bool in_order = runs_one_partition_a_lane(options.schedule);
+    const FoundBalance found =
+        in_order ? find_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
+                 : find_placed_balance(pipeline.profile, pipeline.options, lanes, flags.algorithm);
     chosen.balance = found.balance;
+    chosen.placement = placement_of(options.schedule, found.balance.num_partitions(), static_cast<std::size_t>(lanes));
     const Simulation simulation = simulate(pipeline.profile, chosen, {.noise = true, .memory = false});
     if (flags.json) {
         auto object = balance_json(found, simulation);
@@ -91,14 +117,15 @@ void add_balance_command(Program& program) {
                             "Exit code 3: no balance keeps --memory-limit. The one that needs least is printed,\n"
                             "with the smallest limit and the fewest lanes that would do.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
-    add_option(*command, "-n,--partitions", flags->partitions, "Number of partitions, one lane each", "N", "Pipeline")
-        ->required();
+    add_option(*command, "-n,--partitions", flags->partitions,
+               "Number of partitions, one lane each. Required, unless --schedule is a file, which has its own", "N",
+               "Pipeline");
     add_algorithm_option(*command, flags->algorithm);
     add_batch_options(*command, flags->pipeline);
-    add_parsed(*command, "--schedule", flags->pipeline.options.schedule, parse_schedule,
-               "Order of the tasks: gpipe (default), whose best balance is proved; or 1f1b, zero-bubble-h1, pipedream, "
-               "model-parallel, whose balances are compared by simulation",
-               "NAME", "Pipeline");
+    add_schedule_option(*command, flags->pipeline,
+                        "Order of the tasks: gpipe (default), whose best balance is proved; or 1f1b, zero-bubble-h1, "
+                        "zero-bubble-2p, pipedream, model-parallel, whose balances are compared by simulation; or a file "
+                        "that ends in .csv, as 'pipescope schedule' writes it");
     add_hardware_options(*command, flags->pipeline);
     add_device_type_options(*command, flags->pipeline, "Type of all devices, such as A100");
     add_replicas_option(*command, flags->pipeline);

@@ -7,6 +7,7 @@
 #include "schedule/quantities.h"
 #include "simulator/links_file.h"
 #include "simulator/number_ranges.h"
+#include "simulator/schedule_file.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,12 +27,13 @@ void add_balance_option(CLI::App& command, PipelineFlags& flags) {
 }
 
 void add_batch_options(CLI::App& command, PipelineFlags& flags) {
-    add_option(command, "-m,--chunks", flags.options.chunks,
-               "Micro-batches per mini-batch; a batch of fewer samples gives one micro-batch per sample", "N",
-               "Pipeline")
-        ->required();
+    flags.needs_chunks = true;
+    add_option(command, "-m,--chunks", flags.chunks,
+               "Micro-batches per mini-batch; a batch of fewer samples gives one micro-batch per sample. Required, "
+               "unless --schedule is a file, which has its own",
+               "N", "Pipeline");
     add_mini_batch_option(command, flags);
-    add_parsed(command, "--checkpoint", flags.options.checkpoint, parse_checkpoint,
+    add_parsed(command, "--checkpoint", flags.checkpoint, parse_checkpoint,
                "Which micro-batches keep only their input and are recomputed before backward: always, except_last "
                "(default) or never",
                "MODE", "Pipeline");
@@ -50,20 +52,25 @@ void add_algorithm_option(CLI::App& command, BalanceAlgorithm& algorithm) {
                "NAME", "Pipeline");
 }
 
-void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::string& schedules, bool* all) {
+void add_schedule_option(CLI::App& command, PipelineFlags& flags, const std::string& help, bool* all) {
     const auto parse = [all](const std::string& name) {
         const bool takes_all = all != nullptr && name == "all";
         if (takes_all) {
             *all = true;
         }
-        return takes_all ? Schedule::gpipe : parse_schedule(name);
+        return takes_all ? Schedule(Schedule::gpipe) : load_schedule(name);
     };
-    add_parsed(command, "--schedule", flags.options.schedule, parse, "Order of the tasks: " + schedules, "NAME",
-               "Pipeline");
+    add_parsed(command, "--schedule", flags.options.schedule, parse, help, "NAME|FILE", "Pipeline");
+}
+
+void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::string& schedules, bool* all) {
+    add_schedule_option(command, flags, "Order of the tasks: " + schedules, all);
     add_parsed(
         command, "--placement", flags.options.placement,
         [](const std::string& text) { return parse_placement(text, "--placement"); },
-        "Lane of each partition, such as 0,0,1; default: one lane per partition", "LIST", "Pipeline");
+        "Lane of each partition, such as 0,0,1; default: one lane per partition, or as the schedule needs it on the "
+        "lanes of --devices, or else two on each lane",
+        "LIST", "Pipeline");
 }
 
 void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
@@ -176,6 +183,12 @@ void add_force_flag(CLI::App& command, bool& force) {
 
 PipelineOptions pipeline_options(const PipelineFlags& flags) {
     PipelineOptions options = flags.options;
+    if (flags.needs_chunks && !flags.chunks && !options.schedule.file()) {
+        throw UsageError("--chunks is required; it is the number of micro-batches; give it, such as -m 8");
+    }
+    options.chunks = flags.chunks.value_or(options.chunks);
+    options.checkpoint = flags.checkpoint.value_or(options.checkpoint);
+    follow_file(options, {flags.chunks, flags.checkpoint, !options.placement.empty()});
     options.optimizer = flags.optimizer.value_or(options.optimizer);
     options.hardware.host_cores = flags.cores.value_or(0);
     micro_batch_sizes(options.batch, options.chunks);  // throws for impossible values, in terms of the flags

@@ -19,6 +19,9 @@ namespace pipescope {
 /// read, so a wrong one is a UsageError of Program::run().
 struct PipelineFlags {
     PipelineOptions options;               ///< as given; the rest have their defaults
+    std::optional<std::int64_t> chunks;    ///< a schedule's file has its own
+    bool needs_chunks = false;             ///< the command has --chunks
+    std::optional<Checkpoint> checkpoint;
     std::optional<std::string> optimizer;  ///< its default depends on the model
     std::optional<int> cores;
     std::string dtype;
@@ -39,11 +42,14 @@ CLI::Option* add_parsed(CLI::App& command, const std::string& name, Value& value
 
 // Add groups of options to a command. `flags` must outlive the parsing.
 void add_balance_option(CLI::App& command, PipelineFlags& flags);  ///< --balance, required
-void add_batch_options(CLI::App& command, PipelineFlags& flags);   ///< -m --chunks and --batch, required; --checkpoint
+/// -m --chunks, required unless the schedule is a file; --batch, required; --checkpoint
+void add_batch_options(CLI::App& command, PipelineFlags& flags);
 void add_mini_batch_option(CLI::App& command, PipelineFlags& flags);  ///< --batch alone, required
 void add_algorithm_option(CLI::App& command, BalanceAlgorithm& algorithm);
 void add_hardware_options(CLI::App& command, PipelineFlags& flags);  ///< --devices, --cores, links, --speed, ..
-/// --schedule, one of those in the text; --placement. With `all`, --schedule also takes `all`, which sets it.
+/// --schedule, one of those in the text, or a file. `help` may describe several lines.
+void add_schedule_option(CLI::App& command, PipelineFlags& flags, const std::string& help, bool* all = nullptr);
+/// --schedule and --placement. With `all`, --schedule also takes `all`, which sets it.
 void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::string& schedules, bool* all = nullptr);
 /// --optimizer, --master-weights and --dtype: memory of parameters besides their values.
 void add_parameter_options(CLI::App& command, PipelineFlags& flags);
@@ -55,7 +61,7 @@ void add_json_flag(CLI::App& command, bool& json);
 void add_force_flag(CLI::App& command, bool& force);
 CLI::Option* add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& of);
 
-/// The options as given, with the default optimizer. Throws UsageError unless batch, chunks and replicas fit each
+/// The options as given, with the default optimizer. A schedule's file sets what it says (follow_file()). Throws UsageError unless batch, chunks and replicas fit each
 /// other.
 PipelineOptions pipeline_options(const PipelineFlags& flags);
 

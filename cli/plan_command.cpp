@@ -9,6 +9,7 @@
 #include "schedule/task_key.h"
 #include "simulator/number_ranges.h"
 #include "simulator/planner.h"
+#include "simulator/schedule_file.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,12 +18,14 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
 
 namespace pipescope {
 namespace {
+constexpr NumberRange kPartitions{1, 8};
 constexpr NumberRange kChunks{1, 64};
 constexpr std::int64_t kMostReplicas = 4096;
 
@@ -30,7 +33,7 @@ struct PlanFlags {
     std::string profile;
     PipelineFlags pipeline;
     PlanRequest request;  ///< checkpoint modes, schedules, goal and algorithm
-    std::vector<NumberRange> partitions = {{1, 8}};
+    std::optional<std::vector<NumberRange>> partitions;  ///< default: kPartitions, or those of schedules' files
     std::vector<NumberRange> replicas = {{1, 1}};
     std::optional<std::vector<NumberRange>> chunks;  ///< default: kChunks, as far as there are samples
     std::string price = "1";
@@ -122,10 +125,27 @@ std::string cost_unit(const PlanFlags& flags, const PlanRequest& request) {
     return for_all || any_has_own_price(request) ? "price per million samples" : "lane-hours per million samples";
 }
 
+/// The ranges that the user gave, else what the files among the schedules have, else the default.
+template <class Member>
+std::vector<NumberRange> or_of_files(const std::optional<std::vector<NumberRange>>& given, const PlanRequest& request,
+                                     const NumberRange& usual, Member member) {
+    if (given) {
+        return *given;
+    }
+    std::vector<NumberRange> ranges;
+    for (const Schedule& schedule : request.schedules) {
+        if (const Schedule::File* file = schedule.file()) {
+            const int own = std::invoke(member, file->shape);
+            ranges.push_back({own, own});
+        }
+    }
+    return ranges.empty() ? std::vector{usual} : ranges;
+}
+
 /// Everything that is independent of the profile, so that wrong flags are refused before it is read.
 PlanRequest request_of(const PlanFlags& flags, std::int64_t batch, std::vector<std::string>& unused_prices) {
     PlanRequest request = flags.request;
-    request.chunks = chunks_to_try(flags.chunks.value_or(std::vector{kChunks}), batch);
+    request.chunks = chunks_to_try(or_of_files(flags.chunks, request, kChunks, &PipelineShape::num_micro_batches), batch);
     request.replicas =
         partitions_to_try(flags.replicas, static_cast<std::size_t>(std::clamp<std::int64_t>(batch, 1, kMostReplicas)));
     request.device_types = named_device_types(flags.pipeline);
@@ -151,7 +171,8 @@ ExitCode plan_command(const PlanFlags& flags) {
     PipelineOptions options = pipeline_options(flags.pipeline);
     PlanRequest request = request_of(flags, options.batch, unused_prices);
     const Profile profile = in_dtype(load_profile(flags.profile), flags.pipeline, flags.profile);
-    request.partitions = partitions_to_try(flags.partitions, profile.layers.size());
+    request.partitions = partitions_to_try(or_of_files(flags.partitions, request, kPartitions, &PipelineShape::num_lanes),
+                                           profile.layers.size());
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
     const std::vector<Assumption> assumptions = assume(options, profile, layers, flags.pipeline.given());
     take_options(request, options);
@@ -179,11 +200,11 @@ ExitCode plan_command(const PlanFlags& flags) {
 }
 
 /// Parses "a,b" item by item; keeps the first of equal ones.
-template <class Value>
-std::vector<Value> parse_names(const std::string& text, const std::string& option, Value (*parse)(std::string_view)) {
-    std::vector<Value> values;
+template <class Parse>
+auto parse_names(const std::string& text, const std::string& option, Parse parse) {
+    std::vector<decltype(parse(text))> values;
     for (const std::string& name : parse_list(text, option)) {
-        if (const Value value = parse(name); std::ranges::find(values, value) == values.end()) {
+        if (const auto value = parse(name); std::ranges::find(values, value) == values.end()) {
             values.push_back(value);
         }
     }
@@ -213,8 +234,10 @@ void add_choices(CLI::App& command, PlanFlags& flags) {
         "LIST");
     add(
         "--schedule", flags.request.schedules,
-        [](const std::string& text, const std::string& option) { return parse_names(text, option, parse_schedule); },
-        "Schedules to try; default: those of 'run', " + runnable_schedule_names(" and "), "LIST");
+        [](const std::string& text, const std::string& option) { return parse_names(text, option, load_schedule); },
+        "Schedules to try: names, or files that end in .csv, which fix -n and -m unless these are given; default: "
+        "gpipe,1f1b,interleaved",
+        "LIST");
     add("--replicas", flags.replicas, parse_ranges,
         "Numbers of pipelines side by side to try, each with an equal part of the mini-batch: 2, or 1,2,4, or 1..8; "
         "default 1. Numbers that do not divide the batch are left out",

@@ -116,9 +116,9 @@ Json balance_json(const FoundBalance& found, const Simulation& simulation) {
 }
 
 std::string balance_text(const FoundBalance& found, const Simulation& simulation) {
-    const std::string proof = found.optimal
-                                  ? "no balance is faster"
-                                  : "no balance is faster than " + format_duration(Nanoseconds{found.lower_bound_ns});
+    const std::string proof = found.optimal               ? "no balance is faster"
+                              : found.lower_bound_ns == 0 ? "cut as if each partition had a lane; no bound is known"
+                                                          : "no balance is faster than " + format_duration(Nanoseconds{found.lower_bound_ns});
     const StepFigures figures = expected_figures(simulation);
     std::string text = fmt::format("balance {}\n\nstep time {}, bubble {}", to_string(found.balance),
                                    format_duration(figures.step), format_percent(figures.bubble));
@@ -136,13 +136,20 @@ std::string balance_text(const FoundBalance& found, const Simulation& simulation
     if (found.repaired) {
         text += "repaired: torchgpipe's method left a partition empty, layers were moved to fill it\n";
     }
-    TextTable table({{"partition"}, {"layers"}, {"peak memory"}});
+    TextTable table({{"partition"}, {"lane"}, {"layers"}, {"peak of the lane"}});
+    TextTable in_order({{"partition"}, {"layers"}, {"peak memory"}});
+    const std::vector<LaneId>& placement = simulation.options.placement;
     for (std::size_t j = 0; j < found.balance.num_partitions(); ++j) {
-        table.add_row({std::to_string(j),
-                       layers_text(found.balance.layers_of(PartitionId(static_cast<std::int64_t>(j)))),
-                       j < found.peak_bytes.size() ? format_bytes(found.peak_bytes[j]) : ""});
+        const std::size_t lane = placement.empty() ? j : placement[j].index();
+        const std::string layers = layers_text(found.balance.layers_of(PartitionId(static_cast<std::int64_t>(j))));
+        const std::string peak = lane < found.peak_bytes.size() ? format_bytes(found.peak_bytes[lane]) : "";
+        if (placement.empty()) {
+            in_order.add_row({std::to_string(j), layers, peak});
+        } else {
+            table.add_row({std::to_string(j), std::to_string(lane), layers, peak});
+        }
     }
-    text += "\n" + table.str();
+    text += "\n" + (placement.empty() ? in_order : table).str();
     if (!found.feasible) {
         text += "\ninfeasible: " + found.infeasible_because.value_or("no balance keeps the memory limit") + "\n";
     }

@@ -1,4 +1,3 @@
-#include "balance/text_file.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
@@ -9,6 +8,7 @@
 #include "schedule/placement.h"
 #include "schedule/schedule_table.h"
 #include "schedule/schedules.h"
+#include "simulator/schedule_file.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -33,10 +33,6 @@ struct ScheduleFlags {
     bool force = false;
 };
 
-bool is_file(const std::string& schedule) {
-    return schedule.ends_with(".csv");
-}
-
 TaskGraph graph_of_file(const ScheduleFlags& flags) {
     for (const auto& [given, option] :
          {std::pair{flags.lanes, "-n"}, {flags.micro_batches, "-m"}, {flags.partitions, "--partitions"}}) {
@@ -45,12 +41,8 @@ TaskGraph graph_of_file(const ScheduleFlags& flags) {
                 fmt::format("{} is {}; {} says that itself; leave it out", option, *given, flags.schedule));
         }
     }
-    const std::string text = read_text_file(flags.schedule, "a schedule's CSV file", "write one with -o");
-    try {
-        return table_graph(parse_schedule_csv(text), {.checkpoint = Checkpoint::never});
-    } catch (const Error& error) {
-        throw Error(fmt::format("{}: {}", flags.schedule, error.what()));
-    }
+    const Schedule schedule = load_schedule(flags.schedule);
+    return make_schedule(schedule, schedule.file()->shape);
 }
 
 TaskGraph graph_of_name(const ScheduleFlags& flags) {
@@ -62,16 +54,18 @@ TaskGraph graph_of_name(const ScheduleFlags& flags) {
     if (*flags.lanes < 1 || *flags.lanes > kMostPartitions) {
         throw UsageError(fmt::format("-n is {}; it must be from 1 to {}; change it", *flags.lanes, kMostPartitions));
     }
-    const int usual = *flags.lanes * (schedule == Schedule::interleaved_1f1b ? 2 : 1);
-    PipelineShape shape{.num_partitions = flags.partitions.value_or(usual),
+    const auto lanes = static_cast<std::size_t>(*flags.lanes);
+    PipelineShape shape{.num_partitions =
+                            flags.partitions.value_or(static_cast<int>(usual_partitions(schedule, lanes))),
                         .num_micro_batches = *flags.micro_batches,
                         .checkpoint = Checkpoint::never};
     if (shape.num_partitions < *flags.lanes || shape.num_partitions > kMostPartitions) {
         throw UsageError(fmt::format("--partitions is {}; it must be from {}, one for each lane, to {}; change it",
                                      shape.num_partitions, *flags.lanes, kMostPartitions));
     }
-    shape.placement =
-        placement_in_turn(static_cast<std::size_t>(shape.num_partitions), static_cast<std::size_t>(*flags.lanes));
+    const auto partitions = static_cast<std::size_t>(shape.num_partitions);
+    shape.placement = runs_one_partition_a_lane(schedule) ? placement_in_turn(partitions, lanes)
+                                                          : placement_of(schedule, partitions, lanes);
     return make_schedule(schedule, shape);
 }
 
@@ -102,7 +96,7 @@ nlohmann::ordered_json figures_json(const TaskGraph& graph, const ScheduleTable&
 }
 
 ExitCode schedule_command(const ScheduleFlags& flags) {
-    const bool from_file = is_file(flags.schedule);
+    const bool from_file = is_schedule_file(flags.schedule);
     if (from_file && !flags.output.empty()) {
         throw UsageError(fmt::format("-o is '{}'; {} is a schedule's file already; name a schedule to write one",
                                      flags.output, flags.schedule));
@@ -150,8 +144,8 @@ void add_schedule_command(Program& program) {
     add_option(*command, "-n,--lanes", flags->lanes, "Lanes of a named schedule", "N");
     add_option(*command, "-m,--chunks", flags->micro_batches, "Micro-batches of a named schedule", "N");
     add_option(*command, "--partitions", flags->partitions,
-               "Partitions of a named schedule, placed on the lanes in turn; default: one per lane, two for "
-               "interleaved",
+               "Partitions of a named schedule, placed on the lanes in turn; default: one per lane, or two for "
+               "schedules that need several",
                "N");
     command->add_flag("--check", flags->check,
                       "Only check: every task runs once, in an order that never waits for ever");

@@ -33,9 +33,9 @@ void add_simulated_pipeline_options(CLI::App& command, SimulatedPipelineFlags& f
     add_balance_option(command, flags.pipeline);
     add_batch_options(command, flags.pipeline);
     add_schedule_options(command, flags.pipeline,
-                         runnable_schedule_names() + "; for comparison zero-bubble-h1, pipedream, model-parallel" +
-                             (all_schedules == nullptr ? "" : "; or all, which compares them in a table") +
-                             "; default gpipe",
+                         runnable_schedule_names(", ") + " (default gpipe); only simulated: " + compared_schedule_names() +
+                             "; or a file that ends in .csv, as 'pipescope schedule' writes it" +
+                             (all_schedules == nullptr ? "" : "; or all, which compares them in a table"),
                          all_schedules);
     add_hardware_options(command, flags.pipeline);
     add_device_type_options(command, flags.pipeline, "Type of all devices, such as A100");
@@ -58,6 +58,7 @@ PipelineOptions simulated_pipeline_options(const SimulatedPipelineFlags& flags) 
             to_string(*flags.backward_order), to_string(options.schedule)));
     }
     options.backward_order = flags.backward_order.value_or(options.backward_order);
+    place(options);
     return options;
 }
 

@@ -12,6 +12,7 @@ set(PIPESCOPE_CORE_HEADERS
   schedule/ids.h
   schedule/machine_load.h
   schedule/memory_category.h
+  schedule/schedule_table.h
   schedule/schedules.h
   schedule/task_graph.h
   schedule/task_key.h

@@ -44,7 +44,8 @@ struct GPipeOptions {
     /// The order in which step() runs. All but gpipe compute the loss of each micro-batch inside, which forward()
     /// cannot.
     Schedule schedule = Schedule::gpipe;
-    /// Lane of each partition. Empty: partition j on lane j, or with schedule interleaved on lane j mod devices.
+    /// Lane of each partition. Empty: partition j on lane j, or as the schedule needs it; interleaved and looped_bfs
+    /// deal the partitions out to the devices in turn.
     std::vector<std::int64_t> placement = {};
     Reduction reduction = Reduction::mean;
     Driver driver = Driver::scheduled;

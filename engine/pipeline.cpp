@@ -19,21 +19,34 @@ namespace {
 // Inference forwards must not repeat the random numbers of training steps, which count from 0.
 constexpr std::int64_t kFirstInference = std::int64_t{1} << 40;
 
-/// Lane of each partition: as requested, else j for partition j, or with schedule interleaved j mod the number of
-/// devices.
+/// Lane of each partition: as requested, else as the schedule needs it on this number of devices.
 std::vector<LaneId> placement_of(const GPipeOptions& options, std::size_t num_partitions) {
     const std::vector<LaneId> placement = checked_placement(options.placement);
-    if (!placement.empty() || options.schedule != Schedule::interleaved_1f1b) {
+    if (!placement.empty() || runs_one_partition_a_lane(options.schedule)) {
         return placement;
     }
     const std::size_t lanes = options.devices.size();
-    if (lanes == 0 || num_partitions % lanes != 0 || num_partitions == lanes) {
+    const bool has_own_lanes = options.schedule.file() != nullptr;
+    if (!has_own_lanes && (lanes == 0 || num_partitions % lanes != 0 || num_partitions == lanes)) {
         throw UsageError("devices names " + counted(lanes, "lane", "lanes") + " for " +
-                         counted(num_partitions, "partition", "partitions") +
-                         "; the schedule interleaved runs two or more partitions on each lane, the same "
+                         counted(num_partitions, "partition", "partitions") + "; the schedule " +
+                         to_string(options.schedule) +
+                         " runs two or more partitions on each lane, the same "
                          "number on all; name a half, a third, .. as many devices as partitions");
     }
-    return placement_in_turn(num_partitions, lanes);
+    return placement_of(options.schedule, num_partitions, lanes);
+}
+
+std::string checksum_of(const Schedule& schedule) {
+    const Schedule::File* file = schedule.file();
+    return file != nullptr ? std::to_string(std::hash<std::string>{}(to_csv(file->table))) : "none";
+}
+
+/// As many micro-batches as the schedule can run on these lanes.
+PipelineShape with_example_micro_batches(PipelineShape shape, const Schedule& schedule) {
+    const Schedule::File* file = schedule.file();
+    shape.num_micro_batches = file != nullptr ? file->shape.num_micro_batches : 2 * shape.num_lanes();
+    return shape;
 }
 
 PipelineShape shape_of(const GPipeOptions& options, const Balance& balance, const SkipLayout& skips) {
@@ -45,9 +58,7 @@ PipelineShape shape_of(const GPipeOptions& options, const Balance& balance, cons
                         .replicas = options.replicas};
     shape.check();
     // Checks here whether the schedule accepts the placement; each step checks its number of micro-batches.
-    PipelineShape example = shape;
-    example.num_micro_batches = shape.num_lanes();
-    check_schedule(options.schedule, example);
+    check_schedule(options.schedule, with_example_micro_batches(shape, options.schedule));
     return shape;
 }
 
@@ -96,7 +107,13 @@ void check_enums(const GPipeOptions& options) {
                     "always, except_last or never");
     check_is_one_of("reduction", options.reduction, {Reduction::mean, Reduction::sum}, "mean or sum");
     check_is_one_of("driver", options.driver, {Driver::scheduled, Driver::autograd}, "scheduled or autograd");
-    check_is_one_of("schedule", options.schedule, all_schedules(), "gpipe, one_f_one_b or interleaved_1f1b");
+    if (!options.schedule.file()) {
+        std::vector<Schedule::Name> names;
+        for (const Schedule& each : all_schedules()) {
+            names.push_back(each.name());
+        }
+        check_is_one_of("schedule", options.schedule.name(), names, "a name of Schedule, such as one_f_one_b");
+    }
 }
 
 /// Checks everything that needs neither balance nor devices.
@@ -105,8 +122,8 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
     check_enums(options);
     if (is_for_comparison_only(options.schedule)) {
         throw UsageError("the schedule is " + to_string(options.schedule) +
-                         ", which only the simulator runs; a model can run " + runnable_schedule_names() +
-                         "; use one of them");
+                         ", which only the simulator runs; a model can run " + runnable_schedule_names(", ") +
+                         " or a file without I and W; use one of them");
     }
     verify_skippables(declared_skips(layers));
     if (options.driver == Driver::autograd && options.schedule != Schedule::gpipe) {
@@ -212,14 +229,14 @@ void Pipeline::connect(std::size_t num_layers) {
                       {"chunks", std::to_string(options_.chunks)},
                       {"checkpoint", to_string(options_.checkpoint)},
                       {"the schedule", to_string(options_.schedule)},
+                      {"the checksum of the schedule's cells", checksum_of(options_.schedule)},
                       {"the reduction", options_.reduction == Reduction::mean ? "mean" : "sum"},
                       {"deferred_batch_norm", options_.deferred_batch_norm ? "true" : "false"},
                       {"the seed", std::to_string(options_.seed)},
                       {"the replicas", std::to_string(options_.replicas)}});
-    PipelineShape example = shape_;
-    example.num_micro_batches = shape_.num_lanes();
-    channels_ = std::make_unique<LaneChannels>(processes, TaskGraph(make_schedule(options_.schedule, example)),
-                                               options_.reduction);
+    channels_ = std::make_unique<LaneChannels>(
+        processes, make_schedule(options_.schedule, with_example_micro_batches(shape_, options_.schedule)),
+        options_.reduction);
 }
 
 IsLayerHere layers_here(const GPipeOptions& options, std::size_t num_layers) {
@@ -311,8 +328,8 @@ std::vector<at::Tensor> Pipeline::trained_parameters() const {
 }
 
 std::shared_ptr<const TaskGraph> Pipeline::graph(int num_micro_batches, RunFor purpose) {
-    const Schedule schedule = purpose == RunFor::training ? options_.schedule : Schedule::gpipe;
-    auto& graph = graphs_[{num_micro_batches, schedule}];
+    const Schedule schedule = purpose == RunFor::training ? options_.schedule : Schedule(Schedule::gpipe);
+    auto& graph = graphs_[{num_micro_batches, purpose}];
     if (!graph) {
         PipelineShape shape = shape_;
         shape.num_micro_batches = num_micro_batches;

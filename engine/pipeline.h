@@ -103,8 +103,7 @@ private:
     std::unique_ptr<PipelineDevices> devices_;
     std::unique_ptr<CoreScheduler> core_scheduler_;
     std::vector<Partition> partitions_;
-    std::map<std::pair<int, Schedule>, std::shared_ptr<const TaskGraph>> graphs_;  // by number of micro-batches and
-                                                                                   // schedule
+    std::map<std::pair<int, RunFor>, std::shared_ptr<const TaskGraph>> graphs_;  // by number of micro-batches
     bool training_ = true;
     std::int32_t next_step_ = 0;
     std::int64_t next_inference_ = 0;

@@ -14,14 +14,4 @@ namespace pipescope {
 ///
 /// Source: torchgpipe (arXiv 2004.09910), section 3.2.1, algorithm 1.
 std::vector<std::vector<Cell>> clock_cycles(int m, int n);
-
-/// GPipe's fill-drain schedule: all forwards by clock-cycle, the loss, then all backwards. The backward phase starts
-/// with the last micro-batch, or with the first if the shape says so. A checkpointed micro-batch is recomputed right
-/// before its backward.
-/// Throws UsageError if the shape is invalid. Source: GPipe, section 2.3; torchgpipe, section 3.2.
-TaskGraph gpipe_schedule(const PipelineShape& shape);
-
-/// With replicas, appends an all-reduce of each partition's gradients to its lane's program. The last partition comes
-/// first, because its backward ends first.
-void add_all_reduces(const PipelineShape& shape, std::vector<LaneProgram>& programs);
 }  // namespace pipescope

@@ -3,6 +3,7 @@
 #include "schedule/task_graph.h"
 
 #include <utility>
+#include <vector>
 
 namespace pipescope {
 /// Writes a lane's program task by task, and adds the tasks that go with one: the loss right after a forward of the
@@ -33,5 +34,27 @@ public:
 private:
     const PipelineShape& shape_;
     LaneProgram program_;
+};
+
+/// A plan for each lane.
+class LanePlans {
+public:
+    /// `shape` must outlive the plans.
+    explicit LanePlans(const PipelineShape& shape)
+        : shape_(shape), plans_(static_cast<std::size_t>(shape.num_lanes()), LanePlan(shape)) {}
+
+    LanePlan& of(PartitionId partition) { return plans_[shape_.lane_of(partition).index()]; }
+
+    std::vector<LaneProgram> take() {
+        std::vector<LaneProgram> programs;
+        for (LanePlan& plan : plans_) {
+            programs.push_back(plan.take());
+        }
+        return programs;
+    }
+
+private:
+    const PipelineShape& shape_;
+    std::vector<LanePlan> plans_;
 };
 }  // namespace pipescope

@@ -13,7 +13,7 @@ template <class Value>
 Value parse_name(std::string_view name, const std::vector<Value>& all, const std::string& fault,
                  const std::string& remedy) {
     std::string known;
-    for (const Value value : all) {
+    for (const Value& value : all) {
         if (to_string(value) == name) {
             return value;
         }

@@ -42,4 +42,12 @@ std::vector<LaneId> placement_in_turn(std::size_t partitions, std::size_t lanes)
     }
     return placement;
 }
+
+std::vector<LaneId> placement_in_v(std::size_t lanes) {
+    std::vector<LaneId> placement = placement_in_turn(lanes, std::max<std::size_t>(1, lanes));
+    for (std::size_t lane = lanes; lane-- > 0;) {
+        placement.emplace_back(static_cast<std::int64_t>(lane));
+    }
+    return placement;
+}
 }  // namespace pipescope

@@ -17,4 +17,7 @@ std::string placement_text(const std::vector<LaneId>& placement);
 
 /// Deals the partitions out to the lanes in turn: partition j runs on lane j mod `lanes`. Precondition: lanes >= 1.
 std::vector<LaneId> placement_in_turn(std::size_t partitions, std::size_t lanes);
+
+/// Two partitions per lane in a V, down the lanes and up again: 0,1,2,2,1,0 for three lanes.
+std::vector<LaneId> placement_in_v(std::size_t lanes);
 }  // namespace pipescope

@@ -1,9 +1,9 @@
 #include "schedule/schedule_table.h"
 
 #include "schedule/error.h"
-#include "schedule/gpipe_schedule.h"
 #include "schedule/lane_plan.h"
 #include "schedule/printable.h"
+#include "schedule/schedule_programs.h"
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,12 @@ char letter_of(const Action& action) {
     return action.input_only ? kInputOnly : letter_of(action.task.kind).value_or('?');
 }
 
+constexpr std::string_view kReduceGradients = "REDUCE_GRAD";
+
 std::string text_of(const Action& action) {
+    if (action.task.kind == TaskKind::all_reduce) {
+        return std::to_string(action.task.partition) + std::string(kReduceGradients);
+    }
     return std::to_string(action.task.partition) + letter_of(action) + std::to_string(action.task.micro_batch);
 }
 
@@ -62,6 +67,10 @@ std::optional<Action> parse_action(std::string_view text, const Place& place) {
     const std::size_t at = text.find_first_not_of("0123456789");
     if (at == std::string_view::npos) {
         return std::nullopt;
+    }
+    if (text.substr(at) == kReduceGradients) {
+        const auto partition = number_of(text.substr(0, at), "partition", kMostPartitions, place);
+        return partition ? std::optional(Action{{0, TaskKind::all_reduce, *partition, -1, -1}}) : std::nullopt;
     }
     const bool input_only = text[at] == kInputOnly;
     const auto kind = input_only ? TaskKind::backward : kind_of_letter(text[at]);
@@ -415,8 +424,8 @@ PipelineShape table_shape(const ScheduleTable& table, const PipelineShape& base)
 
 TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base) {
     const PipelineShape shape = table_shape(table, base);
-    const bool recomputes = has_letter(table, 'R');
-    if (recomputes) {
+    const bool has_recomputes = recomputes(table);
+    if (has_recomputes) {
         check_recomputes(table, shape);
     }
     const bool losses = has_letter(table, 'L');
@@ -425,10 +434,13 @@ TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base) {
     for_each_action(table, [&](const Action& action, const Place& place) {
         LanePlan& plan = plans[place.row];
         const Cell task = cell_of(action.task);
+        if (action.task.kind == TaskKind::all_reduce) {
+            return;  // add_all_reduces() puts them at the end
+        }
         const bool is_backward = action.task.kind == TaskKind::backward;
         if (action.task.kind == TaskKind::forward && !losses) {
             plan.forward(task);
-        } else if (is_backward && !recomputes) {
+        } else if (is_backward && !has_recomputes) {
             plan.backward(task);
         } else {
             plan.add(action.task.kind, task);
@@ -447,5 +459,9 @@ TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base) {
 
 bool splits_backward(const ScheduleTable& table) {
     return has_letter(table, 'I') || has_letter(table, 'W');
+}
+
+bool recomputes(const ScheduleTable& table) {
+    return has_letter(table, 'R');
 }
 }  // namespace pipescope

@@ -17,18 +17,19 @@ namespace pipescope {
 ///     I  backward of the input  W  backward of the weights
 ///     R  recompute              L  loss of a micro-batch
 ///
-/// `(0F1;1B0)OVERLAP_F_B` contains two tasks, which run in that order. R and L are PipeScope's own and optional:
+/// `(0F1;1B0)OVERLAP_F_B` contains two tasks, which run in that order. `0REDUCE_GRAD`, which torch puts behind the last
+/// backward of partition 0, is kept, and says nothing: with replicas, lanes sum gradients at their end. R and L are PipeScope's own and optional:
 /// without them, a recompute runs right before its backward, and a loss right after the last partition's forward.
 ///
 ///     0F0,0F1,,0B0,0B1
 ///     ,1F0,1B0,1F1,1B1
 ///
-/// Source: torch.distributed.pipelining.schedules, _dump_csv and _Action (PyTorch 2.9).
+/// Source: torch.distributed.pipelining.schedules, _dump_csv and _Action (PyTorch 2.11).
 struct ScheduleTable {
     /// Content of a cell: nothing, a task, or two tasks that torch overlaps. A backward of both input and weights is a
     /// single TaskKind::backward; its halves are TaskKind::backward with `input_only`, and TaskKind::backward_weight.
     struct Action {
-        TaskKey task;  ///< step 0
+        TaskKey task;  ///< step 0; all_reduce for REDUCE_GRAD
         bool input_only = false;
 
         friend bool operator==(const Action&, const Action&) = default;
@@ -60,4 +61,6 @@ PipelineShape table_shape(const ScheduleTable& table, const PipelineShape& base 
 TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base = {});
 /// True if any cell is I or W.
 bool splits_backward(const ScheduleTable& table);
+/// True if any cell is R.
+bool recomputes(const ScheduleTable& table);
 }  // namespace pipescope

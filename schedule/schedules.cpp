@@ -1,177 +1,185 @@
 #include "schedule/schedules.h"
 
 #include "schedule/error.h"
-#include "schedule/gpipe_schedule.h"
-#include "schedule/lane_plan.h"
 #include "schedule/parse_name.h"
+#include "schedule/placement.h"
 #include "schedule/quantities.h"
+#include "schedule/schedule_programs.h"
 
 #include <algorithm>
+#include <array>
 
 namespace pipescope {
 namespace {
-/// Runs `warm_up` forwards, then alternates one forward and one backward, then runs the remaining backwards.
-LaneProgram one_forward_one_backward(const PipelineShape& shape, const std::vector<Cell>& forwards,
-                                     const std::vector<Cell>& backwards, std::size_t warm_up) {
-    LanePlan plan(shape);
-    warm_up = std::min(warm_up, forwards.size());
-    for (std::size_t k = 0; k < forwards.size() + warm_up; ++k) {
-        if (k < forwards.size()) {
-            plan.forward(forwards[k]);
-        }
-        if (k >= warm_up) {
-            plan.backward(backwards[k - warm_up]);
-        }
-    }
-    return plan.take();
+/// Where a named schedule has its partitions.
+enum class Layout { any, one_each, in_turn, v };
+
+struct NamedSchedule {
+    Schedule::Name schedule;
+    std::string_view name;
+    Layout layout;
+    bool splits;  ///< the backward
+    bool runs;    ///< in the engine
+    LanePrograms (*programs)(const PipelineShape&);
+};
+
+// In the order of Schedule::Name.
+constexpr std::array kNamed{
+    NamedSchedule{Schedule::gpipe, "gpipe", Layout::any, false, true, gpipe_programs},
+    NamedSchedule{Schedule::one_f_one_b, "1f1b", Layout::one_each, false, true, one_f_one_b_programs},
+    NamedSchedule{Schedule::interleaved_1f1b, "interleaved", Layout::in_turn, false, true, interleaved_programs},
+    NamedSchedule{Schedule::looped_bfs, "looped-bfs", Layout::in_turn, false, true, looped_bfs_programs},
+    NamedSchedule{Schedule::zero_bubble_h1, "zero-bubble-h1", Layout::one_each, true, false, zero_bubble_h1_programs},
+    NamedSchedule{Schedule::zero_bubble_2p, "zero-bubble-2p", Layout::one_each, true, false, zero_bubble_2p_programs},
+    NamedSchedule{Schedule::interleaved_zero_bubble, "interleaved-zero-bubble", Layout::in_turn, true, false,
+                  interleaved_zero_bubble_programs},
+    NamedSchedule{Schedule::zero_bubble_v, "zero-bubble-v", Layout::v, true, false, zero_bubble_v_programs},
+    NamedSchedule{Schedule::dualpipe_v, "dualpipe-v", Layout::v, true, false, dualpipe_v_programs},
+    NamedSchedule{Schedule::v_half, "v-half", Layout::v, true, false, v_half_programs},
+    NamedSchedule{Schedule::v_min, "v-min", Layout::v, true, false, v_min_programs},
+    NamedSchedule{Schedule::pipedream, "pipedream", Layout::one_each, false, false, one_f_one_b_programs},
+    NamedSchedule{Schedule::model_parallel, "model-parallel", Layout::any, false, false, model_parallel_programs},
+};
+
+const NamedSchedule& facts_of(Schedule::Name name) {
+    return kNamed.at(static_cast<std::size_t>(name));
 }
 
-void check_one_partition_a_lane(const PipelineShape& shape, Schedule schedule) {
+std::string names_where(bool runs, std::string_view before_last) {
+    std::vector<std::string> names;
+    for (const NamedSchedule& each : kNamed) {
+        if (each.runs == runs) {
+            names.emplace_back(each.name);
+        }
+    }
+    std::string text;
+    for (std::size_t k = 0; k < names.size(); ++k) {
+        text += k == 0 ? "" : k + 1 == names.size() ? before_last : ", ";
+        text += names[k];
+    }
+    return text;
+}
+
+void check_one_partition_a_lane(const PipelineShape& shape, std::string_view schedule) {
     if (shape.num_lanes() != shape.num_partitions) {
         throw UsageError("placement puts " + counted(shape.num_partitions, "partition", "partitions") + " on " +
-                         counted(shape.num_lanes(), "lane", "lanes") + "; " + to_string(schedule) +
+                         counted(shape.num_lanes(), "lane", "lanes") + "; " + std::string(schedule) +
                          " runs one partition a lane; use interleaved for more");
     }
 }
 
-TaskGraph graph_of(const PipelineShape& shape, std::vector<LaneProgram>& programs) {
-    add_all_reduces(shape, programs);
-    return TaskGraph(shape, programs);
-}
-
-/// Like 1F1B on lane j, but delays backwards of the weights: the first j wait, and each later one runs j micro-batches
-/// late, so that gradients of inputs come first. The rest fill the end.
-TaskGraph zero_bubble_h1(const PipelineShape& shape) {
-    const int n = shape.num_partitions;
-    const int m = shape.num_micro_batches;
-    std::vector<LaneProgram> programs(static_cast<std::size_t>(n));
-    for (int j = 0; j < n; ++j) {
-        LanePlan plan(shape);
-        const int warm_up = std::min(n - 1 - j, m);
-        for (int k = 0; k < m + warm_up; ++k) {
-            if (k < m) {
-                plan.forward({MicroBatchId{k}, PartitionId{j}});
-            }
-            const int back = k - warm_up;
-            if (back >= 0) {
-                plan.backward({MicroBatchId{back}, PartitionId{j}});
-            }
-            if (back >= j) {
-                plan.backward_weight({MicroBatchId{back - j}, PartitionId{j}});
-            }
-        }
-        for (int i = std::max(0, m - j); i < m; ++i) {
-            plan.backward_weight({MicroBatchId{i}, PartitionId{j}});
-        }
-        programs[shape.lane_of(PartitionId{j}).index()] = plan.take();
-    }
-    return graph_of(shape, programs);
-}
-
-/// Micro-batch i goes all the way forward and back before micro-batch i + 1 starts.
-TaskGraph model_parallel(const PipelineShape& shape) {
-    std::vector<LanePlan> plans(static_cast<std::size_t>(shape.num_lanes()), LanePlan(shape));
-    for (int i = 0; i < shape.num_micro_batches; ++i) {
-        for (int j = 0; j < shape.num_partitions; ++j) {
-            plans[shape.lane_of(PartitionId{j}).index()].forward({MicroBatchId{i}, PartitionId{j}});
-        }
-        for (int j = shape.num_partitions; j-- > 0;) {
-            plans[shape.lane_of(PartitionId{j}).index()].backward({MicroBatchId{i}, PartitionId{j}});
+/// Refuses a placement that is not the schedule's own.
+void check_placement(const PipelineShape& shape, const std::vector<LaneId>& own, const std::string& schedule) {
+    for (std::size_t j = 0; j < own.size(); ++j) {
+        const LaneId lane = shape.lane_of(PartitionId{static_cast<std::int64_t>(j)});
+        if (lane != own[j]) {
+            throw UsageError(schedule + " puts partition " + std::to_string(j) + " on lane " +
+                             std::to_string(own[j].value()) + ", not on lane " + std::to_string(lane.value()) +
+                             "; give a placement such as " + placement_text(own));
         }
     }
-    std::vector<LaneProgram> programs;
-    for (LanePlan& plan : plans) {
-        programs.push_back(plan.take());
-    }
-    return graph_of(shape, programs);
 }
 
-TaskGraph one_f_one_b(const PipelineShape& shape) {
-    const int n = shape.num_partitions;
-    std::vector<LaneProgram> programs(static_cast<std::size_t>(n));
-    for (int j = 0; j < n; ++j) {
-        std::vector<Cell> order;
-        for (int i = 0; i < shape.num_micro_batches; ++i) {
-            order.push_back({MicroBatchId{i}, PartitionId{j}});
-        }
-        programs[shape.lane_of(PartitionId{j}).index()] =
-            one_forward_one_backward(shape, order, order, static_cast<std::size_t>(n - 1 - j));
-    }
-    return graph_of(shape, programs);
-}
-
-void check_interleaved(const PipelineShape& shape) {
+void check_in_turn(const PipelineShape& shape, std::string_view schedule) {
     const int lanes = shape.num_lanes();
-    const auto refuse = [](const std::string& what) { throw UsageError("the interleaved schedule " + what); };
+    const std::string subject = "the " + std::string(schedule) + " schedule";
     if (shape.num_partitions % lanes != 0 || shape.num_partitions == lanes) {
-        refuse("needs two or more partitions a lane, the same number on all; the pipeline has " +
-               counted(shape.num_partitions, "partition", "partitions") + " on " + counted(lanes, "lane", "lanes") +
-               "; give a placement such as 0,1,0,1");
+        throw UsageError(subject + " needs two or more partitions a lane, the same number on all; the pipeline has " +
+                         counted(shape.num_partitions, "partition", "partitions") + " on " +
+                         counted(lanes, "lane", "lanes") + "; give a placement such as 0,1,0,1");
     }
-    for (int j = 0; j < shape.num_partitions; ++j) {
-        if (shape.lane_of(PartitionId{j}).value() != j % lanes) {
-            refuse("puts partition " + std::to_string(j) + " on lane " + std::to_string(j % lanes) + ", not on lane " +
-                   std::to_string(shape.lane_of(PartitionId{j}).value()) + "; give a placement such as 0,1,0,1");
-        }
+    check_placement(shape,
+                    placement_in_turn(static_cast<std::size_t>(shape.num_partitions), static_cast<std::size_t>(lanes)),
+                    subject);
+}
+
+void check_v(const PipelineShape& shape, std::string_view schedule) {
+    const int lanes = shape.num_lanes();
+    const std::string subject = "the " + std::string(schedule) + " schedule";
+    if (shape.num_partitions != 2 * lanes) {
+        throw UsageError(subject + " needs two partitions a lane; the pipeline has " +
+                         counted(shape.num_partitions, "partition", "partitions") + " on " +
+                         counted(lanes, "lane", "lanes") + "; give a placement such as 0,1,1,0");
     }
-    if (shape.num_micro_batches % lanes != 0) {
-        refuse("needs a multiple of " + std::to_string(lanes) + " micro-batches, one for each lane; " +
-               std::to_string(shape.num_micro_batches) + " is none; change chunks or batch");
+    check_placement(shape, placement_in_v(static_cast<std::size_t>(lanes)), subject);
+}
+
+void check_micro_batches(Schedule::Name schedule, int lanes, std::int64_t micro_batches) {
+    const bool in_groups =
+        schedule == Schedule::interleaved_1f1b || schedule == Schedule::interleaved_zero_bubble;
+    const std::string subject = "the " + std::string(facts_of(schedule).name) + " schedule";
+    if (in_groups && micro_batches % lanes != 0) {
+        throw UsageError(subject + " needs a multiple of " + std::to_string(lanes) +
+                         " micro-batches, one for each lane; " + std::to_string(micro_batches) +
+                         " is none; change chunks or batch");
+    }
+    if (schedule == Schedule::dualpipe_v && micro_batches < 2 * std::int64_t{lanes}) {
+        throw UsageError(subject + " needs at least " + std::to_string(2 * lanes) +
+                         " micro-batches, two for each lane; " + std::to_string(micro_batches) +
+                         " are too few; change chunks or batch");
     }
 }
 
-TaskGraph interleaved(const PipelineShape& shape) {
-    const int lanes = shape.num_lanes();
-    const int rounds = shape.num_partitions / lanes;  // per lane
-    std::vector<LaneProgram> programs(static_cast<std::size_t>(lanes));
-    for (int lane = 0; lane < lanes; ++lane) {
-        // Groups of `lanes` micro-batches go through the lane's partitions in turn; backward through them in reverse.
-        std::vector<Cell> forwards;
-        std::vector<Cell> backwards;
-        for (int first = 0; first < shape.num_micro_batches; first += lanes) {
-            for (int round = 0; round < rounds; ++round) {
-                for (int i = first; i < first + lanes; ++i) {
-                    forwards.push_back({MicroBatchId{i}, PartitionId{round * lanes + lane}});
-                    backwards.push_back({MicroBatchId{i}, PartitionId{(rounds - 1 - round) * lanes + lane}});
-                }
-            }
+/// Refuses a shape that contradicts the file.
+void check_file(const Schedule::File& file, const PipelineShape& shape) {
+    const auto require = [&](int asked, int own, const char* one, const char* many) {
+        if (asked != own) {
+            throw UsageError("the pipeline has " + counted(asked, one, many) + "; the schedule " + file.name + " is for " +
+                             counted(own, one, many) + "; change the pipeline, or use another schedule");
         }
-        const auto warm_up = static_cast<std::size_t>((lanes - lane - 1) * 2 + (rounds - 1) * lanes);
-        programs[static_cast<std::size_t>(lane)] = one_forward_one_backward(shape, forwards, backwards, warm_up);
+    };
+    require(shape.num_partitions, file.shape.num_partitions, "partition", "partitions");
+    require(shape.num_micro_batches, file.shape.num_micro_batches, "micro-batch", "micro-batches");
+    check_placement(shape, file.shape.placement, "the schedule " + file.name);
+    if (file.recomputes && shape.checkpoint != file.shape.checkpoint) {
+        throw UsageError("checkpoint is " + to_string(shape.checkpoint) + "; the recomputes (R) of the schedule " +
+                         file.name + " are those of checkpoint " + to_string(file.shape.checkpoint) +
+                         "; use that, or remove every R to have each recompute before its backward");
     }
-    return graph_of(shape, programs);
 }
 }  // namespace
 
-std::string to_string(Schedule schedule) {
-    switch (schedule) {
-        case Schedule::gpipe: return "gpipe";
-        case Schedule::one_f_one_b: return "1f1b";
-        case Schedule::interleaved_1f1b: return "interleaved";
-        case Schedule::zero_bubble_h1: return "zero-bubble-h1";
-        case Schedule::pipedream: return "pipedream";
-        case Schedule::model_parallel: return "model-parallel";
+Schedule Schedule::from_csv(const std::string& name, std::string_view csv) {
+    try {
+        auto file = std::make_shared<File>();
+        file->name = name;
+        file->table = parse_schedule_csv(csv);
+        file->recomputes = recomputes(file->table);
+        file->shape = table_graph(file->table, {.checkpoint = Checkpoint::never}).shape();
+        Schedule schedule;
+        schedule.file_ = std::move(file);
+        return schedule;
+    } catch (const UsageError& error) {
+        throw UsageError(name + ": " + error.what());
+    } catch (const Error& error) {
+        throw Error(name + ": " + error.what());
     }
-    return "unknown";
+}
+
+std::string to_string(const Schedule& schedule) {
+    return schedule.file() ? schedule.file()->name : std::string(facts_of(schedule.name()).name);
 }
 
 std::vector<Schedule> all_schedules() {
-    return {Schedule::gpipe,          Schedule::one_f_one_b, Schedule::interleaved_1f1b,
-            Schedule::zero_bubble_h1, Schedule::pipedream,   Schedule::model_parallel};
+    std::vector<Schedule> all;
+    for (const NamedSchedule& each : kNamed) {
+        all.emplace_back(each.schedule);
+    }
+    return all;
 }
 
 std::vector<Schedule> runnable_schedules() {
-    return {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b};
+    std::vector<Schedule> all = all_schedules();
+    std::erase_if(all, [](const Schedule& each) { return is_for_comparison_only(each); });
+    return all;
 }
 
 std::string runnable_schedule_names(std::string_view before_last) {
-    const std::vector<Schedule> schedules = runnable_schedules();
-    std::string names;
-    for (const Schedule each : schedules) {
-        names += each == schedules.front() ? "" : each == schedules.back() ? before_last : ", ";
-        names += to_string(each);
-    }
-    return names;
+    return names_where(true, before_last);
+}
+
+std::string compared_schedule_names() {
+    return names_where(false, ", ");
 }
 
 Schedule parse_schedule(std::string_view name) {
@@ -179,46 +187,109 @@ Schedule parse_schedule(std::string_view name) {
                       "use gpipe when unsure");
 }
 
-bool needs_loss_inside(Schedule schedule) {
+bool needs_loss_inside(const Schedule& schedule) {
     return schedule != Schedule::gpipe;
 }
 
-bool splits_backward(Schedule schedule) {
-    return schedule == Schedule::zero_bubble_h1;
+bool splits_backward(const Schedule& schedule) {
+    return schedule.file() ? splits_backward(schedule.file()->table) : facts_of(schedule.name()).splits;
 }
 
-bool is_synchronous(Schedule schedule) {
+bool is_synchronous(const Schedule& schedule) {
     return schedule != Schedule::pipedream;
 }
 
-bool is_for_comparison_only(Schedule schedule) {
-    const std::vector<Schedule> runnable = runnable_schedules();
-    return std::find(runnable.begin(), runnable.end(), schedule) == runnable.end();
+bool is_for_comparison_only(const Schedule& schedule) {
+    return schedule.file() ? splits_backward(schedule) : !facts_of(schedule.name()).runs;
 }
 
-void check_schedule(Schedule schedule, const PipelineShape& shape) {
-    shape.check();
-    switch (schedule) {
-        case Schedule::gpipe:
-        case Schedule::model_parallel: break;
-        case Schedule::one_f_one_b:
-        case Schedule::pipedream:
-        case Schedule::zero_bubble_h1: check_one_partition_a_lane(shape, schedule); break;
-        case Schedule::interleaved_1f1b: check_interleaved(shape); break;
+bool runs_one_partition_a_lane(const Schedule& schedule) {
+    if (schedule.file()) {
+        const std::vector<LaneId>& placement = schedule.file()->shape.placement;
+        return placement == placement_in_turn(placement.size(), placement.size());
+    }
+    const Layout layout = facts_of(schedule.name()).layout;
+    return layout == Layout::any || layout == Layout::one_each;
+}
+
+std::vector<LaneId> placement_of(const Schedule& schedule, std::size_t partitions, std::size_t lanes) {
+    if (runs_one_partition_a_lane(schedule)) {
+        return {};
+    }
+    if (schedule.file()) {
+        return schedule.file()->shape.placement;
+    }
+    return facts_of(schedule.name()).layout == Layout::v ? placement_in_v(lanes) : placement_in_turn(partitions, lanes);
+}
+
+std::size_t usual_partitions(const Schedule& schedule, std::size_t lanes) {
+    if (schedule.file()) {
+        return schedule.file()->shape.placement.size();
+    }
+    return runs_one_partition_a_lane(schedule) ? lanes : 2 * lanes;
+}
+
+bool can_run(const Schedule& schedule, int lanes, std::int64_t micro_batches) {
+    if (const Schedule::File* file = schedule.file()) {
+        return file->shape.num_lanes() == lanes && file->shape.num_micro_batches == micro_batches;
+    }
+    const bool is_alone = lanes == 1 && !runs_one_partition_a_lane(schedule);
+    try {
+        check_micro_batches(schedule.name(), lanes, micro_batches);
+    } catch (const UsageError&) {
+        return false;
+    }
+    return !is_alone;
+}
+
+std::string needs_of(const Schedule& schedule) {
+    if (const Schedule::File* file = schedule.file()) {
+        return counted(file->shape.num_lanes(), "lane", "lanes") + ", " +
+               counted(file->shape.num_partitions, "layer", "layers") + " or more, and " +
+               counted(file->shape.num_micro_batches, "micro-batch", "micro-batches");
+    }
+    if (runs_one_partition_a_lane(schedule)) {
+        return "";
+    }
+    const std::string lanes = "2 lanes or more, 2 layers for each";
+    switch (schedule.name()) {
+        case Schedule::interleaved_1f1b:
+        case Schedule::interleaved_zero_bubble: return lanes + ", and a multiple of the lanes as micro-batches";
+        case Schedule::dualpipe_v: return lanes + ", and twice as many micro-batches as lanes or more";
+        default: return lanes;
     }
 }
 
-TaskGraph make_schedule(Schedule schedule, PipelineShape shape) {
+void check_schedule(const Schedule& schedule, const PipelineShape& shape) {
+    shape.check();
+    if (schedule.file()) {
+        check_file(*schedule.file(), shape);
+        return;
+    }
+    const NamedSchedule& facts = facts_of(schedule.name());
+    switch (facts.layout) {
+        case Layout::any: break;
+        case Layout::one_each: check_one_partition_a_lane(shape, facts.name); break;
+        case Layout::in_turn: check_in_turn(shape, facts.name); break;
+        case Layout::v: check_v(shape, facts.name); break;
+    }
+    check_micro_batches(facts.schedule, shape.num_lanes(), shape.num_micro_batches);
+}
+
+void add_all_reduces(const PipelineShape& shape, LanePrograms& programs) {
+    for (int j = shape.num_partitions; shape.replicas > 1 && j-- > 0;) {
+        programs[shape.lane_of(PartitionId{j}).index()].push_back({0, TaskKind::all_reduce, j, -1, -1});
+    }
+}
+
+TaskGraph make_schedule(const Schedule& schedule, PipelineShape shape) {
     shape.loss = needs_loss_inside(schedule) ? LossScope::micro_batch : LossScope::mini_batch;
     check_schedule(schedule, shape);
-    switch (schedule) {
-        case Schedule::gpipe: return gpipe_schedule(shape);
-        case Schedule::one_f_one_b:
-        case Schedule::pipedream: return one_f_one_b(shape);
-        case Schedule::interleaved_1f1b: return interleaved(shape);
-        case Schedule::zero_bubble_h1: return zero_bubble_h1(shape);
-        case Schedule::model_parallel: return model_parallel(shape);
+    if (schedule.file()) {
+        return table_graph(schedule.file()->table, shape);
     }
-    return gpipe_schedule(shape);
+    LanePrograms programs = facts_of(schedule.name()).programs(shape);
+    add_all_reduces(shape, programs);
+    return TaskGraph(shape, programs);
 }
 }  // namespace pipescope

@@ -1,69 +1,118 @@
 #pragma once
 
+#include "schedule/schedule_table.h"
 #include "schedule/task_graph.h"
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace pipescope {
-/// The orders in which lanes can run their tasks.
-enum class Schedule {
-    gpipe,             ///< fill-drain: every forward, then every backward, last micro-batch first
-    one_f_one_b,       ///< alternates forward and backward, first micro-batch first: same bubble, fewer live
-                       ///< micro-batches
-    interleaved_1f1b,  ///< several partitions per lane: smaller bubble, more copies
-    // For comparison only: the simulator runs these, the engine does not.
-    zero_bubble_h1,  ///< 1F1B that delays weight gradients to fill the bubble, with the memory of 1F1B
-    pipedream,       ///< 1F1B that never drains: no bubble, but micro-batches see weights of different ages
-    model_parallel,  ///< one micro-batch at a time, on one lane at a time
+/// The order in which lanes run their tasks: a named schedule, or a table that a user wrote.
+/// Ownership and threading: an immutable value that shares its table; copy it freely, read it from any thread.
+class Schedule {
+public:
+    enum class Name {
+        gpipe,             ///< fill-drain: every forward, then every backward, last micro-batch first
+        one_f_one_b,       ///< alternates forward and backward, first micro-batch first: same bubble, fewer live
+                           ///< micro-batches
+        interleaved_1f1b,  ///< 1F1B with several partitions per lane: smaller bubble, more copies
+        looped_bfs,        ///< fill-drain with several partitions per lane: smaller bubble, every micro-batch live
+        // For comparison only: the simulator runs these, the engine does not.
+        zero_bubble_h1,           ///< 1F1B that delays weight gradients to fill the bubble, with the memory of 1F1B
+        zero_bubble_2p,           ///< zero-bubble H2: no bubble but the ramps, with twice the memory
+        interleaved_zero_bubble,  ///< interleaved that delays weight gradients
+        zero_bubble_v,            ///< two partitions per lane in a V: the bubble of zero_bubble_2p, the memory of 1F1B
+        dualpipe_v,               ///< like zero_bubble_v, with forwards and backwards that may overlap
+        v_half,                   ///< a V with half the memory of 1F1B
+        v_min,                    ///< a V with a third of the memory of 1F1B
+        pipedream,       ///< 1F1B that never drains: no bubble, but micro-batches see weights of different ages
+        model_parallel,  ///< one micro-batch at a time, on one lane at a time
+    };
+    using enum Name;
+
+    /// A table from a file, and what follows from it.
+    struct File {
+        std::string name;  ///< without its folder
+        ScheduleTable table;
+        PipelineShape shape;      ///< partitions, micro-batches, placement; checkpoint if the table recomputes
+        bool recomputes = false;  ///< it has R cells, which determine the checkpoint mode
+
+        friend bool operator==(const File& a, const File& b) { return a.name == b.name && a.table == b.table; }
+    };
+
+    Schedule(Name name = gpipe) : name_(name) {}
+    /// The schedule of a CSV (ScheduleTable). `name` is what messages and reports call it. Throws Error that starts with
+    /// the name, unless each task runs once, in an order that never waits forever.
+    static Schedule from_csv(const std::string& name, std::string_view csv);
+
+    /// Null for a named schedule.
+    const File* file() const noexcept { return file_.get(); }
+    /// Precondition: file() is null.
+    Name name() const noexcept { return name_; }
+
+    friend bool operator==(const Schedule& a, const Schedule& b) {
+        return a.file_ && b.file_ ? a.file_ == b.file_ || *a.file_ == *b.file_
+                                  : !a.file_ && !b.file_ && a.name_ == b.name_;
+    }
+
+private:
+    Name name_ = gpipe;
+    std::shared_ptr<const File> file_;
 };
 
-/// Names as on the command line: gpipe, 1f1b, interleaved, zero-bubble-h1, pipedream, model-parallel.
-std::string to_string(Schedule schedule);
+/// Names as on the command line: gpipe, 1f1b, interleaved, looped-bfs, zero-bubble-h1, zero-bubble-2p,
+/// interleaved-zero-bubble, zero-bubble-v, dualpipe-v, v-half, v-min, pipedream, model-parallel. A file's is its own.
+std::string to_string(const Schedule& schedule);
 /// Throws UsageError that lists the names.
 Schedule parse_schedule(std::string_view name);
+/// The named ones.
 std::vector<Schedule> all_schedules();
 /// Those that the engine runs too, which are the first of all.
 std::vector<Schedule> runnable_schedules();
 /// Their names for messages and help: "gpipe, 1f1b or interleaved", or with other words before the last one.
 std::string runnable_schedule_names(std::string_view before_last = " or ");
+/// The names of the others, for help.
+std::string compared_schedule_names();
 
 /// True if the schedule computes the loss of each micro-batch within the step. Such a schedule cannot be split into a
 /// forward that returns and a later backward.
-bool needs_loss_inside(Schedule schedule);
+bool needs_loss_inside(const Schedule& schedule);
 /// True if the backward is split into gradients of inputs (backward) and of weights (backward_weight).
-bool splits_backward(Schedule schedule);
+bool splits_backward(const Schedule& schedule);
 /// True if the update equals that on one device: the step drains, and there is one version of the weights. False for
 /// pipedream, whose gradients mix weights of different ages.
-bool is_synchronous(Schedule schedule);
+bool is_synchronous(const Schedule& schedule);
 /// True if only the simulator can run the schedule.
-bool is_for_comparison_only(Schedule schedule);
+bool is_for_comparison_only(const Schedule& schedule);
 
-/// Throws UsageError if the shape is invalid or does not fit the schedule. Interleaved needs partition j on lane j mod
-/// lanes, two or more partitions per lane, and a number of micro-batches that is a multiple of the lanes. 1F1B,
-/// PipeDream and zero-bubble run one partition per lane.
-void check_schedule(Schedule schedule, const PipelineShape& shape);
+/// True if partition j runs on lane j. Otherwise the schedule has a placement of its own, and as a rule several
+/// partitions per lane.
+bool runs_one_partition_a_lane(const Schedule& schedule);
+/// The lane of each partition that the schedule needs: dealt out in turn, in a V (placement_in_v()), or as in its file.
+/// Empty if partition j may run on lane j. check_schedule() tells whether so many partitions and lanes fit.
+std::vector<LaneId> placement_of(const Schedule& schedule, std::size_t partitions, std::size_t lanes);
+/// The number of partitions on so many lanes, unless the user asks for another: one or two per lane, or as in the file.
+std::size_t usual_partitions(const Schedule& schedule, std::size_t lanes);
+/// True if the schedule can run so many micro-batches on so many lanes, with its usual placement.
+bool can_run(const Schedule& schedule, int lanes, std::int64_t micro_batches);
+/// The requirements of can_run() and of the usual placement, worded to follow "it needs". Empty if there are none.
+std::string needs_of(const Schedule& schedule);
 
-/// Builds the schedule's task graph. Sets the shape's `loss` as the schedule needs it.
-///
-/// 1F1B, n = 3, m = 4, without checkpointing (digits are micro-batches, ' marks backward):
-///
-///     lane 0   0  1  2  .  .  0' 3  1' .  2' .  3'
-///     lane 1   .  0  1  .  0' 2  1' 3  2' .  3' .
-///     lane 2   .  .  0  0' 1  1' 2  2' 3  3' .  .
-///
-/// Zero-bubble H1, n = 3, m = 4, all tasks of one length (w is the backward of the weights): B starts as soon as
-/// possible, and W fills the gaps that 1F1B leaves at the end. Lane j delays the W of its first j micro-batches.
-///
-///     lane 0   0  1  2  .  .  0' 0w 3  1' 1w 2' 2w 3' 3w
-///     lane 1   .  0  1  .  0' 2  1' 0w 3  2' 1w 3' 2w 3w
-///     lane 2   .  .  0  0' 1  1' 2  2' 0w 3  3' 1w 2w 3w
+/// Throws UsageError if the shape is invalid or does not fit the schedule. Interleaved and its kin need partition j on
+/// lane j mod lanes, two or more partitions per lane; interleaved also needs a number of micro-batches that is a
+/// multiple of the lanes. A V needs two partitions per lane, the first on its way down the lanes, the second on its way
+/// up. 1F1B, PipeDream and zero-bubble run one partition per lane. A file needs its own partitions, placement and
+/// micro-batches.
+void check_schedule(const Schedule& schedule, const PipelineShape& shape);
+
+/// Builds the schedule's task graph. Sets the shape's `loss` as the schedule needs it. The file of each family of
+/// schedules has its picture and its source.
 ///
 /// A pipedream graph holds the micro-batches of several successive mini-batches; m is their total.
 ///
 /// Throws as check_schedule() does.
-/// Source: 1F1B, PipeDream-flush (arXiv 2006.09503), section 2.2; interleaved, Megatron-LM (arXiv 2104.04473),
-/// section 2.2; zero bubble, arXiv 2401.10241, section 3.1; PipeDream, arXiv 1806.03377, section 3.2.
-TaskGraph make_schedule(Schedule schedule, PipelineShape shape);
+TaskGraph make_schedule(const Schedule& schedule, PipelineShape shape);
 }  // namespace pipescope

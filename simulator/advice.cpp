@@ -107,13 +107,13 @@ bool copies_take_links(const PipelineOptions& options, const Simulation& base) {
 
 // Cuts
 
-/// True if the cuts can be sought: each lane has one partition, or two in turn with schedule interleaved.
+/// True if the cuts can be sought: each lane has one partition, or those that the schedule needs.
 bool has_regular_lanes(const PipelineOptions& options) {
     const std::size_t partitions = options.balance.num_partitions();
     const auto lanes = static_cast<std::size_t>(num_lanes(options));
-    if (options.schedule == Schedule::interleaved_1f1b) {
-        return partitions == kInterleavedPartitions * lanes &&
-               options.placement == placement_in_turn(partitions, lanes);
+    if (!runs_one_partition_a_lane(options.schedule)) {
+        return partitions == usual_partitions(options.schedule, lanes) &&
+               options.placement == placement_of(options.schedule, partitions, lanes);
     }
     return options.placement.empty() || options.placement == placement_in_turn(partitions, partitions);
 }
@@ -220,9 +220,7 @@ private:
                 "Schedule: " + to_string(schedule) + " instead of " + to_string(options_.schedule);
             const std::string note =
                 is_for_comparison_only(schedule) ? "only simulated: the engine does not run it" : "";
-            const bool interleaves =
-                schedule == Schedule::interleaved_1f1b || options_.schedule == Schedule::interleaved_1f1b;
-            if (!interleaves) {
+            if (runs_one_partition_a_lane(schedule) && runs_one_partition_a_lane(options_.schedule)) {
                 try_options(MoveKind::schedule, title, changed, note);
             } else if (has_regular_lanes(options_)) {
                 try_balanced(MoveKind::schedule, title, changed, lanes_, note);
@@ -234,9 +232,8 @@ private:
         if (!has_regular_lanes(options_) || !lanes_are_alike(options_.hardware)) {
             return;
         }
-        const std::size_t per_lane = options_.schedule == Schedule::interleaved_1f1b ? kInterleavedPartitions : 1;
         for (const int lanes : {lanes_ - 1, lanes_ + 1}) {
-            if (lanes < 1 || static_cast<std::size_t>(lanes) * per_lane > profile_.layers.size()) {
+            if (lanes < 1 || usual_partitions(options_.schedule, static_cast<std::size_t>(lanes)) > profile_.layers.size()) {
                 continue;
             }
             PipelineOptions changed = options_;

@@ -344,7 +344,8 @@ std::optional<int> enough_partitions(const Profile& profile, const PipelineOptio
                                      const SearchTables& tables) {
     const std::vector<std::string>& devices = options.hardware.devices;
     const bool on_one_device = std::ranges::adjacent_find(devices, std::not_equal_to<>()) == devices.end();
-    if (!on_one_device || !options.hardware.speeds.empty() || !options.hardware.memory_limits.empty()) {
+    const bool has_fixed_lanes = options.schedule.file() != nullptr;
+    if (has_fixed_lanes || !on_one_device || !options.hardware.speeds.empty() || !options.hardware.memory_limits.empty()) {
         return std::nullopt;  // a further lane's device is not given
     }
     PipelineOptions wider = options;
@@ -422,36 +423,53 @@ FoundBalance find_balance(const Profile& profile, const PipelineOptions& options
     return search_balance(profile, options, partitions, algorithm, effort, tables).found;
 }
 
-const std::string kInterleavedNeeds =
-    "2 lanes or more, 2 layers for each, and a multiple of the lanes as micro-batches";
-
-bool can_interleave(int lanes, std::int64_t micro_batches, std::size_t layers) {
-    return lanes > 1 && layers >= static_cast<std::size_t>(kInterleavedPartitions * lanes) &&
-           micro_batches % lanes == 0;
-}
-
-PipelineOptions interleaved_options(const Profile& profile, const PipelineOptions& options, int lanes,
-                                    BalanceAlgorithm algorithm, const SearchEffort& effort,
-                                    const SearchTables& tables) {
-    const int partitions = kInterleavedPartitions * lanes;
+PipelineOptions placed_options(const Profile& profile, const PipelineOptions& options, int lanes,
+                               BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables) {
+    const std::size_t partitions = usual_partitions(options.schedule, static_cast<std::size_t>(lanes));
     PipelineOptions apart = options;
     apart.schedule = Schedule::gpipe;
     apart.placement.clear();
     apart.hardware.devices.clear();
+    apart.hardware.speeds.clear();
     apart.hardware.memory_limit.reset();
     apart.hardware.memory_limits.clear();
     apart.most_in_flight = 0;
-    PipelineOptions interleaved = options;
-    interleaved.schedule = Schedule::interleaved_1f1b;
-    interleaved.placement.clear();
-    for (int j = 0; j < partitions; ++j) {
-        const int lane = j % lanes;
-        interleaved.placement.emplace_back(lane);
-        if (!options.hardware.speeds.empty() && j >= lanes) {
-            apart.hardware.speeds.push_back(options.hardware.speeds[static_cast<std::size_t>(lane)]);
+    PipelineOptions placed = options;
+    placed.placement = placement_of(options.schedule, partitions, static_cast<std::size_t>(lanes));
+    for (const LaneId lane : placed.placement) {
+        if (!options.hardware.speeds.empty()) {
+            apart.hardware.speeds.push_back(options.hardware.speeds[lane.index()]);
         }
     }
-    interleaved.balance = search_balance(profile, apart, partitions, algorithm, effort, tables).found.balance;
-    return interleaved;
+    placed.balance = search_balance(profile, apart, static_cast<int>(partitions), algorithm, effort, tables).found.balance;
+    return placed;
+}
+
+FoundBalance find_placed_balance(const Profile& profile, const PipelineOptions& options, int lanes,
+                                 BalanceAlgorithm algorithm) {
+    check_profile(profile);
+    const std::vector<double> any(profile.layers.size(), 0.0);
+    check_partition_request(any, static_cast<int>(usual_partitions(options.schedule, static_cast<std::size_t>(lanes))));
+    PipelineOptions plain = options;
+    plain.schedule = Schedule::gpipe;
+    plain.placement.clear();
+    const PipelineOptions placed =
+        placed_options(profile, options, lanes, algorithm, {}, SearchTables(profile, plain));
+    const Simulation simulation = simulate(profile, placed, {.noise = false, .memory = true});
+    FoundBalance found;
+    found.balance = placed.balance;
+    found.step_ns = simulation.step_time.count();
+    found.algorithm = algorithm;
+    found.ranked_by_simulation = false;
+    for (const SimulatedLane& lane : simulation.lanes) {
+        found.peak_bytes.push_back(lane.peak_bytes);
+    }
+    found.feasible = simulation.feasible;
+    if (!found.feasible) {
+        found.infeasible_because = memory_limit_text(options.hardware) + "; the balance " + to_string(found.balance) +
+                                   " needs " + format_bytes(limit_for(found, options)) +
+                                   " on one lane; use another schedule, or plan, which tries several";
+    }
+    return found;
 }
 }  // namespace pipescope

@@ -72,19 +72,16 @@ struct SearchedBalance {
 SearchedBalance search_balance(const Profile& profile, const PipelineOptions& options, int partitions,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
 
-/// Partitions per lane that a plan gives the interleaved schedule.
-constexpr int kInterleavedPartitions = 2;
+/// Gives each lane the partitions that the schedule needs (usual_partitions(), placement_of()). The balance is the best
+/// one for partitions with a lane each, since the exact search has no closed form for other placements. Reports a memory
+/// limit that is exceeded, but does not search for a balance that keeps it.
+/// Throws as find_balance() does. Preconditions: the schedule does not run one partition a lane; can_be_balanced().
+PipelineOptions placed_options(const Profile& profile, const PipelineOptions& options, int lanes,
+                               BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
 
-/// The requirements of can_interleave(), worded to follow "it needs".
-extern const std::string kInterleavedNeeds;
-
-/// True if the interleaved schedule, with kInterleavedPartitions per lane, can run `layers` layers on so many lanes.
-bool can_interleave(int lanes, std::int64_t micro_batches, std::size_t layers);
-
-/// Gives each lane kInterleavedPartitions, dealt out in turn (Megatron-LM, arXiv 2104.04473, section 2.2). The balance
-/// is the best one for partitions with a lane each, since the exact search has no closed form for this schedule.
-/// Reports a memory limit that is exceeded, but does not search for a balance that keeps it.
-/// Throws as find_balance() does. Precondition: can_interleave().
-PipelineOptions interleaved_options(const Profile& profile, const PipelineOptions& options, int lanes,
-                                    BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
+/// The balance of placed_options() with its figures. Nothing is proved: lower_bound_ns is 0, and `optimal` false. Peaks
+/// are by lane. Throws as find_balance() does, and UsageError if the profile has fewer layers than the schedule has
+/// partitions. Precondition: the schedule does not run one partition a lane, and can run on so many lanes.
+FoundBalance find_placed_balance(const Profile& profile, const PipelineOptions& options, int lanes,
+                                 BalanceAlgorithm algorithm);
 }  // namespace pipescope

@@ -16,19 +16,17 @@ SearchEffort quick_effort(std::size_t layers, int lanes) {
 }
 
 bool can_be_balanced(const Profile& profile, const PipelineOptions& options, int lanes) {
-    if (options.schedule != Schedule::interleaved_1f1b) {
-        return true;
-    }
     const std::size_t micro_batches = micro_batch_sizes(replica_batch(options), options.chunks).size();
-    return can_interleave(lanes, static_cast<std::int64_t>(micro_batches), profile.layers.size());
+    return can_run(options.schedule, lanes, static_cast<std::int64_t>(micro_batches)) &&
+           usual_partitions(options.schedule, static_cast<std::size_t>(lanes)) <= profile.layers.size();
 }
 
 BalancedPipeline balanced_pipeline(const Profile& profile, const PipelineOptions& options, int lanes,
                                    BalanceAlgorithm algorithm, const SearchTables& tables) {
     const SearchEffort effort = quick_effort(profile.layers.size(), lanes);
     BalancedPipeline balanced;
-    if (options.schedule == Schedule::interleaved_1f1b) {
-        balanced.simulation = simulate(profile, interleaved_options(profile, options, lanes, algorithm, effort, tables),
+    if (!runs_one_partition_a_lane(options.schedule)) {
+        balanced.simulation = simulate(profile, placed_options(profile, options, lanes, algorithm, effort, tables),
                                        {.noise = false, .memory = true});
     } else {
         SearchedBalance searched = search_balance(profile, options, lanes, algorithm, effort, tables);

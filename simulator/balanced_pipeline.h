@@ -14,14 +14,14 @@ namespace pipescope {
 struct BalancedPipeline {
     Simulation simulation;  ///< without noise, timeline and memory over time
     bool balance_is_optimal = false;
-    std::int64_t lower_bound_ns = 0;  ///< no balance is faster; 0 with schedule interleaved, which has no bound
+    std::int64_t lower_bound_ns = 0;  ///< no balance is faster; 0 for schedules with a placement of their own
 };
 
 /// The effort of one search among many. If there are few cuts, simulation finds the best of them.
 SearchEffort quick_effort(std::size_t layers, int lanes);
-/// True unless schedule interleaved cannot run this many lanes and the options' micro-batches (can_interleave()).
+/// True if the schedule can run so many lanes and the options' micro-batches (can_run()), and the model has the layers.
 bool can_be_balanced(const Profile& profile, const PipelineOptions& options, int lanes);
-/// Cuts the model for `lanes` lanes: one partition on each, or kInterleavedPartitions with schedule interleaved.
+/// Cuts the model for `lanes` lanes: into one partition for each, or as the schedule needs them (usual_partitions()).
 /// Preconditions: can_be_balanced(); the options have no placement, and their hardware describes `lanes` lanes; those
 /// of search_balance() for `tables`. Throws as search_balance() does.
 BalancedPipeline balanced_pipeline(const Profile& profile, const PipelineOptions& options, int lanes,

@@ -121,9 +121,55 @@ void check_in_flight(const PipelineOptions& options) {
 }
 }  // namespace
 
+void follow_file(PipelineOptions& options, const GivenShape& given) {
+    const Schedule::File* file = options.schedule.file();
+    if (file == nullptr) {
+        return;
+    }
+    const auto refuse = [&](const std::string& option, const std::string& value, const std::string& own) {
+        throw UsageError(option + " is " + value + "; the schedule " + file->name + " has " + own + "; leave " + option +
+                         " out, or use another schedule");
+    };
+    const PipelineShape& shape = file->shape;
+    if (given.chunks && *given.chunks != shape.num_micro_batches) {
+        refuse("chunks", std::to_string(*given.chunks),
+               counted(shape.num_micro_batches, "micro-batch", "micro-batches"));
+    }
+    if (given.placement && options.placement != shape.placement) {
+        refuse("placement", placement_text(options.placement), "placement " + placement_text(shape.placement));
+    }
+    if (file->recomputes && given.checkpoint && *given.checkpoint != shape.checkpoint) {
+        refuse("checkpoint", to_string(*given.checkpoint), "the recomputes (R) of checkpoint " + to_string(shape.checkpoint));
+    }
+    options.chunks = shape.num_micro_batches;
+    options.placement = runs_one_partition_a_lane(options.schedule) ? std::vector<LaneId>{} : shape.placement;
+    options.checkpoint = file->recomputes ? shape.checkpoint : options.checkpoint;
+}
+
+void place(PipelineOptions& options) {
+    if (!options.placement.empty() || runs_one_partition_a_lane(options.schedule)) {
+        return;
+    }
+    const std::size_t partitions = options.balance.num_partitions();
+    const std::size_t devices = options.hardware.devices.size();
+    const std::size_t lanes = devices > 0 ? devices : partitions / 2;
+    const std::vector<LaneId> placement =
+        lanes == 0 ? std::vector<LaneId>{} : placement_of(options.schedule, partitions, lanes);
+    if (placement.size() == partitions) {
+        options.placement = placement;
+    }
+}
+
 void check_options(const PipelineOptions& options, std::size_t num_layers) {
     options.balance.check_covers(num_layers);
-    lanes_only(options).check();
+    PipelineShape shape = lanes_only(options);
+    shape.check();
+    if (options.schedule.file()) {
+        shape.num_micro_batches = static_cast<int>(std::clamp<std::int64_t>(
+            std::min(options.chunks, replica_batch(options)), 1, kMostMicroBatches));
+        shape.checkpoint = options.checkpoint;
+        check_schedule(options.schedule, shape);
+    }
     check_hardware(options.hardware, num_lanes(options));
     optimizer_state_factor(options.optimizer);
     check_replicas(options);

@@ -8,6 +8,7 @@
 #include "simulator/hardware.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,19 @@ struct PipelineOptions {
 
     friend bool operator==(const PipelineOptions&, const PipelineOptions&) = default;
 };
+
+/// What the user said about the shape of the pipeline.
+struct GivenShape {
+    std::optional<std::int64_t> chunks;
+    std::optional<Checkpoint> checkpoint;
+    bool placement = false;  ///< the options have it
+};
+/// If the schedule is a file, sets chunks, placement and checkpoint mode to what it says (the mode only if the file
+/// recomputes). Throws UsageError for a given value that contradicts it.
+void follow_file(PipelineOptions& options, const GivenShape& given);
+/// If the schedule needs a placement and the options have none: places the partitions on as many lanes as there are
+/// devices, or else two on each lane. Leaves a number of partitions that does not fit to check_options().
+void place(PipelineOptions& options);
 
 /// Throws UsageError or BalanceError for the first option that no profile of `num_layers` layers could run with.
 void check_options(const PipelineOptions& options, std::size_t num_layers);

@@ -10,6 +10,8 @@ namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kScheduleCsv = "schedule_csv";  // the cells of a schedule from a file
+
 /// Calls each(key, value) for every key of the object, in its order.
 template <class Options, class Each>
 void for_each_key(Options& options, Each each) {
@@ -58,6 +60,9 @@ Json json_of(const Value& value) {
     } else {
         return value;
     }
+}
+Json json_of(const Schedule& schedule) {
+    return to_string(schedule);
 }
 Json json_of(const LaneId& lane) {
     return lane.value();
@@ -219,6 +224,9 @@ void read(const Json& json, const std::string& key, Balance& balance) {
 std::string to_json(const PipelineOptions& options) {
     Json json;
     for_each_key(options, [&](const char* key, const auto& value) { json[key] = json_of(value); });
+    if (const Schedule::File* file = options.schedule.file()) {
+        json[kScheduleCsv] = to_csv(file->table);
+    }
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -230,8 +238,12 @@ PipelineOptions parse_pipeline_options(const std::string& text) {
             "chunks, batch; record the run again");
     }
     PipelineOptions options;
+    if (const auto csv = json.find(kScheduleCsv); csv != json.end() && json.contains("schedule")) {
+        options.schedule = Schedule::from_csv(text_of(json["schedule"], "schedule"), text_of(*csv, kScheduleCsv));
+    }
     for_each_key(options, [&](const std::string& key, auto& value) {
-        if (json.contains(key)) {
+        const bool is_read = key == "schedule" && options.schedule.file() != nullptr;
+        if (json.contains(key) && !is_read) {
             read(json[key], key, value);
         }
     });

@@ -123,10 +123,6 @@ std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& requ
     return variants;
 }
 
-bool is_interleaved(Schedule schedule) {
-    return schedule == Schedule::interleaved_1f1b;
-}
-
 /// Identifies a candidate of one variant, except for its balance.
 struct Wanted {
     Schedule schedule;
@@ -199,7 +195,7 @@ public:
             }
         }
         if (jobs_.empty()) {
-            throw UsageError("there is no candidate: schedule interleaved needs " + kInterleavedNeeds +
+            throw UsageError("there is no candidate: " + needs_text() +
                              "; allow other partitions or micro-batches, or another schedule");
         }
     }
@@ -251,9 +247,19 @@ private:
         std::exception_ptr failure;
     };
 
+    /// "schedule interleaved needs .., schedule v-half needs .."
+    std::string needs_text() const {
+        std::string text;
+        for (const Schedule& each : request_.schedules) {
+            const std::string needs = needs_of(each);
+            text += needs.empty() ? "" : (text.empty() ? "" : ", ") + ("schedule " + to_string(each) + " needs " + needs);
+        }
+        return text;
+    }
+
     std::vector<Wanted> wanted(const Variant& variant, std::int64_t chunks, int replicas) const {
         std::vector<Wanted> all;
-        for (const Schedule schedule : request_.schedules) {
+        for (const Schedule& schedule : request_.schedules) {
             for (const int n : partitions_) {
                 for (const Checkpoint checkpoint : request_.checkpoints) {
                     const Wanted each{schedule, n, checkpoint, chunks, replicas};
@@ -439,7 +445,7 @@ private:
         more_ = largest_shortfall(least_->simulation);
         const Wanted wanted = wanted_of_least();
         const PipelineOptions options = options_for(variant_->options, wanted);
-        if (!is_interleaved(wanted.schedule)) {
+        if (runs_one_partition_a_lane(wanted.schedule)) {
             SearchEffort effort;
             effort.explain_infeasible = true;
             const FoundBalance found =
@@ -481,7 +487,7 @@ private:
         wanted.lanes = lanes;
         wanted.chunks = chunks;
         all.push_back(wanted);
-        for (const Schedule schedule : request_.schedules) {
+        for (const Schedule& schedule : request_.schedules) {
             for (const Checkpoint mode : request_.checkpoints) {
                 if ((mode == Checkpoint::always || request_.checkpoints.size() == 1) &&
                     (schedule != all.front().schedule || mode != all.front().checkpoint)) {
@@ -537,7 +543,8 @@ private:
                 }
             }
         };
-        for (const Schedule schedule : PlanRequest{}.schedules) {
+        const std::vector<Schedule> usual = PlanRequest{}.schedules;
+        for (const Schedule& schedule : usual) {
             if (std::ranges::find(request_.schedules, schedule) == request_.schedules.end()) {
                 try_schedule(schedule);
             }
@@ -706,9 +713,10 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     const std::int64_t fewest = *std::ranges::min_element(request.chunks);
     for (const Variant& variant : variants) {
         // Rejects here, before any thread starts, whatever a simulation would reject.
-        const Schedule first = request.schedules.front();
-        const Wanted any{is_interleaved(first) ? Schedule::gpipe : first, *partitions.begin(),
-                         request.checkpoints.front(), fewest, *replicas.begin()};
+        const Schedule& first = request.schedules.front();
+        const bool is_plain = runs_one_partition_a_lane(first) && !first.file();
+        const Wanted any{is_plain ? first : Schedule(Schedule::gpipe), *partitions.begin(), request.checkpoints.front(),
+                         fewest, *replicas.begin()};
         find_balance(variant.profile, options_for(variant.options, any), any.lanes, BalanceAlgorithm::minmax);
     }
     PlanRun run(request, variants, partitions, replicas);

@@ -23,7 +23,7 @@ struct PlanRequest {
     std::vector<int> replicas = {1};  ///< of the pipeline; numbers that do not divide the batch are skipped
     std::vector<std::int64_t> chunks = {1, 2, 4, 8, 16, 32, 64};
     std::vector<Checkpoint> checkpoints = {Checkpoint::never, Checkpoint::except_last, Checkpoint::always};
-    std::vector<Schedule> schedules = runnable_schedules();
+    std::vector<Schedule> schedules = {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b};
     /// Device types to try. Times are estimated for them (retimed()). Their links apply unless `hardware` has one,
     /// and their memory is the limit unless that of `hardware` is smaller. Empty: the profiled device.
     std::vector<DeviceType> device_types;
@@ -88,7 +88,7 @@ struct Plan {
 /// Tries every device type, schedule, number of partitions, replicas, micro-batches and checkpoint mode, each with its
 /// best balance. Chunks beyond the batch would repeat the same micro-batches and are tried once. Of candidates with
 /// equal outcome (never and except_last with one micro-batch), keeps the one that the request names first. Skips more
-/// partitions than layers, and what can_interleave() rejects with schedule interleaved. Skips proofs of the best
+/// partitions than layers, and what the schedule cannot run (can_run()). Skips proofs of the best
 /// balance that would take long; balance_is_optimal is then false. Throws UsageError, BalanceError or ProfileError for
 /// a request without any candidate. Deterministic for any number of threads. Threading: starts its own threads and ends
 /// them before it returns.

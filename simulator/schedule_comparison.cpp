@@ -2,7 +2,7 @@
 
 #include "schedule/error.h"
 #include "schedule/schedules.h"
-#include "simulator/balance_search.h"
+#include "simulator/balanced_pipeline.h"
 #include "simulator/search_tables.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ public:
         m_ = std::min(options.chunks, options.batch);
     }
 
-    void add_pipeline(const std::string& name, Schedule schedule, Checkpoint checkpoint, std::string note = "") {
+    void add_pipeline(const std::string& name, const Schedule& schedule, Checkpoint checkpoint, std::string note = "") {
         PipelineOptions options = options_;
         options.schedule = schedule;
         options.checkpoint = checkpoint;
@@ -44,15 +44,16 @@ public:
     }
 
     /// Two partitions on each lane.
-    void add_interleaved() {
-        const std::string name = to_string(Schedule::interleaved_1f1b);
-        if (!can_interleave(lanes_, m_, profile_.layers.size())) {
-            result_.left_out.push_back({name, "it needs " + kInterleavedNeeds});
+    void add_two_a_lane(const Schedule& schedule) {
+        const std::string name = to_string(schedule);
+        PipelineOptions options = options_;
+        options.schedule = schedule;
+        if (!can_be_balanced(profile_, options, lanes_)) {
+            result_.left_out.push_back({name, "it needs " + needs_of(schedule)});
             return;
         }
         add(name,
-            interleaved_options(profile_, options_, lanes_, BalanceAlgorithm::optimal, {},
-                                SearchTables(profile_, options_)),
+            placed_options(profile_, options, lanes_, BalanceAlgorithm::optimal, {}, SearchTables(profile_, options)),
             "two partitions a lane");
     }
 
@@ -154,8 +155,13 @@ ScheduleComparison compare_schedules(const Profile& profile, const PipelineOptio
         comparing.add_pipeline("gpipe, " + to_string(mode), Schedule::gpipe, mode);
     }
     comparing.add_pipeline("1f1b", Schedule::one_f_one_b, options.checkpoint);
-    comparing.add_interleaved();
-    comparing.add_pipeline("zero-bubble-h1", Schedule::zero_bubble_h1, options.checkpoint);
+    for (const Schedule& schedule : all_schedules()) {
+        if (!runs_one_partition_a_lane(schedule)) {
+            comparing.add_two_a_lane(schedule);
+        } else if (splits_backward(schedule)) {
+            comparing.add_pipeline(to_string(schedule), schedule, options.checkpoint);
+        }
+    }
     comparing.add_pipeline("pipedream", Schedule::pipedream, options.checkpoint,
                            "asynchronous: gradients of weights of different age, several versions of them held");
     return comparing.take();

@@ -62,16 +62,9 @@ struct RunFlags {
     bool json = false;
 };
 
-/// Fills in options that the flags leave open. The interleaved schedule assigns partitions to CPU lanes in turn.
-void place(PipelineOptions& pipeline) {
-    if (pipeline.schedule == Schedule::interleaved_1f1b && pipeline.placement.empty()) {
-        if (pipeline.hardware.devices.empty()) {
-            throw UsageError(
-                "--schedule interleaved runs several partitions on each lane; it must know how many lanes there are; "
-                "give --devices, such as cpu,cpu, or --placement, such as 0,1,0,1");
-        }
-        pipeline.placement = placement_in_turn(pipeline.balance.num_partitions(), pipeline.hardware.devices.size());
-    }
+/// Fills in the lanes that the flags leave open.
+void fill_in_lanes(PipelineOptions& pipeline) {
+    place(pipeline);
     if (pipeline.hardware.devices.empty()) {
         pipeline.hardware.devices.assign(static_cast<std::size_t>(num_lanes(pipeline)), "cpu");
     }
@@ -84,7 +77,7 @@ std::int64_t default_warmup(std::int64_t steps) {
 TrainingOptions training_options(const RunFlags& flags) {
     TrainingOptions options;
     options.pipeline = pipeline_options(flags.pipeline);
-    place(options.pipeline);
+    fill_in_lanes(options.pipeline);
     options.steps = flags.steps;
     options.warmup = flags.warmup.value_or(default_warmup(flags.steps));
     if (const double rate = flags.learning_rate.value_or(0); !(rate >= 0 && rate <= kLargestLearningRate)) {
@@ -496,7 +489,9 @@ void add_run_command(Program& program) {
     add_batch_options(*command, flags->pipeline);
     add_replicas_option(*command, flags->pipeline);
     add_schedule_options(*command, flags->pipeline,
-                         runnable_schedule_names() + ", which needs --devices or --placement; default gpipe");
+                         runnable_schedule_names(", ") +
+                             " (default gpipe); or a file that ends in .csv, without I and W, as 'pipescope schedule' "
+                             "writes it");
     add_training_options(*command, *flags);
     add_option(*command, "--trace", flags->trace, "Record into this trace", "FILE", "Output");
     add_option(*command, "--profile", flags->profile, "Profile to store in the trace, instead of measuring one", "FILE",

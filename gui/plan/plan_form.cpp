@@ -75,7 +75,7 @@ PlanForm::PlanForm(QWidget* parent)
     for (const Checkpoint mode : {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}) {
         addTick(*checkpoints_, to_string(mode), true);
     }
-    for (const Schedule each : all_schedules()) {
+    for (const Schedule& each : all_schedules()) {
         addTick(*schedules_, to_string(each), each == Schedule::gpipe);
     }
     for (const DeviceType& type : device_catalogue()) {

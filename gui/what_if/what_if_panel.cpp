@@ -209,7 +209,7 @@ void WhatIfPanel::addPipelineRows(QFormLayout& form) {
         checkpoint_->addItem(QString::fromStdString(to_string(mode)));
     }
     schedule_ = named(new QComboBox(this), tr("Schedule"));
-    for (const Schedule schedule : all_schedules()) {
+    for (const Schedule& schedule : all_schedules()) {
         schedule_->addItem(QString::fromStdString(to_string(schedule)));
     }
     form.addRow(tr("Partitions K"), partitions_);

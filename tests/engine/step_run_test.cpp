@@ -1,6 +1,6 @@
 #include "engine/current_task.h"
 #include "engine/skippable.h"
-#include "schedule/gpipe_schedule.h"
+#include "schedule/schedules.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/task_log.h"
 
@@ -160,7 +160,7 @@ TEST(StepRun, RunsEveryTaskOfTheScheduleInTheOrderOfItsLane) {
         GPipe model({linear(2, 3), linear(3, 3), linear(3, 2)},
                     {.balance = {1, 1, 1}, .devices = cpus(3), .chunks = 4, .checkpoint = mode, .observer = &log});
         model.step(ones(4), ones(4), sum_of);
-        log.expect_ran(gpipe_schedule({.num_partitions = 3, .num_micro_batches = 4, .checkpoint = mode}));
+        log.expect_ran(make_schedule(Schedule::gpipe, {.num_partitions = 3, .num_micro_batches = 4, .checkpoint = mode}));
     }
 }
 
@@ -196,7 +196,7 @@ TEST(StepRun, CarriesSkipsStraightToTheLaneThatPopsThem) {
         GPipe model({stash, linear(2, 2), pop},
                     {.balance = {1, 1, 1}, .devices = cpus(3), .chunks = 4, .checkpoint = mode, .observer = &log});
         model.step(ones(4), ones(4), sum_of);
-        log.expect_ran(gpipe_schedule({.num_partitions = 3,
+        log.expect_ran(make_schedule(Schedule::gpipe, {.num_partitions = 3,
                                        .num_micro_batches = 4,
                                        .checkpoint = mode,
                                        .skips = {{PartitionId{0}, PartitionId{2}}}}));

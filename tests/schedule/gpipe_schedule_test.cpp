@@ -1,5 +1,7 @@
 #include "schedule/gpipe_schedule.h"
 
+#include "schedule/schedules.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
@@ -42,14 +44,14 @@ std::string lane_text(const TaskGraph& graph, int lane) {
 
 TEST(GPipeSchedule, RunsTheLastMicroBatchFirstBehindTheLoss) {
     const TaskGraph graph =
-        gpipe_schedule({.num_partitions = 2, .num_micro_batches = 3, .checkpoint = Checkpoint::never});
+        make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 3, .checkpoint = Checkpoint::never});
     EXPECT_EQ(lane_text(graph, 0), "F0 F1 F2 B2 B1 B0");
     EXPECT_EQ(lane_text(graph, 1), "F0 F1 F2 L B2 B1 B0");
 }
 
 TEST(GPipeSchedule, RecomputesWhatItsModeCheckpoints) {
     const auto text = [](Checkpoint mode) {
-        return lane_text(gpipe_schedule({.num_partitions = 2, .num_micro_batches = 2, .checkpoint = mode}), 0);
+        return lane_text(make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2, .checkpoint = mode}), 0);
     };
     EXPECT_EQ(text(Checkpoint::always), "F0 F1 R1 B1 R0 B0");
     EXPECT_EQ(text(Checkpoint::except_last), "F0 F1 B1 R0 B0");
@@ -57,11 +59,11 @@ TEST(GPipeSchedule, RecomputesWhatItsModeCheckpoints) {
 }
 
 TEST(GPipeSchedule, ExceptLastWithOneMicroBatchRecomputesNothing) {
-    EXPECT_EQ(lane_text(gpipe_schedule({.num_partitions = 2, .num_micro_batches = 1}), 0), "F0 B0");
+    EXPECT_EQ(lane_text(make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 1}), 0), "F0 B0");
 }
 
 TEST(GPipeSchedule, RunsSeveralPartitionsOnOneLaneInClockCycleOrder) {
-    const TaskGraph graph = gpipe_schedule({.num_partitions = 3,
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 3,
                                             .num_micro_batches = 2,
                                             .checkpoint = Checkpoint::never,
                                             .placement = {LaneId{0}, LaneId{0}, LaneId{1}}});
@@ -73,7 +75,7 @@ TEST(GPipeSchedule, RunsSeveralPartitionsOnOneLaneInClockCycleOrder) {
 
 TEST(GPipeSchedule, CountsItsTasks) {
     // n m forwards, n (m-1) recomputes, n m backwards, 2 (n-1) m copies, 1 loss
-    const TaskGraph graph = gpipe_schedule({.num_partitions = 8, .num_micro_batches = 32});
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 8, .num_micro_batches = 32});
     EXPECT_EQ(graph.tasks().size(), 8u * 32 + 8 * 31 + 8 * 32 + 2 * 7 * 32 + 1);
     EXPECT_EQ(graph.channels().size(), 14u);
 }

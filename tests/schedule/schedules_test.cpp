@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 
 namespace pipescope {
@@ -149,32 +150,161 @@ TEST(Replicas, SumTheirGradientsAtTheEndOfEachLane) {
     }
 }
 
+/// Four partitions, where the schedule wants them.
+PipelineShape four_partitions(const Schedule& schedule, int micro_batches, Checkpoint mode) {
+    PipelineShape shape{.num_partitions = 4, .num_micro_batches = micro_batches, .checkpoint = mode};
+    shape.placement = placement_of(schedule, 4, 2);
+    return shape;
+}
+
 TEST(Schedules, RunEveryTaskOfEveryMicroBatchOnce) {
-    for (const Schedule schedule : all_schedules()) {
-        const bool interleaved = schedule == Schedule::interleaved_1f1b;
-        PipelineShape shape{.num_partitions = 4, .num_micro_batches = 6, .checkpoint = Checkpoint::always};
-        if (interleaved) {
-            shape.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};
-        }
+    for (const Schedule& schedule : all_schedules()) {
+        const PipelineShape shape = four_partitions(schedule, 6, Checkpoint::always);
         const TaskGraph graph = make_schedule(schedule, shape);
         const auto count = [&](TaskKind kind) {
             return std::count_if(graph.tasks().begin(), graph.tasks().end(),
                                  [&](const Task& task) { return task.key.kind == kind; });
         };
+        const bool in_v = shape.num_lanes() == 2 && shape.lane_of(PartitionId{2}) == LaneId{1};
         EXPECT_EQ(count(TaskKind::forward), 24) << to_string(schedule);
         EXPECT_EQ(count(TaskKind::recompute), 24) << to_string(schedule);
         EXPECT_EQ(count(TaskKind::backward), 24) << to_string(schedule);
-        EXPECT_EQ(count(TaskKind::copy_forward), 18) << to_string(schedule);
+        EXPECT_EQ(count(TaskKind::backward_weight), splits_backward(schedule) ? 24 : 0) << to_string(schedule);
+        EXPECT_EQ(count(TaskKind::copy_forward), in_v ? 12 : 18) << to_string(schedule);
         EXPECT_EQ(count(TaskKind::loss), needs_loss_inside(schedule) ? 6 : 1) << to_string(schedule);
     }
 }
 
+// Every number of lanes and micro-batches either runs, or can_run() knows that it does not.
+TEST(Schedules, RunWhateverTheySayTheyRun) {
+    int ran = 0;
+    for (const Schedule& schedule : all_schedules()) {
+        for (int lanes = 1; lanes <= 9; ++lanes) {
+            const std::size_t partitions = usual_partitions(schedule, static_cast<std::size_t>(lanes));
+            for (int m = 1; m <= 20; ++m) {
+                PipelineShape shape{.num_partitions = static_cast<int>(partitions), .num_micro_batches = m};
+                shape.placement = placement_of(schedule, partitions, static_cast<std::size_t>(lanes));
+                if (can_run(schedule, lanes, m)) {
+                    EXPECT_EQ(make_schedule(schedule, shape).num_lanes(), lanes) << to_string(schedule) << m;
+                    ++ran;
+                } else {
+                    EXPECT_NE(needs_of(schedule), "") << to_string(schedule) << lanes << " " << m;
+                }
+            }
+        }
+    }
+    EXPECT_GT(ran, 1500);
+}
+
+/// The most activations a lane holds, from a forward to the last half of its backward, in those of all its layers.
+double most_held(const TaskGraph& graph, int lane) {
+    const bool splits = std::any_of(graph.tasks().begin(), graph.tasks().end(),
+                                    [](const Task& task) { return task.key.kind == TaskKind::backward_weight; });
+    int held = 0;
+    int most = 0;
+    for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
+        const TaskKind kind = graph.tasks()[task].key.kind;
+        const TaskKind last = splits ? TaskKind::backward_weight : TaskKind::backward;
+        held += kind == TaskKind::forward ? 1 : kind == last ? -1 : 0;
+        most = std::max(most, held);
+    }
+    return static_cast<double>(most) * graph.num_lanes() / graph.shape().num_partitions;
+}
+
+TaskGraph on_lanes(const Schedule& schedule, int lanes, int micro_batches) {
+    const std::size_t partitions = usual_partitions(schedule, static_cast<std::size_t>(lanes));
+    PipelineShape shape{.num_partitions = static_cast<int>(partitions),
+                        .num_micro_batches = micro_batches,
+                        .checkpoint = Checkpoint::never};
+    shape.placement = placement_of(schedule, partitions, static_cast<std::size_t>(lanes));
+    return make_schedule(schedule, shape);
+}
+
+double most_held(const Schedule& schedule, int lanes, int micro_batches) {
+    const TaskGraph graph = on_lanes(schedule, lanes, micro_batches);
+    double most = 0;
+    for (int lane = 0; lane < lanes; ++lane) {
+        most = std::max(most, most_held(graph, lane));
+    }
+    return most;
+}
+
+// Published: p for 1F1B, ZB-H1 and ZB-V (arXiv 2401.10241, section 6), 2p - 1 for ZB-H2 (section 3.2), about p / 2 and
+// p / 3 for V-Half and V-Min (arXiv 2405.15362, section 3).
+TEST(Schedules, HoldTheActivationsOfTheirPapers) {
+    for (const int p : {2, 3, 4, 6, 8, 9, 16, 31}) {
+        const int m = 4 * p;
+        EXPECT_EQ(most_held(Schedule::one_f_one_b, p, m), p);
+        EXPECT_LE(most_held(Schedule::zero_bubble_h1, p, m), p + 1) << "until the end of the weights";
+        EXPECT_EQ(most_held(Schedule::zero_bubble_2p, p, m), 2 * p - 1);
+        EXPECT_EQ(most_held(Schedule::zero_bubble_v, p, m), p);
+        EXPECT_LE(most_held(Schedule::v_half, p, m), (p + 3) / 2.0 + 0.5) << p;
+        EXPECT_LE(most_held(Schedule::v_min, p, m), (p + 4) / 3.0 + 0.5) << p;
+        EXPECT_EQ(most_held(Schedule::looped_bfs, p, m), m);
+    }
+}
+
+/// Slots of the step in which each task takes one.
+int slots(const Schedule& schedule, int lanes, int micro_batches) {
+    return static_cast<int>(schedule_table(on_lanes(schedule, lanes, micro_batches)).rows.front().size());
+}
+
+// Of a lane that works 6 slots per micro-batch, with tasks of half a lane's layers. 1F1B idles for 6 (p - 1).
+TEST(Schedules, IdleAsTheirPapersSay) {
+    for (const int p : {2, 4, 8, 16}) {
+        const int m = 4 * p;
+        EXPECT_EQ(slots(Schedule::zero_bubble_v, p, m) - 6 * m, p - 1) << "none but the ramp";
+        EXPECT_LE(slots(Schedule::v_half, p, m) - 6 * m, 3 * (p - 1)) << "half of 1F1B";
+        EXPECT_LE(slots(Schedule::v_min, p, m) - 6 * m, 4 * p) << "two thirds of 1F1B, and a little";
+    }
+    // The figures of the authors' own heuristic.
+    EXPECT_EQ(slots(Schedule::v_half, 8, 24) - 6 * 24, 17);
+    EXPECT_EQ(slots(Schedule::v_half, 16, 48) - 6 * 48, 41);
+    EXPECT_EQ(slots(Schedule::v_min, 6, 24) - 6 * 24, 17);
+}
+
+// F = B = W and no copies: both ramps are those of a single micro-batch, and the lane's own span has no gap.
+TEST(ZeroBubble2p, LeavesNoGapInALane) {
+    const ScheduleTable table = schedule_table(on_lanes(Schedule::zero_bubble_2p, 5, 12));
+    for (const auto& row : table.rows) {
+        const auto is_idle = [](const ScheduleTable::Cell& cell) { return cell.empty(); };
+        const auto first = std::find_if_not(row.begin(), row.end(), is_idle);
+        const auto last = std::find_if_not(row.rbegin(), row.rend(), is_idle).base();
+        EXPECT_EQ(std::count_if(first, last, is_idle), 0);
+        EXPECT_EQ(last - first, 36);
+    }
+    EXPECT_EQ(lane_micro_batches(on_lanes(Schedule::zero_bubble_2p, 3, 6), 1),
+              "0 1 2 0' 3 1' 4 2' 0w 5 3' 1w 4' 2w 5' 3w 4w 5w");
+}
+
+TEST(LoopedBfs, RunsAllMicroBatchesThroughEachPartitionInTurn) {
+    const TaskGraph graph = on_lanes(Schedule::looped_bfs, 2, 2);
+    EXPECT_EQ(lane_micro_batches(graph, 0), "0:0 0:1 2:0 2:1 2:1' 2:0' 0:1' 0:0'");
+    EXPECT_EQ(lane_micro_batches(graph, 1), "1:0 1:1 3:0 3:1 3:1' 3:0' 1:1' 1:0'");
+}
+
+TEST(VSchedules, RefuseShapesThatAreNoV) {
+    const PipelineShape in_turn{.num_partitions = 4,
+                                .num_micro_batches = 4,
+                                .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}};
+    for (const Schedule schedule :
+         {Schedule::zero_bubble_v, Schedule::dualpipe_v, Schedule::v_half, Schedule::v_min}) {
+        EXPECT_THAT([&] { make_schedule(schedule, in_turn); },
+                    ThrowsMessage<UsageError>(testing::AllOf(
+                        HasSubstr("puts partition 2 on lane 1, not on lane 0"), HasSubstr("such as 0,1,1,0"))));
+        EXPECT_THAT([&] { make_schedule(schedule, {.num_partitions = 4, .num_micro_batches = 4}); },
+                    ThrowsMessage<UsageError>(HasSubstr("needs two partitions a lane")));
+    }
+    EXPECT_THAT([] { on_lanes(Schedule::dualpipe_v, 2, 3); },
+                ThrowsMessage<UsageError>(HasSubstr("needs at least 4 micro-batches")));
+}
+
 TEST(Schedules, AreReadBackFromTheirNames) {
-    for (const Schedule schedule : all_schedules()) {
+    for (const Schedule& schedule : all_schedules()) {
         EXPECT_EQ(parse_schedule(to_string(schedule)), schedule);
     }
     EXPECT_THAT([] { parse_schedule("zigzag"); }, ThrowsMessage<UsageError>(HasSubstr("gpipe, 1f1b, interleaved")));
-    for (const Schedule schedule : all_schedules()) {
+    for (const Schedule& schedule : all_schedules()) {
         EXPECT_EQ(is_for_comparison_only(schedule), !testing::Value(runnable_schedules(), testing::Contains(schedule)));
     }
     EXPECT_EQ(runnable_schedule_names(), "gpipe, 1f1b or interleaved");

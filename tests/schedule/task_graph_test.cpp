@@ -1,7 +1,7 @@
 #include "schedule/task_graph.h"
 
 #include "schedule/error.h"
-#include "schedule/gpipe_schedule.h"
+#include "schedule/schedules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::vector<std::string> dependencies_of(const TaskGraph& graph, const TaskKey& 
 }
 
 TEST(TaskGraph, LetsDataFlowThroughCopiesBothWays) {
-    const TaskGraph graph = gpipe_schedule({.num_partitions = 2, .num_micro_batches = 2});
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2});
     EXPECT_THAT(dependencies_of(graph, {0, TaskKind::forward, 1, 0, -1}), ElementsAre("copy_forward (0, 0)"));
     EXPECT_THAT(dependencies_of(graph, {0, TaskKind::copy_forward, 0, 0, -1}), ElementsAre("forward (0, 0)"));
     EXPECT_THAT(dependencies_of(graph, {0, TaskKind::copy_backward, 0, 0, -1}), ElementsAre("backward (0, 1)"));
@@ -33,7 +33,7 @@ TEST(TaskGraph, LetsDataFlowThroughCopiesBothWays) {
 
 TEST(TaskGraph, HoldsTheBackwardPhaseOfEveryLaneBehindTheLoss) {
     const TaskGraph graph =
-        gpipe_schedule({.num_partitions = 2, .num_micro_batches = 2, .checkpoint = Checkpoint::always});
+        make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2, .checkpoint = Checkpoint::always});
     EXPECT_THAT(dependencies_of(graph, {0, TaskKind::recompute, 0, 1, -1}),
                 UnorderedElementsAre("forward (1, 0)", "loss of partition 1"));
     EXPECT_THAT(dependencies_of(graph, {0, TaskKind::loss, 1, -1, -1}),
@@ -41,7 +41,7 @@ TEST(TaskGraph, HoldsTheBackwardPhaseOfEveryLaneBehindTheLoss) {
 }
 
 TEST(TaskGraph, SendsASkipStraightToWhereItIsPopped) {
-    const TaskGraph graph = gpipe_schedule(
+    const TaskGraph graph = make_schedule(Schedule::gpipe, 
         {.num_partitions = 3, .num_micro_batches = 1, .skips = {SkipRoute{PartitionId{0}, PartitionId{2}}}});
     EXPECT_THAT(dependencies_of(graph, {0, TaskKind::forward, 2, 0, -1}),
                 UnorderedElementsAre("copy_forward (0, 1)", "skip_forward (0, 0) skip 0"));
@@ -53,7 +53,7 @@ TEST(TaskGraph, SendsASkipStraightToWhereItIsPopped) {
 }
 
 TEST(TaskGraph, ListsTasksBehindWhatTheyWaitFor) {
-    const TaskGraph graph = gpipe_schedule({.num_partitions = 4, .num_micro_batches = 5});
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 4, .num_micro_batches = 5});
     for (TaskIndex task = 0; task < graph.tasks().size(); ++task) {
         for (const TaskIndex needed : graph.dependencies(task)) {
             EXPECT_LT(needed, task);
@@ -71,15 +71,15 @@ TEST(TaskGraph, RefusesProgramsThatWaitForEachOther) {
 }
 
 TEST(PipelineShape, RefusesWhatNoScheduleCanRun) {
-    EXPECT_THROW(gpipe_schedule({.num_partitions = 0}), UsageError);
-    EXPECT_THROW(gpipe_schedule({.num_partitions = 2, .num_micro_batches = 0}), UsageError);
-    EXPECT_THROW(gpipe_schedule({.num_partitions = 2, .placement = {LaneId{0}}}), UsageError);
+    EXPECT_THROW(make_schedule(Schedule::gpipe, {.num_partitions = 0}), UsageError);
+    EXPECT_THROW(make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 0}), UsageError);
+    EXPECT_THROW(make_schedule(Schedule::gpipe, {.num_partitions = 2, .placement = {LaneId{0}}}), UsageError);
     EXPECT_THAT(
         [] {
-            gpipe_schedule({.num_partitions = 2, .placement = {LaneId{0}, LaneId{2}}});
+            make_schedule(Schedule::gpipe, {.num_partitions = 2, .placement = {LaneId{0}, LaneId{2}}});
         },
         testing::ThrowsMessage<UsageError>(testing::HasSubstr("placement[1] is 2")));
-    EXPECT_THROW(gpipe_schedule({.num_partitions = 2, .skips = {SkipRoute{PartitionId{1}, PartitionId{0}}}}),
+    EXPECT_THROW(make_schedule(Schedule::gpipe, {.num_partitions = 2, .skips = {SkipRoute{PartitionId{1}, PartitionId{0}}}}),
                  UsageError);
 }
 

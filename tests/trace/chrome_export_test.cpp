@@ -1,6 +1,6 @@
 #include "trace/chrome_export.h"
 
-#include "schedule/gpipe_schedule.h"
+#include "schedule/schedules.h"
 #include "tests/temporary_folder.h"
 #include "trace/open_trace.h"
 #include "trace/trace_writer.h"
@@ -25,7 +25,7 @@ std::string export_of(const std::filesystem::path& path) {
 
 /// A GPipe step with m = 2, n = 2. Every task takes 1,001 ns; lanes and channels are serial.
 Timeline pipeline(Source source) {
-    const TaskGraph graph = gpipe_schedule({.num_partitions = 2, .num_micro_batches = 2});
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2});
     Timeline timeline{source, {{"lane 0", "cpu"}, {"lane 1", "cuda:\"0\""}}, {}};
     Nanoseconds now{0};
     for (const Task& task : graph.tasks()) {

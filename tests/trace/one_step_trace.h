@@ -1,7 +1,7 @@
 #pragma once
 
 #include "device_sample.h"
-#include "schedule/gpipe_schedule.h"
+#include "schedule/schedules.h"
 #include "trace/trace_writer.h"
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 namespace pipescope {
 /// A GPipe step with m = 3, n = 2, tasks in sequence, at times that a double in us cannot represent.
 inline Timeline sample_timeline(Source source) {
-    const TaskGraph graph = gpipe_schedule({.num_partitions = 2, .num_micro_batches = 3});
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 3});
     Timeline timeline{source, {{"lane 0", "cpu"}, {"lane \"1\"", "cuda:0"}}, {}};
     Nanoseconds now{9'007'199'254'740'993};  // 2^53 + 1
     for (const Task& task : graph.tasks()) {

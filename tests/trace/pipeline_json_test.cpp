@@ -35,7 +35,7 @@ void expect_same(const TaskGraph& a, const TaskGraph& b) {
 }
 
 TEST(PipelineJson, GivesEveryScheduleBack) {
-    for (const Schedule schedule : all_schedules()) {
+    for (const Schedule& schedule : all_schedules()) {
         for (const Checkpoint mode : {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}) {
             for (const RecomputeStart start : {RecomputeStart::early, RecomputeStart::ordinary}) {
                 const bool interleaved = schedule == Schedule::interleaved_1f1b;

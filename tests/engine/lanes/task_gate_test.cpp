@@ -2,7 +2,7 @@
 
 #include "engine/cores/usable_cores.h"
 #include "engine/lanes/lanes.h"
-#include "schedule/gpipe_schedule.h"
+#include "schedule/schedules.h"
 #include "tests/engine/first_lanes.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace pipescope {
 namespace {
 TaskGraph graph_of(int n, int m) {
-    return gpipe_schedule({.num_partitions = n, .num_micro_batches = m, .checkpoint = Checkpoint::always});
+    return make_schedule(Schedule::gpipe, {.num_partitions = n, .num_micro_batches = m, .checkpoint = Checkpoint::always});
 }
 
 /// Runs the graph on separate lanes, copies after their sources. Expects every task after its dependencies. Returns the

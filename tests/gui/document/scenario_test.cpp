@@ -92,7 +92,7 @@ TEST(Scenario, OfABareProfileRuns) {
 
 TEST(Scenario, RunsEveryScheduleItCanSwitchTo) {
     const Profile profile = unevenProfile();
-    for (const Schedule schedule : all_schedules()) {
+    for (const Schedule& schedule : all_schedules()) {
         const Scenario changed = withSchedule(profile, scenarioOf(profile), schedule);
         const SimulatedScenario simulated = simulateScenario(profile, changed);
         EXPECT_TRUE(simulated.runs()) << to_string(schedule) << ": " << textOf(simulated);
