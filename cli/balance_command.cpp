@@ -73,16 +73,16 @@ ExitCode balance_command(const BalanceFlags& flags) {
     options.placement.clear();  // follows from the schedule
     Profile profile = load_profile(flags.profile);
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
-    const EstimatedPipeline pipeline = estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile,
-                                                          std::clamp(lanes, 1, layers));
+    const EstimatedPipeline pipeline =
+        estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile, std::clamp(lanes, 1, layers));
     const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(options), options.chunks);
     const bool extrapolated =
         sizes.back() < pipeline.profile.samples.front() || sizes.front() > pipeline.profile.samples.back();
     PipelineOptions chosen = pipeline.options;
     const bool in_order = runs_one_partition_a_lane(options.schedule);
-    const FoundBalance found =
-        in_order ? find_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
-                 : find_placed_balance(pipeline.profile, pipeline.options, lanes, flags.algorithm);
+    const FoundBalance found = in_order
+                                   ? find_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
+                                   : find_placed_balance(pipeline.profile, pipeline.options, lanes, flags.algorithm);
     chosen.balance = found.balance;
     chosen.placement = placement_of(options.schedule, found.balance.num_partitions(), static_cast<std::size_t>(lanes));
     const Simulation simulation = simulate(pipeline.profile, chosen, {.noise = true, .memory = false});
@@ -122,10 +122,11 @@ void add_balance_command(Program& program) {
                "Pipeline");
     add_algorithm_option(*command, flags->algorithm);
     add_batch_options(*command, flags->pipeline);
-    add_schedule_option(*command, flags->pipeline,
-                        "Order of the tasks: gpipe (default), whose best balance is proved; or 1f1b, zero-bubble-h1, "
-                        "zero-bubble-2p, pipedream, model-parallel, whose balances are compared by simulation; or a file "
-                        "that ends in .csv, as 'pipescope schedule' writes it");
+    add_schedule_option(
+        *command, flags->pipeline,
+        "Order of the tasks: gpipe (default), whose best balance is proved; or 1f1b, zero-bubble-h1, "
+        "zero-bubble-2p, pipedream, model-parallel, whose balances are compared by simulation; or a file "
+        "that ends in .csv, as 'pipescope schedule' writes it");
     add_hardware_options(*command, flags->pipeline);
     add_device_type_options(*command, flags->pipeline, "Type of all devices, such as A100");
     add_replicas_option(*command, flags->pipeline);

@@ -32,7 +32,7 @@ constexpr std::int64_t kMostReplicas = 4096;
 struct PlanFlags {
     std::string profile;
     PipelineFlags pipeline;
-    PlanRequest request;  ///< checkpoint modes, schedules, goal and algorithm
+    PlanRequest request;                                 ///< checkpoint modes, schedules, goal and algorithm
     std::optional<std::vector<NumberRange>> partitions;  ///< default: kPartitions, or those of schedules' files
     std::vector<NumberRange> replicas = {{1, 1}};
     std::optional<std::vector<NumberRange>> chunks;  ///< default: kChunks, as far as there are samples
@@ -145,7 +145,8 @@ std::vector<NumberRange> or_of_files(const std::optional<std::vector<NumberRange
 /// Everything that is independent of the profile, so that wrong flags are refused before it is read.
 PlanRequest request_of(const PlanFlags& flags, std::int64_t batch, std::vector<std::string>& unused_prices) {
     PlanRequest request = flags.request;
-    request.chunks = chunks_to_try(or_of_files(flags.chunks, request, kChunks, &PipelineShape::num_micro_batches), batch);
+    request.chunks =
+        chunks_to_try(or_of_files(flags.chunks, request, kChunks, &PipelineShape::num_micro_batches), batch);
     request.replicas =
         partitions_to_try(flags.replicas, static_cast<std::size_t>(std::clamp<std::int64_t>(batch, 1, kMostReplicas)));
     request.device_types = named_device_types(flags.pipeline);
@@ -171,8 +172,8 @@ ExitCode plan_command(const PlanFlags& flags) {
     PipelineOptions options = pipeline_options(flags.pipeline);
     PlanRequest request = request_of(flags, options.batch, unused_prices);
     const Profile profile = in_dtype(load_profile(flags.profile), flags.pipeline, flags.profile);
-    request.partitions = partitions_to_try(or_of_files(flags.partitions, request, kPartitions, &PipelineShape::num_lanes),
-                                           profile.layers.size());
+    request.partitions = partitions_to_try(
+        or_of_files(flags.partitions, request, kPartitions, &PipelineShape::num_lanes), profile.layers.size());
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
     const std::vector<Assumption> assumptions = assume(options, profile, layers, flags.pipeline.given());
     take_options(request, options);

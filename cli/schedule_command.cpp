@@ -55,10 +55,10 @@ TaskGraph graph_of_name(const ScheduleFlags& flags) {
         throw UsageError(fmt::format("-n is {}; it must be from 1 to {}; change it", *flags.lanes, kMostPartitions));
     }
     const auto lanes = static_cast<std::size_t>(*flags.lanes);
-    PipelineShape shape{.num_partitions =
-                            flags.partitions.value_or(static_cast<int>(usual_partitions(schedule, lanes))),
-                        .num_micro_batches = *flags.micro_batches,
-                        .checkpoint = Checkpoint::never};
+    PipelineShape shape{
+        .num_partitions = flags.partitions.value_or(static_cast<int>(usual_partitions(schedule, lanes))),
+        .num_micro_batches = *flags.micro_batches,
+        .checkpoint = Checkpoint::never};
     if (shape.num_partitions < *flags.lanes || shape.num_partitions > kMostPartitions) {
         throw UsageError(fmt::format("--partitions is {}; it must be from {}, one for each lane, to {}; change it",
                                      shape.num_partitions, *flags.lanes, kMostPartitions));

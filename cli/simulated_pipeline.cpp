@@ -33,7 +33,8 @@ void add_simulated_pipeline_options(CLI::App& command, SimulatedPipelineFlags& f
     add_balance_option(command, flags.pipeline);
     add_batch_options(command, flags.pipeline);
     add_schedule_options(command, flags.pipeline,
-                         runnable_schedule_names(", ") + " (default gpipe); only simulated: " + compared_schedule_names() +
+                         runnable_schedule_names(", ") +
+                             " (default gpipe); only simulated: " + compared_schedule_names() +
                              "; or a file that ends in .csv, as 'pipescope schedule' writes it" +
                              (all_schedules == nullptr ? "" : "; or all, which compares them in a table"),
                          all_schedules);

@@ -1,9 +1,10 @@
 // V-Half and V-Min: two partitions per lane, placed in a V, with half and a third of the activations of 1F1B.
 //
 // Problem: the memory of a lane is the time that its micro-batches live, over the time between two of them. Idea: fix
-// the times of one micro-batch, the building block, in which tasks take one slot each, so that both partitions of a lane
-// together live equally long on every lane; repeat it every six slots, which is the work of a lane per micro-batch. The
-// closer together the forwards and backwards of the block, the less memory, and the more idle time in the ramps.
+// the times of one micro-batch, the building block, in which tasks take one slot each, so that both partitions of a
+// lane together live equally long on every lane; repeat it every six slots, which is the work of a lane per
+// micro-batch. The closer together the forwards and backwards of the block, the less memory, and the more idle time in
+// the ramps.
 //
 // The block of V-Min for four lanes (a is the partition on the way down, b that on the way up, ' the backward of its
 // inputs; the weights, w, take free slots behind):

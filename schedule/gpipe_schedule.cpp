@@ -1,6 +1,6 @@
-// GPipe's fill-drain schedule: all forwards by clock-cycle, the loss, then all backwards. The backward phase starts with
-// the last micro-batch, or with the first if the shape says so. A checkpointed micro-batch is recomputed right before
-// its backward. m = 3, n = 3, without checkpointing (' marks backward):
+// GPipe's fill-drain schedule: all forwards by clock-cycle, the loss, then all backwards. The backward phase starts
+// with the last micro-batch, or with the first if the shape says so. A checkpointed micro-batch is recomputed right
+// before its backward. m = 3, n = 3, without checkpointing (' marks backward):
 //
 //     lane 0   0  1  2  .  .  .  .  2' 1' 0'
 //     lane 1   .  0  1  2  .  .  2' 1' 0' .

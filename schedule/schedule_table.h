@@ -18,8 +18,9 @@ namespace pipescope {
 ///     R  recompute              L  loss of a micro-batch
 ///
 /// `(0F1;1B0)OVERLAP_F_B` contains two tasks, which run in that order. `0REDUCE_GRAD`, which torch puts behind the last
-/// backward of partition 0, is kept, and says nothing: with replicas, lanes sum gradients at their end. R and L are PipeScope's own and optional:
-/// without them, a recompute runs right before its backward, and a loss right after the last partition's forward.
+/// backward of partition 0, is kept, and says nothing: with replicas, lanes sum gradients at their end. R and L are
+/// PipeScope's own and optional: without them, a recompute runs right before its backward, and a loss right after the
+/// last partition's forward.
 ///
 ///     0F0,0F1,,0B0,0B1
 ///     ,1F0,1B0,1F1,1B1

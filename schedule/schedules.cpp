@@ -105,8 +105,7 @@ void check_v(const PipelineShape& shape, std::string_view schedule) {
 }
 
 void check_micro_batches(Schedule::Name schedule, int lanes, std::int64_t micro_batches) {
-    const bool in_groups =
-        schedule == Schedule::interleaved_1f1b || schedule == Schedule::interleaved_zero_bubble;
+    const bool in_groups = schedule == Schedule::interleaved_1f1b || schedule == Schedule::interleaved_zero_bubble;
     const std::string subject = "the " + std::string(facts_of(schedule).name) + " schedule";
     if (in_groups && micro_batches % lanes != 0) {
         throw UsageError(subject + " needs a multiple of " + std::to_string(lanes) +
@@ -124,8 +123,8 @@ void check_micro_batches(Schedule::Name schedule, int lanes, std::int64_t micro_
 void check_file(const Schedule::File& file, const PipelineShape& shape) {
     const auto require = [&](int asked, int own, const char* one, const char* many) {
         if (asked != own) {
-            throw UsageError("the pipeline has " + counted(asked, one, many) + "; the schedule " + file.name + " is for " +
-                             counted(own, one, many) + "; change the pipeline, or use another schedule");
+            throw UsageError("the pipeline has " + counted(asked, one, many) + "; the schedule " + file.name +
+                             " is for " + counted(own, one, many) + "; change the pipeline, or use another schedule");
         }
     };
     require(shape.num_partitions, file.shape.num_partitions, "partition", "partitions");

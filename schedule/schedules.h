@@ -44,8 +44,8 @@ public:
     };
 
     Schedule(Name name = gpipe) : name_(name) {}
-    /// The schedule of a CSV (ScheduleTable). `name` is what messages and reports call it. Throws Error that starts with
-    /// the name, unless each task runs once, in an order that never waits forever.
+    /// The schedule of a CSV (ScheduleTable). `name` is what messages and reports call it. Throws Error that starts
+    /// with the name, unless each task runs once, in an order that never waits forever.
     static Schedule from_csv(const std::string& name, std::string_view csv);
 
     /// Null for a named schedule.

@@ -2,8 +2,8 @@
 // up with as many forwards as let every gradient arrive in time, and then runs, for both of its partitions in turn, a
 // forward, the gradients of its inputs and of its weights. At the end, weights fill the gaps.
 //
-// Two lanes, four micro-batches, all tasks of one length (a is the partition on the way down, b that on the way up; ' is
-// the backward of the inputs, w that of the weights):
+// Two lanes, four micro-batches, all tasks of one length (a is the partition on the way down, b that on the way up; '
+// is the backward of the inputs, w that of the weights):
 //
 //     lane 0   a0 a1 a2 b0 b0' b0w b1  b1' b1w a3 a0' a0w b2  b2' b2w a1' a1w b3  b3' b3w a2' a2w a3' a3w
 //     lane 1   .  a0 b0 a1 b1  b0' b0w a2  a0' a0w b2 b1' b1w a3  a1' a1w b3  b2' b2w a2' b3' a3' a2w b3w a3w

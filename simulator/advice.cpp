@@ -233,7 +233,8 @@ private:
             return;
         }
         for (const int lanes : {lanes_ - 1, lanes_ + 1}) {
-            if (lanes < 1 || usual_partitions(options_.schedule, static_cast<std::size_t>(lanes)) > profile_.layers.size()) {
+            if (lanes < 1 ||
+                usual_partitions(options_.schedule, static_cast<std::size_t>(lanes)) > profile_.layers.size()) {
                 continue;
             }
             PipelineOptions changed = options_;

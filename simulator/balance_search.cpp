@@ -345,7 +345,8 @@ std::optional<int> enough_partitions(const Profile& profile, const PipelineOptio
     const std::vector<std::string>& devices = options.hardware.devices;
     const bool on_one_device = std::ranges::adjacent_find(devices, std::not_equal_to<>()) == devices.end();
     const bool has_fixed_lanes = options.schedule.file() != nullptr;
-    if (has_fixed_lanes || !on_one_device || !options.hardware.speeds.empty() || !options.hardware.memory_limits.empty()) {
+    if (has_fixed_lanes || !on_one_device || !options.hardware.speeds.empty() ||
+        !options.hardware.memory_limits.empty()) {
         return std::nullopt;  // a further lane's device is not given
     }
     PipelineOptions wider = options;
@@ -441,7 +442,8 @@ PipelineOptions placed_options(const Profile& profile, const PipelineOptions& op
             apart.hardware.speeds.push_back(options.hardware.speeds[lane.index()]);
         }
     }
-    placed.balance = search_balance(profile, apart, static_cast<int>(partitions), algorithm, effort, tables).found.balance;
+    placed.balance =
+        search_balance(profile, apart, static_cast<int>(partitions), algorithm, effort, tables).found.balance;
     return placed;
 }
 
@@ -453,8 +455,7 @@ FoundBalance find_placed_balance(const Profile& profile, const PipelineOptions& 
     PipelineOptions plain = options;
     plain.schedule = Schedule::gpipe;
     plain.placement.clear();
-    const PipelineOptions placed =
-        placed_options(profile, options, lanes, algorithm, {}, SearchTables(profile, plain));
+    const PipelineOptions placed = placed_options(profile, options, lanes, algorithm, {}, SearchTables(profile, plain));
     const Simulation simulation = simulate(profile, placed, {.noise = false, .memory = true});
     FoundBalance found;
     found.balance = placed.balance;

@@ -73,9 +73,9 @@ SearchedBalance search_balance(const Profile& profile, const PipelineOptions& op
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
 
 /// Gives each lane the partitions that the schedule needs (usual_partitions(), placement_of()). The balance is the best
-/// one for partitions with a lane each, since the exact search has no closed form for other placements. Reports a memory
-/// limit that is exceeded, but does not search for a balance that keeps it.
-/// Throws as find_balance() does. Preconditions: the schedule does not run one partition a lane; can_be_balanced().
+/// one for partitions with a lane each, since the exact search has no closed form for other placements. Reports a
+/// memory limit that is exceeded, but does not search for a balance that keeps it. Throws as find_balance() does.
+/// Preconditions: the schedule does not run one partition a lane; can_be_balanced().
 PipelineOptions placed_options(const Profile& profile, const PipelineOptions& options, int lanes,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
 

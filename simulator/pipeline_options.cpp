@@ -127,8 +127,8 @@ void follow_file(PipelineOptions& options, const GivenShape& given) {
         return;
     }
     const auto refuse = [&](const std::string& option, const std::string& value, const std::string& own) {
-        throw UsageError(option + " is " + value + "; the schedule " + file->name + " has " + own + "; leave " + option +
-                         " out, or use another schedule");
+        throw UsageError(option + " is " + value + "; the schedule " + file->name + " has " + own + "; leave " +
+                         option + " out, or use another schedule");
     };
     const PipelineShape& shape = file->shape;
     if (given.chunks && *given.chunks != shape.num_micro_batches) {
@@ -139,7 +139,8 @@ void follow_file(PipelineOptions& options, const GivenShape& given) {
         refuse("placement", placement_text(options.placement), "placement " + placement_text(shape.placement));
     }
     if (file->recomputes && given.checkpoint && *given.checkpoint != shape.checkpoint) {
-        refuse("checkpoint", to_string(*given.checkpoint), "the recomputes (R) of checkpoint " + to_string(shape.checkpoint));
+        refuse("checkpoint", to_string(*given.checkpoint),
+               "the recomputes (R) of checkpoint " + to_string(shape.checkpoint));
     }
     options.chunks = shape.num_micro_batches;
     options.placement = runs_one_partition_a_lane(options.schedule) ? std::vector<LaneId>{} : shape.placement;
@@ -165,8 +166,8 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
     PipelineShape shape = lanes_only(options);
     shape.check();
     if (options.schedule.file()) {
-        shape.num_micro_batches = static_cast<int>(std::clamp<std::int64_t>(
-            std::min(options.chunks, replica_batch(options)), 1, kMostMicroBatches));
+        shape.num_micro_batches = static_cast<int>(
+            std::clamp<std::int64_t>(std::min(options.chunks, replica_batch(options)), 1, kMostMicroBatches));
         shape.checkpoint = options.checkpoint;
         check_schedule(options.schedule, shape);
     }

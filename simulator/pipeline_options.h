@@ -35,8 +35,8 @@ struct PipelineOptions {
 
 /// What the user said about the shape of the pipeline.
 struct GivenShape {
-    std::optional<std::int64_t> chunks;
-    std::optional<Checkpoint> checkpoint;
+    std::optional<std::int64_t> chunks = {};
+    std::optional<Checkpoint> checkpoint = {};
     bool placement = false;  ///< the options have it
 };
 /// If the schedule is a file, sets chunks, placement and checkpoint mode to what it says (the mode only if the file

@@ -252,7 +252,8 @@ private:
         std::string text;
         for (const Schedule& each : request_.schedules) {
             const std::string needs = needs_of(each);
-            text += needs.empty() ? "" : (text.empty() ? "" : ", ") + ("schedule " + to_string(each) + " needs " + needs);
+            text +=
+                needs.empty() ? "" : (text.empty() ? "" : ", ") + ("schedule " + to_string(each) + " needs " + needs);
         }
         return text;
     }

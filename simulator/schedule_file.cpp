@@ -13,7 +13,8 @@ Schedule load_schedule(const std::string& schedule) {
     if (!is_schedule_file(schedule)) {
         return parse_schedule(schedule);
     }
-    const std::string text = read_text_file(schedule, "a schedule's CSV file", "'pipescope schedule NAME -o' writes one");
+    const std::string text =
+        read_text_file(schedule, "a schedule's CSV file", "'pipescope schedule NAME -o' writes one");
     return Schedule::from_csv(std::filesystem::path(schedule).filename().string(), text);
 }
 }  // namespace pipescope

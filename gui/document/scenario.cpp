@@ -5,8 +5,10 @@
 #include "balance/device_catalogue.h"
 #include "gui/document/document_builder.h"
 #include "gui/style/number_format.h"
+#include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
+#include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_defaults.h"
 #include "simulator/sized_profile.h"
@@ -20,10 +22,6 @@ constexpr int kDefaultLanes = 4;
 constexpr int kDefaultMicroBatchesPerLane = 4;
 constexpr std::size_t kMostLayersSearched = 1000;  // an exact search's tables grow with the square
 constexpr std::int64_t kMostForwards = 200'000;    // for an interactive simulation: a few hundred MB
-
-bool interleaves(const PipelineOptions& options) {
-    return options.schedule == Schedule::interleaved_1f1b;
-}
 
 /// The most frequent size of a micro-batch; 1 for options that cannot be cut.
 std::int64_t microBatchSize(const PipelineOptions& options) {
@@ -150,7 +148,11 @@ Scenario withLanes(const Profile& profile, const Scenario& scenario, int lanes, 
     }
     options.placement.clear();
     if (perLane > 1) {
-        options.placement = placement_in_turn(static_cast<std::size_t>(partitions), static_cast<std::size_t>(lanes));
+        const auto count = static_cast<std::size_t>(partitions);
+        options.placement = placement_of(options.schedule, count, static_cast<std::size_t>(lanes));
+        if (options.placement.size() != count) {  // not the schedule's, or it needs none
+            options.placement = placement_in_turn(count, static_cast<std::size_t>(lanes));
+        }
     }
     options.hardware = with_lanes(std::move(options.hardware), lanes);
     return changed;
@@ -169,18 +171,46 @@ bool placedInTurn(const Scenario& scenario) {
     return placement == placement_in_turn(placement.size(), static_cast<std::size_t>(std::max(1, lanesOf(scenario))));
 }
 
-Scenario withSchedule(const Profile& profile, const Scenario& scenario, Schedule schedule) {
+namespace {
+/// As the file has them: partitions, lanes, micro-batches, of at least a sample each.
+Scenario withFile(const Profile& profile, const Scenario& scenario) {
     Scenario changed = scenario;
-    const bool interleaved = interleaves(scenario.options);
-    changed.options.schedule = schedule;
-    const int lanes = lanesOf(scenario);
-    if (interleaves(changed.options) && !interleaved) {
-        return withLanes(profile, changed, lanes, 2);
+    PipelineOptions& options = changed.options;
+    const PipelineShape& shape = options.schedule.file()->shape;
+    const auto partitions = static_cast<std::size_t>(shape.num_partitions);
+    if (partitions > profile.layers.size()) {
+        throw UsageError("the schedule " + to_string(options.schedule) + " has " +
+                         counted(partitions, "partition", "partitions") + "; the model has " +
+                         counted(profile.layers.size(), "layer", "layers") +
+                         ", and each partition needs one; use another schedule");
     }
-    if (!interleaves(changed.options) && interleaved) {
-        return withLanes(profile, changed, lanes, 1);
+    if (options.balance.num_partitions() != partitions) {
+        options.balance = evenBalance(profile, scenario, shape.num_partitions);
     }
+    follow_file(options, {});
+    options.batch = std::max<std::int64_t>(options.batch, std::int64_t{shape.num_micro_batches} * options.replicas);
+    options.hardware = with_lanes(std::move(options.hardware), lanesOf(changed));
     return changed;
+}
+}  // namespace
+
+Scenario withSchedule(const Profile& profile, const Scenario& scenario, const Schedule& schedule) {
+    Scenario changed = scenario;
+    changed.options.schedule = schedule;
+    if (schedule.file()) {
+        return withFile(profile, changed);
+    }
+    const bool wasPlaced = !runs_one_partition_a_lane(scenario.options.schedule);
+    if (runs_one_partition_a_lane(schedule)) {
+        return wasPlaced ? withLanes(profile, changed, lanesOf(scenario), 1) : changed;
+    }
+    const auto lanes = static_cast<std::size_t>(lanesOf(scenario));
+    const std::size_t partitions = scenario.options.balance.num_partitions();
+    const bool fits =
+        wasPlaced && partitions > lanes && placement_of(schedule, partitions, lanes) == scenario.options.placement;
+    return fits ? changed
+                : withLanes(profile, changed, lanesOf(scenario),
+                            static_cast<int>(usual_partitions(schedule, lanes) / std::max<std::size_t>(1, lanes)));
 }
 
 std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& profile, const std::string& deviceType) {

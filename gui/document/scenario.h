@@ -56,7 +56,7 @@ std::optional<Scenario> recordedScenario(const TraceDocument& document);
 
 // Changes of more than one option. They keep the user's choices that still make sense.
 
-/// Number of lanes, and of partitions on each lane (above one if schedule interleaved puts several there).
+/// Number of lanes, and of partitions on each lane (above one if the schedule puts several there).
 int lanesOf(const Scenario& scenario);
 int partitionsPerLane(const Scenario& scenario);
 /// Changes the number of lanes and of partitions per lane, within the profile's layers. Cuts evenly if the number of
@@ -66,8 +66,10 @@ Scenario withLanes(const Profile& profile, const Scenario& scenario, int lanes, 
 Scenario withPlacement(const Scenario& scenario, std::vector<LaneId> placement);
 /// True if partition j is on lane j modulo the number of lanes, as withLanes() places it.
 bool placedInTurn(const Scenario& scenario);
-/// Sets the schedule. Interleaved puts two or more partitions on each lane; any other schedule restores one.
-Scenario withSchedule(const Profile& profile, const Scenario& scenario, Schedule schedule);
+/// Sets the schedule and the placement that it needs: as a rule two partitions on each lane, or one. A file also sets
+/// lanes and micro-batches, and the batch to at least a sample for each; throws UsageError if the model has fewer layers
+/// than the file has partitions.
+Scenario withSchedule(const Profile& profile, const Scenario& scenario, const Schedule& schedule);
 
 /// The profile on the scenario's device. Throws Error for a type that is not in the catalogue, or for a profile that
 /// cannot be estimated for other devices.

@@ -26,7 +26,7 @@ Preset checkpointPreset(const QString& name, Checkpoint mode) {
             }};
 }
 
-Preset schedulePreset(Schedule schedule, const QString& name) {
+Preset schedulePreset(const Schedule& schedule, const QString& name) {
     return {translated("Schedule"), name, [schedule](const Profile& profile, const Scenario& present) {
                 return withSchedule(profile, present, schedule);
             }};

@@ -10,9 +10,11 @@
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/value_slider.h"
 #include "schedule/schedules.h"
+#include "simulator/schedule_file.h"
 
 #include <QComboBox>
 #include <QEvent>
+#include <QFileDialog>
 #include <QFormLayout>
 #include <QLabel>
 #include <QMenu>
@@ -34,6 +36,7 @@ constexpr int kMostSliderLanes = 64;
 constexpr int kMostSliderMicroBatches = 256;
 constexpr int kMostSliderBatch = 4096;
 constexpr int kMostTypedBatch = 1'000'000;
+constexpr const char* kFromFile = QT_TRANSLATE_NOOP("pipescope::WhatIfPanel", "From file…");
 
 /// Control numbers for undo: changes of one control in one gesture are one step.
 enum Control { kPartitions, kPerLane, kMicroBatches, kBatch, kBandwidth, kLatency, kSpeeds, kMemoryLimit };
@@ -212,6 +215,7 @@ void WhatIfPanel::addPipelineRows(QFormLayout& form) {
     for (const Schedule& schedule : all_schedules()) {
         schedule_->addItem(QString::fromStdString(to_string(schedule)));
     }
+    schedule_->addItem(tr(kFromFile));
     form.addRow(tr("Partitions K"), partitions_);
     form.addRow(tr("on each lane"), perLane_);
     form.addRow(tr("Balance"), createBalanceButtons(this));
@@ -258,16 +262,56 @@ void WhatIfPanel::connectSlider(ValueSlider& slider, int control, const QString&
 void WhatIfPanel::connectChoice(QComboBox& choice, const QString& what,
                                 std::function<void(Scenario&, const std::string&)> change) {
     connect(&choice, &QComboBox::textActivated, this, [this, what, change = std::move(change)](const QString& text) {
-        Scenario next = model_.scenario();
-        try {
-            change(next, text.toStdString());
-        } catch (const Error& error) {
-            say(QString::fromUtf8(error.what()));
-            return;
-        }
-        model_.startGesture();
-        model_.change(next, what);
+        changeTo(what, [&](Scenario& next) { change(next, text.toStdString()); });
     });
+}
+
+/// Makes one step of undo, or says why the change is refused.
+void WhatIfPanel::changeTo(const QString& what, const std::function<void(Scenario&)>& change) {
+    Scenario next = model_.scenario();
+    try {
+        change(next);
+    } catch (const Error& error) {
+        say(QString::fromUtf8(error.what()));
+        return;
+    }
+    model_.startGesture();
+    model_.change(next, what);
+}
+
+/// Takes the name of a schedule, the last entry, which asks for a file, or the name of the present file.
+void WhatIfPanel::chooseSchedule(const QString& name) {
+    const QString shown = QString::fromStdString(to_string(model_.scenario().options.schedule));
+    if (name == tr(kFromFile)) {
+        const QString path =
+            QFileDialog::getOpenFileName(this, tr("Open a schedule"), {}, tr("Schedules (*.csv);;All files (*)"));
+        if (!path.isEmpty()) {
+            openSchedule(path);
+        }
+    } else if (name != shown) {
+        changeTo(tr("schedule"), [&](Scenario& next) {
+            next = withSchedule(*model_.profile(), next, parse_schedule(name.toStdString()));
+        });
+    }
+    showSchedule(model_.scenario().options.schedule);
+}
+
+void WhatIfPanel::openSchedule(const QString& path) {
+    changeTo(tr("schedule"),
+             [&](Scenario& next) { next = withSchedule(*model_.profile(), next, load_schedule(path.toStdString())); });
+}
+
+/// A schedule from a file stands above the entry that asks for one.
+void WhatIfPanel::showSchedule(const Schedule& schedule) {
+    const QSignalBlocker blocker(*schedule_);
+    const int named = static_cast<int>(all_schedules().size());
+    while (schedule_->count() > named + 1) {
+        schedule_->removeItem(named);
+    }
+    if (schedule.file()) {
+        schedule_->insertItem(named, QString::fromStdString(to_string(schedule)));
+    }
+    choose(*schedule_, to_string(schedule));
 }
 
 void WhatIfPanel::connectControls() {
@@ -309,9 +353,7 @@ void WhatIfPanel::connectControls() {
     connect(placement_, &PlacementEditor::failed, this, &WhatIfPanel::say);
     connectChoice(*checkpoint_, tr("checkpoint mode"),
                   [](Scenario& next, const std::string& name) { next.options.checkpoint = parse_checkpoint(name); });
-    connectChoice(*schedule_, tr("schedule"), [this](Scenario& next, const std::string& name) {
-        next = withSchedule(*model_.profile(), next, parse_schedule(name));
-    });
+    connect(schedule_, &QComboBox::textActivated, this, &WhatIfPanel::chooseSchedule);
     connectChoice(*optimizer_, tr("optimizer"), [](Scenario& next, const std::string& name) {
         optimizer_state_factor(name);  // throws for an unknown name
         next.options.optimizer = name;
@@ -345,8 +387,8 @@ void WhatIfPanel::showScenario() {
     const Scenario& scenario = model_.scenario();
     const PipelineOptions& options = scenario.options;
     const bool inTurn = placedInTurn(scenario);
-    const bool interleaved =
-        inTurn && (partitionsPerLane(scenario) > 1 || options.schedule == Schedule::interleaved_1f1b);
+    const bool interleaved = inTurn && !options.schedule.file() &&
+                             (partitionsPerLane(scenario) > 1 || !runs_one_partition_a_lane(options.schedule));
     static_cast<QLabel*>(form_->labelForField(partitions_))
         ->setText(interleaved || !inTurn ? tr("Lanes") : tr("Partitions K"));
     partitions_->setValue(lanesOf(scenario));
@@ -356,7 +398,7 @@ void WhatIfPanel::showScenario() {
     microBatches_->setValue(static_cast<double>(options.chunks));
     batch_->setValue(static_cast<double>(options.batch));
     choose(*checkpoint_, to_string(options.checkpoint));
-    choose(*schedule_, to_string(options.schedule));
+    showSchedule(options.schedule);
     choose(*optimizer_, options.optimizer);
     bandwidth_->setValue(options.hardware.link.bytes_per_second / 1e9);
     latency_->setValue(options.hardware.link.latency_ns / 1e3);

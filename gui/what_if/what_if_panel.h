@@ -40,6 +40,8 @@ public:
     ValueSlider& memoryLimit() const { return *memoryLimit_; }
     QComboBox& checkpoint() const { return *checkpoint_; }
     QComboBox& schedule() const { return *schedule_; }
+    /// Uses the schedule of this CSV file. Says why if it cannot.
+    void openSchedule(const QString& path);
     LaneSpeedEditor& speeds() const { return *speeds_; }
     PlacementEditor& placement() const { return *placement_; }
     ScenarioFigures& figures() const { return *figures_; }
@@ -65,6 +67,10 @@ private:
                        std::function<void(Scenario&, double)> change);
     void connectChoice(QComboBox& choice, const QString& what,
                        std::function<void(Scenario&, const std::string&)> change);
+
+    void chooseSchedule(const QString& name);
+    void showSchedule(const Schedule& schedule);
+    void changeTo(const QString& what, const std::function<void(Scenario&)>& change);
 
     void showProfile();
     void showScenario();

@@ -51,7 +51,8 @@ TEST(GPipeSchedule, RunsTheLastMicroBatchFirstBehindTheLoss) {
 
 TEST(GPipeSchedule, RecomputesWhatItsModeCheckpoints) {
     const auto text = [](Checkpoint mode) {
-        return lane_text(make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2, .checkpoint = mode}), 0);
+        return lane_text(
+            make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2, .checkpoint = mode}), 0);
     };
     EXPECT_EQ(text(Checkpoint::always), "F0 F1 R1 B1 R0 B0");
     EXPECT_EQ(text(Checkpoint::except_last), "F0 F1 B1 R0 B0");
@@ -64,9 +65,9 @@ TEST(GPipeSchedule, ExceptLastWithOneMicroBatchRecomputesNothing) {
 
 TEST(GPipeSchedule, RunsSeveralPartitionsOnOneLaneInClockCycleOrder) {
     const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 3,
-                                            .num_micro_batches = 2,
-                                            .checkpoint = Checkpoint::never,
-                                            .placement = {LaneId{0}, LaneId{0}, LaneId{1}}});
+                                                            .num_micro_batches = 2,
+                                                            .checkpoint = Checkpoint::never,
+                                                            .placement = {LaneId{0}, LaneId{0}, LaneId{1}}});
     EXPECT_EQ(lane_text(graph, 0), "F0.0 F1.0 F0.1 F1.1 B1.1 B0.1 B1.0 B0.0");
     EXPECT_EQ(lane_text(graph, 1), "F0.2 F1.2 L B1.2 B0.2");
     EXPECT_FALSE(graph.find({0, TaskKind::copy_forward, 0, 0, -1})) << "partitions of one lane need no copy";

@@ -16,15 +16,51 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// ScheduleZBVZeroBubble for two ranks as dumped by torch 2.11: a V of four stages, with split backwards.
-constexpr std::string_view kZeroBubbleV =
-    "0F0,0F1,0F2,3F0,3I0,3W0,3F1,3I1,3W1,0F3,0I0,0W0,3F2,3I2,3W2,0I1,0W1,3F3,3I3,3W3,0I2,0W2,0I3,0W3\r\n"
-    ",1F0,2F0,1F1,2F1,2I0,2W0,1F2,1I0,1W0,2F2,2I1,2W1,1F3,1I1,1W1,2F3,2I2,2W2,1I2,2I3,1I3,1W2,2W3,1W3\r\n";
+// What torch's schedules dump (_dump_csv). The files were written by torch/distributed/pipelining/schedules.py of torch
+// 2.11 itself: _calculate_single_rank_operations() or _get_pipeline_order() of each rank, with the rest of torch
+// replaced by mocks, since no process group is needed to compute an order.
 
-// ScheduleInterleaved1F1B for two ranks as dumped by torch 2.11.
+// ScheduleZBVZeroBubble for three ranks: a V of six stages, with split backwards.
+constexpr std::string_view kZeroBubbleV =
+    "0F0,0F1,0F2,0F3,0F4,5F0,5I0,5W0,5F1,5I1,5W1,5F2,5I2,5W2,0F5,0I0,0W0,5F3,5I3,5W3,0I1,0W1,5F4,5I4,5W4,0I2,"
+    "0W2,5F5,5I5,5W5,0I3,0W3,0I4,0W4,0I5,0W5\r\n"
+    ",1F0,1F1,1F2,4F0,1F3,4F1,4I0,4W0,4F2,4I1,4W1,1F4,1I0,1W0,4F3,4I2,4W2,1F5,1I1,1W1,4F4,4I3,4W3,1I2,1W2,4F5,"
+    "4I4,4W4,1I3,4I5,1I4,1W3,1I5,1W4,4W5,1W5\r\n"
+    ",,2F0,3F0,2F1,3F1,2F2,3F2,3I0,3W0,2F3,2I0,2W0,3F3,3I1,3W1,2F4,2I1,2W1,3F4,3I2,3W2,2F5,2I2,2W2,3F5,3I3,"
+    "3W3,2I3,3I4,2I4,3I5,2I5,2W3,3W4,3W5,2W4,2W5\r\n";
+
+// ScheduleInterleaved1F1B for two ranks.
 constexpr std::string_view kInterleaved =
     "0F0,0F1,2F0,2F1,,,0F2,2B0,0F3,2B1,2F2,0B0,2F3,0B1,,2B2,,2B3,,0B2,,0B3\r\n"
     ",1F0,1F1,,3F0,3B0,3F1,3B1,1F2,1B0,1F3,1B1,3F2,3B2,3F3,3B3,,1B2,,1B3\r\n";
+
+// ScheduleLoopedBFS for two ranks.
+constexpr std::string_view kLoopedBfs =
+    "0F0,0F1,0F2,2F0,2F1,2F2,,,2B2,2B1,2B0,0B2,0B1,0B0\r\n"
+    ",1F0,1F1,1F2,3F0,3F1,3F2,3B2,3B1,3B0,1B2,1B1,1B0\r\n";
+
+// ScheduleInterleavedZeroBubble for two ranks.
+constexpr std::string_view kInterleavedZeroBubble =
+    "0F0,0F1,2F0,,2F1,2I0,2W0,0F2,2I1,2W1,0F3,0I0,0W0,2F2,0I1,0W1,2F3,2I2,2W2,2I3,2W3,0I2,0W2,0I3,0W3\r\n"
+    ",1F0,1F1,3F0,3I0,3F1,3I1,3W0,1F2,1I0,3W1,1F3,1I1,1W0,3F2,3I2,1W1,3F3,3I3,3W2,1I2,3W3,1I3,1W2,1W3\r\n";
+
+// ScheduleDualPipeV for two ranks.
+constexpr std::string_view kDualPipeV =
+    "0F0,0F1,0F2,3F0,3I0,3W0,3F1,(0F3;3B1)OVERLAP_F_B,(3F2;0B0)OVERLAP_F_B,(0F4;3B2)OVERLAP_F_B,"
+    "(3F3;0B1)OVERLAP_F_B,3B3,(3F4;0B2)OVERLAP_F_B,3B4,0I3,0W3,0I4,0W4\r\n"
+    "1F0,2F0,1F1,2F1,1F2,2B0,(2F2;1B0)OVERLAP_F_B,(1F3;2B1)OVERLAP_F_B,(2F3;1B1)OVERLAP_F_B,"
+    "(1F4;2B2)OVERLAP_F_B,(2F4;1B2)OVERLAP_F_B,2B3,1B3,2I4,1I4,2W4,1W4\r\n";
+
+// ScheduleGPipe for two ranks.
+constexpr std::string_view kGPipe =
+    "0F0,0F1,0B0,0B1,0REDUCE_GRAD\r\n"
+    "1F0,1F1,1B0,1B1,1REDUCE_GRAD\r\n";
+
+// Schedule1F1B for three ranks. Its last row counts from 1, which is an error of torch 2.11.
+constexpr std::string_view kOneFOneB =
+    "0F0,0F1,0F2,0B0,0F3,0B1,0B2,0B3,0REDUCE_GRAD\r\n"
+    "1F0,1F1,1B0,1F2,1B1,1F3,1B2,1B3,1REDUCE_GRAD\r\n"
+    "2F1,2B0,2F2,2B1,2F3,2B2,2F4,2B3,2REDUCE_GRAD\r\n";
 
 std::vector<TaskKey> program_of(const TaskGraph& graph, int lane) {
     std::vector<TaskKey> keys;
@@ -36,7 +72,8 @@ std::vector<TaskKey> program_of(const TaskGraph& graph, int lane) {
 
 TEST(ScheduleTable, ComesBackByteByByte) {
     const std::string overlap = "0F0,(0F1;0B0)OVERLAP_F_B,,0B1\n";
-    for (const std::string_view text : {kZeroBubbleV, kInterleaved, std::string_view(overlap)}) {
+    for (const std::string_view text : {kZeroBubbleV, kInterleaved, kLoopedBfs, kInterleavedZeroBubble, kDualPipeV,
+                                        kGPipe, kOneFOneB, std::string_view(overlap)}) {
         EXPECT_EQ(to_csv(parse_schedule_csv(text)), text);
     }
 }
@@ -71,25 +108,44 @@ TEST(ScheduleTable, NamesACellWithHalfAQuoteOrAnotherLineEnd) {
     }
 }
 
-TEST(ScheduleTable, RunsWhatTorchDumps) {
-    const TaskGraph zbv = table_graph(parse_schedule_csv(kZeroBubbleV), {.checkpoint = Checkpoint::never});
-    EXPECT_EQ(zbv.shape().num_partitions, 4);
-    EXPECT_EQ(zbv.shape().num_micro_batches, 4);
-    EXPECT_EQ(zbv.shape().placement, (std::vector<LaneId>{LaneId{0}, LaneId{1}, LaneId{1}, LaneId{0}}));
-    // Partitions 1 and 2 share a lane: no copy between them.
-    EXPECT_FALSE(zbv.find({0, TaskKind::copy_forward, 1, 0, -1}).has_value());
-    EXPECT_TRUE(zbv.find({0, TaskKind::backward_weight, 2, 3, -1}).has_value());
-    EXPECT_EQ(program_of(zbv, 0).at(4), (TaskKey{0, TaskKind::loss, 3, 0, -1})) << "right after forward (0, 3)";
-
-    const TaskGraph interleaved = table_graph(parse_schedule_csv(kInterleaved), {.checkpoint = Checkpoint::never});
-    const TaskGraph named =
-        make_schedule(Schedule::interleaved_1f1b, {.num_partitions = 4,
-                                                   .num_micro_batches = 4,
-                                                   .checkpoint = Checkpoint::never,
-                                                   .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}});
-    for (int lane = 0; lane < 2; ++lane) {
-        EXPECT_EQ(program_of(interleaved, lane), program_of(named, lane));
+void expect_programs(std::string_view csv, const Schedule& schedule, int lanes, int micro_batches) {
+    const TaskGraph dumped = table_graph(parse_schedule_csv(csv), {.checkpoint = Checkpoint::never});
+    const std::size_t partitions = usual_partitions(schedule, static_cast<std::size_t>(lanes));
+    PipelineShape shape{.num_partitions = static_cast<int>(partitions),
+                        .num_micro_batches = micro_batches,
+                        .checkpoint = Checkpoint::never};
+    shape.placement = placement_of(schedule, partitions, static_cast<std::size_t>(lanes));
+    const TaskGraph named = make_schedule(schedule, shape);
+    EXPECT_EQ(dumped.shape().placement, named.shape().placement) << to_string(schedule);
+    for (int lane = 0; lane < lanes; ++lane) {
+        EXPECT_EQ(program_of(dumped, lane), program_of(named, lane)) << to_string(schedule) << " lane " << lane;
     }
+}
+
+TEST(ScheduleTable, RunsWhatTorchDumpsAsTheNamedSchedules) {
+    expect_programs(kInterleaved, Schedule::interleaved_1f1b, 2, 4);
+    expect_programs(kLoopedBfs, Schedule::looped_bfs, 2, 3);
+    expect_programs(kInterleavedZeroBubble, Schedule::interleaved_zero_bubble, 2, 4);
+    expect_programs(kZeroBubbleV, Schedule::zero_bubble_v, 3, 6);
+    expect_programs(kDualPipeV, Schedule::dualpipe_v, 2, 5);
+
+    const TaskGraph zbv = table_graph(parse_schedule_csv(kZeroBubbleV), {.checkpoint = Checkpoint::never});
+    // Partitions 2 and 3 share a lane: no copy between them.
+    EXPECT_FALSE(zbv.find({0, TaskKind::copy_forward, 2, 0, -1}).has_value());
+    EXPECT_EQ(program_of(zbv, 0).at(6), (TaskKey{0, TaskKind::loss, 5, 0, -1})) << "right after forward (0, 5)";
+}
+
+// torch sums gradients there; the graph does so at the end of each lane, if there are replicas.
+TEST(ScheduleTable, PassesOverTorchsGradientSums) {
+    const TaskGraph one = table_graph(parse_schedule_csv(kGPipe), {.checkpoint = Checkpoint::never});
+    EXPECT_EQ(one.tasks().size(), 2U * 4 + 2 + 4) << "forwards and backwards, losses, copies";
+    const TaskGraph two = table_graph(parse_schedule_csv(kGPipe), {.checkpoint = Checkpoint::never, .replicas = 2});
+    EXPECT_EQ(program_of(two, 0).back(), (TaskKey{0, TaskKind::all_reduce, 0, -1, -1}));
+    EXPECT_EQ(two.tasks().size(), one.tasks().size() + 2);
+    EXPECT_THAT([] { table_graph(parse_schedule_csv("0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD\n")); },
+                ThrowsMessage<UsageError>(HasSubstr("row 1, column 4 holds 0REDUCE_GRAD again")));
+    EXPECT_THAT([] { table_graph(parse_schedule_csv(kOneFOneB)); },
+                ThrowsMessage<UsageError>(HasSubstr("row 1 lacks 0F4")));
 }
 
 TEST(ScheduleTable, OverlappedTasksRunInTheirOrder) {

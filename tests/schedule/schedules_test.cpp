@@ -284,14 +284,12 @@ TEST(LoopedBfs, RunsAllMicroBatchesThroughEachPartitionInTurn) {
 }
 
 TEST(VSchedules, RefuseShapesThatAreNoV) {
-    const PipelineShape in_turn{.num_partitions = 4,
-                                .num_micro_batches = 4,
-                                .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}};
-    for (const Schedule schedule :
-         {Schedule::zero_bubble_v, Schedule::dualpipe_v, Schedule::v_half, Schedule::v_min}) {
+    const PipelineShape in_turn{
+        .num_partitions = 4, .num_micro_batches = 4, .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}};
+    for (const Schedule schedule : {Schedule::zero_bubble_v, Schedule::dualpipe_v, Schedule::v_half, Schedule::v_min}) {
         EXPECT_THAT([&] { make_schedule(schedule, in_turn); },
-                    ThrowsMessage<UsageError>(testing::AllOf(
-                        HasSubstr("puts partition 2 on lane 1, not on lane 0"), HasSubstr("such as 0,1,1,0"))));
+                    ThrowsMessage<UsageError>(testing::AllOf(HasSubstr("puts partition 2 on lane 1, not on lane 0"),
+                                                             HasSubstr("such as 0,1,1,0"))));
         EXPECT_THAT([&] { make_schedule(schedule, {.num_partitions = 4, .num_micro_batches = 4}); },
                     ThrowsMessage<UsageError>(HasSubstr("needs two partitions a lane")));
     }
@@ -307,7 +305,7 @@ TEST(Schedules, AreReadBackFromTheirNames) {
     for (const Schedule& schedule : all_schedules()) {
         EXPECT_EQ(is_for_comparison_only(schedule), !testing::Value(runnable_schedules(), testing::Contains(schedule)));
     }
-    EXPECT_EQ(runnable_schedule_names(), "gpipe, 1f1b or interleaved");
+    EXPECT_EQ(runnable_schedule_names(), "gpipe, 1f1b, interleaved or looped-bfs");
 }
 }  // namespace
 }  // namespace pipescope

@@ -73,10 +73,10 @@ TaskGraph random_graph(std::mt19937& random) {
                         .backward_order = static_cast<BackwardOrder>(random() % 2),
                         .recompute_start = static_cast<RecomputeStart>(random() % 2),
                         .replicas = 1 + static_cast<int>(random() % 2)};
-    if (schedule == Schedule::interleaved_1f1b) {
+    if (!runs_one_partition_a_lane(schedule)) {
         shape.num_partitions = 4;
-        shape.num_micro_batches = 2 * (1 + static_cast<int>(random() % 4));
-        shape.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};
+        shape.num_micro_batches = 2 * (2 + static_cast<int>(random() % 3));
+        shape.placement = placement_of(schedule, 4, 2);
     }
     return make_schedule(schedule, shape);
 }

@@ -46,7 +46,9 @@ TEST(CompareSchedules, TriesEveryWayToUseTheLanes) {
     const ScheduleComparison comparison = compare_schedules(eight_small_layers(), options_of(4, 8));
     EXPECT_THAT(names_of(comparison), ElementsAre("model-parallel", "data-parallel", "2 x 2 data x gpipe",
                                                   "gpipe, always", "gpipe, except_last", "gpipe, never", "1f1b",
-                                                  "interleaved", "zero-bubble-h1", "pipedream"));
+                                                  "interleaved", "looped-bfs", "zero-bubble-h1", "zero-bubble-2p",
+                                                  "interleaved-zero-bubble", "zero-bubble-v", "dualpipe-v", "v-half",
+                                                  "v-min", "pipedream"));
     EXPECT_TRUE(comparison.left_out.empty());
 }
 
@@ -101,10 +103,13 @@ TEST(CompareSchedules, CountsWhatEachSends) {
 TEST(CompareSchedules, SaysWhyAWayIsLeftOut) {
     PipelineOptions options = options_of(4, 6);
     const ScheduleComparison uneven = compare_schedules(eight_small_layers(), options);
-    ASSERT_EQ(uneven.left_out.size(), 2u);
+    ASSERT_EQ(uneven.left_out.size(), 4u);
     EXPECT_EQ(uneven.left_out[0].name, "data-parallel");
     EXPECT_THAT(uneven.left_out[0].because, HasSubstr("cannot be divided by 4"));
     EXPECT_EQ(uneven.left_out[1].name, "interleaved");
+    EXPECT_EQ(uneven.left_out[2].name, "interleaved-zero-bubble");
+    EXPECT_EQ(uneven.left_out[3].name, "dualpipe-v");
+    EXPECT_THAT(uneven.left_out[3].because, HasSubstr("twice as many micro-batches as lanes"));
     options = options_of(4, 8);
     options.hardware.devices.assign(4, "cuda:0");
     EXPECT_THAT(compare_schedules(eight_small_layers(), options).left_out.front().because, HasSubstr("share a device"));
@@ -122,7 +127,7 @@ TEST(CompareSchedules, WorksOnOneLane) {
     PipelineOptions options = options_of(1, 4);
     EXPECT_THAT(names_of(compare_schedules(eight_small_layers(), options)),
                 ElementsAre("model-parallel", "gpipe, always", "gpipe, except_last", "gpipe, never", "1f1b",
-                            "zero-bubble-h1", "pipedream"));
+                            "zero-bubble-h1", "zero-bubble-2p", "pipedream"));
 }
 }  // namespace
 }  // namespace pipescope

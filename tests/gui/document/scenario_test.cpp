@@ -96,13 +96,38 @@ TEST(Scenario, RunsEveryScheduleItCanSwitchTo) {
         const Scenario changed = withSchedule(profile, scenarioOf(profile), schedule);
         const SimulatedScenario simulated = simulateScenario(profile, changed);
         EXPECT_TRUE(simulated.runs()) << to_string(schedule) << ": " << textOf(simulated);
-        const bool interleaved = schedule == Schedule::interleaved_1f1b;
         EXPECT_EQ(lanesOf(changed), 4);
-        EXPECT_EQ(partitionsPerLane(changed), interleaved ? 2 : 1);
+        EXPECT_EQ(partitionsPerLane(changed), runs_one_partition_a_lane(schedule) ? 1 : 2);
         const Scenario back = withSchedule(profile, changed, Schedule::gpipe);
         EXPECT_EQ(back.options.balance.num_partitions(), 4U);
         EXPECT_TRUE(back.options.placement.empty());
     }
+}
+
+TEST(Scenario, TakesLanesAndMicroBatchesFromAScheduleFile) {
+    const Profile profile = unevenProfile();
+    const Schedule bfs = Schedule::from_csv("bfs.csv", "0F0,0F1,2F0,2F1,2B1,2B0,0B1,0B0\n1F0,1F1,1B1,1B0\n");
+    Scenario few = scenarioOf(profile);
+    few.options.batch = 1;
+    const Scenario changed = withSchedule(profile, few, bfs);
+    EXPECT_EQ(lanesOf(changed), 2);
+    EXPECT_EQ(changed.options.balance.num_partitions(), 3U);
+    EXPECT_EQ(changed.options.chunks, 2);
+    EXPECT_EQ(changed.options.batch, 2) << "a sample for each micro-batch";
+    EXPECT_TRUE(simulateScenario(profile, changed).runs());
+    Scenario other = changed;
+    other.options.chunks = 1;
+    EXPECT_THAT(textOf(simulateScenario(profile, other)), HasSubstr("1 micro-batch; the schedule bfs.csv is for 2"));
+    const Scenario back = withSchedule(profile, changed, Schedule::v_half);
+    EXPECT_EQ(lanesOf(back), 2);
+    EXPECT_EQ(back.options.placement, (std::vector<LaneId>{LaneId{0}, LaneId{1}, LaneId{1}, LaneId{0}}));
+    EXPECT_TRUE(simulateScenario(profile, back).runs());
+    std::string wide;
+    for (int j = 0; j < 100; ++j) {
+        wide += std::to_string(j) + "F0," + std::to_string(j) + "B0\n";
+    }
+    EXPECT_THAT([&] { withSchedule(profile, few, Schedule::from_csv("wide.csv", wide)); },
+                testing::ThrowsMessage<UsageError>(HasSubstr("wide.csv has 100 partitions; the model has")));
 }
 
 // Any sequence of changes with the controls gives either a timeline or one message with the reason.

@@ -12,6 +12,7 @@
 #include "gui/what_if/value_slider.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
+#include "tests/temporary_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -28,6 +29,7 @@
 #include <QUndoStack>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -442,6 +444,32 @@ TEST_F(WhatIfPanelTest, PutsTwoPartitionsOnALaneWhereInterleaved) {
     EXPECT_EQ(options().balance.num_partitions(), 8U);
     EXPECT_EQ(lanesOf(model_.scenario()), 4);
     EXPECT_TRUE(model_.result()->runs()) << panel_.messages().toStdString();
+}
+
+TEST_F(WhatIfPanelTest, OpensAScheduleFromAFile) {
+    const TemporaryFolder folder;
+    const auto path = [&](const std::string& name, const std::string& text) {
+        const std::filesystem::path file = folder / name;
+        write_text(file, text);
+        return QString::fromStdString(file.string());
+    };
+    QComboBox& schedule = panel_.schedule();
+    const int named = schedule.count();
+    EXPECT_EQ(schedule.itemText(named - 1), QStringLiteral("From file…"));
+    panel_.openSchedule(path("mine.csv", "0F0,0F1,1F0,1F1,1B1,1B0,0B1,0B0\n"));
+    EXPECT_EQ(schedule.currentText(), QStringLiteral("mine.csv"));
+    EXPECT_EQ(schedule.count(), named + 1);
+    EXPECT_EQ(lanesOf(model_.scenario()), 1);
+    EXPECT_EQ(options().chunks, 2);
+    EXPECT_TRUE(model_.result()->runs()) << panel_.messages().toStdString();
+    panel_.openSchedule(path("broken.csv", "0F0,0B0,0F0\n"));
+    EXPECT_TRUE(panel_.messages().contains(QStringLiteral("broken.csv: row 1, column 3 holds 0F0 again")))
+        << panel_.messages().toStdString();
+    EXPECT_EQ(schedule.currentText(), QStringLiteral("mine.csv"));
+    model_.undoStack().undo();
+    EXPECT_EQ(schedule.currentText(), QStringLiteral("gpipe"));
+    EXPECT_EQ(schedule.count(), named) << "the file's entry goes with it";
+    EXPECT_TRUE(model_.isAsRecorded());
 }
 
 TEST_F(WhatIfPanelTest, SaysInThePanelWhatCannotBe) {
