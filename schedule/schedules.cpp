@@ -148,8 +148,6 @@ Schedule Schedule::from_csv(const std::string& name, std::string_view csv) {
         Schedule schedule;
         schedule.file_ = std::move(file);
         return schedule;
-    } catch (const UsageError& error) {
-        throw UsageError(name + ": " + error.what());
     } catch (const Error& error) {
         throw Error(name + ": " + error.what());
     }

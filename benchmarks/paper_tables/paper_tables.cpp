@@ -229,9 +229,10 @@ Pipeline Parallelism with Controllable Memory (arXiv 2405.15362), section 3, asy
 )";
 
 void print_bubbles() {
-    fmt::print("{}\n| model | lanes | micro-batches | 1F1B, published | simulated | ZB-H1, published | simulated | ZB-H2, "
-               "published | simulated |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-               kPipelinesHead);
+    fmt::print(
+        "{}\n| model | lanes | micro-batches | 1F1B, published | simulated | ZB-H1, published | simulated | ZB-H2, "
+        "published | simulated |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        kPipelinesHead);
     for (const ZeroBubbleRow& row : zero_bubble_rows()) {
         const auto bubble = [&](const Schedule& schedule) { return bubble_of_lanes(simulated_row(row, schedule)); };
         fmt::print("| {} | {} | {} | {:.4f} | {:.4f} | {:.4f} | {:.4f} | {:.4f} | {:.4f} |\n", row.model, row.lanes,
@@ -242,10 +243,15 @@ void print_bubbles() {
 
 void print_memories() {
     const ZeroBubbleRow uniform{"uniform", 8, 24, 1, 1, 1, 0};
-    const std::map<std::string, std::string> published{
-        {"gpipe", "m = 24"},       {"1f1b", "p = 8"},          {"interleaved", "p + (p - 1) / 2 = 11.5"},
-        {"looped-bfs", "m = 24"},  {"zero-bubble-h1", "p = 8"}, {"zero-bubble-2p", "2p - 1 = 15"},
-        {"zero-bubble-v", "p = 8"}, {"v-half", "about p / 2 = 4"}, {"v-min", "about p / 3 = 2.7"}};
+    const std::map<std::string, std::string> published{{"gpipe", "m = 24"},
+                                                       {"1f1b", "p = 8"},
+                                                       {"interleaved", "p + (p - 1) / 2 = 11.5"},
+                                                       {"looped-bfs", "m = 24"},
+                                                       {"zero-bubble-h1", "p = 8"},
+                                                       {"zero-bubble-2p", "2p - 1 = 15"},
+                                                       {"zero-bubble-v", "p = 8"},
+                                                       {"v-half", "about p / 2 = 4"},
+                                                       {"v-min", "about p / 3 = 2.7"}};
     fmt::print("{}", kMemoryHead);
     for (const Schedule& schedule : all_schedules()) {
         if (!is_synchronous(schedule) || schedule == Schedule::model_parallel) {

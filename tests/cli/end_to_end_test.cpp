@@ -293,9 +293,13 @@ TEST_F(EndToEnd, LanesTakeTheCoresInTurnsAsSimulated) {
 }
 
 TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
+    user.writes("mine.csv",
+                "0F0,2F0,0F1,0F2,2B0,2F1,0B0,2B1,0F3,0B1,2F2,2F3,2B3,2B2,0B3,0B2\n"
+                "1F0,1F1,1B0,1F2,1B1,1F3,1B3,1B2\n");
     for (const std::string flags :
          {"--schedule 1f1b --balance 2,2", "--schedule interleaved --devices cpu,cpu --balance 1,1,1,1",
-          "--schedule interleaved --placement 0,1,0,1 --balance 1,1,1,1", "--placement 0,0,1 --balance 1,1,2"}) {
+          "--schedule interleaved --placement 0,1,0,1 --balance 1,1,1,1", "--placement 0,0,1 --balance 1,1,2",
+          "--schedule looped-bfs --balance 1,1,1,1", "--schedule mine.csv --balance 2,1,1"}) {
         const auto ran = user.succeeds("run " + kModel + " " + flags +
                                        " -m 4 --batch 10 --steps 4 --trace out.sqlite --force --json")
                              .json();
@@ -305,8 +309,9 @@ TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
         EXPECT_GT(compared.at("tasks_matched").get<int>(), 0) << flags;
     }
     const std::string rest = " --balance 1,1,1,1 -m 4 --batch 8 --trace none.sqlite";
-    EXPECT_THAT(refused(2, "run " + kModel + " --schedule interleaved" + rest),
-                HasSubstr("--devices, such as cpu,cpu"));
+    user.writes("split.csv", "0F0,0I0,0W0\n");
+    EXPECT_THAT(refused(2, "run " + kModel + " --schedule split.csv --balance 4 --batch 8"),
+                HasSubstr("--schedule is 'split.csv', which only the simulator runs"));
     EXPECT_THAT(
         refused(2, "run " + kModel + " --schedule interleaved --devices cpu,cpu -m 3 --batch 8 --balance 1,1,1,1"),
         HasSubstr("multiple of 2"));

@@ -24,15 +24,20 @@ protected:
 TEST_F(ScheduleCommand, WritesWhatItChecks) {
     EXPECT_EQ(user.succeeds("schedule 1f1b -n 2 -m 3").out,
               "0F0,0F1,,0B0,0F2,0B1,,0B2\r\n,1F0,1B0,1F1,1B1,1F2,1B2,\r\n");
-    for (const std::string name : {"gpipe", "1f1b", "interleaved", "zero-bubble-h1", "model-parallel"}) {
+    for (const std::string name :
+         {"gpipe", "1f1b", "interleaved", "looped-bfs", "zero-bubble-h1", "zero-bubble-2p", "interleaved-zero-bubble",
+          "zero-bubble-v", "dualpipe-v", "v-half", "v-min", "model-parallel"}) {
+        const bool splits = name.find("zero") != std::string::npos || name.front() == 'v' || name == "dualpipe-v";
+        const bool has_two =
+            name.find("interleaved") == 0 || name.ends_with("-v") || name.front() == 'v' || name == "looped-bfs";
         EXPECT_THAT(user.succeeds("schedule " + name + " -n 4 -m 8 -o s.csv --force").out, HasSubstr("wrote s.csv"));
         EXPECT_THAT(user.succeeds("schedule s.csv --check").out,
                     AllOf(HasSubstr("4 lanes"), HasSubstr("8 micro-batches"), HasSubstr("no deadlock")))
             << name;
         const auto written = user.succeeds("schedule " + name + " -n 4 -m 8 --json").json();
         EXPECT_EQ(user.succeeds("schedule s.csv --json").json(), written) << name;
-        EXPECT_EQ(written.at("partitions"), name == "interleaved" ? 8 : 4);
-        EXPECT_EQ(written.at("splits_backward"), name == "zero-bubble-h1");
+        EXPECT_EQ(written.at("partitions"), has_two ? 8 : 4) << name;
+        EXPECT_EQ(written.at("splits_backward"), splits) << name;
     }
 }
 
@@ -45,6 +50,73 @@ TEST_F(ScheduleCommand, CountsIdleSlots) {
     EXPECT_NEAR(idle("1f1b"), 3. / 11, 1e-12);
     EXPECT_NEAR(idle("gpipe"), 3. / 11, 1e-12);
     EXPECT_NEAR(idle("model-parallel"), 3. / 4, 1e-12);
+}
+
+/// Eight layers of 1000 ns forward and 2000 ns backward.
+std::string eight_layers() {
+    std::string layers;
+    for (int layer = 0; layer < 8; ++layer) {
+        layers += std::string(layer == 0 ? "" : ",") + R"({"name": "l)" + std::to_string(layer) +
+                  R"(", "forward_ns": [1000], "backward_ns": [2000], "output_bytes": [10]})";
+    }
+    return R"({"format": "pipescope.profile", "version": 1, "model": "m", "samples": [1], "layers": [)" + layers + "]}";
+}
+
+TEST_F(ScheduleCommand, WritesFilesThatOtherCommandsTake) {
+    user.writes("p.json", eight_layers());
+    user.succeeds("schedule zero-bubble-v -n 4 -m 8 -o mine.csv");
+    const std::string pipeline = " --balance 1,1,1,1,1,1,1,1 --batch 8 --checkpoint never --json";
+    const auto named = user.succeeds("simulate p.json -m 8 --schedule zero-bubble-v" + pipeline).json();
+    auto from_file = user.succeeds("simulate p.json --schedule mine.csv" + pipeline).json();
+    EXPECT_EQ(from_file.at("schedule"), "mine.csv");
+    EXPECT_EQ(from_file.at("micro_batches"), 8);
+    from_file["schedule"] = "zero-bubble-v";
+    EXPECT_EQ(from_file, named) << "same lanes, same figures";
+
+    const auto balanced = user.succeeds("balance p.json --schedule mine.csv --batch 8 --json").json();
+    EXPECT_EQ(balanced.at("balance").size(), 8U);
+    EXPECT_EQ(balanced.at("peak_bytes").size(), 4U);
+    EXPECT_THAT(user.succeeds("balance p.json --schedule mine.csv --batch 8").out, HasSubstr("no bound is known"));
+    const auto plan = user.succeeds("plan p.json --schedule mine.csv,1f1b --batch 8 --json").json();
+    std::size_t of_file = 0;
+    for (const auto& each : plan.at("candidates")) {
+        EXPECT_EQ(each.at("lanes").size(), 4U);
+        EXPECT_EQ(each.at("micro_batches"), 8);
+        of_file += each.at("schedule") == "mine.csv" ? 1 : 0;
+    }
+    EXPECT_GT(of_file, 0U);
+    EXPECT_THAT(user.succeeds("advise p.json --schedule mine.csv --batch 8 --balance 1,1,1,1,1,1,1,1").out,
+                HasSubstr("mine.csv"));
+
+    user.succeeds("simulate p.json --schedule mine.csv --balance 1,1,1,1,1,1,1,1 --batch 8 --trace out.sqlite");
+    EXPECT_EQ(user.types_to_shell("rm mine.csv").code, 0);
+    EXPECT_EQ(user.types("export out.sqlite --format csv -o tasks.csv").code, 0) << "needs no file";
+}
+
+TEST_F(ScheduleCommand, ContradictionsOfAFileAreRefused) {
+    user.writes("p.json", eight_layers());
+    user.succeeds("schedule 1f1b -n 2 -m 4 -o mine.csv");
+    const std::string simulate = "simulate p.json --schedule mine.csv --batch 8 --balance ";
+    EXPECT_THAT(refused(simulate + "4,4 -m 8"),
+                HasSubstr("chunks is 8; the schedule mine.csv has 4 micro-batches; leave"));
+    EXPECT_THAT(refused(simulate + "4,2,2"), HasSubstr("3 partitions; the schedule mine.csv is for 2 partitions"));
+    EXPECT_THAT(refused(simulate + "4,4 --placement 1,0"), HasSubstr("placement is 1,0; the schedule mine.csv has"));
+    EXPECT_THAT(refused(simulate + "4,4 --backward last-first"), HasSubstr("--backward is last-first"));
+    EXPECT_THAT(refused("simulate p.json --schedule mine.csv --batch 3 --balance 4,4"),
+                HasSubstr("3 micro-batches; the schedule mine.csv is for 4"));
+    EXPECT_THAT(refused("simulate p.json --schedule 1f1b --batch 8 --balance 4,4"), HasSubstr("--chunks is required"));
+    EXPECT_THAT(refused("balance p.json --schedule mine.csv --batch 8 -n 3"),
+                HasSubstr("--partitions is 3; the schedule mine.csv has 2 partitions"));
+    EXPECT_THAT(refused("balance p.json --schedule 1f1b --batch 8 -m 4"), HasSubstr("--partitions is required"));
+    EXPECT_THAT(refused("plan p.json --schedule mine.csv --batch 8 -n 3"),
+                HasSubstr("schedule mine.csv needs 2 lanes, 2 layers or more, and 4 micro-batches"));
+    user.writes("dead.csv", "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n");
+    EXPECT_THAT(refused("simulate p.json --schedule dead.csv --batch 8 --balance 4,4", 1),
+                HasSubstr("dead.csv: the schedule can never finish: backward (0, 0) on lane 0 waits for"));
+    user.writes("short.csv", "0F0\n");
+    EXPECT_THAT(refused("simulate p.json --schedule short.csv --batch 8 --balance 8", 1),
+                HasSubstr("short.csv: row 1 lacks 0B0"));
+    EXPECT_THAT(refused("plan p.json --schedule none.csv --batch 8", 1), HasSubstr("none.csv: cannot be opened; "));
 }
 
 TEST_F(ScheduleCommand, ExplainsWhatIsWrong) {

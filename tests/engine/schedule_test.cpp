@@ -3,9 +3,13 @@
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
 #include "tests/engine/task_log.h"
+#include "tests/schedule/random_csv.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
+
+#include <algorithm>
+#include <random>
 
 namespace pipescope {
 namespace {
@@ -35,13 +39,36 @@ const auto kMean = [](const Tensors& output, const Tensors& target) { return mea
 const auto kSum = [](const Tensors& output, const Tensors& target) { return (output[0] - target[0]).pow(2).sum(); };
 
 std::vector<Plan> plans() {
-    return {{Schedule::one_f_one_b, {2, 2, 2}, 3},
-            {Schedule::one_f_one_b, {6}, 1},
-            {Schedule::interleaved_1f1b, {2, 1, 1, 2}, 2},
-            {Schedule::interleaved_1f1b, {1, 1, 1, 1, 1, 1}, 3},
-            {Schedule::gpipe, {2, 1, 1, 2}, 2, {0, 0, 1, 1}},
-            {Schedule::gpipe, {2, 2, 2}, 2, {0, 1, 0}},
-            {Schedule::gpipe, {2, 2, 2}, 1, {0, 0, 0}}};
+    return {{Schedule::one_f_one_b, {2, 2, 2}, 3},         {Schedule::one_f_one_b, {6}, 1},
+            {Schedule::interleaved_1f1b, {2, 1, 1, 2}, 2}, {Schedule::interleaved_1f1b, {1, 1, 1, 1, 1, 1}, 3},
+            {Schedule::looped_bfs, {2, 1, 1, 2}, 2},       {Schedule::gpipe, {2, 1, 1, 2}, 2, {0, 0, 1, 1}},
+            {Schedule::gpipe, {2, 2, 2}, 2, {0, 1, 0}},    {Schedule::gpipe, {2, 2, 2}, 1, {0, 0, 0}}};
+}
+
+// Rows of a file in any valid order, with partitions on any lanes.
+TEST(Schedules, OfRandomFilesHaveThePlainModelsLossAndGradients) {
+    std::mt19937 random(5);
+    const at::Tensor input = samples(9);
+    const at::Tensor target = samples(9, 4);
+    torch::manual_seed(1);
+    PlainModel plain(dropout_mlp(), {.chunks = 6, .seed = 3});
+    const double expected = plain.step({input}, {target}, kMean).item<double>();
+    for (int round = 0; round < 24; ++round) {
+        const int lanes = 1 + static_cast<int>(random() % 3);
+        const int partitions = std::min(6, lanes * (1 + static_cast<int>(random() % 3)));
+        const RandomCells cells{false, random() % 3 == 0, random() % 3 == 0};
+        const std::string csv = random_csv(random, partitions, lanes, 6, cells);
+        const ::testing::ScopedTrace trace(__FILE__, __LINE__, csv);
+        std::vector<std::int64_t> balance(static_cast<std::size_t>(partitions), 1);
+        balance.back() += 6 - partitions;
+        torch::manual_seed(1);
+        const Checkpoint mode = cells.recomputes ? Checkpoint::always : kModes[random() % 3];
+        GPipe model(
+            dropout_mlp(),
+            options({Schedule::from_csv("random.csv", csv), balance, static_cast<std::size_t>(lanes)}, 6, mode));
+        EXPECT_NEAR(model.step({input}, {target}, kMean).item<double>(), expected, 1e-12 * expected);
+        expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
+    }
 }
 
 TEST(Schedules, HaveThePlainModelsLossAndGradientsInEveryMode) {

@@ -47,7 +47,7 @@ public:
         options.batch = static_cast<std::int64_t>(one_of({1, 7, 40, 40, 1e6, 9e15}));
         options.checkpoint = static_cast<Checkpoint>(random_() % 3);
         const Schedule schedules[] = {Schedule::gpipe,          Schedule::gpipe,     Schedule::one_f_one_b,
-                                          Schedule::zero_bubble_h1, Schedule::pipedream, Schedule::model_parallel};
+                                      Schedule::zero_bubble_h1, Schedule::pipedream, Schedule::model_parallel};
         options.schedule = schedules[random_() % 6];
         options.hardware.link = {one_of({0, 1e-300, 1, 1e9, 1e300}), one_of({0, 0, 1, 1e15, 1e300})};
         for (int lane = 0; lane < n && random_() % 3 == 0; ++lane) {

@@ -44,11 +44,11 @@ const ComparedSchedule& named(const ScheduleComparison& comparison, const std::s
 
 TEST(CompareSchedules, TriesEveryWayToUseTheLanes) {
     const ScheduleComparison comparison = compare_schedules(eight_small_layers(), options_of(4, 8));
-    EXPECT_THAT(names_of(comparison), ElementsAre("model-parallel", "data-parallel", "2 x 2 data x gpipe",
-                                                  "gpipe, always", "gpipe, except_last", "gpipe, never", "1f1b",
-                                                  "interleaved", "looped-bfs", "zero-bubble-h1", "zero-bubble-2p",
-                                                  "interleaved-zero-bubble", "zero-bubble-v", "dualpipe-v", "v-half",
-                                                  "v-min", "pipedream"));
+    EXPECT_THAT(
+        names_of(comparison),
+        ElementsAre("model-parallel", "data-parallel", "2 x 2 data x gpipe", "gpipe, always", "gpipe, except_last",
+                    "gpipe, never", "1f1b", "interleaved", "looped-bfs", "zero-bubble-h1", "zero-bubble-2p",
+                    "interleaved-zero-bubble", "zero-bubble-v", "dualpipe-v", "v-half", "v-min", "pipedream"));
     EXPECT_TRUE(comparison.left_out.empty());
 }
 

@@ -7,6 +7,7 @@
 #include "simulator/balance_search.h"
 #include "simulator/planner.h"
 #include "simulator/simulation.h"
+#include "tests/schedule/random_csv.h"
 #include "tests/simulator/random_pipelines.h"
 #include "tests/temporary_folder.h"
 
@@ -103,54 +104,14 @@ TEST(ScheduleFile, TakesAsLongAsGPipeIfTheLossIsFree) {
     }
 }
 
-/// A table of random valid orders: each lane runs any task that is ready, until none is left.
-std::string random_csv(std::mt19937& random, int partitions, int lanes, int m) {
-    std::vector<int> lane_of;
-    for (int j = 0; j < partitions; ++j) {
-        lane_of.push_back(j < lanes ? j : static_cast<int>(random() % static_cast<unsigned>(lanes)));
-    }
-    std::shuffle(lane_of.begin(), lane_of.end(), random);
-    const bool splits = random() % 2 == 0;
-    const auto index = [&](int i, int j) { return static_cast<std::size_t>(i * partitions + j); };
-    std::vector<int> stage(static_cast<std::size_t>(m * partitions), 0);  // tasks of (i, j) that ran
-    std::vector<std::string> rows(static_cast<std::size_t>(lanes));
-    for (bool is_done = false; !is_done;) {
-        std::vector<std::pair<int, int>> ready;
-        for (int i = 0; i < m; ++i) {
-            for (int j = 0; j < partitions; ++j) {
-                const int ran = stage[index(i, j)];
-                const bool forward = ran == 0 && (j == 0 || stage[index(i, j - 1)] > 0);
-                const bool backward = ran == 1 && (j + 1 == partitions || stage[index(i, j + 1)] > 1);
-                if (forward || backward || (ran == 2 && splits)) {
-                    ready.emplace_back(i, j);
-                }
-            }
-        }
-        is_done = ready.empty();
-        if (!is_done) {
-            const auto [i, j] = ready[random() % ready.size()];
-            const char* const letters = splits ? "FIW" : "FB";
-            std::string& row = rows[static_cast<std::size_t>(lane_of[static_cast<std::size_t>(j)])];
-            row += (row.empty()         ? ""
-                    : random() % 4 == 0 ? ",,"
-                                        : ",") +
-                   std::to_string(j) + letters[stage[index(i, j)]++] + std::to_string(i);
-        }
-    }
-    std::string csv;
-    for (const std::string& row : rows) {
-        csv += row + "\n";
-    }
-    return csv;
-}
-
 TEST(ScheduleFile, IsSimulatedInAnyValidOrder) {
     std::mt19937 random(21);
     for (int round = 0; round < 150; ++round) {
         const int lanes = 1 + static_cast<int>(random() % 4);
         const int partitions = lanes + static_cast<int>(random() % 4);
         const int m = 1 + static_cast<int>(random() % 5);
-        const std::string csv = random_csv(random, partitions, lanes, m);
+        const RandomCells cells{random() % 2 == 0, random() % 3 == 0, random() % 3 == 0};
+        const std::string csv = random_csv(random, partitions, lanes, m, cells);
         PipelineOptions options;
         options.schedule = Schedule::from_csv("random.csv", csv);
         const Profile profile =
