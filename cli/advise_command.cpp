@@ -57,6 +57,11 @@ std::vector<OptionChange> pinned_options(const EstimatedPipeline& pipeline, cons
             options.push_back({option, value});
         }
     };
+    const PipelineOptions& moved = move.simulation.options;
+    if (pipeline.options.schedule.file() && !moved.schedule.file()) {  // which says these
+        pin("chunks", std::to_string(moved.chunks));
+        pin("checkpoint", to_string(moved.checkpoint));
+    }
     for (const Assumption& each : pipeline.assumptions) {
         pin(each.option, each.option == "devices" ? fmt::format("{}", fmt::join(hardware.devices, ",")) : each.value);
     }
@@ -100,9 +105,10 @@ std::string command_of(const CLI::App& command, const std::string& file, const s
     return line;
 }
 
-void require_pipeline(const CLI::App& command) {
-    for (const char* name : {"--balance", "--chunks", "--batch"}) {
-        if (command.get_option(name)->count() == 0) {
+void require_pipeline(const CLI::App& command, const Schedule& schedule) {
+    for (const std::string name : {"--balance", "--chunks", "--batch"}) {
+        const bool is_in_file = name == "--chunks" && schedule.file() != nullptr;
+        if (command.get_option(name)->count() == 0 && !is_in_file) {
             throw UsageError(
                 fmt::format("{} is missing; a profile says what layers cost, and not how they are run; "
                             "give --balance, -m and --batch, or a trace of 'pipescope run --trace'",
@@ -125,7 +131,7 @@ Advice complete_advice(const Profile& profile, const PipelineOptions& options) {
 }
 
 ExitCode advise_on_profile(const AdviseFlags& flags, const CLI::App& command) {
-    require_pipeline(command);
+    require_pipeline(command, flags.simulated.pipeline.options.schedule);
     const std::string& file = flags.files.front();
     const PipelineOptions options = simulated_pipeline_options(flags.simulated);
     Profile profile = load_profile(file);

@@ -117,7 +117,7 @@ Json balance_json(const FoundBalance& found, const Simulation& simulation) {
 
 std::string balance_text(const FoundBalance& found, const Simulation& simulation) {
     const std::string proof = found.optimal ? "no balance is faster"
-                              : found.lower_bound_ns == 0
+                              : found.lower_bound_ns == 0 && !simulation.options.placement.empty()
                                   ? "cut as if each partition had a lane; no bound is known"
                                   : "no balance is faster than " + format_duration(Nanoseconds{found.lower_bound_ns});
     const StepFigures figures = expected_figures(simulation);

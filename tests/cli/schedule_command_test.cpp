@@ -85,8 +85,15 @@ TEST_F(ScheduleCommand, WritesFilesThatOtherCommandsTake) {
         of_file += each.at("schedule") == "mine.csv" ? 1 : 0;
     }
     EXPECT_GT(of_file, 0U);
-    EXPECT_THAT(user.succeeds("advise p.json --schedule mine.csv --batch 8 --balance 1,1,1,1,1,1,1,1").out,
-                HasSubstr("mine.csv"));
+    const auto advice =
+        user.succeeds("advise p.json --schedule mine.csv --batch 8 --balance 1,1,1,1,1,1,1,1 --json").json();
+    for (const auto& move : advice.at("moves")) {
+        const std::string line = move.at("command").get<std::string>();
+        EXPECT_EQ(user.succeeds(line.substr(line.find(' ') + 1) + " --json").json().at("step_ns"),
+                  move.at("simulation").at("step_ns"))
+            << line;
+    }
+    EXPECT_FALSE(advice.at("moves").empty());
 
     user.succeeds("simulate p.json --schedule mine.csv --balance 1,1,1,1,1,1,1,1 --batch 8 --trace out.sqlite");
     EXPECT_EQ(user.types_to_shell("rm mine.csv").code, 0);
