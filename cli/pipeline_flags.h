@@ -18,9 +18,9 @@ namespace pipescope {
 /// The pipeline of a command line. Shared by balance, simulate, plan, run and ablation. Texts are parsed as they are
 /// read, so a wrong one is a UsageError of Program::run().
 struct PipelineFlags {
-    PipelineOptions options;               ///< as given; the rest have their defaults
-    std::optional<std::int64_t> chunks;    ///< a schedule's file has its own
-    bool needs_chunks = false;             ///< the command has --chunks
+    PipelineOptions options;             ///< as given; the rest have their defaults
+    std::optional<std::int64_t> chunks;  ///< a schedule's file has its own
+    bool needs_chunks = false;           ///< the command has --chunks
     std::optional<Checkpoint> checkpoint;
     std::optional<std::string> optimizer;  ///< its default depends on the model
     std::optional<int> cores;
@@ -61,8 +61,8 @@ void add_json_flag(CLI::App& command, bool& json);
 void add_force_flag(CLI::App& command, bool& force);
 CLI::Option* add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& of);
 
-/// The options as given, with the default optimizer. A schedule's file sets what it says (follow_file()). Throws UsageError unless batch, chunks and replicas fit each
-/// other.
+/// The options as given, with the default optimizer. A schedule's file sets what it says (follow_file()). Throws
+/// UsageError unless batch, chunks and replicas fit each other.
 PipelineOptions pipeline_options(const PipelineFlags& flags);
 
 /// The types of --device-types, from --device-catalogue or the built-in catalogue; empty if none are named. Throws

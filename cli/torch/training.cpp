@@ -271,10 +271,10 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
 void check_schedule(const PipelineOptions& pipeline) {
     const Schedule schedule = pipeline.schedule;
     if (is_for_comparison_only(schedule)) {
-        throw UsageError(
-            fmt::format("--schedule is '{}', which only the simulator runs; a run can use {} or a file without I and W; "
-                        "use one of them, or 'pipescope simulate'",
-                        to_string(schedule), runnable_schedule_names(", ")));
+        throw UsageError(fmt::format(
+            "--schedule is '{}', which only the simulator runs; a run can use {} or a file without I and W; "
+            "use one of them, or 'pipescope simulate'",
+            to_string(schedule), runnable_schedule_names(", ")));
     }
     check_schedule(schedule, {.num_partitions = static_cast<int>(pipeline.balance.num_partitions()),
                               .num_micro_batches =

@@ -67,8 +67,8 @@ Scenario withPlacement(const Scenario& scenario, std::vector<LaneId> placement);
 /// True if partition j is on lane j modulo the number of lanes, as withLanes() places it.
 bool placedInTurn(const Scenario& scenario);
 /// Sets the schedule and the placement that it needs: as a rule two partitions on each lane, or one. A file also sets
-/// lanes and micro-batches, and the batch to at least a sample for each; throws UsageError if the model has fewer layers
-/// than the file has partitions.
+/// lanes and micro-batches, and the batch to at least a sample for each; throws UsageError if the model has fewer
+/// layers than the file has partitions.
 Scenario withSchedule(const Profile& profile, const Scenario& scenario, const Schedule& schedule);
 
 /// The profile on the scenario's device. Throws Error for a type that is not in the catalogue, or for a profile that

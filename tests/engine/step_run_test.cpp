@@ -160,7 +160,8 @@ TEST(StepRun, RunsEveryTaskOfTheScheduleInTheOrderOfItsLane) {
         GPipe model({linear(2, 3), linear(3, 3), linear(3, 2)},
                     {.balance = {1, 1, 1}, .devices = cpus(3), .chunks = 4, .checkpoint = mode, .observer = &log});
         model.step(ones(4), ones(4), sum_of);
-        log.expect_ran(make_schedule(Schedule::gpipe, {.num_partitions = 3, .num_micro_batches = 4, .checkpoint = mode}));
+        log.expect_ran(
+            make_schedule(Schedule::gpipe, {.num_partitions = 3, .num_micro_batches = 4, .checkpoint = mode}));
     }
 }
 
@@ -197,9 +198,9 @@ TEST(StepRun, CarriesSkipsStraightToTheLaneThatPopsThem) {
                     {.balance = {1, 1, 1}, .devices = cpus(3), .chunks = 4, .checkpoint = mode, .observer = &log});
         model.step(ones(4), ones(4), sum_of);
         log.expect_ran(make_schedule(Schedule::gpipe, {.num_partitions = 3,
-                                       .num_micro_batches = 4,
-                                       .checkpoint = mode,
-                                       .skips = {{PartitionId{0}, PartitionId{2}}}}));
+                                                       .num_micro_batches = 4,
+                                                       .checkpoint = mode,
+                                                       .skips = {{PartitionId{0}, PartitionId{2}}}}));
         EXPECT_EQ(log.moved(LaneId{1}), 2 * 4 * 2) << "lane 1 pays for what it computes on, there and back";
         EXPECT_EQ(log.moved(LaneId{2}), 4 * 2 + 4 * 10);
         EXPECT_EQ(log.moved(LaneId{0}), 4 * 2 + 4 * 10) << "gradients go back the same way";

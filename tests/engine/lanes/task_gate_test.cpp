@@ -14,7 +14,8 @@
 namespace pipescope {
 namespace {
 TaskGraph graph_of(int n, int m) {
-    return make_schedule(Schedule::gpipe, {.num_partitions = n, .num_micro_batches = m, .checkpoint = Checkpoint::always});
+    return make_schedule(Schedule::gpipe,
+                         {.num_partitions = n, .num_micro_batches = m, .checkpoint = Checkpoint::always});
 }
 
 /// Runs the graph on separate lanes, copies after their sources. Expects every task after its dependencies. Returns the
