@@ -205,7 +205,7 @@ private:
 constexpr const char* kPipelinesHead = R"(# Published pipelines, predicted
 
 Schedules whose bubbles or memories are published, simulated from the published times of a stage. Nothing is fitted. This page is
-written by `benchmarks/paper_tables.sh`, and `paper_tables_test` holds it to the published figures.
+written by `benchmarks/paper_tables.sh --pipelines`, and `paper_tables_test` holds it to the published figures.
 
 ## Bubbles of zero-bubble schedules
 
