@@ -142,6 +142,12 @@ class TorchFree(Shell):
 
     def test_schedule(self):
         self.expect_fits("schedule interleaved -n 2 -m 4")
+        self.assertEqual(self.call("schedule v-half -n 2 -m 4 -o v.csv").returncode, 0)
+        self.expect_fits("schedule v.csv")
+        self.assertEqual(self.expect_fits("balance p.json --schedule v.csv --batch 4")["lower_bound_ns"], 0)
+        self.assertEqual(self.expect_fits("simulate p.json --schedule v.csv --balance 2,2,2,2 --batch 4")["schedule"],
+                         "v.csv")
+        self.assertTrue(self.expect_fits("plan p.json --schedule v.csv --batch 4")["candidates"])
 
     def test_simulate(self):
         pipeline = " --balance 4,4 -m 4 --batch 4"
