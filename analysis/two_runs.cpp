@@ -3,6 +3,7 @@
 #include "analysis/measured_steps.h"
 #include "analysis/task_join.h"
 #include "analysis/trace_comparison.h"
+#include "schedule/quantities.h"
 #include "trace/open_trace.h"
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -225,6 +227,15 @@ void flatten_into(const std::string& name, const nlohmann::json& value, Properti
     }
 }
 
+/// The cells of a schedule are too many to show; this tells whether they are the same (FNV-1a).
+std::string digest_of(const std::string& text) {
+    std::uint64_t hash = 14695981039346656037U;
+    for (const char each : text) {
+        hash = (hash ^ static_cast<unsigned char>(each)) * 1099511628211U;
+    }
+    return fmt::format("{}, checksum {:016x}", counted(text.size(), "byte", "bytes"), hash);
+}
+
 Properties properties_of(const ReadRun& read) {
     const RecordedRun& run = read.compared.run;
     Properties properties;
@@ -243,6 +254,9 @@ Properties properties_of(const ReadRun& read) {
         flatten_into("", nlohmann::json::parse(to_json(*run.options)), properties);  // with defaults
     } else {
         add_entry("configuration", "");
+    }
+    if (const auto cells = properties.find("schedule_csv"); cells != properties.end()) {
+        cells->second = digest_of(cells->second);
     }
     if (run.profile) {
         properties["profile.device"] = run.profile->device;

@@ -143,7 +143,8 @@ void follow_file(PipelineOptions& options, const GivenShape& given) {
                "the recomputes (R) of checkpoint " + to_string(shape.checkpoint));
     }
     options.chunks = shape.num_micro_batches;
-    options.placement = runs_one_partition_a_lane(options.schedule) ? std::vector<LaneId>{} : shape.placement;
+    const bool fits = options.balance.num_partitions() == shape.placement.size();  // otherwise check_options() refuses
+    options.placement = runs_one_partition_a_lane(options.schedule) || !fits ? std::vector<LaneId>{} : shape.placement;
     options.checkpoint = file->recomputes ? shape.checkpoint : options.checkpoint;
 }
 

@@ -196,6 +196,19 @@ TEST_F(CompareTwoRuns, ComparesNoTasksOfAnotherBalanceButSumsByKind) {
     EXPECT_THAT(texts_of(runs.warnings), Contains(HasSubstr("tasks are not compared one by one")));
     EXPECT_THAT(texts_of_differences(runs), Contains("balance: [1,1] -> [1,1,1]"));
 
+    WrittenRun of_file = sample_of({.partitions = 2});
+    const auto chunks = static_cast<int>(of_file.options.chunks);
+    const auto file_of = [&](const Schedule& schedule) {
+        const PipelineShape shape{.num_partitions = 2, .num_micro_batches = chunks};
+        return Schedule::from_csv("mine.csv", to_csv(schedule_table(make_schedule(schedule, shape))));
+    };
+    of_file.options.schedule = file_of(Schedule::one_f_one_b);
+    WrittenRun of_another = of_file;
+    of_another.options.schedule = file_of(Schedule::model_parallel);
+    EXPECT_THAT(texts_of_differences(compared(of_file, of_another)),
+                Contains(testing::ContainsRegex("^schedule_csv: .* bytes, checksum [0-9a-f]+ -> .* bytes, checksum")))
+        << "not all of their cells";
+
     before.configuration = after.configuration = false;
     EXPECT_THAT(compared(before, after).why_no_tasks, HasSubstr("there were 2 partitions and are 3"));
 }

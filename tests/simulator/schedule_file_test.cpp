@@ -191,7 +191,7 @@ TEST(ScheduleFile, SetsLanesAndMicroBatches) {
     const auto refused = [&](PipelineOptions changed) { return [changed] { simulate(uniform_profile(4), changed); }; };
     PipelineOptions fewer = options;
     fewer.balance = Balance({2, 2});
-    fewer.placement.clear();
+    follow_file(fewer, {});
     EXPECT_THAT(refused(fewer), ThrowsMessage<UsageError>(HasSubstr(
                                     "the pipeline has 2 partitions; the schedule mine.csv is for 4 partitions")));
     PipelineOptions small = options;
