@@ -140,7 +140,11 @@ void add_schedule_command(Program& program) {
         "  pipescope schedule 1f1b.csv --check\n"
         "The file is the compute-only CSV of torch.distributed.pipelining: a row per lane, cells such as 3F0 for the\n"
         "forward of micro-batch 0 on partition 3; B is a backward, I and W its halves for inputs and weights.");
-    command->add_option("SCHEDULE", flags->schedule, "Name of a schedule, or a file that ends in .csv")->required();
+    command
+        ->add_option("SCHEDULE", flags->schedule,
+                     "Name of a schedule, or a file that ends in .csv. Names: " + runnable_schedule_names(", ") + ", " +
+                         compared_schedule_names())
+        ->required();
     add_option(*command, "-n,--lanes", flags->lanes, "Lanes of a named schedule", "N");
     add_option(*command, "-m,--chunks", flags->micro_batches, "Micro-batches of a named schedule", "N");
     add_option(*command, "--partitions", flags->partitions,
