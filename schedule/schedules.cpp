@@ -161,7 +161,7 @@ std::vector<Schedule> all_schedules() {
 }
 
 std::vector<Schedule> runnable_schedules() {
-    return {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b};
+    return {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b, Schedule::zero_bubble_h1};
 }
 
 std::string runnable_schedule_names(std::string_view before_last) {

@@ -13,8 +13,8 @@ enum class Schedule {
     one_f_one_b,       ///< alternates forward and backward, first micro-batch first: same bubble, fewer live
                        ///< micro-batches
     interleaved_1f1b,  ///< several partitions per lane: smaller bubble, more copies
+    zero_bubble_h1,    ///< 1F1B that delays weight gradients to fill the bubble, with the memory of 1F1B
     // For comparison only: the simulator runs these, the engine does not.
-    zero_bubble_h1,  ///< 1F1B that delays weight gradients to fill the bubble, with the memory of 1F1B
     pipedream,       ///< 1F1B that never drains: no bubble, but micro-batches see weights of different ages
     model_parallel,  ///< one micro-batch at a time, on one lane at a time
 };
