@@ -116,7 +116,17 @@ Tensors MicroBatchGraph::backward_inputs(Tensors gradients, const LayerMarks& ma
     });
 }
 
-void MicroBatchGraph::backward_weights() {
-    backward(std::exchange(weight_gradients_, {}));
+void MicroBatchGraph::backward_weights(std::uint64_t from) {
+    torch::autograd::edge_list ends;
+    Tensors gradients;
+    for (std::size_t k = 0; k < ends_.size(); ++k) {
+        if (ends_[k].node && ends_[k].node->sequence_nr() >= from) {
+            ends.emplace_back(std::move(ends_[k].node), ends_[k].output);
+            gradients.push_back(std::move(weight_gradients_[k]));
+        }
+    }
+    if (!ends.empty()) {
+        run_backward(ends, std::move(gradients));
+    }
 }
 }  // namespace pipescope

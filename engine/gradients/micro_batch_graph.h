@@ -36,8 +36,9 @@ public:
     /// The same in two halves, see run_input_half(): this returns the gradients of the inputs, and frees what the
     /// weights do not need. `marks` are those of the layers that made the graph. Notes are added to `notes`.
     Tensors backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes& notes);
-    /// The second half, called once, after the first: adds to the parameters' .grad, and frees the graph.
-    void backward_weights();
+    /// The second half, after the first: adds to the parameters' .grad, and frees the graph. `from`: only of the nodes
+    /// that a layer with this mark made, and later ones; call it again for the rest.
+    void backward_weights(std::uint64_t from = 0);
 
 private:
     struct End {

@@ -3,8 +3,10 @@
 #include "engine/current_task.h"
 #include "engine/device/lane_device.h"
 #include "engine/random.h"
+#include "profiler/layers/layer_trial.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/SequenceNumber.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -82,7 +84,7 @@ constexpr double kMadeUpGradient = 1e-3;
 Tensors made_up_gradients(const Tensors& outputs) {
     Tensors gradients;
     for (const at::Tensor& output : outputs) {
-        gradients.push_back(output.requires_grad() ? at::randn_like(output) * kMadeUpGradient : at::Tensor());
+        gradients.push_back(output.defined() && output.requires_grad() ? at::randn_like(output) * kMadeUpGradient : at::Tensor());
     }
     return gradients;
 }
@@ -174,6 +176,42 @@ LayerTimes LayerChain::run(const Activation& start, const Tensors& target, const
         if (stop.stop_requested()) {
             return times;
         }
+        first = end;
+    }
+    return times;
+}
+
+SplitTimes LayerChain::run_split(const Activation& start, const std::vector<std::size_t>& segments) {
+    SplitTimes times{std::vector<double>(size()), 0};
+    Activation at = as_leaves(start);
+    std::size_t first = 0;
+    for (const std::size_t end : segments) {
+        TrialGraph graph;
+        LayerMarks marks;
+        Activation running = graph.open(at);
+        for (std::size_t layer = first; layer < end; ++layer) {
+            marks.push_back(at::sequence_number::peek());
+            forward(layer, running);
+        }
+        at = as_leaves(running);
+        Tensors outputs = std::move(running.tensors);
+        for (auto& [name, tensor] : running.skips) {
+            outputs.push_back(std::move(tensor));
+        }
+        running = {};
+        graph.close(outputs);
+        Tensors gradients = made_up_gradients(std::exchange(outputs, {}));
+        std::vector<Instant> instants{clock_.now()};
+        graph.backward_inputs(std::exchange(gradients, {}), marks);
+        instants.push_back(clock_.now());
+        for (std::size_t layer = end; layer-- > first;) {
+            graph.backward_weights(marks[layer - first]);
+            instants.push_back(clock_.now());
+        }
+        for (std::size_t k = 1; k + 1 < instants.size(); ++k) {
+            times.weights[end - k] = DeviceClock::nanoseconds(instants[k], instants[k + 1]);
+        }
+        times.both += DeviceClock::nanoseconds(instants.front(), instants.back());
         first = end;
     }
     return times;

@@ -39,6 +39,9 @@ std::vector<Plan> plans() {
             {Schedule::one_f_one_b, {6}, 1},
             {Schedule::interleaved_1f1b, {2, 1, 1, 2}, 2},
             {Schedule::interleaved_1f1b, {1, 1, 1, 1, 1, 1}, 3},
+            {Schedule::zero_bubble_h1, {2, 2, 2}, 3},
+            {Schedule::zero_bubble_h1, {1, 1, 1, 1, 1, 1}, 6},
+            {Schedule::zero_bubble_h1, {6}, 1},
             {Schedule::gpipe, {2, 1, 1, 2}, 2, {0, 0, 1, 1}},
             {Schedule::gpipe, {2, 2, 2}, 2, {0, 1, 0}},
             {Schedule::gpipe, {2, 2, 2}, 1, {0, 0, 0}}};

@@ -177,7 +177,7 @@ TEST(Schedules, AreReadBackFromTheirNames) {
     for (const Schedule schedule : all_schedules()) {
         EXPECT_EQ(is_for_comparison_only(schedule), !testing::Value(runnable_schedules(), testing::Contains(schedule)));
     }
-    EXPECT_EQ(runnable_schedule_names(), "gpipe, 1f1b or interleaved");
+    EXPECT_EQ(runnable_schedule_names(), "gpipe, 1f1b, interleaved or zero-bubble-h1");
 }
 }  // namespace
 }  // namespace pipescope
