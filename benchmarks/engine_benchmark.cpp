@@ -10,11 +10,11 @@
 #include "engine/reference.h"
 #include "engine/skips/skip_layout.h"
 #include "models/zoo.h"
+#include "schedule/median.h"
 
 #include <benchmark/benchmark.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <memory>
@@ -84,12 +84,6 @@ double processor_seconds() {
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-double median_of(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
 /// One micro-batch on one partition, which is the whole model.
 class WholeModel {
 public:
@@ -152,10 +146,10 @@ void split_backward(benchmark::State& state, const std::string& name, std::int64
         ratios.push_back((inputs.back() + weights.back()) / whole.back());
         state.SetIterationTime(inputs.back() + weights.back());
     }
-    state.counters["B_ms"] = 1e3 * median_of(whole);
-    state.counters["I_ms"] = 1e3 * median_of(inputs);
-    state.counters["W_ms"] = 1e3 * median_of(weights);
-    state.counters["ratio"] = median_of(ratios);
+    state.counters["B_ms"] = 1e3 * median(whole);
+    state.counters["I_ms"] = 1e3 * median(inputs);
+    state.counters["W_ms"] = 1e3 * median(weights);
+    state.counters["ratio"] = median(ratios);
 }
 BENCHMARK_CAPTURE(split_backward, transformer, "transformer:layers=4", 4)
     ->UseManualTime()

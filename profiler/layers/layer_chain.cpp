@@ -201,17 +201,20 @@ SplitTimes LayerChain::run_split(const Activation& start, const std::vector<std:
         running = {};
         graph.close(outputs);
         Tensors gradients = made_up_gradients(std::exchange(outputs, {}));
-        std::vector<Instant> instants{clock_.now()};
+        const Instant begin = clock_.now();
         graph.backward_inputs(std::exchange(gradients, {}), marks);
-        instants.push_back(clock_.now());
+        Instant before = clock_.now();
+        std::vector<Span> weight_spans;  // of the last layer first
         for (std::size_t layer = end; layer-- > first;) {
             graph.backward_weights(marks[layer - first]);
-            instants.push_back(clock_.now());
+            const Instant after = clock_.now();
+            weight_spans.emplace_back(before, after);
+            before = after;
         }
-        for (std::size_t k = 1; k + 1 < instants.size(); ++k) {
-            times.weights[end - k] = DeviceClock::nanoseconds(instants[k], instants[k + 1]);
+        for (std::size_t layer = first; layer < end; ++layer) {
+            times.weights[layer] = nanoseconds(weight_spans[end - 1 - layer]);
         }
-        times.both += DeviceClock::nanoseconds(instants.front(), instants.back());
+        times.both += nanoseconds({begin, before});
         first = end;
     }
     return times;
