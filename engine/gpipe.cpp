@@ -335,8 +335,10 @@ std::vector<UnsplitLayer> GPipe::unsplit_layers() const {
         for (std::size_t k = 0; k < partition.split_notes().size(); ++k) {
             const LayerSplit& note = partition.split_notes()[k];
             if (!note.whole.empty()) {
-                layers.push_back({LayerId{partition.range().first.index() + k}, partition.layers()[k].name,
-                                  note.has_weights_later, {note.whole.begin(), note.whole.end()}});
+                layers.push_back({LayerId{partition.range().first.index() + k},
+                                  partition.layers()[k].name,
+                                  note.has_weights_later,
+                                  {note.whole.begin(), note.whole.end()}});
             }
         }
     }

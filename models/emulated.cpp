@@ -57,8 +57,8 @@ struct Call {
     bool keep = true;  ///< keep the graph for a backward
 };
 
-// Keeps and waits like the real layer. The gradients of input and skips are uninitialised memory. A split backward calls
-// it twice: without the edge to `phony`, which stands for the weights, and with that edge only.
+// Keeps and waits like the real layer. The gradients of input and skips are uninitialised memory. A split backward
+// calls it twice: without the edge to `phony`, which stands for the weights, and with that edge only.
 struct Emulate : torch::autograd::Function<Emulate> {
     // `phony` requires grad, so a backward exists even if the input needs none.
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor&,
@@ -74,12 +74,11 @@ struct Emulate : torch::autograd::Function<Emulate> {
 
     static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                    const torch::autograd::variable_list&) {
-        const auto& data = context->saved_data;
+        auto& data = context->saved_data;
         // The edges' order: input, `phony`, skips.
         const auto num_skips = data.at("skip_features").toIntVector().size();
         const bool for_weights = context->needs_input_grad(1);
         const bool for_activations = context->needs_input_grad({{0, 1}, {2, 2 + num_skips}});
-        const bool has_activations = data.at("has_activations").toBool();
         const c10::Device device = data.at("device").toDevice();
         const at::Tensor transient = untouched_bytes(data.at("transient_bytes").toDouble(), device);
         const auto options = at::device(device).dtype(at::kFloat);
@@ -103,9 +102,8 @@ struct Emulate : torch::autograd::Function<Emulate> {
         }
         const double whole_ns = data.at("backward_ns").toDouble();
         const double weight_ns = data.at("backward_weight_ns").toDouble();
-        wait_on(device, !for_weights                          ? whole_ns - weight_ns
-                        : has_activations && !for_activations ? weight_ns
-                                                              : whole_ns);
+        const bool is_second_half = !data.emplace("is_split", at::IValue(true)).second;
+        wait_on(device, is_second_half ? weight_ns : for_weights ? whole_ns : whole_ns - weight_ns);
         return input_gradients;
     }
 
@@ -143,9 +141,6 @@ private:
         context->saved_data["device"] = input.device();
         context->saved_data["transient_bytes"] = call.transient_bytes;
         context->saved_data["input_sizes"] = input.sizes().vec();
-        context->saved_data["has_activations"] =
-            input.requires_grad() || std::any_of(popped.begin(), popped.end(),
-                                                 [](const at::Tensor& skip) { return skip.requires_grad(); });
         if (call.parameter.defined()) {
             context->saved_data["parameter"] = call.parameter;
         }

@@ -103,9 +103,8 @@ void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) 
 /// Empty if the schedule does not split the backward.
 std::optional<std::vector<UnsplitLayer>> unsplit_layers(const GPipe& model, std::int64_t batch) {
     const std::shared_ptr<const TaskGraph> graph = model.task_graph(batch);
-    const bool splits = std::any_of(graph->tasks().begin(), graph->tasks().end(), [](const Task& task) {
-        return task.key.kind == TaskKind::backward_weight;
-    });
+    const bool splits = std::any_of(graph->tasks().begin(), graph->tasks().end(),
+                                    [](const Task& task) { return task.key.kind == TaskKind::backward_weight; });
     return splits ? std::optional(model.unsplit_layers()) : std::nullopt;
 }
 
@@ -137,8 +136,7 @@ private:
 
 /// The training loop. All measurements go into the recording; the steps are also returned.
 std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder,
-                              std::vector<LaneId>& lanes_here,
-                              std::optional<std::vector<UnsplitLayer>>& unsplit) {
+                              std::vector<LaneId>& lanes_here, std::optional<std::vector<UnsplitLayer>>& unsplit) {
     const DeviceListening listening;
     LaneMemory memory([&] { return recorder.now(); }, [&](const MemorySample& sample) { recorder.add_memory(sample); });
     StepTimer timer(memory, [&] { return recorder.now(); });

@@ -70,7 +70,7 @@ struct TrainingResult {
     /// With schedules that split the backward: layers whose weight gradients are not, or not all, computed apart. Empty
     /// with others.
     std::optional<std::vector<UnsplitLayer>> unsplit_layers = {};
-    std::string loss;                 ///< a sentence about lost or unheard ranges; empty: none
+    std::string loss;  ///< a sentence about lost or unheard ranges; empty: none
     /// Empty if the trace is complete, otherwise a clause with the reason. If the recording broke off, the steps come
     /// from the loop, and the lanes are unknown.
     std::string trace_failure;

@@ -38,18 +38,15 @@ std::string line(const std::vector<UnsplitLayer>& layers, bool in_part) {
         return "";
     }
     return fmt::format("{} {}: {} (because of {})\n", in_part ? "split in part" : "not split",
-                       counted(names.size(), "layer", "layers"), listed(names),
-                       listed({nodes.begin(), nodes.end()}));
+                       counted(names.size(), "layer", "layers"), listed(names), listed({nodes.begin(), nodes.end()}));
 }
 }  // namespace
 
 std::string unsplit_json(const std::vector<UnsplitLayer>& layers) {
     Json array = Json::array();
     for (const UnsplitLayer& layer : layers) {
-        array.push_back({{"layer", layer.id.value()},
-                         {"name", layer.name},
-                         {"in_part", layer.in_part},
-                         {"nodes", layer.nodes}});
+        array.push_back(
+            {{"layer", layer.id.value()}, {"name", layer.name}, {"in_part", layer.in_part}, {"nodes", layer.nodes}});
     }
     return array.dump();
 }
@@ -57,8 +54,8 @@ std::string unsplit_json(const std::vector<UnsplitLayer>& layers) {
 std::vector<UnsplitLayer> parse_unsplit(std::string_view json) {
     std::vector<UnsplitLayer> layers;
     for (const Json& each : Json::parse(json)) {
-        layers.push_back({LayerId{each.at("layer").get<std::int64_t>()}, each.at("name"), each.at("in_part"),
-                          each.at("nodes")});
+        layers.push_back(
+            {LayerId{each.at("layer").get<std::int64_t>()}, each.at("name"), each.at("in_part"), each.at("nodes")});
     }
     return layers;
 }

@@ -45,6 +45,7 @@ const void* module_of(const void* address) {
 struct NodeType {
     bool walk = false;   ///< run it without the engine
     bool split = false;  ///< run it twice, for a part of its outputs each time
+    bool own = false;    ///< a type outside LibTorch
 };
 
 /// Types outside LibTorch that do not need the engine. Process-wide, as types are.
@@ -69,9 +70,9 @@ NodeType own_type(const std::type_info& type) {
 /// LibTorch's nodes whose two halves together cost what the whole does: products, which compute each gradient by a
 /// product of its own. The others with weights are fused (norms, recurrent cells) or cheap (sums, scales): a second
 /// call would read everything again.
-constexpr std::array<std::string_view, 9> kProducts = {
-    "AddmmBackward0", "MmBackward0",   "BmmBackward0",  "BaddbmmBackward0",    "AddbmmBackward0",
-    "MvBackward0",    "AddmvBackward0", "LinearBackward0", "ConvolutionBackward0"};
+constexpr std::array<std::string_view, 9> kProducts = {"AddmmBackward0",   "MmBackward0",     "BmmBackward0",
+                                                       "BaddbmmBackward0", "AddbmmBackward0", "MvBackward0",
+                                                       "AddmvBackward0",   "LinearBackward0", "ConvolutionBackward0"};
 
 NodeType type_of(const Node& node) {
     thread_local std::unordered_map<const std::type_info*, NodeType> known;
@@ -322,8 +323,8 @@ private:
     SplitNotes& notes_;
     const bool is_anomaly_mode_ = torch::autograd::AnomalyMode::is_enabled();
     Visits<SplitVisit> visits_;
-    std::vector<SplitVisit*> found_;           // a node behind those it leads to
-    std::vector<std::shared_ptr<Node>> cut_;   // nodes to which split nodes led
+    std::vector<SplitVisit*> found_;          // a node behind those it leads to
+    std::vector<std::shared_ptr<Node>> cut_;  // nodes to which split nodes led
     edge_list later_;
     Tensors later_gradients_;
 };
@@ -344,10 +345,10 @@ void InputHalf::find_nodes(const edge_list& ends) {
     }
     for (SplitVisit* const visit : found_) {
         const edge_list& edges = visit->node->next_edges();
-        visit->is_activation =
-            visit->is_activation || visit->node == inputs_ ||
-            std::any_of(edges.begin(), edges.end(),
-                        [this](const Edge& edge) { return edge.is_valid() && visits_.at(edge).is_activation; });
+        visit->is_activation = visit->is_activation || visit->node == inputs_ ||
+                               std::any_of(edges.begin(), edges.end(), [this](const Edge& edge) {
+                                   return edge.is_valid() && visits_.at(edge).is_activation;
+                               });
     }
 }
 
@@ -411,12 +412,13 @@ void InputHalf::run(SplitVisit& visit) {
             (visits_.at(edge).is_activation ? to_activations : to_weights) = true;
         }
     }
+    const bool splits = type_of(node).split && !needs_engine(node);
     if (!visit.is_activation || !to_weights) {
         run_whole(visit, std::move(inputs));
+    } else if (splits && (to_activations || type_of(node).own)) {
+        run_for_activations(visit, std::move(inputs));
     } else if (!to_activations) {
         leave(node, std::move(inputs));
-    } else if (type_of(node).split && !needs_engine(node)) {
-        run_for_activations(visit, std::move(inputs));
     } else {
         if (const std::size_t layer = layer_of(node); layer > 0 && layer <= notes_.size()) {
             notes_[layer - 1].whole.insert(node.name());
@@ -428,8 +430,7 @@ void InputHalf::run(SplitVisit& visit) {
 void InputHalf::run_whole(SplitVisit& visit, Tensors inputs) {
     Node& node = *visit.node;
     const std::optional<c10::Stream> stream = stream_of(node);
-    Tensors outputs =
-        needs_engine(node) ? run_by_engine(node, std::move(inputs)) : run_node(node, std::move(inputs));
+    Tensors outputs = needs_engine(node) ? run_by_engine(node, std::move(inputs)) : run_node(node, std::move(inputs));
     for (std::size_t k = 0; k < outputs.size(); ++k) {
         if (node.next_edge(k).is_valid()) {
             visits_.deliver(node.next_edge(k), std::move(outputs[k]), stream);
@@ -497,11 +498,11 @@ std::optional<c10::Stream> InputHalf::stream_of(Node& node) const {
 }  // namespace
 
 void allow_walk(const std::type_info& node) {
-    add_own_type(node, {.walk = true});
+    add_own_type(node, {.walk = true, .own = true});
 }
 
 void allow_split(const std::type_info& node) {
-    add_own_type(node, {.walk = true, .split = true});
+    add_own_type(node, {.walk = true, .split = true, .own = true});
 }
 
 bool walk_backward(const edge_list& ends, Tensors& gradients) {

@@ -62,8 +62,8 @@ using LayerMarks = std::vector<std::uint64_t>;
 
 /// How a layer's backward was split.
 struct LayerSplit {
-    bool has_weights_later = false;     ///< the second half computes gradients of this layer
-    std::set<std::string> whole = {};   ///< nodes that computed those of activations and weights at once
+    bool has_weights_later = false;    ///< the second half computes gradients of this layer
+    std::set<std::string> whole = {};  ///< nodes that computed those of activations and weights at once
 };
 /// By the layers of the marks.
 using SplitNotes = std::vector<LayerSplit>;
@@ -75,7 +75,7 @@ using SplitNotes = std::vector<LayerSplit>;
 void run_input_half(std::vector<torch::autograd::Edge>& ends, Tensors& gradients, const torch::autograd::Node* inputs,
                     const LayerMarks& marks, SplitNotes& notes);
 
-/// Like allow_walk(); and declares that a node may run twice, each time without some edges, and skips work for missing
-/// ones.
+/// Like allow_walk(); and declares that a node may run twice, the first time without edges to weights, even if it has
+/// no others, then with those only; and that it skips work for missing ones.
 void allow_split(const std::type_info& node);
 }  // namespace pipescope

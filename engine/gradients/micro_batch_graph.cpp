@@ -101,9 +101,8 @@ Tensors MicroBatchGraph::backward_with(Tensors gradients, const Run& run) {
 
 Tensors MicroBatchGraph::backward(Tensors gradients) {
     // Not torch::autograd::backward(), which needs the output tensors; those are gone.
-    return backward_with(std::move(gradients), [](const auto& ends, Tensors& of_ends) {
-        run_backward(ends, std::move(of_ends));
-    });
+    return backward_with(std::move(gradients),
+                         [](const auto& ends, Tensors& of_ends) { run_backward(ends, std::move(of_ends)); });
 }
 
 Tensors MicroBatchGraph::backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes& notes) {

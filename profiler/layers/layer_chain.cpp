@@ -84,7 +84,8 @@ constexpr double kMadeUpGradient = 1e-3;
 Tensors made_up_gradients(const Tensors& outputs) {
     Tensors gradients;
     for (const at::Tensor& output : outputs) {
-        gradients.push_back(output.defined() && output.requires_grad() ? at::randn_like(output) * kMadeUpGradient : at::Tensor());
+        gradients.push_back(output.defined() && output.requires_grad() ? at::randn_like(output) * kMadeUpGradient
+                                                                       : at::Tensor());
     }
     return gradients;
 }

@@ -294,7 +294,8 @@ TEST_F(EndToEnd, LanesTakeTheCoresInTurnsAsSimulated) {
 
 TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
     for (const std::string flags :
-         {"--schedule 1f1b --balance 2,2", "--schedule zero-bubble-h1 --balance 2,2", "--schedule interleaved --devices cpu,cpu --balance 1,1,1,1",
+         {"--schedule 1f1b --balance 2,2", "--schedule zero-bubble-h1 --balance 2,2",
+          "--schedule interleaved --devices cpu,cpu --balance 1,1,1,1",
           "--schedule interleaved --placement 0,1,0,1 --balance 1,1,1,1", "--placement 0,0,1 --balance 1,1,2"}) {
         const auto ran = user.succeeds("run " + kModel + " " + flags +
                                        " -m 4 --batch 10 --steps 4 --trace out.sqlite --force --json")

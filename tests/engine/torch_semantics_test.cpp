@@ -147,8 +147,8 @@ TEST(Eval, GivesGradientsAsTorchDoes) {
     const at::Tensor plain_input = input.clone().requires_grad_();
     plain.step({plain_input}, {target}, [](const Tensors& o, const Tensors& t) { return mean_square(o[0], t[0]); });
     for (const Driver driver : kBothDrivers) {
-        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b,
-                                    Schedule::zero_bubble_h1}) {
+        for (const auto schedule :
+             {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b, Schedule::zero_bubble_h1}) {
             for (const auto mode : kModes) {
                 for (const bool deferred : {false, true}) {
                     if (driver == Driver::autograd && schedule != Schedule::gpipe) {

@@ -161,8 +161,8 @@ const std::vector<Names> kFourLanes = {{"fake:0", "fake:1", "fake:0", "fake:1"},
 TEST_F(DeviceProcessesTest, TrainAsOneProcessDoesBitForBit) {
     behaviour().copy_delay_us = 200;
     for (const Names& lanes : kFourLanes) {
-        for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b,
-                                        Schedule::zero_bubble_h1}) {
+        for (const Schedule schedule :
+             {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b, Schedule::zero_bubble_h1}) {
             for (const Checkpoint mode : kModes) {
                 const ::testing::ScopedTrace trace(__FILE__, __LINE__,
                                                    name_of(lanes, mode) + " " + to_string(schedule));

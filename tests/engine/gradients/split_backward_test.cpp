@@ -78,9 +78,7 @@ public:
     const SplitNotes& notes() const { return notes_; }
 
 private:
-    at::Tensor gradient() const {
-        return torch::sin(torch::arange(output_.numel(), torch::kFloat64)).view_as(output_);
-    }
+    at::Tensor gradient() const { return torch::sin(torch::arange(output_.numel(), torch::kFloat64)).view_as(output_); }
 
     std::vector<LayerForward> layers_;
     std::vector<at::Tensor> weights_;
@@ -161,9 +159,9 @@ TEST(SplitBackward, RunsFusedNodesWholeAndSaysSo) {
 TEST(SplitBackward, RunsUsersNodesWholeAndSaysSo) {
     const at::Tensor w = split_weight({4, 4});
     const at::Tensor own = split_weight({4, 4});
-    const SplitNotes notes = expect_split({linear_by(w, {}), [=](const at::Tensor& x) { return UsersProduct::apply(x, own); },
-                                           linear_by(w, {})},
-                                          {w, own}, torch::randn({6, 4}, torch::kFloat64), 1);
+    const SplitNotes notes = expect_split(
+        {linear_by(w, {}), [=](const at::Tensor& x) { return UsersProduct::apply(x, own); }, linear_by(w, {})},
+        {w, own}, torch::randn({6, 4}, torch::kFloat64), 1);
     EXPECT_THAT(notes[1].whole, ElementsAre(HasSubstr("UsersProduct")));
     EXPECT_FALSE(notes[1].has_weights_later);
     EXPECT_TRUE(notes[0].has_weights_later);
@@ -229,16 +227,16 @@ TEST(SplitBackward, KeepsOnlyWhatTheWeightsNeed) {
     std::optional<WeakStorage> of_tanh;
     std::optional<WeakStorage> of_product;
     SplitChain chain({[&](const at::Tensor& x) {
-                     const at::Tensor y = torch::tanh(x) * 1;  // tanh keeps its output, the product its input
-                     of_product.emplace(y.storage().getWeakStorageImpl());
-                     return torch::mm(y, w);
-                 },
-                 [&](const at::Tensor& x) {
-                     const at::Tensor y = torch::tanh(x);
-                     of_tanh.emplace(y.storage().getWeakStorageImpl());
-                     return y * 1;
-                 }},
-                {w});
+                          const at::Tensor y = torch::tanh(x) * 1;  // tanh keeps its output, the product its input
+                          of_product.emplace(y.storage().getWeakStorageImpl());
+                          return torch::mm(y, w);
+                      },
+                      [&](const at::Tensor& x) {
+                          const at::Tensor y = torch::tanh(x);
+                          of_tanh.emplace(y.storage().getWeakStorageImpl());
+                          return y * 1;
+                      }},
+                     {w});
     chain.forward(torch::randn({6, 4}, torch::kFloat64));
     EXPECT_FALSE(of_tanh->expired());
     chain.first_half();
@@ -290,10 +288,8 @@ TEST(SplitBackward, PassesExceptionsOfEitherHalfToTheCaller) {
             return kind == TaskKind::backward ? Tensors{FailsInHalf::apply(torch::mm(in[0], w))}
                                               : Tensors{torch::mm(in[0], FailsInHalf::apply(w))};
         });
-        GPipe model({linear(6, 6), failing, linear(6, 4)}, {.balance = {1, 1, 1},
-                                                            .devices = cpus(3),
-                                                            .chunks = 3,
-                                                            .schedule = Schedule::zero_bubble_h1});
+        GPipe model({linear(6, 6), failing, linear(6, 4)},
+                    {.balance = {1, 1, 1}, .devices = cpus(3), .chunks = 3, .schedule = Schedule::zero_bubble_h1});
         EXPECT_THROW(model.step(samples(6), samples(6, 4), mean_square), HalfDefect);
         EXPECT_EQ(model.last_failure()->task, (TaskKey{0, kind, 1, 1, -1}));
         EXPECT_EQ(model.last_failure()->layer_name, "failing");

@@ -97,7 +97,6 @@ TEST_F(LayerProfilerTest, FindsTheCostsOfAnEmulatedModel) {
             expect_time(layer.forward_ns[size], expected.forward_ns[size]);
             expect_time(layer.recompute_ns[size], expected.recompute_ns[size]);
             expect_time(layer.backward_ns[size], expected.backward_ns[size]);
-            // The first layer's input needs no gradient, so all of its backward is for the weights.
             ASSERT_EQ(layer.backward_weight_ns.size(), 2U);
             EXPECT_GT(layer.backward_weight_ns[size], 0.05 * layer.backward_ns[size]);
             EXPECT_LE(layer.backward_weight_ns[size], layer.backward_ns[size]);
