@@ -33,7 +33,7 @@ void add_simulated_pipeline_options(CLI::App& command, SimulatedPipelineFlags& f
     add_balance_option(command, flags.pipeline);
     add_batch_options(command, flags.pipeline);
     add_schedule_options(command, flags.pipeline,
-                         runnable_schedule_names() + "; for comparison zero-bubble-h1, pipedream, model-parallel" +
+                         runnable_schedule_names() + "; for comparison pipedream, model-parallel" +
                              (all_schedules == nullptr ? "" : "; or all, which compares them in a table") +
                              "; default gpipe",
                          all_schedules);
