@@ -324,6 +324,16 @@ Bytes rounded_bytes(double bytes) {
     return std::llround(std::min(bytes, kMostPerStep));
 }
 
+Interpolated backward_weight_time(const Profile& profile, const LayerProfile& layer, double samples) {
+    const Interpolated whole = interpolate(profile.samples, layer.backward_ns, samples);
+    if (layer.backward_weight_ns.empty()) {
+        return {layer.gradient_bytes > 0 ? whole.value / 2 : 0, whole.extrapolated};
+    }
+    Interpolated weights = interpolate(profile.samples, layer.backward_weight_ns, samples);
+    weights.value = std::min(weights.value, whole.value);
+    return weights;
+}
+
 Interpolated loss_time(const Profile& profile, double samples) {
     if (profile.loss_batch.samples.empty()) {
         return interpolate(profile.samples, profile.loss_ns, samples);

@@ -143,6 +143,10 @@ Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize
 /// Rounds interpolated bytes. What is extrapolated beyond any step stops at kMostPerStep, which TaskCosts refuses.
 Bytes rounded_bytes(double bytes);
 
+/// The part of a layer's backward that computes the parameters' gradients, in ns. Half of it by default, if there are
+/// any.
+Interpolated backward_weight_time(const Profile& profile, const LayerProfile& layer, double samples);
+
 /// Time in ns of the loss and its gradient for that many samples, from loss_ns and loss_batch together.
 Interpolated loss_time(const Profile& profile, double samples);
 

@@ -3,13 +3,24 @@
 //     taskset -c 0 build/release/bin/engine_benchmark --benchmark_repetitions=5
 
 #include "engine/gpipe.h"
+#include "engine/gradients/micro_batch_graph.h"
 #include "engine/lanes/task_ranges.h"
+#include "engine/model_layers.h"
+#include "engine/partition.h"
 #include "engine/reference.h"
+#include "engine/skips/skip_layout.h"
+#include "models/zoo.h"
+#include "schedule/median.h"
 
 #include <benchmark/benchmark.h>
 #include <torch/torch.h>
 
 #include <chrono>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -66,6 +77,85 @@ void step_overhead(benchmark::State& state, Checkpoint mode) {
 BENCHMARK_CAPTURE(step_overhead, never, Checkpoint::never)->UseManualTime()->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(step_overhead, except_last, Checkpoint::except_last)->UseManualTime()->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(step_overhead, always, Checkpoint::always)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+double processor_seconds() {
+    std::timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// One micro-batch on one partition, which is the whole model.
+class WholeModel {
+public:
+    WholeModel(const std::string& name, std::int64_t samples) : WholeModel(make_model(name), samples) {}
+
+    void forward() {
+        marks_.clear();
+        graph_ = {};
+        const Tensors outputs = partition_.forward(graph_.open(input_), {}, &marks_);
+        gradients_ = {torch::ones_like(outputs[0])};
+        graph_.close(outputs);
+    }
+    void backward() { graph_.backward(std::exchange(gradients_, {})); }
+    void backward_inputs() {
+        SplitNotes notes(partition_.layers().size());
+        graph_.backward_inputs(std::exchange(gradients_, {}), marks_, notes);
+    }
+    void backward_weights() { graph_.backward_weights(); }
+
+private:
+    WholeModel(const ModelSpec& model, std::int64_t samples)
+        : partition_(partition_of(make_layers(model.layers))), input_(model.make_batch(samples, 0).input) {}
+
+    static Partition partition_of(std::vector<ModelLayer> layers) {
+        const Balance balance({static_cast<std::int64_t>(layers.size())});
+        const SkipLayout skips(declared_skips(layers), balance);
+        return {PartitionId{0}, LayerId{0}, std::move(layers), skips.of(PartitionId{0})};
+    }
+
+    Partition partition_;
+    Tensors input_;
+    MicroBatchGraph graph_;
+    LayerMarks marks_;
+    Tensors gradients_;
+};
+
+/// Alternates a whole backward and one in two halves. The benchmark's own time is that of both halves. The counters are
+/// milliseconds of the thread's processor time: B whole, I and W the halves; and the median of the pairs' ratios.
+void split_backward(benchmark::State& state, const std::string& name, std::int64_t samples) {
+    at::set_num_threads(1);
+    WholeModel model(name, samples);
+    model.forward();
+    model.backward();
+    std::vector<double> whole;
+    std::vector<double> inputs;
+    std::vector<double> weights;
+    std::vector<double> ratios;
+    for (auto _ : state) {
+        model.forward();
+        const double start = processor_seconds();
+        model.backward();
+        whole.push_back(processor_seconds() - start);
+        model.forward();
+        const double half = processor_seconds();
+        model.backward_inputs();
+        const double between = processor_seconds();
+        model.backward_weights();
+        weights.push_back(processor_seconds() - between);
+        inputs.push_back(between - half);
+        ratios.push_back((inputs.back() + weights.back()) / whole.back());
+        state.SetIterationTime(inputs.back() + weights.back());
+    }
+    state.counters["B_ms"] = 1e3 * median(whole);
+    state.counters["I_ms"] = 1e3 * median(inputs);
+    state.counters["W_ms"] = 1e3 * median(weights);
+    state.counters["ratio"] = median(ratios);
+}
+BENCHMARK_CAPTURE(split_backward, transformer, "transformer:layers=4", 4)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(split_backward, mlp, "mlp:width=1024", 64)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(split_backward, resnet101, "resnet101", 2)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 /// This program has no NVTX tool.
 void task_range_with_idle_recorder(benchmark::State& state) {

@@ -329,6 +329,22 @@ void GPipe::set_next_step(std::int32_t step) {
     }
     impl().pipeline->set_next_step(step);
 }
+std::vector<UnsplitLayer> GPipe::unsplit_layers() const {
+    std::vector<UnsplitLayer> layers;
+    for (const Partition& partition : impl().pipeline->partitions()) {
+        for (std::size_t k = 0; k < partition.split_notes().size(); ++k) {
+            const LayerSplit& note = partition.split_notes()[k];
+            if (!note.whole.empty()) {
+                layers.push_back({LayerId{partition.range().first.index() + k},
+                                  partition.layers()[k].name,
+                                  note.has_weights_later,
+                                  {note.whole.begin(), note.whole.end()}});
+            }
+        }
+    }
+    return layers;
+}
+
 std::optional<Failure> GPipe::last_failure() const {
     return impl().pipeline->last_failure();
 }

@@ -80,6 +80,16 @@ struct LayerInfo {
     Layer* layer;  ///< not owned; lives as long as the model
 };
 
+/// Describes a layer whose weight gradients could not all be computed apart, in a schedule that splits the backward.
+struct UnsplitLayer {
+    LayerId id;
+    std::string name;
+    bool in_part = false;  ///< others of its weight gradients were computed apart
+    /// Autograd's nodes that computed gradients of weights together with those of activations, such as
+    /// "NativeBatchNormBackward0"; ascending.
+    std::vector<std::string> nodes;
+};
+
 /// Describes a partition of a model.
 struct PartitionInfo {
     PartitionId id;
@@ -185,6 +195,8 @@ public:
     /// UsageError for a negative number.
     void set_next_step(std::int32_t step);
     std::optional<Failure> last_failure() const;
+    /// Of this process, in layer order; empty unless a step has split the backward.
+    std::vector<UnsplitLayer> unsplit_layers() const;
 
 private:
     struct Impl;

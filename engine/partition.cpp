@@ -7,6 +7,7 @@
 #include "engine/running_statistics.h"
 #include "engine/skips/skip_slots.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -110,11 +111,14 @@ void Partition::to(at::ScalarType dtype) {
     }
 }
 
-Tensors Partition::run(Tensors values, const RandomPlace& place) {
+Tensors Partition::run(Tensors values, const RandomPlace& place, LayerMarks* marks) {
     SkipSlots slots(skips_, values);
     for (std::size_t k = 0; k < layers_.size(); ++k) {
         const LayerId running{first_.index() + k};
         set_current_layer(running);
+        if (marks != nullptr) {
+            marks->push_back(at::sequence_number::peek());
+        }
         const SeededRandom random(random_seed(place.seed, place.step, place.micro_batch, running));
         try {
             values = slots.forward(*layers_[k].layer, k, values);
@@ -142,14 +146,14 @@ void Partition::end_mini_batch() {
     }
 }
 
-Tensors Partition::forward(Tensors inputs, const RandomPlace& place) {
+Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerMarks* marks) {
     std::optional<DeferredBatchNorm::Collecting> collecting;
     if (deferred_) {
         collecting.emplace(*deferred_);
     }
     std::vector<std::uint32_t> buffers_before;
     std::transform(other_buffers_.begin(), other_buffers_.end(), std::back_inserter(buffers_before), version_of);
-    Tensors outputs = forward_checked(std::move(inputs), place);
+    Tensors outputs = forward_checked(std::move(inputs), place, marks);
     find_changed_buffers(buffers_before);
     return outputs;
 }
@@ -162,7 +166,7 @@ void Partition::find_changed_buffers(const std::vector<std::uint32_t>& versions_
     other_buffers_ = std::move(unchanged);
 }
 
-Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place) {
+Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks) {
     Tensors unchangeable;
     if (is_checkpointing()) {
         unchangeable = inputs;
@@ -170,7 +174,7 @@ Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place) {
         unchangeable = tensors_sharing_storage(inputs);
     }
     const std::uint64_t before = versions(unchangeable);
-    Tensors outputs = run(std::move(inputs), place);
+    Tensors outputs = run(std::move(inputs), place, marks);
     if (versions(unchangeable) != before) {
         set_current_layer(first_);
         throw LayerError("partition " + std::to_string(id_.value()) + " (" + name() +
@@ -183,7 +187,7 @@ Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place) {
     return outputs;
 }
 
-Tensors Partition::recompute(Tensors inputs, const RandomPlace& place) {
+Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, LayerMarks* marks) {
     Tensors saved;
     for (const at::Tensor& statistic : statistics_) {
         saved.push_back(statistic.variable_data().clone());
@@ -196,7 +200,7 @@ Tensors Partition::recompute(Tensors inputs, const RandomPlace& place) {
         }
     };
     try {
-        Tensors outputs = run(std::move(inputs), place);
+        Tensors outputs = run(std::move(inputs), place, marks);
         restore();
         return outputs;
     } catch (...) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/deferred_batch_norm.h"
+#include "engine/gradients/graph_walk.h"
 #include "engine/layer.h"
 #include "engine/skips/skip_layout.h"
 #include "schedule/ids.h"
@@ -44,9 +45,14 @@ public:
 
     /// Runs the layers under the thread's grad mode. Tells each in CurrentTask::layer before it starts, so that the
     /// caller knows which one threw. Throws LayerError if a layer returns no tensors or changes the inputs in place.
-    Tensors forward(Tensors inputs, const RandomPlace& place);
+    /// Adds to `marks`, unless it is null, where each layer begins in the graph.
+    Tensors forward(Tensors inputs, const RandomPlace& place, LayerMarks* marks = nullptr);
     /// Like forward(), but restores the buffers that a forward changes: they have already seen the micro-batch.
-    Tensors recompute(Tensors inputs, const RandomPlace& place);
+    Tensors recompute(Tensors inputs, const RandomPlace& place, LayerMarks* marks = nullptr);
+
+    /// How split backwards went so far, by layer of the partition. Empty if there was none.
+    SplitNotes& split_notes() noexcept { return split_notes_; }
+    const SplitNotes& split_notes() const noexcept { return split_notes_; }
 
     /// The layers' tensors by their keys in the plain Sequential ("3.weight"); `tensors` is &Layer::parameters or
     /// &Layer::buffers.
@@ -67,8 +73,8 @@ public:
     std::vector<at::Tensor> trained_parameters() const;
 
 private:
-    Tensors run(Tensors values, const RandomPlace& place);
-    Tensors forward_checked(Tensors inputs, const RandomPlace& place);
+    Tensors run(Tensors values, const RandomPlace& place, LayerMarks* marks);
+    Tensors forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks);
     void find_changed_buffers(const std::vector<std::uint32_t>& versions_before);
 
     PartitionId id_;
@@ -79,5 +85,6 @@ private:
     std::vector<at::Tensor> statistics_;     // buffers that a forward changes
     std::vector<at::Tensor> other_buffers_;  // buffers that no forward has changed so far
     std::optional<DeferredBatchNorm> deferred_;
+    SplitNotes split_notes_;
 };
 }  // namespace pipescope

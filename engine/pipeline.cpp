@@ -123,7 +123,7 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
     if (is_for_comparison_only(options.schedule)) {
         throw UsageError("the schedule is " + to_string(options.schedule) +
                          ", which only the simulator runs; a model can run " + runnable_schedule_names(", ") +
-                         " or a file without I and W; use one of them");
+                         " or a file; use one of them");
     }
     verify_skippables(declared_skips(layers));
     if (options.driver == Driver::autograd && options.schedule != Schedule::gpipe) {

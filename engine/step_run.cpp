@@ -88,6 +88,8 @@ StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFo
       graph_(pipeline_->graph(num_micro_batches(), purpose)),
       number_(pipeline_->take_number(purpose)),
       trains_(purpose != RunFor::values),
+      splits_(std::any_of(graph_->tasks().begin(), graph_->tasks().end(),
+                          [](const Task& task) { return task.key.kind == TaskKind::backward_weight; })),
       caller_(std::make_unique<at::ThreadLocalState>()),
       slots_(pipeline_->partitions().size() * sizes_.size()),
       output_reuse_(pipeline_->partitions().size()),
@@ -328,7 +330,7 @@ bool StepRun::run_task(TaskIndex task) {
         }
         span.emplace(key, lane, key.kind == TaskKind::forward && is_checkpointed(cell_of(key).i),
                      pipeline_->observer());
-        compute(key);
+        compute(task, key);
         span.reset();
         if (streams_) {
             streams_->after(task);
@@ -346,7 +348,8 @@ bool StepRun::run_task(TaskIndex task) {
         return true;
     } catch (...) {  // a layer's exception reaches the caller unchanged
         // Backward may have run torch's engine in this thread.
-        torn_[lane.index()] = key.kind == TaskKind::backward && !is_standard(std::current_exception());
+        const bool is_backward = key.kind == TaskKind::backward || key.kind == TaskKind::backward_weight;
+        torn_[lane.index()] = is_backward && !is_standard(std::current_exception());
         fail(current, lane);
         return false;
     }
@@ -368,12 +371,13 @@ void StepRun::fail(TaskIndex task, LaneId lane) {
 
 // ---- Tasks ----
 
-void StepRun::compute(const TaskKey& key) {
+void StepRun::compute(TaskIndex task, const TaskKey& key) {
     switch (key.kind) {
         case TaskKind::forward: run_forward(cell_of(key)); break;
         case TaskKind::recompute: run_recompute(cell_of(key)); break;
         case TaskKind::loss: run_loss(key); break;
-        case TaskKind::backward: run_backward(cell_of(key)); break;
+        case TaskKind::backward: run_backward(cell_of(key), splits_ && graph_->is_split(task)); break;
+        case TaskKind::backward_weight: run_backward_weight(cell_of(key)); break;
         case TaskKind::all_reduce: run_all_reduce(PartitionId{key.partition}); break;
         default: throw EngineError(to_string(key) + " is a kind of task this engine does not run");
     }
@@ -401,7 +405,7 @@ void StepRun::run_forward(Cell at) {
         slot(at).kept = RecomputeInputs(inputs, pipeline_->is_training());
     }
     const Tensors given = keeps_graph && at.j.value() == 0 ? inputs : Tensors{};
-    const Tensors outputs = partition.forward(std::move(inputs), place_of(at.i));
+    const Tensors outputs = partition.forward(std::move(inputs), place_of(at.i), marks_of(slot(at)));
     if (!given.empty()) {
         input_versions_.note_history(at.i, given);
     }
@@ -424,8 +428,9 @@ void StepRun::run_recompute(Cell at) {
     const at::AutoGradMode grad_mode(true);
     Partition& partition = pipeline_->partition(at.j);
     Slot& here = slot(at);
+    here.marks.clear();
     Tensors inputs = here.graph.open(here.kept.take(partition, pipeline_->is_training()));
-    here.graph.close(partition.recompute(std::move(inputs), place_of(at.i)));
+    here.graph.close(partition.recompute(std::move(inputs), place_of(at.i), marks_of(here)));
 }
 
 /// Computes the loss of one micro-batch, or of the gathered output if the key names none.
@@ -445,13 +450,32 @@ void StepRun::run_loss(const TaskKey& key) {
     }
 }
 
-void StepRun::run_backward(Cell at) {
+std::uint64_t StepRun::backward_seed_of(Cell at) const {
+    return backward_seed(pipeline_->options().seed, number_.random_step, {among_all_replicas(at.i), at.j});
+}
+
+void StepRun::run_backward(Cell at, bool is_split) {
     // Gradients use the precision of their forward; autocast must not choose again.
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
-    const SeededRandom random(
-        backward_seed(pipeline_->options().seed, number_.random_step, {among_all_replicas(at.i), at.j}));
+    const SeededRandom random(backward_seed_of(at));
+    if (is_split) {
+        Partition& partition = pipeline_->partition(at.j);
+        partition.split_notes().resize(partition.layers().size());
+        Slot& here = slot(at);
+        leave_input_gradients(
+            at, here.graph.backward_inputs(take_output_gradients(at), here.marks, partition.split_notes()));
+    } else {
+        MicroBatchGraph graph = std::exchange(slot(at).graph, {});
+        leave_input_gradients(at, graph.backward(take_output_gradients(at)));
+    }
+}
+
+/// Computes the gradients of weights that the backward has left.
+void StepRun::run_backward_weight(Cell at) {
+    const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
+    const SeededRandom random(backward_seed_of(at));
     MicroBatchGraph graph = std::exchange(slot(at).graph, {});
-    leave_input_gradients(at, graph.backward(take_output_gradients(at)));
+    graph.backward_weights();
 }
 
 /// Combines the partition's gradients of all replicas. The lane has computed all it had to, and gives its core away

@@ -62,6 +62,7 @@ private:
         std::vector<char> shares_inputs;      // likewise; may be shorter
         RecomputeInputs kept;                 // skips and inputs, of a checkpointed forward
         MicroBatchGraph graph;
+        LayerMarks marks;        // of the graph's layers, if the backward is split
         Tensors skip_gradients;  // of outgoing skips; sized from the start
         Tensors gradients;       // of the outputs
     };
@@ -76,11 +77,12 @@ private:
     void run_lane(LaneId lane, Part part);
     bool run_task(TaskIndex task);
     void fail(TaskIndex task, LaneId lane);
-    void compute(const TaskKey& key);
+    void compute(TaskIndex task, const TaskKey& key);
     void run_forward(Cell at);
     void run_recompute(Cell at);
     void run_loss(const TaskKey& key);
-    void run_backward(Cell at);
+    void run_backward(Cell at, bool is_split);
+    void run_backward_weight(Cell at);
     void run_all_reduce(PartitionId partition);
     void run_copy(TaskIndex copy);
     void send(TaskIndex copy);
@@ -102,11 +104,13 @@ private:
     PartitionId last_partition() const { return PartitionId{graph_->shape().num_partitions - 1}; }
     Slot& slot(Cell at) { return slots_[at.j.index() * sizes_.size() + at.i.index()]; }
     const PartitionSkips& skips_of(PartitionId partition) const { return pipeline_->skips().of(partition); }
+    LayerMarks* marks_of(Slot& here) const { return splits_ ? &here.marks : nullptr; }
     bool is_checkpointed(MicroBatchId i) const;
     bool has_replicas() const { return graph_->shape().replicas > 1; }
     RandomPlace place_of(MicroBatchId i) const {
         return {pipeline_->options().seed, number_.random_step, among_all_replicas(i)};
     }
+    std::uint64_t backward_seed_of(Cell at) const;
     MicroBatchId among_all_replicas(MicroBatchId i) const;
     TaskKey key_of(TaskIndex task) const;
 
@@ -116,6 +120,7 @@ private:
     const std::shared_ptr<const TaskGraph> graph_;
     const StepNumber number_;
     const bool trains_;                                         // a backward may follow
+    const bool splits_;                                         // some backwards, in two tasks
     const std::unique_ptr<const at::ThreadLocalState> caller_;  // grad mode, autocast, inference mode, hooks
 
     std::vector<Slot> slots_;  // see slot()

@@ -49,6 +49,7 @@ struct Call {
     const LayerProfile& layer;
     double forward_ns = 0;
     double backward_ns = 0;
+    double backward_weight_ns = 0;  ///< part of the former
     double saved_bytes = 0;
     double transient_bytes = 0;
     std::int64_t output_features = 1;
@@ -56,7 +57,8 @@ struct Call {
     bool keep = true;  ///< keep the graph for a backward
 };
 
-// Keeps and waits like the real layer. The gradients of input and skips are uninitialised memory.
+// Keeps and waits like the real layer. The gradients of input and skips are uninitialised memory. A split backward
+// calls it twice: without the edge to `phony`, which stands for the weights, and with that edge only.
 struct Emulate : torch::autograd::Function<Emulate> {
     // `phony` requires grad, so a backward exists even if the input needs none.
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor&,
@@ -72,28 +74,36 @@ struct Emulate : torch::autograd::Function<Emulate> {
 
     static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                    const torch::autograd::variable_list&) {
-        const auto& data = context->saved_data;
+        auto& data = context->saved_data;
+        // The edges' order: input, `phony`, skips.
+        const auto num_skips = data.at("skip_features").toIntVector().size();
+        const bool for_weights = context->needs_input_grad(1);
+        const bool for_activations = context->needs_input_grad({{0, 1}, {2, 2 + num_skips}});
         const c10::Device device = data.at("device").toDevice();
         const at::Tensor transient = untouched_bytes(data.at("transient_bytes").toDouble(), device);
         const auto options = at::device(device).dtype(at::kFloat);
         torch::autograd::variable_list input_gradients(3);  // of the input, `phony` and the call
         const std::vector<std::int64_t> input_sizes = data.at("input_sizes").toIntVector();
         for (const std::int64_t skip_features : data.at("skip_features").toIntVector()) {
-            input_gradients.push_back(at::empty({input_sizes.front(), skip_features}, options));
+            input_gradients.push_back(for_activations ? at::empty({input_sizes.front(), skip_features}, options)
+                                                      : at::Tensor());
         }
-        if (data.at("input_needs_grad").toBool()) {
+        if (context->needs_input_grad(0)) {
             input_gradients.front() = at::empty(input_sizes, options);
         }
         // Set here instead of returned: autograd would add it to the existing gradient. That is real work over the
         // whole parameter, and the backward time already includes it.
-        if (const auto parameter = data.find("parameter"); parameter != data.end()) {
+        if (const auto parameter = data.find("parameter"); for_weights && parameter != data.end()) {
             at::Tensor with_gradient = parameter->second.toTensor();
             if (!with_gradient.grad().defined()) {
                 with_gradient.mutable_grad() =
                     at::empty_like(with_gradient, with_gradient.options().requires_grad(false));
             }
         }
-        wait_on(device, data.at("backward_ns").toDouble());
+        const double whole_ns = data.at("backward_ns").toDouble();
+        const double weight_ns = data.at("backward_weight_ns").toDouble();
+        const bool is_second_half = !data.emplace("is_split", at::IValue(true)).second;
+        wait_on(device, is_second_half ? weight_ns : for_weights ? whole_ns : whole_ns - weight_ns);
         return input_gradients;
     }
 
@@ -127,10 +137,10 @@ private:
         context->save_for_backward(std::move(kept));
         context->saved_data["skip_features"] = std::move(skip_features);
         context->saved_data["backward_ns"] = call.backward_ns;
+        context->saved_data["backward_weight_ns"] = call.backward_weight_ns;
         context->saved_data["device"] = input.device();
         context->saved_data["transient_bytes"] = call.transient_bytes;
         context->saved_data["input_sizes"] = input.sizes().vec();
-        context->saved_data["input_needs_grad"] = input.requires_grad();
         if (call.parameter.defined()) {
             context->saved_data["parameter"] = call.parameter;
         }
@@ -210,6 +220,7 @@ private:
         const Call call{.layer = layer_,
                         .forward_ns = at(second_time ? layer_.recompute_ns : layer_.forward_ns),
                         .backward_ns = at(layer_.backward_ns),
+                        .backward_weight_ns = backward_weight_time(*profile_, layer_, samples).value,
                         .saved_bytes = at(layer_.saved_bytes),
                         .transient_bytes = at(layer_.transient_bytes),
                         .output_features = output_features_,
@@ -245,9 +256,9 @@ struct EmulateLoss : torch::autograd::Function<EmulateLoss> {
 
 ModelSpec emulated_model(const Profile& profile) {
     static const bool may_be_walked = [] {
-        allow_walk(typeid(torch::autograd::CppNode<Emulate>));
+        allow_split(typeid(torch::autograd::CppNode<Emulate>));
         allow_walk(typeid(torch::autograd::CppNode<EmulateLoss>));
-        allow_walk(typeid(torch::autograd::CppNode<EmulateStash>));
+        allow_split(typeid(torch::autograd::CppNode<EmulateStash>));
         return true;
     }();
     static_cast<void>(may_be_walked);

@@ -20,14 +20,14 @@ public:
                            ///< micro-batches
         interleaved_1f1b,  ///< 1F1B with several partitions per lane: smaller bubble, more copies
         looped_bfs,        ///< fill-drain with several partitions per lane: smaller bubble, every micro-batch live
-        // For comparison only: the simulator runs these, the engine does not.
-        zero_bubble_h1,           ///< 1F1B that delays weight gradients to fill the bubble, with the memory of 1F1B
-        zero_bubble_2p,           ///< zero-bubble H2: no bubble but the ramps, with twice the memory
+        zero_bubble_h1,    ///< 1F1B that delays weight gradients to fill the bubble, with the memory of 1F1B
+        zero_bubble_2p,    ///< zero-bubble H2: no bubble but the ramps, with twice the memory
         interleaved_zero_bubble,  ///< interleaved that delays weight gradients
         zero_bubble_v,            ///< two partitions per lane in a V: the bubble of zero_bubble_2p, the memory of 1F1B
         dualpipe_v,               ///< like zero_bubble_v, with forwards and backwards that may overlap
         v_half,                   ///< a V with half the memory of 1F1B
         v_min,                    ///< a V with a third of the memory of 1F1B
+        // For comparison only: the simulator runs these, the engine does not.
         pipedream,       ///< 1F1B that never drains: no bubble, but micro-batches see weights of different ages
         model_parallel,  ///< one micro-batch at a time, on one lane at a time
     };

@@ -350,6 +350,12 @@ TaskGraph::TaskGraph(PipelineShape shape, const std::vector<LaneProgram>& progra
     TaskGraphBuilder(*this, programs).build();
 }
 
+bool TaskGraph::is_split(TaskIndex backward) const {
+    const std::span<const TaskIndex> after = dependents(backward);
+    return std::any_of(after.begin(), after.end(),
+                       [this](TaskIndex dependent) { return tasks_[dependent].key.kind == TaskKind::backward_weight; });
+}
+
 std::optional<TaskIndex> TaskGraph::find(TaskKey key) const {
     key.step = 0;
     const auto found = by_key_.find(pack(key));

@@ -114,6 +114,8 @@ public:
     int num_lanes() const noexcept { return static_cast<int>(lane_orders_.size()); }
     std::span<const TaskIndex> lane_order(LaneId lane) const { return lane_orders_.at(lane.index()); }
     std::span<const Channel> channels() const noexcept { return channels_; }
+    /// True if the gradients of the backward's weights are a task of their own.
+    bool is_split(TaskIndex backward) const;
     /// The task with this key; the step is ignored.
     std::optional<TaskIndex> find(TaskKey key) const;
 

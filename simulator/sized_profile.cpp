@@ -19,10 +19,9 @@ SizedProfile at_size(const Profile& profile, std::int64_t samples) {
         sized.forward.push_back(read(layer.forward_ns));
         sized.recompute.push_back(read(layer.recompute_ns.empty() ? layer.forward_ns : layer.recompute_ns));
         sized.backward.push_back(read(layer.backward_ns));
-        const double weights = layer.backward_weight_ns.empty()
-                                   ? (layer.gradient_bytes > 0 ? sized.backward.back() / 2 : 0)
-                                   : read(layer.backward_weight_ns);
-        sized.backward_weight.push_back(std::min(weights, sized.backward.back()));
+        const Interpolated weights = backward_weight_time(profile, layer, static_cast<double>(samples));
+        sized.extrapolated = sized.extrapolated || weights.extrapolated;
+        sized.backward_weight.push_back(weights.value);
         sized.output.push_back(read_bytes(layer.output_bytes));
         sized.saved.push_back(read_bytes(layer.saved_bytes));
         sized.transient.push_back(read_bytes(layer.transient_bytes));

@@ -1,5 +1,6 @@
 #include "cli/torch/process_results.h"
 
+#include "cli/torch/unsplit_layers.h"
 #include "engine/processes/lane_channels.h"
 #include "schedule/median.h"
 
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -70,13 +72,22 @@ void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, 
     for (const LaneId lane : lanes_here) {
         own[std::to_string(lane.value())] = to_json(result.lanes.at(lane.index()));
     }
+    const std::string unsplit = result.unsplit_layers ? unsplit_json(*result.unsplit_layers) : "[]";
     const std::vector<std::string> all = processes.gather(own.dump());
+    const std::vector<std::string> all_unsplit = processes.gather(unsplit);
     const ReplicaRanks ranks = replica_ranks(processes, replicas, static_cast<int>(result.lanes.size()));
     for (int rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
         const Json lanes = Json::parse(all[static_cast<std::size_t>(rank)]);
         for (const auto& [lane, object] : lanes.items()) {
             result.lanes.at(std::stoul(lane)) = lane_of(object);
         }
+        if (result.unsplit_layers && rank != processes.rank()) {
+            std::ranges::copy(parse_unsplit(all_unsplit[static_cast<std::size_t>(rank)]),
+                              std::back_inserter(*result.unsplit_layers));
+        }
+    }
+    if (result.unsplit_layers) {
+        std::ranges::sort(*result.unsplit_layers, {}, &UnsplitLayer::id);
     }
     const std::vector<Nanoseconds> steps = measured_step_times(result);
     double busy = 0;

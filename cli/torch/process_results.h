@@ -16,7 +16,7 @@ ProcessFacts process_facts(const Processes& processes, const std::vector<LaneId>
 /// what failed remains.
 std::filesystem::path trace_of_rank(const std::filesystem::path& trace, int rank, int attempt);
 
-/// Collective: completes each process's result by the lanes of the other processes of its replica. The bubble fraction
-/// is that of all lanes in a step of rank 0.
+/// Collective: completes each process's result by the lanes and layers of the other processes of its replica. The
+/// bubble fraction is that of all lanes in a step of rank 0.
 void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, Processes& processes, int replicas);
 }  // namespace pipescope

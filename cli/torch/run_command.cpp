@@ -14,6 +14,7 @@
 #include "cli/torch/torch_program.h"
 #include "cli/torch/training.h"
 #include "cli/torch/training_saves.h"
+#include "cli/torch/unsplit_layers.h"
 #include "cli/units.h"
 #include "engine/cores/usable_cores.h"
 #include "engine/processes/lane_channels.h"
@@ -198,6 +199,9 @@ Json run_json(const TrainingResult& result, std::size_t micro_batches) {
                                    {"peak", breakdown_json(lane.peak)},
                                    {"busy_ns", lane.busy ? Json(lane.busy->count()) : Json(nullptr)}});
     }
+    if (result.unsplit_layers) {
+        object["unsplit_layers"] = Json::parse(unsplit_json(*result.unsplit_layers));
+    }
     object["load"] = load_json(result.load);
     object["trace"] = result.trace.empty() ? Json(nullptr) : Json(result.trace.string());
     if (result.interrupted) {
@@ -273,6 +277,9 @@ std::string run_text(const TrainingResult& result, std::int64_t asked_steps, int
     }
     std::string text = steps.str() + "\n" + lanes.str() + "\n";
     text += bubble_text(result);
+    if (result.unsplit_layers) {
+        text += unsplit_text(*result.unsplit_layers);
+    }
     if (result.interrupted) {
         text += fmt::format("interrupted after {} of {}\n", result.steps.back().step + 1,
                             counted(asked_steps, "step", "steps"));
@@ -490,8 +497,7 @@ void add_run_command(Program& program) {
     add_replicas_option(*command, flags->pipeline);
     add_schedule_options(*command, flags->pipeline,
                          runnable_schedule_names(", ") +
-                             " (default gpipe); or a file that ends in .csv, without I and W, as 'pipescope schedule' "
-                             "writes it");
+                             " (default gpipe); or a file that ends in .csv, as 'pipescope schedule' writes it");
     add_training_options(*command, *flags);
     add_option(*command, "--trace", flags->trace, "Record into this trace", "FILE", "Output");
     add_option(*command, "--profile", flags->profile, "Profile to store in the trace, instead of measuring one", "FILE",

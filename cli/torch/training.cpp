@@ -11,6 +11,7 @@
 #include "cli/torch/process_results.h"
 #include "cli/torch/step_timer.h"
 #include "cli/torch/training_saves.h"
+#include "cli/torch/unsplit_layers.h"
 #include "engine/cores/usable_cores.h"
 #include "engine/gpipe.h"
 #include "engine/processes/lane_channels.h"
@@ -99,6 +100,14 @@ void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) 
     recorder.set_run("pipeline", pipeline_json(*graph));
 }
 
+/// Empty if the schedule does not split the backward.
+std::optional<std::vector<UnsplitLayer>> unsplit_layers(const GPipe& model, std::int64_t batch) {
+    const std::shared_ptr<const TaskGraph> graph = model.task_graph(batch);
+    const bool splits = std::any_of(graph->tasks().begin(), graph->tasks().end(),
+                                    [](const Task& task) { return task.key.kind == TaskKind::backward_weight; });
+    return splits ? std::optional(model.unsplit_layers()) : std::nullopt;
+}
+
 /// Says in the trace which process this is, and compares its clock with that of rank 0: once before and once after the
 /// steps, so that it also knows the drift.
 class ProcessRecord {
@@ -127,7 +136,7 @@ private:
 
 /// The training loop. All measurements go into the recording; the steps are also returned.
 std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder,
-                              std::vector<LaneId>& lanes_here) {
+                              std::vector<LaneId>& lanes_here, std::optional<std::vector<UnsplitLayer>>& unsplit) {
     const DeviceListening listening;
     LaneMemory memory([&] { return recorder.now(); }, [&](const MemorySample& sample) { recorder.add_memory(sample); });
     StepTimer timer(memory, [&] { return recorder.now(); });
@@ -184,6 +193,10 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
         }
     }
     process.read_clock();
+    unsplit = unsplit_layers(pipeline, replica_batch(options.pipeline));
+    if (unsplit) {
+        recorder.set_run("unsplit_layers", unsplit_json(*unsplit));
+    }
     if (options.saves != nullptr) {
         options.saves->finish(pipeline, optimizers);
     }
@@ -271,10 +284,10 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
 void check_schedule(const PipelineOptions& pipeline) {
     const Schedule schedule = pipeline.schedule;
     if (is_for_comparison_only(schedule)) {
-        throw UsageError(fmt::format(
-            "--schedule is '{}', which only the simulator runs; a run can use {} or a file without I and W; "
-            "use one of them, or 'pipescope simulate'",
-            to_string(schedule), runnable_schedule_names(", ")));
+        throw UsageError(
+            fmt::format("--schedule is '{}', which only the simulator runs; a run can use {} or a file; "
+                        "use one of them, or 'pipescope simulate'",
+                        to_string(schedule), runnable_schedule_names(", ")));
     }
     check_schedule(schedule, {.num_partitions = static_cast<int>(pipeline.balance.num_partitions()),
                               .num_micro_batches =
@@ -381,11 +394,12 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
     RecordedFile file(options);
     std::optional<MachineLoad> load;
     std::vector<LaneId> lanes_here;
+    std::optional<std::vector<UnsplitLayer>> unsplit;
     {
         Recorder recorder = file.open();
         describe(recorder, model, options);
         const LoadMeter meter(usable_core_numbers());
-        const std::vector<StepRecord> steps = train(model, options, recorder, lanes_here);
+        const std::vector<StepRecord> steps = train(model, options, recorder, lanes_here, unsplit);
         load = options.update_parameters ? meter.load() : std::nullopt;  // waiting needs no core
         if (load) {
             recorder.set_run("load", to_json(*load));
@@ -399,12 +413,14 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
             TrainingResult result = result_without_trace(steps);
             result.interrupted = stop_signal() != 0;
             result.load = load;
+            result.unsplit_layers = std::move(unsplit);
             result.trace = file.trace();
             result.trace_failure = fmt::format("its trace is incomplete: {}", error.what());
             return result;
         }
     }
     TrainingResult result = read_result(file.path(), options.pipeline.hardware.devices.size());
+    result.unsplit_layers = std::move(unsplit);
     if (options.processes) {
         share_lanes(result, lanes_here, *options.processes, options.pipeline.replicas);
     }

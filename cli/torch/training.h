@@ -2,6 +2,7 @@
 
 #include "balance/profile.h"
 #include "engine/driver.h"
+#include "engine/gpipe.h"
 #include "engine/layer.h"
 #include "engine/processes/processes.h"
 #include "simulator/simulation.h"
@@ -66,7 +67,10 @@ struct TrainingResult {
     bool interrupted = false;         ///< asked to stop (stop_signals.h), so steps may be missing
     std::optional<MachineLoad> load;  ///< during training; empty for an emulated model, which needs no core
     std::filesystem::path trace;      ///< path of the kept trace; empty: none
-    std::string loss;                 ///< a sentence about lost or unheard ranges; empty: none
+    /// With schedules that split the backward: layers whose weight gradients are not, or not all, computed apart. Empty
+    /// with others.
+    std::optional<std::vector<UnsplitLayer>> unsplit_layers = {};
+    std::string loss;  ///< a sentence about lost or unheard ranges; empty: none
     /// Empty if the trace is complete, otherwise a clause with the reason. If the recording broke off, the steps come
     /// from the loop, and the lanes are unknown.
     std::string trace_failure;

@@ -44,11 +44,13 @@ void StepStreams::after(TaskIndex task) {
     if (is_awaited(task)) {
         results_[task].ready = done;
     }
-    if (each.key.kind == TaskKind::backward) {
-        TaskKey forward = each.key;
-        forward.kind = TaskKind::forward;
-        release(task, each.lane, done);
-        release(graph_.find(forward).value(), each.lane, done);
+    const bool is_split = each.key.kind == TaskKind::backward && graph_.is_split(task);
+    if (each.key.kind == TaskKind::backward_weight || (each.key.kind == TaskKind::backward && !is_split)) {
+        for (const TaskKind reader : {TaskKind::backward, TaskKind::forward}) {
+            TaskKey key = each.key;
+            key.kind = reader;
+            release(graph_.find(key).value(), each.lane, done);
+        }
     } else if (each.key.kind == TaskKind::forward) {
         trains_ ? release_unshared(task, each.lane, done) : release(task, each.lane, done);
     }

@@ -77,7 +77,9 @@ void MicroBatchGraph::close(const Tensors& outputs) {
     }
 }
 
-Tensors MicroBatchGraph::backward(Tensors gradients) {
+/// `run` takes the ends and their gradients.
+template <class Run>
+Tensors MicroBatchGraph::backward_with(Tensors gradients, const Run& run) {
     torch::autograd::edge_list ends;
     torch::autograd::variable_list end_gradients;
     for (std::size_t k = 0; k < ends_.size() && k < gradients.size(); ++k) {
@@ -92,9 +94,38 @@ Tensors MicroBatchGraph::backward(Tensors gradients) {
         catcher_->await();
     }
     if (!ends.empty()) {
-        // Not torch::autograd::backward(), which needs the output tensors; those are gone.
-        run_backward(ends, std::move(end_gradients));
+        run(ends, end_gradients);
     }
     return catcher_ ? std::exchange(catcher_, nullptr)->take() : Tensors{};
+}
+
+Tensors MicroBatchGraph::backward(Tensors gradients) {
+    // Not torch::autograd::backward(), which needs the output tensors; those are gone.
+    return backward_with(std::move(gradients),
+                         [](const auto& ends, Tensors& of_ends) { run_backward(ends, std::move(of_ends)); });
+}
+
+Tensors MicroBatchGraph::backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes& notes) {
+    return backward_with(std::move(gradients), [&](torch::autograd::edge_list& ends, Tensors& of_ends) {
+        run_input_half(ends, of_ends, catcher_.get(), marks, notes);
+        for (torch::autograd::Edge& end : ends) {
+            ends_.push_back({std::move(end.function), end.input_nr});
+        }
+        weight_gradients_ = std::move(of_ends);
+    });
+}
+
+void MicroBatchGraph::backward_weights(std::uint64_t from) {
+    torch::autograd::edge_list ends;
+    Tensors gradients;
+    for (std::size_t k = 0; k < ends_.size(); ++k) {
+        if (ends_[k].node && ends_[k].node->sequence_nr() >= from) {
+            ends.emplace_back(std::move(ends_[k].node), ends_[k].output);
+            gradients.push_back(std::move(weight_gradients_[k]));
+        }
+    }
+    if (!ends.empty()) {
+        run_backward(ends, std::move(gradients));
+    }
 }
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/gradients/graph_walk.h"
 #include "engine/layer.h"
 
 #include <cstdint>
@@ -32,12 +33,23 @@ public:
     /// reaches the inputs of another graph: a layer kept a tensor of another micro-batch.
     Tensors backward(Tensors gradients);
 
+    /// The same in two halves, see run_input_half(): this returns the gradients of the inputs, and frees what the
+    /// weights do not need. `marks` are those of the layers that made the graph. Notes are added to `notes`.
+    Tensors backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes& notes);
+    /// The second half, after the first: adds to the parameters' .grad, and frees the graph. `from`: only of the nodes
+    /// that a layer with this mark made, and later ones; call it again for the rest.
+    void backward_weights(std::uint64_t from = 0);
+
 private:
     struct End {
         std::shared_ptr<torch::autograd::Node> node;  // null if the output needs no gradient
         std::uint32_t output;
     };
+    template <class Run>
+    Tensors backward_with(Tensors gradients, const Run& run);
+
     std::shared_ptr<GradientCatcher> catcher_;  // null until open()
     std::vector<End> ends_;
+    Tensors weight_gradients_;  // between the halves: of ends_
 };
 }  // namespace pipescope

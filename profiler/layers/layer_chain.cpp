@@ -3,8 +3,10 @@
 #include "engine/current_task.h"
 #include "engine/device/lane_device.h"
 #include "engine/random.h"
+#include "profiler/layers/layer_trial.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/SequenceNumber.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -82,7 +84,8 @@ constexpr double kMadeUpGradient = 1e-3;
 Tensors made_up_gradients(const Tensors& outputs) {
     Tensors gradients;
     for (const at::Tensor& output : outputs) {
-        gradients.push_back(output.requires_grad() ? at::randn_like(output) * kMadeUpGradient : at::Tensor());
+        gradients.push_back(output.defined() && output.requires_grad() ? at::randn_like(output) * kMadeUpGradient
+                                                                       : at::Tensor());
     }
     return gradients;
 }
@@ -174,6 +177,45 @@ LayerTimes LayerChain::run(const Activation& start, const Tensors& target, const
         if (stop.stop_requested()) {
             return times;
         }
+        first = end;
+    }
+    return times;
+}
+
+SplitTimes LayerChain::run_split(const Activation& start, const std::vector<std::size_t>& segments) {
+    SplitTimes times{std::vector<double>(size()), 0};
+    Activation at = as_leaves(start);
+    std::size_t first = 0;
+    for (const std::size_t end : segments) {
+        TrialGraph graph;
+        LayerMarks marks;
+        Activation running = graph.open(at);
+        for (std::size_t layer = first; layer < end; ++layer) {
+            marks.push_back(at::sequence_number::peek());
+            forward(layer, running);
+        }
+        at = as_leaves(running);
+        Tensors outputs = std::move(running.tensors);
+        for (auto& [name, tensor] : running.skips) {
+            outputs.push_back(std::move(tensor));
+        }
+        running = {};
+        graph.close(outputs);
+        Tensors gradients = made_up_gradients(std::exchange(outputs, {}));
+        const Instant begin = clock_.now();
+        graph.backward_inputs(std::exchange(gradients, {}), marks);
+        Instant before = clock_.now();
+        std::vector<Span> weight_spans;  // of the last layer first
+        for (std::size_t layer = end; layer-- > first;) {
+            graph.backward_weights(marks[layer - first]);
+            const Instant after = clock_.now();
+            weight_spans.emplace_back(before, after);
+            before = after;
+        }
+        for (std::size_t layer = first; layer < end; ++layer) {
+            times.weights[layer] = nanoseconds(weight_spans[end - 1 - layer]);
+        }
+        times.both += nanoseconds({begin, before});
         first = end;
     }
     return times;

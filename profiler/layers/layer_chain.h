@@ -23,6 +23,12 @@ struct LayerTimes {
     double total() const;
 };
 
+/// Times of backwards that are split, in ns.
+struct SplitTimes {
+    std::vector<double> weights;  ///< of each layer's second half: the gradients of its parameters
+    double both = 0;              ///< of both halves of all layers
+};
+
 /// The model's layers, run in sequence as a lane runs its partition.
 ///
 /// Problem: a layer that is timed alone costs more than in a partition. Its input is cold, each backward call sets up
@@ -45,6 +51,9 @@ public:
     /// with the times so far.
     LayerTimes run(const Activation& start, const Tensors& target, const std::vector<std::size_t>& segments,
                    const std::stop_token& stop);
+
+    /// Runs one pass with split backwards. Adds to the parameters' .grad.
+    SplitTimes run_split(const Activation& start, const std::vector<std::size_t>& segments);
 
     /// One layer's forward, with random numbers as in the engine. Takes its pops from the activation, and adds its
     /// stashes.

@@ -190,4 +190,13 @@ Tensors TrialGraph::output_gradients() const {
 Tensors TrialGraph::backward(Tensors gradients) {
     return state_->graph.backward(std::move(gradients));
 }
+
+void TrialGraph::backward_inputs(Tensors gradients, const LayerMarks& marks) {
+    SplitNotes unread(marks.size());
+    state_->graph.backward_inputs(std::move(gradients), marks, unread);
+}
+
+void TrialGraph::backward_weights(std::uint64_t from) {
+    state_->graph.backward_weights(from);
+}
 }  // namespace pipescope

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "engine/gradients/graph_walk.h"
 #include "profiler/layers/layer_chain.h"
 #include "schedule/ids.h"
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -54,6 +56,9 @@ public:
     /// of open()'s result: the tensors, then the skips by name; a skip that is also a tensor has none of its own.
     /// Undefined if there is none.
     Tensors backward(Tensors gradients);
+    /// The same in halves, see MicroBatchGraph. `marks`: where the layers between open() and close() begin.
+    void backward_inputs(Tensors gradients, const LayerMarks& marks);
+    void backward_weights(std::uint64_t from);
 
 private:
     struct State;

@@ -18,6 +18,17 @@ void SizeTimes::add(const LayerTimes& times) {
     pass_.add({times.total()});
 }
 
+void SizeTimes::add(const SplitTimes& times) {
+    weights_.add(times.weights);
+    halves_.add({times.both});
+}
+
+double SizeTimes::backward_weight_ns(std::size_t layer) const {
+    const double both = halves_.mean(0);
+    const double scaled = both > 0 ? weights_.mean(layer) / both * scale_ * backward_.mean_sum() : 0;
+    return std::min(scaled, backward_ns(layer));
+}
+
 void SizeTimes::finish(std::vector<double> others, int other_lanes) {
     other_lanes_ = other_lanes;
     others_ = std::move(others);

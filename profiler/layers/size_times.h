@@ -10,6 +10,7 @@ namespace pipescope {
 class SizeTimes {
 public:
     void add(const LayerTimes& times);
+    void add(const SplitTimes& times);
 
     /// Error of the estimates so far: that of the layers, or twice that of whole passes, whichever is larger. With a
     /// goal of 2 % for layers, passes are therefore known to 1 %.
@@ -27,6 +28,9 @@ public:
     double forward_ns(std::size_t layer) const { return scale_ * forward_.mean(layer); }
     double recompute_ns(std::size_t layer) const { return scale_ * recompute_.mean(layer); }
     double backward_ns(std::size_t layer) const { return scale_ * backward_.mean(layer); }
+    /// The part of backward_ns that its second half takes. Both halves are measured together and scaled to the whole
+    /// backwards of all layers, since they were run at another time.
+    double backward_weight_ns(std::size_t layer) const;
     double loss_ns() const { return scale_ * loss_.mean(0); }
     double pass_ns() const { return scale_ * pass_.mean(0); }
     double forward_cv(std::size_t layer) const { return forward_.coefficient_of_variation(layer); }
@@ -40,6 +44,8 @@ private:
     Repeats forward_;
     Repeats recompute_;
     Repeats backward_;
+    Repeats weights_;
+    Repeats halves_;
     Repeats loss_;
     Repeats pass_;
     std::vector<double> others_;

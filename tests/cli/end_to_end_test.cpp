@@ -297,7 +297,8 @@ TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
                 "0F0,2F0,0F1,0F2,2B0,2F1,0B0,2B1,0F3,0B1,2F2,2F3,2B3,2B2,0B3,0B2\n"
                 "1F0,1F1,1B0,1F2,1B1,1F3,1B3,1B2\n");
     for (const std::string flags :
-         {"--schedule 1f1b --balance 2,2", "--schedule interleaved --devices cpu,cpu --balance 1,1,1,1",
+         {"--schedule 1f1b --balance 2,2", "--schedule zero-bubble-h1 --balance 2,2",
+          "--schedule zero-bubble-v --balance 1,1,1,1", "--schedule interleaved --devices cpu,cpu --balance 1,1,1,1",
           "--schedule interleaved --placement 0,1,0,1 --balance 1,1,1,1", "--placement 0,0,1 --balance 1,1,2",
           "--schedule looped-bfs --balance 1,1,1,1", "--schedule mine.csv --balance 2,1,1"}) {
         const auto ran = user.succeeds("run " + kModel + " " + flags +

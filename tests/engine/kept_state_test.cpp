@@ -19,9 +19,9 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 TEST(KeptState, WithAGradientFromAnotherMicroBatchIsRefused) {
-    for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+    for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
         for (const auto mode : kModes) {
-            if (schedule == Schedule::one_f_one_b && mode == Checkpoint::always) {
+            if (schedule != Schedule::gpipe && mode == Checkpoint::always) {
                 continue;  // each recompute comes behind a forward without gradients, whose state has none
             }
             const auto state = std::make_shared<at::Tensor>(torch::zeros({1, 4}, torch::kFloat64));
@@ -177,7 +177,7 @@ TEST(Loss, MayChangeTheOutputInPlace) {
     PlainModel plain(layers, {.chunks = 3});
     plain.step({input}, {target}, [](const Tensors& o, const Tensors& t) { return (o[0] - t[0]).pow(2).sum(); });
     for (const Driver driver : kBothDrivers) {
-        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
             for (const std::int64_t chunks : {1, 3}) {
                 if (driver == Driver::autograd && schedule != Schedule::gpipe) {
                     continue;

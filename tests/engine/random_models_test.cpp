@@ -61,10 +61,12 @@ Case random_case(std::uint64_t seed) {
     options.seed = seed;
     options.deferred_batch_norm = c.model.normalises && !c.alternates && choice.once_in(4);
     int lanes = partitions;
-    switch (choice.below(6)) {
+    switch (choice.below(8)) {
         case 0:
         case 1: break;
         case 2: options.schedule = Schedule::one_f_one_b; break;
+        case 6:
+        case 7: options.schedule = Schedule::zero_bubble_h1; break;
         case 3:
             options.driver = Driver::autograd;
             options.autograd.dependency = !choice.once_in(4);

@@ -53,7 +53,7 @@ TEST(SharedStorage, OnItsWayToAnotherLaneIsNotWrittenTo) {
     plain.step({input}, {target}, [](const Tensors& o, const Tensors& t) { return mean_square(o[0], t[0]); });
     const NamedTensors expected = gradients_of(plain.named_parameters());
     for (const Driver driver : kBothDrivers) {
-        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
             for (const auto mode : kModes) {
                 if (driver == Driver::autograd && schedule != Schedule::gpipe) {
                     continue;
@@ -108,7 +108,7 @@ TEST(Step, FillsTheGradientOfItsInput) {
     const at::Tensor target = samples(5, 4);
     plain.step({plain_input * 2}, {target}, [](const Tensors& o, const Tensors& t) { return mean_square(o[0], t[0]); });
     for (const Driver driver : kBothDrivers) {
-        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
             for (const bool frozen : {false, true}) {
                 if (driver == Driver::autograd && schedule != Schedule::gpipe) {
                     continue;
@@ -147,7 +147,8 @@ TEST(Eval, GivesGradientsAsTorchDoes) {
     const at::Tensor plain_input = input.clone().requires_grad_();
     plain.step({plain_input}, {target}, [](const Tensors& o, const Tensors& t) { return mean_square(o[0], t[0]); });
     for (const Driver driver : kBothDrivers) {
-        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b}) {
+        for (const auto schedule :
+             {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b, Schedule::zero_bubble_h1}) {
             for (const auto mode : kModes) {
                 for (const bool deferred : {false, true}) {
                     if (driver == Driver::autograd && schedule != Schedule::gpipe) {
@@ -291,7 +292,7 @@ TEST(InPlaceChanges, OfTheInputByTheFirstLayerGiveTorchsGradients) {
     const at::Tensor expected_leaf = leaf.grad().clone();
     const auto loss = [](const at::Tensor& o, const at::Tensor&) { return o.pow(2).sum(); };
     for (const Driver driver : kBothDrivers) {
-        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
             for (const std::vector<std::int64_t>& balance : {std::vector<std::int64_t>{1, 1, 1}, {3}, {2, 1}}) {
                 for (const std::int64_t chunks : {1, 3, 5}) {
                     for (const bool needs_gradient : {false, true}) {

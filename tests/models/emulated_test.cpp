@@ -2,8 +2,10 @@
 #include "models/zoo.h"
 
 #include "balance/profile_file.h"
+#include "engine/gradients/micro_batch_graph.h"
 #include "schedule/error.h"
 
+#include <ATen/SequenceNumber.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -82,6 +84,29 @@ TEST(Emulated, WaitsAsLongAsTheLayerTook) {
     at::Tensor loss;
     EXPECT_GE(milliseconds([&] { loss = model.loss({output}, batch.target); }), 1.5);
     EXPECT_GE(milliseconds([&] { loss.backward(); }), 9);
+}
+
+TEST(Emulated, WaitsForEachHalfOfASplitBackward) {
+    for (const bool is_first : {false, true}) {  // the first layer's input needs no gradient
+        Profile profile = two_layers();
+        profile.layers[1].backward_weight_ns = {2 * kMs, 4 * kMs};
+        const auto layer = emulated_model(profile).layers[1].make();
+        MicroBatchGraph graph;
+        const Tensors input = graph.open({torch::zeros({2, 20}).requires_grad_(!is_first)});
+        const LayerMarks marks{at::sequence_number::peek()};
+        const at::Tensor output = layer->forward(input).at(0);
+        graph.close({output});
+        SplitNotes notes(1);
+        Tensors gradients;
+        EXPECT_GE(milliseconds([&] { gradients = graph.backward_inputs({torch::ones_like(output)}, marks, notes); }),
+                  4);
+        EXPECT_EQ(gradients.size() == 1 && gradients[0].defined(), !is_first);
+        EXPECT_FALSE(layer->parameters()[0].second.grad().defined());
+        EXPECT_GE(milliseconds([&] { graph.backward_weights(); }), 2);
+        EXPECT_TRUE(layer->parameters()[0].second.grad().defined());
+        EXPECT_TRUE(notes[0].has_weights_later);
+        EXPECT_TRUE(notes[0].whole.empty());
+    }
 }
 
 TEST(Emulated, HasABackwardEvenWhereTheInputNeedsNone) {

@@ -95,7 +95,9 @@ TEST(Processes, TrainAsOneProcessDoesBitForBit) {
         "amoebanetd:L=3,D=8,size=64|3,2,2,2|",
     });
     configurations.push_back("mlp:layers=8,width=32|2,2,2,2||gpipe|except_last|3|10");  // unequal micro-batches
-    configurations.push_back("mlp:layers=4,width=600|1,1,1,1||1f1b|never|2|200");       // larger than the first frame
+    configurations.push_back("mlp:layers=8,width=32|2,2,2,2||zero-bubble-h1|except_last|3|10");
+    configurations.push_back("unet:B=1,C=4,size=64|20,12,12,21||zero-bubble-h1|never|4|8");
+    configurations.push_back("mlp:layers=4,width=600|1,1,1,1||1f1b|never|2|200");  // larger than the first frame
     const std::set<std::string> alone = trained(1, configurations);
     EXPECT_GT(alone.size(), 6 * configurations.size());
     EXPECT_TRUE(trained(2, configurations) == alone);

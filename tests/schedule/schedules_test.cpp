@@ -305,7 +305,10 @@ TEST(Schedules, AreReadBackFromTheirNames) {
     for (const Schedule& schedule : all_schedules()) {
         EXPECT_EQ(is_for_comparison_only(schedule), !testing::Value(runnable_schedules(), testing::Contains(schedule)));
     }
-    EXPECT_EQ(runnable_schedule_names(), "gpipe, 1f1b, interleaved or looped-bfs");
+    EXPECT_EQ(
+        runnable_schedule_names(),
+        "gpipe, 1f1b, interleaved, looped-bfs, zero-bubble-h1, zero-bubble-2p, interleaved-zero-bubble, zero-bubble-v, "
+        "dualpipe-v, v-half or v-min");
 }
 }  // namespace
 }  // namespace pipescope

@@ -231,6 +231,11 @@ class WithTorch(Shell):
         self.expect_fits("run " + MODEL + pipeline + " --trace t.sqlite")
         diverged = self.expect_fits("run " + MODEL + pipeline + " --optimizer adam --learning-rate 1e30")
         self.assertIsNone(diverged["steps"][-1]["loss"], "JSON has no NaN")
+        small = "transformer:layers=2,width=16,sequence=8,vocabulary=20"
+        self.call(f"profile {small} -o s.json --time-limit 1s --micro-batch-sizes 2")
+        split = self.expect_fits(f"run {small} --balance 2,2 -m 2 --batch 4 --steps 2 --profile s.json "
+                                 "--schedule zero-bubble-h1 --trace z.sqlite")
+        self.assertIn("NativeLayerNormBackward0", split["unsplit_layers"][0]["nodes"])
         self.expect_fits("run " + MODEL + pipeline + " --save d --resume")
         self.expect_fits("run " + MODEL + pipeline + " --save d --resume --save-every 1")
         self.expect_fits("compare t.sqlite")

@@ -178,6 +178,7 @@ TEST_F(DevicePipelineTest, RunsSchedulesThatGoBackwardEarly) {
     be_slow();
     for (const Names& lanes : std::vector<Names>{{"fake:0", "fake:1"}, {"fake:0", "fake:0"}, {"cpu", "fake:1"}}) {
         expect_plain_gradients(plain, lanes, Schedule::one_f_one_b, {4, 4});
+        expect_plain_gradients(plain, lanes, Schedule::zero_bubble_h1, {4, 4});
         expect_plain_gradients(plain, lanes, Schedule::interleaved_1f1b, {2, 2, 2, 2});
     }
 }

@@ -161,7 +161,8 @@ const std::vector<Names> kFourLanes = {{"fake:0", "fake:1", "fake:0", "fake:1"},
 TEST_F(DeviceProcessesTest, TrainAsOneProcessDoesBitForBit) {
     behaviour().copy_delay_us = 200;
     for (const Names& lanes : kFourLanes) {
-        for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b}) {
+        for (const Schedule schedule :
+             {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b, Schedule::zero_bubble_h1}) {
             for (const Checkpoint mode : kModes) {
                 const ::testing::ScopedTrace trace(__FILE__, __LINE__,
                                                    name_of(lanes, mode) + " " + to_string(schedule));
@@ -184,7 +185,7 @@ TEST_F(DeviceProcessesTest, DrawTheRandomNumbersOfOneProcess) {
 
 TEST_F(DeviceProcessesTest, TrainReplicasAsOnePipelineWithAllTheirSamples) {
     behaviour().copy_delay_us = 200;
-    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
         const GPipeOptions whole = in_four({"fake:0", "fake:1"}, schedule, Checkpoint::except_last);
         const Values alone = trained(skip_chain(), whole, nullptr, 5);
         for (const int size : {2, 4}) {
@@ -276,7 +277,7 @@ int expect_each_is_missed_in_ranks(const std::vector<LayerSpec>& layers, const G
 
 TEST_F(DeviceProcessesTest, NeedEachWaitOfACopy) {
     const std::vector<LayerSpec> chain = {linear(6, 8), tanh_layer(), linear(8, 8), linear(8, 4)};
-    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
         GPipeOptions options = on_lanes({"fake:0", "fake:1"}, 4, Checkpoint::never);
         options.schedule = schedule;
         // For each of four micro-batches and each direction: to the host, and from there. The output of forward() too.

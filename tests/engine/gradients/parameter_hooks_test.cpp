@@ -40,6 +40,7 @@ std::vector<Way> ways() {
                 all.push_back({Driver::autograd, Schedule::gpipe, mode, chunks, by_step});
             }
             all.push_back({Driver::scheduled, Schedule::one_f_one_b, mode, chunks, true});
+            all.push_back({Driver::scheduled, Schedule::zero_bubble_h1, mode, chunks, true});
         }
         all.push_back({Driver::scheduled, Schedule::interleaved_1f1b, mode, 4, true});
     }

@@ -80,6 +80,7 @@ TEST_F(LayerProfilerTest, FindsTheCostsOfAnEmulatedModel) {
         layer.forward_ns = {2e6 * (index + 1), 3e6 * (index + 1)};
         layer.recompute_ns = {20e6, 30e6};  // far from the forward's
         layer.backward_ns = {4e6, 6e6};
+        layer.backward_weight_ns = {1e6, 1.5e6};
         layer.output_bytes = {400, 800};
         layer.saved_bytes = {1000.0 * (index + 1), 2000.0 * (index + 1)};
         layer.transient_bytes = {100'000, 200'000};
@@ -96,6 +97,9 @@ TEST_F(LayerProfilerTest, FindsTheCostsOfAnEmulatedModel) {
             expect_time(layer.forward_ns[size], expected.forward_ns[size]);
             expect_time(layer.recompute_ns[size], expected.recompute_ns[size]);
             expect_time(layer.backward_ns[size], expected.backward_ns[size]);
+            ASSERT_EQ(layer.backward_weight_ns.size(), 2U);
+            EXPECT_GT(layer.backward_weight_ns[size], 0.05 * layer.backward_ns[size]);
+            EXPECT_LE(layer.backward_weight_ns[size], layer.backward_ns[size]);
         }
         EXPECT_EQ(layer.output_bytes, expected.output_bytes);
         EXPECT_EQ(layer.saved_bytes, expected.saved_bytes);

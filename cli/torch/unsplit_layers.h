@@ -1,0 +1,17 @@
+#pragma once
+
+#include "engine/gpipe.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipescope {
+/// A JSON array, as in `run --json` and in a trace: [{"layer": 3, "name": "norm", "in_part": false, "nodes": [..]}].
+std::string unsplit_json(const std::vector<UnsplitLayer>& layers);
+/// Reads it back.
+std::vector<UnsplitLayer> parse_unsplit(std::string_view json);
+
+/// Two lines at most, which begin with "not split" and "split in part"; empty if there are no such layers.
+std::string unsplit_text(const std::vector<UnsplitLayer>& layers);
+}  // namespace pipescope
