@@ -148,8 +148,7 @@ AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptio
             break;
         }
         const TaskGraph graph(shape, found.programs);
-        const std::vector<Bytes> excess =
-            best.consider(Schedule::from_csv("auto", to_csv(schedule_table(graph))));
+        const std::vector<Bytes> excess = best.consider(Schedule::from_csv("auto", to_csv(schedule_table(graph))));
         if (excess.empty()) {
             break;
         }
