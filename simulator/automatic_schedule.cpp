@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -84,17 +85,14 @@ std::vector<Bytes> bytes_in_flight(const ScheduleCosts& costs, const std::vector
 /// The quickest schedule that fits so far, or the one that fits best.
 class Best {
 public:
-    Best(const Profile& profile, const PipelineOptions& options)
-        : profile_(profile),
-          options_(options),
-          is_limited_(options.hardware.memory_limit || !options.hardware.memory_limits.empty()) {}
+    Best(const Profile& profile, const PipelineOptions& options) : profile_(profile), options_(options) {}
 
     /// Simulates the schedule, keeps it if it is better, and returns the bytes by which each lane exceeds its limit;
     /// empty if all keep theirs.
     std::vector<Bytes> consider(const Schedule& schedule) {
         PipelineOptions options = options_;
         options.schedule = schedule;
-        const Simulation simulation = simulate(profile_, options, {.noise = false, .memory = is_limited_});
+        const Simulation simulation = simulate(profile_, options, {.noise = false, .memory = true});
         std::vector<Bytes> excess;
         Bytes most = 0;
         if (!simulation.feasible) {
@@ -105,22 +103,30 @@ public:
                 most = std::max(most, excess.back());
             }
         }
-        const std::pair score{most, simulation.step_time};
-        if (!schedule_ || score < score_) {
+        Bytes peak = 0;
+        for (const SimulatedLane& lane : simulation.lanes) {
+            peak = std::max(peak, lane.peak_bytes);
+        }
+        const Score score{most, simulation.step_time, peak};
+        is_better_ = !schedule_ || score < score_;
+        if (is_better_) {
             schedule_ = schedule;
             score_ = score;
         }
         return excess;
     }
 
+    /// True if the last schedule considered is the best so far.
+    bool is_better() const { return is_better_; }
     const std::optional<Schedule>& schedule() const { return schedule_; }
 
 private:
     const Profile& profile_;
     const PipelineOptions& options_;
-    const bool is_limited_;
     std::optional<Schedule> schedule_;
-    std::pair<Bytes, Nanoseconds> score_;  // excess, step
+    using Score = std::tuple<Bytes, Nanoseconds, Bytes>;  // excess, step, highest peak: less is better
+    Score score_;
+    bool is_better_ = false;
 };
 
 bool accepts(const Schedule& schedule, const PipelineShape& shape) {
@@ -149,11 +155,19 @@ AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptio
         }
         const TaskGraph graph(shape, found.programs);
         const std::vector<Bytes> excess = best.consider(Schedule::from_csv("auto", to_csv(schedule_table(graph))));
+        const std::vector<Bytes> in_flight = bytes_in_flight(costs, found.programs);
         if (excess.empty()) {
-            break;
+            // The same step may need less memory.
+            if (!best.is_better()) {
+                break;
+            }
+            costs.limits = in_flight;
+            for (Bytes& limit : costs.limits) {
+                limit -= limit / 4;
+            }
+            continue;
         }
         // Less for the lanes that need too much, in steps of at least a micro-batch.
-        const std::vector<Bytes> in_flight = bytes_in_flight(costs, found.programs);
         if (costs.limits.empty()) {
             costs.limits.assign(excess.size(), std::numeric_limits<Bytes>::max() / 4);
         }
