@@ -9,6 +9,7 @@
 #include "schedule/schedules.h"
 #include "schedule/task_key.h"
 #include "simulator/balance_search.h"
+#include "simulator/balanced_pipeline.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -80,9 +81,11 @@ ExitCode balance_command(const BalanceFlags& flags) {
         sizes.back() < pipeline.profile.samples.front() || sizes.front() > pipeline.profile.samples.back();
     PipelineOptions chosen = pipeline.options;
     const bool in_order = runs_one_partition_a_lane(options.schedule);
-    const FoundBalance found = in_order
-                                   ? find_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
-                                   : find_placed_balance(pipeline.profile, pipeline.options, lanes, flags.algorithm);
+    const FoundBalance found =
+        options.schedule == Schedule::automatic
+            ? find_automatic_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
+        : in_order ? find_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
+                   : find_placed_balance(pipeline.profile, pipeline.options, lanes, flags.algorithm);
     chosen.balance = found.balance;
     chosen.placement = placement_of(options.schedule, found.balance.num_partitions(), static_cast<std::size_t>(lanes));
     const Simulation simulation = simulate(pipeline.profile, chosen, {.noise = true, .memory = false});
@@ -125,7 +128,8 @@ void add_balance_command(Program& program) {
     add_schedule_option(
         *command, flags->pipeline,
         "Order of the tasks: gpipe (default), whose best balance is proved; or 1f1b, zero-bubble-h1, "
-        "zero-bubble-2p, pipedream, model-parallel, whose balances are compared by simulation; or a file "
+        "zero-bubble-2p, pipedream, model-parallel, whose balances are compared by simulation; or auto, which finds "
+        "balance and order together; or a file "
         "that ends in .csv, as 'pipescope schedule' writes it");
     add_hardware_options(*command, flags->pipeline);
     add_device_type_options(*command, flags->pipeline, "Type of all devices, such as A100");

@@ -236,7 +236,9 @@ void add_choices(CLI::App& command, PlanFlags& flags) {
     add(
         "--schedule", flags.request.schedules,
         [](const std::string& text, const std::string& option) { return parse_names(text, option, load_schedule); },
-        "Schedules to try: names, or files that end in .csv, which fix -n and -m unless these are given; default: "
+        "Schedules to try: names, auto, which finds cuts and order together, or files that end in .csv, which fix -n "
+        "and "
+        "-m unless these are given; default: "
         "gpipe,1f1b,interleaved",
         "LIST");
     add("--replicas", flags.replicas, parse_ranges,

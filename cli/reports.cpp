@@ -172,6 +172,9 @@ Json simulation_json(const Simulation& simulation) {
     if (simulation.step_band) {
         object["step_band_ns"] = {simulation.step_band->first.count(), simulation.step_band->second.count()};
     }
+    if (simulation.lower_bound) {
+        object["lower_bound_ns"] = simulation.lower_bound->count();
+    }
     add_expected_step(object, simulation);
     if (simulation.step_mean) {
         const StepFigures expected = expected_figures(simulation);
@@ -240,6 +243,12 @@ std::string extrapolation_text(const std::string& profile_command) {
         profile_command);
 }
 
+namespace {
+double gap_above(Nanoseconds step, Nanoseconds bound) {
+    return bound.count() > 0 ? static_cast<double>(step.count()) / static_cast<double>(bound.count()) - 1 : 0;
+}
+}  // namespace
+
 std::string simulation_text(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
     std::string text =
@@ -263,6 +272,11 @@ std::string simulation_text(const Simulation& simulation) {
             "would take {}; the lanes below are without noise\n",
             format_duration(simulation.step_band->first), format_duration(simulation.step_band->second),
             format_duration(simulation.step_time));
+    }
+    if (simulation.lower_bound) {
+        text += fmt::format("lower bound of any order of these tasks: {}; without noise this one takes {}, {} more\n",
+                            format_duration(*simulation.lower_bound), format_duration(simulation.step_time),
+                            format_percent(gap_above(simulation.step_time, *simulation.lower_bound)));
     }
     if (simulation.device_idle_fraction) {
         text += fmt::format("lanes share a device, which is idle {} of the step\n",

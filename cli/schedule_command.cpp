@@ -9,6 +9,7 @@
 #include "schedule/schedule_table.h"
 #include "schedule/schedules.h"
 #include "simulator/schedule_file.h"
+#include "simulator/schedule_search.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -45,6 +46,19 @@ TaskGraph graph_of_file(const ScheduleFlags& flags) {
     return make_schedule(schedule, schedule.file()->shape);
 }
 
+/// The order that is best if all tasks take the same time and copies take none.
+TaskGraph graph_for_equal_times(PipelineShape shape) {
+    ScheduleCosts costs;
+    costs.micro_batches = shape.num_micro_batches;
+    for (const LaneId lane : shape.placement) {
+        costs.partitions.push_back(
+            {.lane = lane, .forward = 1, .recompute = 0, .backward = 1, .backward_weight = 1, .saved = 1});
+    }
+    shape.loss = LossScope::micro_batch;
+    shape.check();
+    return TaskGraph(shape, find_schedule(costs).programs);
+}
+
 TaskGraph graph_of_name(const ScheduleFlags& flags) {
     const Schedule schedule = parse_schedule(flags.schedule);
     if (!flags.lanes || !flags.micro_batches) {
@@ -64,6 +78,10 @@ TaskGraph graph_of_name(const ScheduleFlags& flags) {
                                      shape.num_partitions, *flags.lanes, kMostPartitions));
     }
     const auto partitions = static_cast<std::size_t>(shape.num_partitions);
+    if (schedule == Schedule::automatic) {
+        shape.placement = placement_in_turn(partitions, lanes);
+        return graph_for_equal_times(shape);
+    }
     shape.placement = runs_one_partition_a_lane(schedule) ? placement_in_turn(partitions, lanes)
                                                           : placement_of(schedule, partitions, lanes);
     return make_schedule(schedule, shape);
@@ -142,8 +160,8 @@ void add_schedule_command(Program& program) {
         "forward of micro-batch 0 on partition 3; B is a backward, I and W its halves for inputs and weights.");
     command
         ->add_option("SCHEDULE", flags->schedule,
-                     "Name of a schedule, or a file that ends in .csv. Names: " + runnable_schedule_names(", ") + ", " +
-                         compared_schedule_names())
+                     "Name of a schedule; auto, the best order of equal tasks; or a file that ends in .csv. Names: " +
+                         runnable_schedule_names(", ") + ", " + compared_schedule_names())
         ->required();
     add_option(*command, "-n,--lanes", flags->lanes, "Lanes of a named schedule", "N");
     add_option(*command, "-m,--chunks", flags->micro_batches, "Micro-batches of a named schedule", "N");

@@ -7,6 +7,7 @@
 #include "cli/simulated_pipeline.h"
 #include "schedule/error.h"
 #include "schedule/placement.h"
+#include "schedule/schedule_table.h"
 #include "simulator/schedule_comparison.h"
 #include "simulator/simulation.h"
 
@@ -27,6 +28,7 @@ struct SimulateFlags {
     SimulatedPipelineFlags simulated;
     bool all_schedules = false;
     std::string trace;
+    std::string schedule_output;
     bool force = false;
     bool json = false;
 };
@@ -70,6 +72,19 @@ void check_for_all_schedules(const SimulateFlags& flags) {
     }
 }
 
+/// The order that schedule auto found.
+std::string schedule_csv(const Simulation& simulation) {
+    const Schedule& found = simulation.options.schedule;
+    if (found.file() != nullptr) {
+        return to_csv(found.file()->table);
+    }
+    return to_csv(schedule_table(
+        make_schedule(found, {.num_partitions = static_cast<int>(simulation.options.balance.num_partitions()),
+                              .num_micro_batches = static_cast<int>(simulation.micro_batches),
+                              .checkpoint = simulation.options.checkpoint,
+                              .placement = simulation.options.placement})));
+}
+
 ExitCode simulate_command(const SimulateFlags& flags) {
     const PipelineOptions options = simulated_pipeline_options(flags.simulated);
     const bool all = flags.all_schedules;
@@ -79,6 +94,16 @@ ExitCode simulate_command(const SimulateFlags& flags) {
     }
     if (all) {
         check_for_all_schedules(flags);
+    }
+    if (!flags.schedule_output.empty()) {
+        if (options.schedule != Schedule::automatic) {
+            throw UsageError(
+                fmt::format("--schedule-output is '{}' with schedule {}; it takes what schedule auto finds; "
+                            "'pipescope schedule' writes other schedules",
+                            flags.schedule_output, all ? "all" : to_string(options.schedule)));
+        }
+        check_output(flags.schedule_output, flags.force);
+        check_not_input(flags.schedule_output, flags.profile);
     }
     if (!flags.trace.empty()) {
         check_output(flags.trace, flags.force);
@@ -97,6 +122,9 @@ ExitCode simulate_command(const SimulateFlags& flags) {
     }
     const Simulation simulation =
         simulate(pipeline.profile, pipeline.options, {.noise = true, .memory = true, .reserved = true});
+    if (!flags.schedule_output.empty()) {
+        write_output(flags.schedule_output, flags.force, schedule_csv(simulation));
+    }
     if (!flags.trace.empty()) {
         replace_output(flags.trace, flags.force, [&](const std::filesystem::path& beside) {
             write_simulation(beside, pipeline.profile, simulation);
@@ -126,6 +154,9 @@ void add_simulate_command(Program& program) {
     add_simulated_pipeline_options(*command, flags->simulated, &flags->all_schedules);
     add_option(*command, "--trace", flags->trace,
                "Write the simulated timeline to this trace, for 'pipescope view' and export", "FILE", "Output");
+    add_option(*command, "--schedule-output", flags->schedule_output,
+               "With --schedule auto: write the order that was found to this CSV, for --schedule of run and others",
+               "FILE", "Output");
     add_force_flag(*command, flags->force);
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return simulate_command(*flags); });

@@ -35,7 +35,8 @@ void add_simulated_pipeline_options(CLI::App& command, SimulatedPipelineFlags& f
     add_schedule_options(command, flags.pipeline,
                          runnable_schedule_names(", ") +
                              " (default gpipe); only simulated: " + compared_schedule_names() +
-                             "; or a file that ends in .csv, as 'pipescope schedule' writes it" +
+                             "; or a file that ends in .csv, as 'pipescope schedule' writes it; or auto, "
+                             "which finds the order with the shortest step" +
                              (all_schedules == nullptr ? "" : "; or all, which compares them in a table"),
                          all_schedules);
     add_hardware_options(command, flags.pipeline);

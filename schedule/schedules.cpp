@@ -39,6 +39,7 @@ constexpr std::array kNamed{
     NamedSchedule{Schedule::v_min, "v-min", Layout::v, true, true, v_min_programs},
     NamedSchedule{Schedule::pipedream, "pipedream", Layout::one_each, false, false, one_f_one_b_programs},
     NamedSchedule{Schedule::model_parallel, "model-parallel", Layout::any, false, false, model_parallel_programs},
+    NamedSchedule{Schedule::automatic, "auto", Layout::any, true, false, nullptr},
 };
 
 const NamedSchedule& facts_of(Schedule::Name name) {
@@ -48,7 +49,7 @@ const NamedSchedule& facts_of(Schedule::Name name) {
 std::string names_where(bool runs, std::string_view before_last) {
     std::vector<std::string> names;
     for (const NamedSchedule& each : kNamed) {
-        if (each.runs == runs) {
+        if (each.runs == runs && each.programs != nullptr) {
             names.emplace_back(each.name);
         }
     }
@@ -160,7 +161,9 @@ std::string to_string(const Schedule& schedule) {
 std::vector<Schedule> all_schedules() {
     std::vector<Schedule> all;
     for (const NamedSchedule& each : kNamed) {
-        all.emplace_back(each.schedule);
+        if (each.programs != nullptr) {
+            all.emplace_back(each.schedule);
+        }
     }
     return all;
 }
@@ -180,7 +183,9 @@ std::string compared_schedule_names() {
 }
 
 Schedule parse_schedule(std::string_view name) {
-    return parse_name(name, all_schedules(), "schedule '" + std::string(name) + "' is not known",
+    std::vector<Schedule> all = all_schedules();
+    all.emplace_back(Schedule::automatic);
+    return parse_name(name, all, "schedule '" + std::string(name) + "' is not known",
                       "use gpipe when unsure");
 }
 
@@ -284,6 +289,9 @@ TaskGraph make_schedule(const Schedule& schedule, PipelineShape shape) {
     check_schedule(schedule, shape);
     if (schedule.file()) {
         return table_graph(schedule.file()->table, shape);
+    }
+    if (schedule == Schedule::automatic) {
+        throw Error("schedule auto has no order before it is found for a pipeline's costs; find it first");
     }
     LanePrograms programs = facts_of(schedule.name()).programs(shape);
     add_all_reduces(shape, programs);

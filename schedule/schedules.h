@@ -30,6 +30,7 @@ public:
         // For comparison only: the simulator runs these, the engine does not.
         pipedream,       ///< 1F1B that never drains: no bubble, but micro-batches see weights of different ages
         model_parallel,  ///< one micro-batch at a time, on one lane at a time
+        automatic,       ///< the order that automatic_schedule() finds for a pipeline's costs
     };
     using enum Name;
 
@@ -66,9 +67,9 @@ private:
 /// Names as on the command line: gpipe, 1f1b, interleaved, looped-bfs, zero-bubble-h1, zero-bubble-2p,
 /// interleaved-zero-bubble, zero-bubble-v, dualpipe-v, v-half, v-min, pipedream, model-parallel. A file's is its own.
 std::string to_string(const Schedule& schedule);
-/// Throws UsageError that lists the names.
+/// "auto" is automatic. Throws UsageError that lists the names.
 Schedule parse_schedule(std::string_view name);
-/// The named ones.
+/// The named ones that have an order of their own: all but automatic.
 std::vector<Schedule> all_schedules();
 /// Those that the engine runs too, which are the first of all.
 std::vector<Schedule> runnable_schedules();
@@ -113,6 +114,6 @@ void check_schedule(const Schedule& schedule, const PipelineShape& shape);
 ///
 /// A pipedream graph holds the micro-batches of several successive mini-batches; m is their total.
 ///
-/// Throws as check_schedule() does.
+/// Throws as check_schedule() does. Precondition: not automatic, whose order depends on costs.
 TaskGraph make_schedule(const Schedule& schedule, PipelineShape shape);
 }  // namespace pipescope

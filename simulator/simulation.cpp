@@ -3,6 +3,7 @@
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
+#include "simulator/automatic_schedule.h"
 #include "simulator/contention.h"
 #include "simulator/memory_model.h"
 #include "simulator/noise_band.h"
@@ -291,6 +292,14 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     check_profile(profile);
     check_options(options, profile.layers.size());
     check_master_weights(options, profile.dtype);
+    if (options.schedule == Schedule::automatic) {
+        const AutomaticSchedule found = automatic_schedule(profile, options);
+        PipelineOptions as_found = options;
+        as_found.schedule = found.schedule;
+        Simulation simulation = simulate(profile, as_found, detail);
+        simulation.lower_bound = found.lower_bound;
+        return simulation;
+    }
     const bool drains = is_synchronous(options.schedule);
     const auto m = static_cast<int>(micro_batch_sizes(replica_batch(options), options.chunks).size());
     const int mini_batches = drains ? 1 : mini_batches_to_settle(static_cast<int>(options.balance.num_partitions()), m);

@@ -38,6 +38,8 @@ struct Simulation {
     std::int64_t micro_batches = 0;    ///< the actual m
     Timeline timeline;                 ///< of step 0; starts at 0. pipedream: parts of several steps, cut at the edges
     std::vector<MemorySample> memory;  ///< by lane over time, ascending; steady state
+    /// With schedule auto: no order of the tasks has a shorter step.
+    std::optional<Nanoseconds> lower_bound;
     Nanoseconds step_time{0};          ///< with replicas, up to the end of the last all_reduce
     double bubble_fraction = 0;
     double utilization = 0;

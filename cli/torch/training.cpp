@@ -283,6 +283,11 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
 /// Checks the lanes and number of micro-batches against the schedule, before anything is profiled or written.
 void check_schedule(const PipelineOptions& pipeline) {
     const Schedule schedule = pipeline.schedule;
+    if (schedule == Schedule::automatic) {
+        throw UsageError(
+            "--schedule is auto, whose order depends on a profile; write it with 'pipescope simulate "
+            "PROFILE .. --schedule auto --schedule-output s.csv', then run with --schedule s.csv");
+    }
     if (is_for_comparison_only(schedule)) {
         throw UsageError(
             fmt::format("--schedule is '{}', which only the simulator runs; a run can use {} or a file; "

@@ -53,6 +53,39 @@ protected:
     User user;
 };
 
+TEST_F(PlanningCommands, AutoFindsAScheduleThatOthersTake) {
+    const std::string pipeline = " p.json -m 8 --batch 8 --checkpoint never";
+    const auto found = user.succeeds("simulate" + pipeline +
+                                     " --balance 1,1,1,1 --schedule auto --schedule-output s.csv --json")
+                           .json();
+    EXPECT_EQ(found.at("schedule"), "auto");
+    EXPECT_LE(found.at("lower_bound_ns").get<std::int64_t>(), found.at("step_ns").get<std::int64_t>());
+    EXPECT_LT(found.at("step_ns").get<std::int64_t>(),
+              step_of("simulate" + pipeline + " --balance 1,1,1,1 --schedule 1f1b"));
+    const auto again =
+        user.succeeds("simulate p.json --batch 8 --checkpoint never --balance 1,1,1,1 --schedule s.csv --json").json();
+    EXPECT_EQ(again.at("step_ns"), found.at("step_ns"));
+    EXPECT_FALSE(again.contains("lower_bound_ns"));
+    EXPECT_THAT(user.succeeds("simulate" + pipeline + " --balance 2,2 --schedule auto").out,
+                HasSubstr("lower bound of any order of these tasks"));
+
+    EXPECT_LE(step_of("balance" + pipeline + " -n 3 --schedule auto"),
+              step_of("balance" + pipeline + " -n 3 --schedule zero-bubble-h1"));
+    const auto best_of_plan = [&](const std::string& schedules) {
+        return user.succeeds("plan p.json -n 4 -m 8 --batch 8 --checkpoint never --json --schedule " + schedules)
+            .json()
+            .at("candidates")
+            .at(0);
+    };
+    EXPECT_LE(best_of_plan("auto").at("step_ns").get<std::int64_t>(),
+              best_of_plan("gpipe,1f1b,interleaved,zero-bubble-h1,v-half").at("step_ns").get<std::int64_t>());
+
+    EXPECT_THAT(refused("simulate" + pipeline + " --balance 2,2 --schedule 1f1b --schedule-output t.csv"),
+                HasSubstr("schedule auto"));
+    EXPECT_EQ(user.types("simulate" + pipeline + " --balance 2,2 --schedule auto --schedule-output s.csv").code, 2);
+    EXPECT_THAT(refused("advise" + pipeline + " --balance 2,2 --schedule auto"), HasSubstr("--schedule-output"));
+}
+
 TEST_F(PlanningCommands, BalanceCutsByTheAlgorithmNamed) {
     user.writes("seven.json", chain({10, 10, 10, 10, 10, 10, 10}));
     user.writes("head.json", chain({2, 2, 2, 2, 2, 14}));

@@ -41,6 +41,13 @@ TEST_F(ScheduleCommand, WritesWhatItChecks) {
     }
 }
 
+// The last lane starts three slots late, and then works for three slots per micro-batch.
+TEST_F(ScheduleCommand, FindsTheBestOrderOfEqualTasks) {
+    EXPECT_THAT(user.succeeds("schedule auto -n 4 -m 8 -o best.csv").out, HasSubstr("27 slots"));
+    EXPECT_THAT(user.succeeds("schedule best.csv --check").out, HasSubstr("27 slots"));
+    EXPECT_THAT(user.succeeds("schedule auto -n 2 --partitions 6 -m 4 --json").out, HasSubstr("\"partitions\": 6"));
+}
+
 // With equal tasks, (n - 1) / (m + n - 1) of the slots are idle in 1F1B and GPipe; model parallelism leaves all lanes
 // but one idle.
 TEST_F(ScheduleCommand, CountsIdleSlots) {

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "schedule/schedules.h"
+#include "schedule/timeline.h"
+#include "simulator/pipeline_options.h"
+
+namespace pipescope {
+struct AutomaticSchedule {
+    Schedule schedule;  ///< a table named "auto", or a named schedule that is quicker
+    /// No order of the same tasks has a shorter step (step_bound()), with or without a memory limit.
+    Nanoseconds lower_bound{0};
+};
+
+/// Finds the order of tasks for the options' balance, placement, checkpoint mode, links and memory limits. Ignores
+/// their schedule.
+///
+/// Idea: find_schedule() searches with the profile's costs. The simulator measures the result; if a lane exceeds its
+/// limit, the search repeats with less memory. Named schedules that fit the placement take part, so the result is never
+/// slower than one of them. Of equally quick ones, the one with the lowest peak wins. If nothing keeps the limits, the
+/// result is what exceeds them least. Skips, lanes that share a device, and shared links count in the simulation only.
+/// Deterministic. Cost: for 8 partitions and 32 micro-batches about 1 ms for each search, and 1 ms for each simulation.
+/// Throws as simulate() does.
+AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptions& options);
+}  // namespace pipescope

@@ -1,0 +1,863 @@
+#include "simulator/schedule_search.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace pipescope {
+namespace {
+using Ns = std::int64_t;
+constexpr Ns kNotYet = std::numeric_limits<Ns>::max();
+
+/// Tasks visited by all rules and swaps together. Some 60 ns each.
+constexpr std::size_t kSearchVisits = 14'000;
+constexpr std::size_t kLeastRules = 5;
+/// Pipelines of at most so many tasks are searched completely, if that takes at most so many nodes.
+constexpr std::size_t kFewTasks = 40;
+constexpr int kMostNodes = 60'000;
+
+enum class StepKind : std::uint8_t { forward, backward, weight };
+
+/// A task of a lane. Its micro-batch is the number of such tasks before it: micro-batches run in ascending order.
+struct OrderStep {
+    StepKind kind;
+    std::int32_t partition;
+
+    friend bool operator==(const OrderStep&, const OrderStep&) = default;
+};
+using Order = std::vector<std::vector<OrderStep>>;  // by lane
+
+/// The costs, with what follows from them.
+struct ScheduleProblem {
+    explicit ScheduleProblem(const ScheduleCosts& of) : costs(of), num_lanes(of.num_lanes()) {
+        partitions_of.resize(static_cast<std::size_t>(num_lanes));
+        reserved_behind.resize(of.partitions.size());
+        for (std::size_t j = of.partitions.size(); j-- > 0;) {
+            auto& on_lane = partitions_of[of.partitions[j].lane.index()];
+            for (const int later : on_lane) {
+                reserved_behind[j] += of.partitions[static_cast<std::size_t>(later)].saved;
+            }
+            on_lane.insert(on_lane.begin(), static_cast<int>(j));
+        }
+    }
+
+    const ScheduleCosts::Partition& at(int j) const { return costs.partitions[static_cast<std::size_t>(j)]; }
+    int num_partitions() const { return static_cast<int>(costs.partitions.size()); }
+    int m() const { return costs.micro_batches; }
+    std::size_t num_tasks() const { return 3 * costs.partitions.size() * static_cast<std::size_t>(m()); }
+    bool is_recomputed(int i) const { return is_checkpointed(costs.checkpoint, MicroBatchId{i}, m()); }
+    Ns recompute(int j, int i) const { return is_recomputed(i) ? at(j).recompute : 0; }
+    std::optional<Bytes> limit(std::size_t lane) const {
+        return costs.limits.empty() ? std::nullopt : std::optional(costs.limits.at(lane));
+    }
+
+    const ScheduleCosts& costs;
+    int num_lanes;
+    std::vector<std::vector<int>> partitions_of;  // by lane, ascending
+    /// Bytes that a lane keeps for the later partitions of a micro-batch that enters partition j: without them, two
+    /// micro-batches could each hold what the other one needs.
+    std::vector<Bytes> reserved_behind;
+};
+
+/// A step that is being planned: what each lane has run so far, and when.
+class LaneSweep {
+public:
+    explicit LaneSweep(const ScheduleProblem& problem)
+        : problem_(&problem),
+          m_(static_cast<std::size_t>(problem.m())),
+          free_(static_cast<std::size_t>(problem.num_lanes), 0),
+          used_(free_.size(), 0),
+          in_flight_(free_.size(), 0),
+          done_(problem.costs.partitions.size()),
+          forward_arrives_(problem.costs.partitions.size() * m_, kNotYet),
+          gradient_arrives_(forward_arrives_.size(), kNotYet),
+          link_free_(free_.size() * free_.size(), 0) {
+        std::fill_n(forward_arrives_.begin(), m_, 0);
+    }
+
+    Ns free(std::size_t lane) const { return free_[lane]; }
+    /// When what a task needs has arrived, of tasks whose neighbours have run; kNotYet for others.
+    const std::vector<Ns>& forward_arrivals() const { return forward_arrives_; }
+    const std::vector<Ns>& gradient_arrivals() const { return gradient_arrives_; }
+    int in_flight(std::size_t lane) const { return in_flight_[lane]; }
+    int done(StepKind kind, int j) const {
+        return done_[static_cast<std::size_t>(j)].of[static_cast<std::size_t>(kind)];
+    }
+    Ns last_end() const { return *std::ranges::max_element(free_); }
+
+    /// When the partition's next task of that kind can start, were its lane free; kNotYet if that is unknown or the
+    /// lane has no memory for it.
+    Ns ready(StepKind kind, int j) const {
+        const int i = done(kind, j);
+        if (i >= problem_->m()) {
+            return kNotYet;
+        }
+        const ScheduleCosts::Partition& at = problem_->at(j);
+        const std::size_t lane = at.lane.index();
+        switch (kind) {
+            case StepKind::forward: {
+                const Ns arrives = forward_arrives_[place(j, i)];
+                return arrives != kNotYet && fits_forward(j, i, lane) ? arrives : kNotYet;
+            }
+            case StepKind::backward: {
+                const Ns arrives = gradient_arrives_[place(j, i)];
+                if (arrives == kNotYet || !fits(lane, recomputed_bytes(j, i))) {
+                    return kNotYet;
+                }
+                const bool early = problem_->costs.recompute_start == RecomputeStart::early;
+                return early ? std::max<Ns>(0, arrives - problem_->recompute(j, i)) : arrives;
+            }
+            case StepKind::weight: return i < done(StepKind::backward, j) ? 0 : kNotYet;
+        }
+        return kNotYet;
+    }
+
+    Ns duration(StepKind kind, int j) const {
+        const ScheduleCosts::Partition& at = problem_->at(j);
+        return kind == StepKind::forward    ? at.forward
+               : kind == StepKind::backward ? at.backward + problem_->recompute(j, done(kind, j))
+                                            : at.backward_weight;
+    }
+
+    struct Ran {
+        Ns start;
+        Ns end;
+        int touched = -1;  ///< lane that a tensor is sent to; -1: none
+    };
+    /// Runs the partition's next task of that kind. Precondition: ready() is known.
+    Ran run(StepKind kind, int j) {
+        const ScheduleCosts::Partition& at = problem_->at(j);
+        const std::size_t lane = at.lane.index();
+        const int i = done(kind, j);
+        Ran ran{std::max(free_[lane], ready(kind, j)), 0};
+        switch (kind) {
+            case StepKind::forward:
+                ran.end = ran.start + at.forward;
+                used_[lane] += problem_->is_recomputed(i) ? at.input : at.saved;
+                ++in_flight_[lane];
+                if (j + 1 == problem_->num_partitions()) {
+                    gradient_arrives_[place(j, i)] = ran.end;
+                } else {
+                    const std::size_t to = problem_->at(j + 1).lane.index();
+                    forward_arrives_[place(j + 1, i)] = send(lane, to, ran.end, at.copy);
+                    ran.touched = static_cast<int>(to);
+                }
+                break;
+            case StepKind::backward: {
+                const Ns arrives = gradient_arrives_[place(j, i)];
+                const Ns recompute = problem_->recompute(j, i);
+                const bool early = problem_->costs.recompute_start == RecomputeStart::early;
+                const Ns begin = early ? std::max(ran.start + recompute, arrives) : ran.start + recompute;
+                ran.end = begin + at.backward;
+                used_[lane] += recomputed_bytes(j, i);
+                --in_flight_[lane];
+                if (j > 0) {
+                    const std::size_t to = problem_->at(j - 1).lane.index();
+                    gradient_arrives_[place(j - 1, i)] = send(lane, to, ran.end, problem_->at(j - 1).copy);
+                    ran.touched = static_cast<int>(to);
+                }
+                break;
+            }
+            case StepKind::weight:
+                ran.end = ran.start + at.backward_weight;
+                used_[lane] -= at.saved;
+                break;
+        }
+        free_[lane] = ran.end;
+        ++done_[static_cast<std::size_t>(j)].of[static_cast<std::size_t>(kind)];
+        return ran;
+    }
+
+    std::size_t place(int j, int i) const { return static_cast<std::size_t>(j) * m_ + static_cast<std::size_t>(i); }
+    bool has_arrived(StepKind kind, int j, int i) const {
+        return (kind == StepKind::forward ? forward_arrives_ : gradient_arrives_)[place(j, i)] != kNotYet;
+    }
+
+private:
+    struct Counts {
+        int of[3] = {0, 0, 0};  // by kind
+    };
+
+    Bytes recomputed_bytes(int j, int i) const {
+        return problem_->is_recomputed(i) ? problem_->at(j).saved - problem_->at(j).input : 0;
+    }
+    bool fits(std::size_t lane, Bytes more) const {
+        const auto limit = problem_->limit(lane);
+        return !limit || used_[lane] + more <= *limit;
+    }
+    bool fits_forward(int j, int i, std::size_t lane) const {
+        // A recompute must find room, too.
+        const Bytes own =
+            problem_->is_recomputed(i) ? std::max(problem_->at(j).input, problem_->at(j).saved) : problem_->at(j).saved;
+        return fits(lane, own + problem_->reserved_behind[static_cast<std::size_t>(j)]);
+    }
+    Ns send(std::size_t from, std::size_t to, Ns at, Ns copy) {
+        if (from == to || copy == 0) {
+            return at;
+        }
+        Ns& link = link_free_[from * free_.size() + to];
+        link = std::max(link, at) + copy;
+        return link;
+    }
+
+    const ScheduleProblem* problem_;
+    std::size_t m_;
+    std::vector<Ns> free_;                                // by lane
+    std::vector<Bytes> used_;                             // by lane
+    std::vector<int> in_flight_;                          // by lane, from forward to backward
+    std::vector<Counts> done_;                            // by partition
+    std::vector<Ns> forward_arrives_, gradient_arrives_;  // by partition and micro-batch
+    std::vector<Ns> link_free_;                           // by sending and receiving lane
+};
+
+/// How a free lane chooses its next task.
+struct OrderRule {
+    std::vector<int> most_in_flight;  ///< by lane
+    bool forward_first = false;       ///< up to most_in_flight; otherwise a backward that is ready goes first
+    double fill = 1;                  ///< a backward_weight starts if this share of it fits before the next task
+    bool deep_first = false;          ///< of several partitions, the one nearest to the loss goes first
+};
+
+/// Arrivals in an earlier plan, by partition and micro-batch. A lane that expects a task soon does not begin a long
+/// backward_weight.
+struct Forecast {
+    std::vector<Ns> forward_arrives, gradient_arrives;
+};
+
+struct OrderChoice {
+    Ns start = kNotYet;
+    OrderStep step{StepKind::forward, -1};
+};
+
+OrderChoice choose(const ScheduleProblem& problem, const LaneSweep& planner, const OrderRule& rule, std::size_t lane,
+                   const Forecast* forecast) {
+    const Ns now = planner.free(lane);
+    OrderChoice forward, backward;
+    int pending = -1;
+    Ns pending_ns = 0;
+    const bool may_enter = planner.in_flight(lane) < rule.most_in_flight[lane];
+    for (const int j : problem.partitions_of[lane]) {
+        const auto consider = [&](OrderChoice& best, StepKind kind) {
+            const Ns ready = planner.ready(kind, j);
+            if (ready == kNotYet) {
+                return;
+            }
+            const Ns start = std::max(now, ready);
+            if (start < best.start || (start == best.start && rule.deep_first)) {
+                best = {start, {kind, j}};
+            }
+        };
+        consider(backward, StepKind::backward);
+        if (may_enter) {
+            consider(forward, StepKind::forward);
+        }
+        if (pending < 0 && planner.ready(StepKind::weight, j) != kNotYet) {
+            pending = j;
+            pending_ns = planner.duration(StepKind::weight, j);
+        }
+    }
+    OrderChoice next = backward;
+    if (forward.start < backward.start || (rule.forward_first && forward.start == backward.start)) {
+        next = forward;
+    }
+    if (pending >= 0 && next.start > now) {
+        if (forecast != nullptr) {
+            const Ns soon = now + std::llround(rule.fill * static_cast<double>(pending_ns));
+            for (const int j : problem.partitions_of[lane]) {
+                const auto expects = [&](StepKind kind, const std::vector<Ns>& arrivals) {
+                    const int i = planner.done(kind, j);
+                    return i < problem.m() && planner.ready(kind, j) == kNotYet && !planner.has_arrived(kind, j, i) &&
+                           arrivals[planner.place(j, i)] > now && arrivals[planner.place(j, i)] < soon;
+                };
+                if (expects(StepKind::backward, forecast->gradient_arrives) ||
+                    (may_enter && expects(StepKind::forward, forecast->forward_arrives))) {
+                    return next;
+                }
+            }
+        }
+        const bool fits = next.start == kNotYet ||
+                          static_cast<double>(next.start - now) >= rule.fill * static_cast<double>(pending_ns);
+        if (fits) {
+            return {now, {StepKind::weight, pending}};
+        }
+    }
+    return next;
+}
+
+struct FoundOrder {
+    Order order;
+    Ns step = kNotYet;
+};
+
+/// List scheduling by a rule. The step is kNotYet if the lanes cannot go on.
+/// `forecast`: of an earlier plan; takes that of this one.
+FoundOrder plan_by(const ScheduleProblem& problem, const OrderRule& rule, Forecast& forecast) {
+    LaneSweep planner(problem);
+    const Forecast* expected = forecast.forward_arrives.empty() ? nullptr : &forecast;
+    const auto lanes = static_cast<std::size_t>(problem.num_lanes);
+    FoundOrder plan{Order(lanes), kNotYet};
+    std::vector<OrderChoice> next(lanes);
+    std::vector<Ns> starts(lanes);
+    const auto look = [&](std::size_t lane) {
+        next[lane] = choose(problem, planner, rule, lane, expected);
+        starts[lane] = next[lane].start;
+    };
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+        plan.order[lane].reserve(problem.num_tasks() / lanes + 1);
+        look(lane);
+    }
+    for (std::size_t left = problem.num_tasks(); left > 0; --left) {
+        auto lane = static_cast<std::size_t>(std::ranges::min_element(starts) - starts.begin());
+        if (starts[lane] == kNotYet && expected != nullptr) {  // all wait for what the forecast was wrong about
+            const Forecast* const kept = std::exchange(expected, nullptr);
+            for (std::size_t each = 0; each < lanes; ++each) {
+                look(each);
+            }
+            expected = kept;
+            lane = static_cast<std::size_t>(std::ranges::min_element(starts) - starts.begin());
+        }
+        if (starts[lane] == kNotYet) {
+            return plan;
+        }
+        const OrderStep step = next[lane].step;
+        const LaneSweep::Ran ran = planner.run(step.kind, step.partition);
+        plan.order[lane].push_back(step);
+        look(lane);
+        if (ran.touched >= 0 && static_cast<std::size_t>(ran.touched) != lane) {
+            look(static_cast<std::size_t>(ran.touched));
+        }
+    }
+    plan.step = planner.last_end();
+    forecast = {planner.forward_arrivals(), planner.gradient_arrivals()};
+    return plan;
+}
+
+// ---- Bound ----
+
+/// Time from the end of backward (i, j) to the end of the step, at least: the way back, and the weights' gradients.
+std::vector<Ns> tails(const ScheduleCosts& costs) {
+    std::vector<Ns> tail;
+    for (std::size_t j = 0; j < costs.partitions.size(); ++j) {
+        const Ns own = costs.partitions[j].backward_weight;
+        const Ns way_back = j == 0 ? 0 : costs.partitions[j - 1].copy + costs.partitions[j - 1].backward + tail[j - 1];
+        tail.push_back(std::max(own, way_back));
+    }
+    return tail;
+}
+
+/// By partition, the time before its first forward can start.
+std::vector<Ns> heads(const ScheduleCosts& costs) {
+    std::vector<Ns> head{0};
+    for (std::size_t j = 1; j < costs.partitions.size(); ++j) {
+        head.push_back(head.back() + costs.partitions[j - 1].forward + costs.partitions[j - 1].copy);
+    }
+    return head;
+}
+
+/// By partition, the time from the start of forward (i, j) to the end of backward (i, j), at least.
+std::vector<Ns> round_trips(const ScheduleCosts& costs) {
+    std::vector<Ns> trip(costs.partitions.size());
+    for (std::size_t j = trip.size(); j-- > 0;) {
+        const ScheduleCosts::Partition& at = costs.partitions[j];
+        trip[j] = at.forward + at.backward + (j + 1 < trip.size() ? trip[j + 1] + 2 * at.copy : 0);
+    }
+    return trip;
+}
+
+/// Work of a lane's tasks of all micro-batches.
+Ns work_of(const ScheduleProblem& problem, std::size_t lane, bool with_weights) {
+    Ns work = 0;
+    for (const int j : problem.partitions_of[lane]) {
+        const ScheduleCosts::Partition& at = problem.at(j);
+        work += problem.m() * (at.forward + at.backward + (with_weights ? at.backward_weight : 0));
+        for (int i = 0; i < problem.m(); ++i) {
+            work += problem.recompute(j, i);
+        }
+    }
+    return work;
+}
+
+/// Under a limit of k micro-batches at a time, the (q k + 1)-th forward waits for q round trips.
+Ns memory_bound(const ScheduleProblem& problem, int j, Ns head, Ns trip, Ns tail) {
+    const ScheduleCosts::Partition& at = problem.at(j);
+    const auto limit = problem.limit(at.lane.index());
+    const bool is_plain =
+        problem.costs.checkpoint == Checkpoint::never && problem.partitions_of[at.lane.index()].size() == 1;
+    if (!limit || !is_plain || at.saved <= 0 || *limit < at.saved) {
+        return 0;
+    }
+    const Ns k = *limit / at.saved;
+    const Ns rounds = (problem.m() - 1) / k;
+    const Ns rest = (problem.m() - 1) % k;
+    return head + rounds * (trip + at.backward_weight) + rest * at.forward + trip + tail;
+}
+
+// ---- Improvement by swaps ----
+
+/// The times of an order's tasks, and what each waited for.
+class OrderClock {
+public:
+    explicit OrderClock(const ScheduleProblem& problem) : problem_(problem) {}
+
+    /// The step, or kNotYet if the order deadlocks or exceeds the memory.
+    Ns run(const Order& order) {
+        LaneSweep planner(problem_);
+        const std::size_t lanes = order.size();
+        std::vector<std::size_t> at(lanes, 0);
+        ran_.assign(lanes, {});
+        std::vector<std::size_t> waiting(lanes);
+        std::iota(waiting.rbegin(), waiting.rend(), std::size_t{0});
+        while (!waiting.empty()) {
+            const std::size_t lane = waiting.back();
+            waiting.pop_back();
+            while (at[lane] < order[lane].size()) {
+                const OrderStep& step = order[lane][at[lane]];
+                if (planner.ready(step.kind, step.partition) == kNotYet) {
+                    break;
+                }
+                const LaneSweep::Ran ran = planner.run(step.kind, step.partition);
+                ran_[lane].push_back(ran);
+                ++at[lane];
+                if (ran.touched >= 0 && static_cast<std::size_t>(ran.touched) != lane) {
+                    waiting.push_back(static_cast<std::size_t>(ran.touched));
+                }
+            }
+        }
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+            if (at[lane] < order[lane].size()) {
+                return kNotYet;
+            }
+        }
+        return planner.last_end();
+    }
+
+    /// Pairs of neighbours, as lane and place of the second, that run without a pause right before something that the
+    /// step's end waits for. Latest first.
+    std::vector<std::pair<std::size_t, std::size_t>> critical_pairs(const Order& order) const {
+        std::vector<std::pair<std::size_t, std::size_t>> pairs;
+        const std::size_t m = static_cast<std::size_t>(problem_.m());
+        std::vector<std::pair<std::size_t, std::size_t>> places(3 * problem_.costs.partitions.size() * m);
+        const auto index = [&](StepKind kind, int j, int i) {
+            return (static_cast<std::size_t>(kind) * problem_.costs.partitions.size() + static_cast<std::size_t>(j)) *
+                       m +
+                   static_cast<std::size_t>(i);
+        };
+        std::vector<std::array<int, 3>> count(problem_.costs.partitions.size(), {0, 0, 0});
+        std::vector<std::vector<int>> micro_batch(order.size());
+        for (std::size_t lane = 0; lane < order.size(); ++lane) {
+            for (std::size_t k = 0; k < order[lane].size(); ++k) {
+                const OrderStep& step = order[lane][k];
+                const int i = count[static_cast<std::size_t>(step.partition)][static_cast<std::size_t>(step.kind)]++;
+                places[index(step.kind, step.partition, i)] = {lane, k};
+                micro_batch[lane].push_back(i);
+            }
+        }
+        std::size_t lane = 0;
+        for (std::size_t l = 1; l < order.size(); ++l) {
+            if (!ran_[l].empty() && (ran_[lane].empty() || ran_[l].back().end > ran_[lane].back().end)) {
+                lane = l;
+            }
+        }
+        std::size_t k = order[lane].size() - 1;
+        while (true) {
+            const OrderStep& step = order[lane][k];
+            const bool follows = k > 0 && ran_[lane][k - 1].end == ran_[lane][k].start;
+            if (follows) {
+                pairs.emplace_back(lane, k);
+                --k;
+                continue;
+            }
+            const int i = micro_batch[lane][k];
+            const int last = problem_.num_partitions() - 1;
+            if (step.kind == StepKind::forward && step.partition > 0) {
+                std::tie(lane, k) = places[index(StepKind::forward, step.partition - 1, i)];
+            } else if (step.kind == StepKind::backward) {
+                std::tie(lane, k) = step.partition == last ? places[index(StepKind::forward, last, i)]
+                                                           : places[index(StepKind::backward, step.partition + 1, i)];
+            } else {
+                return pairs;
+            }
+        }
+    }
+
+private:
+    const ScheduleProblem& problem_;
+    std::vector<std::vector<LaneSweep::Ran>> ran_;  // by lane and place
+};
+
+/// Swaps neighbours on the critical path as long as that shortens the step.
+void improve(const ScheduleProblem& problem, FoundOrder& plan, Ns bound, std::size_t visits) {
+    OrderClock clock(problem);
+    std::size_t tries = visits / problem.num_tasks();
+    bool improved = true;
+    while (improved && plan.step > bound && tries > 0) {
+        improved = false;
+        clock.run(plan.order);
+        for (const auto& [lane, second] : clock.critical_pairs(plan.order)) {
+            OrderStep& one = plan.order[lane][second - 1];
+            OrderStep& other = plan.order[lane][second];
+            if (one == other) {
+                continue;
+            }
+            if (tries-- == 0) {
+                return;
+            }
+            std::swap(one, other);
+            const Ns step = clock.run(plan.order);
+            if (step < plan.step) {
+                plan.step = step;
+                improved = true;
+                break;
+            }
+            std::swap(one, other);
+            if (tries == 0) {
+                return;
+            }
+        }
+    }
+}
+
+// ---- Complete search ----
+
+/// Branch and bound over active schedules: the lane whose next task could end first must run one of the tasks that
+/// could start before that.
+class CompleteSearch {
+public:
+    CompleteSearch(const ScheduleProblem& problem, FoundOrder& best, Ns bound)
+        : problem_(problem), best_(best), bound_(bound), tails_(tails(problem.costs)), order_(best.order.size()) {}
+
+    /// True if no order is better than the best.
+    bool run() {
+        visit(LaneSweep(problem_), problem_.num_tasks());
+        return nodes_ <= kMostNodes || best_.step <= bound_;
+    }
+
+private:
+    Ns bound_of(const LaneSweep& planner) const {
+        Ns least = 0;
+        for (std::size_t lane = 0; lane < problem_.partitions_of.size(); ++lane) {
+            Ns all = planner.free(lane);
+            Ns back = all;
+            Ns tail = kNotYet;
+            Ns begin = kNotYet;
+            for (const int j : problem_.partitions_of[lane]) {
+                const int m = problem_.m();
+                const Ns forwards = (m - planner.done(StepKind::forward, j)) * problem_.at(j).forward;
+                Ns backwards = (m - planner.done(StepKind::backward, j)) * problem_.at(j).backward;
+                for (int i = planner.done(StepKind::backward, j); i < m; ++i) {
+                    backwards += problem_.recompute(j, i);
+                }
+                const Ns weights = (m - planner.done(StepKind::weight, j)) * problem_.at(j).backward_weight;
+                all += forwards + backwards + weights;
+                back += forwards + backwards;
+                if (planner.done(StepKind::backward, j) < m) {
+                    tail = std::min(tail, tails_[static_cast<std::size_t>(j)]);
+                }
+                for (const StepKind kind : {StepKind::forward, StepKind::backward, StepKind::weight}) {
+                    begin = std::min(begin, planner.ready(kind, j));
+                }
+            }
+            const Ns idle = begin == kNotYet ? 0 : std::max<Ns>(0, begin - planner.free(lane));
+            least = std::max({least, all + idle, tail == kNotYet ? 0 : back + idle + tail});
+        }
+        return least;
+    }
+
+    void visit(const LaneSweep& planner, std::size_t left) {
+        if (++nodes_ > kMostNodes || best_.step <= bound_) {
+            return;
+        }
+        if (left == 0) {
+            if (planner.last_end() < best_.step) {
+                best_ = {order_, planner.last_end()};
+            }
+            return;
+        }
+        if (bound_of(planner) >= best_.step) {
+            return;
+        }
+        Ns first_end = kNotYet;
+        std::size_t lane = 0;
+        for (std::size_t each = 0; each < problem_.partitions_of.size(); ++each) {
+            for (const int j : problem_.partitions_of[each]) {
+                for (const StepKind kind : {StepKind::forward, StepKind::backward, StepKind::weight}) {
+                    if (const Ns ready = planner.ready(kind, j); ready != kNotYet) {
+                        const Ns end = std::max(planner.free(each), ready) + planner.duration(kind, j);
+                        if (end < first_end) {
+                            first_end = end;
+                            lane = each;
+                        }
+                    }
+                }
+            }
+        }
+        if (first_end == kNotYet) {
+            return;
+        }
+        for (const int j : problem_.partitions_of[lane]) {
+            for (const StepKind kind : {StepKind::backward, StepKind::forward, StepKind::weight}) {
+                const Ns ready = planner.ready(kind, j);
+                if (ready == kNotYet || (ready >= first_end && planner.free(lane) < ready)) {
+                    continue;
+                }
+                LaneSweep next = planner;
+                next.run(kind, j);
+                order_[lane].push_back({kind, j});
+                visit(next, left - 1);
+                order_[lane].pop_back();
+            }
+        }
+    }
+
+    const ScheduleProblem& problem_;
+    FoundOrder& best_;
+    const Ns bound_;
+    const std::vector<Ns> tails_;
+    Order order_;
+    int nodes_ = 0;
+};
+
+/// True if some shortest schedule is active and runs each partition's micro-batches in ascending order, so that the
+/// complete search cannot miss it. With one partition a lane, equal micro-batches can trade names, and a task that
+/// moves into a pause before it delays no other and takes no memory that another waits for.
+bool ascending_is_best(const ScheduleProblem& problem) {
+    const bool one_each = problem.num_lanes == problem.num_partitions();
+    const Checkpoint mode = problem.costs.checkpoint;
+    return one_each && (mode == Checkpoint::never || (mode == Checkpoint::always && problem.costs.limits.empty()));
+}
+
+// ---- Rules ----
+
+std::vector<OrderRule> rules_for(const ScheduleProblem& problem) {
+    const auto lanes = static_cast<std::size_t>(problem.num_lanes);
+    const std::vector<Ns> trip = round_trips(problem.costs);
+    Ns period = 1;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+        period = std::max(period, work_of(problem, lane, true) / problem.m());
+    }
+    const int all = problem.m() * problem.num_partitions() + 1;
+    std::vector<int> as_1f1b(lanes, 0), steady(lanes, 0), no_pause(lanes, 0);
+    for (int j = 0; j < problem.num_partitions(); ++j) {
+        const ScheduleCosts::Partition& at = problem.at(j);
+        const std::size_t lane = at.lane.index();
+        const Ns way = trip[static_cast<std::size_t>(j)];
+        as_1f1b[lane] += problem.num_partitions() - j;
+        steady[lane] += static_cast<int>(std::min<Ns>(all, (way + period - 1) / period + 1));
+        no_pause[lane] +=
+            at.forward > 0 ? static_cast<int>(std::min<Ns>(all, (way + at.forward - 1) / at.forward)) : all;
+    }
+    for (int& most : as_1f1b) {
+        most = std::max(1, most * problem.num_lanes / problem.num_partitions());
+    }
+    std::vector<int> twice = as_1f1b;
+    for (int& most : twice) {
+        most = 2 * most - 1;
+    }
+    const std::vector<int> unlimited(lanes, all);
+    // The first ones were the best for random costs; those with fewer micro-batches in flight need less memory.
+    if (problem.num_lanes < problem.num_partitions()) {
+        return {{no_pause, false, 0, true},   {unlimited, false, 0, true},   {no_pause, false, 0.5, true},
+                {unlimited, false, 0, false}, {no_pause, false, 0.25, true}, {no_pause, true, 0.5, true},
+                {steady, false, 0, true},     {unlimited, false, 0.5, true}, {no_pause, false, 1, true},
+                {no_pause, false, 0, false},  {steady, false, 0.5, true},    {no_pause, true, 1, true}};
+    }
+    return {{as_1f1b, false, 0},      {twice, false, 0},     {unlimited, false, 0}, {twice, false, 0.25},
+            {as_1f1b, false, 0.5},    {twice, false, 0.5},   {twice, false, 0.1},   {as_1f1b, false, 0.25},
+            {unlimited, false, 0.25}, {steady, false, 0.25}, {no_pause, true, 0.5}, {as_1f1b, false, 1},
+            {steady, false, 1}};
+}
+
+/// 1F1B and zero-bubble H1, if each lane has one partition.
+std::vector<Order> well_known_orders(const ScheduleProblem& problem) {
+    const int n = problem.num_partitions();
+    if (problem.num_lanes != n) {
+        return {};
+    }
+    std::vector<Order> orders;
+    for (const bool delays : {true, false}) {
+        Order order(static_cast<std::size_t>(n));
+        for (int j = 0; j < n; ++j) {
+            auto& lane = order[problem.at(j).lane.index()];
+            const int warm_up = std::min(n - 1 - j, problem.m());
+            const int late = delays ? std::min(j, problem.m()) : 0;
+            for (int k = 0; k < problem.m() + warm_up; ++k) {
+                if (k < problem.m()) {
+                    lane.push_back({StepKind::forward, j});
+                }
+                if (k >= warm_up) {
+                    lane.push_back({StepKind::backward, j});
+                }
+                if (k - warm_up >= late) {
+                    lane.push_back({StepKind::weight, j});
+                }
+            }
+            lane.insert(lane.end(), static_cast<std::size_t>(late), {StepKind::weight, j});
+        }
+        orders.push_back(std::move(order));
+    }
+    return orders;
+}
+
+std::vector<LaneProgram> programs_of(const ScheduleProblem& problem, const Order& order) {
+    std::vector<LaneProgram> programs(order.size());
+    std::vector<std::array<int, 3>> count(problem.costs.partitions.size(), {0, 0, 0});
+    const int last = problem.num_partitions() - 1;
+    for (std::size_t lane = 0; lane < order.size(); ++lane) {
+        for (const OrderStep& step : order[lane]) {
+            const int i = count[static_cast<std::size_t>(step.partition)][static_cast<std::size_t>(step.kind)]++;
+            const auto add = [&](TaskKind kind) { programs[lane].push_back({0, kind, step.partition, i, -1}); };
+            switch (step.kind) {
+                case StepKind::forward:
+                    add(TaskKind::forward);
+                    if (step.partition == last) {
+                        add(TaskKind::loss);
+                    }
+                    break;
+                case StepKind::backward:
+                    if (problem.is_recomputed(i)) {
+                        add(TaskKind::recompute);
+                    }
+                    add(TaskKind::backward);
+                    break;
+                case StepKind::weight: add(TaskKind::backward_weight); break;
+            }
+        }
+    }
+    return programs;
+}
+}  // namespace
+
+int ScheduleCosts::num_lanes() const {
+    int lanes = 0;
+    for (const Partition& each : partitions) {
+        lanes = std::max(lanes, each.lane.value() + 1);
+    }
+    return lanes;
+}
+
+std::int64_t step_bound(const ScheduleCosts& costs) {
+    const ScheduleProblem problem(costs);
+    const std::vector<Ns> head = heads(costs);
+    const std::vector<Ns> tail = tails(costs);
+    const std::vector<Ns> trip = round_trips(costs);
+    Ns bound = trip.front() + tail.front();
+    for (std::size_t lane = 0; lane < problem.partitions_of.size(); ++lane) {
+        Ns begin = kNotYet;
+        Ns way_back = kNotYet;
+        for (const int j : problem.partitions_of[lane]) {
+            const auto at = static_cast<std::size_t>(j);
+            begin = std::min(begin, head[at]);
+            way_back = std::min(way_back, tail[at]);
+            bound = std::max(bound, memory_bound(problem, j, head[at], trip[at], tail[at]));
+        }
+        bound =
+            std::max({bound, begin + work_of(problem, lane, true), begin + work_of(problem, lane, false) + way_back});
+    }
+    return bound;
+}
+
+namespace {
+/// The search's best order so far, and how much work is left.
+class OrderSearch {
+public:
+    OrderSearch(const ScheduleProblem& problem, Ns bound) : problem_(problem), bound_(bound) {}
+
+    void run() {
+        for (const Order& order : well_known_orders(problem_)) {
+            OrderClock clock(problem_);
+            keep({order, clock.run(order)});
+        }
+        std::vector<std::pair<Ns, OrderRule>> rules;
+        for (const OrderRule& rule : rules_for(problem_)) {
+            if (is_done() && rules.size() >= kLeastRules) {
+                break;
+            }
+            Forecast forecast;
+            rules.emplace_back(try_rule(rule, forecast), rule);
+            if (best_.step <= bound_) {
+                return;
+            }
+        }
+        std::ranges::stable_sort(rules, {}, &std::pair<Ns, OrderRule>::first);
+        if (best_.step == kNotYet) {
+            return;
+        }
+        if (rules.front().first != kNotYet) {
+            climb(rules.front().second, rules.front().first);
+        }
+        improve(problem_, best_, bound_, is_done() ? 0 : kSearchVisits - visits_);
+    }
+
+    FoundOrder& best() { return best_; }
+
+private:
+    bool is_done() const { return best_.step <= bound_ || visits_ >= kSearchVisits; }
+
+    void keep(FoundOrder order) {
+        visits_ += problem_.num_tasks();
+        if (order.step < best_.step) {
+            best_ = std::move(order);
+        }
+    }
+
+    Ns try_rule(const OrderRule& rule, Forecast& forecast) {
+        FoundOrder order = plan_by(problem_, rule, forecast);
+        const Ns step = order.step;
+        keep(std::move(order));
+        return step;
+    }
+
+    /// Changes the micro-batches in flight of one lane after the other, as long as that helps.
+    void climb(OrderRule rule, Ns step) {
+        Forecast forecast;
+        plan_by(problem_, rule, forecast);
+        for (bool improved = true; improved && !is_done();) {
+            improved = false;
+            for (std::size_t lane = 0; lane < rule.most_in_flight.size() && !is_done(); ++lane) {
+                for (const int change : {1, -1}) {
+                    OrderRule other = rule;
+                    other.most_in_flight[lane] = std::max(1, other.most_in_flight[lane] + change);
+                    Forecast own = forecast;
+                    const Ns with = try_rule(other, own);
+                    if (with < step) {
+                        step = with;
+                        rule = other;
+                        forecast = own;
+                        improved = true;
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    const ScheduleProblem& problem_;
+    const Ns bound_;
+    FoundOrder best_;
+    std::size_t visits_ = 0;
+};
+}  // namespace
+
+FoundSchedule find_schedule(const ScheduleCosts& costs) {
+    const ScheduleProblem problem(costs);
+    const Ns bound = step_bound(costs);
+    OrderSearch search(problem, bound);
+    search.run();
+    FoundOrder& best = search.best();
+    if (best.step == kNotYet) {
+        return {{}, kNotYet, bound, false};
+    }
+    bool is_proved = best.step <= bound;
+    if (problem.num_tasks() <= kFewTasks && !is_proved) {
+        const bool is_complete = CompleteSearch(problem, best, bound).run();
+        is_proved = best.step <= bound || (is_complete && ascending_is_best(problem));
+    }
+    return {programs_of(problem, best.order), best.step, bound, is_proved};
+}
+}  // namespace pipescope

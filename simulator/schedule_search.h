@@ -1,0 +1,56 @@
+#pragma once
+
+#include "schedule/task_graph.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace pipescope {
+/// The pipeline that a schedule is searched for. All micro-batches cost the same.
+struct ScheduleCosts {
+    struct Partition {
+        LaneId lane{0};
+        std::int64_t forward = 0;          ///< ns of one micro-batch; of the last partition with its loss
+        std::int64_t recompute = 0;        ///< ns, if the micro-batch is checkpointed
+        std::int64_t backward = 0;         ///< ns; gradients of the inputs
+        std::int64_t backward_weight = 0;  ///< ns; gradients of the weights
+        std::int64_t copy = 0;             ///< ns to the next partition, and of its gradient back; 0 on the same lane
+        Bytes input = 0;                   ///< that a checkpointed micro-batch holds from its forward to its recompute
+        /// That a micro-batch holds from its forward, or from its recompute if checkpointed, to its backward_weight.
+        Bytes saved = 0;
+    };
+    std::vector<Partition> partitions;
+    int micro_batches = 1;
+    Checkpoint checkpoint = Checkpoint::never;
+    RecomputeStart recompute_start = RecomputeStart::early;
+    std::vector<Bytes> limits;  ///< by lane, for what micro-batches hold; empty: none
+
+    int num_lanes() const;
+};
+
+/// An order of each lane's tasks: F and I of micro-batches in ascending order, W (backward_weight) when it fits.
+struct FoundSchedule {
+    std::vector<LaneProgram> programs;  ///< by lane; empty if not even one micro-batch fits the limits
+    std::int64_t step_ns = 0;           ///< from 0 to the end of the last task
+    std::int64_t bound_ns = 0;          ///< step_bound() of the costs
+    bool is_optimal = false;            ///< proved: by the bound, or by trying every order
+};
+
+/// No schedule of these costs has a shorter step, whatever its order. In ns.
+///
+/// It is the largest of: for each lane, the time until its first micro-batch can arrive, its work, and the way back of
+/// its last backward; for each micro-batch, its way through all partitions; and under a limit of k micro-batches at a
+/// time, m / k times the way from a partition to the end and back.
+std::int64_t step_bound(const ScheduleCosts& costs);
+
+/// Searches the orders of forward, recompute, backward and backward_weight for the shortest step within the limits.
+///
+/// Idea: list scheduling in time order. A lane that is free takes a backward that is ready, otherwise a forward for
+/// which it has memory, otherwise a delayed backward_weight that fits before the next task arrives. Rules that differ
+/// in the number of micro-batches in flight and in what they prefer are tried until one reaches the bound. Then swaps
+/// on the critical path improve the best one. Pipelines of a few tasks are searched completely by branch and bound.
+/// Deterministic. Cost: some 20 passes over the tasks.
+/// Source: the greedy of Zero Bubble Pipeline Parallelism (arXiv 2401.10241), section 3.1, for the rules; Giffler and
+/// Thompson, Algorithms for solving production-scheduling problems, Oper. Res. 8 (1960), for the complete search.
+FoundSchedule find_schedule(const ScheduleCosts& costs);
+}  // namespace pipescope
