@@ -131,7 +131,9 @@ private:
             name, uses,
             [wire = wire_, before, bytes, move, number = std::to_string(next_++)] {
                 before->wait();
-                behaviour().holds_copies.wait(true);
+                while (behaviour().holds_copies && !wire->aborted) {
+                    std::this_thread::sleep_for(kLook);
+                }
                 std::this_thread::sleep_for(std::chrono::microseconds(behaviour().copy_delay_us));
                 try {
                     move(*wire, number, bytes);
