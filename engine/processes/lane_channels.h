@@ -41,8 +41,9 @@ ReplicaRanks replica_ranks(const Processes& processes, int replicas, int num_lan
 /// receives can be wrong. Tensors of an accelerator leave once they are on the host: a thread of the channel waits for
 /// that, not the lane. Or they go to the other accelerator by a connection of the channel's own: the lane enqueues
 /// them and sends the message without them at once; the channel's thread then enqueues their arrival.
-/// Invariant: an arrival is enqueued only after its departure was. So each queue of each device holds its work in an
-/// order in which all of it can run, whichever streams share a queue.
+/// Invariant: whatever is enqueued on a device waits only for what was enqueued before, on any device. One exception: a
+/// departure waits for its arrival, which is enqueued later. So no other work may be queued behind a departure: the
+/// streams of connections and links share no queue of their device (cuda_runtime.cpp).
 /// Threading: send() from lanes, one at a time for each sending lane; the others on the caller's thread.
 /// Errors: ProcessError once the group has ended.
 class LaneChannels {

@@ -14,9 +14,9 @@
 
 namespace pipescope::fake_accelerator {
 namespace {
-constexpr std::size_t kPool = 16;                         // streams, handed out in turn
+constexpr std::size_t kPool = 32;                         // streams, handed out in turn, as many as CUDA's
 constexpr std::size_t kStreamsPerDevice = 1 + 2 * kPool;  // the default one, and a pool for each priority
-static_assert(kNumDevices * kStreamsPerDevice <= kMostStreams);
+static_assert(kNumDevices * kStreamsPerDevice + kMostConnections <= kMostStreams);
 
 struct Device {
     Device() {

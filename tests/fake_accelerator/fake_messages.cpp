@@ -9,7 +9,6 @@
 #include "engine/processes/device_plugin.h"
 #include "tests/fake_accelerator/fake_device.h"
 
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/version.h>
@@ -21,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -82,6 +82,41 @@ void receive_bytes(Wire& wire, const std::string& number, Bytes bytes) {
     }
 }
 
+/// A stream that nobody else has while this lives: as in a process that made it. Another connection's part in the same
+/// queue could be what the other end waits for.
+class OwnStream {
+public:
+    OwnStream() {
+        const std::lock_guard lock(pool().mutex);
+        if (pool().free.empty()) {
+            TORCH_CHECK(pool().made++ < kMostConnections, "too many fake connections at a time");
+            pool().free.push_back(new Stream);  // never destroyed, as all streams
+            pool().free.back()->set_role(Role::lane);
+        }
+        stream_ = pool().free.back();
+        pool().free.pop_back();
+    }
+    ~OwnStream() {
+        const std::lock_guard lock(pool().mutex);
+        pool().free.push_back(stream_);
+    }
+    OwnStream(const OwnStream&) = delete;
+    OwnStream& operator=(const OwnStream&) = delete;
+    Stream* operator->() const { return stream_; }
+
+private:
+    struct Pool {
+        std::mutex mutex;
+        std::vector<Stream*> free;
+        std::size_t made = 0;
+    };
+    static Pool& pool() {
+        static auto* const one = new Pool;
+        return *one;
+    }
+    Stream* stream_;
+};
+
 class FakeWork final : public c10d::Work {
 public:
     FakeWork(c10::Device device, std::shared_ptr<Moment> end) : device_(device), end_(std::move(end)) {}
@@ -97,7 +132,6 @@ public:
     FakeBackend(c10::intrusive_ptr<c10d::Store> store, int rank, c10::Device device)
         : Backend(rank, 2),
           device_(device),
-          stream_(stream_of(c10::impl::getDeviceGuardImpl(kType)->getStreamFromGlobalPool(device, false))),
           wire_(std::make_shared<Wire>()) {
         wire_->store = std::move(store);
     }
@@ -127,7 +161,7 @@ private:
         Stream::Uses uses;
         (getRank() == 0 ? uses.reads : uses.writes).push_back(memory);
         // The wait is the backend's own: not one of those that tests leave out.
-        stream_.launch(
+        stream_->launch(
             name, uses,
             [wire = wire_, before, bytes, move, number = std::to_string(next_++)] {
                 before->wait();
@@ -142,11 +176,11 @@ private:
                 }
             },
             before->clock());
-        return c10::make_intrusive<FakeWork>(device_, stream_.record());
+        return c10::make_intrusive<FakeWork>(device_, stream_->record());
     }
 
     const c10::Device device_;
-    Stream& stream_;
+    const OwnStream stream_;
     const std::shared_ptr<Wire> wire_;
     std::int64_t next_ = 0;
 };
