@@ -10,6 +10,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -92,10 +93,14 @@ public:
     void receive(const at::Tensor& bytes) override {
         processes_.exchange(rank_, [&] { return connection_.receive(bytes), true; });
     }
-    /// Blocks until all of it has passed, or the group has ended.
+    /// Blocks until all of it has passed.
+    void wait() {
+        processes_.exchange(rank_, [&] { return connection_.wait(); });
+    }
+    /// The same, or until the group has ended.
     void finish() {
         try {
-            processes_.exchange(rank_, [&] { return connection_.wait(); });
+            wait();
         } catch (const ProcessError&) {
             // Everybody knows.
         }
@@ -277,26 +282,30 @@ void LaneChannels::connect_devices(PipelineDevices& devices, const std::string& 
     processes_->together([&] {
         for (const auto& [from, to] : direct_pairs(devices, way)) {
             if (is_here(from) || is_here(to)) {
-                devices.set_peer(from, to, connect_lanes(from, to, devices, way));
+                connect_lanes(from, to, devices, way);
             }
         }
     });
 }
 
-PeerDevice& LaneChannels::connect_lanes(LaneId from, LaneId to, const PipelineDevices& devices,
-                                        const std::string& way) {
+/// Returns once a first byte has arrived. All processes connect their pairs in one order, so none waits for another in
+/// a circle.
+void LaneChannels::connect_lanes(LaneId from, LaneId to, PipelineDevices& devices, const std::string& way) {
     const bool sends = is_here(from);
+    const c10::Device device = devices.of(sends ? from : to).device();
     const int rank = rank_of(sends ? to : from);
     const std::string name = "lane " + std::to_string(from.value()) + " to " + std::to_string(to.value()) +
                              " of replica " + std::to_string(ranks_.replica);
-    DeviceConnection* connection = nullptr;
-    processes_->exchange(rank, [&] {
-        connection = &connections_->connect_devices(
-            device_plugin(way), name, sends ? DeviceConnection::End::sends : DeviceConnection::End::receives,
-            devices.of(sends ? from : to).device(), processes_->options().patience);
-        return true;
+    DeviceConnection& connection = connections_->connect_devices(
+        device_plugin(way), name, sends ? DeviceConnection::End::sends : DeviceConnection::End::receives, device,
+        processes_->options().patience);
+    Peer& peer = *peers_.emplace_back(std::make_unique<Peer>(*processes_, rank, connection));
+    devices.set_peer(from, to, peer);
+    devices.link(from, to).run({}, [&] {
+        const auto byte = at::TensorOptions().device(device).dtype(at::kByte);
+        sends ? peer.send(at::zeros({1}, byte)) : peer.receive(at::empty({1}, byte));
     });
-    return *peers_.emplace_back(std::make_unique<Peer>(*processes_, rank, *connection));
+    peer.wait();
 }
 
 std::unique_ptr<OutgoingChannel> LaneChannels::outgoing(int to, int tag) {

@@ -4,10 +4,7 @@
 #include "engine/device/stream_event.h"
 #include "engine/processes/device_plugin.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/zeros.h>
-#include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -231,32 +228,24 @@ Connections::~Connections() {
 DeviceConnection& Connections::connect_devices(const DevicePlugin& plugin, const std::string& name,
                                                DeviceConnection::End end, c10::Device device,
                                                std::chrono::milliseconds patience) {
-    const bool sends = end == DeviceConnection::End::sends;
-    const c10::OptionalDeviceGuard guard(device);
-    DeviceConnection* made = nullptr;
     try {
         c10::intrusive_ptr<c10d::Store> own = impl_->store->clone();
         own->setTimeout(patience);
         own = c10::make_intrusive<c10d::PrefixStore>(name_ + "/" + name, std::move(own));
         auto backend = c10::intrusive_ptr<c10d::Backend>::reclaim(
-            plugin.connect({own.get(), name_ + "/" + name, sends ? 0 : 1, device, patience}));
+            plugin.connect({own.get(), name_ + "/" + name, end == DeviceConnection::End::sends ? 0 : 1, device, patience}));
         auto impl = std::unique_ptr<DeviceConnection::Impl>(
             new DeviceConnection::Impl{plugin.name, end, std::move(backend)});
         const std::lock_guard lock(mutex_);
-        made = devices_.emplace_back(std::make_unique<DeviceConnection>(std::move(impl))).get();
+        DeviceConnection& made = *devices_.emplace_back(std::make_unique<DeviceConnection>(std::move(impl)));
         if (devices_canceled_) {
-            made->cancel();
+            made.cancel();
         }
+        return made;
     } catch (const std::exception& error) {
         throw EngineError("device " + device.str() + " cannot be connected by " + plugin.name + " (" +
                           first_line(error) + "); look at its own messages, or send tensors through the host's memory");
     }
-    const auto options = at::TensorOptions().device(device).dtype(at::kByte);
-    sends ? made->send(at::zeros({1}, options)) : made->receive(at::empty({1}, options));
-    if (!made->wait()) {
-        throw ConnectionLost("the connection of two devices was canceled");
-    }
-    return *made;
 }
 
 Transfer Connections::send(std::span<const std::byte> message, int to, int tag) {

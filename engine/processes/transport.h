@@ -123,9 +123,9 @@ public:
     /// `memory` must hold the longest message that may come: a longer one ends the process (a limit of Gloo).
     Transfer receive(std::span<std::byte> memory, int from, int tag);
     const std::string& name() const noexcept { return name_; }
-    /// One end of a new way from device to device; `name` is equal on both ends, and new. Blocks until the other end has
-    /// called it too and a first byte has arrived. It lives as long as this. Throws EngineError that says why the devices
-    /// cannot be connected, and ConnectionLost once it is canceled.
+    /// One end of a new way from device to device; `name` is equal on both ends, and new. The first bytes may block until
+    /// the other end has enqueued its part. It lives as long as this. Throws EngineError that says why the devices
+    /// cannot be connected.
     DeviceConnection& connect_devices(const DevicePlugin& plugin, const std::string& name, DeviceConnection::End end,
                                       c10::Device device, std::chrono::milliseconds patience);
     /// From now on every transfer, also a later one, is canceled.
