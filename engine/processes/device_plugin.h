@@ -21,10 +21,10 @@ inline constexpr std::uint32_t kDevicePluginAbi = 1;
 
 /// One of the two ends of a connection. Both ends call connect() with the same store and name.
 struct DeviceEnd {
-    c10d::Store* store;        ///< of this connection alone
-    std::string name;          ///< equal on both ends, and of no other connection of this run
-    int rank;                  ///< 0: sends; 1: receives
-    c10::Device device;        ///< where the tensors are
+    c10d::Store* store;                  ///< of this connection alone
+    std::string name;                    ///< equal on both ends, and of no other connection of this run
+    int rank;                            ///< 0: sends; 1: receives
+    c10::Device device;                  ///< where the tensors are
     std::chrono::milliseconds patience;  ///< for the other end to come
 };
 

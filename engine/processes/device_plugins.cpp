@@ -71,7 +71,8 @@ const DevicePlugin& device_plugin(const std::string& way) {
     if (plugin.abi != kDevicePluginAbi) {
         throw EngineError("'" + path + "' has version " + std::to_string(plugin.abi) +
                           " of the interface for device messages, and this program version " +
-                          std::to_string(kDevicePluginAbi) + "; both must be equal; build the library with this PipeScope");
+                          std::to_string(kDevicePluginAbi) +
+                          "; both must be equal; build the library with this PipeScope");
     }
     if (std::string_view(plugin.torch_version) != TORCH_VERSION) {
         throw EngineError("'" + path + "' was built with torch " + plugin.torch_version + ", and this program with " +

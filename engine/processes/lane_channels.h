@@ -71,8 +71,8 @@ public:
 
     const ReplicaRanks& ranks() const noexcept { return ranks_; }
 
-    /// Collective, after the devices are there: lets the links to and from other processes reach the accelerators there,
-    /// as `way` says (check_device_messages). Throws EngineError, in all processes, if that cannot be.
+    /// Collective, after the devices are there: lets the links to and from other processes reach the accelerators
+    /// there, as `way` says (check_device_messages). Throws EngineError, in all processes, if that cannot be.
     void connect_devices(PipelineDevices& devices, const std::string& way);
 
     /// Begins a run. `own`: what this process knows of it; the batch counts where partition 0 is, and is 0 elsewhere.
@@ -119,7 +119,7 @@ private:
     const int first_;  // rank of partition 0
     const int last_;   // rank of the last partition
     std::int64_t run_ = 0;
-    std::int64_t batch_ = 0;  // of this replica, in the current run
+    std::int64_t batch_ = 0;       // of this replica, in the current run
     std::vector<LanePair> pairs_;  // of lanes in two processes of this pipeline, in the same order in all
     std::shared_ptr<Connections> connections_;
     std::vector<std::unique_ptr<Peer>> peers_;

@@ -43,7 +43,8 @@ class PackedMessage {
 public:
     /// Reads the tensors' layout, not their bytes. With `link`, from the tensors' device to the host, within its run():
     /// enqueues the copies, each of contiguous bytes, or with a PeerDevice their way to it; keep the tensors until the
-    /// event of run(). Throws EngineError for a tensor without plain memory, such as a sparse one, or on another device.
+    /// event of run(). Throws EngineError for a tensor without plain memory, such as a sparse one, or on another
+    /// device.
     explicit PackedMessage(const Message& message, const LaneLink* link = nullptr);
 
     std::size_t size() const noexcept { return size_; }

@@ -134,8 +134,8 @@ struct DeviceConnection::Impl {
     const End end;
     const c10::intrusive_ptr<c10d::Backend> backend;
     std::atomic<bool> canceled = false;
-    StreamEvent last = {};                      // of what was enqueued
-    std::mutex mutex = {};                      // of last, and against two aborts
+    StreamEvent last = {};                       // of what was enqueued
+    std::mutex mutex = {};                       // of last, and against two aborts
     std::unique_ptr<Worker> aborting = nullptr;  // guarded by mutex
 };
 
@@ -156,8 +156,8 @@ void DeviceConnection::enqueue(const at::Tensor& bytes) {
         if (!impl_->canceled) {
             std::vector<at::Tensor> one = {bytes};
             const int peer = impl_->end == End::sends ? 1 : 0;
-            const auto work = impl_->end == End::sends ? impl_->backend->send(one, peer, 0)
-                                                       : impl_->backend->recv(one, peer, 0);
+            const auto work =
+                impl_->end == End::sends ? impl_->backend->send(one, peer, 0) : impl_->backend->recv(one, peer, 0);
             work->synchronize();
             StreamEvent passed = StreamEvent::record(current_stream(bytes.device()));
             const std::lock_guard lock(impl_->mutex);
@@ -232,10 +232,10 @@ DeviceConnection& Connections::connect_devices(const DevicePlugin& plugin, const
         c10::intrusive_ptr<c10d::Store> own = impl_->store->clone();
         own->setTimeout(patience);
         own = c10::make_intrusive<c10d::PrefixStore>(name_ + "/" + name, std::move(own));
-        auto backend = c10::intrusive_ptr<c10d::Backend>::reclaim(
-            plugin.connect({own.get(), name_ + "/" + name, end == DeviceConnection::End::sends ? 0 : 1, device, patience}));
-        auto impl = std::unique_ptr<DeviceConnection::Impl>(
-            new DeviceConnection::Impl{plugin.name, end, std::move(backend)});
+        auto backend = c10::intrusive_ptr<c10d::Backend>::reclaim(plugin.connect(
+            {own.get(), name_ + "/" + name, end == DeviceConnection::End::sends ? 0 : 1, device, patience}));
+        auto impl =
+            std::unique_ptr<DeviceConnection::Impl>(new DeviceConnection::Impl{plugin.name, end, std::move(backend)});
         const std::lock_guard lock(mutex_);
         DeviceConnection& made = *devices_.emplace_back(std::make_unique<DeviceConnection>(std::move(impl)));
         if (devices_canceled_) {

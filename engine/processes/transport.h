@@ -87,7 +87,7 @@ class DeviceConnection final : public PeerDevice {
 public:
     enum class End { sends, receives };
     struct Impl;
-    DeviceConnection(std::unique_ptr<Impl> impl);
+    explicit DeviceConnection(std::unique_ptr<Impl> impl);
     /// Ends what is still enqueued.
     ~DeviceConnection() override;
 
@@ -123,9 +123,9 @@ public:
     /// `memory` must hold the longest message that may come: a longer one ends the process (a limit of Gloo).
     Transfer receive(std::span<std::byte> memory, int from, int tag);
     const std::string& name() const noexcept { return name_; }
-    /// One end of a new way from device to device; `name` is equal on both ends, and new. The first bytes may block until
-    /// the other end has enqueued its part. It lives as long as this. Throws EngineError that says why the devices
-    /// cannot be connected.
+    /// One end of a new way from device to device; `name` is equal on both ends, and new. The first bytes may block
+    /// until the other end has enqueued its part. It lives as long as this. Throws EngineError that says why the
+    /// devices cannot be connected.
     DeviceConnection& connect_devices(const DevicePlugin& plugin, const std::string& name, DeviceConnection::End end,
                                       c10::Device device, std::chrono::milliseconds patience);
     /// From now on every transfer, also a later one, is canceled.
@@ -140,9 +140,9 @@ private:
     const std::string name_;
     std::unique_ptr<Impl> impl_;
     std::mutex mutex_;
-    bool canceled_ = false;                               // guarded by mutex_
-    std::vector<std::weak_ptr<Transfer::Impl>> pending_;  // guarded by mutex_
-    bool devices_canceled_ = false;                       // guarded by mutex_
+    bool canceled_ = false;                                   // guarded by mutex_
+    std::vector<std::weak_ptr<Transfer::Impl>> pending_;      // guarded by mutex_
+    bool devices_canceled_ = false;                           // guarded by mutex_
     std::vector<std::unique_ptr<DeviceConnection>> devices_;  // guarded by mutex_
 };
 }  // namespace pipescope

@@ -9,10 +9,10 @@
 #include "engine/processes/device_plugin.h"
 #include "tests/fake_accelerator/fake_device.h"
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/version.h>
 #include <unistd.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -130,16 +130,15 @@ private:
 class FakeBackend final : public c10d::Backend {
 public:
     FakeBackend(c10::intrusive_ptr<c10d::Store> store, int rank, c10::Device device)
-        : Backend(rank, 2),
-          device_(device),
-          wire_(std::make_shared<Wire>()) {
+        : Backend(rank, 2), device_(device), wire_(std::make_shared<Wire>()) {
         wire_->store = std::move(store);
     }
     ~FakeBackend() override { wire_->aborted = true; }
 
     const std::string getBackendName() const override { return "fake"; }
     c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int to, int tag) override {
-        TORCH_CHECK(getRank() == 0 && to == 1 && tag == 0, "a fake connection sends from rank 0 to rank 1, without tags");
+        TORCH_CHECK(getRank() == 0 && to == 1 && tag == 0,
+                    "a fake connection sends from rank 0 to rank 1, without tags");
         return enqueue("send", tensors, &send_bytes);
     }
     c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& tensors, int from, int tag) override {
@@ -205,12 +204,9 @@ c10d::Backend* connect(const DeviceEnd& end) {
 
 extern "C" const pipescope::DevicePlugin* pipescope_device_plugin() {
     using namespace pipescope;
-    static const DevicePlugin plugin = {kDevicePluginAbi,
-                                        TORCH_VERSION,
-                                        "the fake's own messages",
-                                        "fake",
-                                        fake_accelerator::missing,
-                                        fake_accelerator::identity,
+    static const DevicePlugin plugin = {kDevicePluginAbi,          TORCH_VERSION,
+                                        "the fake's own messages", "fake",
+                                        fake_accelerator::missing, fake_accelerator::identity,
                                         fake_accelerator::connect};
     return &plugin;
 }

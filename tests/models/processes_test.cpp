@@ -324,8 +324,7 @@ TEST(Processes, EndWithTheSameCauseIfOneIsKilled) {
 
 TEST(Processes, EndWithTheSameCauseIfOneIsKilledWithMessagesBetweenTheirDevices) {
     const Directly directly;
-    expect_the_cause_of_a_kill(kDeviceTrainer,
-                               "sleepy:8:1|2,2,2,2@fake:0,fake:1,fake:0,fake:1||1f1b|except_last|4|8");
+    expect_the_cause_of_a_kill(kDeviceTrainer, "sleepy:8:1|2,2,2,2@fake:0,fake:1,fake:0,fake:1||1f1b|except_last|4|8");
 }
 
 TEST(Processes, EndIfOneFallsSilent) {

@@ -6,8 +6,8 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/util/env.h>
-#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <torch/version.h>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include <utility>
 
@@ -51,9 +51,8 @@ c10d::Backend* connect(const DeviceEnd& end) {
 
 extern "C" __attribute__((visibility("default"))) const pipescope::DevicePlugin* pipescope_device_plugin() {
     static const pipescope::DevicePlugin plugin = {
-        pipescope::kDevicePluginAbi, TORCH_VERSION,        "NCCL",
-        "cuda",                      pipescope::missing,   pipescope::identity,
-        pipescope::connect};
+        pipescope::kDevicePluginAbi, TORCH_VERSION,     "NCCL", "cuda", pipescope::missing,
+        pipescope::identity,         pipescope::connect};
     static const bool once = (pipescope::leave_failures_to_the_engine(), true);
     static_cast<void>(once);
     return &plugin;

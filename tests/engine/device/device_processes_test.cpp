@@ -528,8 +528,9 @@ TEST_F(DeviceMessagesTest, SayWhyDevicesCannotBeConnected) {
     EXPECT_THAT(text_by(two, faulty + "/libmissing_messages.so"),
                 HasSubstr("device messages cannot go by the faulty plugin: the cable is not plugged in; send them "
                           "through the host"));
-    EXPECT_THAT(text_by(two, "./no_such_messages.so"),
-                HasSubstr("'./no_such_messages.so' cannot be loaded (./no_such_messages.so: cannot open shared object "));
+    EXPECT_THAT(
+        text_by(two, "./no_such_messages.so"),
+        HasSubstr("'./no_such_messages.so' cannot be loaded (./no_such_messages.so: cannot open shared object "));
     EXPECT_THAT(text_by(two, PIPESCOPE_TEST_SPIN_LIBRARY), HasSubstr("has no function pipescope_device_plugin; "));
     EXPECT_THAT(text_by(two, "nccl"), HasSubstr("on fake:0: NCCL connects CUDA devices only; use CUDA devices, or "));
     EXPECT_THAT(text_by(two, "ncll"),
