@@ -54,8 +54,8 @@ void* open(const std::string& way) {
 
 void check_device_messages(const std::string& way) {
     if (way != "host" && way != "auto" && way != "nccl" && !is_path(way)) {
-        throw UsageError("device messages are '" + way +
-                         "'; they go by host, auto, nccl, or a plugin library's path with a '/'; use one of them");
+        throw OptionError("device-messages is '" + way +
+                          "'; it must be host, auto, nccl, or a plugin library's path with a '/'; use one of them");
     }
 }
 

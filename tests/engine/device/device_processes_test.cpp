@@ -495,10 +495,11 @@ TEST_F(DeviceMessagesTest, EndSoonThoughTensorsAreOnTheirWay) {
         options.device_messages = kDirectly;
         GPipe pipe(layers, std::move(options));
         const Tensors input = {numbers({8, 6}, 0).to(at::Device("fake:0"))};
+        const Tensors target = {numbers({8, 4}, 0).to(at::Device("fake:1"))};
         group->barrier();
-        behaviour().holds_copies = true;  // two micro-batches have left and have not arrived
+        behaviour().holds_copies = true;  // two micro-batches leave and do not arrive
         group->barrier();
-        pipe.step(input, {numbers({8, 4}, 0)}, first_mean_square);
+        pipe.step(input, target, first_mean_square);
     });
     const auto took = Clock::duration(Clock::now().time_since_epoch().count() - threw);
     EXPECT_EQ(text_of(thrown[0]), "the layer is tired");
@@ -534,7 +535,7 @@ TEST_F(DeviceMessagesTest, SayWhyDevicesCannotBeConnected) {
     EXPECT_THAT(text_by(two, PIPESCOPE_TEST_SPIN_LIBRARY), HasSubstr("has no function pipescope_device_plugin; "));
     EXPECT_THAT(text_by(two, "nccl"), HasSubstr("on fake:0: NCCL connects CUDA devices only; use CUDA devices, or "));
     EXPECT_THAT(text_by(two, "ncll"),
-                HasSubstr("device messages are 'ncll'; they go by host, auto, nccl, or a plugin library's path"));
+                HasSubstr("device-messages is 'ncll'; it must be host, auto, nccl, or a plugin library's path"));
     behaviour().ranks_share_devices = true;
     EXPECT_THAT(text_by({"fake:1", "fake:1"}, kDirectly),
                 ::testing::MatchesRegex(".*lane 0 of rank 0 .* on fake:1 and lane 1 of rank 1 .* on fake:1 are one "
