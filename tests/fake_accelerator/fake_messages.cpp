@@ -86,15 +86,15 @@ void receive_bytes(Wire& wire, const std::string& number, Bytes bytes) {
 /// queue could be what the other end waits for.
 class OwnStream {
 public:
-    OwnStream() {
+    explicit OwnStream(Role role) {
         const std::lock_guard lock(pool().mutex);
         if (pool().free.empty()) {
             TORCH_CHECK(pool().made++ < kMostConnections, "too many fake connections at a time");
             pool().free.push_back(new Stream);  // never destroyed, as all streams
-            pool().free.back()->set_role(Role::lane);
         }
         stream_ = pool().free.back();
         pool().free.pop_back();
+        stream_->set_role(role);
     }
     ~OwnStream() {
         const std::lock_guard lock(pool().mutex);
@@ -130,7 +130,11 @@ private:
 class FakeBackend final : public c10d::Backend {
 public:
     FakeBackend(c10::intrusive_ptr<c10d::Store> store, int rank, c10::Device device)
-        : Backend(rank, 2), device_(device), wire_(std::make_shared<Wire>()) {
+        : Backend(rank, 2),
+          device_(device),
+          // The wait for a departure shows only once memory is reused; that for an arrival is one that tests leave out.
+          stream_(rank == 0 ? Role::caller : Role::lane),
+          wire_(std::make_shared<Wire>()) {
         wire_->store = std::move(store);
     }
     ~FakeBackend() override { wire_->aborted = true; }

@@ -330,12 +330,13 @@ TEST_F(DeviceMessagesTest, TrainReplicasAsTheHostsMemoryDoes) {
 
 enum class WaitKind { of_copies, of_host };
 
-/// Returns how many waits there were.
-int expect_each_is_missed_in_ranks(const std::vector<LayerSpec>& layers, const GPipeOptions& options, WaitKind waits) {
+/// Leaves out each wait from the `first` on. Returns how many there were.
+int expect_each_is_missed_in_ranks(const std::vector<LayerSpec>& layers, const GPipeOptions& options, WaitKind waits,
+                                   int first = 0) {
     behaviour().reset();
     const Values expected = trained_in_ranks(2, layers, options, 1);
     EXPECT_THAT(fake_accelerator::take_races(), ::testing::IsEmpty());
-    for (int left_out = 0;; ++left_out) {
+    for (int left_out = first;; ++left_out) {
         behaviour().reset();
         behaviour().copies_late = waits == WaitKind::of_host;  // else it depends on timing what the host reads
         (waits == WaitKind::of_copies ? behaviour().left_out_copy_wait : behaviour().left_out_host_wait) = left_out;
@@ -371,10 +372,47 @@ TEST_F(DeviceMessagesTest, NeedEachWaitOfTheirs) {
         GPipeOptions options = on_lanes({"fake:0", "fake:1"}, 4, Checkpoint::never);
         options.schedule = schedule;
         options.device_messages = kDirectly;
-        // For each of four micro-batches and each direction: of the link for the tensors, for their departure and for
-        // their arrival, and of the lane for the link.
-        EXPECT_GE(expect_each_is_missed_in_ranks(chain, options, WaitKind::of_copies), 4 * 2 * 2);
+        // The first two are for the first bytes of the connections, which nothing reads. Then for each of four
+        // micro-batches and each direction: of the link for the tensors, and for their arrival, and of the lane for
+        // the link. The output of forward() too.
+        EXPECT_EQ(expect_each_is_missed_in_ranks(chain, options, WaitKind::of_copies, 2), 2 + 4 * 3 * 3);
     }
+}
+
+TEST_F(DeviceMessagesTest, KeepWhatIsOnItsWay) {
+    constexpr std::int64_t kWidth = 4096;
+    const auto forwards = std::make_shared<std::atomic<int>>(0);
+    const auto wide = function_layer("wide", [forwards](const Tensors& x) {
+        ++*forwards;
+        return Tensors{x[0].narrow(1, 0, 1).expand({-1, kWidth}) + 1};
+    });
+    std::atomic<std::int64_t> kept = 0;
+    std::atomic<std::int64_t> before = 0;
+    std::thread watcher([&] {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+        while (*forwards < 4 && std::chrono::steady_clock::now() < until) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        kept = fake_accelerator::allocated_bytes(0) - before;
+        fake_accelerator::release();
+    });
+    const auto thrown = in_ranks(2, [&](const Group& group) {
+        const at::NoGradGuard no_grad;
+        GPipeOptions options = on_lanes({"fake:0", "fake:1"}, 2, Checkpoint::never);
+        options.processes = group;
+        options.device_messages = kDirectly;
+        GPipe pipe({wide, tanh_layer()}, std::move(options));
+        const Tensors input = {numbers({8, 6}, 0).to(at::Device("fake:0"))};
+        group->barrier();
+        before = fake_accelerator::allocated_bytes(0);
+        behaviour().holds_copies = true;
+        group->barrier();
+        pipe.forward(input);
+    });
+    watcher.join();
+    EXPECT_EQ(text_of(thrown[0]) + text_of(thrown[1]), "");
+    constexpr std::int64_t kSent = 2 * kWidth * 8;  // bytes of a micro-batch's output
+    EXPECT_GE(kept, 3 * kSent);
 }
 
 void expect_lane_to_issue_ahead(const std::string& way) {
