@@ -15,7 +15,7 @@ namespace pipescope::fake_accelerator {
 // may be reused once any thread saw its use pass.
 
 inline constexpr std::size_t kMostConnections = 60;  // of fake_messages.cpp at a time; each has a stream of its own
-inline constexpr std::size_t kMostStreams = 190;
+inline constexpr std::size_t kMostStreams = 198;
 
 class Clock {
 public:
