@@ -217,6 +217,15 @@ DoctorCheck check_record() {
                     : "libpipescope_inject.so is missing: record cannot run; build or install PipeScope again"};
 }
 
+DoctorCheck check_nccl() {
+    const auto library = find_own_library("libpipescope_nccl.so");
+    return {"nccl", library.has_value(),
+            library
+                ? "libpipescope_nccl.so is installed: run --device-messages nccl can send from GPU to GPU"
+                : "libpipescope_nccl.so is missing: processes send tensors through the hosts' memory; to change that, "
+                  "build PipeScope after scripts/setup --cuda"};
+}
+
 DoctorCheck check_nvtx_injection() {
     const char* library = std::getenv("NVTX_INJECTION64_PATH");
     if (library == nullptr || *library == '\0') {
@@ -231,9 +240,9 @@ DoctorCheck check_nvtx_injection() {
 /// Checks this machine: programs, SQLite, cores, timers, accelerator libraries. Takes up to a second, because it starts
 /// pipescope-torch.
 std::vector<DoctorCheck> examine_machine() {
-    std::vector<DoctorCheck> checks = {check_torch(), check_gui(),    check_trace_store(),   check_temporary_folder(),
-                                       check_cores(), check_load(),   check_timer_slack(),   check_cuda_driver(),
-                                       check_cupti(), check_record(), check_nvtx_injection()};
+    std::vector<DoctorCheck> checks = {check_torch(), check_gui(),  check_trace_store(), check_temporary_folder(),
+                                       check_cores(), check_load(), check_timer_slack(), check_cuda_driver(),
+                                       check_cupti(), check_nccl(), check_record(),      check_nvtx_injection()};
     const std::vector<DoctorCheck> devices = check_devices();
     checks.insert(checks.begin() + 1, devices.begin(), devices.end());
     return checks;

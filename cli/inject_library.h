@@ -2,8 +2,11 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 namespace pipescope {
+/// Path of a library of PipeScope's own: in ../lib beside this program's folder, then in the folder.
+std::optional<std::filesystem::path> find_own_library(const std::string& name);
 /// Path of libpipescope_inject.so, which records programs that were not built with PipeScope. Searched in ../lib
 /// relative to this program, and beside it. Empty if not found.
 std::optional<std::filesystem::path> find_inject_library();

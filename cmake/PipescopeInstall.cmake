@@ -13,6 +13,9 @@ foreach(program IN ITEMS pipescope-torch pipescope-gui)
 endforeach()
 install(TARGETS ${pipescope_programs} RUNTIME COMPONENT programs)
 install(TARGETS pipescope_inject LIBRARY COMPONENT programs)
+if(TARGET pipescope_nccl)
+  install(TARGETS pipescope_nccl LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT programs)
+endif()
 
 # The program writes its completions and its manual page itself, so that they have the options that there are.
 set(pipescope_texts "${PROJECT_BINARY_DIR}/installed-texts")

@@ -33,6 +33,7 @@ set(PIPESCOPE_ENGINE_HEADERS
   engine/engine_error.h
   engine/gpipe.h
   engine/layer.h
+  engine/processes/device_plugin.h
   engine/processes/processes.h
   engine/saved_training.h
   engine/skippable.h

@@ -1,6 +1,7 @@
 #include "engine/cuda_runtime.h"
 
 #include <c10/core/Allocator.h>
+#include <c10/util/env.h>
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -59,6 +60,9 @@ std::string load() {
     if (wanted != nullptr && std::string_view(wanted) == "0") {
         return "the environment variable PIPESCOPE_CUDA is 0";
     }
+    // Before the driver starts. By default streams share 8 queues; one that waits for another process could then hold
+    // back what that process waits for (processes/lane_channels.h).
+    c10::utils::set_env("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/false);
     std::string missing = driver_problem();
     if (!missing.empty()) {
         return missing;

@@ -61,6 +61,10 @@ struct GPipeOptions {
     std::shared_ptr<Processes> processes = nullptr;
     /// Pipelines side by side, each with its own share of the processes and of the samples; divides their number.
     int replicas = 1;
+    /// How tensors go between accelerators of different processes: "host" is through the hosts' memory, "nccl" directly
+    /// by NCCL, "auto" by NCCL where both ends can. A text with a '/' is the path of another plugin library
+    /// (processes/device_plugin.h).
+    std::string device_messages = "host";
 };
 
 /// Location of the last failure.

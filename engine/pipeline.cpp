@@ -2,6 +2,7 @@
 
 #include "engine/current_task.h"
 #include "engine/lanes/task_ranges.h"
+#include "engine/processes/device_plugins.h"
 #include "engine/random.h"
 #include "engine/task_observer.h"
 #include "schedule/placement.h"
@@ -120,6 +121,7 @@ void check_enums(const GPipeOptions& options) {
 const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const std::vector<ModelLayer>& layers) {
     check_chunks(options.chunks);
     check_enums(options);
+    check_device_messages(options.device_messages);
     if (is_for_comparison_only(options.schedule)) {
         throw UsageError("the schedule is " + to_string(options.schedule) +
                          ", which only the simulator runs; a model can run " + runnable_schedule_names(", ") +
@@ -196,6 +198,9 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
     }
     devices_ = std::make_unique<PipelineDevices>(
         devices, options_.driver == Driver::scheduled || options_.autograd.copy_streams);
+    if (channels_) {
+        channels_->connect_devices(*devices_, options_.device_messages);
+    }
     std::vector<bool> on_host = devices_->lanes_on_host();
     for (std::size_t k = 0; k < devices.size(); ++k) {
         if (is_here(LaneId{k})) {
@@ -233,7 +238,8 @@ void Pipeline::connect(std::size_t num_layers) {
                       {"the reduction", options_.reduction == Reduction::mean ? "mean" : "sum"},
                       {"deferred_batch_norm", options_.deferred_batch_norm ? "true" : "false"},
                       {"the seed", std::to_string(options_.seed)},
-                      {"the replicas", std::to_string(options_.replicas)}});
+                      {"the replicas", std::to_string(options_.replicas)},
+                      {"device_messages", options_.device_messages}});
     channels_ = std::make_unique<LaneChannels>(
         processes, make_schedule(options_.schedule, with_example_micro_batches(shape_, options_.schedule)),
         options_.reduction);

@@ -1,5 +1,6 @@
 #include "models/emulated_device_wait.h"
 
+#include "engine/beside_program.h"
 #include "schedule/error.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -36,9 +37,7 @@ SpinLibrary find() {
     if (const char* const named = std::getenv("PIPESCOPE_SPIN_LIBRARY"); named != nullptr && *named != '\0') {
         return open(named, true);
     }
-    std::error_code error;
-    const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-    for (const fs::path& path : {folder / kLibrary, folder / ".." / "lib" / kLibrary, fs::path(kLibrary)}) {
+    for (const fs::path& path : places_of_library(kLibrary)) {
         if (SpinLibrary found = open(path, false); found.spin != nullptr) {
             return found;
         }

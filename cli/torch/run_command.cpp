@@ -17,6 +17,7 @@
 #include "cli/torch/unsplit_layers.h"
 #include "cli/units.h"
 #include "engine/cores/usable_cores.h"
+#include "engine/processes/device_plugins.h"
 #include "engine/processes/lane_channels.h"
 #include "engine/saved_training.h"
 #include "models/zoo.h"
@@ -56,6 +57,7 @@ struct RunFlags {
     std::optional<std::int64_t> warmup;
     std::optional<double> learning_rate;
     std::uint64_t seed = 0;
+    std::string device_messages = "host";
     SaveOptions save;
     std::string trace;
     std::string profile;
@@ -81,6 +83,7 @@ TrainingOptions training_options(const RunFlags& flags) {
     fill_in_lanes(options.pipeline);
     options.steps = flags.steps;
     options.warmup = flags.warmup.value_or(default_warmup(flags.steps));
+    check_device_messages(flags.device_messages);
     if (const double rate = flags.learning_rate.value_or(0); !(rate >= 0 && rate <= kLargestLearningRate)) {
         throw UsageError(fmt::format("--learning-rate is {}; it must be a number from 0 to {}; try 0.05", rate,
                                      kLargestLearningRate));
@@ -90,6 +93,7 @@ TrainingOptions training_options(const RunFlags& flags) {
     // Emulated lanes only wait, which needs no core.
     options.pipeline.hardware.host_cores =
         flags.pipeline.cores.value_or(options.update_parameters ? usable_cores() : 0);
+    options.device_messages = flags.device_messages;
     options.trace = flags.trace;
     options.force = flags.force;
     return options;
@@ -330,6 +334,7 @@ void agree(const RunFlags& flags, const TrainingOptions& options) {
                               {"--schedule", to_string(options.pipeline.schedule)},
                               {"--checkpoint", to_string(options.pipeline.checkpoint)},
                               {"the number of lanes", std::to_string(num_lanes(options.pipeline))},
+                              {"--device-messages", options.device_messages},
                               {"--trace", options.trace.empty() ? "none" : "given"},
                               {"the newest save", newest_save(options)}});
     replica_ranks(*options.processes, options.pipeline.replicas, num_lanes(options.pipeline));
@@ -465,6 +470,10 @@ void add_training_options(CLI::App& command, RunFlags& flags) {
                "Cores that lanes on cpu share, one task at a time; 0 leaves lanes to the operating system; "
                "default: the cores of this process, or 0 for an emulated model",
                "N", "Hardware");
+    add_option(command, "--device-messages", flags.device_messages,
+               "How tensors go between GPUs of different processes: host, through the hosts' memory; nccl, from GPU to "
+               "GPU; auto, by NCCL where both can; or the path of a plugin library; default host",
+               "WAY", "Hardware");
 }
 
 void add_save_options(CLI::App& command, SaveOptions& options) {

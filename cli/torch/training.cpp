@@ -47,6 +47,7 @@ GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observ
     engine.seed = options.seed;
     engine.observer = observer;
     engine.processes = options.processes;
+    engine.device_messages = options.device_messages;
     return engine;
 }
 

@@ -29,6 +29,7 @@ struct TrainingOptions {
     bool update_parameters = true;
     /// The processes that train together; null: this one alone. Each records its own lanes into its own trace.
     std::shared_ptr<Processes> processes = nullptr;
+    std::string device_messages = "host";  ///< GPipeOptions::device_messages
     Driver driver = Driver::scheduled;
     AutogradParts autograd;          ///< parts of Driver::autograd
     std::filesystem::path trace;     ///< empty: records into a temporary file

@@ -13,4 +13,10 @@ void DeferredRelease::hold(Tensors tensors, StreamEvent until) {
         open_.pop_front();
     }
 }
+
+void DeferredRelease::block(const c10::Stream& stream) const {
+    for (const Entry& entry : open_) {
+        entry.until.block(stream);
+    }
+}
 }  // namespace pipescope

@@ -21,6 +21,8 @@ public:
     static constexpr std::size_t kMostOpen = 8;
 
     void hold(Tensors tensors, StreamEvent until);
+    /// Makes work enqueued in `stream` from now on start after every use that is still open.
+    void block(const c10::Stream& stream) const;
     /// Call when all streams are past every use, or ordered after it.
     void clear() { open_.clear(); }
     std::size_t num_open() const noexcept { return open_.size(); }

@@ -46,7 +46,7 @@ private:
 };
 }  // namespace
 
-LaneLink::LaneLink(c10::Device from, c10::Device to) : to_(to), copies_(from != to) {
+LaneLink::LaneLink(c10::Device from, c10::Device to, PeerDevice* peer) : to_(to), peer_(peer), copies_(from != to) {
     if (copies_) {
         source_ = copy_stream(from);
         destination_ = copy_stream(to);

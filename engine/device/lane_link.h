@@ -15,6 +15,22 @@ struct Arrival {
     bool copied = false;  ///< false: the same tensors; true: keep the sent ones until `ready`
 };
 
+/// A device of another process, which bytes reach or come from without this host's memory
+/// (processes/lane_channels.h). Each end is for one direction. Both ends give the same sizes in the same order.
+/// Threading: one thread at a time.
+class PeerDevice {
+public:
+    PeerDevice() = default;
+    virtual ~PeerDevice() = default;
+    PeerDevice(const PeerDevice&) = delete;
+    PeerDevice& operator=(const PeerDevice&) = delete;
+
+    /// Enqueues the way of the contiguous tensor's bytes: work enqueued in the current stream before comes before it,
+    /// and work enqueued there later comes after it. Does not wait for the other end.
+    virtual void send(const at::Tensor& bytes) = 0;
+    virtual void receive(const at::Tensor& bytes) = 0;
+};
+
 /// Moves tensors from one lane to another.
 ///
 /// Between devices it copies on its own streams, so that a copy waits only for its tensors and both lanes keep
@@ -22,12 +38,13 @@ struct Arrival {
 /// both. Host memory on either side is pinned if torch can, since the copy would otherwise block the host. Lanes of one
 /// device, or of the host, pass tensors on without a copy.
 /// To a lane of another process, a link leads to the host's memory; from there, another one leads to the lane
-/// (processes/message.h).
+/// (processes/message.h). With a PeerDevice, what is on the device takes that way instead.
 /// Threading: one thread at a time.
 /// Source: torchgpipe (arXiv 2004.09910), section 3.3, with a stream per pair of lanes instead of one per micro-batch.
 class LaneLink {
 public:
-    LaneLink(c10::Device from, c10::Device to);
+    /// `peer`, not owned: the device of the lane in another process that "cpu" stands for, if it can be reached.
+    LaneLink(c10::Device from, c10::Device to, PeerDevice* peer = nullptr);
     /// Copies on the lanes' own streams, in between their tasks: the baseline for copy streams.
     LaneLink(const LaneDevice& from, const LaneDevice& to);
 
@@ -43,6 +60,7 @@ public:
     at::TensorOptions destination() const;
 
     bool copies() const noexcept { return copies_; }
+    PeerDevice* peer() const noexcept { return peer_; }
     /// Orders this link's next work after the event. Links from a device need no call: `produced` orders them.
     void wait(const StreamEvent& event) const;
 
@@ -53,6 +71,7 @@ private:
     at::Tensor copied(const at::Tensor& tensor) const;
 
     c10::Device to_;
+    PeerDevice* peer_ = nullptr;
     std::optional<c10::Stream> source_;       // of the sender, if it is an accelerator
     std::optional<c10::Stream> destination_;  // of the receiver, likewise
     bool copies_ = false;

@@ -30,9 +30,17 @@ std::vector<bool> PipelineDevices::lanes_on_host() const {
 }
 
 const LaneLink& PipelineDevices::link(LaneId from, LaneId to) {
-    return cached_link({from.value(), to.value()}, [&] {
-        return copy_streams_ ? LaneLink(of(from).device(), of(to).device()) : LaneLink(of(from), of(to));
+    const std::pair<int, int> key(from.value(), to.value());
+    return cached_link(key, [&] {
+        const auto peer = peers_.find(key);
+        return copy_streams_
+                   ? LaneLink(of(from).device(), of(to).device(), peer == peers_.end() ? nullptr : peer->second)
+                   : LaneLink(of(from), of(to));
     });
+}
+
+void PipelineDevices::set_peer(LaneId from, LaneId to, PeerDevice& peer) {
+    peers_[{from.value(), to.value()}] = &peer;
 }
 
 const LaneLink& PipelineDevices::input_link(c10::Device from, LaneId to) {
@@ -91,6 +99,9 @@ void PipelineDevices::end() {
         }
     }
     for (DeferredRelease& each : deferred_) {
+        for (const auto& [device, moment] : started_) {
+            each.block(current_stream(device));
+        }
         each.clear();
     }
 }

@@ -22,7 +22,7 @@ namespace pipescope {
 ///   3. A tensor for another stream comes with an event, which the receiver waits for (LaneLink, LaneDevice::wait).
 ///   4. end(): the caller's streams wait for every lane's.
 /// Memory is safe because a tensor that crosses streams is kept until the event of its last use has passed, or until
-/// end(), after which the caller's streams are ordered after every lane's.
+/// end(), after which the caller's streams are ordered after every lane's and after each such event.
 /// Threading: begin(), end() and abandon() on the caller's thread while no lane runs; link() and input_link() from any
 /// lane; deferred(k) by lane k.
 class PipelineDevices {
@@ -37,6 +37,8 @@ public:
     const LaneDevice& of(LaneId lane) const { return lanes_[lane.index()]; }
 
     const LaneLink& link(LaneId from, LaneId to);
+    /// From now on the link, one end of which is in another process, has this other end. Before the first link().
+    void set_peer(LaneId from, LaneId to, PeerDevice& peer);
     /// Link from the caller's memory to a lane.
     const LaneLink& input_link(c10::Device from, LaneId to);
     DeferredRelease& deferred(LaneId lane) { return deferred_[lane.index()]; }
@@ -59,6 +61,7 @@ private:
     std::vector<std::pair<c10::Device, StreamEvent>> started_;  // the caller's streams at begin()
     std::mutex links_mutex_;
     std::map<std::pair<int, int>, std::unique_ptr<LaneLink>> links_;  // guarded by links_mutex_
+    std::map<std::pair<int, int>, PeerDevice*> peers_;                // of links
 };
 
 /// Tells the allocator that the calling thread's current stream uses the tensors, which lanes' streams allocated. The

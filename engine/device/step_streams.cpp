@@ -88,9 +88,9 @@ StreamEvent StepStreams::send(TaskIndex copy, Tensors sent, const std::function<
         return {};
     }
     const TaskIndex producer = graph_.dependencies(copy).front();
-    const StreamEvent on_host = link.run(results_[producer].ready, [&] { pack(&link); });
-    devices_.deferred(each.lane).hold(std::move(sent), on_host);
-    return on_host;
+    const StreamEvent done = link.run(results_[producer].ready, [&] { pack(&link); });
+    devices_.deferred(each.lane).hold(std::move(sent), done);
+    return link.peer() != nullptr ? StreamEvent() : done;
 }
 
 Tensors StepStreams::receive(TaskIndex copy, const std::function<Tensors(const LaneLink*)>& unpack) {

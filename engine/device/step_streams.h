@@ -32,7 +32,8 @@ public:
     void run_copy(TaskIndex copy, std::span<at::Tensor> moved);
 
     /// For a copy to another process: calls `pack` with the link to the host, within its run(), or without one if the
-    /// sender is there. The host may read what was packed once the returned event has passed.
+    /// sender is there. The host may read what was packed once the returned event has passed; with a PeerDevice at
+    /// once, since nothing was copied there.
     StreamEvent send(TaskIndex copy, Tensors sent, const std::function<void(const LaneLink*)>& pack);
     /// For a copy from another process, on the thread that received it: calls `unpack` with the link from the host,
     /// within its run(), or without one if the receiver is there. Returns the tensors for its lane.

@@ -2,12 +2,15 @@
 
 #include "engine/device/lane_link.h"
 #include "engine/lanes/process_end.h"
+#include "engine/processes/device_plugin.h"
+#include "engine/processes/device_plugins.h"
 #include "engine/processes/ring_sum.h"
 #include "schedule/quantities.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -78,6 +81,37 @@ struct LaneChannels::Outgoing {
     std::unique_ptr<ChannelThread> thread = nullptr;  ///< from the first message on that must be waited for
 };
 
+/// A lane's device in another process.
+class LaneChannels::Peer final : public PeerDevice {
+public:
+    Peer(Processes& processes, int rank, DeviceConnection& connection)
+        : processes_(processes), rank_(rank), connection_(connection) {}
+
+    void send(const at::Tensor& bytes) override {
+        processes_.exchange(rank_, [&] { return connection_.send(bytes), true; });
+    }
+    void receive(const at::Tensor& bytes) override {
+        processes_.exchange(rank_, [&] { return connection_.receive(bytes), true; });
+    }
+    /// Blocks until all of it has passed.
+    void wait() {
+        processes_.exchange(rank_, [&] { return connection_.wait(); });
+    }
+    /// The same, or until the group has ended.
+    void finish() {
+        try {
+            wait();
+        } catch (const ProcessError&) {
+            // Everybody knows.
+        }
+    }
+
+private:
+    Processes& processes_;
+    const int rank_;
+    DeviceConnection& connection_;
+};
+
 ReplicaRanks replica_ranks(const Processes& processes, int replicas, int num_lanes) {
     if (replicas < 1 || processes.size() % replicas != 0) {
         throw UsageError("the replicas are " + std::to_string(replicas) + " in " +
@@ -108,6 +142,9 @@ LaneChannels::LaneChannels(std::shared_ptr<Processes> processes, const TaskGraph
         const int from = rank_of(channel.from);
         const int to = rank_of(channel.to);
         const int tag = kFirstCopyTag + channel.from.value() * ranks_.num_lanes + channel.to.value();
+        if (from != to) {
+            pairs_.emplace_back(channel.from, channel.to);
+        }
         if (from == here && to != here) {
             copies_out_[{channel.from, channel.to}] = std::make_unique<Outgoing>(Outgoing{outgoing(to, tag)});
         } else if (from != here && to == here) {
@@ -132,10 +169,143 @@ LaneChannels::LaneChannels(std::shared_ptr<Processes> processes, const TaskGraph
 }
 
 LaneChannels::~LaneChannels() {
+    for (const auto& peer : peers_) {
+        peer->finish();
+    }
     copies_out_.clear();   // their threads send, too
     completions_.reset();  // what was sent has left this process
     connections_->cancel_all();
     processes_->retire(std::move(connections_));
+}
+
+namespace {
+/// What a process tells the others of a lane's device.
+struct LaneDeviceFact {
+    std::string device;    // empty: the host
+    std::string identity;  // by the plugin
+    std::string obstacle;  // why the plugin cannot connect it
+};
+
+LaneDeviceFact fact_of(c10::Device device, const std::string& way) {
+    LaneDeviceFact fact;
+    if (device.is_cpu()) {
+        return fact;
+    }
+    fact.device = device.str();
+    const bool is_nccl = way == "auto" || way == "nccl";
+    if (is_nccl && !device.is_cuda()) {
+        fact.obstacle = "NCCL connects CUDA devices only; use CUDA devices, or send device messages through the host";
+        return fact;
+    }
+    try {
+        const DevicePlugin& plugin = device_plugin(way);
+        if (c10::DeviceTypeName(device.type(), true) != plugin.device_type) {
+            fact.obstacle = std::string(plugin.name) + " connects devices of type " + plugin.device_type +
+                            " only; use those, or send device messages through the host";
+        } else {
+            fact.identity = plugin.identity(device);
+        }
+    } catch (const std::exception& error) {
+        fact.obstacle = error.what();
+    }
+    return fact;
+}
+
+constexpr char kFieldEnd = '\x1f';  // no field holds it
+
+std::string packed(const LaneDeviceFact& fact) {
+    return fact.device + kFieldEnd + fact.identity + kFieldEnd + fact.obstacle + kFieldEnd;
+}
+
+LaneDeviceFact take_fact(const std::string& from, std::size_t& at) {
+    LaneDeviceFact fact;
+    for (std::string* const field : {&fact.device, &fact.identity, &fact.obstacle}) {
+        const std::size_t end = from.find(kFieldEnd, at);
+        *field = from.substr(at, end - at);
+        at = end + 1;
+    }
+    return fact;
+}
+}  // namespace
+
+/// The pairs whose devices can be connected, in the same order in all processes.
+std::vector<LaneChannels::LanePair> LaneChannels::direct_pairs(const PipelineDevices& devices, const std::string& way) {
+    std::string mine;
+    for (int k = 0; k < ranks_.num_lanes; ++k) {
+        if (is_here(LaneId{k})) {
+            mine += packed(fact_of(devices.of(LaneId{k}).device(), way));
+        }
+    }
+    const std::vector<std::string> all = processes_->gather(mine);
+    std::vector<LaneDeviceFact> facts;
+    std::map<int, std::size_t> places;  // how far each rank's facts were taken
+    for (int k = 0; k < ranks_.num_lanes; ++k) {
+        const int rank = rank_of(LaneId{k});
+        facts.push_back(take_fact(all[static_cast<std::size_t>(rank)], places[rank]));
+    }
+    std::vector<LanePair> direct;
+    for (const LanePair& pair : pairs_) {
+        const auto& [from, to] = pair;
+        const LaneDeviceFact& first = facts[from.index()];
+        const LaneDeviceFact& second = facts[to.index()];
+        if (first.device.empty() || second.device.empty()) {
+            continue;
+        }
+        const auto name_of = [this, &facts](LaneId lane) {
+            return "lane " + std::to_string(lane.value()) + " of " + processes_->name_of(rank_of(lane)) + " on " +
+                   facts[lane.index()].device;
+        };
+        std::string obstacle;
+        for (const LaneId lane : {from, to}) {
+            if (obstacle.empty() && !facts[lane.index()].obstacle.empty()) {
+                obstacle = name_of(lane) + ": " + facts[lane.index()].obstacle;
+            }
+        }
+        if (obstacle.empty() && first.identity == second.identity) {
+            obstacle = name_of(from) + " and " + name_of(to) + " are one device (" + first.identity +
+                       "); it cannot be connected with itself; give each process a device of its own, or send device "
+                       "messages by auto, which takes the way through the host here";
+        }
+        if (obstacle.empty()) {
+            direct.push_back(pair);
+        } else if (way != "auto") {
+            throw EngineError(obstacle);
+        }
+    }
+    return direct;
+}
+
+void LaneChannels::connect_devices(PipelineDevices& devices, const std::string& way) {
+    if (way == "host") {
+        return;
+    }
+    processes_->together([&] {
+        for (const auto& [from, to] : direct_pairs(devices, way)) {
+            if (is_here(from) || is_here(to)) {
+                connect_lanes(from, to, devices, way);
+            }
+        }
+    });
+}
+
+/// Returns once a first byte has arrived. All processes connect their pairs in one order, so none waits for another in
+/// a circle.
+void LaneChannels::connect_lanes(LaneId from, LaneId to, PipelineDevices& devices, const std::string& way) {
+    const bool sends = is_here(from);
+    const c10::Device device = devices.of(sends ? from : to).device();
+    const int rank = rank_of(sends ? to : from);
+    const std::string name = "lane " + std::to_string(from.value()) + " to " + std::to_string(to.value()) +
+                             " of replica " + std::to_string(ranks_.replica);
+    DeviceConnection& connection = connections_->connect_devices(
+        device_plugin(way), name, sends ? DeviceConnection::End::sends : DeviceConnection::End::receives, device,
+        processes_->options().patience);
+    Peer& peer = *peers_.emplace_back(std::make_unique<Peer>(*processes_, rank, connection));
+    devices.set_peer(from, to, peer);
+    devices.link(from, to).run({}, [&] {
+        const auto byte = at::TensorOptions().device(device).dtype(at::kByte);
+        sends ? peer.send(at::zeros({1}, byte)) : peer.receive(at::empty({1}, byte));
+    });
+    peer.wait();
 }
 
 std::unique_ptr<OutgoingChannel> LaneChannels::outgoing(int to, int tag) {

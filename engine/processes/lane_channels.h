@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/device/pipeline_devices.h"
 #include "engine/device/stream_event.h"
 #include "engine/engine_error.h"
 #include "engine/gpipe.h"
@@ -12,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,7 +39,11 @@ ReplicaRanks replica_ranks(const Processes& processes, int replicas, int num_lan
 ///
 /// Lanes only send and never wait for it. One thread for each incoming channel receives, so no order of sends and
 /// receives can be wrong. Tensors of an accelerator leave once they are on the host: a thread of the channel waits for
-/// that, not the lane.
+/// that, not the lane. Or they go to the other accelerator by a connection of the channel's own: the lane enqueues
+/// them and sends the message without them at once; the channel's thread then enqueues their arrival.
+/// Invariant: whatever is enqueued on a device waits only for what was enqueued before, on any device. One exception: a
+/// departure waits for its arrival, which is enqueued later. So no other work may be queued behind a departure: the
+/// streams of connections and links share no queue of their device (cuda_runtime.cpp).
 /// Threading: send() from lanes, one at a time for each sending lane; the others on the caller's thread.
 /// Errors: ProcessError once the group has ended.
 class LaneChannels {
@@ -65,6 +71,10 @@ public:
 
     const ReplicaRanks& ranks() const noexcept { return ranks_; }
 
+    /// Collective, after the devices are there: lets the links to and from other processes reach the accelerators
+    /// there, as `way` says (check_device_messages). Throws EngineError, in all processes, if that cannot be.
+    void connect_devices(PipelineDevices& devices, const std::string& way);
+
     /// Begins a run. `own`: what this process knows of it; the batch counts where partition 0 is, and is 0 elsewhere.
     /// Returns what all run. Throws UsageError if the processes call different functions.
     Start start(Start own);
@@ -89,10 +99,13 @@ public:
 private:
     struct Incoming;
     struct Outgoing;
+    class Peer;
     using LanePair = std::pair<LaneId, LaneId>;
 
     int rank_of(LaneId lane) const { return ranks_.rank_of(lane); }
     void sum(std::optional<LaneId> lane, const at::Tensor& values);
+    std::vector<LanePair> direct_pairs(const PipelineDevices& devices, const std::string& way);
+    void connect_lanes(LaneId from, LaneId to, PipelineDevices& devices, const std::string& way);
     std::unique_ptr<OutgoingChannel> outgoing(int to, int tag);
     std::unique_ptr<Incoming> incoming(int from, int tag, const std::string& name);
     void take(Incoming& channel, std::int64_t run, std::size_t count,
@@ -106,8 +119,10 @@ private:
     const int first_;  // rank of partition 0
     const int last_;   // rank of the last partition
     std::int64_t run_ = 0;
-    std::int64_t batch_ = 0;  // of this replica, in the current run
+    std::int64_t batch_ = 0;       // of this replica, in the current run
+    std::vector<LanePair> pairs_;  // of lanes in two processes of this pipeline, in the same order in all
     std::shared_ptr<Connections> connections_;
+    std::vector<std::unique_ptr<Peer>> peers_;
     std::unique_ptr<Worker> completions_;
     std::map<LanePair, std::unique_ptr<Outgoing>> copies_out_;
     std::map<LanePair, std::unique_ptr<Incoming>> copies_in_;

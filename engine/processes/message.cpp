@@ -1,7 +1,7 @@
 // A message is a head of 64-bit numbers, then the tensors' bytes:
 //
 //     magic, run, key, number of numbers, numbers ..,
-//     number of storages, for each: offset and bytes of its payload
+//     number of storages, for each: offset (-1: goes from device to device, in this order) and bytes of its payload
 //     number of tensors, for each: storage (-1: undefined), dtype, requires_grad, layout, place in the storage, n,
 //         n sizes, n strides
 //
@@ -32,23 +32,24 @@ constexpr std::int64_t kMagic = 0x50495045'53434f50;
 constexpr std::size_t kAlignment = 64;
 constexpr std::int64_t kLargestItem = 16;  // bytes of a complex double; spans begin at its multiples, for every dtype
 constexpr std::int64_t kUndefined = -1;
+constexpr std::int64_t kDirect = -1;
 enum Layout : std::int64_t { spread, view };
 
 std::size_t aligned(std::size_t size) {
     return (size + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// `to_host`: the link that the tensor takes to the host's memory, if any.
-void check_plain(const at::Tensor& tensor, const LaneLink* to_host) {
+/// `link`: the one that the tensor takes from its device, if any.
+void check_plain(const at::Tensor& tensor, const LaneLink* link) {
     if (tensor.layout() != c10::kStrided || tensor.is_quantized() || !tensor.has_storage()) {
         throw EngineError("a " + std::string(tensor.toString()) +
                           " goes from one process to another; only tensors with plain, strided memory can; convert it "
                           "with to_dense() or dequantize(), or keep both layers in one process");
     }
-    const bool is_on_lane = to_host != nullptr && to_host->source()->device() == tensor.device();
+    const bool is_on_lane = link != nullptr && link->source()->device() == tensor.device();
     if (!tensor.is_cpu() && !is_on_lane) {
         throw EngineError("a tensor on " + tensor.device().str() + " goes to another process from a lane on " +
-                          (to_host == nullptr ? "cpu" : to_host->source()->device().str()) +
+                          (link == nullptr ? "cpu" : link->source()->device().str()) +
                           "; it must be on its lane's device or on cpu; move it there in the layer");
     }
 }
@@ -97,13 +98,19 @@ at::Tensor bytes_of_span(const at::Tensor& tensor, const Span& span) {
     return tensor.as_strided({0}, {1}).view(at::kByte).as_strided({span.end - span.begin}, {1}, span.begin);
 }
 
+at::Tensor as_bytes(const at::Tensor& contiguous) {
+    const auto item = static_cast<std::int64_t>(contiguous.itemsize());
+    const std::int64_t begin = contiguous.storage_offset() * item;
+    return bytes_of_span(contiguous, {begin, begin + contiguous.numel() * item, 1});
+}
+
 /// The contiguous tensor on the host. With a link it is read later, so even one that is there is copied.
-at::Tensor on_host(const at::Tensor& contiguous, const LaneLink* to_host) {
+at::Tensor on_host(const at::Tensor& contiguous, const LaneLink* link) {
     if (contiguous.is_cpu()) {
-        return to_host != nullptr ? contiguous.clone() : contiguous;
+        return link != nullptr ? contiguous.clone() : contiguous;
     }
-    const at::Tensor copied = at::empty(contiguous.sizes(), to_host->destination().dtype(contiguous.dtype()));
-    to_host->copy(contiguous, copied);
+    const at::Tensor copied = at::empty(contiguous.sizes(), link->destination().dtype(contiguous.dtype()));
+    link->copy(contiguous, copied);
     return copied;
 }
 
@@ -147,17 +154,42 @@ private:
     std::size_t at_;
 };
 
+/// The bytes of a storage in the frame, or that come from a device.
+struct StoredBytes {
+    std::size_t size;
+    std::span<const std::byte> in_frame = {};
+    bool is_direct = false;
+};
+
+StoredBytes stored_bytes(const Reader& reader, std::int64_t offset, std::int64_t size) {
+    if (offset != kDirect) {
+        const auto in_frame = reader.payload(offset, size);
+        return {in_frame.size(), in_frame};
+    }
+    Reader::require(size >= 0);
+    return {static_cast<std::size_t>(size), {}, true};
+}
+
 /// Fills a tensor from a payload, whose elements have these sizes.
-void fill(const at::Tensor& tensor, std::span<const std::byte> payload, at::IntArrayRef sizes,
-          const LaneLink* to_device) {
-    if (payload.empty()) {
+void fill(const at::Tensor& tensor, const StoredBytes& payload, at::IntArrayRef sizes, const LaneLink* to_device) {
+    if (payload.size == 0) {
+        return;
+    }
+    if (payload.is_direct) {
+        Reader::require(to_device != nullptr && to_device->peer() != nullptr);
+        const at::Tensor dense = tensor.is_contiguous() ? tensor : at::empty(sizes, tensor.options());
+        to_device->peer()->receive(as_bytes(dense));
+        if (!dense.is_same(tensor)) {
+            tensor.copy_(dense);
+        }
         return;
     }
     if (to_device == nullptr && tensor.is_contiguous()) {
-        std::memcpy(tensor.mutable_data_ptr(), payload.data(), payload.size());
+        std::memcpy(tensor.mutable_data_ptr(), payload.in_frame.data(), payload.size);
         return;
     }
-    const at::Tensor there = at::from_blob(const_cast<std::byte*>(payload.data()), sizes, tensor.scalar_type());
+    const at::Tensor there =
+        at::from_blob(const_cast<std::byte*>(payload.in_frame.data()), sizes, tensor.scalar_type());
     if (to_device == nullptr) {
         tensor.copy_(there);
     } else {
@@ -165,8 +197,9 @@ void fill(const at::Tensor& tensor, std::span<const std::byte> payload, at::IntA
     }
 }
 
-at::Tensor read_tensor(Reader& reader, const std::vector<std::span<const std::byte>>& payloads,
-                       std::vector<at::Tensor>& storages, const LaneLink* to_device) {
+/// Tensors refer to the payloads in their order, so those that come from a device are received as they were sent.
+at::Tensor read_tensor(Reader& reader, const std::vector<StoredBytes>& payloads, std::vector<at::Tensor>& storages,
+                       const LaneLink* to_device) {
     const std::int64_t storage = reader.next();
     if (storage == kUndefined) {
         return {};
@@ -181,7 +214,7 @@ at::Tensor read_tensor(Reader& reader, const std::vector<std::span<const std::by
     const std::vector<std::int64_t> sizes = reader.list(dim);
     const std::vector<std::int64_t> strides = reader.list(dim);
     const at::TensorOptions memory = to_device != nullptr ? to_device->destination() : at::TensorOptions();
-    const std::span<const std::byte> payload = payloads[static_cast<std::size_t>(storage)];
+    const StoredBytes& payload = payloads[static_cast<std::size_t>(storage)];
     at::Tensor tensor;
     if (layout == spread) {
         std::vector<std::int64_t> stored = sizes;
@@ -189,7 +222,7 @@ at::Tensor read_tensor(Reader& reader, const std::vector<std::span<const std::by
             stored[d] = is_repeated(sizes[d], strides[d]) ? 1 : sizes[d];
         }
         tensor = at::empty_strided(stored, strides, memory.dtype(static_cast<at::ScalarType>(dtype)));
-        Reader::require(static_cast<std::size_t>(tensor.nbytes()) == payload.size());
+        Reader::require(static_cast<std::size_t>(tensor.nbytes()) == payload.size);
         fill(tensor, payload, stored, to_device);
         if (stored != sizes) {
             tensor = tensor.expand(sizes).detach();
@@ -197,7 +230,7 @@ at::Tensor read_tensor(Reader& reader, const std::vector<std::span<const std::by
     } else {
         at::Tensor& bytes = storages[static_cast<std::size_t>(storage)];
         if (!bytes.defined()) {
-            const auto size = static_cast<std::int64_t>(payload.size());
+            const auto size = static_cast<std::int64_t>(payload.size);
             bytes = at::empty({(size + kLargestItem - 1) / kLargestItem * kLargestItem}, memory.dtype(at::kByte));
             fill(bytes.narrow(0, 0, size), payload, {size}, to_device);
         }
@@ -216,14 +249,24 @@ void Frame::Free::operator()(std::byte* memory) const {
     ::operator delete(memory, std::align_val_t(kAlignment));
 }
 
-PackedMessage::PackedMessage(const Message& message, const LaneLink* to_host) {
+PackedMessage::Payload PackedMessage::payload_of(const at::Tensor& contiguous, const LaneLink* link) {
+    Payload payload{static_cast<std::int64_t>(contiguous.nbytes())};
+    if (contiguous.is_cpu() || link == nullptr || link->peer() == nullptr) {
+        payload.bytes = on_host(contiguous, link);
+    } else if (payload.size > 0) {
+        link->peer()->send(as_bytes(contiguous));
+    }
+    return payload;
+}
+
+PackedMessage::PackedMessage(const Message& message, const LaneLink* link) {
     const at::NoGradGuard no_grad;
     std::map<const void*, Span> spans;  // by storage
     Tensors tensors;
     for (const at::Tensor& tensor : message.tensors) {
         tensors.push_back(tensor.defined() ? tensor.detach().resolve_conj().resolve_neg() : tensor);
         if (tensor.defined()) {
-            check_plain(tensors.back(), to_host);
+            check_plain(tensors.back(), link);
             const Span own = span_of(tensors.back());
             Span& whole = spans[tensors.back().storage().unsafeGetStorageImpl()];
             whole = {std::min(whole.begin, own.begin), std::max(whole.end, own.end), whole.users + 1};
@@ -248,9 +291,9 @@ PackedMessage::PackedMessage(const Message& message, const LaneLink* to_host) {
             payload = shared[storage];
         } else if (as_view) {
             shared[storage] = payload;
-            payloads_.push_back({on_host(bytes_of_span(tensor, span), to_host), 0});
+            payloads_.push_back(payload_of(bytes_of_span(tensor, span), link));
         } else {
-            payloads_.push_back({on_host(without_repeats(tensor).contiguous(), to_host), 0});
+            payloads_.push_back(payload_of(without_repeats(tensor).contiguous(), link));
         }
         of_tensors.insert(of_tensors.end(),
                           {payload, static_cast<std::int64_t>(tensor.scalar_type()),
@@ -270,18 +313,21 @@ PackedMessage::PackedMessage(const Message& message, const LaneLink* to_host) {
     head_.insert(head_.end(), of_tensors.begin(), of_tensors.end());
     size_ = aligned(head_.size() * sizeof(std::int64_t));
     for (std::size_t k = 0; k < payloads_.size(); ++k) {
-        payloads_[k].offset = size_;
-        head_[places + 2 * k] = static_cast<std::int64_t>(size_);
-        head_[places + 2 * k + 1] = static_cast<std::int64_t>(payloads_[k].bytes.nbytes());
-        size_ = aligned(size_ + payloads_[k].bytes.nbytes());
+        Payload& each = payloads_[k];
+        each.offset = each.bytes.defined() ? static_cast<std::int64_t>(size_) : kDirect;
+        head_[places + 2 * k] = each.offset;
+        head_[places + 2 * k + 1] = each.size;
+        if (each.bytes.defined()) {
+            size_ = aligned(size_ + static_cast<std::size_t>(each.size));
+        }
     }
 }
 
 void PackedMessage::write(std::span<std::byte> to) const {
     std::memcpy(to.data(), head_.data(), head_.size() * sizeof(std::int64_t));
     for (const Payload& each : payloads_) {
-        if (each.bytes.nbytes() > 0) {
-            std::memcpy(to.data() + each.offset, each.bytes.const_data_ptr(), each.bytes.nbytes());
+        if (each.bytes.defined() && each.size > 0) {
+            std::memcpy(to.data() + each.offset, each.bytes.const_data_ptr(), static_cast<std::size_t>(each.size));
         }
     }
 }
@@ -298,10 +344,10 @@ ReceivedMessage::ReceivedMessage(std::span<const std::byte> frame) : frame_(fram
 Tensors ReceivedMessage::tensors(const LaneLink* to_device) const {
     const at::NoGradGuard no_grad;
     Reader reader(frame_, place_of_tensors_);
-    std::vector<std::span<const std::byte>> payloads(reader.count());
-    for (auto& payload : payloads) {
+    std::vector<StoredBytes> payloads;
+    for (std::size_t left = reader.count(); left > 0; --left) {
         const std::int64_t offset = reader.next();
-        payload = reader.payload(offset, reader.next());
+        payloads.push_back(stored_bytes(reader, offset, reader.next()));
     }
     std::vector<at::Tensor> storages(payloads.size());
     Tensors tensors;

@@ -37,23 +37,28 @@ private:
 
 /// A message as bytes. Every tensor arrives with its sizes, strides, dtype and requires_grad, since a layer's result
 /// may depend on the strides to the last bit. Tensors that share memory share it again when they arrive.
-/// Cost: the tensors' bytes are copied once here, and once in ReceivedMessage; with links, once more in each.
+/// Cost: the tensors' bytes are copied once here, and once in ReceivedMessage; with links, once more in each. Between
+/// two PeerDevices, those on the device are not in the message: only dense ones cross without a copy.
 class PackedMessage {
 public:
-    /// Reads the tensors' layout, not their bytes. With `to_host`, a link from the tensors' device to the host, within
-    /// its run(): enqueues the copies, each of contiguous bytes; keep the tensors until the event of run(). Throws
-    /// EngineError for a tensor without plain memory, such as a sparse one, or on another device.
-    explicit PackedMessage(const Message& message, const LaneLink* to_host = nullptr);
+    /// Reads the tensors' layout, not their bytes. With `link`, from the tensors' device to the host, within its run():
+    /// enqueues the copies, each of contiguous bytes, or with a PeerDevice their way to it; keep the tensors until the
+    /// event of run(). Throws EngineError for a tensor without plain memory, such as a sparse one, or on another
+    /// device.
+    explicit PackedMessage(const Message& message, const LaneLink* link = nullptr);
 
     std::size_t size() const noexcept { return size_; }
-    /// `to` holds size() bytes. With a link, only after the event of its run().
+    /// `to` holds size() bytes. With a link that has no PeerDevice, only after the event of its run().
     void write(std::span<std::byte> to) const;
 
 private:
     struct Payload {
-        at::Tensor bytes;  // contiguous, on the host
-        std::size_t offset;
+        std::int64_t size = 0;
+        at::Tensor bytes = {};     // contiguous, on the host; undefined if a PeerDevice has them
+        std::int64_t offset = -1;  // of those on the host
     };
+    static Payload payload_of(const at::Tensor& contiguous, const LaneLink* link);
+
     std::vector<std::int64_t> head_;
     std::vector<Payload> payloads_;
     std::size_t size_ = 0;
@@ -68,7 +73,8 @@ public:
     std::uint64_t key() const noexcept { return key_; }
     const std::vector<std::int64_t>& numbers() const noexcept { return numbers_; }
     /// They own their memory. With `to_device`, a link from the host, within its run(): on its device, from the event
-    /// of run() on. The frame has been read when this returns.
+    /// of run() on. The frame has been read when this returns. If the sender's link had a PeerDevice, this one must
+    /// have the other end, and each message's tensors() be called once, in the order of the messages.
     Tensors tensors(const LaneLink* to_device = nullptr) const;
 
 private:

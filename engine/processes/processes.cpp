@@ -461,6 +461,7 @@ void Processes::Group::conclude(const std::string& text) {
     for (const auto& each : live) {
         if (const auto group = each.lock()) {
             group->cancel_all();
+            group->cancel_devices();
         }
     }
 }
@@ -689,6 +690,7 @@ std::shared_ptr<Connections> Processes::connect() {
         group_->groups.push_back(group);
         if (group_->cause) {
             group->cancel_all();
+            group->cancel_devices();
         }
         return group;
     } catch (const ConnectionLost& lost) {

@@ -1,5 +1,9 @@
 #include "engine/processes/transport.h"
 
+#include "engine/device/lane_device.h"
+#include "engine/device/stream_event.h"
+#include "engine/processes/device_plugin.h"
+
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
@@ -9,6 +13,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 #include <utility>
 
 namespace pipescope {
@@ -16,6 +21,8 @@ namespace {
 // A wait that expires closes every connection of its group, so waits never do: health is watched elsewhere. Each wait
 // says so, since the group's own time-out is that of connecting.
 constexpr std::chrono::hours kNever{24 * 365};
+// A backend may find that a process has ended before the watch does, which has the words for it.
+constexpr std::chrono::milliseconds kForTheWatch{1000};
 // The store's own time-out. Its calls answer in microseconds; what takes longer than this is judged elsewhere.
 constexpr std::chrono::minutes kStorePatience{30};
 
@@ -122,7 +129,82 @@ void Transfer::cancel() {
     impl_->work->abort();
 }
 
+struct DeviceConnection::Impl {
+    const std::string plugin;  // its name
+    const End end;
+    const c10::intrusive_ptr<c10d::Backend> backend;
+    std::atomic<bool> canceled = false;
+    StreamEvent last = {};                       // of what was enqueued
+    std::mutex mutex = {};                       // of last, and against two aborts
+    std::unique_ptr<Worker> aborting = nullptr;  // guarded by mutex
+};
+
+DeviceConnection::DeviceConnection(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+DeviceConnection::~DeviceConnection() {
+    cancel();
+    const std::lock_guard lock(impl_->mutex);
+    impl_->aborting.reset();  // returns once the abort has
+}
+
+bool DeviceConnection::canceled() const noexcept {
+    return impl_->canceled;
+}
+
+void DeviceConnection::enqueue(const at::Tensor& bytes) {
+    try {
+        if (!impl_->canceled) {
+            std::vector<at::Tensor> one = {bytes};
+            const int peer = impl_->end == End::sends ? 1 : 0;
+            const auto work =
+                impl_->end == End::sends ? impl_->backend->send(one, peer, 0) : impl_->backend->recv(one, peer, 0);
+            work->synchronize();
+            StreamEvent passed = StreamEvent::record(current_stream(bytes.device()));
+            const std::lock_guard lock(impl_->mutex);
+            impl_->last = std::move(passed);
+            return;
+        }
+    } catch (const std::exception& error) {
+        const auto until = std::chrono::steady_clock::now() + kForTheWatch;
+        while (!impl_->canceled && std::chrono::steady_clock::now() < until) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+        if (!impl_->canceled) {
+            throw EngineError("tensors cannot go from device to device by " + impl_->plugin + " (" + first_line(error) +
+                              "); look at its own messages, or send them through the host's memory");
+        }
+    }
+    throw ConnectionLost("the connection of two devices was canceled");
+}
+
+bool DeviceConnection::wait() {
+    StreamEvent last;
+    {
+        const std::lock_guard lock(impl_->mutex);
+        last = impl_->last;
+    }
+    last.synchronize();
+    return !impl_->canceled;
+}
+
+void DeviceConnection::cancel() {
+    const std::lock_guard lock(impl_->mutex);
+    if (impl_->canceled.exchange(true)) {
+        return;
+    }
+    // Freeing memory of one connection may wait for the kernels of another, so all are aborted at once.
+    impl_->aborting = std::make_unique<Worker>("abort", [] {});
+    impl_->aborting->post([backend = impl_->backend] {
+        try {
+            backend->abort();
+        } catch (const std::exception&) {
+            // It has ended by itself.
+        }
+    });
+}
+
 struct Connections::Impl {
+    c10::intrusive_ptr<c10d::Store> store;
     c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
 };
 
@@ -135,11 +217,36 @@ Connections::Connections(KeyStore& store, const std::string& name, int rank, int
         options->threads = 1;
         auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(
             c10::make_intrusive<c10d::PrefixStore>(name, store.impl_->store), rank, size, options);
-        return std::make_unique<Impl>(Impl{std::move(group)});
+        return std::make_unique<Impl>(Impl{store.impl_->store, std::move(group)});
     });
 }
 
-Connections::~Connections() = default;
+Connections::~Connections() {
+    cancel_devices();  // all before the first is waited for
+}
+
+DeviceConnection& Connections::connect_devices(const DevicePlugin& plugin, const std::string& name,
+                                               DeviceConnection::End end, c10::Device device,
+                                               std::chrono::milliseconds patience) {
+    try {
+        c10::intrusive_ptr<c10d::Store> own = impl_->store->clone();
+        own->setTimeout(patience);
+        own = c10::make_intrusive<c10d::PrefixStore>(name_ + "/" + name, std::move(own));
+        auto backend = c10::intrusive_ptr<c10d::Backend>::reclaim(plugin.connect(
+            {own.get(), name_ + "/" + name, end == DeviceConnection::End::sends ? 0 : 1, device, patience}));
+        auto impl =
+            std::unique_ptr<DeviceConnection::Impl>(new DeviceConnection::Impl{plugin.name, end, std::move(backend)});
+        const std::lock_guard lock(mutex_);
+        DeviceConnection& made = *devices_.emplace_back(std::make_unique<DeviceConnection>(std::move(impl)));
+        if (devices_canceled_) {
+            made.cancel();
+        }
+        return made;
+    } catch (const std::exception& error) {
+        throw EngineError("device " + device.str() + " cannot be connected by " + plugin.name + " (" +
+                          first_line(error) + "); look at its own messages, or send tensors through the host's memory");
+    }
+}
 
 Transfer Connections::send(std::span<const std::byte> message, int to, int tag) {
     return keep(call([&] {
@@ -181,6 +288,14 @@ void Connections::cancel_all() {
             still->canceled = true;
             still->work->abort();
         }
+    }
+}
+
+void Connections::cancel_devices() {
+    const std::lock_guard lock(mutex_);
+    devices_canceled_ = true;
+    for (const auto& each : devices_) {
+        each->cancel();
     }
 }
 }  // namespace pipescope

@@ -1,6 +1,10 @@
 #pragma once
 
+#include "engine/device/lane_link.h"
 #include "engine/engine_error.h"
+#include "engine/lanes/worker.h"
+
+#include <c10/core/Device.h>
 
 #include <chrono>
 #include <cstddef>
@@ -12,10 +16,12 @@
 #include <string>
 #include <vector>
 
-// The small part of torch's c10d that the engine uses: a store of keys for all processes, and messages of bytes between
-// two of them. Only transport.cpp includes c10d's headers.
+// The small part of torch's c10d that the engine uses: a store of keys for all processes, messages of bytes between two
+// of them, and the way of bytes between their devices. Only transport.cpp includes c10d's headers.
 
 namespace pipescope {
+struct DevicePlugin;
+
 /// The other end of a connection is gone, or the store does not answer. The message holds no stack trace.
 class ConnectionLost : public EngineError {
 public:
@@ -74,6 +80,31 @@ private:
     friend class Connections;
 };
 
+/// The way of bytes from a device of one process to that of another, by a plugin's c10d backend.
+/// Threading: as PeerDevice; cancel() from any thread.
+/// Errors: EngineError if the backend fails; ConnectionLost, with canceled(), once the group has ended.
+class DeviceConnection final : public PeerDevice {
+public:
+    enum class End { sends, receives };
+    struct Impl;
+    explicit DeviceConnection(std::unique_ptr<Impl> impl);
+    /// Ends what is still enqueued.
+    ~DeviceConnection() override;
+
+    void send(const at::Tensor& bytes) override { enqueue(bytes); }
+    void receive(const at::Tensor& bytes) override { enqueue(bytes); }
+    /// Blocks until all that was enqueued has passed on the device. False: it was canceled.
+    bool wait();
+    /// Whatever is enqueued ends soon, and nothing is enqueued any more. Does not block.
+    void cancel();
+    bool canceled() const noexcept;
+
+private:
+    void enqueue(const at::Tensor& bytes);
+
+    std::unique_ptr<Impl> impl_;
+};
+
 /// Connections between each two of `size` processes, of their own: another object's messages do not mix with these.
 /// Threading: all methods from any thread. Destroying it closes the connections; peers that still use them get
 /// ConnectionLost.
@@ -92,8 +123,15 @@ public:
     /// `memory` must hold the longest message that may come: a longer one ends the process (a limit of Gloo).
     Transfer receive(std::span<std::byte> memory, int from, int tag);
     const std::string& name() const noexcept { return name_; }
+    /// One end of a new way from device to device; `name` is equal on both ends, and new. The first bytes may block
+    /// until the other end has enqueued its part. It lives as long as this. Throws EngineError that says why the
+    /// devices cannot be connected.
+    DeviceConnection& connect_devices(const DevicePlugin& plugin, const std::string& name, DeviceConnection::End end,
+                                      c10::Device device, std::chrono::milliseconds patience);
     /// From now on every transfer, also a later one, is canceled.
     void cancel_all();
+    /// The same for what goes from device to device.
+    void cancel_devices();
 
 private:
     Transfer keep(std::unique_ptr<Transfer::Impl> impl);
@@ -102,7 +140,9 @@ private:
     const std::string name_;
     std::unique_ptr<Impl> impl_;
     std::mutex mutex_;
-    bool canceled_ = false;                               // guarded by mutex_
-    std::vector<std::weak_ptr<Transfer::Impl>> pending_;  // guarded by mutex_
+    bool canceled_ = false;                                   // guarded by mutex_
+    std::vector<std::weak_ptr<Transfer::Impl>> pending_;      // guarded by mutex_
+    bool devices_canceled_ = false;                           // guarded by mutex_
+    std::vector<std::unique_ptr<DeviceConnection>> devices_;  // guarded by mutex_
 };
 }  // namespace pipescope

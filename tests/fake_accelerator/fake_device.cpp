@@ -14,9 +14,11 @@
 
 namespace pipescope::fake_accelerator {
 namespace {
-constexpr std::size_t kPool = 16;                         // streams, handed out in turn
-constexpr std::size_t kStreamsPerDevice = 1 + 2 * kPool;  // the default one, and a pool for each priority
-static_assert(kNumDevices * kStreamsPerDevice <= kMostStreams);
+constexpr std::size_t kPool = 32;  // streams, handed out in turn, as many as CUDA's
+constexpr std::size_t kRanks = 4;
+constexpr std::size_t kFirstOfRanks = 1 + 2 * kPool;  // after the default one, and a pool for each priority
+constexpr std::size_t kStreamsPerDevice = kFirstOfRanks + kRanks;
+static_assert(kNumDevices * kStreamsPerDevice + kMostConnections <= kMostStreams);
 
 struct Device {
     Device() {
@@ -189,6 +191,10 @@ Stream& stream_of(const c10::Stream& stream) {
 
 Stream& current_stream(c10::DeviceIndex device) {
     return stream_of(c10::impl::getDeviceGuardImpl(kType)->getStream({kType, device}));
+}
+
+void stand_for_rank(int rank) {
+    current_streams.fill(static_cast<c10::StreamId>(kFirstOfRanks + static_cast<std::size_t>(rank) % kRanks));
 }
 
 void synchronize() {

@@ -37,6 +37,10 @@ Stream& stream_of(const c10::Stream& stream);
 /// The calling thread's current stream on the device.
 Stream& current_stream(c10::DeviceIndex device);
 
+/// From now on the calling thread, which stands for a process, has current streams that are no other process's. There
+/// are those of ranks 0 to 3.
+void stand_for_rank(int rank);
+
 /// Waits for all streams of all devices.
 void synchronize();
 

@@ -14,7 +14,8 @@ namespace pipescope::fake_accelerator {
 // necessary: a thread that waits for an event, or queries it, learns nothing, since that depends on timing. But memory
 // may be reused once any thread saw its use pass.
 
-inline constexpr std::size_t kMostStreams = 66;
+inline constexpr std::size_t kMostConnections = 60;  // of fake_messages.cpp at a time; each has a stream of its own
+inline constexpr std::size_t kMostStreams = 198;
 
 class Clock {
 public:

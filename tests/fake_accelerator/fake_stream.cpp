@@ -23,6 +23,7 @@ void Behaviour::reset() {
     copies_late = false;
     release();
     ignores_waits = false;
+    ranks_share_devices = false;
     left_out_copy_wait = -1;
     left_out_host_wait = -1;
     num_copy_waits = 0;

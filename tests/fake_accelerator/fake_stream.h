@@ -23,6 +23,7 @@ struct Behaviour {
     std::atomic<bool> holds_copies = false;         ///< until release(): no copy between memories ends
     std::atomic<bool> copies_late = false;          ///< to the host: each when it is waited for, and no earlier
     std::atomic<bool> ignores_waits = false;        ///< streams do not wait for events: shows that a test would notice
+    std::atomic<bool> ranks_share_devices = false;  ///< fake messages: fake:0 is one device in all ranks
     /// Index of the next wait to omit, from 0; -1: none. Copy waits: those of a copy stream for a lane's stream, and
     /// the reverse. Host waits: those of a thread for the event of a copy.
     std::atomic<std::int64_t> left_out_copy_wait = -1;

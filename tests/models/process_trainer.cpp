@@ -11,7 +11,7 @@
 // one that is RANK * 1000 s later. It prints "RANK ERROR BOUND" of the offset, in ns. With the boot id "own" it has
 // that of this machine and its own time namespace; PIPESCOPE_TEST_AHEAD_S says how far that is ahead. With `groups`,
 // the processes form so many groups, one after the other, and train a model in each. After each, a process prints how
-// many threads and descriptors it has open.
+// many threads and descriptors it has open. PIPESCOPE_TEST_DEVICE_MESSAGES is GPipeOptions::device_messages.
 
 #include "engine/gpipe.h"
 #include "engine/processes/process_clock.h"
@@ -157,6 +157,9 @@ void train(const std::string& configuration, int steps, const std::shared_ptr<Pr
     }
     options.seed = 7;
     options.processes = processes;
+    if (const char* const way = std::getenv("PIPESCOPE_TEST_DEVICE_MESSAGES")) {
+        options.device_messages = way;
+    }
     const bool is_double = field.size() > 7;
     options.replicas = is_double ? std::stoi(field[7]) : 1;
     const std::int64_t share = batch / options.replicas;

@@ -28,6 +28,15 @@ using ::testing::MatchesRegex;
 const std::string kTrainer = PIPESCOPE_PROCESS_TRAINER;
 const std::string kDeviceTrainer = PIPESCOPE_DEVICE_TRAINER;
 
+/// While it lives, tensors go from device to device of the processes that start.
+class Directly {
+public:
+    Directly() { ::setenv("PIPESCOPE_TEST_DEVICE_MESSAGES", PIPESCOPE_FAKE_MESSAGES, 1); }
+    ~Directly() { ::unsetenv("PIPESCOPE_TEST_DEVICE_MESSAGES"); }
+    Directly(const Directly&) = delete;
+    Directly& operator=(const Directly&) = delete;
+};
+
 std::set<std::string> lines_of(const ProcessGroup& group) {
     std::set<std::string> lines;
     for (int k = 0; k < group.size(); ++k) {
@@ -119,7 +128,21 @@ TEST(Processes, TrainOnAcceleratorsAsOneProcessDoesBitForBit) {
     EXPECT_TRUE(trained(3, configurations, kDeviceTrainer) == alone);
 }
 
-TEST(Processes, EndWithTheSameCauseIfALayerOfAnAcceleratorsLaneThrows) {
+TEST(Processes, TrainWithMessagesBetweenTheirDevicesAsOneProcessDoesBitForBit) {
+    std::vector<std::string> configurations = in_all_modes({
+        "mlp:layers=8,width=32|1,1,1,1,1,1,1,1@fake:0,cpu,fake:1,fake:0|0,1,2,3,0,1,2,3",
+        "aliasing:copy|1,1,1@fake:0,fake:1,fake:0|",
+    });
+    for (const char* const rest : {"gpipe|except_last|2|2", "1f1b|always|2|2"}) {
+        configurations.push_back(std::string("unet:B=1,C=2,size=64|20,12,12,21@fake:0,fake:1,fake:0,fake:1||") + rest);
+    }
+    const std::set<std::string> alone = trained(1, configurations, kDeviceTrainer);
+    const Directly directly;
+    EXPECT_TRUE(trained(2, configurations, kDeviceTrainer) == alone);
+    EXPECT_TRUE(trained(3, configurations, kDeviceTrainer) == alone);
+}
+
+void expect_the_cause_of_an_accelerators_lane() {
     const std::string model = "sleepy:8:1:5:13|2,2,2,2@fake:0,fake:1,fake:0,cpu||1f1b|except_last|4|8";
     ProcessGroup group(4, kDeviceTrainer, {"100000", model});
     ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
@@ -132,6 +155,15 @@ TEST(Processes, EndWithTheSameCauseIfALayerOfAnAcceleratorsLaneThrows) {
             EXPECT_EQ(group.errors(k), group.errors(k == 0 ? 1 : 0));
         }
     }
+}
+
+TEST(Processes, EndWithTheSameCauseIfALayerOfAnAcceleratorsLaneThrows) {
+    expect_the_cause_of_an_accelerators_lane();
+}
+
+TEST(Processes, EndWithTheSameCauseThoughMessagesAreBetweenTheirDevices) {
+    const Directly directly;
+    expect_the_cause_of_an_accelerators_lane();
 }
 
 TEST(Processes, RefuseAChangeInPlaceThatAnotherProcessCannotSee) {
@@ -267,10 +299,10 @@ TEST(Processes, EndWithTheSameCauseIfALayerThrows) {
     }
 }
 
-TEST(Processes, EndWithTheSameCauseIfOneIsKilled) {
+void expect_the_cause_of_a_kill(const std::string& trainer, const std::string& endless) {
     std::mt19937 random(5);
     for (int victim = 0; victim < 4; ++victim) {
-        ProcessGroup group(4, kTrainer, {"100000", kEndless});
+        ProcessGroup group(4, trainer, {"100000", endless});
         wait_for_steps(group, "3 ");
         std::this_thread::sleep_for(std::chrono::milliseconds(random() % 50));
         group.signal(victim, SIGKILL);
@@ -286,6 +318,15 @@ TEST(Processes, EndWithTheSameCauseIfOneIsKilled) {
         EXPECT_THAT(*errors.begin(), HasSubstr("pipescope: rank " + std::to_string(victim) + " (host "));
         EXPECT_THAT(*errors.begin(), HasSubstr("ended without a word"));
     }
+}
+
+TEST(Processes, EndWithTheSameCauseIfOneIsKilled) {
+    expect_the_cause_of_a_kill(kTrainer, kEndless);
+}
+
+TEST(Processes, EndWithTheSameCauseIfOneIsKilledWithMessagesBetweenTheirDevices) {
+    const Directly directly;
+    expect_the_cause_of_a_kill(kDeviceTrainer, "sleepy:8:1|2,2,2,2@fake:0,fake:1,fake:0,fake:1||1f1b|except_last|4|8");
 }
 
 TEST(Processes, EndIfOneFallsSilent) {

@@ -27,7 +27,12 @@ using namespace testing_support;
 using fake_accelerator::behaviour;
 using ::testing::HasSubstr;
 
+/// Tensors between accelerators of two processes go through the hosts' memory.
 using DeviceProcessesTest = DeviceTest;
+/// They go from device to device.
+class DeviceMessagesTest : public DeviceTest {};
+const std::string kDirectly = PIPESCOPE_FAKE_MESSAGES;
+
 using Group = std::shared_ptr<Processes>;
 
 /// Calls `run` for each rank of a group, each in a thread of its own. Returns what they threw, by rank.
@@ -38,6 +43,7 @@ std::vector<std::exception_ptr> in_ranks(int size, const std::function<void(Grou
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < size; ++rank) {
         ranks.emplace_back([&, rank] {
+            fake_accelerator::stand_for_rank(rank);
             try {
                 ProcessOptions options{.rank = rank, .size = size, .rendezvous = rendezvous};
                 options.patience = std::chrono::seconds(30);
@@ -144,8 +150,9 @@ void expect_equal(const Values& some, const Values& others) {
     }
 }
 
-GPipeOptions in_four(const Names& lanes, Schedule schedule, Checkpoint mode) {
+GPipeOptions in_four(const Names& lanes, Schedule schedule, Checkpoint mode, const std::string& way = "host") {
     GPipeOptions options = on_lanes(lanes, 8, mode);
+    options.device_messages = way;
     options.schedule = schedule;
     if (schedule == Schedule::interleaved_1f1b) {
         options.balance.assign(2 * lanes.size(), static_cast<std::int64_t>(4 / lanes.size()));
@@ -158,7 +165,7 @@ const std::vector<Names> kFourLanes = {{"fake:0", "fake:1", "fake:0", "fake:1"},
                                        {"cpu", "fake:0", "cpu", "fake:1"},
                                        {"fake:1", "fake:1", "cpu", "cpu"}};
 
-TEST_F(DeviceProcessesTest, TrainAsOneProcessDoesBitForBit) {
+void expect_values_of_one_process(const std::string& way) {
     behaviour().copy_delay_us = 200;
     for (const Names& lanes : kFourLanes) {
         for (const Schedule schedule :
@@ -166,7 +173,7 @@ TEST_F(DeviceProcessesTest, TrainAsOneProcessDoesBitForBit) {
             for (const Checkpoint mode : kModes) {
                 const ::testing::ScopedTrace trace(__FILE__, __LINE__,
                                                    name_of(lanes, mode) + " " + to_string(schedule));
-                const GPipeOptions options = in_four(lanes, schedule, mode);
+                const GPipeOptions options = in_four(lanes, schedule, mode, way);
                 const Values alone = trained(skip_chain(), options, nullptr, 5);
                 EXPECT_GT(alone.size(), 10U);
                 // The skip goes from lane 0 or 1 to lane 2 or 3, past a process where there are four.
@@ -176,6 +183,38 @@ TEST_F(DeviceProcessesTest, TrainAsOneProcessDoesBitForBit) {
             }
         }
     }
+}
+
+TEST_F(DeviceProcessesTest, TrainAsOneProcessDoesBitForBit) {
+    expect_values_of_one_process("host");
+}
+
+TEST_F(DeviceMessagesTest, TrainAsOneProcessDoesBitForBit) {
+    expect_values_of_one_process(kDirectly);
+}
+
+TEST_F(DeviceMessagesTest, LeaveTheHostsMemoryAlone) {
+    const auto copies_of = [](const std::string& way) {
+        std::atomic<std::int64_t> copies = 0;
+        const auto thrown = in_ranks(2, [&](const Group& group) {
+            const at::NoGradGuard no_grad;
+            GPipeOptions options = on_lanes({"fake:0", "fake:1"}, 8, Checkpoint::never);
+            options.device_messages = way;
+            options.processes = group;
+            GPipe pipe(skip_chain(), options);
+            const Tensors input = {numbers({8, 6}, 0).to(at::Device("fake:0"))};
+            group->barrier();
+            const std::int64_t before = fake_accelerator::copies();
+            group->barrier();
+            pipe.forward(input);
+            group->barrier();
+            copies = fake_accelerator::copies() - before;
+        });
+        EXPECT_EQ(text_of(thrown[0]) + text_of(thrown[1]), "");
+        return copies.load();
+    };
+    EXPECT_EQ(copies_of(kDirectly), 0);
+    EXPECT_EQ(copies_of("host"), 2 * 2 * 4);  // an output and a skip of four micro-batches, on both sides
 }
 
 TEST_F(DeviceProcessesTest, DrawTheRandomNumbersOfOneProcess) {
@@ -207,7 +246,13 @@ TEST_F(DeviceProcessesTest, TrainReplicasAsOnePipelineWithAllTheirSamples) {
 std::vector<LayerSpec> odd_tensors() {
     const auto make = [](const Tensors& in) {
         const at::Tensor x = (in[0] * 2).t().contiguous().t();
-        return Tensors{x, x.narrow(1, 1, 3), x.select(1, 2).unsqueeze(1).expand({-1, 5}), x.to(at::kFloat)};
+        return Tensors{x,
+                       x.narrow(1, 1, 3),
+                       x.select(1, 2).unsqueeze(1).expand({-1, 5}),
+                       x.to(at::kFloat),
+                       x.narrow(1, 0, 0),
+                       torch::stack({x, x}, 2).select(2, 1),  // every second number of its memory
+                       x.cpu()};
     };
     const auto look = [](const Tensors& in) {
         std::vector<double> seen;
@@ -215,17 +260,23 @@ std::vector<LayerSpec> odd_tensors() {
             seen.insert(seen.end(), tensor.strides().begin(), tensor.strides().end());
         }
         const double shares = in[0].is_alias_of(in[1]) ? 1 : 0;
-        return Tensors{in[0] + shares + torch::tensor(seen, torch::kFloat64).sin().sum().item<double>(), in[1], in[2],
-                       in[3]};
+        return Tensors{in[0] + shares + torch::tensor(seen, torch::kFloat64).sin().sum().item<double>(),
+                       in[1],
+                       in[2],
+                       in[3],
+                       in[4],
+                       in[5] + 1,
+                       in[6].to(in[0].device()) + in[0]};
     };
     return {function_layer("make", make), function_layer("look", look)};
 }
 
-TEST_F(DeviceProcessesTest, KeepStridesAndSharedMemory) {
+void expect_strides_and_shared_memory(const std::string& way) {
     be_slow();
-    const auto outputs_of = [](const Names& lanes, const Group& group) {
+    const auto outputs_of = [&way](const Names& lanes, const Group& group) {
         const at::NoGradGuard no_grad;
-        GPipe pipe(odd_tensors(), {.balance = {1, 1}, .devices = lanes, .chunks = 2, .processes = group});
+        GPipe pipe(odd_tensors(),
+                   {.balance = {1, 1}, .devices = lanes, .chunks = 2, .processes = group, .device_messages = way});
         Tensors outputs = pipe.forward(Tensors{numbers({4, 6}, 0)});
         for (at::Tensor& output : outputs) {
             output = output.cpu();
@@ -247,16 +298,47 @@ TEST_F(DeviceProcessesTest, KeepStridesAndSharedMemory) {
     }
 }
 
+TEST_F(DeviceProcessesTest, KeepStridesAndSharedMemory) {
+    expect_strides_and_shared_memory("host");
+}
+
+TEST_F(DeviceMessagesTest, KeepStridesAndSharedMemory) {
+    expect_strides_and_shared_memory(kDirectly);
+}
+
+/// Passes on two values, of which the next layer uses one, so that the other's gradient is undefined.
+TEST_F(DeviceMessagesTest, KeepUndefinedGradients) {
+    be_slow();
+    const auto two = function_layer("two", [](const Tensors& x) { return Tensors{x[0] * 2, x[0] * 3}; });
+    const auto second = function_layer("second", [](const Tensors& x) { return Tensors{x[1]}; });
+    const std::vector<LayerSpec> layers = {linear(6, 8), two, second, linear(8, 4)};
+    for (const Checkpoint mode : kModes) {
+        GPipeOptions options = on_lanes({"fake:0", "fake:1"}, 4, mode);
+        options.device_messages = kDirectly;
+        expect_equal(trained_in_ranks(2, layers, options), trained(layers, options, nullptr, 5));
+    }
+}
+
+TEST_F(DeviceMessagesTest, TrainReplicasAsTheHostsMemoryDoes) {
+    GPipeOptions options = in_four({"fake:0", "fake:1"}, Schedule::one_f_one_b, Checkpoint::except_last);
+    options.chunks = 2;
+    options.replicas = 2;
+    const Values through_the_host = trained_in_ranks(4, skip_chain(), options);
+    options.device_messages = kDirectly;
+    expect_equal(trained_in_ranks(4, skip_chain(), options), through_the_host);
+}
+
 // Every wait on a tensor's way is necessary. In each run one of the two ranks leaves out one.
 
 enum class WaitKind { of_copies, of_host };
 
-/// Returns how many waits there were.
-int expect_each_is_missed_in_ranks(const std::vector<LayerSpec>& layers, const GPipeOptions& options, WaitKind waits) {
+/// Leaves out each wait from the `first` on. Returns how many there were.
+int expect_each_is_missed_in_ranks(const std::vector<LayerSpec>& layers, const GPipeOptions& options, WaitKind waits,
+                                   int first = 0) {
     behaviour().reset();
     const Values expected = trained_in_ranks(2, layers, options, 1);
     EXPECT_THAT(fake_accelerator::take_races(), ::testing::IsEmpty());
-    for (int left_out = 0;; ++left_out) {
+    for (int left_out = first;; ++left_out) {
         behaviour().reset();
         behaviour().copies_late = waits == WaitKind::of_host;  // else it depends on timing what the host reads
         (waits == WaitKind::of_copies ? behaviour().left_out_copy_wait : behaviour().left_out_host_wait) = left_out;
@@ -286,7 +368,56 @@ TEST_F(DeviceProcessesTest, NeedEachWaitOfACopy) {
     }
 }
 
-TEST_F(DeviceProcessesTest, LetALaneIssueWhileItsTensorsAreOnTheirWay) {
+TEST_F(DeviceMessagesTest, NeedEachWaitOfTheirs) {
+    const std::vector<LayerSpec> chain = {linear(6, 8), tanh_layer(), linear(8, 8), linear(8, 4)};
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+        GPipeOptions options = on_lanes({"fake:0", "fake:1"}, 4, Checkpoint::never);
+        options.schedule = schedule;
+        options.device_messages = kDirectly;
+        // The first two are for the first bytes of the connections, which nothing reads. Then for each of four
+        // micro-batches and each direction: of the link for the tensors, and for their arrival, and of the lane for
+        // the link. The output of forward() too.
+        EXPECT_EQ(expect_each_is_missed_in_ranks(chain, options, WaitKind::of_copies, 2), 2 + 4 * 3 * 3);
+    }
+}
+
+TEST_F(DeviceMessagesTest, KeepWhatIsOnItsWay) {
+    constexpr std::int64_t kWidth = 4096;
+    const auto forwards = std::make_shared<std::atomic<int>>(0);
+    const auto wide = function_layer("wide", [forwards](const Tensors& x) {
+        ++*forwards;
+        return Tensors{x[0].narrow(1, 0, 1).expand({-1, kWidth}) + 1};
+    });
+    std::atomic<std::int64_t> kept = 0;
+    std::atomic<std::int64_t> before = 0;
+    std::thread watcher([&] {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+        while (*forwards < 4 && std::chrono::steady_clock::now() < until) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        kept = fake_accelerator::allocated_bytes(0) - before;
+        fake_accelerator::release();
+    });
+    const auto thrown = in_ranks(2, [&](const Group& group) {
+        const at::NoGradGuard no_grad;
+        GPipeOptions options = on_lanes({"fake:0", "fake:1"}, 2, Checkpoint::never);
+        options.processes = group;
+        options.device_messages = kDirectly;
+        GPipe pipe({wide, tanh_layer()}, std::move(options));
+        const Tensors input = {numbers({8, 6}, 0).to(at::Device("fake:0"))};
+        group->barrier();
+        before = fake_accelerator::allocated_bytes(0);
+        behaviour().holds_copies = true;
+        group->barrier();
+        pipe.forward(input);
+    });
+    watcher.join();
+    EXPECT_EQ(text_of(thrown[0]) + text_of(thrown[1]), "");
+    constexpr std::int64_t kSent = 2 * kWidth * 8;  // bytes of a micro-batch's output
+    EXPECT_GE(kept, 3 * kSent);
+}
+
+void expect_lane_to_issue_ahead(const std::string& way) {
     const auto forwards = std::make_shared<std::atomic<int>>(0);
     std::vector<LayerSpec> layers = {linear(6, 8),
                                      function_layer("count",
@@ -295,7 +426,8 @@ TEST_F(DeviceProcessesTest, LetALaneIssueWhileItsTensorsAreOnTheirWay) {
                                                         return x;
                                                     }),
                                      linear(8, 8), linear(8, 4)};
-    const GPipeOptions options = on_lanes({"fake:0", "cpu"}, 4, Checkpoint::never);
+    GPipeOptions options = on_lanes({"fake:0", way == "host" ? "cpu" : "fake:1"}, 4, Checkpoint::never);
+    options.device_messages = way;
     std::thread watcher([&] {
         const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
         while (*forwards < 4 && std::chrono::steady_clock::now() < until) {
@@ -310,7 +442,7 @@ TEST_F(DeviceProcessesTest, LetALaneIssueWhileItsTensorsAreOnTheirWay) {
         GPipe pipe(layers, own);
         const Tensors input = {numbers({8, 6}, 0).to(at::Device("fake:0"))};
         group->barrier();
-        behaviour().holds_copies = true;  // nothing reaches the host
+        behaviour().holds_copies = true;  // nothing reaches the host, or the other device
         group->barrier();
         pipe.step(input, {numbers({8, 4}, 0)}, first_mean_square);
     });
@@ -318,11 +450,21 @@ TEST_F(DeviceProcessesTest, LetALaneIssueWhileItsTensorsAreOnTheirWay) {
     EXPECT_EQ(text_of(thrown[0]) + text_of(thrown[1]), "");
 }
 
+TEST_F(DeviceProcessesTest, LetALaneIssueWhileItsTensorsAreOnTheirWay) {
+    expect_lane_to_issue_ahead("host");
+}
+
+TEST_F(DeviceMessagesTest, LetALaneIssueWhileItsTensorsAreOnTheirWay) {
+    expect_lane_to_issue_ahead(kDirectly);
+}
+
 /// Trains until a rank throws. Returns what each rank's caller got.
-std::vector<std::string> failures_of(int size, const std::vector<LayerSpec>& layers, const Names& lanes) {
+std::vector<std::string> failures_of(int size, const std::vector<LayerSpec>& layers, const Names& lanes,
+                                     const std::string& way = "host") {
     std::vector<std::string> texts;
     const auto thrown = in_ranks(size, [&](const Group& group) {
         GPipeOptions options = on_lanes(lanes, layers.size(), Checkpoint::except_last);
+        options.device_messages = way;
         options.schedule = Schedule::one_f_one_b;
         options.processes = group;
         GPipe pipe(layers, options);
@@ -339,7 +481,7 @@ std::vector<std::string> failures_of(int size, const std::vector<LayerSpec>& lay
     return texts;
 }
 
-TEST_F(DeviceProcessesTest, EndWithOneCauseAndLeaveNothingBehind) {
+void expect_one_cause_and_nothing_left(const Names& lanes, const std::string& way) {
     be_slow();
     for (std::size_t thrower = 0; thrower < 4; ++thrower) {
         const auto calls = std::make_shared<std::atomic<int>>(0);
@@ -352,7 +494,7 @@ TEST_F(DeviceProcessesTest, EndWithOneCauseAndLeaveNothingBehind) {
                                 : Tensors{thrower == 3 ? x[0].narrow(1, 0, 4) : x[0]};
         });
         const std::int64_t before = fake_accelerator::allocated_bytes(0) + fake_accelerator::allocated_bytes(1);
-        const auto texts = failures_of(4, layers, {"fake:0", "fake:1", "cpu", "fake:0"});
+        const auto texts = failures_of(4, layers, lanes, way);
         for (std::size_t rank = 0; rank < 4; ++rank) {
             if (rank == thrower) {
                 EXPECT_EQ(texts[rank], "the layer is tired");
@@ -364,6 +506,90 @@ TEST_F(DeviceProcessesTest, EndWithOneCauseAndLeaveNothingBehind) {
         }
         EXPECT_EQ(fake_accelerator::allocated_bytes(0) + fake_accelerator::allocated_bytes(1), before);
     }
+}
+
+TEST_F(DeviceProcessesTest, EndWithOneCauseAndLeaveNothingBehind) {
+    expect_one_cause_and_nothing_left({"fake:0", "fake:1", "cpu", "fake:0"}, "host");
+}
+
+TEST_F(DeviceMessagesTest, EndWithOneCauseAndLeaveNothingBehind) {
+    expect_one_cause_and_nothing_left({"fake:0", "fake:1", "fake:0", "fake:1"}, kDirectly);
+}
+
+/// What is on its way never arrives, and nobody releases it: the failure must.
+TEST_F(DeviceMessagesTest, EndSoonThoughTensorsAreOnTheirWay) {
+    using Clock = std::chrono::steady_clock;
+    const auto calls = std::make_shared<std::atomic<int>>(0);
+    std::atomic<Clock::duration::rep> threw = 0;
+    const auto throws = function_layer("throws", [calls, &threw](const Tensors& x) {
+        if (++*calls == 3) {
+            threw = Clock::now().time_since_epoch().count();
+            throw std::domain_error("the layer is tired");
+        }
+        return x;
+    });
+    const std::vector<LayerSpec> layers = {linear(6, 8), throws, linear(8, 8), linear(8, 4)};
+    const auto thrown = in_ranks(2, [&](const Group& group) {
+        GPipeOptions options = on_lanes({"fake:0", "fake:1"}, 4, Checkpoint::never);
+        options.processes = group;
+        options.device_messages = kDirectly;
+        GPipe pipe(layers, std::move(options));
+        const Tensors input = {numbers({8, 6}, 0).to(at::Device("fake:0"))};
+        const Tensors target = {numbers({8, 4}, 0).to(at::Device("fake:1"))};
+        group->barrier();
+        behaviour().holds_copies = true;  // two micro-batches leave and do not arrive
+        group->barrier();
+        pipe.step(input, target, first_mean_square);
+    });
+    const auto took = Clock::duration(Clock::now().time_since_epoch().count() - threw);
+    EXPECT_EQ(text_of(thrown[0]), "the layer is tired");
+    EXPECT_THAT(text_of(thrown[1]), HasSubstr("layer throws: the layer is tired"));
+    EXPECT_LT(took, std::chrono::seconds(20));  // the processes take a second to part
+}
+
+TEST_F(DeviceMessagesTest, SayWhyDevicesCannotBeConnected) {
+    const std::vector<LayerSpec> layers = {linear(6, 8), linear(8, 4)};
+    const auto text_by = [&](const Names& lanes, const std::string& way) {
+        const auto thrown = in_ranks(2, [&](const Group& group) {
+            GPipeOptions options = on_lanes(lanes, 2, Checkpoint::never);
+            options.processes = group;
+            options.device_messages = way;
+            const GPipe pipe(layers, options);
+        });
+        EXPECT_NE(text_of(thrown[1]), "") << way;
+        return text_of(thrown[0]);
+    };
+    const std::string faulty = PIPESCOPE_FAULTY_MESSAGES;
+    const Names two = {"fake:0", "fake:1"};
+    EXPECT_THAT(text_by(two, faulty + "/libother_abi_messages.so"),
+                HasSubstr("libother_abi_messages.so' has version 8 of the interface for device messages, and this "
+                          "program version 1; both must be equal; build the library with this PipeScope"));
+    EXPECT_THAT(text_by(two, faulty + "/libother_torch_messages.so"),
+                HasSubstr("libother_torch_messages.so' was built with torch 1.13.0, and this program with "));
+    EXPECT_THAT(text_by(two, faulty + "/libmissing_messages.so"),
+                HasSubstr("device messages cannot go by the faulty plugin: the cable is not plugged in; send them "
+                          "through the host"));
+    EXPECT_THAT(
+        text_by(two, "./no_such_messages.so"),
+        HasSubstr("'./no_such_messages.so' cannot be loaded (./no_such_messages.so: cannot open shared object "));
+    EXPECT_THAT(text_by(two, PIPESCOPE_TEST_SPIN_LIBRARY), HasSubstr("has no function pipescope_device_plugin; "));
+    EXPECT_THAT(text_by(two, "nccl"), HasSubstr("on fake:0: NCCL connects CUDA devices only; use CUDA devices, or "));
+    EXPECT_THAT(text_by(two, "ncll"),
+                HasSubstr("device-messages is 'ncll'; it must be host, auto, nccl, or a plugin library's path"));
+    behaviour().ranks_share_devices = true;
+    EXPECT_THAT(text_by({"fake:1", "fake:1"}, kDirectly),
+                ::testing::MatchesRegex(".*lane 0 of rank 0 .* on fake:1 and lane 1 of rank 1 .* on fake:1 are one "
+                                        "device \\(fake:1\\); it cannot be connected with itself; give each .*"));
+}
+
+TEST_F(DeviceMessagesTest, TakeTheHostsWayWhereTheyMay) {
+    const std::vector<LayerSpec> chain = {linear(6, 8), tanh_layer(), linear(8, 8), linear(8, 4)};
+    GPipeOptions options = on_lanes({"fake:0", "fake:1"}, 4, Checkpoint::never);
+    options.device_messages = "auto";  // there is no CUDA device
+    expect_equal(trained_in_ranks(2, chain, options), trained(chain, options, nullptr, 5));
+    options.device_messages = "nccl";  // which lanes on the host do not need
+    options.devices = {"cpu", "fake:0"};
+    expect_equal(trained_in_ranks(2, chain, options), trained(chain, options, nullptr, 5));
 }
 
 TEST_F(DeviceProcessesTest, ThrowTheLayersExceptionThoughEarlierTensorsCannotLeaveAnyMore) {
