@@ -1,5 +1,6 @@
 #include "analysis/comparison.h"
 
+#include "analysis/measured_peaks.h"
 #include "analysis/task_join.h"
 #include "schedule/error.h"
 #include "schedule/median.h"
@@ -113,13 +114,14 @@ std::map<std::int32_t, StepStatistics> statistics_of(const std::map<std::int32_t
 
 void add_peaks(const Measured& measured, const std::map<std::int32_t, StepStatistics>& statistics,
                std::vector<RunLane>& lanes) {
-    for (const MemorySample& sample : measured.memory) {
-        const bool inside = std::any_of(statistics.begin(), statistics.end(), [&](const auto& step) {
-            return sample.time >= step.second.start && sample.time <= step.second.end;
-        });
-        if (inside && sample.lane.index() < lanes.size()) {
-            std::optional<Bytes>& peak = lanes[sample.lane.index()].peak_bytes;
-            peak = std::max(peak.value_or(0), std::max(sample.peak, sample.allocated));
+    std::vector<TimeRange> steps;
+    for (const auto& [step, each] : statistics) {
+        steps.push_back({each.start.count(), each.end.count()});
+    }
+    const auto peaks = measured_peaks(measured.memory, std::move(steps), lanes.size());
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+        if (peaks[lane]) {
+            lanes[lane].peak_bytes = peaks[lane]->bytes;
         }
     }
 }

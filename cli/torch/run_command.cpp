@@ -197,13 +197,15 @@ Json run_json(const TrainingResult& result, std::size_t micro_batches) {
                 {"bubble_fraction", result.bubble_fraction ? Json(*result.bubble_fraction) : Json(nullptr)},
                 {"lanes", Json::array()}};
     for (const TrainedStep& step : result.steps) {
-        object["steps"].push_back(
-            {{"loss", step.loss}, {"step_ns", step.step_time.count()}, {"wall_step_ns", step.wall_step_time.count()}});
+        object["steps"].push_back({{"loss", step.loss},
+                                   {"step_ns", step.step_time().count()},
+                                   {"wall_step_ns", step.wall_step_time.count()}});
     }
     for (const TrainedLane& lane : result.lanes) {
+        const std::optional<Nanoseconds> busy = lane.median_busy();
         object["lanes"].push_back({{"peak_bytes", lane.peak_bytes},
                                    {"peak", breakdown_json(lane.peak)},
-                                   {"busy_ns", lane.busy ? Json(lane.busy->count()) : Json(nullptr)}});
+                                   {"busy_ns", busy ? Json(busy->count()) : Json(nullptr)}});
     }
     object["load"] = load_json(result.load);
     object["trace"] = result.trace.empty() ? Json(nullptr) : Json(result.trace.string());
@@ -269,14 +271,15 @@ std::string run_text(const TrainingResult& result, std::int64_t asked_steps, int
     }
     TextTable steps({{"step"}, {"loss"}, {"step time"}, {"wall step time"}, {"", Align::left}});
     for (const TrainedStep& step : result.steps) {
-        steps.add_row({std::to_string(step.step), fmt::format("{:.4f}", step.loss), format_duration(step.step_time),
+        steps.add_row({std::to_string(step.step), fmt::format("{:.4f}", step.loss), format_duration(step.step_time()),
                        format_duration(step.wall_step_time), step.warmup ? "warm-up" : ""});
     }
     TextTable lanes({{"lane"}, {"busy"}, {"peak memory"}, {"consists of", Align::left}});
     for (std::size_t lane = 0; lane < result.lanes.size(); ++lane) {
         const TrainedLane& each = result.lanes[lane];
-        lanes.add_row({std::to_string(lane), each.busy ? format_duration(*each.busy) : "unknown",
-                       format_bytes(each.peak_bytes), breakdown_text(each.peak)});
+        const std::optional<Nanoseconds> busy = each.median_busy();
+        lanes.add_row({std::to_string(lane), busy ? format_duration(*busy) : "unknown", format_bytes(each.peak_bytes),
+                       breakdown_text(each.peak)});
     }
     std::string text = steps.str() + "\n" + lanes.str() + "\n";
     text += bubble_text(result);
