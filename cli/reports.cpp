@@ -211,16 +211,12 @@ std::string fewer_micro_batches(const PipelineOptions& options) {
 }
 
 namespace {
-/// Lists every lane with a peak above its limit.
+/// Lists every lane with a peak above its limit, the worst first.
 std::string over_limit_text(const Simulation& simulation) {
-    const std::vector<Bytes> limits =
-        memory_limits_of(simulation.options.hardware, static_cast<int>(simulation.lanes.size()));
     std::string text;
-    for (std::size_t lane = 0; lane < limits.size(); ++lane) {
-        if (simulation.lanes[lane].peak_bytes > limits[lane]) {
-            text += fmt::format("infeasible: lane {}'s peak of {} is above its memory limit of {}\n", lane,
-                                format_bytes(simulation.lanes[lane].peak_bytes), format_bytes(limits[lane]));
-        }
+    for (const Shortfall& each : shortfalls(simulation)) {
+        text += fmt::format("infeasible: lane {}'s peak of {} is above its memory limit of {}\n", each.lane.value(),
+                            format_bytes(each.peak), format_bytes(each.limit));
     }
     return text.empty() ? "" : "\n" + text;
 }

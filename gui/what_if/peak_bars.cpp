@@ -4,6 +4,7 @@
 #include "gui/style/task_style.h"
 #include "gui/style/tool_tip.h"
 #include "gui/what_if/scenario_figures.h"
+#include "simulator/planner.h"
 
 #include <QPainter>
 
@@ -65,7 +66,7 @@ QRectF PeakBars::scaleRect() const {
 }
 
 Bytes PeakBars::mostShown() const {
-    const Bytes peak = std::max<Bytes>(1, highestPeakOf(*scenario_));
+    const Bytes peak = std::max<Bytes>(1, highest_peak(scenario_->simulation));
     Bytes most = peak;
     for (const Bytes limit : limits_) {
         most = static_cast<double>(limit) > kLimitBeyond * static_cast<double>(peak) ? most : std::max(most, limit);
