@@ -2,6 +2,7 @@
 # header includes no header that is not public too.
 
 set(PIPESCOPE_CORE_HEADERS
+  balance/automatic_balance.h
   balance/device_catalogue.h
   balance/layer_tape.h
   balance/profile.h
@@ -28,6 +29,9 @@ set(PIPESCOPE_CORE_HEADERS
   trace/trace_records.h)
 
 set(PIPESCOPE_ENGINE_HEADERS
+  engine/cuda_runtime.h
+  engine/current_task.h
+  engine/device_memory.h
   engine/driver.h
   engine/engine_error.h
   engine/gpipe.h
