@@ -8,6 +8,10 @@
 #include <vector>
 
 namespace pipescope {
+/// The error of a prediction: predicted / measured - 1, so positive if it was too high. Empty if `measured` is 0.
+std::optional<double> relative_error(double predicted, double measured);
+std::optional<double> relative_error(Nanoseconds predicted, Nanoseconds measured);
+
 struct ComparedLane {
     Nanoseconds measured_busy{0};
     Nanoseconds simulated_busy{0};
@@ -76,6 +80,9 @@ struct Measured {
 
 /// The tasks of each compared step, without optimizer and all-reduce, which are outside it.
 std::map<std::int32_t, Timeline> compared_tasks(const Measured& measured);
+
+/// Statistics of each of these steps. Throws Error if one has no compute task.
+std::map<std::int32_t, StepStatistics> statistics_of(const std::map<std::int32_t, Timeline>& steps);
 
 struct RunLane {
     Nanoseconds busy{0};

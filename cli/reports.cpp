@@ -67,13 +67,6 @@ Json fraction_unless(bool lossy, double fraction) {
 std::string percent_unless(bool lossy, double fraction) {
     return lossy ? "lost" : format_percent(fraction);
 }
-
-double error_of(double simulated, double measured) {
-    return measured == 0 ? 0 : simulated / measured - 1;
-}
-double error_of(Nanoseconds simulated, Nanoseconds measured) {
-    return error_of(static_cast<double>(simulated.count()), static_cast<double>(measured.count()));
-}
 }  // namespace
 
 std::string dump(const Json& object) {
@@ -417,12 +410,12 @@ std::string comparison_text(const TraceComparison& compared) {
         const ComparedLane& each = comparison.lanes[lane];
         figures.add_row({fmt::format("lane {} busy", lane), format_duration(each.measured_busy),
                          format_duration(each.simulated_busy),
-                         format_error_percent(error_of(each.simulated_busy, each.measured_busy))});
+                         format_error_percent(relative_error(each.simulated_busy, each.measured_busy))});
         const bool known = each.measured_peak_bytes.has_value();
         figures.add_row({fmt::format("lane {} peak memory", lane), known ? format_bytes(*each.measured_peak_bytes) : "",
                          format_bytes(each.simulated_peak_bytes),
-                         known ? format_error_percent(error_of(static_cast<double>(each.simulated_peak_bytes),
-                                                               static_cast<double>(*each.measured_peak_bytes)))
+                         known ? format_error_percent(relative_error(static_cast<double>(each.simulated_peak_bytes),
+                                                                     static_cast<double>(*each.measured_peak_bytes)))
                                : ""});
     }
     if (comparison.replay) {

@@ -1,6 +1,5 @@
 #include "simulator/balanced_pipeline.h"
 
-#include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 
 #include <utility>
@@ -19,7 +18,7 @@ bool can_be_balanced(const Profile& profile, const PipelineOptions& options, int
     if (options.schedule != Schedule::interleaved_1f1b) {
         return true;
     }
-    const std::size_t micro_batches = micro_batch_sizes(replica_batch(options), options.chunks).size();
+    const std::size_t micro_batches = micro_batch_sizes(options).size();
     return can_interleave(lanes, static_cast<std::int64_t>(micro_batches), profile.layers.size());
 }
 

@@ -1,7 +1,6 @@
 #include "simulator/simulation.h"
 
 #include "schedule/error.h"
-#include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "simulator/contention.h"
 #include "simulator/memory_model.h"
@@ -292,7 +291,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     check_options(options, profile.layers.size());
     check_master_weights(options, profile.dtype);
     const bool drains = is_synchronous(options.schedule);
-    const auto m = static_cast<int>(micro_batch_sizes(replica_batch(options), options.chunks).size());
+    const auto m = static_cast<int>(micro_batch_sizes(options).size());
     const int mini_batches = drains ? 1 : mini_batches_to_settle(static_cast<int>(options.balance.num_partitions()), m);
     const TaskCosts costs(profile, options, mini_batches);
     const TaskGraph graph = pipeline_graph(options, costs);

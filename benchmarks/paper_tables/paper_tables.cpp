@@ -5,6 +5,7 @@
 //
 // benchmarks/paper_tables.sh runs both. A row whose profile is missing says so.
 
+#include "analysis/comparison.h"
 #include "balance/profile_file.h"
 #include "benchmarks/paper_tables/explainer.h"
 #include "benchmarks/paper_tables/predicted.h"
@@ -58,7 +59,9 @@ private:
         return profile ? &*profile : nullptr;
     }
 
-    static double error_of(double predicted, double published) { return predicted / published - 1; }
+    static double error_of(double predicted, double published) {
+        return relative_error(predicted, published).value_or(0);
+    }
 
     void print_explainer() {
         std::string table;

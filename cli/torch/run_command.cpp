@@ -23,7 +23,6 @@
 #include "save/save_error.h"
 #include "schedule/error.h"
 #include "schedule/median.h"
-#include "schedule/micro_batches.h"
 #include "schedule/placement.h"
 #include "schedule/printable.h"
 #include "schedule/schedules.h"
@@ -414,8 +413,7 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
     if (!is_first) {
         return result.interrupted ? stop_exit_code() : ExitCode::success;
     }
-    const std::size_t micro_batches =
-        micro_batch_sizes(replica_batch(options.pipeline), options.pipeline.chunks).size();
+    const std::size_t micro_batches = micro_batch_sizes(options.pipeline).size();
     if (flags.json) {
         auto object = run_json(result, micro_batches);
         object["optimizer"] = options.pipeline.optimizer;

@@ -21,7 +21,6 @@
 #include "profiler/recorder/recorder.h"
 #include "schedule/error.h"
 #include "schedule/median.h"
-#include "schedule/micro_batches.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "trace/clock_alignment.h"
@@ -280,8 +279,7 @@ void check_schedule(const PipelineOptions& pipeline) {
                         to_string(schedule), runnable_schedule_names()));
     }
     check_schedule(schedule, {.num_partitions = static_cast<int>(pipeline.balance.num_partitions()),
-                              .num_micro_batches =
-                                  static_cast<int>(micro_batch_sizes(replica_batch(pipeline), pipeline.chunks).size()),
+                              .num_micro_batches = static_cast<int>(micro_batch_sizes(pipeline).size()),
                               .checkpoint = pipeline.checkpoint,
                               .placement = pipeline.placement});
 }

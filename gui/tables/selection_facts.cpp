@@ -4,7 +4,6 @@
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/tables/task_details.h"
-#include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "simulator/sized_profile.h"
 
@@ -185,7 +184,7 @@ void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& slice)
         static_cast<std::size_t>(key.partition) >= options->balance.num_partitions()) {
         return;
     }
-    const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(*options), options->chunks);
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(*options);
     const LayerRange layers = options->balance.layers_of(PartitionId{key.partition});
     if (key.micro_batch < 0 || layers.end.index() > profile->layers.size()) {
         return;
