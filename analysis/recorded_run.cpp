@@ -110,11 +110,6 @@ const StepRecord* RecordedRun::record_of(std::int32_t step) const {
     return found != steps.end() ? &*found : nullptr;
 }
 
-bool RecordedRun::is_warmup(std::int32_t step) const {
-    const StepRecord* record = record_of(step);
-    return record != nullptr && record->warmup;
-}
-
 bool RecordedRun::is_whole(std::int32_t step, std::int32_t last) const {
     if (!cut_off) {
         return true;

@@ -45,8 +45,7 @@ std::vector<double> layerCosts(const Profile& profile, const PipelineOptions& op
 
 /// Rejects options that cannot be cut into micro-batches, or are too large to simulate interactively.
 void checkSize(const PipelineOptions& options) {
-    micro_batch_sizes(1, std::min<std::int64_t>(1, options.chunks));  // rejects less than one
-    micro_batch_sizes(std::min<std::int64_t>(1, options.batch), 1);
+    check_micro_batches(options.batch, options.chunks);
     const std::int64_t microBatches = std::min(options.batch, options.chunks);
     const auto partitions = static_cast<std::int64_t>(options.balance.num_partitions());
     if (microBatches > kMostForwards / partitions) {
