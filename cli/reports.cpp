@@ -11,40 +11,29 @@
 #include <algorithm>
 
 namespace pipescope {
-namespace {
 using Json = nlohmann::ordered_json;
 
-std::string layers_text(const LayerRange& layers) {
-    return fmt::format("{}-{}", layers.first.value(), layers.end.value() - 1);
-}
-
-Json lane_json(const SimulatedLane& lane) {
-    Json peak = Json::object();
-    for (const auto& [category, bytes] : lane.peak) {
-        peak[category] = bytes;
+Json memory_json(const MemoryBreakdown& memory) {
+    if (!memory.known()) {
+        return nullptr;
     }
-    Json object{
-        {"busy_ns", lane.busy.count()}, {"bubble_fraction", lane.bubble_fraction}, {"peak_bytes", lane.peak_bytes}};
-    if (lane.peak_reserved_bytes) {
-        object["peak_reserved_bytes"] = *lane.peak_reserved_bytes;
+    Json object = Json::object();
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const auto category = static_cast<MemoryCategory>(k);
+        object[std::string(to_string(category))] = memory[category];
     }
-    object["peak"] = std::move(peak);
     return object;
 }
 
-Json partition_json(const SimulatedPartition& partition) {
-    return {{"layers", {partition.layers.first.value(), partition.layers.end.value() - 1}},
-            {"lane", partition.lane.value()},
-            {"device", partition.device},
-            {"parameter_bytes", partition.parameter_bytes}};
-}
-
-/// The categories of a peak, largest first: "saved 12 MiB, parameters 3 MiB". If there are many, the smallest are
-/// combined.
-std::string composition_text(const MemoryComposition& peak) {
-    std::vector<std::pair<std::string, Bytes>> parts(peak.begin(), peak.end());
+std::string memory_text(const MemoryBreakdown& memory) {
+    std::vector<std::pair<std::string_view, Bytes>> parts;
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const auto category = static_cast<MemoryCategory>(k);
+        if (memory[category] > 0) {
+            parts.emplace_back(to_string(category), memory[category]);
+        }
+    }
     std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.second > b.second; });
-    std::erase_if(parts, [](const auto& part) { return part.second <= 0; });
     constexpr std::size_t kMostNamed = 4;
     if (parts.size() > kMostNamed) {
         Bytes rest = 0;
@@ -59,6 +48,28 @@ std::string composition_text(const MemoryComposition& peak) {
         text += fmt::format("{}{} {}", text.empty() ? "" : ", ", category, format_bytes(bytes));
     }
     return text;
+}
+
+namespace {
+std::string layers_text(const LayerRange& layers) {
+    return fmt::format("{}-{}", layers.first.value(), layers.end.value() - 1);
+}
+
+Json lane_json(const SimulatedLane& lane) {
+    Json object{
+        {"busy_ns", lane.busy.count()}, {"bubble_fraction", lane.bubble_fraction}, {"peak_bytes", lane.peak_bytes}};
+    if (lane.peak_reserved_bytes) {
+        object["peak_reserved_bytes"] = *lane.peak_reserved_bytes;
+    }
+    object["peak"] = memory_json(lane.peak);
+    return object;
+}
+
+Json partition_json(const SimulatedPartition& partition) {
+    return {{"layers", {partition.layers.first.value(), partition.layers.end.value() - 1}},
+            {"lane", partition.lane.value()},
+            {"device", partition.device},
+            {"parameter_bytes", partition.parameter_bytes}};
 }
 
 Json fraction_unless(bool lossy, double fraction) {
@@ -255,11 +266,11 @@ std::string simulation_text(const Simulation& simulation) {
         partitions.add_row({std::to_string(j), layers_text(partition.layers), std::to_string(partition.lane.value()),
                             partition.device, format_bytes(partition.parameter_bytes)});
     }
-    TextTable lanes({{"lane"}, {"busy"}, {"bubble"}, {"peak memory"}, {"held by", Align::left}});
+    TextTable lanes({{"lane"}, {"busy"}, {"bubble"}, {"peak memory"}, {"consists of", Align::left}});
     for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
         const SimulatedLane& each = simulation.lanes[lane];
         lanes.add_row({std::to_string(lane), format_duration(each.busy), format_percent(each.bubble_fraction),
-                       format_bytes(each.peak_bytes), composition_text(each.peak)});
+                       format_bytes(each.peak_bytes), memory_text(each.peak)});
     }
     text += partitions.str() + "\n" + lanes.str();
     if (simulation.estimated) {

@@ -20,7 +20,6 @@ set(PIPESCOPE_CORE_HEADERS
   simulator/balance_algorithm.h
   simulator/balance_search.h
   simulator/hardware.h
-  simulator/memory_composition.h
   simulator/pipeline_options.h
   simulator/planner.h
   simulator/simulation.h

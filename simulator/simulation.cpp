@@ -218,7 +218,7 @@ void fill_in_memory(Simulation& simulation, MemoryUse use, bool with_reserved) {
         if (with_reserved) {
             each.peak_reserved_bytes = use.lanes[lane].peak_reserved_bytes;
         }
-        each.peak = std::move(use.lanes[lane].peak);
+        each.peak = use.lanes[lane].peak;
         simulation.feasible = simulation.feasible && (limits.empty() || each.peak_bytes <= limits[lane]);
     }
     simulation.memory = std::move(use.samples);

@@ -160,36 +160,6 @@ std::optional<Profile> profile_for(const RunFlags& flags, const ModelSpec& model
     return profile_for_run(model, options.pipeline, options.seed, [&](double done) { bar.show(done); });
 }
 
-Json breakdown_json(const MemoryBreakdown& breakdown) {
-    if (!breakdown.known()) {
-        return nullptr;
-    }
-    Json object = Json::object();
-    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
-        const auto category = static_cast<MemoryCategory>(k);
-        object[std::string(to_string(category))] = breakdown[category];
-    }
-    return object;
-}
-
-/// "2.1 MiB parameters, 1.0 MiB saved", largest first.
-std::string breakdown_text(const MemoryBreakdown& breakdown) {
-    std::vector<MemoryCategory> held;
-    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
-        if (breakdown[static_cast<MemoryCategory>(k)] > 0) {
-            held.push_back(static_cast<MemoryCategory>(k));
-        }
-    }
-    std::stable_sort(held.begin(), held.end(),
-                     [&](MemoryCategory a, MemoryCategory b) { return breakdown[a] > breakdown[b]; });
-    std::string text;
-    for (const MemoryCategory category : held) {
-        text +=
-            fmt::format("{}{} {}", text.empty() ? "" : ", ", format_bytes(breakdown[category]), to_string(category));
-    }
-    return text;
-}
-
 Json run_json(const TrainingResult& result, std::size_t micro_batches) {
     Json object{{"micro_batches", micro_batches},
                 {"steps", Json::array()},
@@ -203,7 +173,7 @@ Json run_json(const TrainingResult& result, std::size_t micro_batches) {
     for (const TrainedLane& lane : result.lanes) {
         const std::optional<Nanoseconds> busy = lane.median_busy();
         object["lanes"].push_back({{"peak_bytes", lane.peak_bytes},
-                                   {"peak", breakdown_json(lane.peak)},
+                                   {"peak", memory_json(lane.peak)},
                                    {"busy_ns", busy ? Json(busy->count()) : Json(nullptr)}});
     }
     object["load"] = load_json(result.load);
@@ -278,7 +248,7 @@ std::string run_text(const TrainingResult& result, std::int64_t asked_steps, int
         const TrainedLane& each = result.lanes[lane];
         const std::optional<Nanoseconds> busy = each.median_busy();
         lanes.add_row({std::to_string(lane), busy ? format_duration(*busy) : "unknown", format_bytes(each.peak_bytes),
-                       breakdown_text(each.peak)});
+                       memory_text(each.peak)});
     }
     std::string text = steps.str() + "\n" + lanes.str() + "\n";
     text += bubble_text(result);

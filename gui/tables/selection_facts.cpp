@@ -341,11 +341,10 @@ void FactsBuilder::addMemory(LaneId lane) {
         }
     }
     if (document_.simulation && lane.index() < document_.simulation->lanes.size()) {
-        const MemoryComposition& peak = document_.simulation->lanes[lane.index()].peak;
+        const MemoryBreakdown& peak = document_.simulation->lanes[lane.index()].peak;
         for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
-            const auto found = peak.find(std::string(to_string(static_cast<MemoryCategory>(k))));
-            if (found != peak.end() && found->second > 0) {
-                parts[k].simulated = found->second;
+            if (const Bytes bytes = peak[static_cast<MemoryCategory>(k)]; bytes > 0) {
+                parts[k].simulated = bytes;
             }
         }
     }

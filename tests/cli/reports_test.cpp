@@ -30,7 +30,10 @@ Simulation small_simulation() {
     simulation.bubble_fraction = 0.25;
     simulation.partitions = {{{LayerId{0}, LayerId{2}}, LaneId{0}, "cpu", 100},
                              {{LayerId{2}, LayerId{3}}, LaneId{1}, "cpu", 50}};
-    simulation.lanes = {{Nanoseconds{1'000'000}, 0.25, 4096, 5000, {{"parameters", 100}, {"saved", 3996}}}, {}};
+    MemoryBreakdown peak;
+    peak[MemoryCategory::parameters] = 100;
+    peak[MemoryCategory::saved] = 3996;
+    simulation.lanes = {{Nanoseconds{1'000'000}, 0.25, 4096, 5000, peak}, {}};
     return simulation;
 }
 
@@ -77,6 +80,18 @@ TEST(SimulationReport, NamesTheLastLayerOfAPartitionItself) {
         << "reserved bytes were not asked for";
     EXPECT_TRUE(object.at("step_ns").is_number_integer());
     EXPECT_EQ(object.at("lanes").at(0).at("peak").at("saved"), 3996);
+}
+
+TEST(SimulationReport, SaysWhatAPeakConsistsOfLargestFirst) {
+    EXPECT_THAT(simulation_text(small_simulation()),
+                AllOf(HasSubstr("consists of"), HasSubstr("saved 3.9 KiB, parameters 100 B")));
+    MemoryBreakdown memory;
+    EXPECT_EQ(memory_text(memory), "");
+    EXPECT_TRUE(memory_json(memory).is_null());
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        memory[static_cast<MemoryCategory>(k)] = static_cast<Bytes>(k);
+    }
+    EXPECT_EQ(memory_text(memory), "output 8 B, copy 7 B, transient 6 B, others 15 B");
 }
 
 TEST(SimulationReport, TextSaysWhyItIsInfeasible) {
