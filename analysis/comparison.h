@@ -113,7 +113,7 @@ Timeline typical_step(const Measured& measured);
 /// Has as many lanes as the side with more; a lane that one side lacks has zeros there.
 /// Throws Error if there is no step to compare, or if a step has no compute task.
 Comparison compare(const Measured& measured, const Simulation& simulation);
-/// The same against the typical step of another run: its run_figures() and typical_step().
+/// Compares with the typical step of another run instead: its run_figures() and typical_step(). Throws likewise.
 Comparison compare(const Measured& after, const RunFigures& before, const Timeline& typical);
 
 /// Keeps the ten with the largest difference, largest first.

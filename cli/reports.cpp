@@ -120,9 +120,10 @@ Json balance_json(const FoundBalance& found, const Simulation& simulation) {
 }
 
 std::string balance_text(const FoundBalance& found, const Simulation& simulation) {
-    const std::string proof = found.optimal
-                                  ? "no balance is faster"
-                                  : "no balance is faster than " + format_duration(Nanoseconds{found.lower_bound_ns});
+    const std::string proof = found.optimal ? "optimal"
+                              : found.lower_bound_ns > 0
+                                  ? "lower bound " + format_duration(Nanoseconds{found.lower_bound_ns})
+                                  : "no lower bound is known";
     const StepFigures figures = expected_figures(simulation);
     std::string text = fmt::format("balance {}\n\nstep time {}, bubble {}", to_string(found.balance),
                                    format_duration(figures.step), format_percent(figures.bubble));
@@ -430,10 +431,11 @@ std::string comparison_text(const TraceComparison& compared) {
                                : ""});
     }
     if (comparison.replay) {
-        figures.add_row({judged.is_mean ? "median step from measured durations" : "step from measured durations",
-                         format_duration(comparison.measured_step_time), format_duration(comparison.replay->step_time),
+        figures.add_row({"replay with measured durations", format_duration(comparison.measured_step_time),
+                         format_duration(comparison.replay->step_time),
                          format_error_percent(comparison.replay->error)});
-        figures.add_row({"and measured gaps", "", "", format_error_percent(comparison.replay->with_gaps_error)});
+        figures.add_row(
+            {"replay with durations and gaps", "", "", format_error_percent(comparison.replay->with_gaps_error)});
     }
     std::string text;
     for (const TraceWarning& warning : compared.warnings) {

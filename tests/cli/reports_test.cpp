@@ -112,12 +112,15 @@ TEST(BalanceReport, HasTheDocumentedKeysInTheirOrder) {
                                                               "algorithm", "ranked_by_simulation", "peak_bytes"));
     Simulation simulation;
     simulation.step_time = Nanoseconds{1'500'000};
-    EXPECT_THAT(balance_text(found, simulation), HasSubstr("step time 1.50 ms, bubble 0.00 % (no balance is faster"));
+    EXPECT_THAT(balance_text(found, simulation), HasSubstr("step time 1.50 ms, bubble 0.00 % (no lower bound is known)\n"));
+    found.lower_bound_ns = 1'400'000;
+    EXPECT_THAT(balance_text(found, simulation), HasSubstr("bubble 0.00 % (lower bound 1.40 ms)\n"));
+    found.optimal = true;
     simulation.step_mean = Nanoseconds{2'000'000};
     simulation.bubble_mean = 0.25;
     EXPECT_THAT(balance_text(found, simulation),
                 AllOf(HasSubstr("step time 2.00 ms, bubble 25.00 %\n"),
-                      HasSubstr("without noise a step would take 1.50 ms (no balance")));
+                      HasSubstr("without noise a step would take 1.50 ms (optimal)\n")));
     EXPECT_EQ(balance_json(found, simulation).at("step_mean_ns"), 2'000'000);
     EXPECT_EQ(balance_json(found, simulation).at("bubble_mean"), 0.25);
     found.algorithm = BalanceAlgorithm::block;
