@@ -1,6 +1,6 @@
 #include "analysis/comparison.h"
 
-#include "analysis/measured_peaks.h"
+#include "analysis/step_peaks.h"
 #include "analysis/task_join.h"
 #include "schedule/error.h"
 #include "schedule/median.h"

@@ -1,7 +1,7 @@
 #include "analysis/stored_simulation.h"
 
-#include "analysis/measured_peaks.h"
 #include "analysis/recorded_run.h"
+#include "analysis/step_peaks.h"
 #include "schedule/schedules.h"
 #include "trace/pipeline_json.h"
 #include "trace/trace_writer.h"

@@ -1,6 +1,6 @@
 #include "cli/torch/training.h"
 
-#include "analysis/measured_peaks.h"
+#include "analysis/step_peaks.h"
 #include "analysis/trace_warnings.h"
 #include "balance/profile_file.h"
 #include "cli/output_file.h"

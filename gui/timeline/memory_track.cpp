@@ -1,6 +1,6 @@
 #include "gui/timeline/memory_track.h"
 
-#include "analysis/measured_peaks.h"
+#include "analysis/step_peaks.h"
 
 #include <algorithm>
 

@@ -112,7 +112,8 @@ TEST(BalanceReport, HasTheDocumentedKeysInTheirOrder) {
                                                               "algorithm", "ranked_by_simulation", "peak_bytes"));
     Simulation simulation;
     simulation.step_time = Nanoseconds{1'500'000};
-    EXPECT_THAT(balance_text(found, simulation), HasSubstr("step time 1.50 ms, bubble 0.00 % (no lower bound is known)\n"));
+    EXPECT_THAT(balance_text(found, simulation),
+                HasSubstr("step time 1.50 ms, bubble 0.00 % (no lower bound is known)\n"));
     found.lower_bound_ns = 1'400'000;
     EXPECT_THAT(balance_text(found, simulation), HasSubstr("bubble 0.00 % (lower bound 1.40 ms)\n"));
     found.optimal = true;

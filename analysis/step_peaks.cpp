@@ -1,4 +1,4 @@
-#include "analysis/measured_peaks.h"
+#include "analysis/step_peaks.h"
 
 namespace pipescope {
 namespace {
