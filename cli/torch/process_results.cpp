@@ -84,8 +84,9 @@ void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, 
         for (const auto& [lane, object] : other.at("lanes").items()) {
             result.lanes.at(std::stoul(lane)) = lane_of(object);
         }
-        for (std::size_t k = 0; k < result.steps.size(); ++k) {
-            const Json& step = other.at("steps").at(k);
+        const Json& steps = other.at("steps");
+        for (std::size_t k = 0; k < std::min(result.steps.size(), steps.size()); ++k) {
+            const Json& step = steps.at(k);
             result.steps[k].start = std::min(result.steps[k].start, Nanoseconds(step.at(0).get<std::int64_t>()));
             result.steps[k].end = std::max(result.steps[k].end, Nanoseconds(step.at(1).get<std::int64_t>()));
         }
