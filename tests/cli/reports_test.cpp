@@ -84,7 +84,7 @@ TEST(SimulationReport, NamesTheLastLayerOfAPartitionItself) {
 
 TEST(SimulationReport, SaysWhatAPeakConsistsOfLargestFirst) {
     EXPECT_THAT(simulation_text(small_simulation()),
-                AllOf(HasSubstr("consists of"), HasSubstr("saved 3.9 KiB, parameters 100 B")));
+                AllOf(HasSubstr("consists of"), HasSubstr("saved 3.90 KiB, parameters 100 B")));
     MemoryBreakdown memory;
     EXPECT_EQ(memory_text(memory), "");
     EXPECT_TRUE(memory_json(memory).is_null());
