@@ -68,11 +68,10 @@ double BubbleReport::total() const {
 BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const TaskGraph>& graph) {
     BubbleReport report;
     const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
-    std::map<std::int32_t, StepStatistics> statistics;
+    const std::map<std::int32_t, StepStatistics> statistics = statistics_of(steps);
     std::vector<std::pair<std::int64_t, std::int32_t>> lengths;
     lengths.reserve(steps.size());
-    for (const auto& [step, timeline] : steps) {
-        const StepStatistics& each = statistics.emplace(step, step_statistics(timeline, step)).first->second;
+    for (const auto& [step, each] : statistics) {
         lengths.emplace_back(each.step_time().count(), step);
     }
     report.step = median_step(lengths);

@@ -1,5 +1,6 @@
 #include "analysis/comparison.h"
 
+#include "analysis/step_peaks.h"
 #include "analysis/task_join.h"
 #include "schedule/error.h"
 #include "schedule/median.h"
@@ -99,27 +100,16 @@ void compare_lanes(const std::vector<RunLane>& measured, const std::vector<RunLa
     }
 }
 
-std::map<std::int32_t, StepStatistics> statistics_of(const std::map<std::int32_t, Timeline>& steps) {
-    std::map<std::int32_t, StepStatistics> statistics;
-    for (const auto& [step, timeline] : steps) {
-        const StepStatistics& each = statistics.emplace(step, step_statistics(timeline, step)).first->second;
-        if (each.step_time().count() <= 0) {
-            throw Error("step " + std::to_string(step) +
-                        " has no forward or backward task; a step to compare has both; leave it out, or record again");
-        }
-    }
-    return statistics;
-}
-
 void add_peaks(const Measured& measured, const std::map<std::int32_t, StepStatistics>& statistics,
                std::vector<RunLane>& lanes) {
-    for (const MemorySample& sample : measured.memory) {
-        const bool inside = std::any_of(statistics.begin(), statistics.end(), [&](const auto& step) {
-            return sample.time >= step.second.start && sample.time <= step.second.end;
-        });
-        if (inside && sample.lane.index() < lanes.size()) {
-            std::optional<Bytes>& peak = lanes[sample.lane.index()].peak_bytes;
-            peak = std::max(peak.value_or(0), std::max(sample.peak, sample.allocated));
+    std::vector<TimeRange> steps;
+    for (const auto& [step, each] : statistics) {
+        steps.push_back({each.start.count(), each.end.count()});
+    }
+    const auto peaks = measured_peaks(measured.memory, std::move(steps), lanes.size());
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+        if (peaks[lane]) {
+            lanes[lane].peak_bytes = peaks[lane]->bytes;
         }
     }
 }
@@ -175,13 +165,20 @@ Comparison compare_sides(const Measured& measured, const OtherSide& other, const
     comparison.simulated_step_mean = other.step_mean;
     comparison.simulated_bubble_mean = other.bubble_mean;
     const JudgedStep judged = comparison.judged();
-    comparison.step_error =
-        static_cast<double>(judged.simulated.count()) / static_cast<double>(judged.measured.count()) - 1;
+    comparison.step_error = relative_error(judged.simulated, judged.measured).value_or(0);
     compare_lanes(figures.lanes, other.lanes, comparison);
     match_steps(steps, twins, comparison);
     return comparison;
 }
 }  // namespace
+
+std::optional<double> relative_error(double predicted, double measured) {
+    return measured == 0 ? std::nullopt : std::optional(predicted / measured - 1);
+}
+
+std::optional<double> relative_error(Nanoseconds predicted, Nanoseconds measured) {
+    return relative_error(static_cast<double>(predicted.count()), static_cast<double>(measured.count()));
+}
 
 void keep_worst(std::vector<ComparedTask>& tasks) {
     constexpr std::size_t kWorst = 10;
@@ -211,6 +208,18 @@ std::map<std::int32_t, Timeline> compared_tasks(const Measured& measured) {
         }
     }
     return steps;
+}
+
+std::map<std::int32_t, StepStatistics> statistics_of(const std::map<std::int32_t, Timeline>& steps) {
+    std::map<std::int32_t, StepStatistics> statistics;
+    for (const auto& [step, timeline] : steps) {
+        const StepStatistics& each = statistics.emplace(step, step_statistics(timeline, step)).first->second;
+        if (each.step_time().count() <= 0) {
+            throw Error("step " + std::to_string(step) +
+                        " has no forward or backward task; a step to compare has both; leave it out, or record again");
+        }
+    }
+    return statistics;
 }
 
 RunFigures run_figures(const Measured& measured) {

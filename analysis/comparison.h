@@ -8,6 +8,10 @@
 #include <vector>
 
 namespace pipescope {
+/// The error of a prediction: predicted / measured - 1, so positive if it was too high. Empty if `measured` is 0.
+std::optional<double> relative_error(double predicted, double measured);
+std::optional<double> relative_error(Nanoseconds predicted, Nanoseconds measured);
+
 struct ComparedLane {
     Nanoseconds measured_busy{0};
     Nanoseconds simulated_busy{0};
@@ -77,6 +81,9 @@ struct Measured {
 /// The tasks of each compared step, without optimizer and all-reduce, which are outside it.
 std::map<std::int32_t, Timeline> compared_tasks(const Measured& measured);
 
+/// Statistics of each of these steps. Throws Error if one has no compute task.
+std::map<std::int32_t, StepStatistics> statistics_of(const std::map<std::int32_t, Timeline>& steps);
+
 struct RunLane {
     Nanoseconds busy{0};
     double bubble_fraction = 0;
@@ -106,7 +113,7 @@ Timeline typical_step(const Measured& measured);
 /// Has as many lanes as the side with more; a lane that one side lacks has zeros there.
 /// Throws Error if there is no step to compare, or if a step has no compute task.
 Comparison compare(const Measured& measured, const Simulation& simulation);
-/// The same against the typical step of another run: its run_figures() and typical_step().
+/// Compares with the typical step of another run instead: its run_figures() and typical_step(). Throws likewise.
 Comparison compare(const Measured& after, const RunFigures& before, const Timeline& typical);
 
 /// Keeps the ten with the largest difference, largest first.

@@ -1,7 +1,6 @@
 #include "analysis/recorded_run.h"
 
 #include "balance/profile_file.h"
-#include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_graph.h"
 #include "simulator/task_costs.h"
@@ -70,8 +69,7 @@ void require_fit(const PipelineShape& recorded, const PipelineOptions& options) 
         }
     };
     require("partitions", static_cast<std::size_t>(recorded.num_partitions), options.balance.num_partitions());
-    require("micro-batches", static_cast<std::size_t>(recorded.num_micro_batches),
-            micro_batch_sizes(replica_batch(options), options.chunks).size());
+    require("micro-batches", static_cast<std::size_t>(recorded.num_micro_batches), micro_batch_sizes(options).size());
     require("lanes", static_cast<std::size_t>(recorded.num_lanes()), static_cast<std::size_t>(num_lanes(options)));
 }
 
@@ -110,11 +108,6 @@ const StepRecord* RecordedRun::record_of(std::int32_t step) const {
     const auto found =
         std::find_if(steps.begin(), steps.end(), [step](const StepRecord& record) { return record.step == step; });
     return found != steps.end() ? &*found : nullptr;
-}
-
-bool RecordedRun::is_warmup(std::int32_t step) const {
-    const StepRecord* record = record_of(step);
-    return record != nullptr && record->warmup;
 }
 
 bool RecordedRun::is_whole(std::int32_t step, std::int32_t last) const {

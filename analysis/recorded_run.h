@@ -36,7 +36,6 @@ struct RecordedRun {
 
     /// The training loop's record of the step; null if it recorded none. Cost: O(1) if steps count up one by one.
     const StepRecord* record_of(std::int32_t step) const;
-    bool is_warmup(std::int32_t step) const;
     /// True if the recording certainly contains the whole step. In a recording that was cut off, these are the steps
     /// that the training loop recorded. If it recorded none, these are all steps except the `last` one with tasks.
     bool is_whole(std::int32_t step, std::int32_t last) const;

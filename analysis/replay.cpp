@@ -107,10 +107,6 @@ ReplayedStep replay_step(const TaskGraph& graph, const TaskClock& clock, const s
         makespan_of(graph, clock, durations, gaps)};
 }
 
-double error_of(std::int64_t replayed, std::int64_t measured) {
-    return static_cast<double>(replayed) / static_cast<double>(std::max<std::int64_t>(1, measured)) - 1;
-}
-
 /// Maximum of each lane over the steps.
 std::vector<Bytes> replayed_peaks(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                                   const TaskGraph& graph, std::span<const MeasuredTasks> steps) {
@@ -179,8 +175,8 @@ std::optional<Replay> replay(const Measured& measured, const Profile& profile, c
     for (const MeasuredTasks& tasks : *steps) {
         const ReplayedStep step = replay_step(graph, clock, turns, tasks);
         times.emplace_back(step.replayed);
-        errors.push_back(error_of(step.replayed, step.measured));
-        errors_with_gaps.push_back(error_of(step.with_gaps, step.measured));
+        errors.push_back(relative_error(Nanoseconds{step.replayed}, Nanoseconds{step.measured}).value_or(0));
+        errors_with_gaps.push_back(relative_error(Nanoseconds{step.with_gaps}, Nanoseconds{step.measured}).value_or(0));
     }
     return Replay{median(times), median(errors), median(errors_with_gaps),
                   replayed_peaks(profile, options, costs, graph, *steps)};

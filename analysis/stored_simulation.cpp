@@ -1,6 +1,7 @@
 #include "analysis/stored_simulation.h"
 
 #include "analysis/recorded_run.h"
+#include "analysis/step_peaks.h"
 #include "schedule/schedules.h"
 #include "trace/pipeline_json.h"
 #include "trace/trace_writer.h"
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <tuple>
 
 namespace pipescope {
@@ -90,13 +92,14 @@ std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Time
     }
     simulation.timeline = stored;
     simulation.memory = memory;
-    // Equal samples leave the peaks as they are: those of a steady state are of a longer time than its window.
-    std::vector<Bytes> peaks(simulation.lanes.size(), 0);
-    for (const MemorySample& sample : same_memory ? std::vector<MemorySample>{} : memory) {
-        if (sample.lane.index() < peaks.size()) {
-            Bytes& peak = peaks[sample.lane.index()];
-            peak = std::max(peak, sample.peak);
-            simulation.lanes[sample.lane.index()].peak_bytes = peak;
+    // If the samples are equal, keep the peaks: those of a steady state cover more than the stored window.
+    if (!same_memory) {
+        constexpr TimeRange kAlways{std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
+        const auto peaks = measured_peaks(memory, {kAlways}, simulation.lanes.size());
+        for (std::size_t lane = 0; lane < peaks.size(); ++lane) {
+            if (peaks[lane]) {
+                simulation.lanes[lane].peak_bytes = peaks[lane]->bytes;
+            }
         }
     }
     if (!differ) {

@@ -127,10 +127,8 @@ std::vector<std::string> load_warnings(const std::optional<MachineLoad>& load, s
         who += fmt::format("{}the host of this virtual machine took {}", who.empty() ? "" : " and ",
                            percent(load->stolen));
     }
-    return {
-        fmt::format("{} of the cores' time while {}: its times say as much of that load; do it again on a quiet "
-                    "machine",
-                    who, what)};
+    return {fmt::format("{} of the cores' time while {}: its times include that load; repeat it on a quiet machine",
+                        who, what)};
 }
 
 std::vector<std::string> load_warnings(const std::optional<MachineLoad>& profile,

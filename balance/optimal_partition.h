@@ -83,8 +83,8 @@ std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, s
 ///               always       max over k of r_k + sum_{j<=k} b_j + sum_{j<k} g_j
 ///                                          + (m - 1) max(max_{j<=k} (r_j + b_j), max_{j<k} g_j)
 ///
-/// The forward phase is a flow shop of equal jobs. So is the backward phase, from the partition k on whose recompute is
-/// the last to matter.
+/// The forward phase is a flow shop of equal jobs. So is the backward phase from partition k on, where k is the last
+/// partition whose recompute delays the step.
 std::int64_t gpipe_step(const PartitionProblem& problem, const Balance& balance);
 
 /// The smallest limit under which a cut is possible. If the limits differ, all are raised or lowered by the same number

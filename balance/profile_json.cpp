@@ -80,7 +80,7 @@ void visit_layer(auto& layer, auto&& field, auto&& rare) {
     rare("passes_gradient", layer.passes_gradient);
 }
 
-/// Likewise a profile's.
+/// Visits each key of a profile.
 void visit_profile(auto& profile, auto&& field, auto&& rare) {
     field("model", profile.model);
     field("device", profile.device);

@@ -4,7 +4,6 @@
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "schedule/error.h"
-#include "schedule/micro_batches.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "schedule/task_key.h"
@@ -76,7 +75,7 @@ ExitCode balance_command(const BalanceFlags& flags) {
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
     const EstimatedPipeline pipeline =
         estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile, std::clamp(lanes, 1, layers));
-    const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(options), options.chunks);
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(options);
     const bool extrapolated =
         sizes.back() < pipeline.profile.samples.front() || sizes.front() > pipeline.profile.samples.back();
     PipelineOptions chosen = pipeline.options;

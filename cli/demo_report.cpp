@@ -10,10 +10,6 @@ namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
 
-std::string relative_error(double predicted, double measured) {
-    return measured == 0 ? "" : format_error_percent(predicted / measured - 1);
-}
-
 /// Lines of the report outside the table.
 std::vector<std::string> remarks_of(const DemoPart& part) {
     std::vector<std::string> remarks;
@@ -60,11 +56,11 @@ TextTable demo_table(const DemoPart& part) {
     for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
         const ComparedLane& each = comparison.lanes[lane];
         const auto& measured = each.measured_peak_bytes;
-        table.add_row(
-            {fmt::format("lane {} peak memory", lane), measured ? format_bytes(*measured) : "",
-             format_bytes(each.simulated_peak_bytes),
-             measured ? relative_error(static_cast<double>(each.simulated_peak_bytes), static_cast<double>(*measured))
-                      : ""});
+        table.add_row({fmt::format("lane {} peak memory", lane), measured ? format_bytes(*measured) : "",
+                       format_bytes(each.simulated_peak_bytes),
+                       measured ? format_error_percent(relative_error(static_cast<double>(each.simulated_peak_bytes),
+                                                                      static_cast<double>(*measured)))
+                                : ""});
     }
     return table;
 }

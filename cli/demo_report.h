@@ -14,9 +14,7 @@ namespace pipescope {
 struct RunInTurns {
     Nanoseconds measured{0};  ///< mean step
     Nanoseconds simulated{0};
-    double step_error() const {
-        return static_cast<double>(simulated.count()) / static_cast<double>(measured.count()) - 1;
-    }
+    double step_error() const { return relative_error(simulated, measured).value_or(0); }
 };
 
 /// Prediction and measurement of one pipeline of the demo.

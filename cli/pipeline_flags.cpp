@@ -191,13 +191,11 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
     follow_file(options, {flags.chunks, flags.checkpoint, !options.placement.empty()});
     options.optimizer = flags.optimizer.value_or(options.optimizer);
     options.hardware.host_cores = flags.cores.value_or(0);
-    micro_batch_sizes(options.batch, options.chunks);  // throws for impossible values, in terms of the flags
+    check_micro_batches(options.batch, options.chunks);
     check_replicas(options);
-    Hardware of_any_lanes;
-    of_any_lanes.link = options.hardware.link;
-    of_any_lanes.host_cores = options.hardware.host_cores;
-    of_any_lanes.processes = options.hardware.processes;
-    check_hardware(of_any_lanes, 1);
+    check_link(options.hardware.link);
+    check_cores(options.hardware.host_cores);
+    check_processes(options.hardware.processes);
     return options;
 }
 

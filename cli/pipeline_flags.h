@@ -15,8 +15,8 @@
 #include <vector>
 
 namespace pipescope {
-/// The pipeline of a command line. Shared by balance, simulate, plan, run and ablation. Texts are parsed as they are
-/// read, so a wrong one is a UsageError of Program::run().
+/// The pipeline of a command line. Shared by balance, simulate, plan, advise, run and ablation. Texts are parsed as
+/// they are read, so a wrong one is a UsageError of Program::run().
 struct PipelineFlags {
     PipelineOptions options;             ///< as given; the rest have their defaults
     std::optional<std::int64_t> chunks;  ///< a schedule's file has its own

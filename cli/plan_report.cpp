@@ -88,17 +88,11 @@ std::string quicker_over_the_limit(const Plan& plan) {
         return "";
     }
     const Simulation& over = quicker->simulation;
-    const std::vector<Bytes> limits = memory_limits_of(over.options.hardware, static_cast<int>(over.lanes.size()));
-    std::size_t fullest = 0;  // the lane that exceeds its limit most
-    for (std::size_t lane = 0; lane < limits.size(); ++lane) {
-        if (over.lanes[lane].peak_bytes - limits[lane] > over.lanes[fullest].peak_bytes - limits[fullest]) {
-            fullest = lane;
-        }
-    }
+    const Shortfall worst = shortfalls(over).front();
     return fmt::format(
         "{} would train {:.1f} % more samples per second, but needs {} on one lane, above the limit of {}\n",
-        name_of(*quicker), (relative_throughput(over, best) - 1) * 100, format_bytes(over.lanes[fullest].peak_bytes),
-        format_bytes(limits[fullest]));
+        name_of(*quicker), (relative_throughput(over, best) - 1) * 100, format_bytes(worst.peak),
+        format_bytes(worst.limit));
 }
 }  // namespace
 

@@ -11,40 +11,29 @@
 #include <algorithm>
 
 namespace pipescope {
-namespace {
 using Json = nlohmann::ordered_json;
 
-std::string layers_text(const LayerRange& layers) {
-    return fmt::format("{}-{}", layers.first.value(), layers.end.value() - 1);
-}
-
-Json lane_json(const SimulatedLane& lane) {
-    Json peak = Json::object();
-    for (const auto& [category, bytes] : lane.peak) {
-        peak[category] = bytes;
+Json memory_json(const MemoryBreakdown& memory) {
+    if (!memory.known()) {
+        return nullptr;
     }
-    Json object{
-        {"busy_ns", lane.busy.count()}, {"bubble_fraction", lane.bubble_fraction}, {"peak_bytes", lane.peak_bytes}};
-    if (lane.peak_reserved_bytes) {
-        object["peak_reserved_bytes"] = *lane.peak_reserved_bytes;
+    Json object = Json::object();
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const auto category = static_cast<MemoryCategory>(k);
+        object[std::string(to_string(category))] = memory[category];
     }
-    object["peak"] = std::move(peak);
     return object;
 }
 
-Json partition_json(const SimulatedPartition& partition) {
-    return {{"layers", {partition.layers.first.value(), partition.layers.end.value() - 1}},
-            {"lane", partition.lane.value()},
-            {"device", partition.device},
-            {"parameter_bytes", partition.parameter_bytes}};
-}
-
-/// The categories of a peak, largest first: "saved 12 MiB, parameters 3 MiB". If there are many, the smallest are
-/// combined.
-std::string composition_text(const MemoryComposition& peak) {
-    std::vector<std::pair<std::string, Bytes>> parts(peak.begin(), peak.end());
+std::string memory_text(const MemoryBreakdown& memory) {
+    std::vector<std::pair<std::string_view, Bytes>> parts;
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const auto category = static_cast<MemoryCategory>(k);
+        if (memory[category] > 0) {
+            parts.emplace_back(to_string(category), memory[category]);
+        }
+    }
     std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.second > b.second; });
-    std::erase_if(parts, [](const auto& part) { return part.second <= 0; });
     constexpr std::size_t kMostNamed = 4;
     if (parts.size() > kMostNamed) {
         Bytes rest = 0;
@@ -61,18 +50,33 @@ std::string composition_text(const MemoryComposition& peak) {
     return text;
 }
 
+namespace {
+std::string layers_text(const LayerRange& layers) {
+    return fmt::format("{}-{}", layers.first.value(), layers.end.value() - 1);
+}
+
+Json lane_json(const SimulatedLane& lane) {
+    Json object{
+        {"busy_ns", lane.busy.count()}, {"bubble_fraction", lane.bubble_fraction}, {"peak_bytes", lane.peak_bytes}};
+    if (lane.peak_reserved_bytes) {
+        object["peak_reserved_bytes"] = *lane.peak_reserved_bytes;
+    }
+    object["peak"] = memory_json(lane.peak);
+    return object;
+}
+
+Json partition_json(const SimulatedPartition& partition) {
+    return {{"layers", {partition.layers.first.value(), partition.layers.end.value() - 1}},
+            {"lane", partition.lane.value()},
+            {"device", partition.device},
+            {"parameter_bytes", partition.parameter_bytes}};
+}
+
 Json fraction_unless(bool lossy, double fraction) {
     return lossy ? Json(nullptr) : Json(fraction);
 }
 std::string percent_unless(bool lossy, double fraction) {
     return lossy ? "lost" : format_percent(fraction);
-}
-
-double error_of(double simulated, double measured) {
-    return measured == 0 ? 0 : simulated / measured - 1;
-}
-double error_of(Nanoseconds simulated, Nanoseconds measured) {
-    return error_of(static_cast<double>(simulated.count()), static_cast<double>(measured.count()));
 }
 }  // namespace
 
@@ -116,10 +120,12 @@ Json balance_json(const FoundBalance& found, const Simulation& simulation) {
 }
 
 std::string balance_text(const FoundBalance& found, const Simulation& simulation) {
-    const std::string proof = found.optimal ? "no balance is faster"
-                              : found.lower_bound_ns == 0 && !simulation.options.placement.empty()
-                                  ? "cut as if each partition had a lane; no bound is known"
-                                  : "no balance is faster than " + format_duration(Nanoseconds{found.lower_bound_ns});
+    const std::string proof = found.optimal ? "optimal"
+                              : found.lower_bound_ns > 0
+                                  ? "lower bound " + format_duration(Nanoseconds{found.lower_bound_ns})
+                                  : !simulation.options.placement.empty()
+                                  ? "cut as if each partition had a lane; no lower bound is known"
+                                  : "no lower bound is known";
     const StepFigures figures = expected_figures(simulation);
     std::string text = fmt::format("balance {}\n\nstep time {}, bubble {}", to_string(found.balance),
                                    format_duration(figures.step), format_percent(figures.bubble));
@@ -222,16 +228,12 @@ std::string fewer_micro_batches(const PipelineOptions& options) {
 }
 
 namespace {
-/// Lists every lane with a peak above its limit.
+/// Lists every lane with a peak above its limit, the worst first.
 std::string over_limit_text(const Simulation& simulation) {
-    const std::vector<Bytes> limits =
-        memory_limits_of(simulation.options.hardware, static_cast<int>(simulation.lanes.size()));
     std::string text;
-    for (std::size_t lane = 0; lane < limits.size(); ++lane) {
-        if (simulation.lanes[lane].peak_bytes > limits[lane]) {
-            text += fmt::format("infeasible: lane {}'s peak of {} is above its memory limit of {}\n", lane,
-                                format_bytes(simulation.lanes[lane].peak_bytes), format_bytes(limits[lane]));
-        }
+    for (const Shortfall& each : shortfalls(simulation)) {
+        text += fmt::format("infeasible: lane {}'s peak of {} is above its memory limit of {}\n", each.lane.value(),
+                            format_bytes(each.peak), format_bytes(each.limit));
     }
     return text.empty() ? "" : "\n" + text;
 }
@@ -288,11 +290,11 @@ std::string simulation_text(const Simulation& simulation) {
         partitions.add_row({std::to_string(j), layers_text(partition.layers), std::to_string(partition.lane.value()),
                             partition.device, format_bytes(partition.parameter_bytes)});
     }
-    TextTable lanes({{"lane"}, {"busy"}, {"bubble"}, {"peak memory"}, {"held by", Align::left}});
+    TextTable lanes({{"lane"}, {"busy"}, {"bubble"}, {"peak memory"}, {"consists of", Align::left}});
     for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
         const SimulatedLane& each = simulation.lanes[lane];
         lanes.add_row({std::to_string(lane), format_duration(each.busy), format_percent(each.bubble_fraction),
-                       format_bytes(each.peak_bytes), composition_text(each.peak)});
+                       format_bytes(each.peak_bytes), memory_text(each.peak)});
     }
     text += partitions.str() + "\n" + lanes.str();
     if (simulation.estimated) {
@@ -443,19 +445,20 @@ std::string comparison_text(const TraceComparison& compared) {
         const ComparedLane& each = comparison.lanes[lane];
         figures.add_row({fmt::format("lane {} busy", lane), format_duration(each.measured_busy),
                          format_duration(each.simulated_busy),
-                         format_error_percent(error_of(each.simulated_busy, each.measured_busy))});
+                         format_error_percent(relative_error(each.simulated_busy, each.measured_busy))});
         const bool known = each.measured_peak_bytes.has_value();
         figures.add_row({fmt::format("lane {} peak memory", lane), known ? format_bytes(*each.measured_peak_bytes) : "",
                          format_bytes(each.simulated_peak_bytes),
-                         known ? format_error_percent(error_of(static_cast<double>(each.simulated_peak_bytes),
-                                                               static_cast<double>(*each.measured_peak_bytes)))
+                         known ? format_error_percent(relative_error(static_cast<double>(each.simulated_peak_bytes),
+                                                                     static_cast<double>(*each.measured_peak_bytes)))
                                : ""});
     }
     if (comparison.replay) {
-        figures.add_row({judged.is_mean ? "median step from measured durations" : "step from measured durations",
-                         format_duration(comparison.measured_step_time), format_duration(comparison.replay->step_time),
+        figures.add_row({"replay with measured durations", format_duration(comparison.measured_step_time),
+                         format_duration(comparison.replay->step_time),
                          format_error_percent(comparison.replay->error)});
-        figures.add_row({"and measured gaps", "", "", format_error_percent(comparison.replay->with_gaps_error)});
+        figures.add_row(
+            {"replay with durations and gaps", "", "", format_error_percent(comparison.replay->with_gaps_error)});
     }
     std::string text;
     for (const TraceWarning& warning : compared.warnings) {

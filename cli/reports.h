@@ -35,6 +35,11 @@ nlohmann::ordered_json simulation_json(const Simulation& simulation);
 /// Without a warning about extrapolation.
 std::string simulation_text(const Simulation& simulation);
 
+/// What memory consists of: bytes by category, -1 for one that is not known; null if none is.
+nlohmann::ordered_json memory_json(const MemoryBreakdown& memory);
+/// The categories, largest first: "saved 12 MiB, parameters 3 MiB". If there are many, the smallest are combined.
+std::string memory_text(const MemoryBreakdown& memory);
+
 /// {"others", "stolen", "pressure"}, or null.
 nlohmann::ordered_json load_json(const std::optional<MachineLoad>& load);
 /// The object of `bubbles` in compare.schema.json.

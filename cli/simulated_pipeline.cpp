@@ -4,7 +4,6 @@
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "schedule/error.h"
-#include "schedule/micro_batches.h"
 
 #include <fmt/format.h>
 
@@ -74,7 +73,6 @@ EstimatedPipeline simulated_pipeline(const SimulatedPipelineFlags& flags, const 
 }
 
 std::string extrapolation_note(const std::string& file, const PipelineOptions& options) {
-    return extrapolation_text(
-        profile_command_of(load_profile(file), file, {micro_batch_sizes(replica_batch(options), options.chunks), {}}));
+    return extrapolation_text(profile_command_of(load_profile(file), file, {micro_batch_sizes(options), {}}));
 }
 }  // namespace pipescope

@@ -34,8 +34,8 @@ double hundredths_of_percent(double fraction) {
 std::string format_percent(double fraction) {
     return fmt::format("{:.2f} %", fraction * 100);
 }
-std::string format_error_percent(double fraction) {
-    return fmt::format("{:+.2f} %", hundredths_of_percent(fraction));
+std::string format_error_percent(std::optional<double> fraction) {
+    return fraction ? fmt::format("{:+.2f} %", hundredths_of_percent(*fraction)) : "";
 }
 std::string format_points(double difference) {
     return fmt::format("{:+.2f} points", hundredths_of_percent(difference));

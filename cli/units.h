@@ -4,6 +4,7 @@
 #include "schedule/quantities.h"
 #include "schedule/timeline.h"
 
+#include <optional>
 #include <string>
 
 namespace pipescope {
@@ -13,8 +14,8 @@ namespace pipescope {
 std::string format_duration(Nanoseconds time);
 /// "1.23 %" for 0.0123.
 std::string format_percent(double fraction);
-/// "+1.23 %", always with a sign.
-std::string format_error_percent(double fraction);
+/// "+1.23 %", always with a sign; empty for an error that is not known.
+std::string format_error_percent(std::optional<double> fraction);
 /// "+0.28 points" for a difference of fractions.
 std::string format_points(double difference);
 }  // namespace pipescope

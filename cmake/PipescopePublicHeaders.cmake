@@ -2,6 +2,7 @@
 # header includes no header that is not public too.
 
 set(PIPESCOPE_CORE_HEADERS
+  balance/automatic_balance.h
   balance/device_catalogue.h
   balance/layer_tape.h
   balance/profile.h
@@ -20,7 +21,6 @@ set(PIPESCOPE_CORE_HEADERS
   simulator/balance_algorithm.h
   simulator/balance_search.h
   simulator/hardware.h
-  simulator/memory_composition.h
   simulator/pipeline_options.h
   simulator/planner.h
   simulator/simulation.h
@@ -29,6 +29,9 @@ set(PIPESCOPE_CORE_HEADERS
   trace/trace_records.h)
 
 set(PIPESCOPE_ENGINE_HEADERS
+  engine/cuda_runtime.h
+  engine/current_task.h
+  engine/device_memory.h
   engine/driver.h
   engine/engine_error.h
   engine/gpipe.h

@@ -63,7 +63,7 @@ std::int64_t samples_of(Pipeline& pipeline, const Tensors& input, RunFor purpose
         .batch;
 }
 
-/// Of the exception that is being handled.
+/// True if the exception being handled is a ProcessError.
 bool is_process_error() {
     try {
         throw;
@@ -231,7 +231,7 @@ void StepRun::receive(Part part) {
     if (channels_ == nullptr) {
         return;
     }
-    // One loss opens the backward phase, where the graph says so; with replicas, the last is that of all.
+    // A gathered loss is sent once. With replicas, the sum over all replicas follows.
     const int num_losses = part != Part::all ? 0 : has_replicas() && whole_loss() ? 2 : 1;
     channels_->receive(*graph_, [part](TaskKind kind) { return moves_in(part, kind); }, num_losses,
                        {.copy = [this](const TaskKey& copy, const ReceivedMessage& message) { deliver(copy, message); },

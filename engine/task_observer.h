@@ -7,9 +7,9 @@
 
 namespace pipescope {
 /// Events for a memory profiler. NVTX gives times; this says whose memory it is.
-/// Threading: task_* and moved are called on the thread that runs the task, placed on the thread that builds the model.
-/// That is the lane's worker; with driver autograd, losses and backwards of CPU lanes run on the caller's thread. Must
-/// not throw.
+/// Threading: task_started, task_ended and moved run on the task's thread: the lane's worker, or with driver autograd
+/// the caller's thread for losses and backwards on the CPU. placed runs on the thread that builds the model. Must not
+/// throw.
 class TaskObserver {
 public:
     virtual ~TaskObserver() = default;

@@ -1,7 +1,6 @@
 #include "simulator/advice.h"
 
 #include "schedule/error.h"
-#include "schedule/micro_batches.h"
 #include "schedule/placement.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
@@ -335,8 +334,7 @@ private:
 
     void add(MoveKind kind, const std::string& title, Simulation simulation, std::string note) {
         if (simulation.extrapolated && !advice_.base.extrapolated) {
-            const std::int64_t samples =
-                micro_batch_sizes(replica_batch(simulation.options), simulation.options.chunks).front();
+            const std::int64_t samples = micro_batch_sizes(simulation.options).front();
             note += (note.empty() ? "" : "; ") +
                     ("extrapolated: micro-batches of " + counted(samples, "sample", "samples") + " were not profiled");
         }

@@ -70,10 +70,9 @@ struct Advice {
 /// Cuts stay as they are unless the number of partitions changes. They are only sought where each lane runs one
 /// partition, or two in turn with schedule interleaved. Leaves out a move whose pipeline equals the base.
 ///
-/// Order: moves that make the base fit; faster ones within the limit; faster ones over the limit; the rest. In each of
-/// these, hypothetical ones come last, and then shorter steps first, except that of moves over the limit of a base that
-/// does not fit, the one that needs least comes first.
-/// Steps that differ by less than kPlanTie of the base's are equal in effect.
+/// Order: moves that fit; faster; faster but over the limit; the rest. Within each: real moves before hypothetical
+/// ones, then shorter steps first. If the base does not fit, moves over the limit are ordered by need instead. Steps
+/// that differ by less than kPlanTie of the base's are equal in effect.
 ///
 /// `cancelled` is asked before each simulation; may be empty. Throws as simulate() does, for the base. Deterministic.
 /// Threading: any thread. Cost: about 25 simulations and three searches for cuts.

@@ -1,7 +1,6 @@
 #include "simulator/balanced_pipeline.h"
 
 #include "balance/contiguous_partition.h"
-#include "schedule/micro_batches.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/planner.h"
@@ -22,7 +21,7 @@ SearchEffort quick_effort(std::size_t layers, int lanes) {
 }
 
 bool can_be_balanced(const Profile& profile, const PipelineOptions& options, int lanes) {
-    const std::size_t micro_batches = micro_batch_sizes(replica_batch(options), options.chunks).size();
+    const std::size_t micro_batches = micro_batch_sizes(options).size();
     return can_run(options.schedule, lanes, static_cast<std::int64_t>(micro_batches)) &&
            usual_partitions(options.schedule, static_cast<std::size_t>(lanes)) <= profile.layers.size();
 }

@@ -152,8 +152,12 @@ void check_hardware(const Hardware& hardware, int lanes) {
         check_limit("the memory limit of lane " + std::to_string(lane), hardware.memory_limits[lane]);
     }
     check_cores(hardware.host_cores);
-    if (hardware.processes < 1) {
-        throw OptionError("processes is " + std::to_string(hardware.processes) +
+    check_processes(hardware.processes);
+}
+
+void check_processes(int processes) {
+    if (processes < 1) {
+        throw OptionError("processes is " + std::to_string(processes) +
                           "; at least one process runs the lanes; leave it out for one");
     }
 }

@@ -87,6 +87,8 @@ void check_hardware(const Hardware& hardware, int lanes);
 void check_link(const Link& link);
 /// Like the above, for Hardware::host_cores alone.
 void check_cores(int cores);
+/// Like the above, for Hardware::processes alone.
+void check_processes(int processes);
 
 std::string device_of(const Hardware& hardware, LaneId lane);
 /// The process that runs a lane: lane k of L belongs to process k * processes / L, or to process k if there are fewer

@@ -76,7 +76,7 @@ Bytes LaneLedger::take_peak() {
 LaneMemoryUse LaneLedger::use() const {
     LaneMemoryUse use{std::max<Bytes>(peak_bytes_, 0), {}};
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
-        use.peak[std::string(to_string(static_cast<MemoryCategory>(k)))] = peak_[k];
+        use.peak[static_cast<MemoryCategory>(k)] = peak_[k];
     }
     return use;
 }

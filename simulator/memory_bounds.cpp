@@ -1,7 +1,5 @@
 #include "simulator/memory_bounds.h"
 
-#include "schedule/micro_batches.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -118,7 +116,7 @@ RangeMemories::Range RangeMemories::range(LayerRange layers) {
 MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& options, int partitions,
                            std::shared_ptr<RangeMemories> ranges)
     : options_(options), partitions_(partitions), ranges_(std::move(ranges)) {
-    const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(options), options.chunks);
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(options);
     m_ = static_cast<int>(sizes.size());
     loss_transient_ = loss_transient(profile, replica_batch(options), m_ > 1);
     const SizedProfile large = at_size(profile, sizes.front());

@@ -85,8 +85,7 @@ public:
     Bytes at_least(PartitionId partition, LayerRange layers);
     Bytes at_most(PartitionId partition, LayerRange layers);
 
-    // Cheaper bounds: below_at_least() is at most at_least() and grows with the range; above_at_least() is no less than
-    // it.
+    // Cheaper bounds. below_at_least() <= at_least(), and grows with the range. above_at_least() >= at_least().
     Bytes below_at_least(LayerRange layers) const;
     Bytes above_at_least(PartitionId partition, LayerRange layers) const;
 

@@ -1,6 +1,5 @@
 #include "simulator/memory_model.h"
 
-#include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "simulator/lane_ledger.h"
 #include "simulator/reserved_memory.h"
@@ -100,7 +99,7 @@ public:
             const int versions = is_synchronous(schedule_) ? 1 : last() + 1 - j;
             add_constants(options.balance.layers_of(PartitionId{j}), lane_of(j), versions);
         }
-        const std::size_t one_batch = micro_batch_sizes(replica_batch(options), options.chunks).size();
+        const std::size_t one_batch = micro_batch_sizes(options).size();
         Bytes input = 0;
         for (int i = 0; i < static_cast<int>(one_batch) && !memories_.is_host(lane_of(0)); ++i) {
             input += costs.sized(i).input;

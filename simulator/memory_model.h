@@ -3,7 +3,6 @@
 #include "balance/profile.h"
 #include "schedule/task_graph.h"
 #include "schedule/timeline.h"
-#include "simulator/memory_composition.h"
 #include "simulator/pipeline_options.h"
 #include "simulator/task_costs.h"
 
@@ -14,7 +13,7 @@
 namespace pipescope {
 struct LaneMemoryUse {
     Bytes peak_bytes = 0;
-    MemoryComposition peak;
+    MemoryBreakdown peak;
     Bytes peak_reserved_bytes = 0;  ///< 0 on the host, or if not requested
 };
 

@@ -2,6 +2,7 @@
 
 #include "balance/profile.h"
 #include "schedule/error.h"
+#include "schedule/micro_batches.h"
 #include "schedule/placement.h"
 #include "schedule/quantities.h"
 #include "simulator/number_ranges.h"
@@ -34,6 +35,10 @@ std::vector<LaneId> parse_placement(const std::string& text, const std::string& 
 
 std::int64_t replica_batch(const PipelineOptions& options) {
     return options.batch / options.replicas;
+}
+
+std::vector<std::int64_t> micro_batch_sizes(const PipelineOptions& options) {
+    return micro_batch_sizes(replica_batch(options), options.chunks);
 }
 
 double optimizer_state_factor(const std::string& optimizer) {

@@ -55,6 +55,8 @@ void check_replicas(const PipelineOptions& options);
 int num_lanes(const PipelineOptions& options);
 /// Samples of one replica's mini-batch: batch / replicas.
 std::int64_t replica_batch(const PipelineOptions& options);
+/// The micro-batches of a replica's mini-batch (schedule/micro_batches.h).
+std::vector<std::int64_t> micro_batch_sizes(const PipelineOptions& options);
 
 /// Parses "0,0,1", the lane of each partition. Throws UsageError; `option` is its name in the message.
 std::vector<LaneId> parse_placement(const std::string& text, const std::string& option);

@@ -20,6 +20,19 @@ Bytes highest_peak(const Simulation& simulation) {
     return most;
 }
 
+std::vector<Shortfall> shortfalls(const Simulation& simulation) {
+    const std::vector<Bytes> limits =
+        memory_limits_of(simulation.options.hardware, static_cast<int>(simulation.lanes.size()));
+    std::vector<Shortfall> found;
+    for (std::size_t lane = 0; lane < limits.size(); ++lane) {
+        if (const Bytes peak = simulation.lanes[lane].peak_bytes; peak > limits[lane]) {
+            found.push_back({LaneId{lane}, peak, limits[lane]});
+        }
+    }
+    std::ranges::stable_sort(found, std::ranges::greater(), &Shortfall::bytes);
+    return found;
+}
+
 Bytes largest_shortfall(const Simulation& simulation) {
     const std::vector<Bytes> limits =
         memory_limits_of(simulation.options.hardware, static_cast<int>(simulation.lanes.size()));

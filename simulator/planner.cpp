@@ -1,7 +1,6 @@
 #include "simulator/planner.h"
 
 #include "schedule/error.h"
-#include "schedule/micro_batches.h"
 #include "schedule/parse_name.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
@@ -629,7 +628,7 @@ std::set<int> replicas_of(const PlanRequest& request) {
 /// The profile's sizes and those of the candidate's micro-batches.
 std::vector<std::int64_t> sizes_with(const Profile& profile, const Simulation& simulation) {
     std::set<std::int64_t> sizes(profile.samples.begin(), profile.samples.end());
-    const auto wanted = micro_batch_sizes(replica_batch(simulation.options), simulation.options.chunks);
+    const auto wanted = micro_batch_sizes(simulation.options);
     sizes.insert(wanted.begin(), wanted.end());
     return {sizes.begin(), sizes.end()};
 }

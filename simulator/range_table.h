@@ -8,8 +8,8 @@
 #include <vector>
 
 namespace pipescope {
-/// Memory of one micro-batch of one size on a range of layers as a partition, for a search over ranges. Peaks are above
-/// what the lane held when the task started.
+/// Memory of one micro-batch of one size on a range of layers as a partition, for a search over ranges. Peaks count
+/// from what the lane held when the task started.
 ///
 /// Tensors and storages: T(l) is the output of layer l, T(first - 1) the range's input. A layer that aliases its input
 /// makes no new storage. A storage is kept for the backward if any T in it is kept: T(l) by keeps_output of l, or by

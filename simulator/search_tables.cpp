@@ -1,7 +1,6 @@
 #include "simulator/search_tables.h"
 
 #include "balance/optimal_partition.h"
-#include "schedule/micro_batches.h"
 
 #include <algorithm>
 
@@ -21,7 +20,7 @@ SizedProfile least_of(const SizedProfile& a, const SizedProfile& b) {
 }
 
 SearchTables::SearchTables(const Profile& profile, const PipelineOptions& options)
-    : sizes(micro_batch_sizes(replica_batch(options), options.chunks)),
+    : sizes(micro_batch_sizes(options)),
       large(at_size(profile, sizes.front())),
       small(at_size(profile, sizes.back())),
       ranges(std::make_shared<RangeMemories>(profile, large, small, optimizer_state_factor(options, profile.dtype))) {

@@ -1,7 +1,6 @@
 #include "simulator/simulation.h"
 
 #include "schedule/error.h"
-#include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "simulator/automatic_schedule.h"
 #include "simulator/contention.h"
@@ -220,7 +219,7 @@ void fill_in_memory(Simulation& simulation, MemoryUse use, bool with_reserved) {
         if (with_reserved) {
             each.peak_reserved_bytes = use.lanes[lane].peak_reserved_bytes;
         }
-        each.peak = std::move(use.lanes[lane].peak);
+        each.peak = use.lanes[lane].peak;
         simulation.feasible = simulation.feasible && (limits.empty() || each.peak_bytes <= limits[lane]);
     }
     simulation.memory = std::move(use.samples);
@@ -301,7 +300,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
         return simulation;
     }
     const bool drains = is_synchronous(options.schedule);
-    const auto m = static_cast<int>(micro_batch_sizes(replica_batch(options), options.chunks).size());
+    const auto m = static_cast<int>(micro_batch_sizes(options).size());
     const int mini_batches = drains ? 1 : mini_batches_to_settle(static_cast<int>(options.balance.num_partitions()), m);
     const TaskCosts costs(profile, options, mini_batches);
     const TaskGraph graph = pipeline_graph(options, costs);

@@ -3,7 +3,6 @@
 #include "balance/profile.h"
 #include "schedule/ids.h"
 #include "schedule/timeline.h"
-#include "simulator/memory_composition.h"
 #include "simulator/pipeline_options.h"
 
 #include <cstdint>
@@ -29,7 +28,7 @@ struct SimulatedLane {
     double bubble_fraction = 0;
     Bytes peak_bytes = 0;
     std::optional<Bytes> peak_reserved_bytes = {};  ///< of the caching allocator, if requested; 0 on the host
-    MemoryComposition peak;                         ///< sums to peak_bytes
+    MemoryBreakdown peak;                           ///< sums to peak_bytes
 };
 
 /// One step of the pipeline on the virtual clock.

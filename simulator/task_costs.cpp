@@ -2,7 +2,6 @@
 
 #include "balance/partition_time.h"
 #include "schedule/error.h"
-#include "schedule/micro_batches.h"
 #include "schedule/printable.h"
 #include "schedule/schedules.h"
 
@@ -28,9 +27,7 @@ double combined_cv(const std::vector<double>& times, LayerRange layers, double c
 }  // namespace
 
 TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int mini_batches)
-    : options_(options),
-      sizes_(micro_batch_sizes(replica_batch(options), options.chunks)),
-      routes_(skip_routes(profile, options.balance)) {
+    : options_(options), sizes_(micro_batch_sizes(options)), routes_(skip_routes(profile, options.balance)) {
     sized_.push_back(at_size(profile, sizes_.front()));
     if (sizes_.back() != sizes_.front()) {
         sized_.push_back(at_size(profile, sizes_.back()));

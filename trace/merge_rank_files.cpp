@@ -357,7 +357,7 @@ private:
     std::uint32_t next_correlation_ = 0;
 };
 
-/// What PyTorch's profiler knows of its process: rank and lanes.
+/// Rank and lanes of a process, from its PyTorch profile.
 MergedProcess process_of(const RankPart& part, const OpenedTrace& joined) {
     MergedProcess process;
     process.rank = part.rank();

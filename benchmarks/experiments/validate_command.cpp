@@ -70,7 +70,7 @@ std::vector<ValidatedCandidate> validate_emulated(const ValidateFlags& flags) {
 
 std::vector<ValidatedCandidate> validate_real(const ValidateFlags& flags) {
     const ModelSpec model = make_model(flags.model);
-    micro_batch_sizes(flags.batch, flags.chunks);
+    check_micro_batches(flags.batch, flags.chunks);
     if (flags.lanes < 1 || static_cast<std::size_t>(flags.lanes) > model.layers.size()) {
         throw UsageError(fmt::format("-n is {}; each lane needs a layer, and {} has {}; use 1 to {}", flags.lanes,
                                      flags.model, model.layers.size(), model.layers.size()));

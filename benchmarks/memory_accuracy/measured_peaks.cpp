@@ -111,10 +111,7 @@ void add_modelled(const RunLog& log, std::span<const std::int32_t> steps, const 
         for (std::size_t lane = 0; lane < peaks.size(); ++lane) {
             if (use.lanes[lane].peak_bytes > peaks[lane].modelled) {
                 peaks[lane].modelled = use.lanes[lane].peak_bytes;
-                for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
-                    const auto category = static_cast<MemoryCategory>(k);
-                    peaks[lane].modelled_parts[category] = use.lanes[lane].peak.at(std::string(to_string(category)));
-                }
+                peaks[lane].modelled_parts = use.lanes[lane].peak;
             }
         }
     }

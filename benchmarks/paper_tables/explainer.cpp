@@ -40,7 +40,7 @@ Simulation run(const Profile& profile, std::int64_t n, std::int64_t m, std::int6
 double activation_tensors(const Simulation& simulation) {
     Bytes most = 0;
     for (const SimulatedLane& lane : simulation.lanes) {
-        most = std::max(most, lane.peak.at("boundary") + lane.peak.at("saved"));
+        most = std::max(most, lane.peak[MemoryCategory::boundary] + lane.peak[MemoryCategory::saved]);
     }
     return static_cast<double>(most);
 }

@@ -6,6 +6,7 @@
 //
 // benchmarks/paper_tables.sh runs all. A row whose profile is missing says so.
 
+#include "analysis/comparison.h"
 #include "balance/profile_file.h"
 #include "benchmarks/paper_tables/explainer.h"
 #include "benchmarks/paper_tables/predicted.h"
@@ -60,7 +61,9 @@ private:
         return profile ? &*profile : nullptr;
     }
 
-    static double error_of(double predicted, double published) { return predicted / published - 1; }
+    static double error_of(double predicted, double published) {
+        return relative_error(predicted, published).value_or(0);
+    }
 
     void print_explainer() {
         std::string table;

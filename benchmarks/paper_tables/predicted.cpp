@@ -61,10 +61,9 @@ double sum_of_peaks(const Simulation& simulation) {
 double sum_of_activations(const Simulation& simulation) {
     double bytes = 0;
     for (const SimulatedLane& lane : simulation.lanes) {
-        for (const auto& [category, held] : lane.peak) {
-            const bool is_model = category == "parameters" || category == "gradients" || category == "optimizer";
-            bytes += is_model ? 0 : static_cast<double>(held);
-        }
+        const Bytes model = lane.peak[MemoryCategory::parameters] + lane.peak[MemoryCategory::gradients] +
+                            lane.peak[MemoryCategory::optimizer];
+        bytes += static_cast<double>(lane.peak_bytes - model);
     }
     return bytes;
 }

@@ -257,7 +257,7 @@ std::vector<DemoPart> run_demo(const DemoOptions& options) {
     if (options.steps < 1) {
         throw UsageError(fmt::format("--steps is {}; at least one step is measured; use 1 or more", options.steps));
     }
-    micro_batch_sizes(options.batch, options.chunks);  // refuses impossible ones
+    check_micro_batches(options.batch, options.chunks);
     prepare_folder(options);
     std::vector<DemoPart> parts;
     parts.push_back(real_part(options));

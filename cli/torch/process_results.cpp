@@ -2,7 +2,6 @@
 
 #include "cli/torch/unsplit_layers.h"
 #include "engine/processes/lane_channels.h"
-#include "schedule/median.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -25,9 +24,11 @@ Json to_json(const TrainedLane& lane) {
             peak.push_back(lane.peak[static_cast<MemoryCategory>(k)]);
         }
     }
-    return {{"peak_bytes", lane.peak_bytes},
-            {"peak", std::move(peak)},
-            {"busy_ns", lane.busy ? Json(lane.busy->count()) : Json(nullptr)}};
+    Json busy = Json::array();
+    for (const Nanoseconds time : lane.busy) {
+        busy.push_back(time.count());
+    }
+    return {{"peak_bytes", lane.peak_bytes}, {"peak", std::move(peak)}, {"busy_ns", std::move(busy)}};
 }
 
 TrainedLane lane_of(const Json& object) {
@@ -38,8 +39,8 @@ TrainedLane lane_of(const Json& object) {
             lane.peak[static_cast<MemoryCategory>(k)] = peak.at(k);
         }
     }
-    if (const Json& busy = object.at("busy_ns"); !busy.is_null()) {
-        lane.busy = Nanoseconds(busy.get<std::int64_t>());
+    for (const Json& busy : object.at("busy_ns")) {
+        lane.busy.emplace_back(busy.get<std::int64_t>());
     }
     return lane;
 }
@@ -67,40 +68,39 @@ std::filesystem::path trace_of_rank(const std::filesystem::path& trace, int rank
            fmt::format("{}{}.rank{}{}", trace.stem().string(), restart, rank, trace.extension().string());
 }
 
-void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, Processes& processes, int replicas) {
-    Json own = Json::object();
+void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, const RankClock& clock,
+                 Processes& processes, int replicas) {
+    Json own{{"lanes", Json::object()}, {"steps", Json::array()}};
     for (const LaneId lane : lanes_here) {
-        own[std::to_string(lane.value())] = to_json(result.lanes.at(lane.index()));
+        own["lanes"][std::to_string(lane.value())] = to_json(result.lanes.at(lane.index()));
+    }
+    for (TrainedStep& step : result.steps) {
+        step.start = clock.to_rank_0(step.start);
+        step.end = clock.to_rank_0(step.end);
+        own["steps"].push_back({step.start.count(), step.end.count()});
     }
     const std::string unsplit = result.unsplit_layers ? unsplit_json(*result.unsplit_layers) : "[]";
     const std::vector<std::string> all = processes.gather(own.dump());
     const std::vector<std::string> all_unsplit = processes.gather(unsplit);
     const ReplicaRanks ranks = replica_ranks(processes, replicas, static_cast<int>(result.lanes.size()));
     for (int rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
-        const Json lanes = Json::parse(all[static_cast<std::size_t>(rank)]);
-        for (const auto& [lane, object] : lanes.items()) {
+        const Json other = Json::parse(all[static_cast<std::size_t>(rank)]);
+        for (const auto& [lane, object] : other.at("lanes").items()) {
             result.lanes.at(std::stoul(lane)) = lane_of(object);
         }
         if (result.unsplit_layers && rank != processes.rank()) {
             std::ranges::copy(parse_unsplit(all_unsplit[static_cast<std::size_t>(rank)]),
                               std::back_inserter(*result.unsplit_layers));
         }
+        const Json& steps = other.at("steps");
+        for (std::size_t k = 0; k < std::min(result.steps.size(), steps.size()); ++k) {
+            const Json& step = steps.at(k);
+            result.steps[k].start = std::min(result.steps[k].start, Nanoseconds(step.at(0).get<std::int64_t>()));
+            result.steps[k].end = std::max(result.steps[k].end, Nanoseconds(step.at(1).get<std::int64_t>()));
+        }
     }
     if (result.unsplit_layers) {
         std::ranges::sort(*result.unsplit_layers, {}, &UnsplitLayer::id);
-    }
-    const std::vector<Nanoseconds> steps = measured_step_times(result);
-    double busy = 0;
-    for (const TrainedLane& lane : result.lanes) {
-        if (!lane.busy) {
-            result.bubble_fraction.reset();
-            return;
-        }
-        busy += static_cast<double>(lane.busy->count());
-    }
-    if (!steps.empty()) {
-        const auto step = static_cast<double>(median(steps).count());
-        result.bubble_fraction = 1 - busy / (step * static_cast<double>(result.lanes.size()));
     }
 }
 }  // namespace pipescope

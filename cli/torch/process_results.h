@@ -3,6 +3,7 @@
 #include "cli/torch/training.h"
 #include "engine/processes/process_clock.h"
 #include "schedule/process_facts.h"
+#include "trace/clock_alignment.h"
 
 #include <filesystem>
 #include <vector>
@@ -16,7 +17,8 @@ ProcessFacts process_facts(const Processes& processes, const std::vector<LaneId>
 /// what failed remains.
 std::filesystem::path trace_of_rank(const std::filesystem::path& trace, int rank, int attempt);
 
-/// Collective: completes each process's result by the lanes and layers of the other processes of its replica. The
-/// bubble fraction is that of all lanes in a step of rank 0.
-void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, Processes& processes, int replicas);
+/// Collective: completes each process's result by the lanes and layers of the other processes of its replica, and extends the
+/// steps over all of them. `clock`: of this process.
+void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, const RankClock& clock,
+                 Processes& processes, int replicas);
 }  // namespace pipescope

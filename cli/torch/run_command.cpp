@@ -25,7 +25,6 @@
 #include "save/save_error.h"
 #include "schedule/error.h"
 #include "schedule/median.h"
-#include "schedule/micro_batches.h"
 #include "schedule/placement.h"
 #include "schedule/printable.h"
 #include "schedule/schedules.h"
@@ -159,49 +158,21 @@ std::optional<Profile> profile_for(const RunFlags& flags, const ModelSpec& model
     return profile_for_run(model, options.pipeline, options.seed, [&](double done) { bar.show(done); });
 }
 
-Json breakdown_json(const MemoryBreakdown& breakdown) {
-    if (!breakdown.known()) {
-        return nullptr;
-    }
-    Json object = Json::object();
-    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
-        const auto category = static_cast<MemoryCategory>(k);
-        object[std::string(to_string(category))] = breakdown[category];
-    }
-    return object;
-}
-
-/// "2.1 MiB parameters, 1.0 MiB saved", largest first.
-std::string breakdown_text(const MemoryBreakdown& breakdown) {
-    std::vector<MemoryCategory> held;
-    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
-        if (breakdown[static_cast<MemoryCategory>(k)] > 0) {
-            held.push_back(static_cast<MemoryCategory>(k));
-        }
-    }
-    std::stable_sort(held.begin(), held.end(),
-                     [&](MemoryCategory a, MemoryCategory b) { return breakdown[a] > breakdown[b]; });
-    std::string text;
-    for (const MemoryCategory category : held) {
-        text +=
-            fmt::format("{}{} {}", text.empty() ? "" : ", ", format_bytes(breakdown[category]), to_string(category));
-    }
-    return text;
-}
-
 Json run_json(const TrainingResult& result, std::size_t micro_batches) {
     Json object{{"micro_batches", micro_batches},
                 {"steps", Json::array()},
                 {"bubble_fraction", result.bubble_fraction ? Json(*result.bubble_fraction) : Json(nullptr)},
                 {"lanes", Json::array()}};
     for (const TrainedStep& step : result.steps) {
-        object["steps"].push_back(
-            {{"loss", step.loss}, {"step_ns", step.step_time.count()}, {"wall_step_ns", step.wall_step_time.count()}});
+        object["steps"].push_back({{"loss", step.loss},
+                                   {"step_ns", step.step_time().count()},
+                                   {"wall_step_ns", step.wall_step_time.count()}});
     }
     for (const TrainedLane& lane : result.lanes) {
+        const std::optional<Nanoseconds> busy = lane.median_busy();
         object["lanes"].push_back({{"peak_bytes", lane.peak_bytes},
-                                   {"peak", breakdown_json(lane.peak)},
-                                   {"busy_ns", lane.busy ? Json(lane.busy->count()) : Json(nullptr)}});
+                                   {"peak", memory_json(lane.peak)},
+                                   {"busy_ns", busy ? Json(busy->count()) : Json(nullptr)}});
     }
     if (result.unsplit_layers) {
         object["unsplit_layers"] = Json::parse(unsplit_json(*result.unsplit_layers));
@@ -270,14 +241,15 @@ std::string run_text(const TrainingResult& result, std::int64_t asked_steps, int
     }
     TextTable steps({{"step"}, {"loss"}, {"step time"}, {"wall step time"}, {"", Align::left}});
     for (const TrainedStep& step : result.steps) {
-        steps.add_row({std::to_string(step.step), fmt::format("{:.4f}", step.loss), format_duration(step.step_time),
+        steps.add_row({std::to_string(step.step), fmt::format("{:.4f}", step.loss), format_duration(step.step_time()),
                        format_duration(step.wall_step_time), step.warmup ? "warm-up" : ""});
     }
     TextTable lanes({{"lane"}, {"busy"}, {"peak memory"}, {"consists of", Align::left}});
     for (std::size_t lane = 0; lane < result.lanes.size(); ++lane) {
         const TrainedLane& each = result.lanes[lane];
-        lanes.add_row({std::to_string(lane), each.busy ? format_duration(*each.busy) : "unknown",
-                       format_bytes(each.peak_bytes), breakdown_text(each.peak)});
+        const std::optional<Nanoseconds> busy = each.median_busy();
+        lanes.add_row({std::to_string(lane), busy ? format_duration(*busy) : "unknown", format_bytes(each.peak_bytes),
+                       memory_text(each.peak)});
     }
     std::string text = steps.str() + "\n" + lanes.str() + "\n";
     text += bubble_text(result);
@@ -416,8 +388,7 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
     if (!is_first) {
         return result.interrupted ? stop_exit_code() : ExitCode::success;
     }
-    const std::size_t micro_batches =
-        micro_batch_sizes(replica_batch(options.pipeline), options.pipeline.chunks).size();
+    const std::size_t micro_batches = micro_batch_sizes(options.pipeline).size();
     if (flags.json) {
         auto object = run_json(result, micro_batches);
         object["optimizer"] = options.pipeline.optimizer;

@@ -2,7 +2,6 @@
 
 #include "cli/stop_signals.h"
 #include "models/model_files.h"
-#include "schedule/micro_batches.h"
 
 #include <set>
 #include <string_view>
@@ -30,7 +29,7 @@ namespace {
 constexpr int kRoundsOfATurn = 4;  // the first of a turn starts with cold caches
 
 ProfileOptions options_for_run(const PipelineOptions& pipeline, std::uint64_t seed) {
-    const auto sizes = micro_batch_sizes(replica_batch(pipeline), pipeline.chunks);
+    const auto sizes = micro_batch_sizes(pipeline);
     const std::set<std::int64_t> distinct(sizes.begin(), sizes.end());
     ProfileOptions options;
     options.samples.assign(distinct.begin(), distinct.end());

@@ -1,5 +1,6 @@
 #include "cli/torch/training.h"
 
+#include "analysis/step_peaks.h"
 #include "analysis/trace_warnings.h"
 #include "balance/profile_file.h"
 #include "cli/output_file.h"
@@ -21,9 +22,9 @@
 #include "profiler/recorder/recorder.h"
 #include "schedule/error.h"
 #include "schedule/median.h"
-#include "schedule/micro_batches.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
+#include "trace/clock_alignment.h"
 #include "trace/pipeline_json.h"
 #include "trace/process_json.h"
 #include "trace/trace_reader.h"
@@ -127,6 +128,7 @@ public:
             recorder_.set_run("process", to_json(facts_));
         }
     }
+    RankClock clock() const { return RankClock(facts_.clock); }
 
 private:
     Processes* const processes_;  // null: there is only this one
@@ -135,26 +137,32 @@ private:
     ProcessFacts facts_;
 };
 
+struct Trained {
+    std::vector<StepRecord> steps;
+    std::vector<LaneId> lanes_here;  ///< one for each partition of this process
+    RankClock clock;
+};
+
 /// The training loop. All measurements go into the recording; the steps are also returned.
-std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder,
-                              std::vector<LaneId>& lanes_here, std::optional<std::vector<UnsplitLayer>>& unsplit) {
+Trained train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder,
+              std::optional<std::vector<UnsplitLayer>>& unsplit) {
     const DeviceListening listening;
     LaneMemory memory([&] { return recorder.now(); }, [&](const MemorySample& sample) { recorder.add_memory(sample); });
     StepTimer timer(memory, [&] { return recorder.now(); });
     torch::manual_seed(options.seed);
     GPipe pipeline(model, engine_options(options, &timer));
     describe_lanes(recorder, pipeline, replica_batch(options.pipeline));
+    Trained trained;
     for (const PartitionInfo& partition : pipeline.partitions()) {
         if (partition.is_here) {
-            lanes_here.push_back(partition.lane);
+            trained.lanes_here.push_back(partition.lane);
         }
     }
-    ProcessRecord process(options, lanes_here, recorder);
+    ProcessRecord process(options, trained.lanes_here, recorder);
     process.read_clock();
     LaneOptimizers optimizers(pipeline, options.pipeline.optimizer,
                               options.learning_rate.value_or(default_learning_rate(options.pipeline.optimizer)));
     EmulatedOptimizerState emulated_state(options.pipeline.optimizer);
-    std::vector<StepRecord> steps;
     if (options.saves != nullptr) {
         options.saves->restore(pipeline, optimizers);
     }
@@ -185,7 +193,7 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
         record.start = bounds.start.value_or(record.wall_start);
         record.end = bounds.end.value_or(record.wall_end);
         recorder.add_step(record);
-        steps.push_back(record);
+        trained.steps.push_back(record);
         if (options.saves != nullptr) {
             options.saves->after_step(pipeline, optimizers);
         }
@@ -201,27 +209,33 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
     if (options.saves != nullptr) {
         options.saves->finish(pipeline, optimizers);
     }
-    return steps;
+    trained.clock = process.clock();
+    return trained;
 }
 
 TrainingResult result_without_trace(const std::vector<StepRecord>& steps) {
     TrainingResult result;
     for (const StepRecord& record : steps) {
-        result.steps.push_back({record.step, record.training_loss, record.end - record.start,
+        result.steps.push_back({record.step, record.training_loss, record.start, record.end,
                                 record.wall_end - record.wall_start, record.warmup});
     }
     return result;
 }
 
-/// Peak of each lane after the warm-up, with its composition.
-void read_peaks(const std::vector<MemorySample>& samples, Nanoseconds from, std::vector<TrainedLane>& lanes) {
-    for (const MemorySample& sample : samples) {
-        if (sample.time >= from && sample.lane.index() < lanes.size()) {
-            TrainedLane& lane = lanes[sample.lane.index()];
-            if (sample.peak > lane.peak_bytes) {
-                lane.peak_bytes = sample.peak;
-                lane.peak = sample.peak == sample.allocated ? sample.composition : MemoryBreakdown{};
-            }
+/// Peaks in the steps after the warm-up; in all steps if every step was a warm-up.
+void read_peaks(const std::vector<MemorySample>& samples, TrainingResult& result) {
+    const bool any = std::ranges::any_of(result.steps, [](const TrainedStep& step) { return !step.warmup; });
+    std::vector<TimeRange> steps;
+    for (const TrainedStep& step : result.steps) {
+        if (!step.warmup || !any) {
+            steps.push_back({step.start.count(), step.end.count()});
+        }
+    }
+    const auto peaks = measured_peaks(samples, std::move(steps), result.lanes.size());
+    for (std::size_t lane = 0; lane < peaks.size(); ++lane) {
+        if (peaks[lane]) {
+            result.lanes[lane].peak_bytes = peaks[lane]->bytes;
+            result.lanes[lane].peak = peaks[lane]->composition;
         }
     }
 }
@@ -254,30 +268,19 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
     result.loss = what_is_missing(reader, timeline, steps);
     const bool whole = result.loss.empty();
     result.lanes.resize(num_lanes);
-    std::vector<double> bubbles;
-    std::vector<std::vector<Nanoseconds>> busy(num_lanes);
-    std::optional<Nanoseconds> steady_from;
     for (const StepRecord& record : steps) {
         const StepStatistics statistics = step_statistics(step_of(timeline, record.step), record.step);
-        result.steps.push_back({record.step, record.training_loss,
-                                whole ? statistics.step_time() : record.end - record.start,
-                                record.wall_end - record.wall_start, record.warmup});
+        result.steps.push_back({record.step, record.training_loss, whole ? statistics.start : record.start,
+                                whole ? statistics.end : record.end, record.wall_end - record.wall_start,
+                                record.warmup});
         if (record.warmup) {
             continue;
         }
-        steady_from = steady_from ? std::min(*steady_from, record.wall_start) : record.wall_start;
-        bubbles.push_back(statistics.bubble_fraction);
-        for (std::size_t lane = 0; lane < std::min(num_lanes, statistics.lanes.size()); ++lane) {
-            busy[lane].push_back(statistics.lanes[lane].busy);
+        for (std::size_t lane = 0; whole && lane < num_lanes; ++lane) {
+            result.lanes[lane].busy.push_back(statistics.lanes.at(lane).busy);
         }
     }
-    if (!bubbles.empty() && whole) {
-        result.bubble_fraction = median(bubbles);
-        for (std::size_t lane = 0; lane < num_lanes; ++lane) {
-            result.lanes[lane].busy = busy[lane].empty() ? Nanoseconds{0} : median(busy[lane]);
-        }
-    }
-    read_peaks(reader.memory(), steady_from.value_or(Nanoseconds{0}), result.lanes);
+    read_peaks(reader.memory(), result);
     return result;
 }
 
@@ -296,8 +299,7 @@ void check_schedule(const PipelineOptions& pipeline) {
                         to_string(schedule), runnable_schedule_names(", ")));
     }
     check_schedule(schedule, {.num_partitions = static_cast<int>(pipeline.balance.num_partitions()),
-                              .num_micro_batches =
-                                  static_cast<int>(micro_batch_sizes(replica_batch(pipeline), pipeline.chunks).size()),
+                              .num_micro_batches = static_cast<int>(micro_batch_sizes(pipeline).size()),
                               .checkpoint = pipeline.checkpoint,
                               .placement = pipeline.placement});
 }
@@ -360,10 +362,29 @@ std::vector<Nanoseconds> measured_step_times(const TrainingResult& result) {
     std::vector<Nanoseconds> times;
     for (const TrainedStep& step : result.steps) {
         if (!step.warmup) {
-            times.push_back(step.step_time);
+            times.push_back(step.step_time());
         }
     }
     return times;
+}
+
+std::optional<Nanoseconds> TrainedLane::median_busy() const {
+    return busy.empty() ? std::nullopt : std::optional(median(busy));
+}
+
+std::optional<double> median_bubble_fraction(const TrainingResult& result) {
+    const std::vector<Nanoseconds> steps = measured_step_times(result);
+    std::vector<double> bubbles(steps.size(), 0);
+    for (const TrainedLane& lane : result.lanes) {
+        if (lane.busy.size() != steps.size()) {
+            return std::nullopt;
+        }
+        for (std::size_t k = 0; k < steps.size(); ++k) {
+            const double busy = static_cast<double>(lane.busy[k].count()) / static_cast<double>(steps[k].count());
+            bubbles[k] += (1 - busy) / static_cast<double>(result.lanes.size());
+        }
+    }
+    return bubbles.empty() || result.lanes.empty() ? std::nullopt : std::optional(median(bubbles));
 }
 
 void check_training(const ModelSpec& model, const TrainingOptions& options) {
@@ -399,13 +420,13 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
     check_training(model, options);
     RecordedFile file(options);
     std::optional<MachineLoad> load;
-    std::vector<LaneId> lanes_here;
+    Trained trained;
     std::optional<std::vector<UnsplitLayer>> unsplit;
     {
         Recorder recorder = file.open();
         describe(recorder, model, options);
         const LoadMeter meter(usable_core_numbers());
-        const std::vector<StepRecord> steps = train(model, options, recorder, lanes_here, unsplit);
+        trained = train(model, options, recorder, unsplit);
         load = options.update_parameters ? meter.load() : std::nullopt;  // waiting needs no core
         if (load) {
             recorder.set_run("load", to_json(*load));
@@ -416,7 +437,7 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
             if (!options.survive_trace_failure) {
                 throw;
             }
-            TrainingResult result = result_without_trace(steps);
+            TrainingResult result = result_without_trace(trained.steps);
             result.interrupted = stop_signal() != 0;
             result.load = load;
             result.unsplit_layers = std::move(unsplit);
@@ -428,8 +449,9 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
     TrainingResult result = read_result(file.path(), options.pipeline.hardware.devices.size());
     result.unsplit_layers = std::move(unsplit);
     if (options.processes) {
-        share_lanes(result, lanes_here, *options.processes, options.pipeline.replicas);
+        share_lanes(result, trained.lanes_here, trained.clock, *options.processes, options.pipeline.replicas);
     }
+    result.bubble_fraction = median_bubble_fraction(result);
     result.interrupted = is_to_stop(options) && static_cast<std::int64_t>(result.steps.size()) < options.steps;
     result.load = load;
     result.trace = file.trace();

@@ -46,16 +46,23 @@ struct TrainingOptions {
 struct TrainedStep {
     std::int64_t step = 0;  ///< its number; a resumed run does not begin at 0
     double loss = 0;
-    Nanoseconds step_time{0};       ///< first forward to last backward
+    // Of all lanes, also of those in other processes. Times since the start of the recording of rank 0.
+    Nanoseconds start{0};           ///< start of the first forward
+    Nanoseconds end{0};             ///< end of the last backward; with replicas, of the last all_reduce
     Nanoseconds wall_step_time{0};  ///< whole step of the training loop
     bool warmup = false;
+
+    Nanoseconds step_time() const { return end - start; }
 };
 
 struct TrainedLane {
-    Bytes peak_bytes = 0;  ///< after the warm-up
+    Bytes peak_bytes = 0;  ///< in the steps after the warm-up: measured_peaks()
     MemoryBreakdown peak;  ///< composition of the peak; unknown if it fell between two tasks
-    /// Median over the steps after the warm-up. Empty if unknown, because ranges were lost or no trace was read.
-    std::optional<Nanoseconds> busy;
+    /// Of each step after the warm-up. Empty if unknown, because ranges were lost or no trace was read.
+    std::vector<Nanoseconds> busy;
+
+    /// Median over the steps.
+    std::optional<Nanoseconds> median_busy() const;
 };
 
 /// Result, read back from the recording: the figures equal those of a comparison or the viewer. If ranges were lost,
@@ -77,7 +84,11 @@ struct TrainingResult {
     std::string trace_failure;
 };
 
+/// Step times after the warm-up.
 std::vector<Nanoseconds> measured_step_times(const TrainingResult& result);
+/// Median of the bubble fractions of the steps after the warm-up, as `compare` computes it. Empty if there is no such
+/// step, or if the busy times of a lane are not known.
+std::optional<double> median_bubble_fraction(const TrainingResult& result);
 
 /// Throws UsageError unless the options fit the model: the balance covers its layers, each lane of this process has an
 /// existing device, the schedule supports the lanes and micro-batches, the optimizer is known, and 0 <= warmup < steps.

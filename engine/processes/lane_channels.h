@@ -75,8 +75,8 @@ public:
     /// there, as `way` says (check_device_messages). Throws EngineError, in all processes, if that cannot be.
     void connect_devices(PipelineDevices& devices, const std::string& way);
 
-    /// Begins a run. `own`: what this process knows of it; the batch counts where partition 0 is, and is 0 elsewhere.
-    /// Returns what all run. Throws UsageError if the processes call different functions.
+    /// Begins a run. own.batch: the batch in the process of partition 0; 0 elsewhere. Returns the batch and purpose of
+    /// all. Throws UsageError if the processes call different functions.
     Start start(Start own);
     /// Receives the copies of `kinds` and `losses` losses of the current run, until finish().
     void receive(const TaskGraph& graph, const std::function<bool(TaskKind)>& kinds, int losses, Receiver receiver);

@@ -11,6 +11,7 @@
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_defaults.h"
+#include "simulator/planner.h"
 #include "simulator/sized_profile.h"
 
 #include <algorithm>
@@ -42,8 +43,7 @@ std::vector<double> layerCosts(const Profile& profile, const PipelineOptions& op
 
 /// Rejects options that cannot be cut into micro-batches, or are too large to simulate interactively.
 void checkSize(const PipelineOptions& options) {
-    micro_batch_sizes(1, std::min<std::int64_t>(1, options.chunks));  // rejects less than one
-    micro_batch_sizes(std::min<std::int64_t>(1, options.batch), 1);
+    check_micro_batches(options.batch, options.chunks);
     const std::int64_t microBatches = std::min(options.batch, options.chunks);
     const auto partitions = static_cast<std::int64_t>(options.balance.num_partitions());
     if (microBatches > kMostForwards / partitions) {
@@ -57,24 +57,16 @@ QString samples(std::int64_t count) {
     return formatCount(count, translated("sample"), translated("samples"));
 }
 
-QString overTheLimit(const Simulation& simulation) {
-    const std::vector<Bytes> limits =
-        memory_limits_of(simulation.options.hardware, static_cast<int>(simulation.lanes.size()));
+QString overTheLimit(const std::vector<Shortfall>& found) {
     QStringList lanes;
-    Bytes most = 0;
-    Bytes limit = 0;  // of the lane with the highest peak
-    for (std::size_t lane = 0; lane < limits.size(); ++lane) {
-        const Bytes peak = simulation.lanes[lane].peak_bytes;
-        if (peak > limits[lane]) {
-            lanes << QString::number(lane);
-            limit = peak > most ? limits[lane] : limit;
-            most = std::max(most, peak);
-        }
+    for (const Shortfall& each : found) {
+        lanes << QString::number(each.lane.value());
     }
     return translated(
-               "Does not fit: up to %1 on one lane, above the limit of %2 (lanes %3). Use more partitions, more "
-               "micro-batches or checkpointing, or raise the limit.")
-        .arg(formatBytes(most), formatBytes(limit), lanes.join(QStringLiteral(", ")));
+               "Does not fit: lane %1 needs %2, above its limit of %3 (lanes over the limit: %4). Use more partitions, "
+               "more micro-batches or checkpointing, or raise the limit.")
+        .arg(found.front().lane.value())
+        .arg(formatBytes(found.front().peak), formatBytes(found.front().limit), lanes.join(QStringLiteral(", ")));
 }
 
 QString extrapolated(const Profile& profile, const PipelineOptions& options, std::int64_t microBatches) {
@@ -339,8 +331,8 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
     using Kind = ScenarioMessage::Kind;
     const PipelineOptions& options = simulation.options;
     std::vector<ScenarioMessage> messages;
-    if (!simulation.feasible) {
-        messages.push_back({Kind::warning, overTheLimit(simulation)});
+    if (const std::vector<Shortfall> found = shortfalls(simulation); !found.empty()) {
+        messages.push_back({Kind::warning, overTheLimit(found)});
     }
     if (options.chunks > simulation.micro_batches) {
         messages.push_back(

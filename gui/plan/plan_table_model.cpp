@@ -48,13 +48,10 @@ bool beats(const PlanCandidate& a, const PlanCandidate& b) {
 }
 
 QString overTheLimit(const PlanCandidate& candidate) {
-    const Simulation& simulation = candidate.simulation;
-    const auto fullest =
-        std::max_element(simulation.lanes.begin(), simulation.lanes.end(),
-                         [](const SimulatedLane& a, const SimulatedLane& b) { return a.peak_bytes < b.peak_bytes; });
+    const Shortfall worst = shortfalls(candidate.simulation).front();
     return translated("does not fit: lane %1 needs %2 of %3")
-        .arg(fullest - simulation.lanes.begin())
-        .arg(formatBytes(fullest->peak_bytes), formatBytes(simulation.options.hardware.memory_limit.value_or(0)));
+        .arg(worst.lane.value())
+        .arg(formatBytes(worst.peak), formatBytes(worst.limit));
 }
 
 /// Advantages of a slower candidate over the best one.

@@ -4,7 +4,6 @@
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/tables/task_details.h"
-#include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "simulator/sized_profile.h"
 
@@ -185,7 +184,7 @@ void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& slice)
         static_cast<std::size_t>(key.partition) >= options->balance.num_partitions()) {
         return;
     }
-    const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(*options), options->chunks);
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(*options);
     const LayerRange layers = options->balance.layers_of(PartitionId{key.partition});
     if (key.micro_batch < 0 || layers.end.index() > profile->layers.size()) {
         return;
@@ -342,11 +341,10 @@ void FactsBuilder::addMemory(LaneId lane) {
         }
     }
     if (document_.simulation && lane.index() < document_.simulation->lanes.size()) {
-        const MemoryComposition& peak = document_.simulation->lanes[lane.index()].peak;
+        const MemoryBreakdown& peak = document_.simulation->lanes[lane.index()].peak;
         for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
-            const auto found = peak.find(std::string(to_string(static_cast<MemoryCategory>(k))));
-            if (found != peak.end() && found->second > 0) {
-                parts[k].simulated = found->second;
+            if (const Bytes bytes = peak[static_cast<MemoryCategory>(k)]; bytes > 0) {
+                parts[k].simulated = bytes;
             }
         }
     }

@@ -1,5 +1,7 @@
 #include "gui/timeline/memory_track.h"
 
+#include "analysis/step_peaks.h"
+
 #include <algorithm>
 
 namespace pipescope {
@@ -25,7 +27,7 @@ void MemoryTrack::add(const MemorySample& sample) {
     if (!time_.empty() && sample.time.count() < time_.back()) {
         return;
     }
-    const Bytes peak = std::max(sample.peak, sample.allocated);
+    const Bytes peak = peak_of(sample);
     if (time_.empty() || peak > highest_) {
         highest_ = peak;
         highestTime_ = sample.time.count();

@@ -17,14 +17,6 @@ TimeRange TrackStore::range() const {
     return all;
 }
 
-std::size_t TrackStore::numRanges() const {
-    std::size_t count = 0;
-    for (const TrackRow& row : rows) {
-        count += row.start.size();
-    }
-    return count;
-}
-
 std::optional<TrackRef> rangeAt(const TrackStore& store, std::size_t row, std::int64_t time, std::int64_t reach) {
     const TrackRow& track = store.rows.at(row);
     const auto next =

@@ -26,7 +26,6 @@ struct TrackStore {
     std::vector<std::string> texts;
 
     TimeRange range() const;
-    std::size_t numRanges() const;
 };
 
 /// Identifies one range.

@@ -4,6 +4,7 @@
 #include "gui/style/task_style.h"
 #include "gui/style/tool_tip.h"
 #include "gui/what_if/scenario_figures.h"
+#include "simulator/planner.h"
 
 #include <QPainter>
 
@@ -20,9 +21,12 @@ const QColor kOver = QColor::fromRgb(0xD55E00);
 QString laneText(const SimulatedScenario& scenario, std::size_t lane) {
     const SimulatedLane& each = scenario.simulation.lanes[lane];
     QString text = PeakBars::tr("lane %1: peak %2").arg(lane).arg(formatBytes(each.peak_bytes));
-    for (const auto& [category, bytes] : each.peak) {
-        if (bytes > 0) {
-            text += QStringLiteral("\n  %1 %2").arg(QString::fromStdString(category), formatBytes(bytes));
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const auto category = static_cast<MemoryCategory>(k);
+        if (const Bytes bytes = each.peak[category]; bytes > 0) {
+            const std::string_view name = to_string(category);
+            text += QStringLiteral("\n  %1 %2")
+                        .arg(QLatin1String(name.data(), static_cast<qsizetype>(name.size())), formatBytes(bytes));
         }
     }
     return text;
@@ -65,7 +69,7 @@ QRectF PeakBars::scaleRect() const {
 }
 
 Bytes PeakBars::mostShown() const {
-    const Bytes peak = std::max<Bytes>(1, highestPeakOf(*scenario_));
+    const Bytes peak = std::max<Bytes>(1, highest_peak(scenario_->simulation));
     Bytes most = peak;
     for (const Bytes limit : limits_) {
         most = static_cast<double>(limit) > kLimitBeyond * static_cast<double>(peak) ? most : std::max(most, limit);

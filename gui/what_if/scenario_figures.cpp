@@ -1,6 +1,7 @@
 #include "gui/what_if/scenario_figures.h"
 
 #include "gui/style/number_format.h"
+#include "simulator/planner.h"
 
 #include <QGridLayout>
 #include <QLabel>
@@ -31,7 +32,7 @@ QString peakText(const SimulatedScenario& scenario) {
     });
     const std::vector<Bytes> limits =
         memory_limits_of(scenario.scenario.options.hardware, static_cast<int>(lanes.size()));
-    const QString peak = formatBytes(highestPeakOf(scenario));
+    const QString peak = formatBytes(highest_peak(scenario.simulation));
     if (std::adjacent_find(limits.begin(), limits.end(), std::not_equal_to<>()) != limits.end()) {
         std::size_t tightest = 0;
         const auto fill = [&](std::size_t lane) {
@@ -89,7 +90,7 @@ std::array<QVariant, 6> plainFigures(const SimulatedScenario& scenario) {
             one.utilization,
             one.speedup,
             one.samples_per_second,
-            static_cast<qlonglong>(highestPeakOf(scenario))};
+            static_cast<qlonglong>(highest_peak(scenario.simulation))};
 }
 }  // namespace
 
@@ -114,8 +115,8 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
     const std::array plain = plainFigures(scenario);
     const auto [own, other] =
         comparable_figures(scenario.simulation, reference != nullptr ? reference->simulation : scenario.simulation);
-    const std::array compared = numbersOf(own, highestPeakOf(scenario));
-    const std::array references = numbersOf(other, reference != nullptr ? highestPeakOf(*reference) : 0);
+    const std::array compared = numbersOf(own, highest_peak(scenario.simulation));
+    const std::array references = numbersOf(other, reference != nullptr ? highest_peak(reference->simulation) : 0);
     if (scenario.noisePending) {
         figures[0].name = translated("Step time without noise");
     }
@@ -129,14 +130,6 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
         }
     }
     return figures;
-}
-
-Bytes highestPeakOf(const SimulatedScenario& scenario) {
-    Bytes most = 0;
-    for (const SimulatedLane& lane : scenario.simulation.lanes) {
-        most = std::max(most, lane.peak_bytes);
-    }
-    return most;
 }
 
 ScenarioFigures::ScenarioFigures(QWidget* parent) : QWidget(parent), model_(new FigureTableModel(this)) {

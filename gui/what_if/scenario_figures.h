@@ -27,8 +27,6 @@ struct ScenarioFigure {
 /// Step time, bubble, utilization, speedup, samples per second, peak memory: of the expected step, if the scenario has
 /// its noise. `reference` may be null. A scenario that cannot run has dashes.
 std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, const SimulatedScenario* reference);
-/// Peak bytes of the fullest lane.
-Bytes highestPeakOf(const SimulatedScenario& scenario);
 
 /// The figures as a small table: name, value, change relative to the recording.
 class ScenarioFigures : public QWidget {

@@ -44,7 +44,7 @@ public:
     /// Chooses the step at this index of the history; empty: none.
     void goTo(std::optional<std::size_t> index);
     QSize sizeHint() const override;
-    /// Nothing in height, so that setRoom() decides whether the window may be low.
+    /// Returns a minimum height of 0, so that setRoom() alone decides whether the strip is shown.
     QSize minimumSizeHint() const override { return {100, 0}; }
 
 Q_SIGNALS:

@@ -240,15 +240,6 @@ ModelBytes LayerWalk::bytes() const {
     return model;
 }
 
-ModelBytes measure_bytes(LayerChain& chain, const Batch& batch) {
-    LayerWalk walk({batch.input, {}});
-    for (std::size_t layer = 0; layer < chain.size(); ++layer) {
-        walk.next(chain, layer);
-    }
-    walk.loss(chain, batch.target);
-    return walk.bytes();
-}
-
 std::vector<std::size_t> segments_below(const std::vector<LayerBytes>& layers, Bytes limit) {
     std::vector<std::size_t> ends;
     Bytes sum = 0;

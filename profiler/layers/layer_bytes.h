@@ -81,9 +81,6 @@ private:
 /// Peak memory of the loss and its gradient beyond the output and its gradient. Same precondition as LayerWalk.
 Bytes loss_transient_of(const LayerChain& chain, const Tensors& output, const Tensors& target);
 
-/// Measures the whole model and its loss.
-ModelBytes measure_bytes(LayerChain& chain, const Batch& batch);
-
 /// Ends of segments whose activations stay below the limit; a layer above it is its own segment.
 std::vector<std::size_t> segments_below(const std::vector<LayerBytes>& layers, Bytes limit);
 }  // namespace pipescope

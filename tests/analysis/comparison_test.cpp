@@ -135,6 +135,12 @@ TEST_F(Compare, ListsTheTasksThatDifferMost) {
     EXPECT_GE(comparison.worst[1].measured, comparison.worst[2].measured);
 }
 
+TEST(RelativeError, IsSignedAndUnknownIfNothingWasMeasured) {
+    EXPECT_EQ(relative_error(3, 4), -0.25);
+    EXPECT_EQ(relative_error(Nanoseconds{5}, Nanoseconds{4}), 0.25);
+    EXPECT_EQ(relative_error(5, 0), std::nullopt);
+}
+
 TEST_F(Compare, ReadsPeaksFromTheStepsComparedOnly) {
     EXPECT_FALSE(of({0, 1}).lanes[0].measured_peak_bytes) << "memory was not recorded";
     memory_ = {{LaneId{0}, Nanoseconds{5'000}, 10, 900, 0, -1},    // step 0

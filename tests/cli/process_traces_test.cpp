@@ -1,5 +1,6 @@
 // The traces of a run in several processes, from recording to picture.
 
+#include "schedule/median.h"
 #include "tests/cli/user.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -150,6 +152,23 @@ TEST(Launch, NeedsAddressAndPortOfTheFirst) {
     }
     EXPECT_EQ(result.code, 2);
     EXPECT_THAT(result.err, HasSubstr("MASTER_PORT is set and MASTER_ADDR is not"));
+}
+
+TEST_F(ProcessTraces, GiveTheFiguresThatTheRunPrinted) {
+    const auto run = user.succeeds("launch -n 2 -- " + kRun + " --json").json();
+    const auto compared = user.succeeds("compare out.rank*.sqlite --json").json();
+    EXPECT_NEAR(run.at("bubble_fraction").get<double>(), compared.at("measured_bubble_fraction").get<double>(), 1e-9);
+    std::vector<std::int64_t> steps;
+    for (std::size_t k = 2; k < 5; ++k) {  // after the warm-up
+        steps.push_back(run.at("steps").at(k).at("step_ns"));
+    }
+    EXPECT_EQ(median(steps), compared.at("measured_step_ns"));
+    for (std::size_t lane = 0; lane < 2; ++lane) {
+        const auto& ran = run.at("lanes").at(lane);
+        const auto& judged = compared.at("lanes").at(lane);
+        EXPECT_EQ(ran.at("busy_ns"), judged.at("measured_busy_ns"));
+        EXPECT_EQ(ran.at("peak_bytes"), judged.at("measured_peak_bytes"));
+    }
 }
 
 TEST_F(ProcessTraces, OfAReplicaLackNoLane) {

@@ -30,7 +30,10 @@ Simulation small_simulation() {
     simulation.bubble_fraction = 0.25;
     simulation.partitions = {{{LayerId{0}, LayerId{2}}, LaneId{0}, "cpu", 100},
                              {{LayerId{2}, LayerId{3}}, LaneId{1}, "cpu", 50}};
-    simulation.lanes = {{Nanoseconds{1'000'000}, 0.25, 4096, 5000, {{"parameters", 100}, {"saved", 3996}}}, {}};
+    MemoryBreakdown peak;
+    peak[MemoryCategory::parameters] = 100;
+    peak[MemoryCategory::saved] = 3996;
+    simulation.lanes = {{Nanoseconds{1'000'000}, 0.25, 4096, 5000, peak}, {}};
     return simulation;
 }
 
@@ -79,6 +82,18 @@ TEST(SimulationReport, NamesTheLastLayerOfAPartitionItself) {
     EXPECT_EQ(object.at("lanes").at(0).at("peak").at("saved"), 3996);
 }
 
+TEST(SimulationReport, SaysWhatAPeakConsistsOfLargestFirst) {
+    EXPECT_THAT(simulation_text(small_simulation()),
+                AllOf(HasSubstr("consists of"), HasSubstr("saved 3.90 KiB, parameters 100 B")));
+    MemoryBreakdown memory;
+    EXPECT_EQ(memory_text(memory), "");
+    EXPECT_TRUE(memory_json(memory).is_null());
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        memory[static_cast<MemoryCategory>(k)] = static_cast<Bytes>(k);
+    }
+    EXPECT_EQ(memory_text(memory), "output 8 B, copy 7 B, transient 6 B, others 15 B");
+}
+
 TEST(SimulationReport, TextSaysWhyItIsInfeasible) {
     Simulation simulation = small_simulation();
     EXPECT_THAT(simulation_text(simulation), Not(HasSubstr("infeasible")));
@@ -97,12 +112,16 @@ TEST(BalanceReport, HasTheDocumentedKeysInTheirOrder) {
                                                               "algorithm", "ranked_by_simulation", "peak_bytes"));
     Simulation simulation;
     simulation.step_time = Nanoseconds{1'500'000};
-    EXPECT_THAT(balance_text(found, simulation), HasSubstr("step time 1.50 ms, bubble 0.00 % (no balance is faster"));
+    EXPECT_THAT(balance_text(found, simulation),
+                HasSubstr("step time 1.50 ms, bubble 0.00 % (no lower bound is known)\n"));
+    found.lower_bound_ns = 1'400'000;
+    EXPECT_THAT(balance_text(found, simulation), HasSubstr("bubble 0.00 % (lower bound 1.40 ms)\n"));
+    found.optimal = true;
     simulation.step_mean = Nanoseconds{2'000'000};
     simulation.bubble_mean = 0.25;
     EXPECT_THAT(balance_text(found, simulation),
                 AllOf(HasSubstr("step time 2.00 ms, bubble 25.00 %\n"),
-                      HasSubstr("without noise a step would take 1.50 ms (no balance")));
+                      HasSubstr("without noise a step would take 1.50 ms (optimal)\n")));
     EXPECT_EQ(balance_json(found, simulation).at("step_mean_ns"), 2'000'000);
     EXPECT_EQ(balance_json(found, simulation).at("bubble_mean"), 0.25);
     found.algorithm = BalanceAlgorithm::block;

@@ -225,8 +225,8 @@ TEST(ClosedForms, OfMicroBatchesAndWeightVersionsInMemoryHold) {
     const Simulation pipedream = uniform(Schedule::pipedream, 4, 8, 2000);
     const Simulation gpipe = uniform(Schedule::gpipe, 4, 8, 2000);
     for (int j = 0; j < 4; ++j) {
-        EXPECT_EQ(pipedream.lanes[static_cast<std::size_t>(j)].peak.at("parameters"), (4 - j) * 64);
-        EXPECT_EQ(gpipe.lanes[static_cast<std::size_t>(j)].peak.at("parameters"), 64);
+        EXPECT_EQ(pipedream.lanes[static_cast<std::size_t>(j)].peak[MemoryCategory::parameters], (4 - j) * 64);
+        EXPECT_EQ(gpipe.lanes[static_cast<std::size_t>(j)].peak[MemoryCategory::parameters], 64);
     }
 }
 

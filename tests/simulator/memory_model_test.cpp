@@ -36,12 +36,12 @@ TEST(MemoryModel, HoldsParametersGradientsAndOptimizerState) {
     PipelineOptions options = two_lanes(1, Checkpoint::never);
     options.optimizer = "adam";
     const Simulation simulation = simulate(profile, options);
-    EXPECT_EQ(simulation.lanes[0].peak.at("parameters"), 100);
-    EXPECT_EQ(simulation.lanes[1].peak.at("parameters"), 207);
-    EXPECT_EQ(simulation.lanes[1].peak.at("gradients"), 200);
-    EXPECT_EQ(simulation.lanes[1].peak.at("optimizer"), 400);
+    EXPECT_EQ(simulation.lanes[0].peak[MemoryCategory::parameters], 100);
+    EXPECT_EQ(simulation.lanes[1].peak[MemoryCategory::parameters], 207);
+    EXPECT_EQ(simulation.lanes[1].peak[MemoryCategory::gradients], 200);
+    EXPECT_EQ(simulation.lanes[1].peak[MemoryCategory::optimizer], 400);
     options.optimizer = "0.5";
-    EXPECT_EQ(simulate(profile, options).lanes[1].peak.at("optimizer"), 100);
+    EXPECT_EQ(simulate(profile, options).lanes[1].peak[MemoryCategory::optimizer], 100);
 }
 
 /// linear (10 bytes of output), a layer that only stashes its output, a layer that keeps its input, and one that pops.
@@ -130,8 +130,9 @@ TEST(MemoryModel, LeavesAnOutputsGradientWhereASkipsGradientHoldsItToo) {
         profile.layers[3].output_bytes = {40};  // so that no forward is the peak
         profile.layers[layer].transient_bytes = {100};
         const Simulation simulation = simulate(profile, options);
-        EXPECT_EQ(simulation.lanes[0].peak.at("skip"), 40);
-        EXPECT_EQ(simulation.lanes[0].peak.at("copy"), 0) << "neither charged twice nor let go of what is not charged";
+        EXPECT_EQ(simulation.lanes[0].peak[MemoryCategory::skip], 40);
+        EXPECT_EQ(simulation.lanes[0].peak[MemoryCategory::copy], 0)
+            << "neither charged twice nor let go of what is not charged";
     }
 }
 
@@ -162,8 +163,8 @@ TEST(MemoryModel, LetsASkipsGradientGoWhenTheLayerThatStashedItIsThrough) {
     late.layers[0].transient_bytes = {100};
     early.layers[2].transient_bytes = {100};
     const Simulation at_the_end = simulate(late, options);
-    EXPECT_EQ(at_the_end.lanes[0].peak.at("skip"), 0);
-    EXPECT_EQ(simulate(early, options).lanes[0].peak.at("skip"), 40);
+    EXPECT_EQ(at_the_end.lanes[0].peak[MemoryCategory::skip], 0);
+    EXPECT_EQ(simulate(early, options).lanes[0].peak[MemoryCategory::skip], 40);
 }
 
 /// Skip bytes on the popping lane of a pipeline of two, at the end of that micro-batch's task of that kind.
@@ -241,8 +242,8 @@ TEST(MemoryModel, CountsATwoLanePipelineByHand) {
     // the gathered one and its gradient: 12 + 12. The first backward has three inputs, the gradient of 12, and the
     // input's gradient of 10, before anything is freed.
     EXPECT_EQ(simulation.lanes[1].peak_bytes, 400 + 30 + 24);
-    EXPECT_EQ(simulation.lanes[1].peak.at("boundary"), 30);
-    EXPECT_EQ(simulation.lanes[1].peak.at("output"), 24);
+    EXPECT_EQ(simulation.lanes[1].peak[MemoryCategory::boundary], 30);
+    EXPECT_EQ(simulation.lanes[1].peak[MemoryCategory::output], 24);
 }
 
 TEST(MemoryModel, CountsWhatTheLossNeedsForItself) {
@@ -302,8 +303,8 @@ TEST(MemoryModel, PeaksWhereALayerNeedsMost) {
     // Forward of layer 2 in micro-batch 1 needs less: of the second graph, only its own 50 exist, plus outputs of 10 +
     // 10.
     EXPECT_EQ(lane.peak_bytes, 20 + 160 + 20 + 1020);
-    EXPECT_EQ(lane.peak.at("transient"), 1020);
-    EXPECT_EQ(lane.peak.at("saved"), 160);
+    EXPECT_EQ(lane.peak[MemoryCategory::transient], 1020);
+    EXPECT_EQ(lane.peak[MemoryCategory::saved], 160);
 }
 
 TEST(MemoryModel, ChargesAKeptOutputOnceWhereStorageIsShared) {
@@ -312,10 +313,10 @@ TEST(MemoryModel, ChargesAKeptOutputOnceWhereStorageIsShared) {
     PipelineOptions options = two_lanes(2, Checkpoint::never);
     options.hardware.devices = {"cpu", "cpu"};
     const Simulation shared = simulate(profile, options);
-    EXPECT_EQ(shared.lanes[0].peak.at("saved"), 0) << "charged to lane 1 as its input";
+    EXPECT_EQ(shared.lanes[0].peak[MemoryCategory::saved], 0) << "charged to lane 1 as its input";
     options.hardware.devices.clear();
     const Simulation apart = simulate(profile, options);
-    EXPECT_GT(apart.lanes[0].peak.at("saved"), 0);
+    EXPECT_GT(apart.lanes[0].peak[MemoryCategory::saved], 0);
     EXPECT_GT(apart.lanes[0].peak_bytes - 12, shared.lanes[0].peak_bytes) << "12 is the mini-batch";
 }
 
@@ -325,7 +326,7 @@ TEST(MemoryModel, LetsGoOfAnInputThatNoLayerKept) {
     options.balance = Balance({2, 2});
     const auto boundary = [&](Checkpoint mode) {
         options.checkpoint = mode;
-        return simulate(profile, options).lanes[1].peak.at("boundary");
+        return simulate(profile, options).lanes[1].peak[MemoryCategory::boundary];
     };
     EXPECT_EQ(boundary(Checkpoint::never), 40);
     profile.layers[2].keeps_input = false;
@@ -393,7 +394,7 @@ TEST(MemoryModel, PilesUpOutputsBehindASlowLink) {
     PipelineOptions options = two_lanes(4, Checkpoint::never);
     options.hardware.link.latency_ns = 1'000'000;
     const Simulation simulation = simulate(two_linears(), options);
-    EXPECT_EQ(simulation.lanes[0].peak.at("copy"), 30) << "three outputs wait while the fourth is made";
+    EXPECT_EQ(simulation.lanes[0].peak[MemoryCategory::copy], 30) << "three outputs wait while the fourth is made";
 }
 
 TEST(MemoryModel, SaysWhetherTheLimitIsKept) {
@@ -442,9 +443,10 @@ TEST(MemoryModel, FreesAllItAllocatedAndNeverExceedsItsPeak) {
             EXPECT_EQ(last, first) << "round " << round << " lane " << lane;
             EXPECT_EQ(highest, simulation.lanes[lane].peak_bytes);
             Bytes sum = 0;
-            for (const auto& [category, bytes] : simulation.lanes[lane].peak) {
-                EXPECT_GE(bytes, 0) << category;
-                sum += bytes;
+            for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+                const auto category = static_cast<MemoryCategory>(k);
+                EXPECT_GE(simulation.lanes[lane].peak[category], 0) << to_string(category);
+                sum += simulation.lanes[lane].peak[category];
             }
             EXPECT_EQ(sum, simulation.lanes[lane].peak_bytes);
         }

@@ -674,5 +674,21 @@ TEST(Plan, RefusesARequestWithoutCandidates) {
     request.chunks.clear();
     EXPECT_THROW(plan(eight_layers(), request), UsageError);
 }
+TEST(Shortfalls, ListTheWorstLaneFirstAndNoneThatFits) {
+    Simulation simulation;
+    simulation.lanes.resize(4);
+    for (std::size_t lane = 0; lane < 4; ++lane) {
+        simulation.lanes[lane].peak_bytes = 100;
+    }
+    EXPECT_TRUE(shortfalls(simulation).empty()) << "there is no limit";
+    simulation.options.hardware.memory_limits = {100, 90, 400, 20};
+    const std::vector<Shortfall> found = shortfalls(simulation);
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_EQ(found[0].lane, LaneId{3});
+    EXPECT_EQ(found[0].limit, 20);
+    EXPECT_EQ(found[0].bytes(), largest_shortfall(simulation));
+    EXPECT_EQ(found[1].lane, LaneId{1});
+    EXPECT_EQ(found[1].peak, 100);
+}
 }  // namespace
 }  // namespace pipescope

@@ -234,7 +234,7 @@ TEST(Simulate, RunsOtherSchedulesOfTheTaskGraph) {
     saving.layers[0].saved_bytes = {100};
     const auto saved = [&](Schedule schedule) {
         options.schedule = schedule;
-        return simulate(saving, options).lanes[0].peak.at("saved");
+        return simulate(saving, options).lanes[0].peak[MemoryCategory::saved];
     };
     EXPECT_EQ(saved(Schedule::gpipe), 8 * 100);
     EXPECT_EQ(saved(Schedule::one_f_one_b), 4 * 100) << "as many live micro-batches as lanes behind it";

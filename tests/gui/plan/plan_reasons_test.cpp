@@ -1,4 +1,5 @@
 #include "gui/plan/plan_table_model.h"
+#include "gui/style/number_format.h"
 #include "gui/tables/table_export.h"
 #include "tests/gui/sample_trace.h"
 
@@ -38,6 +39,19 @@ TEST(PlanReasons, TellWhyEachIsOrIsNotOneToTake) {
     EXPECT_TRUE(reasons[1].contains(QStringLiteral("+25.0")));
     EXPECT_TRUE(reasons[2].contains(QStringLiteral("2 lanes instead of 4")));
     EXPECT_TRUE(reasons[3].contains(QStringLiteral("lane 7")));
+}
+
+TEST(PlanReasons, NameTheLaneThatExceedsItsOwnLimitMost) {
+    Plan plan = handmade();
+    Simulation& over = plan.candidates[3].simulation;
+    over.options.hardware.memory_limit.reset();
+    over.options.hardware.memory_limits.assign(8, 3000);
+    over.options.hardware.memory_limits[1] = 100;
+    over.lanes[1].peak_bytes = 700;
+    over.options.hardware.memory_limits[2] = 600;
+    over.lanes[2].peak_bytes = 800;
+    EXPECT_EQ(planReasons(plan)[3],
+              QStringLiteral("does not fit: lane 1 needs %1 of %2").arg(formatBytes(700), formatBytes(100)));
 }
 
 // In a real plan, every candidate has a reason, and none on the front is dominated.

@@ -1,5 +1,7 @@
 #include "gui/timeline/memory_track.h"
 
+#include "analysis/step_peaks.h"
+
 #include <gtest/gtest.h>
 
 namespace pipescope {
@@ -30,6 +32,18 @@ TEST(MemoryTrack, KnowsItsPeakAndThatOfARange) {
     EXPECT_EQ(track.highestTime(), 200);
     EXPECT_EQ(track.highestIn({250, 400}), 30);
     EXPECT_EQ(track.highestIn({400, 500}), std::nullopt);
+}
+
+// The viewer asks the tracks, since it does not keep the samples. The figures must be those of `compare`.
+TEST(MemoryTrack, FindsThePeaksThatAComparisonFinds) {
+    std::vector<MemorySample> samples;
+    for (int i = 0; i < 1000; ++i) {
+        samples.push_back(sample(i, i * 7919 % 1009, i % 3 == 0 ? 0 : i * 104'729 % 1013));
+    }
+    const MemoryTrack track(samples);
+    for (const TimeRange range : {TimeRange{0, 0}, {64, 128}, {500, 501}, {17, 940}, {990, 2000}}) {
+        EXPECT_EQ(track.highestIn(range), measured_peaks(samples, {range}, 1)[0]->bytes) << range.start;
+    }
 }
 
 TEST(MemoryTrack, FindsThePeakAmongManySamplesOfAColumn) {

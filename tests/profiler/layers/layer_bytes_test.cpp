@@ -12,6 +12,16 @@
 
 namespace pipescope {
 namespace {
+/// Measures the whole model and its loss.
+ModelBytes measure_bytes(LayerChain& chain, const Batch& batch) {
+    LayerWalk walk({batch.input, {}});
+    for (std::size_t layer = 0; layer < chain.size(); ++layer) {
+        walk.next(chain, layer);
+    }
+    walk.loss(chain, batch.target);
+    return walk.bytes();
+}
+
 class FunctionLayer : public Layer {
 public:
     explicit FunctionLayer(std::function<Tensors(const Tensors&)> function) : function_(std::move(function)) {}

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "analysis/time_range.h"
+#include "schedule/timeline.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace pipescope {
+/// The most bytes that the sample vouches for, whatever wrote it.
+inline Bytes peak_of(const MemorySample& sample) {
+    return std::max(sample.peak, sample.allocated);
+}
+
+struct MeasuredPeak {
+    Bytes bytes = 0;
+    MemoryBreakdown composition = {};  ///< all unknown unless a sample was taken at the instant of the peak
+};
+
+/// The peak of each lane: the highest of the samples within the steps, from `start` to `end`, both included. Samples
+/// between the steps do not count, so neither does an optimizer's scratch memory. Empty for a lane without a sample in
+/// the steps. Steps may overlap.
+std::vector<std::optional<MeasuredPeak>> measured_peaks(std::span<const MemorySample> samples,
+                                                        std::vector<TimeRange> steps, std::size_t num_lanes);
+}  // namespace pipescope
