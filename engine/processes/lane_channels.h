@@ -93,6 +93,7 @@ private:
 
     int rank_of(LaneId lane) const { return ranks_.rank_of(lane); }
     void sum(std::optional<LaneId> lane, const at::Tensor& values);
+    void sum_parts_in_bucket(std::optional<LaneId> lane, const Tensors& parts, double weight);
     std::unique_ptr<OutgoingChannel> outgoing(int to, int tag);
     std::unique_ptr<Incoming> incoming(int from, int tag, const std::string& name);
     void take(Incoming& channel, std::int64_t run, std::size_t count,

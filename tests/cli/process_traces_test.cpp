@@ -159,6 +159,20 @@ TEST_F(ProcessTraces, OfAReplicaLackNoLane) {
     EXPECT_EQ(user.succeeds("compare r.rank1.sqlite --json").json().at("tasks_unmatched"), 0);
 }
 
+// The gradients of one lane of the first fit into a bucket; those of the second fill one and a part of the next.
+TEST_F(ProcessTraces, OfReplicasPeakWhereTheSimulationDoes) {
+    for (const std::string model : {"mlp:layers=4,width=128", "mlp:layers=4,width=1900"}) {
+        user.succeeds("launch -n 2 -- run " + model +
+                      " --balance 2,2 -m 2 --batch 8 --replicas 2 --steps 3 --force --trace r.sqlite");
+        const auto compared = user.succeeds("compare r.rank*.sqlite --json").json();
+        for (const auto& lane : compared.at("lanes")) {
+            const auto measured = lane.at("measured_peak_bytes").get<double>();
+            EXPECT_NEAR(lane.at("simulated_peak_bytes").get<double>() / measured, 1, 0.01) << model;
+        }
+        EXPECT_EQ(number("r.rank0.sqlite", "SELECT count(*) FROM PIPESCOPE_TASK WHERE kind = 'all_reduce'"), 2 * 3);
+    }
+}
+
 TEST_F(ProcessTraces, OfReplicasAreShownOneByOne) {
     user.succeeds(
         "launch -n 4 -- run mlp:layers=4 --balance 2,2 -m 2 --batch 8 --replicas 2 --steps 3 --trace r.sqlite");
