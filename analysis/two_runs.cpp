@@ -187,10 +187,11 @@ void compare_tasks_of(const ReadRun& before, const ReadRun& after, TwoRuns& runs
 }
 
 std::optional<LossComparison> compare_losses(const RecordedRun& before, const RecordedRun& after) {
-    // A program that knows no losses records zeros.
+    // A program that knows no losses records zeros, or nothing.
     const auto knows_losses = [](const RecordedRun& run) {
-        return std::any_of(run.steps.begin(), run.steps.end(),
-                           [](const StepRecord& step) { return step.training_loss != 0; });
+        return std::any_of(run.steps.begin(), run.steps.end(), [](const StepRecord& step) {
+            return step.training_loss != 0 && !std::isnan(step.training_loss);
+        });
     };
     if (!knows_losses(before) || !knows_losses(after)) {
         return std::nullopt;
@@ -202,14 +203,15 @@ std::optional<LossComparison> compare_losses(const RecordedRun& before, const Re
             continue;
         }
         ++losses.steps;
-        const bool both_nan = std::isnan(now.training_loss) && std::isnan(then->training_loss);
-        if (now.training_loss == then->training_loss || both_nan) {
+        if (std::isnan(now.training_loss) && std::isnan(then->training_loss)) {
+            ++losses.without_number;
+        } else if (now.training_loss == then->training_loss) {
             ++losses.equal;
         } else if (!losses.first || now.step < losses.first->step) {
             losses.first = DifferentLoss{now.step, then->training_loss, now.training_loss};
         }
     }
-    return losses.steps > 0 ? std::optional(losses) : std::nullopt;
+    return losses.steps > losses.without_number ? std::optional(losses) : std::nullopt;
 }
 
 using Properties = std::map<std::string, std::string>;
