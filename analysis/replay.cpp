@@ -174,15 +174,17 @@ std::optional<Replay> replay(const Measured& measured, const Profile& profile, c
     const TaskClock clock(graph);
     const std::optional<CoresInTurn> turns = cores_in_turn(options);
     std::vector<Nanoseconds> times;
-    std::vector<double> errors;
-    std::vector<double> errors_with_gaps;
+    std::vector<Nanoseconds> times_with_gaps;
+    std::vector<Nanoseconds> measured_times;
     for (const MeasuredTasks& tasks : *steps) {
         const ReplayedStep step = replay_step(graph, clock, turns, tasks);
         times.emplace_back(step.replayed);
-        errors.push_back(error_of(step.replayed, step.measured));
-        errors_with_gaps.push_back(error_of(step.with_gaps, step.measured));
+        times_with_gaps.emplace_back(step.with_gaps);
+        measured_times.emplace_back(step.measured);
     }
-    return Replay{median(times), median(errors), median(errors_with_gaps),
+    const Nanoseconds step_time = median(measured_times);
+    return Replay{median(times), error_of(median(times).count(), step_time.count()),
+                  error_of(median(times_with_gaps).count(), step_time.count()),
                   replayed_peaks(profile, options, costs, graph, *steps)};
 }
 }  // namespace pipescope

@@ -4,6 +4,7 @@
 #include "analysis/task_join.h"
 #include "analysis/trace_comparison.h"
 #include "trace/open_trace.h"
+#include "trace/process_json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -240,6 +241,7 @@ Properties properties_of(const ReadRun& read) {
     };
     properties["file"] = to_string(run.origin);
     add_entry("model", "model");
+    add_entry("training", "");
     add_entry("environment", "environment");
     if (run.options) {
         flatten_into("", nlohmann::json::parse(to_json(*run.options)), properties);  // with defaults
@@ -261,7 +263,9 @@ Properties properties_of(const ReadRun& read) {
     for (const MergedProcess& process : run.processes) {
         hosts.push_back(process.host);
     }
-    properties["processes"] = std::to_string(std::max<std::size_t>(1, hosts.size()));
+    const std::optional<ProcessFacts> alone = recording_process(read.trace.run);
+    properties["processes"] =
+        std::to_string(std::max<std::size_t>(alone ? static_cast<std::size_t>(alone->size) : 1, hosts.size()));
     properties["hosts"] = fmt::format("{}", fmt::join(hosts, ","));
     return properties;
 }
@@ -362,10 +366,11 @@ std::string why_tasks_differ(const RecordedRun& before, const TaskShape& shape_b
                                then.replicas, then.chunks, now.replicas, now.chunks);
         }
     }
-    if (shape_before.partitions != shape_after.partitions) {
+    const bool are_known = before.options && after.options;  // a trace may hold the tasks of one rank alone
+    if (!are_known && shape_before.partitions != shape_after.partitions) {
         return fmt::format("there were {} partitions and are {}", shape_before.partitions, shape_after.partitions);
     }
-    if (shape_before.micro_batches != shape_after.micro_batches) {
+    if (!are_known && shape_before.micro_batches != shape_after.micro_batches) {
         return fmt::format("there were {} micro-batches and are {}", shape_before.micro_batches,
                            shape_after.micro_batches);
     }

@@ -56,7 +56,7 @@ Json run_json(const ComparedRun& run) {
     object["samples_per_second"] = or_null(run.samples_per_second);
     object["lanes"] = Json::array();
     for (const RunLane& lane : figures ? figures->lanes : std::vector<RunLane>{}) {
-        object["lanes"].push_back({{"busy_ns", lane.busy.count()},
+        object["lanes"].push_back({{"busy_ns", lane.recorded ? Json(lane.busy.count()) : Json(nullptr)},
                                    {"bubble_fraction", bubbles ? Json(lane.bubble_fraction) : Json(nullptr)},
                                    {"peak_bytes", or_null(lane.peak_bytes)}});
     }
@@ -161,9 +161,12 @@ void add_lanes(const TwoRuns& runs, TextTable& table) {
     for (std::size_t lane = 0; lane < std::max(old_run.size(), new_run.size()); ++lane) {
         const RunLane* then = lane < old_run.size() ? &old_run[lane] : nullptr;
         const RunLane* now = lane < new_run.size() ? &new_run[lane] : nullptr;
-        table.add_row({fmt::format("lane {} busy", lane), then != nullptr ? format_duration(then->busy) : "no lane",
-                       now != nullptr ? format_duration(now->busy) : "no lane",
-                       then != nullptr && now != nullptr ? change_text(relative(then->busy, now->busy)) : ""});
+        const auto busy = [](const RunLane* of) {
+            return of == nullptr ? "no lane" : of->recorded ? format_duration(of->busy) : "not recorded";
+        };
+        const bool both = then != nullptr && now != nullptr && then->recorded && now->recorded;
+        table.add_row({fmt::format("lane {} busy", lane), busy(then), busy(now),
+                       both ? change_text(relative(then->busy, now->busy)) : ""});
         const auto peak = [](const RunLane* of) { return of != nullptr ? of->peak_bytes : std::nullopt; };
         const std::optional<Bytes> was = peak(then);
         const std::optional<Bytes> is = peak(now);

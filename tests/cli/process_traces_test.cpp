@@ -48,6 +48,8 @@ TEST_F(ProcessTraces, MergeIntoOneThatIsComparedAndDrawn) {
     EXPECT_EQ(compared.at("processes"), 2);
     EXPECT_EQ(compared.at("tasks_unmatched"), 0);
     EXPECT_EQ(compared.at("replay_with_gaps_error"), 0);
+    EXPECT_NEAR(compared.at("replay_error").get<double>(),
+                compared.at("replay_step_ns").get<double>() / compared.at("measured_step_ns").get<double>() - 1, 1e-9);
     EXPECT_EQ(user.succeeds("compare out.rank*.sqlite --json").json(), compared);
     user.writes("links.json", R"({"format": "pipescope.links", "version": 1,
                                   "times": [{"bytes": 1, "ns": 20000000}, {"bytes": 1000000, "ns": 30000000}]})");
@@ -150,6 +152,21 @@ TEST(Launch, NeedsAddressAndPortOfTheFirst) {
     }
     EXPECT_EQ(result.code, 2);
     EXPECT_THAT(result.err, HasSubstr("MASTER_PORT is set and MASTER_ADDR is not"));
+}
+
+TEST_F(ProcessTraces, OfOneRankAloneHaveNoFiguresOfTheOthersLanes) {
+    user.succeeds("launch -n 2 -- " + kRun);
+    const auto alone = user.succeeds("compare out.rank0.sqlite --json").json();
+    EXPECT_GT(alone.at("lanes")[0].at("measured_busy_ns"), 0);
+    EXPECT_TRUE(alone.at("lanes")[1].at("measured_busy_ns").is_null());
+    EXPECT_TRUE(alone.at("measured_bubble_mean").is_null());
+    EXPECT_TRUE(alone.at("bubbles").at("measured").is_null());
+    EXPECT_THAT(user.succeeds("compare out.rank0.sqlite").out, testing::ContainsRegex("lane 1 busy +not recorded"));
+    user.succeeds("run mlp:layers=8,width=64 --balance 4,4 -m 4 --batch 32 --steps 5 --trace one.sqlite");
+    const auto runs = user.succeeds("compare one.sqlite --baseline out.rank0.sqlite --json").json();
+    EXPECT_TRUE(runs.at("why_no_tasks").is_null()) << "both have two partitions";
+    EXPECT_THAT(runs.at("differences").dump(), HasSubstr(R"({"what":"processes","before":"2","after":"1"})"));
+    EXPECT_TRUE(runs.at("before").at("lanes")[1].at("busy_ns").is_null());
 }
 
 TEST_F(ProcessTraces, OfAReplicaLackNoLane) {
