@@ -285,6 +285,7 @@ void add_noise(const Profile& profile, Simulation& simulation) {
     const Simulation noisy = simulate(profile, simulation.options, {.noise = true, .memory = false});
     simulation.step_band = noisy.step_band;
     simulation.step_mean = noisy.step_mean;
+    simulation.step_mean_error_ns = noisy.step_mean_error_ns;
     simulation.bubble_mean = noisy.bubble_mean;
 }
 
