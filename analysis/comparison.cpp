@@ -74,7 +74,7 @@ struct OtherSide {
 OtherSide side_of(const Simulation& simulation) {
     OtherSide side{simulation.step_time, simulation.bubble_fraction, simulation.step_mean, simulation.bubble_mean, {}};
     for (const SimulatedLane& lane : simulation.lanes) {
-        side.lanes.push_back({lane.busy, lane.bubble_fraction, lane.peak_bytes});
+        side.lanes.push_back({lane.busy, lane.bubble_fraction, lane.peak_bytes, true});
     }
     return side;
 }
@@ -96,6 +96,7 @@ void compare_lanes(const std::vector<RunLane>& measured, const std::vector<RunLa
             each.measured_busy = measured[lane].busy;
             each.measured_bubble_fraction = measured[lane].bubble_fraction;
             each.measured_peak_bytes = measured[lane].peak_bytes;
+            each.recorded = measured[lane].recorded;
         }
     }
 }
@@ -137,7 +138,11 @@ RunFigures figures_of(const Measured& measured, const std::map<std::int32_t, Tim
         figures.wall_step_time = median(measured.wall_step_times);
     }
     for (std::size_t lane = 0; lane < busy.size(); ++lane) {
-        figures.lanes.push_back({median(busy[lane]), median(idle[lane]), std::nullopt});
+        const LaneId id{static_cast<std::int64_t>(lane)};
+        const bool recorded = std::ranges::any_of(steps, [id](const auto& step) {
+            return std::ranges::any_of(step.second.slices, [id](const Slice& slice) { return slice.lane == id; });
+        });
+        figures.lanes.push_back({median(busy[lane]), median(idle[lane]), std::nullopt, recorded});
     }
     add_peaks(measured, statistics, figures.lanes);
     return figures;

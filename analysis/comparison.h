@@ -19,6 +19,7 @@ struct ComparedLane {
     double simulated_bubble_fraction = 0;
     std::optional<Bytes> measured_peak_bytes;  ///< highest over the compared steps; empty if memory was not recorded
     Bytes simulated_peak_bytes = 0;            ///< 0 if the run before recorded no memory
+    bool recorded = true;                      ///< RunLane::recorded of the measured side
 };
 
 struct ComparedTask {
@@ -30,7 +31,7 @@ struct ComparedTask {
 /// Recorded steps replayed on the virtual clock (replay.h), to check schedule and recording. Medians over the steps.
 struct Replay {
     Nanoseconds step_time{0};       ///< from the tasks' measured durations
-    double error = 0;               ///< step_time / measured - 1: the missing hand-offs between tasks
+    double error = 0;               ///< step_time / median measured - 1: the missing hand-offs between tasks
     double with_gaps_error = 0;     ///< likewise with the recorded gaps; 0 if the simulated schedule is the real one
     std::vector<Bytes> peak_bytes;  ///< by lane: the memory model at the measured instants, highest over the steps
 };
@@ -88,6 +89,7 @@ struct RunLane {
     Nanoseconds busy{0};
     double bubble_fraction = 0;
     std::optional<Bytes> peak_bytes;  ///< highest over the steps; empty if memory was not recorded
+    bool recorded = true;             ///< false: no step holds a task of it, as in the trace of another process
 };
 
 /// Figures over the compared steps of a run. Of lanes: medians.

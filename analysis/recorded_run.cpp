@@ -49,8 +49,8 @@ void read_pipeline(const OpenedTrace& trace, RecordedRun& run) {
             ", and that of rank 0 holds the profile; give the traces of all ranks, or join them with 'pipescope merge'";
     } else if (!run.profile && (trace.run.contains("source") || is_of_another_program(trace.origin))) {
         run.why_not_simulated =
-            "holds no profile, because another program recorded it; it cannot be simulated or compared, only viewed "
-            "and exported";
+            "holds no profile, because another program recorded it; it cannot be simulated, only viewed, exported, "
+            "and compared with another run";
     } else if (!run.profile) {
         run.why_not_simulated =
             "holds no profile; comparing needs the layers' costs; record it with 'pipescope run --trace'";

@@ -170,15 +170,17 @@ std::optional<Replay> replay(const Measured& measured, const Profile& profile, c
     const TaskClock clock(graph);
     const std::optional<CoresInTurn> turns = cores_in_turn(options);
     std::vector<Nanoseconds> times;
-    std::vector<double> errors;
-    std::vector<double> errors_with_gaps;
+    std::vector<Nanoseconds> times_with_gaps;
+    std::vector<Nanoseconds> measured_times;
     for (const MeasuredTasks& tasks : *steps) {
         const ReplayedStep step = replay_step(graph, clock, turns, tasks);
         times.emplace_back(step.replayed);
-        errors.push_back(relative_error(Nanoseconds{step.replayed}, Nanoseconds{step.measured}).value_or(0));
-        errors_with_gaps.push_back(relative_error(Nanoseconds{step.with_gaps}, Nanoseconds{step.measured}).value_or(0));
+        times_with_gaps.emplace_back(step.with_gaps);
+        measured_times.emplace_back(step.measured);
     }
-    return Replay{median(times), median(errors), median(errors_with_gaps),
+    const Nanoseconds step_time = median(measured_times);
+    return Replay{median(times), relative_error(median(times), step_time).value_or(0),
+                  relative_error(median(times_with_gaps), step_time).value_or(0),
                   replayed_peaks(profile, options, costs, graph, *steps)};
 }
 }  // namespace pipescope

@@ -104,10 +104,11 @@ std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
     }
     if (const auto process = recording_process(trace.run);
         process && process->size > 1 && lacks_lanes(trace, *process)) {
-        warnings.push_back({Severity::caution,
-                            fmt::format("this is the trace of rank {} of {} alone, and the other lanes' tasks are "
-                                        "missing; give the traces of all ranks, or join them with 'pipescope merge'",
-                                        process->rank, process->size)});
+        warnings.push_back(
+            {Severity::refusal, fmt::format("this is the trace of rank {} of {} alone, and the other lanes' tasks are "
+                                            "missing, so bubble fractions are not known and not shown; give the traces "
+                                            "of all ranks, or join them with 'pipescope merge'",
+                                            process->rank, process->size)});
     }
     for (std::string& warning : diagnostic_warnings(trace.diagnostics)) {
         warnings.push_back({Severity::caution, std::move(warning)});

@@ -5,6 +5,7 @@
 #include "analysis/trace_comparison.h"
 #include "schedule/quantities.h"
 #include "trace/open_trace.h"
+#include "trace/process_json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -189,10 +190,11 @@ void compare_tasks_of(const ReadRun& before, const ReadRun& after, TwoRuns& runs
 }
 
 std::optional<LossComparison> compare_losses(const RecordedRun& before, const RecordedRun& after) {
-    // A program that knows no losses records zeros.
+    // A program that knows no losses records zeros, or nothing.
     const auto knows_losses = [](const RecordedRun& run) {
-        return std::any_of(run.steps.begin(), run.steps.end(),
-                           [](const StepRecord& step) { return step.training_loss != 0; });
+        return std::any_of(run.steps.begin(), run.steps.end(), [](const StepRecord& step) {
+            return step.training_loss != 0 && !std::isnan(step.training_loss);
+        });
     };
     if (!knows_losses(before) || !knows_losses(after)) {
         return std::nullopt;
@@ -204,14 +206,15 @@ std::optional<LossComparison> compare_losses(const RecordedRun& before, const Re
             continue;
         }
         ++losses.steps;
-        const bool both_nan = std::isnan(now.training_loss) && std::isnan(then->training_loss);
-        if (now.training_loss == then->training_loss || both_nan) {
+        if (std::isnan(now.training_loss) && std::isnan(then->training_loss)) {
+            ++losses.without_number;
+        } else if (now.training_loss == then->training_loss) {
             ++losses.equal;
         } else if (!losses.first || now.step < losses.first->step) {
             losses.first = DifferentLoss{now.step, then->training_loss, now.training_loss};
         }
     }
-    return losses.steps > 0 ? std::optional(losses) : std::nullopt;
+    return losses.steps > losses.without_number ? std::optional(losses) : std::nullopt;
 }
 
 using Properties = std::map<std::string, std::string>;
@@ -249,6 +252,7 @@ Properties properties_of(const ReadRun& read) {
     };
     properties["file"] = to_string(run.origin);
     add_entry("model", "model");
+    add_entry("training", "");
     add_entry("environment", "environment");
     if (run.options) {
         flatten_into("", nlohmann::json::parse(to_json(*run.options)), properties);  // with defaults
@@ -273,7 +277,9 @@ Properties properties_of(const ReadRun& read) {
     for (const MergedProcess& process : run.processes) {
         hosts.push_back(process.host);
     }
-    properties["processes"] = std::to_string(std::max<std::size_t>(1, hosts.size()));
+    const std::optional<ProcessFacts> alone = recording_process(read.trace.run);
+    properties["processes"] =
+        std::to_string(std::max<std::size_t>(alone ? static_cast<std::size_t>(alone->size) : 1, hosts.size()));
     properties["hosts"] = fmt::format("{}", fmt::join(hosts, ","));
     return properties;
 }
@@ -374,10 +380,11 @@ std::string why_tasks_differ(const RecordedRun& before, const TaskShape& shape_b
                                then.replicas, then.chunks, now.replicas, now.chunks);
         }
     }
-    if (shape_before.partitions != shape_after.partitions) {
+    const bool are_known = before.options && after.options;  // a trace may hold the tasks of one rank alone
+    if (!are_known && shape_before.partitions != shape_after.partitions) {
         return fmt::format("there were {} partitions and are {}", shape_before.partitions, shape_after.partitions);
     }
-    if (shape_before.micro_batches != shape_after.micro_batches) {
+    if (!are_known && shape_before.micro_batches != shape_after.micro_batches) {
         return fmt::format("there were {} micro-batches and are {}", shape_before.micro_batches,
                            shape_after.micro_batches);
     }

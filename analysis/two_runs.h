@@ -65,8 +65,9 @@ struct DifferentLoss {
     double after = 0;
 };
 struct LossComparison {
-    std::int64_t steps = 0;  ///< that both recorded, warm-up included
-    std::int64_t equal = 0;  ///< of them with exactly the same loss
+    std::int64_t steps = 0;           ///< that both recorded, warm-up included
+    std::int64_t equal = 0;           ///< of them with exactly the same loss
+    std::int64_t without_number = 0;  ///< of them with a loss that is unknown or no number in both
     std::optional<DifferentLoss> first;
 };
 

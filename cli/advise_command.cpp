@@ -75,7 +75,7 @@ std::vector<OptionChange> pinned_options(const EstimatedPipeline& pipeline, cons
         // Without a link, the lanes would be assumed on the host's cores.
         std::string devices;
         for (int lane = 0; lane < num_lanes(move.simulation.options); ++lane) {
-            devices += fmt::format("{}device{}", lane == 0 ? "" : ",", lane);
+            devices += (lane == 0 ? "" : ",") + device_of(hardware, LaneId{lane});
         }
         pin("devices", devices);
     }

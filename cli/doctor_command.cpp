@@ -4,6 +4,7 @@
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
+#include "cli/temporary_trace.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "profiler/recorder/device_capture.h"
@@ -93,7 +94,7 @@ DoctorCheck check_gui() {
 /// A temporary folder, removed on destruction.
 class ScratchFolder {
 public:
-    ScratchFolder() : path_(fs::temp_directory_path() / fmt::format("pipescope-doctor-{}", getpid())) {
+    ScratchFolder() : path_(temporary_folder() / fmt::format("pipescope-doctor-{}", getpid())) {
         fs::create_directory(path_);
     }
     ~ScratchFolder() {

@@ -235,7 +235,8 @@ void Attempt::start(const std::vector<std::string>& command, int rank, const std
         }
         ::execvp(arguments.front(), arguments.data());
         const std::string message =
-            fmt::format("pipescope: {} cannot be started ({})\n", words.front(), std::strerror(errno));
+            fmt::format("pipescope: {} cannot be started ({}); check its name, and that it is executable\n",
+                        words.front(), std::strerror(errno));
         static_cast<void>(::write(STDERR_FILENO, message.data(), message.size()));
         ::_exit(127);
     }

@@ -134,6 +134,12 @@ ExitCode merge_command(const MergeFlags& flags) {
     replace_output(flags.output, flags.force, [&](const std::filesystem::path& beside) {
         merged = merge_any(inputs, beside, IfExists::replace, configuration_with(flags, inputs), flags.rules);
     });
+    if (merged.tasks == 0) {
+        merged.warnings.emplace_back(
+            "the files hold no task of a pipeline, so the trace holds their ranges only; --task-rules finds tasks "
+            "among "
+            "ranges (docs/task-rules.md)");
+    }
     print_warnings(merged.warnings);
     std::cout << (flags.json ? dump(merge_json(merged, flags.output)) : merge_text(merged, flags.output));
     return ExitCode::success;

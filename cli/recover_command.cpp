@@ -16,6 +16,7 @@ namespace pipescope {
 namespace {
 struct RecoverFlags {
     std::string trace;
+    bool without_log = false;
     bool json = false;
 };
 
@@ -30,7 +31,9 @@ std::string what_was_done(const Recovery& recovery) {
 }
 
 ExitCode recover_command(const RecoverFlags& flags) {
-    const Recovery recovery = recover_trace(flags.trace);
+    const Recovery recovery =
+        recover_trace(flags.trace, flags.without_log ? IncompleteLog::accept : IncompleteLog::refuse);
+    const bool log_is_whole = recovery.log_trouble.empty();
     if (flags.json) {
         std::cout << dump({{"was_open", recovery.was_open},
                            {"tasks", recovery.tasks},
@@ -38,12 +41,18 @@ ExitCode recover_command(const RecoverFlags& flags) {
                            {"recorded_until_ns", recovery.recorded_until_ns},
                            {"dropped", recovery.dropped},
                            {"clock_drift_ns", recovery.clock_drift_ns},
-                           {"from_version", recovery.from_version}});
+                           {"from_version", recovery.from_version},
+                           {"log_trouble", log_is_whole ? nlohmann::ordered_json(nullptr)
+                                                        : nlohmann::ordered_json(recovery.log_trouble)}});
         return ExitCode::success;
     }
     std::cout << fmt::format("{}: {}, {}; {}\n", flags.trace, counted(recovery.tasks, "task", "tasks"),
                              counted(recovery.steps, "step", "steps"), what_was_done(recovery));
-    if (recovery.was_open) {
+    if (!log_is_whole) {
+        std::cout << fmt::format(
+            "lost: everything that ended after {}, where the file ends; how much is unknown, since {}\n",
+            format_duration(Nanoseconds{recovery.recorded_until_ns}), recovery.log_trouble);
+    } else if (recovery.was_open) {
         std::cout << fmt::format(
             "lost: everything that ended after {}, where the file ends; at most the last two drain periods "
             "(40 ms) before the kill, if the machine kept up; for CUDA devices also records still in CUPTI, "
@@ -63,6 +72,8 @@ void add_recover_command(Program& program) {
                                             "  pipescope recover out.sqlite\n"
                                             "Until then, keep the -wal file beside the trace: it holds the last part.");
     command->add_option("TRACE", flags->trace, "Trace that a killed run left behind")->required();
+    command->add_flag("--without-wal", flags->without_log,
+                      "Close it for good although its -wal file, with what the run wrote last, is missing or cut off");
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return recover_command(*flags); });
 }

@@ -390,7 +390,7 @@ Json comparison_json(const TraceComparison& compared) {
     for (std::size_t index = 0; index < comparison.lanes.size(); ++index) {
         const ComparedLane& lane = comparison.lanes[index];
         object["lanes"].push_back(
-            {{"measured_busy_ns", lane.measured_busy.count()},
+            {{"measured_busy_ns", lane.recorded ? Json(lane.measured_busy.count()) : Json(nullptr)},
              {"simulated_busy_ns", lane.simulated_busy.count()},
              {"measured_bubble_fraction", fraction_unless(lossy, lane.measured_bubble_fraction)},
              {"simulated_bubble_fraction", lane.simulated_bubble_fraction},
@@ -439,13 +439,15 @@ std::string comparison_text(const TraceComparison& compared) {
                      format_percent(judged.simulated_bubble),
                      lossy ? "" : format_points(judged.simulated_bubble - judged.measured_bubble)});
     if (comparison.measured_wall_step_time) {
-        figures.add_row({"wall step time", format_duration(*comparison.measured_wall_step_time), "", ""});
+        figures.add_row({"wall step time, median", format_duration(*comparison.measured_wall_step_time), "", ""});
     }
     for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
         const ComparedLane& each = comparison.lanes[lane];
-        figures.add_row({fmt::format("lane {} busy", lane), format_duration(each.measured_busy),
+        figures.add_row({fmt::format("lane {} busy", lane),
+                         each.recorded ? format_duration(each.measured_busy) : "not recorded",
                          format_duration(each.simulated_busy),
-                         format_error_percent(relative_error(each.simulated_busy, each.measured_busy))});
+                         each.recorded ? format_error_percent(relative_error(each.simulated_busy, each.measured_busy))
+                                       : ""});
         const bool known = each.measured_peak_bytes.has_value();
         figures.add_row({fmt::format("lane {} peak memory", lane), known ? format_bytes(*each.measured_peak_bytes) : "",
                          format_bytes(each.simulated_peak_bytes),

@@ -6,10 +6,24 @@
 #include <stdlib.h>
 
 #include <array>
+#include <cstdlib>
 
 namespace pipescope {
+std::filesystem::path temporary_folder() {
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+    if (error) {
+        const char* const given = std::getenv("TMPDIR");
+        throw Error(
+            fmt::format("TMPDIR is '{}', which is no folder; temporary files go there; set it to a writable "
+                        "folder, or unset it",
+                        given == nullptr ? "" : given));
+    }
+    return folder;
+}
+
 TemporaryTrace::TemporaryTrace(const std::string& name) : name_(name) {
-    std::string folder = (std::filesystem::temp_directory_path() / "pipescope-run-XXXXXX").string();
+    std::string folder = (temporary_folder() / "pipescope-run-XXXXXX").string();
     if (mkdtemp(folder.data()) == nullptr) {
         throw Error(
             fmt::format("{} cannot be made; a trace is written there; set TMPDIR to a writable folder", folder));

@@ -7,6 +7,9 @@
 #include <string>
 
 namespace pipescope {
+/// The system's folder for temporary files. Throws Error if TMPDIR names something else.
+std::filesystem::path temporary_folder();
+
 /// A temporary folder for a trace, removed on destruction and when the process is killed (RemovedWhenKilled).
 class TemporaryTrace {
 public:

@@ -56,7 +56,7 @@ Json run_json(const ComparedRun& run) {
     object["samples_per_second"] = or_null(run.samples_per_second);
     object["lanes"] = Json::array();
     for (const RunLane& lane : figures ? figures->lanes : std::vector<RunLane>{}) {
-        object["lanes"].push_back({{"busy_ns", lane.busy.count()},
+        object["lanes"].push_back({{"busy_ns", lane.recorded ? Json(lane.busy.count()) : Json(nullptr)},
                                    {"bubble_fraction", bubbles ? Json(lane.bubble_fraction) : Json(nullptr)},
                                    {"peak_bytes", or_null(lane.peak_bytes)}});
     }
@@ -128,7 +128,10 @@ Json losses_json(const std::optional<LossComparison>& losses) {
                  {"before", number(losses->first->before)},
                  {"after", number(losses->first->after)}};
     }
-    return {{"steps", losses->steps}, {"equal", losses->equal}, {"first_difference", std::move(first)}};
+    return {{"steps", losses->steps},
+            {"equal", losses->equal},
+            {"without_number", losses->without_number},
+            {"first_difference", std::move(first)}};
 }
 
 std::string change_text(const std::optional<double>& change) {
@@ -138,6 +141,9 @@ std::string change_text(const std::optional<double>& change) {
 std::string verdict(const MeanDifference& step) {
     if (!step.noise_is_known) {
         return "noise unknown: it takes two steps or more of both runs\n";
+    }
+    if (step.difference() == 0) {
+        return "the mean step times are equal\n";
     }
     const auto time = [](double ns) { return format_duration(Nanoseconds{std::llround(ns)}); };
     return fmt::format("the mean step time {} by {}, {} the noise of the steps ({}, standard error {})\n",
@@ -155,9 +161,12 @@ void add_lanes(const TwoRuns& runs, TextTable& table) {
     for (std::size_t lane = 0; lane < std::max(old_run.size(), new_run.size()); ++lane) {
         const RunLane* then = lane < old_run.size() ? &old_run[lane] : nullptr;
         const RunLane* now = lane < new_run.size() ? &new_run[lane] : nullptr;
-        table.add_row({fmt::format("lane {} busy", lane), then != nullptr ? format_duration(then->busy) : "no lane",
-                       now != nullptr ? format_duration(now->busy) : "no lane",
-                       then != nullptr && now != nullptr ? change_text(relative(then->busy, now->busy)) : ""});
+        const auto busy = [](const RunLane* of) {
+            return of == nullptr ? "no lane" : of->recorded ? format_duration(of->busy) : "not recorded";
+        };
+        const bool both = then != nullptr && now != nullptr && then->recorded && now->recorded;
+        table.add_row({fmt::format("lane {} busy", lane), busy(then), busy(now),
+                       both ? change_text(relative(then->busy, now->busy)) : ""});
         const auto peak = [](const RunLane* of) { return of != nullptr ? of->peak_bytes : std::nullopt; };
         const std::optional<Bytes> was = peak(then);
         const std::optional<Bytes> is = peak(now);
@@ -179,7 +188,7 @@ std::string figures_text(const TwoRuns& runs) {
     add_time("step time, mean", old_run.step_mean, new_run.step_mean);
     add_time("step time, median", old_run.step_time, new_run.step_time);
     if (old_run.wall_step_time && new_run.wall_step_time) {
-        add_time("wall step time", *old_run.wall_step_time, *new_run.wall_step_time);
+        add_time("wall step time, median", *old_run.wall_step_time, *new_run.wall_step_time);
     }
     if (runs.before.samples_per_second && runs.after.samples_per_second) {
         table.add_row({"samples per second", fmt::format("{:.4g}", *runs.before.samples_per_second),
@@ -271,13 +280,18 @@ std::string losses_text(const std::optional<LossComparison>& losses) {
     if (!losses) {
         return "";
     }
+    const std::int64_t unknown = losses->without_number;
+    const std::string rest = unknown == 0 ? "\n"
+                                          : fmt::format("; {} no number in both\n",
+                                                        counted(unknown, "further step has", "further steps have"));
     if (!losses->first) {
-        return fmt::format("losses are equal in {} that both runs recorded\n", counted(losses->steps, "step", "steps"));
+        return fmt::format("losses are equal in {} that both runs recorded{}", counted(losses->equal, "step", "steps"),
+                           rest);
     }
     return fmt::format(
-        "losses differ in {} of {} steps that both runs recorded, first in step {}: {} before, {} after\n",
-        losses->steps - losses->equal, losses->steps, losses->first->step, shortest(losses->first->before),
-        shortest(losses->first->after));
+        "losses differ in {} of {} steps that both runs recorded, first in step {}: {} before, {} after{}",
+        losses->steps - losses->equal - unknown, losses->steps - unknown, losses->first->step,
+        shortest(losses->first->before), shortest(losses->first->after), rest);
 }
 
 std::string configuration_text(const std::vector<ConfigurationDifference>& differences) {

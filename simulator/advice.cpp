@@ -20,6 +20,8 @@ namespace pipescope {
 namespace {
 constexpr std::size_t kMostLayersSearched = 1000;  // an exact search's tables grow with the square
 constexpr std::int64_t kMostDoubled = 4096;        // micro-batches tried to make a pipeline fit
+constexpr std::int64_t kMostFarTasks = 4096;       // micro-batches times lanes tried if the pipeline fits
+constexpr std::int64_t kMostCountsTried = 64;      // of micro-batches that do not divide the mini-batch
 constexpr std::size_t kLongestBalance = 24;        // characters in a title
 
 /// The number with one digit behind the point.
@@ -49,15 +51,25 @@ bool all_different(const std::vector<std::string>& names) {
     return std::set<std::string>(names.begin(), names.end()).size() == names.size();
 }
 
+/// "cuda:" of "cuda:12".
+std::string device_stem(const std::string& name) {
+    return name.substr(0, name.find_last_not_of("0123456789") + 1);
+}
+bool are_numbered_alike(const std::vector<std::string>& names) {
+    return all_different(names) && std::ranges::all_of(names, [&](const auto& name) {
+               return device_stem(name) == device_stem(names.front());
+           });
+}
+
 /// Lanes that another one can join and any one can leave.
 bool lanes_are_alike(const Hardware& hardware) {
     return all_alike(hardware.speeds) && all_alike(hardware.memory_limits) &&
-           (all_alike(hardware.devices) || all_different(hardware.devices));
+           (all_alike(hardware.devices) || are_numbered_alike(hardware.devices));
 }
 
 /// Names a device that none of `names` does, after their pattern: "cuda:2" after "cuda:0", "cuda:1".
 std::string further_device(const std::vector<std::string>& names, const std::string& like) {
-    const std::string stem = like.substr(0, like.find_last_not_of("0123456789") + 1);
+    const std::string stem = device_stem(like);
     for (int number = 0;; ++number) {
         std::string name = stem + std::to_string(number);
         if (std::ranges::find(names, name) == names.end()) {
@@ -182,16 +194,70 @@ private:
         }
         // Smaller micro-batches need less memory: doubles them until they fit.
         for (std::int64_t number = 4 * m; !any_fits() && number <= std::min(samples, kMostDoubled); number *= 2) {
+            numbers.insert(number);
             try_micro_batches(number);
         }
+        numbers.insert(m);
+        const auto is_near = [&](std::int64_t number) { return numbers.contains(number); };
+        std::vector<std::int64_t> even;
+        for (std::int64_t number = 1; number <= std::min(samples, kMostDoubled); ++number) {
+            const bool is_cheap = number <= 4 * m || number * lanes_ <= kMostFarTasks || !advice_.base.feasible;
+            if (samples % number == 0 && is_cheap && !is_near(number)) {
+                even.push_back(number);
+            }
+        }
+        try_best_micro_batches(even);
+        if (!any_fits()) {
+            std::vector<std::int64_t> uneven;
+            for (const std::int64_t number : counts_of_every_size(samples)) {
+                if (samples % number != 0 && number <= kMostDoubled && !is_near(number)) {
+                    uneven.push_back(number);
+                }
+            }
+            try_best_micro_batches(uneven);
+        }
+    }
+    /// All counts of micro-batches, if they are few; otherwise the fewest for every size of the largest one.
+    static std::set<std::int64_t> counts_of_every_size(std::int64_t samples) {
+        std::set<std::int64_t> counts;
+        for (std::int64_t k = 1; k <= samples; ++k) {
+            counts.insert(samples <= kMostCountsTried ? k : (samples + k - 1) / k);
+        }
+        return counts;
+    }
+    /// Adds the fastest of the numbers that keep the memory limit, unless a move with other micro-batches is as good.
+    void try_best_micro_batches(const std::vector<std::int64_t>& numbers) {
+        std::optional<Nanoseconds> best;
+        for (const Move& move : advice_.moves) {
+            if (move.kind == MoveKind::micro_batches && move.simulation.feasible) {
+                best = std::min(best.value_or(move.simulation.step_time), move.simulation.step_time);
+            }
+        }
+        if (advice_.base.feasible) {
+            best = std::min(best.value_or(advice_.base.step_time), advice_.base.step_time);
+        }
+        std::optional<Simulation> fastest;
+        for (const std::int64_t number : numbers) {
+            PipelineOptions changed = options_;
+            changed.chunks = number;
+            std::optional<Simulation> simulation = simulated(changed);
+            if (simulation && simulation->feasible && (!best || simulation->step_time < *best)) {
+                best = simulation->step_time;
+                fastest = std::move(simulation);
+            }
+        }
+        if (fastest) {
+            const std::string title = micro_batches_title(fastest->micro_batches);
+            add(MoveKind::micro_batches, title, *std::move(fastest), "");
+        }
+    }
+    std::string micro_batches_title(std::int64_t number) const {
+        return "Micro-batches: " + std::to_string(number) + " instead of " + std::to_string(advice_.base.micro_batches);
     }
     void try_micro_batches(std::int64_t number) {
         PipelineOptions changed = options_;
         changed.chunks = number;
-        try_options(
-            MoveKind::micro_batches,
-            "Micro-batches: " + std::to_string(number) + " instead of " + std::to_string(advice_.base.micro_batches),
-            changed);
+        try_options(MoveKind::micro_batches, micro_batches_title(number), changed);
     }
     /// True if the base or other micro-batches keep the memory limit.
     bool any_fits() const {
@@ -209,7 +275,9 @@ private:
     void change_schedule() {
         for (const Schedule schedule :
              {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b, Schedule::zero_bubble_h1}) {
-            if (schedule == options_.schedule || lanes_ == 1) {
+            // On one lane only the order of forwards and backwards can differ.
+            const bool needs_lanes = schedule == Schedule::interleaved_1f1b || schedule == Schedule::zero_bubble_h1;
+            if (schedule == options_.schedule || (lanes_ == 1 && needs_lanes)) {
                 continue;
             }
             PipelineOptions changed = options_;
@@ -287,15 +355,21 @@ private:
     /// Adds the move, unless it changes nothing or its options are refused.
     void try_options(MoveKind kind, const std::string& title, const PipelineOptions& changed,
                      const std::string& note = "") {
+        if (std::optional<Simulation> simulation = simulated(changed)) {
+            add(kind, title, *std::move(simulation), note);
+        }
+    }
+    /// Nothing if the options are those of the base, or such a pipeline cannot run.
+    std::optional<Simulation> simulated(const PipelineOptions& changed) {
         if (changed == options_ || stop()) {
-            return;
+            return std::nullopt;
         }
         try {
             Simulation simulation = simulate(profile_, changed, {.noise = false, .memory = true});
             keep_figures_only(simulation);
-            add(kind, title, std::move(simulation), note);
+            return simulation;
         } catch (const UsageError&) {
-            return;  // such a pipeline cannot run
+            return std::nullopt;
         }
     }
 
@@ -417,12 +491,19 @@ std::string why_text(const Simulation& base, const Simulation& simulation) {
     return over.empty() ? text : text + "; " + over;
 }
 
+/// Two standard errors of relative_change(): the expected steps are means of drawn ones. 0 without noise.
+double uncertainty(const Advice& advice, const Move& move) {
+    const double before = advice.base.step_mean_error_ns.value_or(0);
+    const double after = move.simulation.step_mean_error_ns.value_or(0);
+    return 2 * std::hypot(before, after) / std::max(1.0, static_cast<double>(expected_step(advice.base).count()));
+}
+
 MoveEffect effect_of(const Advice& advice, const Move& move) {
     const bool fits = move.simulation.feasible;
     if (!advice.base.feasible) {
         return fits ? MoveEffect::fits : MoveEffect::over_limit;
     }
-    const bool faster = relative_change(advice, move) < -kPlanTie;
+    const bool faster = relative_change(advice, move) < -std::max(kPlanTie, uncertainty(advice, move));
     return !faster ? MoveEffect::none : fits ? MoveEffect::faster : MoveEffect::over_limit;
 }
 

@@ -60,10 +60,12 @@ struct Advice {
 
 /// Simulates, without noise, the options and each single change of them that can run:
 /// - the other checkpoint modes
-/// - half and twice the micro-batches, and the next numbers that divide the mini-batch. If the base does not fit, also
-///   four times, eight times and so on until one fits. The mini-batch stays
+/// - half and twice the micro-batches, and the next numbers that divide the mini-batch, which stays. If the base does
+///   not fit, also four times, eight times and so on until one fits. Of all others that divide the mini-batch, the
+///   fastest one within the limit, if it is faster than those; and if none fits, of those that do not divide it
 /// - the best cuts that are found within milliseconds
 /// - schedules gpipe, 1f1b, interleaved and zero-bubble-h1
+///   (on one lane, gpipe and 1f1b)
 /// - one lane more and one fewer, with new cuts, if all lanes are alike
 /// - links of twice the speed, and free copies, if lanes copy over links
 /// - a device for each lane, or a core for each lane on the host, if lanes share them
@@ -72,10 +74,12 @@ struct Advice {
 ///
 /// Order: moves that fit; faster; faster but over the limit; the rest. Within each: real moves before hypothetical
 /// ones, then shorter steps first. If the base does not fit, moves over the limit are ordered by need instead. Steps
-/// that differ by less than kPlanTie of the base's are equal in effect.
+/// that differ by less than kPlanTie of the base's are equal in effect; with noise also those whose means differ by less
+/// than two standard errors of the difference, as if the two samples were independent.
 ///
 /// `cancelled` is asked before each simulation; may be empty. Throws as simulate() does, for the base. Deterministic.
-/// Threading: any thread. Cost: about 25 simulations and three searches for cuts.
+/// Threading: any thread. Cost: about 30 simulations, at most 100 more if the
+/// base does not fit, and three searches for cuts.
 Advice advise(const Profile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled = {});
 
 /// Adds noise to the base and the moves (add_noise()), and ranks them by their expected steps. Without noise in the

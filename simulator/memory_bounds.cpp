@@ -1,5 +1,7 @@
 #include "simulator/memory_bounds.h"
 
+#include "schedule/all_reduce.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -30,13 +32,14 @@ RangeMemories::RangeMemories(const Profile& profile, const SizedProfile& large, 
                              double optimizer_factor)
     : profile_(profile), large_(large), small_(small), table_large_(profile, large_), table_small_(profile, small_) {
     const std::size_t layers = profile.layers.size();
-    constants_ = statistics_ = saved_ = outputs_ = least_saved_ = {0};
+    constants_ = gradient_sums_ = statistics_ = saved_ = outputs_ = least_saved_ = {0};
     inputs_ = {std::max(large.input, small.input)};
     std::vector<Bytes> work;
     for (std::size_t l = 0; l < layers; ++l) {
         const LayerProfile& layer = profile.layers[l];
         constants_.push_back(constants_.back() + layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes +
                              std::llround(optimizer_factor * static_cast<double>(layer.gradient_bytes)));
+        gradient_sums_.push_back(gradient_sums_.back() + layer.gradient_bytes);
         statistics_.push_back(statistics_.back() + layer.statistic_bytes);
         saved_.push_back(saved_.back() + std::max(large.saved[l], small.saved[l]));
         least_saved_.push_back(least_saved_.back() + std::min(large.saved[l], small.saved[l]));
@@ -145,7 +148,7 @@ Bytes MemoryBounds::above_at_least(PartitionId partition, LayerRange layers) con
            std::max<Bytes>(1, kept_graphs_at_loss()) *
                (ranges_->saved(layers) + ranges_->outputs(layers) + ranges_->input(layers)) +
            (is_last ? 2 * m * output + loss_transient_ : output) + copied_statistics(layers) +
-           ranges_->largest_work(layers);
+           ranges_->largest_work(layers) + all_reduce(partition, layers);
 }
 
 bool MemoryBounds::shares(int lane, int other) const {
@@ -195,7 +198,8 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
                         (is_last && m > 1 ? low.backward_of_view : low.backward) - (low.output_kept ? low.output : 0));
     const Bytes in_loss =
         held_at_loss + batch_output + (m > 1 ? batch_output : outputs(m, kept_graphs)) + loss_transient_;
-    return std::max({last_forward, is_last ? std::max(loss, in_loss) : 0, recompute, backward});
+    return std::max({last_forward, is_last ? std::max(loss, in_loss) : 0, recompute, backward,
+                     each.constant + all_reduce(partition, layers)});
 }
 
 /// Number of micro-batches without recompute; with a single one, except_last means never.
@@ -210,6 +214,12 @@ Bytes MemoryBounds::kept_graphs_at_loss() const {
 
 Bytes MemoryBounds::copied_statistics(LayerRange layers) const {
     return kept_graphs_at_loss() == m_ ? 0 : ranges_->statistics(layers);
+}
+
+Bytes MemoryBounds::all_reduce(PartitionId partition, LayerRange layers) const {
+    return runs_on_host(options_.hardware, LaneId{partition.value()})
+               ? all_reduce_bytes(ranges_->gradients(layers), options_.replicas)
+               : 0;
 }
 
 Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
@@ -231,6 +241,6 @@ Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
     bytes += is_first ? 0 : waits(j, j - 1) ? m * gradient : gradient;  // outgoing
     return bytes + copied_statistics(layers) +
            std::max({is_last ? loss_transient_ : 0, high.forward, high.checkpointed_forward, high.backward,
-                     high.backward_of_view});
+                     high.backward_of_view, all_reduce(partition, layers)});
 }
 }  // namespace pipescope

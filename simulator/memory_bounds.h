@@ -36,6 +36,9 @@ public:
     Bytes statistics(LayerRange layers) const {
         return statistics_[layers.end.index()] - statistics_[layers.first.index()];
     }
+    Bytes gradients(LayerRange layers) const {
+        return gradient_sums_[layers.end.index()] - gradient_sums_[layers.first.index()];
+    }
     Bytes saved(LayerRange layers) const { return saved_[layers.end.index()] - saved_[layers.first.index()]; }
     Bytes outputs(LayerRange layers) const { return outputs_[layers.end.index()] - outputs_[layers.first.index()]; }
     /// Saved tensors of the smaller micro-batches.
@@ -63,7 +66,8 @@ private:
     const Profile& profile_;
     const SizedProfile large_;
     const SizedProfile small_;
-    std::vector<Bytes> constants_, statistics_, saved_, outputs_, least_saved_;  // sums over all layers before
+    std::vector<Bytes> constants_, gradient_sums_, statistics_, saved_, outputs_,
+        least_saved_;               // sums over all layers before
     std::vector<Bytes> inputs_;     // by layer; the model's output at the end
     std::vector<Bytes> gradients_;  // by layer: upper bound of the input's gradient, with all that may share its
                                     // storage
@@ -94,6 +98,7 @@ private:
     bool shares(int lane, int other) const;
     Bytes kept_graphs_at_loss() const;
     Bytes copied_statistics(LayerRange layers) const;
+    Bytes all_reduce(PartitionId partition, LayerRange layers) const;
 
     PipelineOptions options_;
     int partitions_;

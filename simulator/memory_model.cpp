@@ -1,5 +1,6 @@
 #include "simulator/memory_model.h"
 
+#include "schedule/all_reduce.h"
 #include "schedule/schedules.h"
 #include "simulator/lane_ledger.h"
 #include "simulator/reserved_memory.h"
@@ -184,6 +185,7 @@ private:
             case TaskKind::recompute: start_forward(task); break;
             case TaskKind::backward: start_backward(task); break;
             case TaskKind::loss: start_loss(task); break;
+            case TaskKind::all_reduce: start_all_reduce(task); break;
             default:
                 if (is_copy(task.key.kind) && !shares_storage(task.lane, task.receiver)) {
                     arrive(task);
@@ -406,6 +408,7 @@ private:
             case TaskKind::backward: end_backward(task); break;
             case TaskKind::backward_weight: release_graph(task); break;
             case TaskKind::loss: end_loss(task); break;
+            case TaskKind::all_reduce: ledger(task.lane).end_work(); break;
             default:
                 if (is_copy(task.key.kind)) {
                     leave(task);
@@ -606,6 +609,17 @@ private:
             storages_.release(id);
         }
         slots.clear();
+    }
+
+    void start_all_reduce(const Task& task) {
+        Bytes bytes = 0;
+        const LayerRange layers = options_.balance.layers_of(PartitionId{task.key.partition});
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            bytes += profile_.layers[l].gradient_bytes;
+        }
+        const WorkSpan whole{task_end_,
+                             {0, 0, 0, memories_.is_host(task.lane) ? all_reduce_bytes(bytes, options_.replicas) : 0}};
+        ledger(task.lane).start_work({&whole, 1}, output);
     }
 
     void end_loss(const Task& task) {

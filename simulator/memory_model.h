@@ -57,6 +57,9 @@ struct MemoryUse {
 //             partition's last backward releases it. A loss per micro-batch gathers nothing. The loss's own
 //             allocations, the profile's loss_transient_bytes, count as transient.
 //
+//             An all_reduce of replicas takes a bucket of host memory (schedule/all_reduce.h); lanes of accelerators
+//             have no share in it.
+//
 // On an accelerator the same storages are blocks of its caching allocator (reserved_memory.h), which reserves more than
 // tensors hold. Not modelled: memory of the framework.
 

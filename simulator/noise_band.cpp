@@ -87,6 +87,16 @@ std::vector<double> slowest_of(int replicas, std::vector<double> steps) {
     return steps;
 }
 
+double standard_error(const std::vector<double>& values) {
+    const auto count = static_cast<double>(values.size());
+    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+    double squares = 0;
+    for (const double value : values) {
+        squares += (value - mean) * (value - mean);
+    }
+    return std::sqrt(squares / (count - 1) / count);
+}
+
 /// The value below which `share` of the sorted values lie, linear between neighbours.
 double quantile(const std::vector<double>& sorted, double share) {
     const double position = share * static_cast<double>(sorted.size() - 1);
@@ -129,11 +139,12 @@ std::optional<NoiseBand> noise_band(VirtualClock& clock, std::span<const std::in
     if (noise.replicas > 1) {
         steps = slowest_of(noise.replicas, std::move(steps));
     }
+    const double error = standard_error(steps);
     for (double& each : steps) {
         each *= common.factor(sigma_of(noise.common_cv));
     }
     std::ranges::sort(steps);
     const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
-    return NoiseBand{mean, quantile(steps, 0.05), quantile(steps, 0.95)};
+    return NoiseBand{mean, quantile(steps, 0.05), quantile(steps, 0.95), error};
 }
 }  // namespace pipescope

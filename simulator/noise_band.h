@@ -12,8 +12,9 @@ namespace pipescope {
 /// Step time with noise on every task. In ns.
 struct NoiseBand {
     double mean = 0;
-    double low = 0;   ///< 5 % of steps are shorter
-    double high = 0;  ///< 5 % of steps are longer
+    double low = 0;             ///< 5 % of steps are shorter
+    double high = 0;            ///< 5 % of steps are longer
+    double standard_error = 0;  ///< of the mean, from the noise of tasks and lanes alone
 };
 
 /// Computes the step from the tasks' starts and ends, in ns.

@@ -205,6 +205,7 @@ void fill_in_noise(Simulation& simulation, VirtualClock& clock, std::span<const 
         simulation.step_band = {rounded(band->low), rounded(band->high)};
         // Noise cannot shorten the expected step (Jensen: a step is a maximum of sums), but a sample of it can.
         simulation.step_mean = std::max(rounded(band->mean), simulation.step_time);
+        simulation.step_mean_error_ns = band->standard_error;
         const auto longer = static_cast<double>(simulation.step_mean->count()) /
                             std::max(1.0, static_cast<double>(simulation.step_time.count()));
         simulation.bubble_mean = longer > 0 ? std::max(0.0, 1 - (1 - simulation.bubble_fraction) / longer) : 0;
@@ -284,6 +285,7 @@ void add_noise(const Profile& profile, Simulation& simulation) {
     const Simulation noisy = simulate(profile, simulation.options, {.noise = true, .memory = false});
     simulation.step_band = noisy.step_band;
     simulation.step_mean = noisy.step_mean;
+    simulation.step_mean_error_ns = noisy.step_mean_error_ns;
     simulation.bubble_mean = noisy.bubble_mean;
 }
 

@@ -52,6 +52,8 @@ struct Simulation {
     std::optional<std::pair<Nanoseconds, Nanoseconds>> step_band;
     /// The expected step under the profile's noise. Above step_time, since every wait takes a maximum.
     std::optional<Nanoseconds> step_mean;
+    /// Standard error of step_mean, which is the mean of a sample. Without what the whole step has in common.
+    std::optional<double> step_mean_error_ns;
     std::optional<double> bubble_mean;  ///< of a step of step_mean, with unchanged busy time
     /// If lanes share a device: 1 - busy cores / its cores, mean of devices.
     std::optional<double> device_idle_fraction;

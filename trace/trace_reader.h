@@ -82,9 +82,13 @@ struct Recovery {
     std::int64_t dropped = 0;            ///< losses counted during the recording
     std::int64_t clock_drift_ns = 0;     ///< drift and jumps of the wall clock relative to the recording's clock
     int from_version = 0;                ///< the format version before recovery; now it is the current one
+    /// Why what is lost is unknown: "its -wal file is missing". Empty if the write-ahead log was whole.
+    std::string log_trouble;
 };
+/// What to do with a recording that was not closed and whose write-ahead log is missing or cut.
+enum class IncompleteLog { refuse, accept };
 /// Turns the trace of a killed run into one plain file: replays the write-ahead log, builds the indexes and checks the
 /// integrity. Converts a trace of an older version to the current one. Leaves a finished, current trace unchanged.
-/// Throws TraceFormatError or TraceError.
-Recovery recover_trace(const std::filesystem::path& path);
+/// Throws TraceFormatError or TraceError, also for an incomplete write-ahead log unless that is accepted.
+Recovery recover_trace(const std::filesystem::path& path, IncompleteLog incomplete = IncompleteLog::refuse);
 }  // namespace pipescope

@@ -55,6 +55,10 @@ GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observ
 void describe(Recorder& recorder, const ModelSpec& model, const TrainingOptions& options) {
     recorder.set_run("model", nlohmann::json(model.name).dump());
     recorder.set_run("configuration", to_json(options.pipeline));
+    recorder.set_run("training", nlohmann::json({{"seed", options.seed},
+                                                 {"learning_rate", options.learning_rate.value_or(default_learning_rate(
+                                                                       options.pipeline.optimizer))}})
+                                     .dump());
     recorder.set_run("environment", environment_json());
     if (options.profile) {
         recorder.set_profile(to_json(*options.profile));

@@ -117,16 +117,8 @@ at::Tensor LaneLink::copied(const at::Tensor& tensor) const {
     return there.set_requires_grad(tensor.requires_grad());
 }
 
-at::Tensor host_copy(const at::Tensor& tensor) {
-    if (tensor.is_cpu()) {
-        return tensor;
-    }
-    const at::NoGradGuard no_grad;
-    const bool pins = can_pin();
-    const at::Tensor there =
-        at::empty_like(tensor, at::TensorOptions().device(c10::kCPU).pinned_memory(pins).requires_grad(false));
-    there.copy_(tensor, /*non_blocking=*/pins);
-    StreamEvent::record(current_stream(tensor.device())).synchronize();
-    return there;
+at::Tensor host_buffer(std::int64_t size, const at::Tensor& like) {
+    return at::empty(
+        {size}, at::TensorOptions().device(c10::kCPU).dtype(like.dtype()).pinned_memory(!like.is_cpu() && can_pin()));
 }
 }  // namespace pipescope

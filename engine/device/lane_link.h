@@ -78,7 +78,7 @@ private:
     bool pins_ = false;
 };
 
-/// The tensor in host memory, once its device's current stream has computed it: blocks. A tensor of the host is itself;
-/// another is in pinned memory if torch can.
-at::Tensor host_copy(const at::Tensor& tensor);
+/// An empty tensor of one dimension in host memory, for as many values of a tensor's type. If that is on an
+/// accelerator, the memory is pinned if torch can.
+at::Tensor host_buffer(std::int64_t size, const at::Tensor& like);
 }  // namespace pipescope

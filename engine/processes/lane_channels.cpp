@@ -5,12 +5,13 @@
 #include "engine/processes/device_plugin.h"
 #include "engine/processes/device_plugins.h"
 #include "engine/processes/ring_sum.h"
+#include "schedule/all_reduce.h"
 #include "schedule/quantities.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -25,7 +26,6 @@ constexpr int kStartTag = 1;
 constexpr int kLossTag = 2;
 constexpr int kFirstCopyTag = 16;
 constexpr int kFirstRingTag = 1 << 24;  // above the pairs of lanes
-constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
 
 std::string to_string(LaneChannels::Start start) {
     return start.purpose == LaneChannels::Purpose::training ? "step()" : "forward()";
@@ -469,9 +469,8 @@ void LaneChannels::sum(std::optional<LaneId> lane, const at::Tensor& values) {
 void LaneChannels::reduce(std::optional<LaneId> lane, const std::vector<at::Tensor>& like, Tensors& values) {
     const at::NoGradGuard no_grad;
     // First how many samples there are, and which of the tensors exist anywhere.
-    at::Tensor counts = at::zeros({static_cast<std::int64_t>(values.size()) + 1}, at::kDouble);
-    auto* const count = counts.mutable_data_ptr<double>();
-    count[values.size()] = static_cast<double>(batch_);
+    std::vector<double> count(values.size() + 1);
+    count.back() = static_cast<double>(batch_);
     for (std::size_t k = 0; k < values.size(); ++k) {
         if (values[k].defined() && values[k].layout() != c10::kStrided) {
             throw EngineError("a gradient is " + std::string(values[k].toString()) +
@@ -479,41 +478,68 @@ void LaneChannels::reduce(std::optional<LaneId> lane, const std::vector<at::Tens
         }
         count[k] = values[k].defined() ? 1 : 0;
     }
-    sum(lane, counts);
+    sum(lane, at::from_blob(count.data(), static_cast<std::int64_t>(count.size()), at::kDouble));
     const bool is_mean = reduction_ == Reduction::mean;
-    const double weight = is_mean ? static_cast<double>(batch_) / count[values.size()] : 1.0;
-    for (std::size_t first = 0; first < values.size();) {
-        std::vector<at::Tensor> flat;
-        std::vector<std::size_t> places;
-        std::int64_t bytes = 0;
-        std::size_t k = first;
-        for (; k < values.size() && bytes < kBucketBytes; ++k) {
-            if (count[k] == 0) {
-                continue;
-            }
-            if (!values[k].defined()) {
-                values[k] = at::zeros_like(like[k]);
-            }
-            if (!flat.empty() && flat.front().scalar_type() != values[k].scalar_type()) {
-                break;
-            }
-            flat.push_back(weight == 1.0 ? values[k].reshape({-1}) : values[k].reshape({-1}) * weight);
-            places.push_back(k);
-            bytes += static_cast<std::int64_t>(values[k].nbytes());
+    const double weight = is_mean ? static_cast<double>(batch_) / count.back() : 1.0;
+    Tensors parts;  // of one data type, for one bucket
+    std::int64_t bytes = 0;
+    const auto sum_parts = [&] {
+        if (!parts.empty()) {
+            sum_parts_in_bucket(lane, parts, weight);
         }
-        first = k;
-        if (flat.empty()) {
+        parts.clear();
+        bytes = 0;
+    };
+    for (std::size_t k = 0; k < values.size(); ++k) {
+        if (count[k] == 0) {
             continue;
         }
-        const at::Tensor bucket = host_copy(at::cat(flat));
-        sum(lane, bucket);
-        std::int64_t from = 0;
-        for (const std::size_t place : places) {
-            values[place].copy_(bucket.narrow(0, from, values[place].numel()).view(values[place].sizes()),
-                                /*non_blocking=*/true);
-            from += values[place].numel();
+        if (!values[k].defined()) {
+            values[k] = at::zeros_like(like[k]);
+        }
+        // The last bucket apart, all are full: a tensor is cut where it must, unless its order in memory forbids it.
+        const at::Tensor rest = values[k].is_contiguous() ? values[k].view(-1) : values[k];
+        if (!parts.empty() && parts.front().scalar_type() != rest.scalar_type()) {
+            sum_parts();
+        }
+        const auto size = static_cast<std::int64_t>(rest.element_size());
+        for (std::int64_t from = 0; from < rest.numel();) {
+            const std::int64_t room = (kAllReduceBucket - bytes + size - 1) / size;
+            const std::int64_t taken = rest.dim() == 1 ? std::min(room, rest.numel() - from) : rest.numel();
+            parts.push_back(rest.dim() == 1 ? rest.narrow(0, from, taken) : rest);
+            from += taken;
+            bytes += taken * size;
+            if (bytes >= kAllReduceBucket) {
+                sum_parts();
+            }
         }
     }
+    sum_parts();
+}
+
+/// In host memory: the bucket, and in ring_sum() a replica's share of it.
+void LaneChannels::sum_parts_in_bucket(std::optional<LaneId> lane, const Tensors& parts, double weight) {
+    std::int64_t size = 0;
+    for (const at::Tensor& part : parts) {
+        size += part.numel();
+    }
+    const at::Tensor bucket = host_buffer(size, parts.front());
+    const auto for_each_place = [&](const auto& copy) {
+        std::int64_t from = 0;
+        for (const at::Tensor& part : parts) {
+            copy(part, bucket.narrow(0, from, part.numel()).view(part.sizes()));
+            from += part.numel();
+        }
+    };
+    for_each_place([](const at::Tensor& part, const at::Tensor& place) { place.copy_(part, /*non_blocking=*/true); });
+    if (!parts.front().is_cpu()) {
+        StreamEvent::record(current_stream(parts.front().device())).synchronize();
+    }
+    if (weight != 1.0) {
+        bucket.mul_(weight);
+    }
+    sum(lane, bucket);
+    for_each_place([](const at::Tensor& part, const at::Tensor& place) { part.copy_(place, /*non_blocking=*/true); });
 }
 
 void LaneChannels::finish() {

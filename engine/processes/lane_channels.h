@@ -106,6 +106,7 @@ private:
     void sum(std::optional<LaneId> lane, const at::Tensor& values);
     std::vector<LanePair> direct_pairs(const PipelineDevices& devices, const std::string& way);
     void connect_lanes(LaneId from, LaneId to, PipelineDevices& devices, const std::string& way);
+    void sum_parts_in_bucket(std::optional<LaneId> lane, const Tensors& parts, double weight);
     std::unique_ptr<OutgoingChannel> outgoing(int to, int tag);
     std::unique_ptr<Incoming> incoming(int from, int tag, const std::string& name);
     void take(Incoming& channel, std::int64_t run, std::size_t count,

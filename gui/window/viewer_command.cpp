@@ -255,6 +255,11 @@ int renderWindow(const ViewerArguments& arguments) {
     QApplication::processEvents();  // lays out widgets and their scroll bars
     QApplication::processEvents();
     window.finishWork();
+    if (const QSize size = window.size(); arguments.sizeGiven && size != parseSize(arguments.size)) {
+        throw UsageError("--size is " + arguments.size + ", but the window with this trace needs at least " +
+                         std::to_string(window.minimumSizeHint().width()) + "x" +
+                         std::to_string(window.minimumSizeHint().height()) + "; give a larger size, such as 1600x900");
+    }
     if (rendersPage(arguments)) {
         saveTimelinePage(pageSceneOf(page, parseTheme(QString::fromStdString(arguments.theme))),
                          QString::fromStdString(arguments.render));

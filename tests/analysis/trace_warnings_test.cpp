@@ -64,6 +64,7 @@ TEST(TraceWarnings, SayThatATraceIsOfOneRankOfSeveral) {
     trace.run["process"] = to_json(process);
     EXPECT_THAT(texts_of(trace_warnings(trace)),
                 ElementsAre(AllOf(HasSubstr("the trace of rank 2 of 4 alone"), HasSubstr("'pipescope merge'"))));
+    EXPECT_TRUE(refuse_bubbles(trace_warnings(trace)));
     process = {};
     trace.run["process"] = to_json(process);
     EXPECT_TRUE(trace_warnings(trace).empty());

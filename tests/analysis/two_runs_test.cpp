@@ -265,11 +265,18 @@ TEST_F(CompareTwoRuns, FindsTheFirstStepWhoseLossDiffers) {
     after.losses = {3, std::numeric_limits<double>::quiet_NaN(), 0.5};
     const TwoRuns runs = compared(before, after);
     EXPECT_EQ(runs.losses->steps, 3);
-    EXPECT_EQ(runs.losses->equal, 2);
+    EXPECT_EQ(runs.losses->equal, 1);
+    EXPECT_EQ(runs.losses->without_number, 1);
     ASSERT_TRUE(runs.losses->first);
     EXPECT_EQ(runs.losses->first->step, 2);
     EXPECT_EQ(runs.losses->first->before, 1);
     EXPECT_EQ(runs.losses->first->after, 0.5);
+    const double unknown = std::numeric_limits<double>::quiet_NaN();
+    before.losses = after.losses = {unknown, unknown, unknown};
+    EXPECT_FALSE(compared(before, after).losses) << "a file without losses";
+    before.losses = {3, 2, 1};
+    after.losses = {3, unknown, 1};
+    EXPECT_EQ(compared(before, after).losses->first->step, 1) << "no number is not equal to one";
     after.losses = {0, 0, 0};
     EXPECT_FALSE(compared(before, after).losses) << "a program that knows no losses";
 }

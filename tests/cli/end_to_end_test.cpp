@@ -223,6 +223,15 @@ std::vector<double> losses(const nlohmann::ordered_json& run) {
     return all;
 }
 
+TEST_F(EndToEnd, ComparedRunsNameTheirSeedsAndLearningRates) {
+    const std::string run = "run mlp:layers=4,width=16 --balance 2,2 -m 2 --batch 8 --steps 3 --trace ";
+    user.succeeds(run + "a.sqlite");
+    user.succeeds(run + "b.sqlite --seed 7 --learning-rate 0.1");
+    const std::string differences = user.succeeds("compare a.sqlite b.sqlite --json").json().at("differences").dump();
+    EXPECT_THAT(differences, HasSubstr(R"({"what":"seed","before":"0","after":"7"})"));
+    EXPECT_THAT(differences, HasSubstr(R"({"what":"learning_rate","before":"0.05","after":"0.1"})"));
+}
+
 TEST_F(EndToEnd, RecordingChangesNothingOfTheTraining) {
     user.succeeds("profile " + kModel + " -o p.json --micro-batch-sizes 4 --time-limit 1ms");
     const std::string line = "run " + kModel + " --balance 1,3 -m 4 --batch 16 --steps 5 --json";

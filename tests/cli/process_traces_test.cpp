@@ -50,6 +50,8 @@ TEST_F(ProcessTraces, MergeIntoOneThatIsComparedAndDrawn) {
     EXPECT_EQ(compared.at("processes"), 2);
     EXPECT_EQ(compared.at("tasks_unmatched"), 0);
     EXPECT_EQ(compared.at("replay_with_gaps_error"), 0);
+    EXPECT_NEAR(compared.at("replay_error").get<double>(),
+                compared.at("replay_step_ns").get<double>() / compared.at("measured_step_ns").get<double>() - 1, 1e-9);
     EXPECT_EQ(user.succeeds("compare out.rank*.sqlite --json").json(), compared);
     user.writes("links.json", R"({"format": "pipescope.links", "version": 1,
                                   "times": [{"bytes": 1, "ns": 20000000}, {"bytes": 1000000, "ns": 30000000}]})");
@@ -171,11 +173,40 @@ TEST_F(ProcessTraces, GiveTheFiguresThatTheRunPrinted) {
     }
 }
 
+TEST_F(ProcessTraces, OfOneRankAloneHaveNoFiguresOfTheOthersLanes) {
+    user.succeeds("launch -n 2 -- " + kRun);
+    const auto alone = user.succeeds("compare out.rank0.sqlite --json").json();
+    EXPECT_GT(alone.at("lanes")[0].at("measured_busy_ns"), 0);
+    EXPECT_TRUE(alone.at("lanes")[1].at("measured_busy_ns").is_null());
+    EXPECT_TRUE(alone.at("measured_bubble_mean").is_null());
+    EXPECT_TRUE(alone.at("bubbles").at("measured").is_null());
+    EXPECT_THAT(user.succeeds("compare out.rank0.sqlite").out, testing::ContainsRegex("lane 1 busy +not recorded"));
+    user.succeeds("run mlp:layers=8,width=64 --balance 4,4 -m 4 --batch 32 --steps 5 --trace one.sqlite");
+    const auto runs = user.succeeds("compare one.sqlite --baseline out.rank0.sqlite --json").json();
+    EXPECT_TRUE(runs.at("why_no_tasks").is_null()) << "both have two partitions";
+    EXPECT_THAT(runs.at("differences").dump(), HasSubstr(R"({"what":"processes","before":"2","after":"1"})"));
+    EXPECT_TRUE(runs.at("before").at("lanes")[1].at("busy_ns").is_null());
+}
+
 TEST_F(ProcessTraces, OfAReplicaLackNoLane) {
     user.succeeds(
         "launch -n 2 -- run mlp:layers=4 --balance 2,2 -m 2 --batch 8 --replicas 2 --steps 3 --trace r.sqlite");
     EXPECT_THAT(user.succeeds("compare r.rank0.sqlite").out, testing::Not(HasSubstr("lanes' tasks are missing")));
     EXPECT_EQ(user.succeeds("compare r.rank1.sqlite --json").json().at("tasks_unmatched"), 0);
+}
+
+// The gradients of one lane of the first fit into a bucket; those of the second fill one and a part of the next.
+TEST_F(ProcessTraces, OfReplicasPeakWhereTheSimulationDoes) {
+    for (const std::string model : {"mlp:layers=4,width=128", "mlp:layers=4,width=1900"}) {
+        user.succeeds("launch -n 2 -- run " + model +
+                      " --balance 2,2 -m 2 --batch 8 --replicas 2 --steps 3 --force --trace r.sqlite");
+        const auto compared = user.succeeds("compare r.rank*.sqlite --json").json();
+        for (const auto& lane : compared.at("lanes")) {
+            const auto measured = lane.at("measured_peak_bytes").get<double>();
+            EXPECT_NEAR(lane.at("simulated_peak_bytes").get<double>() / measured, 1, 0.01) << model;
+        }
+        EXPECT_EQ(number("r.rank0.sqlite", "SELECT count(*) FROM PIPESCOPE_TASK WHERE kind = 'all_reduce'"), 2 * 3);
+    }
 }
 
 TEST_F(ProcessTraces, OfReplicasAreShownOneByOne) {

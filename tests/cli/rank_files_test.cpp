@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+
 namespace pipescope {
 namespace {
 using testing::AllOf;
@@ -25,6 +27,26 @@ protected:
     }
     User user;
 };
+
+TEST_F(RankFiles, NeedAFolderForTheirTraceAndSayWhichWasMeant) {
+    ::setenv("TMPDIR", "/nope", 1);
+    const CommandResult compared = user.types("compare traces");
+    const CommandResult doctor = user.types("doctor");
+    ::unsetenv("TMPDIR");
+    EXPECT_EQ(compared.code, 1);
+    const std::string remedy = "TMPDIR is '/nope', which is no folder; temporary files go there; set it to a writable";
+    EXPECT_THAT(compared.err, HasSubstr(remedy));
+    EXPECT_THAT(doctor.out, HasSubstr(remedy));
+}
+
+TEST_F(RankFiles, WithoutTasksAreMergedWithAWarning) {
+    user.types_to_shell("mkdir bare");
+    for (int rank = 0; rank < 2; ++rank) {
+        RankFile(rank, 2).range("load", 10, 35).write(user.folder() / ("bare/rank" + std::to_string(rank) + ".json"));
+    }
+    EXPECT_THAT(user.succeeds("merge bare -o bare.sqlite").err, HasSubstr("warning: the files hold no task"));
+    EXPECT_THAT(user.succeeds("merge traces -o out.sqlite").err, Not(HasSubstr("hold no task")));
+}
 
 TEST_F(RankFiles, OfAFolderBecomeOneTrace) {
     const auto merged = user.succeeds("merge traces -o out.sqlite --json").json();

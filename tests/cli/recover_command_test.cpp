@@ -85,6 +85,33 @@ TEST_F(Recover, TellsUntilWhenTheFileHoldsWhatHappened) {
     EXPECT_EQ(recovery.at("clock_drift_ns"), 250);
 }
 
+TEST_F(Recover, RefusesToCloseATraceWithoutItsLog) {
+    leave_usual_trace();
+    std::filesystem::remove(user.folder() / "t.sqlite-wal");
+    const CommandResult refused = user.types("recover t.sqlite");
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_THAT(refused.err,
+                testing::AllOf(testing::HasSubstr("its -wal file is missing"), testing::HasSubstr("--without-wal")));
+    EXPECT_EQ(user.types("recover t.sqlite").code, 1) << "it is as it was";
+    const CommandResult recovered = user.succeeds("recover t.sqlite --without-wal");
+    EXPECT_THAT(recovered.out, testing::HasSubstr("how much is unknown, since its -wal file is missing"));
+    EXPECT_EQ(user.succeeds("recover t.sqlite --json").json().at("was_open"), false);
+}
+
+TEST_F(Recover, NoticesThatALogWasCutOff) {
+    for (const bool has_index : {true, false}) {
+        leave_usual_trace();
+        const auto log = user.folder() / "t.sqlite-wal";
+        std::filesystem::resize_file(log, std::filesystem::file_size(log) / 2 + 7);
+        if (!has_index) {
+            std::filesystem::remove(user.folder() / "t.sqlite-shm");
+        }
+        const auto recovery = user.succeeds("recover t.sqlite --json --without-wal").json();
+        EXPECT_EQ(recovery.at("log_trouble"), "its -wal file is cut off");
+        std::filesystem::remove(user.folder() / "t.sqlite");
+    }
+}
+
 TEST_F(Recover, TellsZeroWhereNothingHadBeenWritten) {
     leave_trace([](TraceWriter&) {}, [](TraceWriter& writer) { add_range(writer, 5, 6); });
     EXPECT_EQ(user.succeeds("recover t.sqlite --json").json().at("recorded_until_ns"), 0);

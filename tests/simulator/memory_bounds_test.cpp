@@ -15,6 +15,8 @@ TEST(MemoryBounds, HoldTheSimulatedPeakBetweenThem) {
         const Profile profile = random_profile(random, layers, round % 2 == 1);
         PipelineOptions options = random_options(random, random_balance(random, layers, n));
         options.batch += static_cast<std::int64_t>(random() % 3);
+        options.replicas = round % 5 == 0 ? 3 : 1;
+        options.batch *= options.replicas;
         const Simulation simulation = simulate(profile, options, {.noise = false, .memory = true});
         MemoryBounds bounds(profile, options, n);
         for (const SimulatedPartition& partition : simulation.partitions) {

@@ -44,6 +44,22 @@ TEST(MemoryModel, HoldsParametersGradientsAndOptimizerState) {
     EXPECT_EQ(simulate(profile, options).lanes[1].peak[MemoryCategory::optimizer], 100);
 }
 
+TEST(MemoryModel, HoldsABucketOfGradientsWhileReplicasSumThem) {
+    PipelineOptions options = two_lanes(2, Checkpoint::never);
+    options.replicas = 2;
+    const Bytes bucket = Bytes{25} << 20;
+    Profile profile = two_linears();
+    profile.layers[0] = linear(1000);
+    profile.layers[1] = linear(2 * bucket);
+    options.hardware.devices = {"cpu", "cpu"};
+    const Simulation host = simulate(profile, options);
+    EXPECT_EQ(host.lanes[0].peak_bytes, 2 * 1000 + 1000 + 500);  // parameters, gradients, bucket, what arrives
+    EXPECT_EQ(host.lanes[1].peak_bytes, 2 * 2 * bucket + bucket + bucket / 2);
+    EXPECT_EQ(host.lanes[1].peak.at("transient"), bucket + bucket / 2);
+    options.hardware.devices = {"gpu:0", "gpu:1"};
+    EXPECT_LT(simulate(profile, options).lanes[1].peak_bytes, 2 * 2 * bucket + 1000);
+}
+
 /// linear (10 bytes of output), a layer that only stashes its output, a layer that keeps its input, and one that pops.
 Profile kept_stash() {
     Profile profile = profile_of({linear(0), linear(0), linear(0), linear(0)});
