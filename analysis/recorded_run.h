@@ -26,6 +26,9 @@ struct RecordedRun {
     /// single step follows a graph, as with a schedule that never drains.
     std::shared_ptr<const TaskGraph> graph;
     std::optional<MachineLoad> load;       ///< during the run
+    /// Another program recorded it: its tasks were recognised, and it has no profile of layers.
+    bool of_another_program = false;
+    std::optional<std::int64_t> micro_batch_samples;  ///< of another program, if its messages show it
     std::vector<MergedProcess> processes;  ///< of a merged trace, by rank; otherwise empty
     LostRecords lost;
     bool cut_off = false;                ///< recording_cut_off()

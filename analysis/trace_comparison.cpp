@@ -1,6 +1,7 @@
 #include "analysis/trace_comparison.h"
 
 #include "analysis/replay.h"
+#include "analysis/trace_profile.h"
 #include "schedule/quantities.h"
 #include "simulator/pipeline_defaults.h"
 #include "trace/open_trace.h"
@@ -99,6 +100,8 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
         refuse(name, nothing_measured(trace.origin), trace);
     }
     RecordedRun run = recorded_run(trace);
+    MeasuredSteps steps = steps_to_compare(run, steps_in_time(trace.measured));
+    take_measured_profile(run, trace.measured, steps);
     std::int32_t highest = -1;
     for (const Slice& slice : trace.measured.slices) {
         highest = std::max(highest, slice.key.partition);
@@ -106,8 +109,7 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
     warn_of_partition(run, highest);
     std::optional<Simulation> simulation = simulate_run(run);
     RunComparison compared =
-        compare_run(run, simulation ? &*simulation : nullptr, steps_to_compare(run, steps_in_time(trace.measured)),
-                    trace.measured, trace.memory);
+        compare_run(run, simulation ? &*simulation : nullptr, std::move(steps), trace.measured, trace.memory);
     if (!compared.comparison) {
         refuse(name, compared.why_none, trace);
     }

@@ -291,6 +291,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     check_profile(profile);
     check_options(options, profile.layers.size());
     check_master_weights(options, profile.dtype);
+    check_memory_known(profile, options.hardware);
     const bool drains = is_synchronous(options.schedule);
     const auto m = static_cast<int>(micro_batch_sizes(replica_batch(options), options.chunks).size());
     const int mini_batches = drains ? 1 : mini_batches_to_settle(static_cast<int>(options.balance.num_partitions()), m);
@@ -304,6 +305,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     simulation.micro_batches = m;
     simulation.extrapolated = costs.extrapolated();
     simulation.estimated = profile.estimated;
+    simulation.memory_unknown = profile.memory_unknown;
     simulation.dtype = profile.dtype;
     simulation.partitions = partitions_of(profile, options);
     simulation.timeline = timeline_of(options, graph, costs, times);

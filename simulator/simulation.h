@@ -58,6 +58,7 @@ struct Simulation {
     /// Some layer was read outside the measured sizes. Ignores the loss, which is read at the whole batch.
     bool extrapolated = false;
     bool estimated = false;
+    bool memory_unknown = false;  ///< of the profile: peaks have no meaning
     std::string dtype;  ///< of the profile
     std::vector<SimulatedPartition> partitions;
     std::vector<SimulatedLane> lanes;

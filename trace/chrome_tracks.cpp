@@ -89,7 +89,7 @@ void ChromeTracks::add_message_size(const ChromeEvent& event, const TraceRange& 
             return;
         }
     }
-    message_sizes_.push_back({range.start, range.name, bytes});
+    message_sizes_.push_back({range.start, range.name, bytes, event.dimensions.front()});
 }
 
 void ChromeTracks::add_complete(const ChromeEvent& event) {

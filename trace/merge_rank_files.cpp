@@ -410,6 +410,9 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
         merged.processes.push_back(process_of(parts[k], joined));
         merged.processes.back().clock = k == 0 ? std::vector<ClockReading>() : parts[k].clock.readings();
     }
+    for (const auto& [key, value] : joined.run) {
+        writer.set_run(key, value);
+    }
     if (!alone) {
         writer.set_run("processes", to_json(merged.processes));
     } else if (!merged.processes.empty() && merged.tasks > 0) {

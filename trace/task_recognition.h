@@ -14,6 +14,7 @@ namespace pipescope {
 struct MessageEnd {
     Nanoseconds time{0};  ///< in the sender: it is handed over; in the receiver: it has come
     Bytes bytes = 0;      ///< 0 if unknown
+    std::int64_t samples = 0;  ///< MessageSize::samples
 };
 
 /// What one rank of another program's pipeline recorded, in its own time.
