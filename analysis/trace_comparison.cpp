@@ -99,9 +99,7 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
     if (trace.measured.slices.empty()) {
         refuse(name, nothing_measured(trace.origin), trace);
     }
-    RecordedRun run = recorded_run(trace);
-    MeasuredSteps steps = steps_to_compare(run, steps_in_time(trace.measured));
-    take_measured_profile(run, trace.measured, steps);
+    RecordedRun run = recorded_run_to_simulate(trace);
     std::int32_t highest = -1;
     for (const Slice& slice : trace.measured.slices) {
         highest = std::max(highest, slice.key.partition);
@@ -109,7 +107,8 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
     warn_of_partition(run, highest);
     std::optional<Simulation> simulation = simulate_run(run);
     RunComparison compared =
-        compare_run(run, simulation ? &*simulation : nullptr, std::move(steps), trace.measured, trace.memory);
+        compare_run(run, simulation ? &*simulation : nullptr, steps_to_compare(run, steps_in_time(trace.measured)),
+                    trace.measured, trace.memory);
     if (!compared.comparison) {
         refuse(name, compared.why_none, trace);
     }
@@ -128,6 +127,7 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
             std::move(compared.warnings),
             run.profile->load,
             run.load,
+            run.of_another_program && run.profile->from_trace,
             std::max<std::size_t>(run.processes.size(), 1),
             clock_bound(run.processes),
             std::move(bubbles)};

@@ -450,7 +450,8 @@ void measure_partitions(const RunShape& shape, const Timeline& measured, TracePr
         layer.forward_ns = {total_of(costs, TaskKind::forward, j) / m};
         const double weights = total_of(costs, TaskKind::backward_weight, j) / m;
         layer.backward_ns = {total_of(costs, TaskKind::backward, j) / m + weights};
-        layer.backward_weight_ns = {weights};
+        // Half of a backward that the program does not split, as in a profile of layers.
+        layer.backward_weight_ns = {weights > 0 ? weights : layer.backward_ns.front() / 2};
         if (const std::size_t recomputed = count_of(costs, TaskKind::recompute, j); recomputed > 0) {
             layer.recompute_ns = {total_of(costs, TaskKind::recompute, j) / static_cast<double>(recomputed)};
         }
@@ -631,6 +632,12 @@ TraceProfile profile_of_trace(const RecordedRun& run, const Timeline& measured, 
     }
     check_profile(made.profile);
     return made;
+}
+
+RecordedRun recorded_run_to_simulate(const OpenedTrace& trace) {
+    RecordedRun run = recorded_run(trace);
+    take_measured_profile(run, trace.measured, steps_to_compare(run, steps_in_time(trace.measured)));
+    return run;
 }
 
 void take_measured_profile(RecordedRun& run, const Timeline& measured, const MeasuredSteps& steps) {

@@ -140,13 +140,17 @@ std::string balance_text(const FoundBalance& found, const Simulation& simulation
     for (std::size_t j = 0; j < found.balance.num_partitions(); ++j) {
         table.add_row({std::to_string(j),
                        layers_text(found.balance.layers_of(PartitionId(static_cast<std::int64_t>(j)))),
-                       j < found.peak_bytes.size() ? format_bytes(found.peak_bytes[j]) : ""});
+                       j < found.peak_bytes.size() ? peak_text(simulation, found.peak_bytes[j]) : ""});
     }
     text += "\n" + table.str();
     if (!found.feasible) {
         text += "\ninfeasible: " + found.infeasible_because.value_or("no balance keeps the memory limit") + "\n";
     }
     return text;
+}
+
+std::string peak_text(const Simulation& simulation, Bytes bytes) {
+    return simulation.memory_unknown ? "unknown" : format_bytes(bytes);
 }
 
 std::string basis_text(const std::string& dtype, const PipelineOptions& options) {
@@ -183,6 +187,9 @@ Json simulation_json(const Simulation& simulation) {
     object["feasible"] = simulation.feasible;
     object["extrapolated"] = simulation.extrapolated;
     object["estimated"] = simulation.estimated;
+    if (simulation.memory_unknown) {
+        object["memory_unknown"] = true;
+    }
     if (options.replicas > 1) {
         object["replicas"] = options.replicas;
     }
@@ -264,15 +271,20 @@ std::string simulation_text(const Simulation& simulation) {
     for (std::size_t j = 0; j < simulation.partitions.size(); ++j) {
         const SimulatedPartition& partition = simulation.partitions[j];
         partitions.add_row({std::to_string(j), layers_text(partition.layers), std::to_string(partition.lane.value()),
-                            partition.device, format_bytes(partition.parameter_bytes)});
+                            partition.device,
+                            peak_text(simulation, partition.parameter_bytes)});
     }
     TextTable lanes({{"lane"}, {"busy"}, {"bubble"}, {"peak memory"}, {"held by", Align::left}});
     for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
         const SimulatedLane& each = simulation.lanes[lane];
         lanes.add_row({std::to_string(lane), format_duration(each.busy), format_percent(each.bubble_fraction),
-                       format_bytes(each.peak_bytes), composition_text(each.peak)});
+                       peak_text(simulation, each.peak_bytes),
+                       simulation.memory_unknown ? "" : composition_text(each.peak)});
     }
     text += partitions.str() + "\n" + lanes.str();
+    if (simulation.memory_unknown) {
+        text += "\n" + std::string(kMemoryUnknown) + "\n";
+    }
     if (simulation.estimated) {
         text += "\nestimated: the profile's times were not measured\n";
     }
@@ -384,6 +396,7 @@ Json comparison_json(const TraceComparison& compared) {
     object["bubbles"] = {{"measured", lossy ? Json(nullptr) : bubbles_json(compared.bubbles.measured)},
                          {"simulated", bubbles_json(compared.bubbles.simulated)}};
     object["load"] = {{"profile", load_json(compared.profile_load)}, {"run", load_json(compared.run_load)}};
+    object["profile_from_trace"] = compared.profile_from_trace;
     object["processes"] = compared.processes;
     object["clock_bound_ns"] = compared.clock_bound ? Json(compared.clock_bound->count()) : Json(nullptr);
     object["drops"] = Json::array();
@@ -423,6 +436,9 @@ std::string comparison_text(const TraceComparison& compared) {
                          format_duration(each.simulated_busy),
                          format_error_percent(error_of(each.simulated_busy, each.measured_busy))});
         const bool known = each.measured_peak_bytes.has_value();
+        if (!known && compared.simulation.memory_unknown) {
+            continue;
+        }
         figures.add_row({fmt::format("lane {} peak memory", lane), known ? format_bytes(*each.measured_peak_bytes) : "",
                          format_bytes(each.simulated_peak_bytes),
                          known ? format_error_percent(error_of(static_cast<double>(each.simulated_peak_bytes),
@@ -499,7 +515,8 @@ std::string schedules_text(const ScheduleComparison& comparison) {
         const StepFigures figures = expected_figures(each);
         table.add_row({compared.name, format_duration(figures.step), format_percent(figures.bubble),
                        format_percent(figures.utilization), fmt::format("{:.2f}", figures.speedup),
-                       fmt::format("{:.2f}", figures.samples_per_second), format_bytes(highest_peak(each)),
+                       fmt::format("{:.2f}", figures.samples_per_second),
+                       peak_text(each, highest_peak(each)),
                        format_bytes(compared.communicated_bytes), remarks(compared)});
     }
     std::string text;
