@@ -127,6 +127,7 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
             std::move(compared.warnings),
             run.profile->load,
             run.load,
+            run.of_another_program && !run.micro_batch_samples ? std::nullopt : std::optional(run.options->batch),
             run.of_another_program && run.profile->from_trace,
             std::max<std::size_t>(run.processes.size(), 1),
             clock_bound(run.processes),

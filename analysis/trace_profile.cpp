@@ -35,7 +35,7 @@ double median_of(std::vector<double> values) {
 /// The tasks and copies of one step.
 struct RunStep {
     std::int32_t number = 0;
-    std::map<TaskName, Slice> tasks;           // compute tasks; of a repeated one the first
+    std::map<TaskName, Slice> tasks;  // compute tasks; of a repeated one the first
     std::map<TaskName, Slice> copies;
     std::map<LaneId, std::vector<Slice>> lanes;  // compute tasks in the order that they ran
 };
@@ -205,7 +205,9 @@ Costs costs_of(const RunShape& shape, bool starting) {
                 Nanoseconds begin = slice.start;
                 const std::optional<TaskName> copy = copy_for(shape, name_of(slice.key));
                 const auto arrived = copy ? step.copies.find(*copy) : step.copies.end();
-                if (starting && k > 0 && (!copy || arrived != step.copies.end())) {
+                // A recompute may wait for its gradient, and need not.
+                if (starting && k > 0 && slice.key.kind != TaskKind::recompute &&
+                    (!copy || arrived != step.copies.end())) {
                     begin = std::max(slices[k - 1].end, copy ? arrived->second.end : slices[k - 1].end);
                     begin = std::min(begin, slice.start);
                 }
@@ -447,9 +449,9 @@ void measure_partitions(const RunShape& shape, const Timeline& measured, TracePr
     for (std::int32_t j = 0; j < shape.partitions(); ++j) {
         LayerProfile layer;
         layer.name = fmt::format("partition {}", j);
-        layer.forward_ns = {total_of(costs, TaskKind::forward, j) / m};
-        const double weights = total_of(costs, TaskKind::backward_weight, j) / m;
-        layer.backward_ns = {total_of(costs, TaskKind::backward, j) / m + weights};
+        layer.forward_ns = {std::round(total_of(costs, TaskKind::forward, j) / m)};
+        const double weights = std::round(total_of(costs, TaskKind::backward_weight, j) / m);
+        layer.backward_ns = {std::round(total_of(costs, TaskKind::backward, j) / m) + weights};
         // Half of a backward that the program does not split, as in a profile of layers.
         layer.backward_weight_ns = {weights > 0 ? weights : layer.backward_ns.front() / 2};
         if (const std::size_t recomputed = count_of(costs, TaskKind::recompute, j); recomputed > 0) {
@@ -472,8 +474,8 @@ TraceProfile measure_other_program(const RecordedRun& run, const Timeline& measu
     made.profile.samples = {known.value_or(1)};
     if (!known) {
         made.notes.emplace_back(
-            "the trace does not say how many samples a micro-batch has; it counts as one, so no other number of "
-            "micro-batches of the same batch can be tried; 'pipescope profile --from-trace' takes --micro-batch-size");
+            "the trace does not say how many samples a micro-batch has; it counts as one, so more micro-batches of the "
+            "same batch cannot be tried; 'pipescope profile --from-trace' takes --micro-batch-size");
     }
     made.options = options_of(shape, known.value_or(1), made);
     measure_partitions(shape, measured, made);
@@ -490,11 +492,11 @@ TraceProfile measure_other_program(const RecordedRun& run, const Timeline& measu
             "the trace does not say how large messages are; the link has a latency and no bandwidth; record with "
             "record_shapes=True");
     } else if (made.messages > 0 && messages.size() == 1) {
-        made.notes.push_back(
-            fmt::format("all messages are of {}, so latency and bandwidth cannot be told apart: the whole time is taken "
-                        "as {}",
-                        format_bytes(messages.begin()->first),
-                        made.options.hardware.link.latency_ns > 0 ? "latency" : "bandwidth"));
+        made.notes.push_back(fmt::format(
+            "all messages are of {}, so latency and bandwidth cannot be told apart: the whole time is taken "
+            "as {}",
+            format_bytes(messages.begin()->first),
+            made.options.hardware.link.latency_ns > 0 ? "latency" : "bandwidth"));
     }
     made.notes.emplace_back(
         "the trace does not say what layers hold, so memory is unknown; each partition is one layer");
@@ -509,11 +511,14 @@ void scale(PerSize& values, double factor) {
 class ScaledProfile {
 public:
     ScaledProfile(const RecordedRun& run, const RunShape& shape)
-        : profile_(*run.profile), options_(*run.options), costs_(profile_, options_), measured_(costs_of(shape, false)) {
+        : profile_(*run.profile),
+          options_(*run.options),
+          costs_(profile_, options_),
+          measured_(costs_of(shape, false)) {
         if (shape.partitions() != static_cast<std::int32_t>(options_.balance.num_partitions())) {
-            throw Error(fmt::format(
-                "holds tasks of {}, but its configuration has {}; the file is damaged; record it again",
-                counted(shape.partitions(), "partition", "partitions"), options_.balance.num_partitions()));
+            throw Error(
+                fmt::format("holds tasks of {}, but its configuration has {}; the file is damaged; record it again",
+                            counted(shape.partitions(), "partition", "partitions"), options_.balance.num_partitions()));
         }
         for (std::int32_t j = 0; j < shape.partitions(); ++j) {
             scale_partition(j);
@@ -528,8 +533,8 @@ private:
         double predicted = 0;
         for (const auto& [name, times] : measured_) {
             if (std::get<0>(name) == kind && std::get<1>(name) == partition) {
-                predicted += static_cast<double>(costs_.duration(
-                    {TaskKey{0, kind, partition, std::get<2>(name), -1}, LaneId{0}, LaneId{0}}));
+                predicted += static_cast<double>(
+                    costs_.duration({TaskKey{0, kind, partition, std::get<2>(name), -1}, LaneId{0}, LaneId{0}}));
             }
         }
         const double measured = total_of(measured_, kind, partition);
@@ -649,8 +654,8 @@ void take_measured_profile(RecordedRun& run, const Timeline& measured, const Mea
         run.profile = std::make_shared<const Profile>(std::move(made.profile));
         run.options = std::move(made.options);
         run.why_not_simulated.clear();
-        run.warnings.push_back({Severity::caution,
-                                fmt::format("the profile is measured from this trace, from {}: the simulation shows "
+        run.warnings.push_back(
+            {Severity::caution, fmt::format("the profile is measured from this trace, from {}: the simulation shows "
                                             "what follows from its own tasks and messages",
                                             counted(made.steps.size(), "step", "steps"))});
         for (std::string& note : made.notes) {

@@ -122,7 +122,7 @@ std::string advice_text(const Advice& advice, const std::vector<std::string>& co
     text += advice.moves.empty() ? "no single change can run\n" : table.str();
     text += reasons_text(advice);
     if (!advice.moves.empty() && helps(advice.moves.front().effect)) {
-        text += commands.empty() ? "\nthe options replace those of the recorded 'pipescope run'\n"
+        text += commands.empty() ? "\nthe options replace those of the recorded run\n"
                                  : fmt::format("\nto simulate the first: {}\n", commands.front());
     }
     if (advice.base.step_mean) {

@@ -40,17 +40,16 @@ void keep_steps(const std::string& text, MeasuredSteps& steps) {
                 number, fmt::join(all, ", ")));
         }
     }
-    std::erase_if(steps.steps, [&](const StepRecord& step) {
-        return std::ranges::find(wanted, step.step) == wanted.end();
-    });
+    std::erase_if(steps.steps,
+                  [&](const StepRecord& step) { return std::ranges::find(wanted, step.step) == wanted.end(); });
 }
 
 /// The command that simulates the recorded pipeline from the profile.
 std::string simulate_command_of(const std::string& file, const PipelineOptions& options) {
-    std::string line = fmt::format("pipescope simulate {} --balance {} -m {} --batch {} --checkpoint {} --schedule {}",
-                                   shell_word(file), fmt::join(options.balance.layers_per_partition(), ","),
-                                   options.chunks, options.batch, to_string(options.checkpoint),
-                                   to_string(options.schedule));
+    std::string line =
+        fmt::format("pipescope simulate {} --balance {} -m {} --batch {} --checkpoint {} --schedule {}",
+                    shell_word(file), fmt::join(options.balance.layers_per_partition(), ","), options.chunks,
+                    options.batch, to_string(options.checkpoint), to_string(options.schedule));
     if (options.schedule == Schedule::gpipe && options.backward_order == BackwardOrder::first_first) {
         line += " --backward first-first";
     }
@@ -85,11 +84,10 @@ std::string link_text(const Link& link) {
 std::string trace_profile_text(const TraceProfile& made, const TraceProfileFlags& flags) {
     const Profile& profile = made.profile;
     const std::size_t last = profile.samples.size() - 1;
-    std::string text =
-        fmt::format("{}: measured from {} of {}, per micro-batch of {}\n\n",
-                    profile.model.empty() ? "profile" : printable(profile.model),
-                    counted(made.steps.size(), "step", "steps"), flags.traces.front(),
-                    counted(profile.samples[last], "sample", "samples"));
+    std::string text = fmt::format("{}: measured from {} of {}, per micro-batch of {}\n\n",
+                                   profile.model.empty() ? "profile" : printable(profile.model),
+                                   counted(made.steps.size(), "step", "steps"), flags.traces.front(),
+                                   counted(profile.samples[last], "sample", "samples"));
     TextTable table({{"layer", Align::left}, {"forward"}, {"backward"}, {"of it weights"}, {"output"}});
     const auto at = [&](const PerSize& values) {
         return values.empty() || values[last] == 0 ? std::string() : format_duration(whole_ns(values[last]));
@@ -102,13 +100,13 @@ std::string trace_profile_text(const TraceProfile& made, const TraceProfileFlags
     }
     text += table.str();
     const PipelineOptions& options = made.options;
-    text += fmt::format("\nthe run: balance {}, batch of {} in {}, checkpoint {}, schedule {}\n",
-                        to_string(options.balance), options.batch,
-                        counted(options.chunks, "micro-batch", "micro-batches"), to_string(options.checkpoint),
-                        to_string(options.schedule));
-    text += fmt::format("its link: {}{}\n", link_text(options.hardware.link),
-                        made.messages > 0 ? fmt::format(", from {}", counted(made.messages, "message", "messages"))
-                                          : "");
+    text +=
+        fmt::format("\nthe run: balance {}, batch of {} in {}, checkpoint {}, schedule {}\n",
+                    to_string(options.balance), options.batch, counted(options.chunks, "micro-batch", "micro-batches"),
+                    to_string(options.checkpoint), to_string(options.schedule));
+    text +=
+        fmt::format("its link: {}{}\n", link_text(options.hardware.link),
+                    made.messages > 0 ? fmt::format(", from {}", counted(made.messages, "message", "messages")) : "");
     if (!flags.output.empty() && options.hardware.devices.empty()) {
         text += fmt::format("\n{}\n", simulate_command_of(flags.output, options));
     }
@@ -147,8 +145,9 @@ ExitCode profile_from_trace(const TraceProfileFlags& flags) {
     const OpenedTrace trace = open_trace(joined.path(), {.tracks = false});
     const RecordedRun run = recorded_run(trace);
     if (flags.micro_batch_size && !run.of_another_program) {
-        throw UsageError(fmt::format("--micro-batch-size is {} for a trace of PipeScope, which says its size; leave it out",
-                                     *flags.micro_batch_size));
+        throw UsageError(
+            fmt::format("--micro-batch-size is {} for a trace of PipeScope, which says its size; leave it out",
+                        *flags.micro_batch_size));
     }
     if (!run.why_not_simulated.empty() && !run.of_another_program) {
         throw TraceFormatError(joined.name() + " " + run.why_not_simulated);

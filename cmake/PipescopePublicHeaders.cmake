@@ -20,6 +20,7 @@ set(PIPESCOPE_CORE_HEADERS
   simulator/balance_search.h
   simulator/hardware.h
   simulator/memory_composition.h
+  simulator/model_flops.h
   simulator/pipeline_options.h
   simulator/planner.h
   simulator/simulation.h

@@ -307,6 +307,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     simulation.estimated = profile.estimated;
     simulation.memory_unknown = profile.memory_unknown;
     simulation.dtype = profile.dtype;
+    simulation.flops = model_flops(profile, options);
     simulation.partitions = partitions_of(profile, options);
     simulation.timeline = timeline_of(options, graph, costs, times);
     std::optional<SteadyTasks> steady;

@@ -4,6 +4,7 @@
 #include "schedule/ids.h"
 #include "schedule/timeline.h"
 #include "simulator/memory_composition.h"
+#include "simulator/model_flops.h"
 #include "simulator/pipeline_options.h"
 
 #include <cstdint>
@@ -58,8 +59,9 @@ struct Simulation {
     /// Some layer was read outside the measured sizes. Ignores the loss, which is read at the whole batch.
     bool extrapolated = false;
     bool estimated = false;
-    bool memory_unknown = false;  ///< of the profile: peaks have no meaning
-    std::string dtype;  ///< of the profile
+    bool memory_unknown = false;      ///< of the profile: peaks have no meaning
+    std::string dtype;                ///< of the profile
+    std::optional<ModelFlops> flops;  ///< empty if the profile has no operations
     std::vector<SimulatedPartition> partitions;
     std::vector<SimulatedLane> lanes;
 };

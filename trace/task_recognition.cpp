@@ -362,7 +362,7 @@ private:
     std::vector<NamedRange> ranges_;                            // by start, longer ones first
     const std::int32_t position_;
     std::map<std::pair<Nanoseconds, std::uint32_t>, MessageEnd> sizes_;  // without times
-    std::map<Nanoseconds, std::int32_t> steps_;  // by start
+    std::map<Nanoseconds, std::int32_t> steps_;                          // by start
     std::vector<Numbered> numbered_;
     std::map<std::uint32_t, std::map<const TraceRange*, const TraceRange*>> on_device_;  // by name
     std::vector<const NamedRange*> second_steps_;  // whose numbers are taken, by start

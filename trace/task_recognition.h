@@ -12,8 +12,8 @@
 namespace pipescope {
 /// A message between two partitions, as one of its ranks recorded it. Times are those of that rank.
 struct MessageEnd {
-    Nanoseconds time{0};  ///< in the sender: it is handed over; in the receiver: it has come
-    Bytes bytes = 0;      ///< 0 if unknown
+    Nanoseconds time{0};       ///< in the sender: it is handed over; in the receiver: it has come
+    Bytes bytes = 0;           ///< 0 if unknown
     std::int64_t samples = 0;  ///< MessageSize::samples
 };
 

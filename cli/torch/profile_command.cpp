@@ -6,12 +6,12 @@
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/text_table.h"
-#include "cli/trace_profile.h"
 #include "cli/torch/environment.h"
 #include "cli/torch/link_profile.h"
 #include "cli/torch/process_environment.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
+#include "cli/trace_profile.h"
 #include "cli/units.h"
 #include "engine/cores/usable_cores.h"
 #include "models/cast_model.h"
@@ -302,7 +302,8 @@ ExitCode profile_command(const CLI::App& command, const ProfileFlags& flags) {
         return profile_links_command(command, flags);
     }
     if (flags.model.empty()) {
-        throw UsageError("profile is given no model; it measures one; name it, measure links with --links, or a recorded run with "
+        throw UsageError(
+            "profile is given no model; it measures one; name it, measure links with --links, or a recorded run with "
             "--from-trace");
     }
     check_device(flags, command.count("--device-type") > 0, command.count("--co-running") > 0);
