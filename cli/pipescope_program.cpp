@@ -6,7 +6,7 @@
 #include "cli/man_page.h"
 #include "cli/program.h"
 #include "cli/shell_completion.h"
-#include "cli/trace_profile.h"
+#include "cli/profile_from_trace.h"
 #include "schedule/error.h"
 
 #include <fmt/format.h>

@@ -11,7 +11,7 @@
 #include "cli/torch/process_environment.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
-#include "cli/trace_profile.h"
+#include "cli/profile_from_trace.h"
 #include "cli/units.h"
 #include "engine/cores/usable_cores.h"
 #include "models/cast_model.h"

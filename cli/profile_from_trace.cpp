@@ -1,4 +1,4 @@
-#include "cli/trace_profile.h"
+#include "cli/profile_from_trace.h"
 
 #include "analysis/trace_profile.h"
 #include "balance/profile_file.h"
