@@ -4,9 +4,9 @@
 #include "cli/command_definition.h"
 #include "cli/commands.h"
 #include "cli/man_page.h"
+#include "cli/profile_from_trace.h"
 #include "cli/program.h"
 #include "cli/shell_completion.h"
-#include "cli/profile_from_trace.h"
 #include "schedule/error.h"
 
 #include <fmt/format.h>
