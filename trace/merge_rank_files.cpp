@@ -2,6 +2,7 @@
 
 #include "schedule/quantities.h"
 #include "trace/chrome_import.h"
+#include "trace/chrome_tracks.h"
 #include "trace/clock_alignment.h"
 #include "trace/cupti_rows.h"
 #include "trace/open_trace.h"
@@ -313,7 +314,8 @@ private:
         const auto [found, fresh] = devices_.try_emplace({part_->rank(), track.group}, 0);
         if (fresh) {
             found->second = static_cast<std::uint32_t>(gpus_.take(number_after("GPU ", track.group)));
-            const std::string name = named(track.group);
+            const std::string own = gpu_name(track.group);
+            const std::string name = named(own.empty() ? track.group : own);
             device.add(DeviceRecord{found->second, name});
         }
         const auto stream = static_cast<std::uint32_t>(std::max<std::int64_t>(0, number_after("stream ", track.name)));

@@ -5,6 +5,7 @@
 
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
+#include "trace/chrome_tracks.h"
 #include "trace/process_json.h"
 #include "trace/slice_row.h"
 
@@ -63,6 +64,18 @@ TaskKey input_of(const TaskKey& key) {
     return key.kind == TaskKind::forward
                ? TaskKey{key.step, TaskKind::copy_forward, key.partition - 1, key.micro_batch, -1}
                : TaskKey{key.step, TaskKind::copy_backward, key.partition, key.micro_batch, -1};
+}
+
+/// The name of the GPU, if all streams of the file are of one; else empty.
+std::string device_of(const OpenedTrace& trace) {
+    std::string group;
+    for (const RangeTrack& track : trace.tracks) {
+        if (track.kind == RangeTrack::Kind::stream && !group.empty() && track.group != group) {
+            return {};
+        }
+        group = track.kind == RangeTrack::Kind::stream ? track.group : group;
+    }
+    return gpu_name(group);
 }
 
 /// The ranges of one rank, from its names to its tasks.
@@ -415,12 +428,14 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
             rules.rules()[rule].name, count == 1 ? "is" : "are", printable(trace.names.at(first)),
             meanings[first]->fault));
     }
+    const std::string device = trace.rank ? device_of(trace) : "";
     int next = 0;
     for (const std::string& group : groups) {
         const int rank = trace.rank ? trace.rank->rank : next;
         const int position = trace.rank ? trace.rank->pipeline_position : next;
         RankTasks tasks =
             RankRecognition(trace, meanings, std::move(by_group[group]), rank, position).find(found.warnings);
+        tasks.device = device;
         if (!tasks.tasks.empty()) {
             found.ranks.push_back(std::move(tasks));
             ++next;
@@ -459,7 +474,7 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, Opene
     };
     for (const RankTasks* rank : kept) {
         const LaneId lane{static_cast<std::int32_t>(timeline.lanes.size())};
-        timeline.lanes.push_back({fmt::format("rank {}", rank->rank), ""});
+        timeline.lanes.push_back({fmt::format("rank {}", rank->rank), rank->device});
         for (Slice slice : rank->tasks) {
             slice.lane = lane;
             timeline.slices.push_back(slice);

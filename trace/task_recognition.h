@@ -20,6 +20,7 @@ struct MessageEnd {
 /// What one rank of another program's pipeline recorded, in its own time.
 struct RankTasks {
     int rank = 0;
+    std::string device;                                                 ///< the name of its GPU, if it used one
     std::vector<Slice> tasks;                                           ///< by start; without lanes and copies
     std::map<TaskKey, MessageEnd> sent;                                 ///< by the copy that the message is
     std::map<TaskKey, MessageEnd> arrived;                              ///< likewise
