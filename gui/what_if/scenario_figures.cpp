@@ -83,6 +83,7 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
 }
 
 constexpr std::size_t kNumFigures = 8;
+constexpr std::size_t kFirstOfModel = 6;  // TFLOP/s and MFU
 
 double teraPerSecond(const Simulation& simulation, Nanoseconds step) {
     return simulation.flops ? simulation.flops->per_second(static_cast<double>(step.count())) / 1e12 : 0;
@@ -227,6 +228,10 @@ void ScenarioFigures::setScenario(const SimulatedScenario& scenario, const Simul
         rows_[k].name->setText(figures[k].name);
         rows_[k].value->setText(figures[k].value);
         rows_[k].change->setText(figures[k].change);
+        const bool shown = k < kFirstOfModel || figures[k].plain.isValid();  // few profiles know the model's operations
+        for (QLabel* label : {rows_[k].name, rows_[k].value, rows_[k].change}) {
+            label->setVisible(shown);
+        }
         rows_[k].value->setAccessibleName(
             QStringLiteral("%1 %2 %3").arg(figures[k].name, figures[k].value, figures[k].change).trimmed());
     }
