@@ -22,6 +22,16 @@ std::string model_of(const OpenedTrace& trace) {
     return model.is_string() ? model.get<std::string>() : std::string();
 }
 
+/// Samples of a micro-batch, as the messages of another program's run show them.
+std::optional<std::int64_t> samples_of(const OpenedTrace& trace) {
+    const auto found = trace.run.find(std::string(kMicroBatchKey));
+    const nlohmann::json value =
+        found == trace.run.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
+    const bool is_size = value.is_object() && value.value("samples", nlohmann::json()).is_number_integer();
+    const std::int64_t samples = is_size ? value["samples"].get<std::int64_t>() : 0;
+    return samples > 0 ? std::optional(samples) : std::nullopt;
+}
+
 std::string cannot_be_simulated(const Error& error) {
     return std::string("holds a run that cannot be simulated: ") + error.what();
 }
@@ -47,10 +57,10 @@ void read_pipeline(const OpenedTrace& trace, RecordedRun& run) {
         run.why_not_simulated =
             "is the trace of rank " + std::to_string(process->rank) + " of " + std::to_string(process->size) +
             ", and that of rank 0 holds the profile; give the traces of all ranks, or join them with 'pipescope merge'";
-    } else if (!run.profile && (trace.run.contains("source") || is_of_another_program(trace.origin))) {
+    } else if (!run.profile && run.of_another_program) {
         run.why_not_simulated =
-            "holds no profile, because another program recorded it; it cannot be simulated, only viewed, exported, "
-            "and compared with another run";
+            "holds no profile, because another program recorded it, and no task from which one can be measured; "
+            "write task rules (docs/task-rules.md)";
     } else if (!run.profile) {
         run.why_not_simulated =
             "holds no profile; comparing needs the layers' costs; record it with 'pipescope run --trace'";
@@ -121,6 +131,8 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     RecordedRun run;
     run.origin = trace.origin;
     run.model = model_of(trace);
+    run.of_another_program = trace.run.contains("source") || is_of_another_program(trace.origin);
+    run.micro_batch_samples = samples_of(trace);
     run.steps = trace.steps;
     run.processes = merged_processes(trace.run);
     run.lost = lost_records(trace.drops);

@@ -25,8 +25,11 @@ struct RecordedRun {
     /// The tasks of each step, from the trace or else from profile and options. Null if neither has them, or if no
     /// single step follows a graph, as with a schedule that never drains.
     std::shared_ptr<const TaskGraph> graph;
-    std::optional<MachineLoad> load;       ///< during the run
-    std::vector<MergedProcess> processes;  ///< of a merged trace, by rank; otherwise empty
+    std::optional<MachineLoad> load;  ///< during the run
+    /// Another program recorded it: its tasks were recognised, and it has no profile of layers.
+    bool of_another_program = false;
+    std::optional<std::int64_t> micro_batch_samples;  ///< of another program, if its messages show it
+    std::vector<MergedProcess> processes;             ///< of a merged trace, by rank; otherwise empty
     LostRecords lost;
     bool cut_off = false;                ///< recording_cut_off()
     std::vector<TraceWarning> warnings;  ///< trace_warnings()

@@ -1,6 +1,7 @@
 #include "analysis/trace_comparison.h"
 
 #include "analysis/replay.h"
+#include "analysis/trace_profile.h"
 #include "schedule/quantities.h"
 #include "simulator/pipeline_defaults.h"
 #include "trace/open_trace.h"
@@ -98,7 +99,7 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
     if (trace.measured.slices.empty()) {
         refuse(name, nothing_measured(trace.origin), trace);
     }
-    RecordedRun run = recorded_run(trace);
+    RecordedRun run = recorded_run_to_simulate(trace);
     std::int32_t highest = -1;
     for (const Slice& slice : trace.measured.slices) {
         highest = std::max(highest, slice.key.partition);
@@ -126,6 +127,8 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
             std::move(compared.warnings),
             run.profile->load,
             run.load,
+            run.of_another_program && !run.micro_batch_samples ? std::nullopt : std::optional(run.options->batch),
+            run.of_another_program && run.profile->from_trace,
             std::max<std::size_t>(run.processes.size(), 1),
             clock_bound(run.processes),
             std::move(bubbles)};

@@ -36,6 +36,8 @@ struct TraceComparison {
     std::vector<TraceWarning> warnings = {};
     std::optional<MachineLoad> profile_load = {};
     std::optional<MachineLoad> run_load = {};
+    std::optional<std::int64_t> batch = {};       ///< samples of a step; empty if the trace does not say it
+    bool profile_from_trace = false;              ///< the simulation is of a profile measured from this run
     std::size_t processes = 1;                    ///< that recorded the run
     std::optional<Nanoseconds> clock_bound = {};  ///< clock_bound() of a merged trace
     ComparedBubbles bubbles = {};

@@ -93,6 +93,8 @@ void visit_profile(auto& profile, auto&& field, auto&& rare) {
     rare("step_cv", profile.step_cv);
     rare("lane_cv", profile.lane_cv);
     field("estimated", profile.estimated);
+    rare("from_trace", profile.from_trace);
+    rare("memory_unknown", profile.memory_unknown);
     rare("token_input", profile.token_input);
     field("samples", profile.samples);
     field("input_bytes", profile.input_bytes);

@@ -34,7 +34,7 @@ std::vector<std::string> row_of(std::size_t rank, const Advice& advice, const Mo
             format_duration(figures.step),
             format_error_percent(relative_change(advice, move)),
             format_percent(figures.bubble),
-            format_bytes(highest_peak(move.simulation)),
+            peak_text(move.simulation, highest_peak(move.simulation)),
             effect_text(move),
             options_text(move.changes)};
 }
@@ -47,7 +47,7 @@ std::string base_text(const Simulation& base) {
         "fullest lane {}\n",
         to_string(options.balance), options.batch, counted(base.micro_batches, "micro-batch", "micro-batches"),
         to_string(options.checkpoint), to_string(options.schedule), basis_text(base.dtype, options),
-        format_duration(figures.step), format_percent(figures.bubble), format_bytes(highest_peak(base)));
+        format_duration(figures.step), format_percent(figures.bubble), peak_text(base, highest_peak(base)));
 }
 
 /// What the list comes to: which moves help, or what to do if none does.
@@ -122,7 +122,7 @@ std::string advice_text(const Advice& advice, const std::vector<std::string>& co
     text += advice.moves.empty() ? "no single change can run\n" : table.str();
     text += reasons_text(advice);
     if (!advice.moves.empty() && helps(advice.moves.front().effect)) {
-        text += commands.empty() ? "\nthe options replace those of the recorded 'pipescope run'\n"
+        text += commands.empty() ? "\nthe options replace those of the recorded run\n"
                                  : fmt::format("\nto simulate the first: {}\n", commands.front());
     }
     if (advice.base.step_mean) {

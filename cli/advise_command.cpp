@@ -1,4 +1,5 @@
 #include "analysis/recorded_run.h"
+#include "analysis/trace_profile.h"
 #include "balance/profile_file.h"
 #include "cli/advice_report.h"
 #include "cli/commands.h"
@@ -170,7 +171,7 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
                             shown_name(*option)));
         }
     }
-    const RecordedRun run = recorded_run(trace);
+    const RecordedRun run = recorded_run_to_simulate(trace);
     if (!run.why_not_simulated.empty()) {
         throw TraceFormatError(flags.files.front() + " " + run.why_not_simulated);
     }

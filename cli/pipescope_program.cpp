@@ -4,6 +4,7 @@
 #include "cli/command_definition.h"
 #include "cli/commands.h"
 #include "cli/man_page.h"
+#include "cli/profile_from_trace.h"
 #include "cli/program.h"
 #include "cli/shell_completion.h"
 #include "schedule/error.h"
@@ -68,6 +69,13 @@ void add_experiment(Program& program, const std::string& name) {
 }  // namespace
 
 int run_pipescope(int argc, const char* const* argv) {
+    const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+    if (asks_for_trace_profile(arguments) && std::ranges::find(arguments, "--help") == arguments.end()) {
+        // pipescope-torch has the command, and lists these options too, but they need no torch.
+        Program profiling("pipescope", "Measure a profile from a recorded run", PIPESCOPE_VERSION);
+        add_trace_profile_command(profiling);
+        return profiling.run(argc, argv);
+    }
     Program program("pipescope", "Profile, simulate and run pipeline-parallel training (GPipe) of LibTorch models",
                     PIPESCOPE_VERSION);
     // In the order of a typical workflow, and of --help.

@@ -39,7 +39,7 @@ std::vector<std::string> row_of(std::size_t rank, const PlanCandidate& candidate
             format_duration(figures.step),
             fmt::format("{:.2f}", figures.samples_per_second),
             format_percent(figures.bubble),
-            format_bytes(highest_peak(simulation)),
+            peak_text(simulation, highest_peak(simulation)),
             fmt::format("{:.4g}", expected_cost(candidate)),
             notes_of(candidate)};
 }
@@ -221,6 +221,9 @@ std::string notes_text(const Plan& plan, const PlanTableOptions& options) {
     }
     if (first.estimated) {
         text += "estimated: the profile's times were not measured\n";
+    }
+    if (first.memory_unknown) {
+        text += std::string(kMemoryUnknown) + "\n";
     }
     if (!plan.sizes_to_profile.empty()) {
         text += fmt::format(

@@ -96,6 +96,31 @@ void add_expected_step(Json& object, const Simulation& simulation) {
 }
 }  // namespace
 
+namespace {
+Json or_null(const std::optional<double>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+double ns_of(Nanoseconds time) {
+    return static_cast<double>(time.count());
+}
+
+/// Adds what the model's operations come to, if the profile knows them.
+void add_flops(Json& object, const Simulation& simulation) {
+    if (!simulation.flops) {
+        return;
+    }
+    const ModelFlops& flops = *simulation.flops;
+    object["model_flops"] = flops.step;
+    object["model_tflops_per_second"] = flops.per_second(ns_of(simulation.step_time)) / 1e12;
+    object["mfu"] = or_null(flops.utilization(ns_of(simulation.step_time)));
+    if (simulation.step_mean) {
+        object["model_tflops_per_second_mean"] = flops.per_second(ns_of(*simulation.step_mean)) / 1e12;
+        object["mfu_mean"] = or_null(flops.utilization(ns_of(*simulation.step_mean)));
+    }
+}
+}  // namespace
+
 Json balance_json(const FoundBalance& found, const Simulation& simulation) {
     Json object{{"balance", found.balance.layers_per_partition()}, {"step_ns", found.step_ns}};
     add_expected_step(object, simulation);
@@ -149,7 +174,7 @@ std::string balance_text(const FoundBalance& found, const Simulation& simulation
     for (std::size_t j = 0; j < found.balance.num_partitions(); ++j) {
         const std::size_t lane = placement.empty() ? j : placement[j].index();
         const std::string layers = layers_text(found.balance.layers_of(PartitionId(static_cast<std::int64_t>(j))));
-        const std::string peak = lane < found.peak_bytes.size() ? format_bytes(found.peak_bytes[lane]) : "";
+        const std::string peak = lane < found.peak_bytes.size() ? peak_text(simulation, found.peak_bytes[lane]) : "";
         if (placement.empty()) {
             in_order.add_row({std::to_string(j), layers, peak});
         } else {
@@ -161,6 +186,10 @@ std::string balance_text(const FoundBalance& found, const Simulation& simulation
         text += "\ninfeasible: " + found.infeasible_because.value_or("no balance keeps the memory limit") + "\n";
     }
     return text;
+}
+
+std::string peak_text(const Simulation& simulation, Bytes bytes) {
+    return simulation.memory_unknown ? "unknown" : format_bytes(bytes);
 }
 
 std::string basis_text(const std::string& dtype, const PipelineOptions& options) {
@@ -188,6 +217,7 @@ Json simulation_json(const Simulation& simulation) {
         object["speedup_mean"] = expected.speedup;
         object["samples_per_second_mean"] = expected.samples_per_second;
     }
+    add_flops(object, simulation);
     object["balance"] = options.balance.layers_per_partition();
     object["chunks"] = options.chunks;
     object["micro_batches"] = simulation.micro_batches;
@@ -200,6 +230,9 @@ Json simulation_json(const Simulation& simulation) {
     object["feasible"] = simulation.feasible;
     object["extrapolated"] = simulation.extrapolated;
     object["estimated"] = simulation.estimated;
+    if (simulation.memory_unknown) {
+        object["memory_unknown"] = true;
+    }
     if (options.replicas > 1) {
         object["replicas"] = options.replicas;
     }
@@ -211,8 +244,12 @@ Json simulation_json(const Simulation& simulation) {
         object["partitions"].push_back(partition_json(partition));
     }
     object["lanes"] = Json::array();
-    for (const SimulatedLane& lane : simulation.lanes) {
-        object["lanes"].push_back(lane_json(lane));
+    for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+        object["lanes"].push_back(lane_json(simulation.lanes[lane]));
+        if (simulation.flops) {
+            object["lanes"].back()["model_tflops_per_second"] =
+                simulation.flops->lane_per_second(lane, ns_of(simulation.step_time)) / 1e12;
+        }
     }
     return object;
 }
@@ -249,6 +286,30 @@ namespace {
 double gap_above(Nanoseconds step, Nanoseconds bound) {
     return bound.count() > 0 ? static_cast<double>(step.count()) / static_cast<double>(bound.count()) - 1 : 0;
 }
+
+/// "312" of TFLOP/s, with three digits.
+std::string tera(double per_second) {
+    return fmt::format("{:.3g}", per_second / 1e12);
+}
+
+/// "model: 1.23 TFLOP/s in all, lanes 0.6, 0.63; MFU 41.2 %". Empty if the profile has no operations.
+std::string flops_text(const Simulation& simulation, Nanoseconds step) {
+    if (!simulation.flops) {
+        return "";
+    }
+    const ModelFlops& flops = *simulation.flops;
+    std::string text = fmt::format("model: {} TFLOP/s", tera(flops.per_second(ns_of(step))));
+    if (flops.lanes.size() > 1) {
+        text += ", by lane ";
+        for (std::size_t lane = 0; lane < flops.lanes.size(); ++lane) {
+            text += (lane == 0 ? "" : ", ") + tera(flops.lane_per_second(lane, ns_of(step)));
+        }
+    }
+    if (const std::optional<double> mfu = flops.utilization(ns_of(step))) {
+        text += fmt::format("; MFU {}", format_percent(*mfu));
+    }
+    return text + "\n";
+}
 }  // namespace
 
 std::string simulation_text(const Simulation& simulation) {
@@ -267,7 +328,7 @@ std::string simulation_text(const Simulation& simulation) {
     figures.add_row({format_duration(expected.step), format_percent(expected.bubble),
                      format_percent(expected.utilization), fmt::format("{:.2f}", expected.speedup),
                      fmt::format("{:.2f}", expected.samples_per_second)});
-    text += figures.str() + "\n";
+    text += figures.str() + "\n" + flops_text(simulation, expected.step);
     if (simulation.step_band && simulation.step_mean) {
         text += fmt::format(
             "means of noisy steps, as the profile's layers vary; 90 % of steps take {} to {}; without noise a step "
@@ -288,15 +349,19 @@ std::string simulation_text(const Simulation& simulation) {
     for (std::size_t j = 0; j < simulation.partitions.size(); ++j) {
         const SimulatedPartition& partition = simulation.partitions[j];
         partitions.add_row({std::to_string(j), layers_text(partition.layers), std::to_string(partition.lane.value()),
-                            partition.device, format_bytes(partition.parameter_bytes)});
+                            partition.device, peak_text(simulation, partition.parameter_bytes)});
     }
     TextTable lanes({{"lane"}, {"busy"}, {"bubble"}, {"peak memory"}, {"consists of", Align::left}});
     for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
         const SimulatedLane& each = simulation.lanes[lane];
         lanes.add_row({std::to_string(lane), format_duration(each.busy), format_percent(each.bubble_fraction),
-                       format_bytes(each.peak_bytes), memory_text(each.peak)});
+                       peak_text(simulation, each.peak_bytes),
+                       simulation.memory_unknown ? "" : memory_text(each.peak)});
     }
     text += partitions.str() + "\n" + lanes.str();
+    if (simulation.memory_unknown) {
+        text += "\n" + std::string(kMemoryUnknown) + "\n";
+    }
     if (simulation.estimated) {
         text += "\nestimated: the profile's times were not measured\n";
     }
@@ -363,6 +428,34 @@ std::string bubbles_text(const ComparedBubbles& bubbles, bool lossy, bool expect
 }
 }  // namespace
 
+namespace {
+/// Empty if the trace does not say how many samples a step has.
+std::optional<double> samples_per_second(const TraceComparison& compared, Nanoseconds step) {
+    return compared.batch && step.count() > 0 ? std::optional(static_cast<double>(*compared.batch) / ns_of(step) * 1e9)
+                                              : std::nullopt;
+}
+
+/// Rows of samples and operations a second, for the table of figures.
+void add_rates(const TraceComparison& compared, const JudgedStep& judged, TextTable& figures) {
+    const std::optional<double> measured = samples_per_second(compared, judged.measured);
+    const std::optional<double> simulated = samples_per_second(compared, judged.simulated);
+    if (measured && simulated) {
+        figures.add_row({"samples/s", fmt::format("{:.2f}", *measured), fmt::format("{:.2f}", *simulated), ""});
+    }
+    const std::optional<ModelFlops>& flops = compared.simulation.flops;
+    if (!flops) {
+        return;
+    }
+    figures.add_row({"model TFLOP/s", tera(flops->per_second(ns_of(judged.measured))),
+                     tera(flops->per_second(ns_of(judged.simulated))), ""});
+    const std::optional<double> used = flops->utilization(ns_of(judged.measured));
+    const std::optional<double> predicted = flops->utilization(ns_of(judged.simulated));
+    if (used && predicted) {
+        figures.add_row({"MFU", format_percent(*used), format_percent(*predicted), format_points(*predicted - *used)});
+    }
+}
+}  // namespace
+
 Json comparison_json(const TraceComparison& compared) {
     const Comparison& comparison = compared.comparison;
     const bool lossy = compared.lossy();
@@ -384,6 +477,16 @@ Json comparison_json(const TraceComparison& compared) {
     object["replay_step_ns"] = replay ? Json(replay->step_time.count()) : Json(nullptr);
     object["replay_error"] = replay ? Json(replay->error) : Json(nullptr);
     object["replay_with_gaps_error"] = replay ? Json(replay->with_gaps_error) : Json(nullptr);
+    const JudgedStep judged = comparison.judged();
+    object["measured_samples_per_second"] = or_null(samples_per_second(compared, judged.measured));
+    object["simulated_samples_per_second"] = or_null(samples_per_second(compared, judged.simulated));
+    if (const std::optional<ModelFlops>& flops = compared.simulation.flops) {
+        object["model_flops"] = flops->step;
+        object["measured_model_tflops_per_second"] = flops->per_second(ns_of(judged.measured)) / 1e12;
+        object["simulated_model_tflops_per_second"] = flops->per_second(ns_of(judged.simulated)) / 1e12;
+        object["measured_mfu"] = or_null(flops->utilization(ns_of(judged.measured)));
+        object["simulated_mfu"] = or_null(flops->utilization(ns_of(judged.simulated)));
+    }
     object["tasks_matched"] = comparison.tasks_matched;
     object["tasks_unmatched"] = comparison.tasks_unmatched;
     object["lanes"] = Json::array();
@@ -399,6 +502,12 @@ Json comparison_json(const TraceComparison& compared) {
              {"replayed_peak_bytes",
               replay && index < replay->peak_bytes.size() ? Json(replay->peak_bytes[index]) : Json(nullptr)}});
     }
+    if (const std::optional<ModelFlops>& flops = compared.simulation.flops) {
+        for (std::size_t lane = 0; lane < std::min(flops->lanes.size(), object["lanes"].size()); ++lane) {
+            object["lanes"][lane]["measured_model_tflops_per_second"] =
+                flops->lane_per_second(lane, ns_of(judged.measured)) / 1e12;
+        }
+    }
     object["worst"] = Json::array();
     for (const ComparedTask& task : comparison.worst) {
         object["worst"].push_back({{"task", to_string(task.task)},
@@ -408,6 +517,7 @@ Json comparison_json(const TraceComparison& compared) {
     object["bubbles"] = {{"measured", lossy ? Json(nullptr) : bubbles_json(compared.bubbles.measured)},
                          {"simulated", bubbles_json(compared.bubbles.simulated)}};
     object["load"] = {{"profile", load_json(compared.profile_load)}, {"run", load_json(compared.run_load)}};
+    object["profile_from_trace"] = compared.profile_from_trace;
     object["processes"] = compared.processes;
     object["clock_bound_ns"] = compared.clock_bound ? Json(compared.clock_bound->count()) : Json(nullptr);
     object["drops"] = Json::array();
@@ -441,6 +551,7 @@ std::string comparison_text(const TraceComparison& compared) {
     if (comparison.measured_wall_step_time) {
         figures.add_row({"wall step time, median", format_duration(*comparison.measured_wall_step_time), "", ""});
     }
+    add_rates(compared, judged, figures);
     for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
         const ComparedLane& each = comparison.lanes[lane];
         figures.add_row({fmt::format("lane {} busy", lane),
@@ -449,6 +560,9 @@ std::string comparison_text(const TraceComparison& compared) {
                          each.recorded ? format_error_percent(relative_error(each.simulated_busy, each.measured_busy))
                                        : ""});
         const bool known = each.measured_peak_bytes.has_value();
+        if (!known && compared.simulation.memory_unknown) {
+            continue;
+        }
         figures.add_row({fmt::format("lane {} peak memory", lane), known ? format_bytes(*each.measured_peak_bytes) : "",
                          format_bytes(each.simulated_peak_bytes),
                          known ? format_error_percent(relative_error(static_cast<double>(each.simulated_peak_bytes),
@@ -526,7 +640,7 @@ std::string schedules_text(const ScheduleComparison& comparison) {
         const StepFigures figures = expected_figures(each);
         table.add_row({compared.name, format_duration(figures.step), format_percent(figures.bubble),
                        format_percent(figures.utilization), fmt::format("{:.2f}", figures.speedup),
-                       fmt::format("{:.2f}", figures.samples_per_second), format_bytes(highest_peak(each)),
+                       fmt::format("{:.2f}", figures.samples_per_second), peak_text(each, highest_peak(each)),
                        format_bytes(compared.communicated_bytes), remarks(compared)});
     }
     std::string text;

@@ -28,6 +28,11 @@ std::string fewer_micro_batches(const PipelineOptions& options);
 /// Basis of an estimate's bytes and times: "dtype bfloat16, optimizer adam with float32 master weights".
 std::string basis_text(const std::string& dtype, const PipelineOptions& options);
 
+/// The bytes, or "unknown" for a profile that does not know the layers' bytes.
+std::string peak_text(const Simulation& simulation, Bytes bytes);
+inline constexpr std::string_view kMemoryUnknown =
+    "memory: unknown, since the profile was measured from a trace that does not say what the layers hold";
+
 /// A warning, one line after an empty one, for micro-batches of a size outside the profile. The command profiles them.
 std::string extrapolation_text(const std::string& profile_command);
 

@@ -336,6 +336,7 @@ void check_request(const Profile& profile, const PipelineOptions& options, int p
     complete.balance = Balance(parts);
     check_options(complete, profile.layers.size());
     check_master_weights(complete, profile.dtype);
+    check_memory_known(profile, complete.hardware);
     TaskCosts(profile, complete);  // refuses what would not fit 64 bits, before a search that adds up
 }
 

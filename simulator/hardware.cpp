@@ -216,6 +216,14 @@ std::string memory_limit_text(const Hardware& hardware) {
     return text;
 }
 
+void check_memory_known(const Profile& profile, const Hardware& hardware) {
+    if (profile.memory_unknown && (hardware.memory_limit || !hardware.memory_limits.empty())) {
+        throw UsageError(memory_limit_text(hardware) +
+                         ", but the profile was measured from a trace that does not say what the layers hold; leave "
+                         "the limit out, or profile the model with 'pipescope profile MODEL'");
+    }
+}
+
 std::optional<int> described_lanes(const Hardware& hardware) {
     std::optional<int> lanes;
     for_each_list(hardware, [&lanes](const char*, const auto& values) {

@@ -83,7 +83,9 @@ struct Hardware {
 
 /// Throws UsageError for the first value that no pipeline of `lanes` lanes could run with.
 void check_hardware(const Hardware& hardware, int lanes);
-/// Like the above, for Hardware::link alone.
+/// Throws UsageError for a memory limit if the profile does not know the layers' bytes.
+void check_memory_known(const Profile& profile, const Hardware& hardware);
+/// Like check_hardware(), for Hardware::link alone.
 void check_link(const Link& link);
 /// Like the above, for Hardware::host_cores alone.
 void check_cores(int cores);

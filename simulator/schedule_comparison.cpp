@@ -139,6 +139,7 @@ ScheduleComparison compare_schedules(const Profile& profile, const PipelineOptio
     checked.placement.clear();
     checked.most_in_flight = 0;
     check_options(checked, profile.layers.size());
+    check_memory_known(profile, checked.hardware);
     const auto lanes = static_cast<int>(options.balance.num_partitions());
     Comparing comparing(profile, options);
     comparing.add_pipeline("model-parallel", Schedule::model_parallel, Checkpoint::never,

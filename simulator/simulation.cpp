@@ -293,6 +293,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     check_profile(profile);
     check_options(options, profile.layers.size());
     check_master_weights(options, profile.dtype);
+    check_memory_known(profile, options.hardware);
     if (options.schedule == Schedule::automatic) {
         const AutomaticSchedule found = automatic_schedule(profile, options);
         PipelineOptions as_found = options;
@@ -314,7 +315,9 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     simulation.micro_batches = m;
     simulation.extrapolated = costs.extrapolated();
     simulation.estimated = profile.estimated;
+    simulation.memory_unknown = profile.memory_unknown;
     simulation.dtype = profile.dtype;
+    simulation.flops = model_flops(profile, options);
     simulation.partitions = partitions_of(profile, options);
     simulation.timeline = timeline_of(options, graph, costs, times);
     std::optional<SteadyTasks> steady;

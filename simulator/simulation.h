@@ -3,6 +3,7 @@
 #include "balance/profile.h"
 #include "schedule/ids.h"
 #include "schedule/timeline.h"
+#include "simulator/model_flops.h"
 #include "simulator/pipeline_options.h"
 
 #include <cstdint>
@@ -61,7 +62,9 @@ struct Simulation {
     /// Some layer was read outside the measured sizes. Ignores the loss, which is read at the whole batch.
     bool extrapolated = false;
     bool estimated = false;
-    std::string dtype;  ///< of the profile
+    bool memory_unknown = false;      ///< of the profile: peaks have no meaning
+    std::string dtype;                ///< of the profile
+    std::optional<ModelFlops> flops;  ///< empty if the profile has no operations
     std::vector<SimulatedPartition> partitions;
     std::vector<SimulatedLane> lanes;
 };

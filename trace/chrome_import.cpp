@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <utility>
 
 namespace pipescope {
@@ -48,6 +49,19 @@ std::optional<RecordingRank> recording_rank(const json& distributed) {
     }
 }
 
+/// Names by number, of a list such as [{"id": 0, "name": "NVIDIA H200"}]. Skips what is no device.
+std::map<std::int64_t, std::string> device_names(const json& devices) {
+    std::map<std::int64_t, std::string> names;
+    for (const json& device : devices.is_array() ? devices : json::array()) {
+        const bool is_device = device.is_object() && device.contains("id") && device["id"].is_number_integer() &&
+                               device.contains("name") && device["name"].is_string();
+        if (is_device && !device["name"].get<std::string>().empty()) {
+            names.emplace(device["id"].get<std::int64_t>(), device["name"].get<std::string>());
+        }
+    }
+    return names;
+}
+
 /// Converts events of PipeScope's own export back into rows. Leaves other events to the tracks.
 class ChromeImport : public ChromeListener {
 public:
@@ -66,6 +80,7 @@ public:
         if (!ours_ && is_stamped(header)) {
             read_stamp(header);  // needed for an export of an empty trace
         }
+        tracks_.set_devices(device_names(header.devices));
         const Nanoseconds moved = tracks_.finish(trace_, ours_);
         if (header.cut_off) {
             trace_.diagnostics.push_back(

@@ -168,6 +168,11 @@ public:
         if (place() == Place::root) {
             note_kineto();
         }
+        if (place() == Place::root && key_ == "deviceProperties") {
+            dom_.emplace(header_.devices);
+            dom_->open(json::array());
+            return enter(Place::dom);
+        }
         if (place() == Place::nowhere || (place() == Place::root && key_ == "traceEvents")) {
             header_.has_events = true;
             return enter(Place::events) && listener_ != nullptr;

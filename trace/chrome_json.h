@@ -70,6 +70,7 @@ struct ChromeEvent {
 struct ChromeHeader {
     nlohmann::json other;                   ///< "otherData"
     nlohmann::json distributed;             ///< "distributedInfo" of PyTorch's profiler
+    nlohmann::json devices;                 ///< "deviceProperties" of PyTorch's profiler, a list
     std::string format;                     ///< "format", as in a profile
     bool has_events = false;                ///< the list exists
     bool cut_off = false;                   ///< the file ends within a list of events, as after a killed program

@@ -20,6 +20,12 @@ std::string to_text(const ChromeId& id) {
 }
 }  // namespace
 
+std::string gpu_name(std::string_view group) {
+    const std::size_t begin = group.find(" (");
+    const bool has_name = group.starts_with("GPU ") && begin != std::string_view::npos && group.ends_with(')');
+    return has_name ? std::string(group.substr(begin + 2, group.size() - begin - 3)) : std::string();
+}
+
 void ChromeTracks::add(const ChromeEvent& event) {
     switch (event.phase) {
         case 'X': add_complete(event); break;
@@ -89,7 +95,7 @@ void ChromeTracks::add_message_size(const ChromeEvent& event, const TraceRange& 
             return;
         }
     }
-    message_sizes_.push_back({range.start, range.name, bytes});
+    message_sizes_.push_back({range.start, range.name, bytes, event.dimensions.front()});
 }
 
 void ChromeTracks::add_complete(const ChromeEvent& event) {
@@ -221,6 +227,11 @@ std::string ChromeTracks::group_of(const ChromeId& id, bool exact) const {
         return process.name;
     }
     if (process.labels.starts_with("GPU")) {
+        for (const auto& [number, name] : devices_) {
+            if (process.labels == fmt::format("GPU {}", number)) {
+                return fmt::format("{} ({})", process.labels, name);
+            }
+        }
         return process.labels;
     }
     const std::string number = id.text.empty() ? fmt::format("process {}", id.number) : id.text;

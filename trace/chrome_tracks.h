@@ -7,14 +7,20 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace pipescope {
+/// "NVIDIA H200" of the group "GPU 0 (NVIDIA H200)" of a track; empty for other groups.
+std::string gpu_name(std::string_view group);
+
 /// Collects the events of a Chrome trace into tracks and counters.
 class ChromeTracks {
 public:
     void add(const ChromeEvent& event);
+    /// Names of GPUs by number, which become part of their groups: "GPU 0 (NVIDIA H200)".
+    void set_devices(std::map<std::int64_t, std::string> names) { devices_ = std::move(names); }
     /// Moves everything into the trace. Unless `exact`, shifts times so that the first is 0; returns the shift.
     Nanoseconds finish(OpenedTrace& trace, bool exact);
 
@@ -60,6 +66,7 @@ private:
     std::map<TrackKey, Track>::iterator last_used_ = tracks_.end();  // successive events often belong to one thread
     std::map<std::pair<std::string, std::string>, std::vector<Mark>> async_;  // by category and id
     std::map<ChromeId, Process> processes_;
+    std::map<std::int64_t, std::string> devices_;
     std::map<std::string, CounterTrack> counters_;
     NameTable names_;
     std::vector<MessageSize> message_sizes_;

@@ -2,6 +2,7 @@
 
 #include "schedule/quantities.h"
 #include "trace/chrome_import.h"
+#include "trace/chrome_tracks.h"
 #include "trace/clock_alignment.h"
 #include "trace/cupti_rows.h"
 #include "trace/open_trace.h"
@@ -313,7 +314,8 @@ private:
         const auto [found, fresh] = devices_.try_emplace({part_->rank(), track.group}, 0);
         if (fresh) {
             found->second = static_cast<std::uint32_t>(gpus_.take(number_after("GPU ", track.group)));
-            const std::string name = named(track.group);
+            const std::string own = gpu_name(track.group);
+            const std::string name = named(own.empty() ? track.group : own);
             device.add(DeviceRecord{found->second, name});
         }
         const auto stream = static_cast<std::uint32_t>(std::max<std::int64_t>(0, number_after("stream ", track.name)));
@@ -409,6 +411,9 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
     for (std::size_t k = 0; k < parts.size() && parts[k].trace.rank; ++k) {
         merged.processes.push_back(process_of(parts[k], joined));
         merged.processes.back().clock = k == 0 ? std::vector<ClockReading>() : parts[k].clock.readings();
+    }
+    for (const auto& [key, value] : joined.run) {
+        writer.set_run(key, value);
     }
     if (!alone) {
         writer.set_run("processes", to_json(merged.processes));

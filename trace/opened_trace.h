@@ -82,6 +82,7 @@ struct MessageSize {
     Nanoseconds start{0};    ///< of the range
     std::uint32_t name = 0;  ///< likewise
     Bytes bytes = 0;
+    std::int64_t samples = 0;  ///< the tensor's first dimension, along which pipelines cut batches; 0: unknown
 
     friend bool operator==(const MessageSize&, const MessageSize&) = default;
 };
@@ -95,6 +96,8 @@ struct LostRecords {
     bool any() const { return ranges > 0 || device_records > 0 || rows > 0; }
 };
 LostRecords lost_records(const std::vector<DropRecord>& drops);
+/// Key of OpenedTrace::run: {"samples": 32}, samples of a micro-batch of another program's run.
+inline constexpr std::string_view kMicroBatchKey = "micro_batch";
 /// Start of recover_trace()'s diagnostic.
 inline constexpr std::string_view kCutOff = "the recording was cut off before it was closed";
 /// True if a PipeScope recording was not closed properly: it is still running, or it was killed and possibly recovered

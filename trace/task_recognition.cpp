@@ -5,6 +5,7 @@
 
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
+#include "trace/chrome_tracks.h"
 #include "trace/process_json.h"
 #include "trace/slice_row.h"
 
@@ -53,11 +54,28 @@ bool sends(RangeRole role) {
     return role == RangeRole::send_forward || role == RangeRole::send_backward;
 }
 
+/// Samples of a message of several tensors: of those that say it, if they agree; else -1.
+std::int64_t joined_samples(std::int64_t one, std::int64_t other) {
+    return one == other || other == 0 ? one : one == 0 ? other : -1;
+}
+
 /// The copy that brings a task its input.
 TaskKey input_of(const TaskKey& key) {
     return key.kind == TaskKind::forward
                ? TaskKey{key.step, TaskKind::copy_forward, key.partition - 1, key.micro_batch, -1}
                : TaskKey{key.step, TaskKind::copy_backward, key.partition, key.micro_batch, -1};
+}
+
+/// The name of the GPU, if all streams of the file are of one; else empty.
+std::string device_of(const OpenedTrace& trace) {
+    std::string group;
+    for (const RangeTrack& track : trace.tracks) {
+        if (track.kind == RangeTrack::Kind::stream && !group.empty() && track.group != group) {
+            return {};
+        }
+        group = track.kind == RangeTrack::Kind::stream ? track.group : group;
+    }
+    return gpu_name(group);
 }
 
 /// The ranges of one rank, from its names to its tasks.
@@ -71,7 +89,9 @@ public:
             return std::tuple(a.range->start, b.range->end) < std::tuple(b.range->start, a.range->end);
         });
         for (const MessageSize& size : trace.message_sizes) {
-            sizes_[{size.start, size.name}] += size.bytes;
+            MessageEnd& message = sizes_[{size.start, size.name}];
+            message.bytes += size.bytes;
+            message.samples = joined_samples(message.samples, size.samples);
         }
     }
 
@@ -227,20 +247,22 @@ private:
         return device == found->second.end() ? *named.range : *device->second;
     }
 
-    Bytes bytes_of(const TraceRange& range) const {
-        const auto found = sizes_.find({range.start, range.name});
-        return found == sizes_.end() ? 0 : found->second;
+    /// Adds the tensor that the range sends or receives.
+    void add_tensor(MessageEnd& end, const TraceRange& range) const {
+        if (const auto found = sizes_.find({range.start, range.name}); found != sizes_.end()) {
+            end.bytes += found->second.bytes;
+            end.samples = joined_samples(end.samples, found->second.samples);
+        }
     }
-
-    void add_sent(const TaskKey& copy, Nanoseconds time, Bytes bytes) {
-        const auto [found, fresh] = found_.sent.try_emplace(copy, MessageEnd{time, 0});
-        found->second.time = std::min(found->second.time, time);
-        found->second.bytes += bytes;
+    void add_sent(const TaskKey& copy, const TraceRange& range) {
+        MessageEnd& end = found_.sent.try_emplace(copy, MessageEnd{range.start}).first->second;
+        end.time = std::min(end.time, range.start);
+        add_tensor(end, range);
     }
-    void add_arrived(const TaskKey& copy, Nanoseconds time, Bytes bytes) {
-        const auto [found, fresh] = found_.arrived.try_emplace(copy, MessageEnd{time, 0});
-        found->second.time = std::max(found->second.time, time);
-        found->second.bytes += bytes;
+    void add_arrived(const TaskKey& copy, const TraceRange& range) {
+        MessageEnd& end = found_.arrived.try_emplace(copy, MessageEnd{range.end}).first->second;
+        end.time = std::max(end.time, range.end);
+        add_tensor(end, range);
     }
 
     /// Messages start in the range of a task, or of the message itself.
@@ -261,9 +283,9 @@ private:
                 const auto copy =
                     (*at)->track == each.named->track ? copy_in(each.key, role, (*at)->meaning.role) : std::nullopt;
                 if (copy && (*at)->meaning.role == RangeRole::send) {
-                    add_sent(*copy, (*at)->range->start, bytes_of(*(*at)->range));
+                    add_sent(*copy, *(*at)->range);
                 } else if (copy) {
-                    add_arrived(*copy, (*at)->range->end, bytes_of(*(*at)->range));
+                    add_arrived(*copy, *(*at)->range);
                 }
                 any = any || copy;
             }
@@ -352,8 +374,8 @@ private:
     const std::vector<std::optional<RangeMeaning>>& meanings_;  // by name
     std::vector<NamedRange> ranges_;                            // by start, longer ones first
     const std::int32_t position_;
-    std::map<std::pair<Nanoseconds, std::uint32_t>, Bytes> sizes_;
-    std::map<Nanoseconds, std::int32_t> steps_;  // by start
+    std::map<std::pair<Nanoseconds, std::uint32_t>, MessageEnd> sizes_;  // without times
+    std::map<Nanoseconds, std::int32_t> steps_;                          // by start
     std::vector<Numbered> numbered_;
     std::map<std::uint32_t, std::map<const TraceRange*, const TraceRange*>> on_device_;  // by name
     std::vector<const NamedRange*> second_steps_;  // whose numbers are taken, by start
@@ -406,12 +428,14 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
             rules.rules()[rule].name, count == 1 ? "is" : "are", printable(trace.names.at(first)),
             meanings[first]->fault));
     }
+    const std::string device = trace.rank ? device_of(trace) : "";
     int next = 0;
     for (const std::string& group : groups) {
         const int rank = trace.rank ? trace.rank->rank : next;
         const int position = trace.rank ? trace.rank->pipeline_position : next;
         RankTasks tasks =
             RankRecognition(trace, meanings, std::move(by_group[group]), rank, position).find(found.warnings);
+        tasks.device = device;
         if (!tasks.tasks.empty()) {
             found.ranks.push_back(std::move(tasks));
             ++next;
@@ -442,6 +466,7 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, Opene
         arrived.insert(rank.arrived.begin(), rank.arrived.end());
         kept.push_back(&rank);
     }
+    std::int64_t samples = 0;
     std::map<std::int32_t, StepRecord> steps;
     const auto widen = [](StepRecord& step, bool fresh, Nanoseconds start, Nanoseconds end) {
         step.wall_start = fresh ? start : std::min(step.wall_start, start);
@@ -449,7 +474,7 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, Opene
     };
     for (const RankTasks* rank : kept) {
         const LaneId lane{static_cast<std::int32_t>(timeline.lanes.size())};
-        timeline.lanes.push_back({fmt::format("rank {}", rank->rank), ""});
+        timeline.lanes.push_back({fmt::format("rank {}", rank->rank), rank->device});
         for (Slice slice : rank->tasks) {
             slice.lane = lane;
             timeline.slices.push_back(slice);
@@ -458,6 +483,9 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, Opene
             if (const auto end = arrived.find(copy); end != arrived.end()) {
                 timeline.slices.push_back({copy, lane, sent.time, std::max(sent.time, end->second.time),
                                            std::max(sent.bytes, end->second.bytes)});
+                if (copy.kind == TaskKind::copy_forward) {
+                    samples = joined_samples(joined_samples(samples, sent.samples), end->second.samples);
+                }
             }
         }
         for (const auto& [number, times] : rank->steps) {
@@ -468,6 +496,9 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, Opene
         }
     }
     sort_slices(timeline);
+    if (samples > 0) {
+        trace.run.emplace(kMicroBatchKey, fmt::format("{{\"samples\": {}}}", samples));
+    }
     for (auto& [number, step] : steps) {
         const StepStatistics statistics = step_statistics(timeline, number);
         if (statistics.end > statistics.start) {

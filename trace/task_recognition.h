@@ -12,13 +12,15 @@
 namespace pipescope {
 /// A message between two partitions, as one of its ranks recorded it. Times are those of that rank.
 struct MessageEnd {
-    Nanoseconds time{0};  ///< in the sender: it is handed over; in the receiver: it has come
-    Bytes bytes = 0;      ///< 0 if unknown
+    Nanoseconds time{0};       ///< in the sender: it is handed over; in the receiver: it has come
+    Bytes bytes = 0;           ///< 0 if unknown
+    std::int64_t samples = 0;  ///< MessageSize::samples
 };
 
 /// What one rank of another program's pipeline recorded, in its own time.
 struct RankTasks {
     int rank = 0;
+    std::string device;                                                 ///< the name of its GPU, if it used one
     std::vector<Slice> tasks;                                           ///< by start; without lanes and copies
     std::map<TaskKey, MessageEnd> sent;                                 ///< by the copy that the message is
     std::map<TaskKey, MessageEnd> arrived;                              ///< likewise

@@ -3,6 +3,7 @@
 #include "balance/profile_file.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
+#include "cli/profile_from_trace.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/text_table.h"
@@ -26,6 +27,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iostream>
 #include <memory>
@@ -48,6 +50,7 @@ struct ProfileFlags {
     std::string catalogue;
     std::string memory_limit;
     std::string dtype;
+    TraceProfileFlags trace;
     bool links = false;
     bool tapes = true;
     bool one_layer_at_a_time = false;
@@ -273,12 +276,35 @@ ExitCode profile_links_command(const CLI::App& command, const ProfileFlags& flag
     return ExitCode::success;
 }
 
+/// Refuses options that measure a model.
+ExitCode profile_trace_command(const CLI::App& command, const ProfileFlags& flags) {
+    constexpr std::array kAllowed{"--from-trace", "--steps", "--micro-batch-size", "--task-rules", "--output",
+                                  "--force",      "--json"};
+    for (const CLI::Option* option : command.get_options()) {
+        const std::string name = option->get_name();
+        if (option->count() > 0 && std::ranges::find(kAllowed, name) == kAllowed.end()) {
+            throw UsageError(
+                fmt::format("{} is given with --from-trace, which measures a trace and no model; leave it out", name));
+        }
+    }
+    TraceProfileFlags trace = flags.trace;
+    trace.output = flags.output;
+    trace.force = flags.force;
+    trace.json = flags.json;
+    return profile_from_trace(trace);
+}
+
 ExitCode profile_command(const CLI::App& command, const ProfileFlags& flags) {
+    if (!flags.trace.traces.empty()) {
+        return profile_trace_command(command, flags);
+    }
     if (flags.links) {
         return profile_links_command(command, flags);
     }
     if (flags.model.empty()) {
-        throw UsageError("profile is given no model; it measures one; name it, or measure links with --links");
+        throw UsageError(
+            "profile is given no model; it measures one; name it, measure links with --links, or a recorded run with "
+            "--from-trace");
     }
     check_device(flags, command.count("--device-type") > 0, command.count("--co-running") > 0);
     check_dtype(flags);
@@ -306,6 +332,7 @@ void add_profile_command(Program& program) {
                             "Examples:\n"
                             "  pipescope profile transformer:layers=8 -o p.json --micro-batch-sizes 1,2,4\n"
                             "  pipescope profile unet:B=48,C=160 --device meta --device-type V100 -o p.json\n"
+                            "  pipescope profile --from-trace traces/ -o p.json\n"
                             "Measure the sizes you will run: batch / chunks. Costs are interpolated between them and "
                             "extrapolated outside.");
     command->add_option(
@@ -349,6 +376,7 @@ void add_profile_command(Program& program) {
     add_option(*command, "--memory-limit", flags->memory_limit,
                "Memory for parameters and gradients of all busy lanes; default: the free memory", "SIZE");
     add_seed_option(*command, flags->seed, "Seed of the initial weights and the data");
+    add_trace_profile_options(*command, flags->trace);
     add_option(*command, "-o,--output", flags->output, "Profile file to write", "FILE", "Output");
     add_force_flag(*command, flags->force);
     command->add_flag("--json", flags->json, "Print the profile itself, as the file holds it")->group("Output");

@@ -64,7 +64,9 @@ void addHidden(TraceDocument& document) {
 
 Simulation adopt(Simulation simulation, TraceDocument& document) {
     document.simulated = std::make_shared<const TimelineStore>(simulation.timeline, one_step_statistics(simulation));
-    document.simulatedMemory = memoryTracks(simulation.memory, document.simulated->lanes().size());
+    if (!simulation.memory_unknown) {
+        document.simulatedMemory = memoryTracks(simulation.memory, document.simulated->lanes().size());
+    }
     document.memoryLimits = memory_limits_of(simulation.options.hardware, num_lanes(simulation.options));
     simulation.memory = {};
     document.simulation = simulation;

@@ -1,5 +1,6 @@
 #include "gui/document/document_loader.h"
 
+#include "analysis/trace_profile.h"
 #include "balance/profile_file.h"
 #include "gui/document/document_builder.h"
 #include "gui/document/kernel_loading.h"
@@ -41,7 +42,7 @@ Profile profileIn(const QString& path, const std::string& json) {
 TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
     TraceDocument document;
     document.path = path;
-    document.run = recorded_run(trace);
+    document.run = recorded_run_to_simulate(trace);
     document.warnings = document.run.warnings;
     std::optional<Simulation> simulation;
     if (trace.origin == TraceOrigin::profile) {

@@ -139,6 +139,10 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     }
     if (document.simulation) {
         parts << configuration(document.simulation->options, document.simulation->micro_batches);
+        if (document.run.profile && document.run.profile->from_trace) {
+            parts << (document.measured ? translated("profile measured from this trace")
+                                        : translated("profile measured from a trace"));
+        }
     }
     if (!document.simulated || document.simulated->steps().empty()) {
         return parts.join(kSeparator);

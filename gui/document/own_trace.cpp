@@ -1,5 +1,6 @@
 #include "gui/document/own_trace.h"
 
+#include "analysis/trace_profile.h"
 #include "gui/document/document_builder.h"
 #include "gui/document/kernel_loading.h"
 
@@ -116,8 +117,22 @@ std::shared_ptr<const TraceDocument> OwnTrace::firstPart() const {
 void OwnTrace::takeTasks() {
     if (!document_.measured) {
         readSimulated();
+    } else {
+        simulateAnotherProgram();
     }
     addHidden(document_);
+}
+
+void OwnTrace::simulateAnotherProgram() {
+    if (!document_.run.of_another_program || document_.run.profile) {
+        return;
+    }
+    const MeasuredSteps steps = stepsToCompare(document_);
+    take_measured_profile(document_.run, timelineOf(*document_.measured, steps), steps);
+    document_.warnings = document_.run.warnings;
+    if (std::optional<Simulation> simulation = simulate_run(document_.run)) {
+        simulation_ = adopt(std::move(*simulation), document_);
+    }
 }
 
 void OwnTrace::readRanges(const std::stop_token& stop) {

@@ -27,6 +27,8 @@ private:
     std::shared_ptr<const TraceDocument> firstPart() const;
     /// Call once all measured tasks, if any, are read.
     void takeTasks();
+    /// Simulates the merged run of another program with the profile measured from its tasks.
+    void simulateAnotherProgram();
     void readRanges(const std::stop_token& stop);
     void readSimulated();
     /// Throws Error for a trace without anything to show.

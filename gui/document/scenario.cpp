@@ -225,7 +225,9 @@ SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scena
     }
     Simulation& simulation = simulated.simulation;
     simulated.timeline = std::make_shared<const TimelineStore>(simulation.timeline, one_step_statistics(simulation));
-    simulated.memory = memoryTracks(simulation.memory, simulated.timeline->lanes().size());
+    if (!simulation.memory_unknown) {
+        simulated.memory = memoryTracks(simulation.memory, simulated.timeline->lanes().size());
+    }
     simulation.timeline = {};
     simulation.memory = {};
     simulated.messages = scenarioMessages(profile, simulation);
@@ -357,6 +359,10 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
         messages.push_back(
             {Kind::note,
              translated("Times are estimated from operation counts, not measured: expect errors of 10 to 40 %.")});
+    }
+    if (simulation.memory_unknown) {
+        messages.push_back({Kind::note, translated("Memory is unknown: the profile was measured from a trace that does "
+                                                   "not say what the layers hold.")});
     }
     if (is_for_comparison_only(options.schedule)) {
         messages.push_back(

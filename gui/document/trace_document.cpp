@@ -164,7 +164,9 @@ std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t ste
             each.measuredPeak = inStep.value_or(track.highest());
         }
         if (document.simulation && lane < document.simulation->lanes.size()) {
-            each.simulatedPeak = document.simulation->lanes[lane].peak_bytes;
+            each.simulatedPeak = document.simulation->memory_unknown
+                                     ? std::nullopt
+                                     : std::optional(document.simulation->lanes[lane].peak_bytes);
         } else if (document.baseline && lane < document.baseline->peaks.size()) {
             each.simulatedPeak = document.baseline->peaks[lane];
         }

@@ -176,6 +176,13 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     add(translated("Utilization"), formatShare(expected.utilization));
     add(translated("Speedup"), QLocale().toString(expected.speedup, 'f', 2) + QStringLiteral("×"));
     add(translated("Samples/s"), QLocale().toString(expected.samples_per_second, 'g', 4));
+    if (simulation.flops) {
+        const auto stepTime = static_cast<double>(expected.step.count());
+        add(translated("Model TFLOP/s"), QLocale().toString(simulation.flops->per_second(stepTime) / 1e12, 'g', 3));
+        if (const auto mfu = simulation.flops->utilization(stepTime)) {
+            add(translated("MFU"), formatShare(*mfu));
+        }
+    }
     if (simulation.step_mean) {
         table.note = translated("Figures without remark are of the expected step.");
     }

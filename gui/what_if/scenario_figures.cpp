@@ -26,6 +26,9 @@ QString changeOf(double value, double reference) {
 
 /// Peak and limit of the fullest lane; where limits differ, of the lane that its limit suits least.
 QString peakText(const SimulatedScenario& scenario) {
+    if (scenario.simulation.memory_unknown) {
+        return translated("unknown");
+    }
     const std::vector<SimulatedLane>& lanes = scenario.simulation.lanes;
     const auto fullest = std::max_element(lanes.begin(), lanes.end(), [](const auto& one, const auto& other) {
         return one.peak_bytes < other.peak_bytes;
@@ -52,7 +55,7 @@ QString peakText(const SimulatedScenario& scenario) {
 
 /// True for bubble and utilization, whose change is in points rather than a share of a share.
 bool isShare(std::size_t figure) {
-    return figure == 1 || figure == 2;
+    return figure == 1 || figure == 2 || figure == 7;
 }
 
 std::vector<ScenarioFigure> figuresWithoutValues() {
@@ -69,28 +72,52 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
                    "Relative to one device as fast as the fastest lane that does all layers alone, without recompute",
                    "speedup"),
             figure("Samples/s", "Samples of the mini-batch divided by the step time", "samples_per_second"),
-            figure("Peak memory", "Of the lane that needs the most", "peak_bytes")};
+            figure("Peak memory", "Of the lane that needs the most", "peak_bytes"),
+            figure("Model TFLOP/s",
+                   "Operations that the model needs, three times those of its forwards, divided by the step time; "
+                   "recomputing does not count",
+                   "model_tflops_per_second"),
+            figure("MFU",
+                   "Model FLOPs utilization: these operations relative to the peak of all devices, if the device "
+                   "catalogue has theirs",
+                   "mfu")};
+}
+
+constexpr std::size_t kNumFigures = 8;
+constexpr std::size_t kFirstOfModel = 6;  // TFLOP/s and MFU
+
+double teraPerSecond(const Simulation& simulation, Nanoseconds step) {
+    return simulation.flops ? simulation.flops->per_second(static_cast<double>(step.count())) / 1e12 : 0;
+}
+
+std::optional<double> utilizationOf(const Simulation& simulation, Nanoseconds step) {
+    return simulation.flops ? simulation.flops->utilization(static_cast<double>(step.count())) : std::nullopt;
 }
 
 /// Numbers in the order of the figures.
-std::array<double, 6> numbersOf(const StepFigures& step, Bytes peak) {
+std::array<double, kNumFigures> numbersOf(const Simulation& simulation, const StepFigures& step, Bytes peak) {
     return {static_cast<double>(step.step.count()),
             step.bubble,
             step.utilization,
             step.speedup,
             step.samples_per_second,
-            static_cast<double>(peak)};
+            static_cast<double>(peak),
+            teraPerSecond(simulation, step.step),
+            utilizationOf(simulation, step.step).value_or(0)};
 }
 
 /// Plain values in the order of the figures, without noise.
-std::array<QVariant, 6> plainFigures(const SimulatedScenario& scenario) {
+std::array<QVariant, kNumFigures> plainFigures(const SimulatedScenario& scenario) {
     const Simulation& one = scenario.simulation;
+    const auto mfu = utilizationOf(one, one.step_time);
     return {static_cast<qlonglong>(one.step_time.count()),
             one.bubble_fraction,
             one.utilization,
             one.speedup,
             one.samples_per_second,
-            static_cast<qlonglong>(highest_peak(scenario.simulation))};
+            one.memory_unknown ? QVariant() : QVariant(static_cast<qlonglong>(highest_peak(scenario.simulation))),
+            one.flops ? QVariant(teraPerSecond(one, one.step_time)) : QVariant(),
+            mfu ? QVariant(*mfu) : QVariant()};
 }
 }  // namespace
 
@@ -106,17 +133,23 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
         return figures;
     }
     const StepFigures shown = expected_figures(scenario.simulation);
-    const std::array<QString, 6> values{formatDuration(shown.step.count()),
-                                        formatShare(shown.bubble),
-                                        formatShare(shown.utilization),
-                                        QLocale().toString(shown.speedup, 'f', 2) + QStringLiteral("×"),
-                                        QLocale().toString(shown.samples_per_second, 'g', 4),
-                                        peakText(scenario)};
+    const auto mfu = utilizationOf(scenario.simulation, shown.step);
+    const std::array<QString, kNumFigures> values{
+        formatDuration(shown.step.count()),
+        formatShare(shown.bubble),
+        formatShare(shown.utilization),
+        QLocale().toString(shown.speedup, 'f', 2) + QStringLiteral("×"),
+        QLocale().toString(shown.samples_per_second, 'g', 4),
+        peakText(scenario),
+        scenario.simulation.flops ? QLocale().toString(teraPerSecond(scenario.simulation, shown.step), 'g', 3)
+                                  : unknownValue(),
+        mfu ? formatShare(*mfu) : unknownValue()};
     const std::array plain = plainFigures(scenario);
     const auto [own, other] =
         comparable_figures(scenario.simulation, reference != nullptr ? reference->simulation : scenario.simulation);
-    const std::array compared = numbersOf(own, highest_peak(scenario.simulation));
-    const std::array references = numbersOf(other, reference != nullptr ? highest_peak(reference->simulation) : 0);
+    const std::array compared = numbersOf(scenario.simulation, own, highest_peak(scenario.simulation));
+    const Simulation& base = reference != nullptr ? reference->simulation : scenario.simulation;
+    const std::array references = numbersOf(base, other, reference != nullptr ? highest_peak(reference->simulation) : 0);
     if (scenario.noisePending) {
         figures[0].name = translated("Step time without noise");
     }
@@ -188,6 +221,10 @@ void ScenarioFigures::setScenario(const SimulatedScenario& scenario, const Simul
         rows_[k].name->setText(figures[k].name);
         rows_[k].value->setText(figures[k].value);
         rows_[k].change->setText(figures[k].change);
+        const bool shown = k < kFirstOfModel || figures[k].plain.isValid();  // few profiles know the model's operations
+        for (QLabel* label : {rows_[k].name, rows_[k].value, rows_[k].change}) {
+            label->setVisible(shown);
+        }
         rows_[k].value->setAccessibleName(
             QStringLiteral("%1 %2 %3").arg(figures[k].name, figures[k].value, figures[k].change).trimmed());
     }

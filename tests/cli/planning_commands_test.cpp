@@ -422,7 +422,7 @@ TEST_F(PlanningCommands, AdviseTakesARecordedPipelineAndItsHardware) {
     EXPECT_NEAR(cuts.at("saved_ns").get<double>(), 240e6, 1e4);
     const std::string text = user.succeeds("advise t.sqlite").out;
     EXPECT_THAT(text, AllOf(HasSubstr("lane 1 is the bottleneck"), HasSubstr("--balance 2,2"),
-                            HasSubstr("the options replace those of the recorded 'pipescope run'")));
+                            HasSubstr("the options replace those of the recorded run")));
     EXPECT_EQ(user.types("advise t.sqlite --memory-limit 1B").code, 3);
     EXPECT_THAT(user.types("advise t.sqlite --memory-limit 1B").out,
                 AllOf(HasSubstr("above its limit"), HasSubstr("no single change makes it fit; plan tries several")));

@@ -54,10 +54,10 @@ TEST_F(RankFiles, OfAFolderBecomeOneTrace) {
     EXPECT_EQ(merged.at("processes").size(), 2U);
     EXPECT_THAT(user.succeeds("export out.sqlite --format csv -o -").out, HasSubstr("measured,5,backward,1,0,-1,1,"));
     EXPECT_THAT(user.succeeds("export traces/rank1.json --format csv -o -").err, HasSubstr("rank 1 of 2 alone"));
-    const CommandResult compared = user.types("compare traces");
-    EXPECT_EQ(compared.code, 1);
-    EXPECT_THAT(compared.err,
-                HasSubstr("traces/rank0.json and 1 more holds no profile, because another program recorded it"));
+    const auto compared = user.succeeds("compare traces --json").json();
+    EXPECT_TRUE(compared.at("profile_from_trace"));
+    EXPECT_EQ(compared.at("lanes").size(), 2U);
+    EXPECT_TRUE(compared.at("measured_samples_per_second").is_null()) << "the size of a micro-batch is not known";
     user.types_to_shell("mkdir empty");
     EXPECT_THAT(user.types("merge empty -o x.sqlite").err, HasSubstr("is a folder without a trace"));
 }
@@ -115,8 +115,31 @@ TEST_F(RankFiles, OfTwoFoldersAreTwoRuns) {
             .json()
             .at("matched"),
         4);
-    EXPECT_THAT(user.types("compare traces/rank0.json traces/rank1.json").err, HasSubstr("holds no profile"))
+    EXPECT_TRUE(user.succeeds("compare traces/rank0.json traces/rank1.json --json").json().at("profile_from_trace"))
         << "one run";
+}
+
+// The forwards take 25 us and the backwards 60 us on both ranks, one after the other.
+TEST_F(RankFiles, GiveAProfile) {
+    const CommandResult made = user.succeeds("profile --from-trace traces -o p.json --micro-batch-size 4");
+    EXPECT_THAT(made.out,
+                AllOf(HasSubstr("measured from 1 step of traces, per micro-batch of 4 samples"),
+                      HasSubstr("pipescope simulate p.json --balance 1,1 -m 1 --batch 4 --checkpoint never")));
+    EXPECT_THAT(made.err, HasSubstr("memory is unknown"));
+    const std::size_t line = made.out.find("pipescope simulate ");
+    const std::string command = made.out.substr(line + std::string("pipescope ").size());
+    const auto simulated = user.succeeds(command.substr(0, command.find('\n')) + " --json").json();
+    EXPECT_EQ(simulated.at("memory_unknown"), true);
+    EXPECT_GE(simulated.at("step_ns"), 2 * (25'000 + 60'000));
+    EXPECT_THAT(user.types("simulate p.json --balance 1,1 -m 1 --batch 4 --memory-limit 1GiB").err,
+                HasSubstr("does not say what the layers hold"));
+    EXPECT_EQ(user.succeeds("advise traces --json").json().at("base").at("memory_unknown"), true);
+    EXPECT_EQ(user.types("profile --from-trace traces -o p.json").code, 1) << "the file is there";
+    EXPECT_THAT(
+        user.types("profile --from-trace traces --steps 4").err,
+        HasSubstr("--steps names step 4; a profile is measured from recorded steps without warm-up, which are 5"));
+    EXPECT_THAT(user.types("profile --from-trace traces/rank1.json").err,
+                HasSubstr("give the files of all ranks of the pipeline"));
 }
 
 TEST_F(RankFiles, FollowRulesOfTheUser) {

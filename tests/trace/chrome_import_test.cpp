@@ -72,7 +72,7 @@ void expect_the_kineto_trace(const OpenedTrace& trace) {
     EXPECT_EQ(trace.origin, TraceOrigin::kineto);
     EXPECT_EQ(trace.utc_epoch_ns, 1'700'000'000'001'000'001);
     ASSERT_EQ(trace.tracks.size(), 3u);
-    EXPECT_EQ(trace.tracks[0].group, "GPU 0");
+    EXPECT_EQ(trace.tracks[0].group, "GPU 0 (NVIDIA H200)");
     EXPECT_EQ(trace.tracks[0].name, "stream 7");
     EXPECT_EQ(trace.tracks[0].kind, RangeTrack::Kind::stream);
     ASSERT_EQ(trace.tracks[0].ranges.size(), 1u);

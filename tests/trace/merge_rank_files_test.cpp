@@ -77,6 +77,7 @@ TEST_F(MergeRankFiles, MakesOneTimelineOfTheRanks) {
                             "step 5 copy_backward (0, 0) 120..140 on 1", "step 5 backward (0, 0) 140..160 on 0",
                             "step 5 optimizer of partition 0 170..180 on 0"));
     EXPECT_EQ(trace.measured.slices[1].bytes, 32 * 256 * 4);
+    EXPECT_EQ(trace.run.at(std::string(kMicroBatchKey)), R"({"samples": 32})");
     EXPECT_THAT(trace.measured.lanes, ElementsAre(LaneInfo{"rank 0", ""}, LaneInfo{"rank 1", ""}));
     EXPECT_EQ(trace.steps.at(0).step, 5);
     EXPECT_EQ(trace.utc_epoch_ns, kBase);
@@ -163,6 +164,8 @@ TEST_F(MergeRankFiles, RefusesFilesThatAreNoRun) {
 
 TEST_F(MergeRankFiles, KeepsWorkOfDevicesAndCounters) {
     std::string text = RankFile(0, 1).range("Forward 0", 1, 9).text();
+    const std::string devices = R"("deviceProperties": [)";
+    text.insert(text.find(devices) + devices.size(), R"({"id": 0, "name": "NVIDIA H200"})");
     text.insert(text.rfind("\n]"), R"(,
         {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 4000, "tid": 4000, "ts": 2, "dur": 1,
          "args": {"correlation": 5}},
@@ -175,7 +178,8 @@ TEST_F(MergeRankFiles, KeepsWorkOfDevicesAndCounters) {
     const OpenedTrace trace = merged();
     const auto track = [&](RangeTrack::Kind kind) { return std::ranges::find(trace.tracks, kind, &RangeTrack::kind); };
     ASSERT_NE(track(RangeTrack::Kind::stream), trace.tracks.end());
-    EXPECT_EQ(track(RangeTrack::Kind::stream)->group, "GPU 0");
+    EXPECT_EQ(track(RangeTrack::Kind::stream)->group, "GPU 0 (NVIDIA H200)");
+    EXPECT_THAT(trace.measured.lanes, ElementsAre(LaneInfo{"rank 0", "NVIDIA H200"}));
     EXPECT_EQ(track(RangeTrack::Kind::stream)->name, "stream 7");
     ASSERT_NE(track(RangeTrack::Kind::calls), trace.tracks.end());
     EXPECT_EQ(track(RangeTrack::Kind::calls)->ranges.at(0).correlation,

@@ -132,5 +132,20 @@ TEST(TaskRules, RefuseABadFileWithOneMessage) {
     EXPECT_THAT([] { TaskRules::load("/no/such/rules.json"); },
                 ThrowsMessage<TaskRulesError>(HasSubstr("rules.json cannot be read")));
 }
+// The functions are those of the programs' sources, as PyTorch's profiler names them with stacks.
+TEST(TaskRules, OfTheExampleKnowPythonFunctionsOfOtherPrograms) {
+    const TaskRules rules = TaskRules::load(PIPESCOPE_DOCS "/examples/python_stacks.json");
+    const auto kind_of = [&](const char* name) {
+        const std::optional<RangeMeaning> meaning = rules.meaning_of(name);
+        return meaning && meaning->role == RangeRole::task ? std::optional(meaning->task) : std::nullopt;
+    };
+    EXPECT_EQ(kind_of("megatron/core/pipeline_parallel/schedules.py(282): forward_step"), TaskKind::forward);
+    EXPECT_EQ(kind_of("/opt/megatron/core/pipeline_parallel/schedules.py(414): backward_step"), TaskKind::backward);
+    EXPECT_EQ(kind_of("deepspeed/runtime/pipe/engine.py(693): _exec_forward_pass"), TaskKind::forward);
+    EXPECT_EQ(kind_of("deepspeed/runtime/pipe/engine.py(759): _exec_backward_pass"), TaskKind::backward);
+    EXPECT_EQ(kind_of("deepspeed/runtime/pipe/engine.py(1200): _exec_optimizer_step"), TaskKind::optimizer);
+    EXPECT_EQ(kind_of("megatron/core/pipeline_parallel/schedules.py(9): forward_step_calc_loss"), std::nullopt);
+    EXPECT_EQ(kind_of("deepspeed/runtime/pipe/engine.py(1): _exec_schedule"), std::nullopt);
+}
 }  // namespace
 }  // namespace pipescope

@@ -436,5 +436,21 @@ TEST(DocumentLoader, NeverCrashesOnADamagedTrace) {
         }
     }
 }
+// A merged run of another program holds no profile; its simulated twin is of one measured from its own tasks.
+TEST(DocumentLoader, SimulatesARunOfAnotherProgramFromItsOwnTasks) {
+    const std::filesystem::path path = temporaryPath("merged.sqlite");
+    writeSampleTrace(path);
+    SQLite::Database(path.string(), SQLite::OPEN_READWRITE)
+        .exec(
+            "DELETE FROM PIPESCOPE_PROFILE; DELETE FROM PIPESCOPE_RUN WHERE key IN ('configuration', 'pipeline');"
+            "INSERT INTO PIPESCOPE_RUN VALUES ('source', '\"a trace\"')");
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    ASSERT_TRUE(document->simulated && document->comparison && document->run.profile);
+    EXPECT_TRUE(document->run.profile->from_trace);
+    EXPECT_TRUE(recordedScenario(*document)) << "what-if starts from it";
+    EXPECT_THAT(simulatedHeadline(*document, 1).toStdString(), HasSubstr("profile measured from this trace"));
+    EXPECT_TRUE(document->simulatedMemory.empty()) << "memory is unknown";
+    EXPECT_EQ(laneFacts(*document, 1).front().simulatedPeak, std::nullopt);
+}
 }  // namespace
 }  // namespace pipescope

@@ -45,6 +45,11 @@ std::function<void(const fs::path&)> sample(const std::string& sql = {}, const S
     };
 }
 
+/// Turns the sample run into one that `merge` makes of another program's files.
+constexpr const char* kOfAnotherProgram =
+    "DELETE FROM PIPESCOPE_PROFILE; DELETE FROM PIPESCOPE_RUN WHERE key IN ('configuration', 'pipeline', 'model');"
+    "INSERT INTO PIPESCOPE_RUN VALUES ('source', '\"a trace\"')";
+
 /// The sample run with another profile.
 std::function<void(const fs::path&)> with_profile(const std::function<void(Profile&)>& change) {
     return [=](const fs::path& path) {
@@ -189,6 +194,7 @@ const std::vector<OddFile> kFiles{
     {"SimulatedTasksOnly", sample("UPDATE PIPESCOPE_TASK SET source = 'simulated'"), {}, "holds no measured task"},
     {"ForeignRanges", write_foreign_ranges, {}, "holds no measured task"},
     {"NsysExport", write_nsys_export, {}, "holds no profile"},
+    {"MergedRunOfAnotherProgram", sample(kOfAnotherProgram), {1, 2}, "measured from this trace, from 2 steps"},
     {"ChromeExport", write_chrome_export, {1, 2}},
     {"Kineto",
      text(R"({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [

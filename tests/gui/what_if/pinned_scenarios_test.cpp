@@ -110,5 +110,24 @@ TEST_F(PinnedScenariosTest, DrawsAllOnOneTimeAxis) {
         EXPECT_NE(image.pixelColor(x, first.top() + 4), styleOf(TaskKind::forward).color);
     }
 }
+// Two layers of 1e12 operations for the micro-batch of a sample, three times that for training, on two A100.
+TEST(ScenarioFigures, ShowTheModelsOperationsAndTheirShareOfThePeak) {
+    Profile profile = sampleProfile({});
+    for (LayerProfile& layer : profile.layers) {
+        layer.flops = {1e12};
+    }
+    profile.device = "A100";
+    profile.dtype = "bfloat16";
+    Scenario scenario{sampleOptions({}), {}};
+    const SimulatedScenario simulated = simulateScenario(profile, scenario);
+    const std::vector<ScenarioFigure> figures = scenarioFigures(simulated, nullptr);
+    const double seconds = static_cast<double>(simulated.simulation.step_time.count()) / 1e9;
+    const double tera = 2.0 * 3.0 * static_cast<double>(scenario.options.batch) / seconds;
+    EXPECT_EQ(figures.at(6).key, QStringLiteral("model_tflops_per_second"));
+    EXPECT_NEAR(figures.at(6).plain.toDouble(), tera, 1e-9 * tera);
+    EXPECT_NEAR(figures.at(7).plain.toDouble(), tera / (2 * 312), 1e-9);
+    profile.device = "cpu";
+    EXPECT_FALSE(scenarioFigures(simulateScenario(profile, scenario), nullptr).at(7).plain.isValid());
+}
 }  // namespace
 }  // namespace pipescope

@@ -1,0 +1,671 @@
+#include "analysis/trace_profile.h"
+
+#include "balance/profile_file.h"
+#include "schedule/micro_batches.h"
+#include "schedule/quantities.h"
+#include "schedule/schedules.h"
+#include "simulator/contention.h"
+#include "simulator/pipeline_defaults.h"
+#include "simulator/task_costs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// A task without its step.
+using TaskName = std::tuple<TaskKind, std::int32_t, std::int32_t>;  // kind, partition, micro-batch
+TaskName name_of(const TaskKey& key) {
+    return {key.kind, key.partition, key.micro_batch};
+}
+
+double median_of(std::vector<double> values) {
+    std::ranges::sort(values);
+    const std::size_t n = values.size();
+    return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+/// The tasks and copies of one step.
+struct RunStep {
+    std::int32_t number = 0;
+    std::map<TaskName, Slice> tasks;  // compute tasks; of a repeated one the first
+    std::map<TaskName, Slice> copies;
+    std::map<LaneId, std::vector<Slice>> lanes;  // compute tasks in the order that they ran
+};
+
+std::map<std::int32_t, RunStep> steps_by_number(const Timeline& measured, const MeasuredSteps& steps) {
+    std::map<std::int32_t, RunStep> found;
+    for (const std::int32_t number : steps.numbers()) {
+        found[number].number = number;
+    }
+    for (const Slice& slice : measured.slices) {
+        const auto step = found.find(slice.key.step);
+        if (step == found.end()) {
+            continue;
+        }
+        const bool has_cell = slice.key.partition >= 0 && slice.key.micro_batch >= 0;
+        if (is_copy(slice.key.kind) && has_cell) {
+            step->second.copies.emplace(name_of(slice.key), slice);
+        } else if (is_compute(slice.key.kind) && has_cell &&
+                   step->second.tasks.emplace(name_of(slice.key), slice).second) {
+            step->second.lanes[slice.lane].push_back(slice);
+        }
+    }
+    return found;
+}
+
+/// What ran in every step: the size of the pipeline, and the order on each lane.
+class RunShape {
+public:
+    RunShape(const Timeline& measured, const MeasuredSteps& steps) : num_lanes_(measured.lanes.size()) {
+        std::map<std::int32_t, RunStep> all = steps_by_number(measured, steps);
+        for (const auto& [number, step] : all) {
+            for (const auto& [name, slice] : step.tasks) {
+                partitions_ = std::max(partitions_, std::get<1>(name) + 1);
+                micro_batches_ = std::max(micro_batches_, std::get<2>(name) + 1);
+            }
+        }
+        for (const std::int32_t number : steps.numbers()) {
+            RunStep& step = all.at(number);
+            const std::string lacks = what_lacks(step);
+            if (lacks.empty()) {
+                steps_.push_back(std::move(step));
+            } else {
+                first_lack_ = first_lack_.empty() ? fmt::format("step {} lacks {}", number, lacks) : first_lack_;
+            }
+        }
+        if (steps_.empty()) {
+            throw Error(fmt::format(
+                "holds no step from which a profile can be measured: each partition needs a forward and a backward of "
+                "each micro-batch{}; give the files of all ranks of the pipeline, and record whole steps",
+                first_lack_.empty() ? "" : ", and " + first_lack_));
+        }
+        find_placement();
+    }
+
+    std::int32_t partitions() const { return partitions_; }
+    std::int32_t micro_batches() const { return micro_batches_; }
+    std::size_t num_lanes() const { return num_lanes_; }
+    const std::vector<RunStep>& steps() const { return steps_; }
+    /// Empty if partition j is on lane j.
+    const std::vector<LaneId>& placement() const { return placement_; }
+    LaneId lane_of(std::int32_t partition) const {
+        return placement_.empty() ? LaneId{partition} : placement_.at(static_cast<std::size_t>(partition));
+    }
+
+    bool has(TaskKind kind) const {
+        return std::ranges::any_of(steps_.front().tasks,
+                                   [&](const auto& task) { return std::get<0>(task.first) == kind; });
+    }
+
+    /// The mode whose micro-batches are recomputed; the nearest one if none is exactly so.
+    std::pair<Checkpoint, bool> checkpoint() const {
+        std::set<std::int32_t> recomputed;
+        for (const auto& [name, slice] : steps_.front().tasks) {
+            if (std::get<0>(name) == TaskKind::recompute) {
+                recomputed.insert(std::get<2>(name));
+            }
+        }
+        for (const Checkpoint mode : {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}) {
+            std::set<std::int32_t> wanted;
+            for (std::int32_t i = 0; i < micro_batches_; ++i) {
+                if (is_checkpointed(mode, MicroBatchId{i}, micro_batches_)) {
+                    wanted.insert(i);
+                }
+            }
+            if (wanted == recomputed) {
+                return {mode, true};
+            }
+        }
+        return {Checkpoint::always, false};
+    }
+
+private:
+    /// "the backward (1, 0)"; empty if the step is whole.
+    std::string what_lacks(const RunStep& step) const {
+        for (std::int32_t j = 0; j < partitions_; ++j) {
+            for (std::int32_t i = 0; i < micro_batches_; ++i) {
+                for (const TaskKind kind : {TaskKind::forward, TaskKind::backward}) {
+                    if (!step.tasks.contains({kind, j, i})) {
+                        return fmt::format("{} ({}, {})", to_string(kind), i, j);
+                    }
+                }
+            }
+        }
+        return step.tasks.empty() ? "every task" : "";
+    }
+
+    void find_placement() {
+        bool in_turn = true;
+        for (std::int32_t j = 0; j < partitions_; ++j) {
+            placement_.push_back(steps_.front().tasks.at({TaskKind::forward, j, 0}).lane);
+            in_turn = in_turn && placement_.back() == LaneId{j};
+        }
+        for (const RunStep& step : steps_) {
+            for (const auto& [name, slice] : step.tasks) {
+                if (slice.lane != placement_[static_cast<std::size_t>(std::get<1>(name))]) {
+                    throw Error(fmt::format(
+                        "holds partition {} on two lanes, such as {}; a profile is measured of a pipeline whose "
+                        "partitions stay where they are; correct the task rules",
+                        std::get<1>(name), to_string(slice.key)));
+                }
+            }
+        }
+        if (in_turn) {
+            placement_.clear();
+        }
+    }
+
+    std::int32_t partitions_ = 0;
+    std::int32_t micro_batches_ = 0;
+    std::size_t num_lanes_ = 0;
+    std::vector<RunStep> steps_;
+    std::vector<LaneId> placement_;
+    std::string first_lack_;
+};
+
+/// The copy that brings a task its input from another lane; empty if none does.
+std::optional<TaskName> copy_for(const RunShape& shape, const TaskName& task) {
+    const auto& [kind, partition, micro_batch] = task;
+    const std::int32_t from = kind == TaskKind::forward    ? partition - 1
+                              : kind == TaskKind::backward ? partition + 1
+                                                           : -1;
+    if (from < 0 || from >= shape.partitions() || shape.lane_of(from) == shape.lane_of(partition)) {
+        return std::nullopt;
+    }
+    return TaskName{kind == TaskKind::forward ? TaskKind::copy_forward : TaskKind::copy_backward,
+                    std::min(from, partition), micro_batch};
+}
+
+/// The task that sends the copy.
+TaskName sender_of(const TaskName& copy) {
+    const auto& [kind, partition, micro_batch] = copy;
+    return kind == TaskKind::copy_forward ? TaskName{TaskKind::forward, partition, micro_batch}
+                                          : TaskName{TaskKind::backward, partition + 1, micro_batch};
+}
+
+/// Costs of tasks in ns: what each took in every step.
+using Costs = std::map<TaskName, std::vector<double>>;
+
+/// Times of tasks. With `starting`, the time counts from the moment that the lane was free and the input there. Where
+/// the arrival of an input is not known, only the task itself counts.
+Costs costs_of(const RunShape& shape, bool starting) {
+    Costs costs;
+    for (const RunStep& step : shape.steps()) {
+        for (const auto& [lane, slices] : step.lanes) {
+            for (std::size_t k = 0; k < slices.size(); ++k) {
+                const Slice& slice = slices[k];
+                Nanoseconds begin = slice.start;
+                const std::optional<TaskName> copy = copy_for(shape, name_of(slice.key));
+                const auto arrived = copy ? step.copies.find(*copy) : step.copies.end();
+                // A recompute may wait for its gradient, and need not.
+                if (starting && k > 0 && slice.key.kind != TaskKind::recompute &&
+                    (!copy || arrived != step.copies.end())) {
+                    begin = std::max(slices[k - 1].end, copy ? arrived->second.end : slices[k - 1].end);
+                    begin = std::min(begin, slice.start);
+                }
+                costs[name_of(slice.key)].push_back(static_cast<double>((slice.end - begin).count()));
+            }
+        }
+    }
+    return costs;
+}
+
+/// Sum over the micro-batches of the medians over the steps; 0 without such a task.
+double total_of(const Costs& costs, TaskKind kind, std::int32_t partition) {
+    double total = 0;
+    const auto first = costs.lower_bound({kind, partition, -1});
+    for (auto at = first; at != costs.end() && std::get<0>(at->first) == kind && std::get<1>(at->first) == partition;
+         ++at) {
+        total += median_of(at->second);
+    }
+    return total;
+}
+
+std::size_t count_of(const Costs& costs, TaskKind kind, std::int32_t partition) {
+    return static_cast<std::size_t>(std::ranges::count_if(costs, [&](const auto& task) {
+        return std::get<0>(task.first) == kind && std::get<1>(task.first) == partition;
+    }));
+}
+
+// ---- The link ----
+
+/// Times of messages in ns, by size.
+using MessageTimes = std::map<Bytes, std::vector<double>>;
+
+/// True if the lane ran nothing from `from` to `to`.
+bool idle(const std::vector<Slice>& lane, Nanoseconds from, Nanoseconds to) {
+    return std::ranges::none_of(lane, [&](const Slice& slice) { return slice.start < to && slice.end > from; });
+}
+
+/// Messages whose receiving lane waited for them: others may have been fetched late. All of them if none was.
+MessageTimes times_of_messages(const RunShape& shape) {
+    MessageTimes awaited;
+    MessageTimes all;
+    for (const RunStep& step : shape.steps()) {
+        for (const auto& [name, copy] : step.copies) {
+            const auto& [kind, partition, micro_batch] = name;
+            const std::int32_t to = kind == TaskKind::copy_forward ? partition + 1 : partition;
+            if ((kind != TaskKind::copy_forward && kind != TaskKind::copy_backward) || to >= shape.partitions()) {
+                continue;
+            }
+            const auto time = static_cast<double>(copy.duration().count());
+            all[copy.bytes].push_back(time);
+            const auto lane = step.lanes.find(shape.lane_of(to));
+            if (lane == step.lanes.end() || idle(lane->second, copy.start, copy.end)) {
+                awaited[copy.bytes].push_back(time);
+            }
+        }
+    }
+    return awaited.empty() ? all : awaited;
+}
+
+/// Sets latency and bandwidth, and returns the number of messages. Two sizes give both. One size gives a latency for a
+/// small message, and a bandwidth for a large one.
+std::size_t set_link(const MessageTimes& messages, Link& link) {
+    constexpr Bytes kSmall = 64 << 10;
+    if (messages.empty()) {
+        return 0;
+    }
+    const Bytes least = messages.begin()->first;
+    const Bytes most = messages.rbegin()->first;
+    const double short_ns = median_of(messages.begin()->second);
+    const double long_ns = median_of(messages.rbegin()->second);
+    if (least > 0 && most > least && long_ns > short_ns) {
+        link.bytes_per_second = static_cast<double>(most - least) / (long_ns - short_ns) * 1e9;
+        link.latency_ns = std::max(0.0, short_ns - static_cast<double>(least) / link.bytes_per_second * 1e9);
+    } else if (most > kSmall && long_ns > 0) {
+        link.bytes_per_second = static_cast<double>(most) / long_ns * 1e9;
+    } else {
+        link.latency_ns = std::round(short_ns);
+    }
+    link.bytes_per_second = std::round(link.bytes_per_second);
+    link.latency_ns = std::round(link.latency_ns);
+    return std::accumulate(messages.begin(), messages.end(), std::size_t{0},
+                           [](std::size_t sum, const auto& size) { return sum + size.second.size(); });
+}
+
+/// Time from the end of a task to the start of that of the next partition, whose lane waited, without messages. Clocks
+/// of two ranks may differ; in the mean of both directions their difference cancels out.
+double hand_off_ns(const RunShape& shape) {
+    std::map<TaskKind, std::vector<double>> times;
+    for (const RunStep& step : shape.steps()) {
+        for (const auto& [lane, slices] : step.lanes) {
+            for (std::size_t k = 0; k < slices.size(); ++k) {
+                const std::optional<TaskName> copy = copy_for(shape, name_of(slices[k].key));
+                if (!copy || step.copies.contains(*copy)) {
+                    continue;
+                }
+                const Slice& sender = step.tasks.at(sender_of(*copy));
+                if (k == 0 || slices[k - 1].end <= sender.end) {
+                    times[slices[k].key.kind].push_back(static_cast<double>((slices[k].start - sender.end).count()));
+                }
+            }
+        }
+    }
+    const auto& forward = times[TaskKind::forward];
+    const auto& backward = times[TaskKind::backward];
+    if (forward.empty() || backward.empty()) {
+        return 0;
+    }
+    return std::max(0.0, (median_of(forward) + median_of(backward)) / 2);
+}
+
+// ---- The schedule ----
+
+std::vector<LaneProgram> programs_of(const RunShape& shape) {
+    std::vector<LaneProgram> programs(shape.num_lanes());
+    for (const auto& [lane, slices] : shape.steps().front().lanes) {
+        for (const Slice& slice : slices) {
+            TaskKey key = slice.key;
+            key.step = 0;
+            programs[lane.index()].push_back(key);
+        }
+    }
+    return programs;
+}
+
+/// Share of the tasks that are at the same place of their lane in both orders.
+double agreement(const std::vector<LaneProgram>& programs, const TaskGraph& graph) {
+    std::size_t equal = 0;
+    std::size_t tasks = 0;
+    for (std::size_t lane = 0; lane < programs.size(); ++lane) {
+        LaneProgram order;
+        for (const TaskIndex task : graph.lane_order(LaneId(lane))) {
+            if (is_compute(graph.tasks()[task].key.kind)) {
+                order.push_back(graph.tasks()[task].key);
+            }
+        }
+        tasks += std::max(order.size(), programs[lane].size());
+        for (std::size_t k = 0; k < std::min(order.size(), programs[lane].size()); ++k) {
+            equal += order[k] == programs[lane][k] ? 1 : 0;
+        }
+    }
+    return tasks == 0 ? 0 : static_cast<double>(equal) / static_cast<double>(tasks);
+}
+
+struct FoundSchedule {
+    Schedule schedule = Schedule::gpipe;
+    BackwardOrder backward_order = BackwardOrder::last_first;
+    double agreement = -1;
+};
+
+/// The schedule whose lanes run the tasks in the recorded order, or the most alike.
+FoundSchedule schedule_of(const RunShape& shape, Checkpoint checkpoint) {
+    const std::vector<LaneProgram> programs = programs_of(shape);
+    FoundSchedule best;
+    for (const Schedule schedule : all_schedules()) {
+        for (const BackwardOrder order : {BackwardOrder::last_first, BackwardOrder::first_first}) {
+            if (!is_synchronous(schedule) || (order == BackwardOrder::first_first && schedule != Schedule::gpipe)) {
+                continue;
+            }
+            PipelineShape wanted;
+            wanted.num_partitions = shape.partitions();
+            wanted.num_micro_batches = shape.micro_batches();
+            wanted.checkpoint = checkpoint;
+            wanted.placement = shape.placement();
+            wanted.backward_order = order;
+            try {
+                const double alike = agreement(programs, make_schedule(schedule, wanted));
+                if (alike > best.agreement) {
+                    best = {schedule, order, alike};
+                }
+            } catch (const Error&) {
+                continue;  // the schedule cannot run a pipeline of this shape
+            }
+        }
+    }
+    return best;
+}
+
+// ---- Profiles ----
+
+PipelineOptions options_of(const RunShape& shape, std::int64_t samples, TraceProfile& made) {
+    PipelineOptions options;
+    options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(shape.partitions()), 1));
+    options.chunks = shape.micro_batches();
+    options.batch = samples * shape.micro_batches();
+    options.placement = shape.placement();
+    const auto [checkpoint, is_mode] = shape.checkpoint();
+    options.checkpoint = checkpoint;
+    if (!is_mode) {
+        made.notes.emplace_back(
+            "only some micro-batches are recomputed, which is no checkpoint mode; all of them count as recomputed");
+    }
+    const FoundSchedule found = schedule_of(shape, checkpoint);
+    options.schedule = found.schedule;
+    options.backward_order = found.backward_order;
+    made.known_schedule = found.agreement == 1;
+    if (!made.known_schedule) {
+        made.notes.push_back(fmt::format(
+            "the order of the tasks is that of no schedule that is known here; {} is the most alike, with {:.0f} % of "
+            "the tasks at their place, and is simulated instead",
+            to_string(found.schedule), 100 * std::max(found.agreement, 0.0)));
+    }
+    return options;
+}
+
+double mean_bytes(const RunShape& shape, std::int32_t partition) {
+    std::vector<double> bytes;
+    for (const RunStep& step : shape.steps()) {
+        for (const auto& [name, copy] : step.copies) {
+            const bool leaves = std::get<0>(name) == TaskKind::copy_forward && std::get<1>(name) == partition;
+            if (leaves && copy.bytes > 0) {
+                bytes.push_back(static_cast<double>(copy.bytes));
+            }
+        }
+    }
+    return median_of(bytes);
+}
+
+double optimizer_ns(const Timeline& measured, const RunShape& shape) {
+    std::map<std::int32_t, double> by_step;
+    for (const Slice& slice : measured.slices) {
+        if (slice.key.kind == TaskKind::optimizer) {
+            by_step[slice.key.step] += static_cast<double>(slice.duration().count());
+        }
+    }
+    std::vector<double> times;
+    for (const RunStep& step : shape.steps()) {
+        if (const auto found = by_step.find(step.number); found != by_step.end()) {
+            times.push_back(found->second);
+        }
+    }
+    return median_of(times);
+}
+
+/// A layer for each partition, of one micro-batch size.
+void measure_partitions(const RunShape& shape, const Timeline& measured, TraceProfile& made) {
+    const Costs costs = costs_of(shape, true);
+    Profile& profile = made.profile;
+    const double m = shape.micro_batches();
+    for (std::int32_t j = 0; j < shape.partitions(); ++j) {
+        LayerProfile layer;
+        layer.name = fmt::format("partition {}", j);
+        layer.forward_ns = {std::round(total_of(costs, TaskKind::forward, j) / m)};
+        const double weights = std::round(total_of(costs, TaskKind::backward_weight, j) / m);
+        layer.backward_ns = {std::round(total_of(costs, TaskKind::backward, j) / m) + weights};
+        // Half of a backward that the program does not split, as in a profile of layers.
+        layer.backward_weight_ns = {weights > 0 ? weights : layer.backward_ns.front() / 2};
+        if (const std::size_t recomputed = count_of(costs, TaskKind::recompute, j); recomputed > 0) {
+            layer.recompute_ns = {total_of(costs, TaskKind::recompute, j) / static_cast<double>(recomputed)};
+        }
+        layer.output_bytes = {mean_bytes(shape, j)};
+        profile.layers.push_back(std::move(layer));
+    }
+    profile.optimizer_ns = optimizer_ns(measured, shape);
+    profile.memory_unknown = true;
+    const std::string device = measured.lanes.empty() ? "" : measured.lanes.front().device;
+    profile.device = device.empty() ? kHost : device;
+}
+
+TraceProfile measure_other_program(const RecordedRun& run, const Timeline& measured, const RunShape& shape,
+                                   std::optional<std::int64_t> samples) {
+    TraceProfile made;
+    const std::optional<std::int64_t> known = samples ? samples : run.micro_batch_samples;
+    made.profile.model = run.model;
+    made.profile.samples = {known.value_or(1)};
+    if (!known) {
+        made.notes.emplace_back(
+            "the trace does not say how many samples a micro-batch has; it counts as one, so more micro-batches of the "
+            "same batch cannot be tried; 'pipescope profile --from-trace' takes --micro-batch-size");
+    }
+    made.options = options_of(shape, known.value_or(1), made);
+    measure_partitions(shape, measured, made);
+    const MessageTimes messages = times_of_messages(shape);
+    made.messages = set_link(messages, made.options.hardware.link);
+    if (made.messages == 0 && shape.num_lanes() > 1) {
+        made.options.hardware.link.latency_ns = std::round(hand_off_ns(shape));
+        made.notes.push_back(fmt::format(
+            "the trace shows no messages between partitions; the link's latency of {:.1f} us is the time from the end "
+            "of a task to the start of the one that waits for it, and its bandwidth is unlimited",
+            made.options.hardware.link.latency_ns / 1e3));
+    } else if (made.messages > 0 && messages.rbegin()->first == 0) {
+        made.notes.emplace_back(
+            "the trace does not say how large messages are; the link has a latency and no bandwidth; record with "
+            "record_shapes=True");
+    } else if (made.messages > 0 && messages.size() == 1) {
+        made.notes.push_back(fmt::format(
+            "all messages are of {}, so latency and bandwidth cannot be told apart: the whole time is taken "
+            "as {}",
+            format_bytes(messages.begin()->first),
+            made.options.hardware.link.latency_ns > 0 ? "latency" : "bandwidth"));
+    }
+    made.notes.emplace_back(
+        "the trace does not say what layers hold, so memory is unknown; each partition is one layer");
+    return made;
+}
+
+void scale(PerSize& values, double factor) {
+    std::ranges::for_each(values, [factor](double& value) { value *= factor; });
+}
+
+/// Scales the layers of the stored profile until the partitions cost what was measured.
+class ScaledProfile {
+public:
+    ScaledProfile(const RecordedRun& run, const RunShape& shape)
+        : profile_(*run.profile),
+          options_(*run.options),
+          costs_(profile_, options_),
+          measured_(costs_of(shape, false)) {
+        if (shape.partitions() != static_cast<std::int32_t>(options_.balance.num_partitions())) {
+            throw Error(
+                fmt::format("holds tasks of {}, but its configuration has {}; the file is damaged; record it again",
+                            counted(shape.partitions(), "partition", "partitions"), options_.balance.num_partitions()));
+        }
+        for (std::int32_t j = 0; j < shape.partitions(); ++j) {
+            scale_partition(j);
+        }
+    }
+
+    Profile take() { return std::move(profile_); }
+
+private:
+    /// Measured over predicted time of all such tasks; 1 if none was measured or predicted.
+    double factor(TaskKind kind, std::int32_t partition) const {
+        double predicted = 0;
+        for (const auto& [name, times] : measured_) {
+            if (std::get<0>(name) == kind && std::get<1>(name) == partition) {
+                predicted += static_cast<double>(
+                    costs_.duration({TaskKey{0, kind, partition, std::get<2>(name), -1}, LaneId{0}, LaneId{0}}));
+            }
+        }
+        const double measured = total_of(measured_, kind, partition);
+        return predicted > 0 && measured > 0 ? measured / predicted : 1;
+    }
+
+    void scale_partition(std::int32_t partition) {
+        const double forward = factor(TaskKind::forward, partition);
+        const double recompute = factor(TaskKind::recompute, partition);
+        const double backward = factor(TaskKind::backward, partition);
+        const double weight = factor(TaskKind::backward_weight, partition);
+        const bool splits = splits_backward(options_.schedule);
+        const LayerRange layers = options_.balance.layers_of(PartitionId{partition});
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            LayerProfile& layer = profile_.layers[l];
+            if (layer.recompute_ns.empty() && (recompute != 1 || forward != 1)) {
+                layer.recompute_ns = layer.forward_ns;
+            }
+            // Without recomputed tasks a recompute follows the forward.
+            scale(layer.recompute_ns, recompute == 1 ? forward : recompute);
+            scale(layer.forward_ns, forward);
+            if (splits && !layer.backward_weight_ns.empty()) {
+                for (std::size_t k = 0; k < layer.backward_ns.size(); ++k) {
+                    const double rest = layer.backward_ns[k] - layer.backward_weight_ns[k];
+                    layer.backward_ns[k] = rest * backward + layer.backward_weight_ns[k] * weight;
+                }
+                scale(layer.backward_weight_ns, weight);
+            } else {
+                scale(layer.backward_ns, backward);
+                scale(layer.backward_weight_ns, backward);
+            }
+        }
+    }
+
+    Profile profile_;
+    const PipelineOptions options_;
+    const TaskCosts costs_;
+    const Costs measured_;
+};
+
+/// The lanes that were busy at once when the tasks were measured.
+int busy_lanes(const PipelineOptions& options) {
+    const int lanes = num_lanes(options);
+    int beside = 1;
+    for (int one = 0; one < lanes; ++one) {
+        int sharing = 0;
+        for (int other = 0; other < lanes; ++other) {
+            sharing += share_device(options.hardware, LaneId{one}, LaneId{other}, lanes) ? 1 : 0;
+        }
+        beside = std::max(beside, sharing);
+    }
+    const int cores = options.hardware.host_cores;
+    return cores > 0 && runs_on_host(options.hardware, LaneId{0}) ? std::min(beside, cores) : beside;
+}
+
+TraceProfile measure_own(const RecordedRun& run, const Timeline& measured, const RunShape& shape) {
+    for (const LaneInfo& lane : measured.lanes) {
+        if (!lane.device.empty() && lane.device != kHost) {
+            throw Error(fmt::format(
+                "has a lane on {}, where a task's range is its launching and not its work; a profile is measured of "
+                "lanes on the CPU; use the profile in the trace, or profile the model",
+                lane.device));
+        }
+    }
+    TraceProfile made;
+    made.options = *run.options;
+    made.profile = ScaledProfile(run, shape).take();
+    made.profile.co_running_lanes = busy_lanes(made.options);
+    made.profile.load = run.load;
+    if (const double optimizer = optimizer_ns(measured, shape); optimizer > 0) {
+        made.profile.optimizer_ns = optimizer;
+    }
+    if (made.options.hardware.processes > 1) {
+        Link link;
+        if (const std::size_t messages = set_link(times_of_messages(shape), link); messages > 0) {
+            link.sharing = made.options.hardware.link.sharing;
+            made.options.hardware.link = link;
+            made.messages = messages;
+        }
+    }
+    return made;
+}
+}  // namespace
+
+TraceProfile profile_of_trace(const RecordedRun& run, const Timeline& measured, const MeasuredSteps& steps,
+                              std::optional<std::int64_t> samples) {
+    if (measured.slices.empty()) {
+        throw Error("holds no measured task; a profile is measured from tasks; record a run, or write task rules");
+    }
+    if (!steps.why_none.empty()) {
+        throw Error(steps.why_none);
+    }
+    const RunShape shape(measured, steps);
+    TraceProfile made = run.of_another_program ? measure_other_program(run, measured, shape, samples)
+                                               : measure_own(run, measured, shape);
+    made.profile.from_trace = true;
+    made.profile.command_options.clear();
+    for (const RunStep& step : shape.steps()) {
+        made.steps.push_back(step.number);
+    }
+    check_profile(made.profile);
+    return made;
+}
+
+RecordedRun recorded_run_to_simulate(const OpenedTrace& trace) {
+    RecordedRun run = recorded_run(trace);
+    take_measured_profile(run, trace.measured, steps_to_compare(run, steps_in_time(trace.measured)));
+    return run;
+}
+
+void take_measured_profile(RecordedRun& run, const Timeline& measured, const MeasuredSteps& steps) {
+    if (!run.of_another_program || run.profile || measured.slices.empty()) {
+        return;
+    }
+    try {
+        TraceProfile made = profile_of_trace(run, measured, steps);
+        run.profile = std::make_shared<const Profile>(std::move(made.profile));
+        run.options = std::move(made.options);
+        run.why_not_simulated.clear();
+        run.warnings.push_back(
+            {Severity::caution, fmt::format("the profile is measured from this trace, from {}: the simulation shows "
+                                            "what follows from its own tasks and messages",
+                                            counted(made.steps.size(), "step", "steps"))});
+        for (std::string& note : made.notes) {
+            run.warnings.push_back({Severity::caution, std::move(note)});
+        }
+        if (!run.graph && made.known_schedule) {
+            run.graph = pipeline_graph_of(*run.profile, *run.options);
+        }
+    } catch (const Error& error) {
+        run.why_not_simulated = error.what();
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,93 @@
+#include "simulator/model_flops.h"
+
+#include "balance/device_catalogue.h"
+#include "schedule/micro_batches.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <utility>
+
+namespace pipescope {
+namespace {
+std::string in_capitals(std::string text) {
+    std::ranges::transform(text, text.begin(), [](unsigned char letter) { return std::toupper(letter); });
+    return text;
+}
+
+/// True if `word` stands in the text, with no letter or digit beside it.
+bool has_word(const std::string& text, const std::string& word) {
+    const auto ends = [&](std::size_t at) {
+        return at >= text.size() || std::isalnum(static_cast<unsigned char>(text[at])) == 0;
+    };
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+        if ((at == 0 || ends(at - 1)) && ends(at + word.size())) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Cards and pairs of cards run at other clocks than the modules of the same name.
+bool is_other_variant(const std::string& device, const DeviceType& type) {
+    const bool is_card = has_word(device, "PCIE") || has_word(device, "NVL");
+    return is_card && in_capitals(type.source).find("SXM") != std::string::npos;
+}
+
+double sum_over_micro_batches(const Profile& profile, const LayerProfile& layer,
+                              const std::vector<std::int64_t>& sizes) {
+    double sum = 0;
+    for (const std::int64_t size : sizes) {
+        sum += interpolate(profile.samples, layer.flops, static_cast<double>(size)).value;
+    }
+    return sum;
+}
+}  // namespace
+
+std::optional<double> device_peak(const std::string& device, const std::string& dtype) {
+    static const std::vector<DeviceType> catalogue = device_catalogue();
+    const std::string name = in_capitals(device);
+    for (const DeviceType& type : catalogue) {
+        const auto rate = type.flops_per_second.find(dtype);
+        if (has_word(name, in_capitals(type.name)) && !is_other_variant(name, type) &&
+            rate != type.flops_per_second.end()) {
+            return rate->second;
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<ModelFlops> model_flops(const Profile& profile, const PipelineOptions& options) {
+    const bool known = std::ranges::any_of(profile.layers, [](const LayerProfile& layer) {
+        return std::ranges::any_of(layer.flops, [](double flops) { return flops > 0; });
+    });
+    if (!known) {
+        return std::nullopt;
+    }
+    constexpr double kForwards = 3;  // the forward, and two times as much backward
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(options), options.chunks);
+    ModelFlops flops;
+    flops.lanes.resize(static_cast<std::size_t>(num_lanes(options)));
+    for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
+        const PartitionId partition{j};
+        const LayerRange layers = options.balance.layers_of(partition);
+        double& lane = flops.lanes[options.placement.empty() ? j : options.placement[j].index()];
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            lane += kForwards * sum_over_micro_batches(profile, profile.layers[l], sizes);
+        }
+    }
+    for (const double lane : flops.lanes) {
+        flops.step += options.replicas * lane;
+    }
+    if (const std::optional<double> peak = device_peak(profile.device, profile.dtype)) {
+        std::set<std::pair<int, std::string>> devices;
+        const int lanes = num_lanes(options);
+        for (int lane = 0; lane < lanes; ++lane) {
+            devices.emplace(process_of(options.hardware, LaneId{lane}, lanes),
+                            device_of(options.hardware, LaneId{lane}));
+        }
+        flops.peak_per_second = *peak * static_cast<double>(devices.size()) * options.replicas;
+    }
+    return flops;
+}
+}  // namespace pipescope

@@ -1,0 +1,287 @@
+#include "analysis/trace_profile.h"
+
+#include "balance/profile_file.h"
+#include "simulator/balance_search.h"
+#include "simulator/planner.h"
+#include "tests/analysis/sample_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::ThrowsMessage;
+
+constexpr std::int64_t kPauseBetweenSteps = 1'000'000;
+
+/// Three layers of different cost, in micro-batches of 8 samples.
+Profile three_layers() {
+    Profile profile;
+    profile.model = "m";
+    profile.samples = {8};
+    for (const double cost : {100'000.0, 150'000.0, 80'000.0}) {
+        LayerProfile layer;
+        layer.name = "layer";
+        layer.gradient_bytes = layer.parameter_bytes = 64;
+        layer.forward_ns = {cost};
+        layer.backward_ns = {2 * cost};
+        layer.backward_weight_ns = {cost};
+        layer.output_bytes = {1 << 20};
+        profile.layers.push_back(layer);
+    }
+    return profile;
+}
+
+PipelineOptions of_three_lanes(Schedule schedule) {
+    PipelineOptions options;
+    options.balance = Balance({1, 1, 1});
+    options.chunks = 6;
+    options.batch = 48;
+    options.checkpoint = Checkpoint::never;
+    options.schedule = schedule;
+    options.hardware.link = {1e10, 20'000};
+    return options;
+}
+
+/// The simulated step three times, as another program could have recorded it: the profiler does not see the loss, and
+/// `keeps` chooses the tasks that it sees.
+Timeline recorded(const Simulation& simulation, const std::function<bool(const Slice&)>& keeps = {}) {
+    Timeline measured{Source::measured, simulation.timeline.lanes, {}};
+    for (int step = 0; step < 3; ++step) {
+        const Nanoseconds begin{step * (simulation.step_time.count() + kPauseBetweenSteps)};
+        for (Slice slice : simulation.timeline.slices) {
+            slice.key.step = step;
+            slice.start += begin;
+            slice.end += begin;
+            if (slice.key.kind != TaskKind::loss && (!keeps || keeps(slice))) {
+                measured.slices.push_back(slice);
+            }
+        }
+    }
+    sort_slices(measured);
+    return measured;
+}
+
+RecordedRun of_another_program() {
+    RecordedRun run;
+    run.origin = TraceOrigin::kineto;
+    run.of_another_program = true;
+    run.micro_batch_samples = 8;
+    return run;
+}
+
+TraceProfile profile_of(const RecordedRun& run, const Timeline& measured) {
+    return profile_of_trace(run, measured, steps_to_compare(run, steps_in_time(measured)));
+}
+
+class ProfileOfSchedule : public testing::TestWithParam<Schedule> {};
+
+// What a profile of layers predicts comes back from the prediction's own tasks.
+TEST_P(ProfileOfSchedule, PredictsTheStepThatItIsMeasuredFrom) {
+    PipelineOptions options = of_three_lanes(GetParam());
+    Profile profile = three_layers();
+    if (GetParam() == Schedule::interleaved_1f1b) {
+        profile.layers.push_back(profile.layers.front());
+        options.balance = Balance({1, 1, 1, 1});
+        options.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};
+    }
+    const Simulation simulation = simulate(profile, options);
+    const TraceProfile made = profile_of(of_another_program(), recorded(simulation));
+    EXPECT_TRUE(made.known_schedule);
+    EXPECT_EQ(made.options.schedule, options.schedule);
+    EXPECT_EQ(made.options.placement, options.placement);
+    EXPECT_EQ(made.options.checkpoint, Checkpoint::never);
+    EXPECT_EQ(made.options.batch, 48);
+    EXPECT_THAT(made.profile.samples, ElementsAre(8));
+    EXPECT_THAT(made.profile.layers[1].forward_ns, ElementsAre(150'000));
+    EXPECT_THAT(made.profile.layers[1].backward_ns, ElementsAre(300'000));
+    EXPECT_THAT(made.profile.layers[1].output_bytes, ElementsAre(1 << 20));
+    EXPECT_TRUE(made.profile.from_trace);
+    EXPECT_TRUE(made.profile.memory_unknown);
+    const auto predicted = static_cast<double>(simulate(made.profile, made.options).step_time.count());
+    EXPECT_NEAR(predicted, static_cast<double>(simulation.step_time.count()), 100.0);  // the link is rounded
+}
+
+INSTANTIATE_TEST_SUITE_P(TraceProfile, ProfileOfSchedule,
+                         testing::Values(Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b,
+                                         Schedule::zero_bubble_h1),
+                         [](const auto& schedule) {
+                             std::string name = to_string(schedule.param);
+                             std::ranges::replace(name, '-', '_');
+                             return name;
+                         });
+
+TEST(TraceProfile, FindsTheOrderOfBackwardsAndTheCheckpointMode) {
+    PipelineOptions options = of_three_lanes(Schedule::gpipe);
+    options.backward_order = BackwardOrder::first_first;
+    options.checkpoint = Checkpoint::except_last;
+    const TraceProfile made = profile_of(of_another_program(), recorded(simulate(three_layers(), options)));
+    EXPECT_EQ(made.options.backward_order, BackwardOrder::first_first);
+    EXPECT_EQ(made.options.checkpoint, Checkpoint::except_last);
+    EXPECT_THAT(made.profile.layers[0].recompute_ns, ElementsAre(100'000));
+}
+
+// A thread needs 10 us between two tasks. They belong to the cost of the second; the wait for an input does not.
+TEST(TraceProfile, CountsTheTimeToStartATaskButNotItsWait) {
+    RecordedRun run = of_another_program();
+    Timeline measured{Source::measured, {{"rank 0", ""}, {"rank 1", ""}}, {}};
+    const auto task = [&](TaskKind kind, int partition, int micro_batch, int lane, int start, int end) {
+        measured.slices.push_back({{0, kind, partition, micro_batch, -1},
+                                   LaneId{lane},
+                                   Nanoseconds{start * 1000},
+                                   Nanoseconds{end * 1000},
+                                   is_copy(kind) ? 4096 : 0});
+    };
+    task(TaskKind::forward, 0, 0, 0, 0, 100);
+    task(TaskKind::copy_forward, 0, 0, 0, 100, 105);
+    task(TaskKind::forward, 0, 1, 0, 110, 200);
+    task(TaskKind::copy_forward, 0, 1, 0, 200, 205);
+    task(TaskKind::forward, 1, 0, 1, 105, 155);
+    task(TaskKind::forward, 1, 1, 1, 205, 255);
+    task(TaskKind::backward, 1, 0, 1, 265, 365);
+    task(TaskKind::copy_backward, 0, 0, 1, 365, 370);
+    task(TaskKind::backward, 1, 1, 1, 375, 475);
+    task(TaskKind::copy_backward, 0, 1, 1, 475, 480);
+    task(TaskKind::backward, 0, 0, 0, 370, 400);
+    task(TaskKind::backward, 0, 1, 0, 480, 510);
+    sort_slices(measured);
+    const TraceProfile made = profile_of(run, measured);
+    // The second forward took 90 and 10 to start it; the first one has nothing before it.
+    EXPECT_THAT(made.profile.layers[0].forward_ns, ElementsAre(100'000));
+    EXPECT_THAT(made.profile.layers[1].forward_ns, ElementsAre(50'000));
+    EXPECT_THAT(made.profile.layers[1].backward_ns, ElementsAre(110'000));
+    EXPECT_THAT(made.profile.layers[0].backward_ns, ElementsAre(30'000));
+    EXPECT_EQ(made.options.hardware.link.latency_ns, 5000);
+    EXPECT_EQ(made.messages, 4U);
+    EXPECT_EQ(simulate(made.profile, made.options).step_time, Nanoseconds{510'000});
+}
+
+// Two sizes of messages tell latency and bandwidth apart: 1 MiB at 10 GB/s.
+TEST(TraceProfile, MeasuresLatencyAndBandwidthOfMessagesOfTwoSizes) {
+    Profile profile = three_layers();
+    profile.layers[1].output_bytes = {4 << 20};
+    const PipelineOptions options = of_three_lanes(Schedule::gpipe);
+    const TraceProfile made = profile_of(of_another_program(), recorded(simulate(profile, options)));
+    EXPECT_NEAR(made.options.hardware.link.bytes_per_second, 1e10, 1e6);
+    EXPECT_NEAR(made.options.hardware.link.latency_ns, 20'000, 10);
+    EXPECT_THAT(made.notes, Not(Contains(HasSubstr("cannot be told apart"))));
+}
+
+TEST(TraceProfile, TakesTheTimeBetweenTasksForTheLinkWithoutMessages) {
+    const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::one_f_one_b));
+    Timeline measured = recorded(simulation, [](const Slice& slice) { return !is_copy(slice.key.kind); });
+    for (Slice& slice : measured.slices) {  // clocks of ranks may differ by more than a message takes
+        slice.start += Nanoseconds{slice.lane.value() * 500'000};
+        slice.end += Nanoseconds{slice.lane.value() * 500'000};
+    }
+    sort_slices(measured);
+    const TraceProfile made = profile_of(of_another_program(), measured);
+    EXPECT_EQ(made.messages, 0U);
+    EXPECT_NEAR(made.options.hardware.link.latency_ns, 20'000 + 104'858, 2);
+    EXPECT_THAT(made.notes, Contains(HasSubstr("shows no messages between partitions")));
+}
+
+TEST(TraceProfile, SaysThatTheOrderIsOfNoKnownSchedule) {
+    Timeline measured = recorded(simulate(three_layers(), of_three_lanes(Schedule::gpipe)));
+    for (Slice& slice : measured.slices) {
+        if (slice.key.micro_batch == 1 || slice.key.micro_batch == 4) {
+            slice.key.micro_batch = 5 - slice.key.micro_batch;
+        }
+    }
+    const TraceProfile made = profile_of(of_another_program(), measured);
+    EXPECT_FALSE(made.known_schedule);
+    EXPECT_EQ(made.options.schedule, Schedule::gpipe);
+    EXPECT_THAT(made.notes, Contains(AllOf(HasSubstr("no schedule that is known here"), HasSubstr("67 %"))));
+}
+
+TEST(TraceProfile, RefusesARunWithoutAWholeStep) {
+    const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::gpipe));
+    const auto without = [&](TaskKind kind, int partition) {
+        return recorded(simulation, [=](const Slice& slice) {
+            return slice.key.kind != kind || slice.key.partition != partition || slice.key.micro_batch != 2;
+        });
+    };
+    EXPECT_THAT([&] { profile_of(of_another_program(), without(TaskKind::backward, 1)); },
+                ThrowsMessage<Error>(
+                    AllOf(HasSubstr("step 0 lacks backward (2, 1)"), HasSubstr("give the files of all ranks"))));
+}
+
+TEST(TraceProfile, RefusesMemoryLimitsSinceMemoryIsUnknown) {
+    const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::gpipe));
+    TraceProfile made = profile_of(of_another_program(), recorded(simulation));
+    EXPECT_TRUE(simulate(made.profile, made.options).memory_unknown);
+    made.options.hardware.memory_limit = Bytes{1} << 30;
+    const auto refused = ThrowsMessage<UsageError>(
+        AllOf(HasSubstr("--memory-limit is 1.00 GiB"), HasSubstr("does not say what the layers hold")));
+    EXPECT_THAT([&] { simulate(made.profile, made.options); }, refused);
+    EXPECT_THAT([&] { find_balance(made.profile, made.options, 2, BalanceAlgorithm::optimal); }, refused);
+    EXPECT_THAT(
+        [&] {
+            PlanRequest request;
+            request.batch = 48;
+            request.hardware = made.options.hardware;
+            plan(made.profile, request);
+        },
+        refused);
+}
+
+TEST(TraceProfile, IsReadBackAsItWasWritten) {
+    const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::gpipe));
+    const TraceProfile made = profile_of(of_another_program(), recorded(simulation));
+    const Profile read = parse_profile(to_json(made.profile));
+    EXPECT_EQ(read.layers[1].backward_ns, made.profile.layers[1].backward_ns);
+    EXPECT_EQ(read.layers[1].output_bytes, made.profile.layers[1].output_bytes);
+    EXPECT_TRUE(read.from_trace);
+    EXPECT_TRUE(read.memory_unknown);
+}
+
+// Layers of an own run keep their shares; both were predicted to take half of what they took.
+TEST(TraceProfile, ScalesTheLayersOfAnOwnRun) {
+    PipelineOptions options = of_three_lanes(Schedule::gpipe);
+    options.balance = Balance({2, 1});
+    options.hardware.devices = {"cpu", "cpu"};
+    Profile profile = three_layers();
+    const Timeline measured = [&] {
+        Profile slower = profile;
+        for (LayerProfile* layer : {&slower.layers[0], &slower.layers[1]}) {
+            layer->forward_ns[0] *= 2;
+            layer->backward_ns[0] *= 3;
+        }
+        return recorded(simulate(slower, options));
+    }();
+    RecordedRun run;
+    run.profile = std::make_shared<const Profile>(profile);
+    run.options = options;
+    const TraceProfile made = profile_of(run, measured);
+    EXPECT_THAT(made.profile.layers[0].forward_ns, ElementsAre(200'000));
+    EXPECT_THAT(made.profile.layers[1].forward_ns, ElementsAre(300'000));
+    EXPECT_THAT(made.profile.layers[2].forward_ns, ElementsAre(80'000));
+    EXPECT_THAT(made.profile.layers[0].backward_ns, ElementsAre(600'000));
+    EXPECT_THAT(made.profile.layers[2].backward_ns, ElementsAre(160'000));
+    EXPECT_FALSE(made.profile.memory_unknown);
+    EXPECT_EQ(made.profile.layers[0].parameter_bytes, 64);
+    EXPECT_EQ(made.profile.co_running_lanes, 2);
+}
+
+TEST(TraceProfile, GivesAnotherProgramsRunWhatItNeedsToBeSimulated) {
+    const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::one_f_one_b));
+    const Timeline measured = recorded(simulation);
+    RecordedRun run = of_another_program();
+    run.why_not_simulated = "holds no profile";
+    take_measured_profile(run, measured, steps_to_compare(run, steps_in_time(measured)));
+    EXPECT_EQ(run.why_not_simulated, "");
+    ASSERT_TRUE(run.graph);
+    EXPECT_THAT(texts_of(run.warnings), Contains(HasSubstr("the profile is measured from this trace, from 3 steps")));
+    const std::optional<Simulation> twin = simulate_run(run);
+    ASSERT_TRUE(twin);
+    EXPECT_NEAR(static_cast<double>(twin->step_time.count()), static_cast<double>(simulation.step_time.count()), 100.0);
+}
+}  // namespace
+}  // namespace pipescope
