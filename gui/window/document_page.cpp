@@ -126,7 +126,8 @@ DocumentPage::DocumentPage(QString path, QWidget* parent)
       stepStrip_(new StepStrip(content_)),
       minimap_(new Minimap(axis(), content_)),
       views_(new TimelineStack(axis(), content_)),
-      navigation_(*model_, *views_) {
+      navigation_(*model_, *views_),
+      lanes_(*model_, *views_) {
     fillTop();
     arrange(new QVBoxLayout(content_), {0, 0, 0, 0}, 0, {top_, legend_, stepStrip_, minimap_, {views_, 1}});
     opening_->setAlignment(Qt::AlignCenter);
@@ -169,6 +170,7 @@ void DocumentPage::connectModel() {
         compareBar_->setChoice(model_->choice());
         refreshMarks();
     });
+    connect(model_, &PageModel::arrangementChanged, this, [this] { views_->setArrangement(model_->arrangement()); });
     connect(model_, &PageModel::modeChanged, this, &DocumentPage::shareHeightLater);
     connect(model_, &PageModel::stepChanged, this, [this] {
         stepBox_->setStep(model_->step());
@@ -190,6 +192,12 @@ void DocumentPage::connectViews() {
                 [this, source](LaneId lane, std::int64_t time) { model_->selectBubbleAt(source, lane, time); });
         connect(&each, &TimelineView::lanePicked, this,
                 [this, source](LaneId lane, bool links) { model_->selectLane(source, lane, links); });
+        connect(&each, &TimelineView::laneDropped, this, [this](LaneId lane, LaneId place) {
+            model_->setArrangement(withLaneAt(model_->arrangement(), model_->lanes(), lane, place));
+        });
+        connect(&each, &TimelineView::groupPicked, this,
+                [this](const QString& name) { lanes_.toggleGroup(name.toStdString()); });
+        connect(&each, &AxisView::rowHeightWanted, this, [this](int by) { lanes_.changeHeight(by); });
         each.setDescription([this, source](SliceRef slice) {
             const TraceDocument& shown = *document();
             const std::int32_t step =

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gui/window/lane_actions.h"
 #include "gui/window/page_model.h"
 #include "gui/window/page_navigation.h"
 #include "gui/window/timeline_stack.h"
@@ -52,6 +53,7 @@ public:
     const QString& path() const { return path_; }
     PageModel& model() const { return *model_; }
     PageNavigation& navigation() { return navigation_; }
+    LaneActions& lanes() { return lanes_; }
     TimelineStack& views() const { return *views_; }
     Minimap& minimap() const { return *minimap_; }
     StepBox& stepBox() const { return *stepBox_; }
@@ -109,5 +111,6 @@ private:
     std::shared_ptr<const Baseline> shownBaseline_;
     TimelineStack* views_;
     PageNavigation navigation_;
+    LaneActions lanes_;
 };
 }  // namespace pipescope

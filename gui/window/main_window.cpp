@@ -199,6 +199,7 @@ void MainWindow::fillRecentFiles(QMenu& menu) {
 void MainWindow::createViewMenu() {
     QMenu& menu = *menuBar()->addMenu(tr("&View"));
     actions_->addZoom(menu);
+    actions_->addLanes(*menu.addMenu(tr("La&nes")));
     menu.addSeparator();
     actions_->addComparison(menu);
     menu.addSeparator();

@@ -60,6 +60,24 @@ void PageActions::addZoom(QMenu& menu) {
     add(menu, tr("For&ward"), {QKeySequence(Qt::ALT | Qt::Key_Right)}, [](Page& p) { p.axis().goForward(); });
 }
 
+void PageActions::addLanes(QMenu& menu) {
+    add(menu, tr("&Fit all lanes"), {Qt::Key_L}, [](Page& p) { p.lanes().fitAll(); });
+    add(menu, tr("&Higher lanes"), {Qt::SHIFT | Qt::Key_W}, [](Page& p) { p.lanes().changeHeight(1); });
+    add(menu, tr("&Lower lanes"), {Qt::SHIFT | Qt::Key_S}, [](Page& p) { p.lanes().changeHeight(-1); });
+    menu.addSeparator();
+    add(menu, tr("&Collapse or expand the selected lane"), {Qt::Key_X}, [](Page& p) { p.lanes().toggleCollapsed(); });
+    add(menu, tr("&Pin the selected lane to the top, or unpin it"), {Qt::Key_K},
+        [](Page& p) { p.lanes().togglePinned(); });
+    add(menu, tr("Move the selected lane &up"), {Qt::SHIFT | Qt::Key_Up}, [](Page& p) { p.lanes().move(-1); });
+    add(menu, tr("Move the selected lane &down"), {Qt::SHIFT | Qt::Key_Down}, [](Page& p) { p.lanes().move(1); });
+    menu.addSeparator();
+    add(menu, tr("&Group lanes by process"), {Qt::Key_G}, [](Page& p) { p.lanes().toggleGrouping(); });
+    add(menu, tr("C&ollapse or expand the group of the selected lane"), {Qt::SHIFT | Qt::Key_X},
+        [](Page& p) { p.lanes().toggleOwnGroup(); });
+    menu.addSeparator();
+    add(menu, tr("&Reset the lanes"), {}, [](Page& p) { p.lanes().reset(); });
+}
+
 void PageActions::addComparison(QMenu& menu) {
     const auto choose = [](auto change) {
         return [change](Page& page) {

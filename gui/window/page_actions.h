@@ -28,6 +28,8 @@ public:
     void add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys, std::function<void(DocumentPage&)> run);
 
     void addZoom(QMenu& menu);
+    /// Adds what arranges the lanes.
+    void addLanes(QMenu& menu);
     /// Adds comparison modes, and marks on top of the bars.
     void addComparison(QMenu& menu);
     void addSearch(QMenu& menu, SearchBar& search);

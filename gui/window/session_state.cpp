@@ -18,6 +18,57 @@ QString keyOf(const QString& path) {
     const QByteArray absolute = QFileInfo(path).absoluteFilePath().toUtf8();
     return QString::fromLatin1(QCryptographicHash::hash(absolute, QCryptographicHash::Sha1).toHex());
 }
+QStringList textsOf(const auto& lanes) {
+    QStringList texts;
+    for (const LaneId lane : lanes) {
+        texts << QString::number(lane.value());
+    }
+    return texts;
+}
+
+std::vector<LaneId> lanesOf(const QVariant& texts) {
+    std::vector<LaneId> lanes;
+    for (const QString& text : texts.toStringList()) {
+        bool isNumber = false;
+        const int lane = text.toInt(&isNumber);
+        if (isNumber && lane >= 0) {
+            lanes.emplace_back(lane);
+        }
+    }
+    return lanes;
+}
+
+void saveArrangement(QSettings& settings, const LaneArrangement& arrangement) {
+    QStringList groups;
+    for (const std::string& group : arrangement.collapsedGroups) {
+        groups << QString::fromStdString(group);
+    }
+    settings.setValue(QStringLiteral("lanes/order"), textsOf(arrangement.order));
+    settings.setValue(QStringLiteral("lanes/pinned"), textsOf(arrangement.pinned));
+    settings.setValue(QStringLiteral("lanes/collapsed"), textsOf(arrangement.collapsed));
+    settings.setValue(QStringLiteral("lanes/grouped"), arrangement.grouped);
+    settings.setValue(QStringLiteral("lanes/collapsedGroups"), groups);
+    settings.setValue(QStringLiteral("lanes/rowHeight"), arrangement.rowHeight.value_or(0));  // 0: as high as they fit
+}
+
+LaneArrangement savedArrangement(const QSettings& settings) {
+    LaneArrangement arrangement;
+    arrangement.order = lanesOf(settings.value(QStringLiteral("lanes/order")));
+    for (const LaneId lane : lanesOf(settings.value(QStringLiteral("lanes/pinned")))) {
+        arrangement.pinned.insert(lane);
+    }
+    for (const LaneId lane : lanesOf(settings.value(QStringLiteral("lanes/collapsed")))) {
+        arrangement.collapsed.insert(lane);
+    }
+    arrangement.grouped = settings.value(QStringLiteral("lanes/grouped")).toBool();
+    for (const QString& group : settings.value(QStringLiteral("lanes/collapsedGroups")).toStringList()) {
+        arrangement.collapsedGroups.insert(group.toStdString());
+    }
+    if (const int height = settings.value(QStringLiteral("lanes/rowHeight")).toInt(); height > 0) {
+        arrangement.rowHeight = height;
+    }
+    return arrangement;
+}
 }  // namespace
 
 QVariant SessionState::value(QLatin1String key) const {
@@ -56,6 +107,7 @@ void SessionState::savePage(const DocumentPage& page) {
     settings.setValue(QStringLiteral("alignment"), nameOf(choice.alignment));
     settings.setValue(QStringLiteral("causes"), choice.causes);
     settings.setValue(QStringLiteral("criticalPath"), choice.criticalPath);
+    saveArrangement(settings, page.model().arrangement());
     settings.remove(QStringLiteral("marks"));
     settings.beginWriteArray(QStringLiteral("marks"));
     for (std::size_t i = 0; i < marks.size(); ++i) {
@@ -105,6 +157,7 @@ void SessionState::restorePage(DocumentPage& page) const {
                     settings.value(QStringLiteral("note")).toString()};
     }
     settings.endArray();
+    LaneArrangement arrangement = savedArrangement(settings);
     settings.endGroup();
     if (visible.end <= visible.start) {
         return;
@@ -112,6 +165,7 @@ void SessionState::restorePage(DocumentPage& page) const {
     page.model().selectStep(step);
     page.axis().setMarks(std::move(marks));
     page.model().setChoice(choice);
+    page.model().setArrangement(std::move(arrangement));
     const TimeRange& total = page.axis().total();
     if (visible.start < total.end && visible.end > total.start) {  // otherwise another run
         page.axis().show(visible);

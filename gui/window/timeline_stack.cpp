@@ -66,6 +66,12 @@ void TimelineStack::setSimulated(const TraceDocument& document) {
     }
 }
 
+void TimelineStack::setArrangement(const LaneArrangement& arrangement) {
+    measured_->view().setArrangement(arrangement);
+    simulated_->view().setArrangement(arrangement);
+    memory_->view().setArrangement(arrangement);
+}
+
 void TimelineStack::shareHeight() {
     const int lines = 2 * (fontMetrics().height() + 8);  // header and ruler
     std::size_t lanes = 0;
