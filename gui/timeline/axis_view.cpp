@@ -150,10 +150,26 @@ void AxisView::paintNameLine(QPainter& painter, int y) const {
     }
 }
 
+void AxisView::paintNoteEdges(QPainter& painter, const TimeMark& note) const {
+    const QRect lanes = lanesRect();
+    QColor faint = palette().color(QPalette::Link);
+    faint.setAlpha(150);
+    painter.setPen(QPen(faint, 0, Qt::DashLine));
+    for (const double x : {pixelAtTime(note.range().start), pixelAtTime(note.range().end)}) {
+        if (x >= lanes.left() && x < lanes.left() + lanes.width()) {
+            painter.drawLine(QPointF(x, lanes.top()), QPointF(x, viewport()->height()));
+        }
+    }
+}
+
 void AxisView::paintMarks(QPainter& painter) const {
     const QRect lanes = lanesRect();
     for (const TimeMark& mark : axis_.marks()) {
         const double x = pixelAtTime(mark.time);
+        if (mark.length > 0) {
+            paintNoteEdges(painter, mark);
+            continue;
+        }
         if (x < lanes.left() || x >= lanes.left() + lanes.width()) {
             continue;
         }

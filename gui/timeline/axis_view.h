@@ -103,6 +103,7 @@ private:
     bool pinch(QEvent& event);
     bool moveByKey(const QKeyEvent& event);
     void paintMarks(QPainter& painter) const;
+    void paintNoteEdges(QPainter& painter, const TimeMark& note) const;
 
     TimeAxisModel& axis_;
     TimelineColors colors_;

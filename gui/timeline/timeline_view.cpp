@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -18,6 +19,7 @@ constexpr double kEdgeReach = 6;  // pixels beside an edge to which a measured r
 constexpr int kReach = 3;         // pixels beside a thin slice that still hit it
 constexpr int kPreferredLane = 32;
 constexpr int kLaneDragStart = 4;
+constexpr double kThinnestNote = 3;
 }  // namespace
 
 TimelineView::TimelineView(Source source, TimeAxisModel& axis, QWidget* parent)
@@ -25,6 +27,11 @@ TimelineView::TimelineView(Source source, TimeAxisModel& axis, QWidget* parent)
     describeLanesToScreenReaders();
     setAccessibleName(source == Source::measured ? tr("Measured timeline") : tr("Simulated timeline"));
     setAccessibleDescription(tr("Tasks of each lane over time. Comma and full stop move between tasks."));
+    connect(&this->axis(), &TimeAxisModel::marksChanged, this, [this] {
+        if (std::exchange(hadNotes_, showsNotes()) != hadNotes_) {
+            relayout();  // the line of notes comes or goes
+        }
+    });
 }
 
 void TimelineView::setStore(std::shared_ptr<const TimelineStore> store) {
@@ -59,6 +66,75 @@ void TimelineView::setArrangement(const LaneArrangement& arrangement) {
         arrangement_ = arrangement;
         relayout();
     }
+}
+
+void TimelineView::setNotesShown(bool shown) {
+    notesShown_ = shown;
+    relayout();
+}
+
+bool TimelineView::showsNotes() const {
+    const std::vector<TimeMark>& marks = axis().marks();
+    return notesShown_ && std::any_of(marks.begin(), marks.end(), [](const TimeMark& mark) { return mark.length > 0; });
+}
+
+std::vector<QRectF> TimelineView::noteRects() const {
+    const QRect lanes = lanesRect();
+    std::vector<QRectF> rects;
+    for (const TimeMark& mark : axis().marks()) {
+        const double left = std::max<double>(lanes.left(), pixelAtTime(mark.range().start));
+        const double right = std::min<double>(lanes.right() + 1, pixelAtTime(mark.range().end));
+        const bool visible = showsNotes() && mark.length > 0 && right >= lanes.left() && left <= lanes.right();
+        rects.push_back(
+            visible ? QRectF(left, rulerHeight() + 1, std::max(kThinnestNote, right - left), fontMetrics().height() + 2)
+                    : QRectF());
+    }
+    return rects;
+}
+
+const TimeMark* TimelineView::noteAt(const QPoint& position) const {
+    const std::vector<QRectF> rects = noteRects();
+    for (std::size_t i = rects.size(); i-- > 0;) {  // the last one is on top
+        if (rects[i].contains(position)) {
+            return &axis().marks()[i];
+        }
+    }
+    return nullptr;
+}
+
+void TimelineView::paintNotes(QPainter& painter) const {
+    if (!showsNotes()) {
+        return;
+    }
+    const QRect lanes = lanesRect();
+    painter.fillRect(QRect(0, rulerHeight(), viewport()->width(), topMargin() - rulerHeight()),
+                     palette().color(QPalette::Window));
+    painter.setPen(colors().faintText);
+    painter.drawText(QRect(4, rulerHeight(), lanes.left() - 10, topMargin() - rulerHeight()),
+                     Qt::AlignVCenter | Qt::AlignRight, tr("notes"));
+    const std::vector<QRectF> rects = noteRects();
+    painter.save();
+    painter.setClipRect(QRect(lanes.left(), 0, lanes.width(), topMargin()), Qt::IntersectClip);
+    for (std::size_t i = 0; i < rects.size(); ++i) {
+        if (rects[i].isEmpty()) {
+            continue;
+        }
+        const auto next = std::find_if(rects.begin() + static_cast<std::ptrdiff_t>(i) + 1, rects.end(),
+                                       [&](const QRectF& other) { return other.left() > rects[i].left(); });
+        const double end = next != rects.end() ? next->left() : lanes.right();
+        painter.fillRect(rects[i], palette().color(QPalette::Highlight));
+        QRectF text = rects[i].adjusted(4, 0, -2, 0);
+        painter.setPen(palette().color(QPalette::HighlightedText));
+        if (text.width() < fontMetrics().averageCharWidth() * 6) {  // beside the range, if that is free
+            text = QRectF(rects[i].right() + 3, rects[i].top(), std::max(0.0, end - rects[i].right() - 6),
+                          rects[i].height());
+            painter.setPen(colors().text);
+        }
+        painter.drawText(text, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine,
+                         fontMetrics().elidedText(axis().marks()[i].note.simplified(), Qt::ElideRight,
+                                                  static_cast<int>(text.width())));
+    }
+    painter.restore();
 }
 
 int TimelineView::rowHeight() const {
@@ -214,6 +290,7 @@ void TimelineView::paintEvent(QPaintEvent*) {
         }
     });
     paintRuler(painter);
+    paintNotes(painter);
     paintGutter(painter);
     paintRange(painter, true);
     paintShares(painter);
@@ -233,7 +310,7 @@ QRectF TimelineView::cursorPlate() const {
         return {};
     }
     const QFontMetricsF metrics(font());
-    QRectF plate(0, 1, std::ceil(metrics.horizontalAdvance(cursorText())) + 10, topMargin() - 3);
+    QRectF plate(0, 1, std::ceil(metrics.horizontalAdvance(cursorText())) + 10, rulerHeight() - 3);
     plate.moveLeft(std::clamp<double>(std::round(x - plate.width() / 2), lanes.left(),
                                       std::max<double>(lanes.left(), lanes.right() + 1 - plate.width())));
     return plate;
@@ -263,7 +340,7 @@ std::vector<TimelineView::RulerLabel> TimelineView::rulerLabels() const {
         const double width = std::ceil(metrics.horizontalAdvance(tick.label)) + 1;
         // Part of a number reads as another number: omits labels that an edge or a neighbour would cut.
         if (!tick.label.isEmpty() && left >= free && left + width <= lanes.left() + lanes.width()) {
-            labels.push_back({QRectF(left, 0, width, topMargin() - 4), tick.label});
+            labels.push_back({QRectF(left, 0, width, rulerHeight() - 4), tick.label});
             free = left + width;
         }
     }
@@ -272,7 +349,7 @@ std::vector<TimelineView::RulerLabel> TimelineView::rulerLabels() const {
 
 void TimelineView::paintRuler(QPainter& painter) const {
     const QRect lanes = lanesRect();
-    const int height = topMargin();
+    const int height = rulerHeight();
     painter.fillRect(QRect(0, 0, viewport()->width(), height), palette().color(QPalette::Window));
     painter.setPen(QPen(colors().grid, 0));
     painter.drawLine(0, height - 1, viewport()->width(), height - 1);
@@ -452,6 +529,10 @@ void TimelineView::click(const QPoint& position) {
     const std::optional<RowBand> at = store_ ? layout.rowAt(layoutY(position)) : std::nullopt;
     const StoredRow* row = at ? &store_->rows()[at->row] : nullptr;
     const bool links = row != nullptr && row->copies;
+    if (const TimeMark* note = noteAt(position)) {
+        axis().setRange(note->range());
+        return;
+    }
     if (!lanesRect().contains(position)) {
         const std::optional<LaneId> lane = store_ ? layout.laneAt(layoutY(position)) : std::nullopt;
         const GroupBand* group = isInGutter(position) ? layout.headerAt(layoutY(position)) : nullptr;
@@ -510,6 +591,9 @@ QString TimelineView::kernelToolTip(SliceRef kernel) const {
 }
 
 QString TimelineView::toolTipAt(const QPoint& position) const {
+    if (const TimeMark* note = noteAt(position)) {
+        return tr("%1<br>%2 long").arg(note->note.toHtmlEscaped(), formatDuration(note->length));
+    }
     if (store_ && isInGutter(position)) {
         const std::optional<LaneId> lane = visibleLayout().laneAt(layoutY(position));
         return lane

@@ -32,6 +32,11 @@ public:
     /// Sets order, height and visibility of the lanes.
     void setArrangement(const LaneArrangement& arrangement);
     const LaneArrangement& arrangement() const { return arrangement_; }
+    /// Shows notes on ranges in a line below the ruler, if there are any.
+    void setNotesShown(bool shown);
+    /// Rectangles of the notes in that line, in viewport pixels, in the order of the axis' marks; those outside the
+    /// view are empty.
+    std::vector<QRectF> noteRects() const;
     /// Pixels of a row of tasks.
     int rowHeight() const;
     /// Sets the marks on top of the bars; null: none.
@@ -90,7 +95,7 @@ Q_SIGNALS:
     void groupPicked(const QString& name);
 
 protected:
-    int topMargin() const override { return fontMetrics().height() + 8; }
+    int topMargin() const override { return rulerHeight() + (showsNotes() ? fontMetrics().height() + 4 : 0); }
     void relayout() override;
     void hover(std::optional<QPoint> position) override;
     void click(const QPoint& position) override;
@@ -122,6 +127,10 @@ private:
     void paintSelectedLane(QPainter& painter) const;
     /// Pixels below the top of the lanes.
     int layoutY(const QPoint& position) const { return position.y() - lanesRect().top(); }
+    int rulerHeight() const { return fontMetrics().height() + 8; }
+    bool showsNotes() const;
+    const TimeMark* noteAt(const QPoint& position) const;
+    void paintNotes(QPainter& painter) const;
     bool isInGutter(const QPoint& position) const;
     void paintGroups(QPainter& painter, const TimelineLayout& layout) const;
     void paintDraggedLane(QPainter& painter, const TimelineLayout& layout) const;
@@ -134,6 +143,8 @@ private:
     std::int64_t shift_ = 0;
     std::shared_ptr<const TimelineMarks> marks_;
     KindSet hidden_;
+    bool notesShown_ = false;
+    bool hadNotes_ = false;
     LaneArrangement arrangement_;
     TimelineLayout layout_;  // before scrolling
     struct LaneDrag {

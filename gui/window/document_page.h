@@ -3,6 +3,7 @@
 #include "gui/window/lane_actions.h"
 #include "gui/window/page_model.h"
 #include "gui/window/page_navigation.h"
+#include "gui/window/page_notes.h"
 #include "gui/window/timeline_stack.h"
 
 #include <QToolButton>
@@ -54,6 +55,9 @@ public:
     PageModel& model() const { return *model_; }
     PageNavigation& navigation() { return navigation_; }
     LaneActions& lanes() { return lanes_; }
+    PageNotes& notes() const { return *notes_; }
+    /// Asks for a note on the measured range, or on the selected task or bubble.
+    void askForNote();
     TimelineStack& views() const { return *views_; }
     Minimap& minimap() const { return *minimap_; }
     StepBox& stepBox() const { return *stepBox_; }
@@ -112,5 +116,8 @@ private:
     TimelineStack* views_;
     PageNavigation navigation_;
     LaneActions lanes_;
+    PageNotes* notes_;
+    bool notesRead_ = false;
+    QString noteTrouble_;
 };
 }  // namespace pipescope

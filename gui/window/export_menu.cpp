@@ -333,6 +333,7 @@ PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     scene.simulated = headerOf(Source::simulated);
     scene.memory = page.views().memory().isVisibleTo(&page);
     scene.selection = page.axis().selection();
+    scene.marks = page.axis().marks();
     scene.theme = theme;
     return scene;
 }

@@ -81,12 +81,39 @@ void SessionState::setValue(QLatin1String key, const QVariant& value) {
     }
 }
 
-void SessionState::addRecentFile(const QString& path) {
+void SessionState::addRecentFile(const QString& path, const QString& about) {
+    if (!leftOut_.isEmpty() && path.startsWith(leftOut_)) {
+        return;
+    }
     QStringList files = value(kRecentFilesKey).toStringList();
     const QString absolute = QFileInfo(path).absoluteFilePath();
     files.removeAll(absolute);
     files.prepend(absolute);
-    setValue(kRecentFilesKey, files.mid(0, kMostRecentFiles));
+    files = files.mid(0, kMostRecentFiles);
+    setValue(kRecentFilesKey, files);
+    QVariantMap known = value(kRecentFactsKey).toMap();
+    QVariantMap facts;  // of the listed files only
+    for (const QString& file : files) {
+        facts[file] = known.value(file);
+    }
+    facts[absolute] = QStringList{about, QDateTime::currentDateTime().toString(Qt::ISODate)};
+    setValue(kRecentFactsKey, facts);
+}
+
+void SessionState::removeRecentFile(const QString& path) {
+    QStringList files = value(kRecentFilesKey).toStringList();
+    files.removeAll(path);
+    setValue(kRecentFilesKey, files);
+}
+
+QList<RecentFile> SessionState::recentFiles() const {
+    const QVariantMap facts = value(kRecentFactsKey).toMap();
+    QList<RecentFile> files;
+    for (const QString& path : value(kRecentFilesKey).toStringList()) {
+        const QStringList known = facts.value(path).toStringList();
+        files << RecentFile{path, known.value(0), QDateTime::fromString(known.value(1), Qt::ISODate)};
+    }
+    return files;
 }
 
 void SessionState::savePage(const DocumentPage& page) {
@@ -96,7 +123,8 @@ void SessionState::savePage(const DocumentPage& page) {
     const QString key = keyOf(page.path());
     const TimeWindow& window = page.axis().window();
     const MarkChoice& choice = page.model().choice();
-    const std::vector<TimeMark>& marks = page.axis().marks();
+    std::vector<TimeMark> marks = page.axis().marks();
+    std::erase_if(marks, [](const TimeMark& mark) { return mark.length > 0; });  // notes are beside the trace
     QSettings& settings = *settings_;
     settings.beginGroup(kPages + key);
     settings.setValue(QStringLiteral("file"), QFileInfo(page.path()).absoluteFilePath());  // for human readers
@@ -154,7 +182,7 @@ void SessionState::restorePage(DocumentPage& page) const {
     for (std::size_t i = 0; i < marks.size(); ++i) {
         settings.setArrayIndex(static_cast<int>(i));
         marks[i] = {settings.value(QStringLiteral("time")).toLongLong(),
-                    settings.value(QStringLiteral("note")).toString()};
+                    settings.value(QStringLiteral("note")).toString(), 0};
     }
     settings.endArray();
     LaneArrangement arrangement = savedArrangement(settings);
@@ -163,7 +191,7 @@ void SessionState::restorePage(DocumentPage& page) const {
         return;
     }
     page.model().selectStep(step);
-    page.axis().setMarks(std::move(marks));
+    page.notes().restoreMarks(std::move(marks));
     page.model().setChoice(choice);
     page.model().setArrangement(std::move(arrangement));
     const TimeRange& total = page.axis().total();

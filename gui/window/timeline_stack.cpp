@@ -53,6 +53,8 @@ void TimelineStack::setMeasured(const TraceDocument& document) {
     tracks_->setStore(document.tracks);
     trackPane_->setVisible(document.tracks != nullptr);
     measured_->setVisible(document.measured != nullptr);
+    measured_->view().setNotesShown(document.measured != nullptr);
+    simulated_->view().setNotesShown(document.measured == nullptr);
 }
 
 void TimelineStack::setSimulated(const TraceDocument& document) {

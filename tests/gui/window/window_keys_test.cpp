@@ -19,6 +19,7 @@
 #include <QDialog>
 #include <QDockWidget>
 #include <QDoubleSpinBox>
+#include <QInputDialog>
 #include <QLineEdit>
 #include <QMap>
 #include <QMenuBar>
@@ -328,6 +329,13 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
                                           axis().setMarks({});
                                       },
                                       [this] { return axis().marks().size() == 1; }};
+    cases[text("Annotate the range")] = {[this] {
+                                             for (auto* asked : window_.findChildren<QInputDialog*>()) {
+                                                 delete asked;
+                                             }
+                                             selectTask();
+                                         },
+                                         [this] { return window_.findChild<QInputDialog*>() != nullptr; }};
     for (const int by : {1, -1}) {
         cases[text(by > 0 ? "Next step" : "Previous step")] = {
             [this] {

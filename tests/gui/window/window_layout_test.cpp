@@ -173,8 +173,12 @@ TEST_F(WindowLayout, CutsNothingOffWithAnyPanelAtAnySizeInEitherTheme) {
     window_.resize(1280, 800);
     openFour(window_, "layout.sqlite");
     for (QCheckBox* box : window_.page()->findChildren<QCheckBox*>()) {
-        box->setChecked(true);  // whatever can be marked, and what memory consists of
+        box->setChecked(true);  // what memory consists of
     }
+    MarkChoice everything = window_.page()->model().choice();
+    everything.causes = true;
+    everything.criticalPath = true;
+    window_.page()->model().setChoice(everything);
     for (const Theme theme : {Theme::light, Theme::dark}) {
         applyTheme(theme);
         for (const QSize size : {QSize(1280, 800), QSize(1920, 1080), QSize(3840, 2160)}) {
