@@ -61,21 +61,25 @@ QString sheetOf(const ThemeColors& colors) {
     QString sheet = QStringLiteral(R"(
 QMainWindow::separator { background: %surface; width: 5px; height: 5px; }
 QMainWindow::separator:hover { background: %link; }
-QSplitter::handle { background: %line; }
-QSplitter::handle:vertical { height: 1px; margin: 2px 0px; }
-QSplitter::handle:horizontal { width: 1px; margin: 0px 2px; }
+QSplitter::handle { background: %surface; }
+QSplitter::handle:vertical { height: 4px; border-top: 1px solid %line; }
+QSplitter::handle:horizontal { width: 4px; border-left: 1px solid %line; }
 QSplitter::handle:hover { background: %link; }
 QMenuBar { background: %surface; border: none; }
 QMenuBar::item { padding: 4px 9px; background: transparent; }
 QMenuBar::item:selected { background: %line; border-radius: 4px; }
-QToolBar { background: %surface; border: none; border-bottom: 1px solid %line; padding: 1px 6px; spacing: 1px; }
+QToolBar { background: %surface; border: none; border-bottom: 1px solid %line; padding: 0px 6px; spacing: 0px; }
 QToolBar::separator { background: %line; width: 1px; margin: 5px 6px; }
-QToolBar QToolButton, QToolButton[flat="true"] { border: none; border-radius: 5px; padding: 4px; }
+QToolBar QToolButton, QToolButton[flat="true"] { border: none; border-radius: 5px; padding: 3px; }
 QToolBar QToolButton:hover, QToolButton[flat="true"]:hover { background: %line; }
 QToolBar QToolButton:checked, QToolButton[flat="true"]:checked { background: %checked; }
-QToolBar QToolButton:focus, QToolButton[flat="true"]:focus { border: 1px solid %link; padding: 3px; }
+QToolBar QToolButton:focus, QToolButton[flat="true"]:focus { border: 1px solid %link; padding: 2px; }
 QDockWidget::title { background: %surface; padding: 6px 8px; border-top: 1px solid %line; }
 QTabWidget::pane { border: none; }
+QCheckBox::indicator { width: 12px; height: 12px; border: 1px solid %faint; border-radius: 3px; background: %paper; }
+QCheckBox::indicator:checked { background: %accent; border-color: %accent; image: url(:/pipescope/icons/check.svg); }
+QCheckBox::indicator:disabled { border-color: %line; }
+QCheckBox::indicator:focus { border-color: %link; }
 QTabBar { qproperty-drawBase: 0; background: %surface; }
 QTabBar::tab { background: transparent; color: %faint; border: none; border-bottom: 2px solid transparent; padding: 5px 11px; }
 QTabBar::tab:bottom, QTabBar::tab:south { border-bottom: none; border-top: 2px solid transparent; }
@@ -94,6 +98,7 @@ QToolTip { color: %text; background: %raised; border: 1px solid %line; padding: 
                                      {"text", colors.text},
                                      {"faint", colors.faint},
                                      {"link", colors.link},
+                                     {"accent", colors.accent},
                                      {"checked", dark ? 0xFF22405CU : 0xFFD9E8F7U}}) {
         sheet.replace(QLatin1Char('%') + QLatin1String(key), name(color));
     }

@@ -19,6 +19,11 @@ QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& conte
     auto* dock = new QDockWidget(title, &window_);
     dock->setObjectName(QString::fromLatin1(name));
     dock->setWidget(&content);
+    QObject::connect(dock, &QDockWidget::topLevelChanged, &window_, [this] { refreshTitles(); });
+    QObject::connect(dock, &QDockWidget::dockLocationChanged, &window_, [this] { refreshTitles(); },
+                     Qt::QueuedConnection);
+    QObject::connect(dock, &QDockWidget::visibilityChanged, &window_, [this] { refreshTitles(); },
+                     Qt::QueuedConnection);
     window_.addDockWidget(Qt::BottomDockWidgetArea, dock);
     dock->hide();
     const auto before = std::find_if(docks_.cbegin(), docks_.cend(), [behind](const QDockWidget* each) {
@@ -63,6 +68,19 @@ void DockSet::show() {
             window_.resizeDocks({docks_[first], docks_[last]}, {600, 1000}, Qt::Horizontal);
         }
         window_.resizeDocks({docks_[last]}, {window_.fontMetrics().height() * 11}, Qt::Vertical);
+    }
+}
+
+void DockSet::refreshTitles() {
+    for (QDockWidget* dock : docks_) {
+        const bool tabbed = !dock->isFloating() && !window_.tabifiedDockWidgets(dock).isEmpty();
+        QWidget* title = dock->titleBarWidget();
+        if (tabbed && title == nullptr) {
+            dock->setTitleBarWidget(new QWidget(dock));  // the tab tells the name; it can be dragged
+        } else if (!tabbed && title != nullptr) {
+            dock->setTitleBarWidget(nullptr);
+            delete title;
+        }
     }
 }
 

@@ -28,6 +28,9 @@ public:
     void save() const;
 
 private:
+    /// A dock under a tab has no title of its own.
+    void refreshTitles();
+
     QMainWindow& window_;
     SessionState& session_;
     QList<QDockWidget*> docks_;

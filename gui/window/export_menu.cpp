@@ -1,5 +1,6 @@
 #include "gui/window/export_menu.h"
 
+#include "gui/style/icons.h"
 #include "gui/console/sql_console.h"
 #include "gui/plan/pareto_chart.h"
 #include "gui/plan/plan_view.h"
@@ -198,6 +199,7 @@ void ExportMenu::fill(QMenu& menu, PageActions& actions) {
     actions.track(*report);
     QAction* page = menu.addAction(tr("&Interactive page…"), this, &ExportMenu::askForPage);
     page->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H));
+    withIcon(*page, "share");
     actions.track(*page);
     QAction* copy = menu.addAction(tr("Co&py the tab as an image"), this, &ExportMenu::copyImage);
     copy->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C));

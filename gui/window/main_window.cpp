@@ -131,7 +131,7 @@ void MainWindow::createToolBar() {
     bar->setObjectName(QStringLiteral("tools"));
     bar->setMovable(false);
     bar->setContextMenuPolicy(Qt::PreventContextMenu);
-    const int size = fontMetrics().height() + 6;
+    const int size = fontMetrics().height() + 4;
     bar->setIconSize({size, size});
     const QList<QAction*> actions = findChildren<QAction*>() + files_->actions();
     for (const char* name :

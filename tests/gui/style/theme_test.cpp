@@ -65,6 +65,9 @@ TEST_P(ThemeTest, DrawsEveryIconInTheTextsColour) {
     const QStringList names = QDir(QStringLiteral(":/pipescope/icons")).entryList({QStringLiteral("*.svg")});
     EXPECT_GE(names.size(), 20);
     for (const QString& name : names) {
+        if (name == QLatin1String("check.svg")) {
+            continue;  // stands on the accent of a ticked box
+        }
         const QImage image =
             lineIcon(name.chopped(4), palette).pixmap(QSize(24, 24)).toImage().convertToFormat(QImage::Format_ARGB32);
         int inked = 0;

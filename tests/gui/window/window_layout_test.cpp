@@ -191,6 +191,25 @@ TEST_F(WindowLayout, CutsNothingOffWithAnyPanelAtAnySizeInEitherTheme) {
     }
 }
 
+TEST_F(WindowLayout, CutsNothingOffOfTheStartPage) {
+    const QByteArray folder = qgetenv("PIPESCOPE_PICTURES");
+    for (const Theme theme : {Theme::light, Theme::dark}) {
+        applyTheme(theme);
+        for (const QSize size : {QSize(1366, 768), QSize(1920, 1080), QSize(3840, 2160)}) {
+            window_.resize(size);
+            QApplication::processEvents();
+            QApplication::processEvents();
+            EXPECT_EQ(cutOffIn(window_).join(QLatin1Char('\n')).toStdString(), "") << size.width();
+            if (!folder.isEmpty()) {
+                window_.grab().save(QDir(QString::fromLocal8Bit(folder))
+                                        .filePath(QStringLiteral("start-%1-%2.png")
+                                                      .arg(size.width())
+                                                      .arg(theme == Theme::dark ? 1 : 0)));
+            }
+        }
+    }
+}
+
 TEST_F(WindowLayout, CutsNothingOffWhereTextIsUpToTwiceAsLarge) {
     const QFont usual = QApplication::font();
     for (const int percent : {125, 150, 200}) {
