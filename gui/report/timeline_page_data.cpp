@@ -618,10 +618,10 @@ QByteArray timelinePageData(const PageScene& scene) {
     data["causes"] = scene.choice.causes;
     data["criticalPath"] = scene.choice.criticalPath;
     data["range"] = {scene.range.start - scene.origin, scene.range.end - scene.origin};
-    data["notes"] = Json::array();
+    data["rangeNotes"] = Json::array();
     for (const TimeMark& mark : scene.marks) {
         if (mark.length > 0 && mark.range().start < scene.range.end && mark.range().end > scene.range.start) {
-            data["notes"].push_back(
+            data["rangeNotes"].push_back(
                 Json::array({mark.range().start - scene.origin, mark.range().end - scene.origin, utf8(mark.note)}));
         }
     }

@@ -50,25 +50,30 @@ LaneRaster::LaneRaster(const TimelineColors& colors, const KindSet& hidden)
 void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, const RasterBand& band, QImage& image) {
     const int top = std::max(0, band.top);
     const int bottom = std::min(image.height(), band.top + band.height);
-    const int columns = image.width();
+    const int columns = band.coarse ? (image.width() + 1) / 2 : image.width();
     if (bottom <= top || columns == 0) {
         return;
     }
     const StoredRow& row = store.rows().at(band.row);
     groundOf(store, window, !row.copies, columns);
     const std::size_t visible = slicesIn(row, window);
-    std::vector<TaskKind> kinds = row.kinds;
+    std::vector<TaskKind> kinds = visible > 0 ? row.kinds : std::vector<TaskKind>();
     for (const std::uint32_t other : band.others) {
-        const std::vector<TaskKind>& more = store.rows().at(other).kinds;
+        const StoredRow& folded = store.rows().at(other);
+        const std::vector<TaskKind> more = slicesIn(folded, window) > 0 ? folded.kinds : std::vector<TaskKind>();
         std::vector<TaskKind> both;
         std::set_union(kinds.begin(), kinds.end(), more.begin(), more.end(), std::back_inserter(both));
         kinds = std::move(both);
     }
     shares_.reset(kinds, columns);
-    addRow(row, window, columns, visible);
+    if (visible > 0) {
+        addRow(row, window, columns, visible);
+    }
     for (const std::uint32_t other : band.others) {
         const StoredRow& folded = store.rows().at(other);
-        addRow(folded, window, columns, slicesIn(folded, window));
+        if (const std::size_t inside = slicesIn(folded, window); inside > 0) {
+            addRow(folded, window, columns, inside);
+        }
     }
     mixColumns(columns, 1 + static_cast<int>(band.others.size()));
     mixDenseBins(columns, band.patterns);
@@ -81,11 +86,13 @@ void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, cons
         addBorders(row, window, band.leastBorder, columns);
     }
 
-    const auto bytes = static_cast<std::size_t>(columns) * sizeof(QRgb);
+    const auto bytes = static_cast<std::size_t>(image.width()) * sizeof(QRgb);
     // Computes the first kLines lines and copies them to the others.
     for (int y = top; y < bottom; ++y) {
         auto* target = reinterpret_cast<QRgb*>(image.scanLine(y));
-        if (y - top >= kLines) {
+        if (band.coarse) {
+            writeCoarse(target, image.width());
+        } else if (y - top >= kLines) {
             std::memcpy(target, image.constScanLine(y - kLines), bytes);
         } else {
             writeLine(target, columns, (y - band.top) % kLines);
@@ -254,6 +261,16 @@ void LaneRaster::addBorders(const StoredRow& row, const TimeWindow& window, doub
             line_[static_cast<std::size_t>(x)] = border_;
             inked_[static_cast<std::size_t>(x)] = 0;
         }
+    }
+}
+
+void LaneRaster::writeCoarse(QRgb* target, int width) const {
+    for (std::size_t x = 0; x < static_cast<std::size_t>(width / 2); ++x) {
+        target[2 * x] = line_[x];
+        target[2 * x + 1] = line_[x];
+    }
+    if (width % 2 != 0) {
+        target[width - 1] = line_[static_cast<std::size_t>(width / 2)];
     }
 }
 

@@ -18,6 +18,7 @@ struct RasterBand {
     int height = 0;
     double leastBorder = 0;  ///< slices of at least this many pixels get a dark left edge; 0: none do
     bool patterns = true;    ///< false: colours alone, for rows that are too low for a pattern
+    bool coarse = false;     ///< columns of two pixels, for rows of a pixel or two: halves the cost
     std::span<const std::uint32_t> others = {};  ///< rows that share the band with `row`, which shows their mean
 };
 
@@ -53,6 +54,8 @@ private:
     void addBorders(const StoredRow& row, const TimeWindow& window, double least, int columns);
     /// Writes line `line` of a band: columns with their patterns.
     void writeLine(QRgb* target, int columns, int line) const;
+    /// Writes columns of two pixels each, without patterns.
+    void writeCoarse(QRgb* target, int width) const;
 
     QRgb lane_;
     QRgb bubble_;

@@ -12,6 +12,7 @@
 namespace pipescope {
 namespace {
 constexpr double kLeastBorderWidth = 4;
+constexpr double kLowestFineRow = 4;     // device pixels; there are hundreds of lower ones
 constexpr int kKernelText = 9;           // pixels
 constexpr double kLeastKernelName = 30;  // pixels
 // With fewer columns, drawing is faster than waking up threads.
@@ -232,7 +233,7 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
         QImage& image = strips_[row].image;
         rasters_[worker].draw(*scene.store, scene.window,
                               {row, 0, image.height(), borders ? kLeastBorderWidth * scale : 0, patterns,
-                               std::span(stale[i].rows).subspan(1)},
+                               stale[i].band.height * scale < kLowestFineRow, std::span(stale[i].rows).subspan(1)},
                               image);
     };
     if (many) {

@@ -20,10 +20,10 @@ QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& conte
     dock->setObjectName(QString::fromLatin1(name));
     dock->setWidget(&content);
     QObject::connect(dock, &QDockWidget::topLevelChanged, &window_, [this] { refreshTitles(); });
-    QObject::connect(dock, &QDockWidget::dockLocationChanged, &window_, [this] { refreshTitles(); },
-                     Qt::QueuedConnection);
-    QObject::connect(dock, &QDockWidget::visibilityChanged, &window_, [this] { refreshTitles(); },
-                     Qt::QueuedConnection);
+    QObject::connect(
+        dock, &QDockWidget::dockLocationChanged, &window_, [this] { refreshTitles(); }, Qt::QueuedConnection);
+    QObject::connect(
+        dock, &QDockWidget::visibilityChanged, &window_, [this] { refreshTitles(); }, Qt::QueuedConnection);
     window_.addDockWidget(Qt::BottomDockWidgetArea, dock);
     dock->hide();
     const auto before = std::find_if(docks_.cbegin(), docks_.cend(), [behind](const QDockWidget* each) {

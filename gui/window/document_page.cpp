@@ -269,7 +269,8 @@ void DocumentPage::focusTimeline() {
 }
 
 void DocumentPage::askForNote() {
-    const std::optional<TimeRange> range = axis().range() ? axis().range() : navigation_.selectedRange();
+    const bool isMeasured = axis().range() && axis().range()->length() > 0;
+    const std::optional<TimeRange> range = isMeasured ? axis().range() : navigation_.selectedRange();
     if (!document() || !range || range->length() == 0) {
         messages_->showMessage(
             MessageBar::Kind::note,

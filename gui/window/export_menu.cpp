@@ -1,11 +1,11 @@
 #include "gui/window/export_menu.h"
 
-#include "gui/style/icons.h"
 #include "gui/console/sql_console.h"
 #include "gui/plan/pareto_chart.h"
 #include "gui/plan/plan_view.h"
 #include "gui/report/report.h"
 #include "gui/report/timeline_page.h"
+#include "gui/style/icons.h"
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/bubble_panel.h"

@@ -33,6 +33,7 @@
 #include <QMimeData>
 #include <QPlainTextEdit>
 #include <QStackedWidget>
+#include <QTabBar>
 #include <QThreadPool>
 #include <QTimer>
 #include <QToolBar>
@@ -330,6 +331,10 @@ bool MainWindow::takesTab(const QWidget& widget) const {
     if (!(widget.focusPolicy() & Qt::TabFocus) || widget.focusProxy() != nullptr || !widget.isVisible() ||
         !widget.isEnabled() || widget.window() != this) {
         return false;
+    }
+    const QPoint middle = widget.mapTo(this, widget.rect().center());
+    if (qobject_cast<const QTabBar*>(&widget) != nullptr && !rect().contains(middle)) {
+        return false;  // of a place without tabs
     }
     // Qt moves panels behind another tab outside the window, but still reports them as visible.
     const QList<QDockWidget*> docks = findChildren<QDockWidget*>(QString(), Qt::FindDirectChildrenOnly);

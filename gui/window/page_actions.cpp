@@ -144,7 +144,7 @@ void PageActions::addPlaces(QMenu& menu) {
     add(menu, tr("Me&dian step"), {}, [](Page& p) { p.stepStrip().goTo(p.stepStrip().history().median); });
     menu.addSeparator();
     withIcon(add(menu, tr("&Mark this place"), {Qt::Key_M}, [](Page& p) { p.navigation().addMark(); }), "mark");
-    withIcon(add(menu, tr("Anno&tate the range…"), {Qt::SHIFT | Qt::Key_M}, [](Page& p) { p.askForNote(); }),
+    withIcon(add(menu, tr("Annotate the ran&ge…"), {Qt::SHIFT | Qt::Key_M}, [](Page& p) { p.askForNote(); }),
              "annotate");
     add(menu, tr("Next m&ark"), {Qt::Key_BracketRight}, [](Page& p) { p.navigation().goToMark(1); });
     add(menu, tr("Previous mar&k"), {Qt::Key_BracketLeft}, [](Page& p) { p.navigation().goToMark(-1); });

@@ -18,6 +18,7 @@
 #include <QLocale>
 #include <QPushButton>
 #include <QSaveFile>
+#include <QScrollArea>
 #include <QToolButton>
 
 #include <array>
@@ -88,7 +89,14 @@ StartPage::StartPage(SessionState& session, QWidget* parent)
           named(new QListWidget(this), tr("Recent files"), tr("Return opens a file, Delete removes it from the list"))),
       empty_(new QLabel(tr("Files that you open are listed here. You can also drop them on the window."), this)),
       samples_(nullptr) {
-    setAutoFillBackground(true);
+    auto* area = new QScrollArea(this);  // a low window has no room for all of it
+    area->setFrameShape(QFrame::NoFrame);
+    area->setWidgetResizable(true);
+    auto* inner = new QWidget(area);
+    inner->setBackgroundRole(QPalette::Base);
+    inner->setAutoFillBackground(true);
+    area->setWidget(inner);
+    arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {area});
     auto* title = new QLabel(tr("PipeScope"), this);
     title->setFont(scaled(title->font(), 2.2, true));
     auto* purpose = new QLabel(tr("What a training pipeline did, above what was predicted, on one time axis."), this);
@@ -100,7 +108,7 @@ StartPage::StartPage(SessionState& session, QWidget* parent)
     columns->setSpacing(48);
     QBoxLayout* parts = arrange(new QVBoxLayout(content), {32, 36, 32, 24}, 6, {title, purpose, {columns, 1}});
     parts->insertSpacing(2, 20);
-    auto* line = new QHBoxLayout(this);
+    auto* line = new QHBoxLayout(inner);
     line->setContentsMargins(0, 0, 0, 0);
     line->addStretch(1);
     line->addWidget(content, 1000);
@@ -261,11 +269,6 @@ void StartPage::changeEvent(QEvent* event) {
 }
 
 void StartPage::tint() {
-    QPalette own = palette();
-    own.setColor(QPalette::Window, palette().color(QPalette::Base));
-    if (own != palette()) {
-        setPalette(own);
-    }
     QPalette faint = palette();
     faint.setColor(QPalette::WindowText, timelineColors(palette()).faintText);
     for (QLabel* label : faint_) {

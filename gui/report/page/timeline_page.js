@@ -230,7 +230,7 @@ function paintOf(line, i) {
 // ---- Panes
 
 const TICKS = 22;  // CSS pixels
-const RULER = TICKS + (data.notes.length ? 20 : 0);  // with the line of notes
+const RULER = TICKS + (data.rangeNotes.length ? 20 : 0);  // with the line of notes
 const LANE_GAP = 4;
 const COPY_ROW = 7;
 const LOWEST_ROW = 18;
@@ -475,14 +475,14 @@ class TimelinePane extends Pane {
   drawNotes() {
     const {context} = this;
     context.textAlign = 'left';
-    data.notes.forEach(([start, end, text], index) => {
+    data.rangeNotes.forEach(([start, end, text], index) => {
       const left = Math.max(gutter, this.x(start));
       const right = Math.min(this.width, this.x(end));
       if (right < gutter || left > this.width) {
         return;
       }
       const wide = Math.max(3, right - left);
-      const next = data.notes.slice(index + 1).find(([other]) => other > start);
+      const next = data.rangeNotes.slice(index + 1).find(([other]) => other > start);
       const inside = wide > 60;
       const room = inside ? wide - 6 : (next ? this.x(next[0]) : this.width) - left - wide - 6;
       context.fillStyle = colors.areaPeak;

@@ -174,7 +174,7 @@ TEST(ManyLanes, ShowTheMeanOfThoseThatShareAPixel) {
     }
     ASSERT_EQ(rows.size(), 2U);
     QImage image(100, 1, QImage::Format_RGB32);
-    LaneRaster(colors).draw(store, {0, 0, 100}, {rows[0], 0, 1, 0, false, std::span(rows).subspan(1)}, image);
+    LaneRaster(colors).draw(store, {0, 0, 100}, {rows[0], 0, 1, 0, false, false, std::span(rows).subspan(1)}, image);
     const QColor full = styleOf(TaskKind::forward).color;
     EXPECT_EQ(image.pixel(20, 0), full.rgb());
     EXPECT_NEAR(qBlue(image.pixel(70, 0)), (full.blue() + colors.bubble.blue()) / 2, 2);
@@ -221,6 +221,10 @@ TEST(ManyLanes, ShowSharesWhereKindsAlternateInEveryPixel) {
     EXPECT_NEAR(lines[styleOf(TaskKind::backward).color.rgb()], 3, 1);
     EXPECT_NEAR(lines[styleOf(TaskKind::recompute).color.rgb()], 3, 1);
     EXPECT_NEAR(lines[colors.bubble.rgb()], 2, 1);
+    QImage coarse(999, 1, QImage::Format_RGB32);
+    LaneRaster(colors).draw(store, {0, 0, 4000}, {0, 0, 1, 0, false, true}, coarse);
+    EXPECT_EQ(coarse.pixel(40, 0), coarse.pixel(41, 0));
+    EXPECT_NE(coarse.pixel(998, 0), colors.lane.rgb()) << "the last column is drawn";
     QImage low(1000, 1, QImage::Format_RGB32);
     LaneRaster(colors).draw(store, {0, 0, 4000}, {0, 0, 1, 0, false}, low);
     for (int x = 1; x < 1000; ++x) {

@@ -97,7 +97,7 @@ TEST_F(WindowNotes, AreOnInteractivePages) {
     window_.page()->notes().annotate(firstTask(), QStringLiteral("</script><b>first"));
     axis().showAll();
     const QByteArray page = timelinePageHtml(pageSceneOf(*window_.page(), Theme::light));
-    EXPECT_TRUE(page.contains("\"notes\":[["));
+    EXPECT_TRUE(page.contains("\"rangeNotes\":[["));
     EXPECT_FALSE(page.contains("</script><b>first"));
 }
 
