@@ -7,6 +7,8 @@
 // bubbles, critical path, marks, a selected task with arrows, memory and overview, at the zooms of redraw, with the
 // marked step visible.
 //
+// redraw_512_lanes: redraw_page on a trace of 512 lanes, all of them on the screen.
+//
 // opening: a window opens a trace of ten million task rows. The trace is created first (1.1 GB beside the temporary
 // files), or only once if PIPESCOPE_LARGE_TRACE names a file for it. first_paint_ms: until the first steps are painted.
 // all_tasks_ms: until all tasks are. complete_ms: until memory, comparison and tracks are too. longest_block_ms:
@@ -54,6 +56,8 @@ namespace pipescope {
 namespace {
 constexpr int kLanes = 64;
 constexpr int kSlices = 10'000'000;
+constexpr int kManyLanes = 512;
+constexpr int kManyLanesSlices = 800'000;
 
 std::shared_ptr<const TimelineStore> randomStore() {
     std::mt19937_64 random(1);
@@ -165,11 +169,11 @@ Profile evenProfile(int layers) {
     return profile;
 }
 
-/// Writes steps of 8 partitions and 32 micro-batches. Each task is some percent off.
-void writeLargeTrace(const std::filesystem::path& path) {
-    const Profile profile = evenProfile(8);
+/// Writes steps of 32 micro-batches. Each task is some percent off.
+void writeLargeTrace(const std::filesystem::path& path, int partitions, int slices) {
+    const Profile profile = evenProfile(partitions);
     PipelineOptions options;
-    options.balance = Balance(std::vector<std::int64_t>(8, 1));
+    options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(partitions), 1));
     options.chunks = 32;
     options.batch = 32;
     options.hardware.link = {10e9, 50'000};
@@ -181,7 +185,7 @@ void writeLargeTrace(const std::filesystem::path& path) {
     writer.set_profile(to_json(profile));
     std::mt19937_64 random(1);
     std::int64_t begin = 1'000'000;
-    for (int step = 0, tasks = 0; tasks < kSlices; ++step) {
+    for (int step = 0, tasks = 0; tasks < slices; ++step) {
         std::int64_t end = begin;
         std::vector<std::int64_t> free(simulation.timeline.lanes.size(), begin);
         StepStatistics times;
@@ -215,7 +219,16 @@ std::filesystem::path largeTrace() {
     std::filesystem::path path =
         kept != nullptr ? kept : std::filesystem::path(folder.path().toStdString()) / "large.sqlite";
     if (!std::filesystem::exists(path)) {
-        writeLargeTrace(path);
+        writeLargeTrace(path, 8, kSlices);
+    }
+    return path;
+}
+
+std::filesystem::path manyLanesTrace() {
+    static const QTemporaryDir folder;
+    std::filesystem::path path = std::filesystem::path(folder.path().toStdString()) / "lanes.sqlite";
+    if (!std::filesystem::exists(path)) {
+        writeLargeTrace(path, kManyLanes, kManyLanesSlices);
     }
     return path;
 }
@@ -304,12 +317,12 @@ void opening(benchmark::State& state) {
     }
 }
 
-/// A window that has loaded the whole large trace.
-void openLargeTrace(MainWindow& window) {
+/// A window that has loaded the whole trace.
+void openTrace(MainWindow& window, const std::filesystem::path& path) {
     bool done = false;
     QObject::connect(&window.files(), &FileTabs::loaded, [&] { done = true; });
     window.show();
-    window.files().open(QString::fromStdString(largeTrace().string()));
+    window.files().open(QString::fromStdString(path.string()));
     while (!done) {
         QApplication::processEvents(QEventLoop::WaitForMoreEvents);
     }
@@ -317,9 +330,9 @@ void openLargeTrace(MainWindow& window) {
     QObject::disconnect(&window.files(), &FileTabs::loaded, nullptr, nullptr);
 }
 
-void redrawPage(benchmark::State& state) {
+void redrawPageOf(benchmark::State& state, const std::filesystem::path& path) {
     MainWindow window(nullptr);
-    openLargeTrace(window);
+    openTrace(window, path);
     DocumentPage& page = *window.page();
     TimeAxisModel& axis = page.axis();
     const TimelineStore& measured = *page.document()->measured;
@@ -358,9 +371,17 @@ void redrawPage(benchmark::State& state) {
     state.counters["marked_tasks"] = static_cast<double>(page.model().analysis()->matching().pairs.size());
 }
 
+void redrawPage(benchmark::State& state) {
+    redrawPageOf(state, largeTrace());
+}
+
+void redrawManyLanes(benchmark::State& state) {
+    redrawPageOf(state, manyLanesTrace());
+}
+
 void matching(benchmark::State& state) {
     MainWindow window(nullptr);
-    openLargeTrace(window);
+    openTrace(window, largeTrace());
     const std::shared_ptr<const TraceDocument> document = window.page()->document();
     if (!document->simulated || !window.page()->model().analysis() ||
         window.page()->model().analysis()->matching().pairs.empty()) {
@@ -388,6 +409,12 @@ BENCHMARK(opening)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(matching)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(redrawPage)
     ->Name("redraw_page")
+    ->Args({1920, 1080})
+    ->Args({3840, 2160})
+    ->Iterations(3)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(redrawManyLanes)
+    ->Name("redraw_512_lanes")
     ->Args({1920, 1080})
     ->Args({3840, 2160})
     ->Iterations(3)

@@ -145,12 +145,11 @@ Json balance_json(const FoundBalance& found, const Simulation& simulation) {
 }
 
 std::string balance_text(const FoundBalance& found, const Simulation& simulation) {
-    const std::string proof = found.optimal ? "optimal"
-                              : found.lower_bound_ns > 0
-                                  ? "lower bound " + format_duration(Nanoseconds{found.lower_bound_ns})
-                                  : !simulation.options.placement.empty()
-                                  ? "cut as if each partition had a lane; no lower bound is known"
-                                  : "no lower bound is known";
+    const std::string proof =
+        found.optimal                           ? "optimal"
+        : found.lower_bound_ns > 0              ? "lower bound " + format_duration(Nanoseconds{found.lower_bound_ns})
+        : !simulation.options.placement.empty() ? "cut as if each partition had a lane; no lower bound is known"
+                                                : "no lower bound is known";
     const StepFigures figures = expected_figures(simulation);
     std::string text = fmt::format("balance {}\n\nstep time {}, bubble {}", to_string(found.balance),
                                    format_duration(figures.step), format_percent(figures.bubble));
@@ -554,11 +553,10 @@ std::string comparison_text(const TraceComparison& compared) {
     add_rates(compared, judged, figures);
     for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
         const ComparedLane& each = comparison.lanes[lane];
-        figures.add_row({fmt::format("lane {} busy", lane),
-                         each.recorded ? format_duration(each.measured_busy) : "not recorded",
-                         format_duration(each.simulated_busy),
-                         each.recorded ? format_error_percent(relative_error(each.simulated_busy, each.measured_busy))
-                                       : ""});
+        figures.add_row(
+            {fmt::format("lane {} busy", lane), each.recorded ? format_duration(each.measured_busy) : "not recorded",
+             format_duration(each.simulated_busy),
+             each.recorded ? format_error_percent(relative_error(each.simulated_busy, each.measured_busy)) : ""});
         const bool known = each.measured_peak_bytes.has_value();
         if (!known && compared.simulation.memory_unknown) {
             continue;

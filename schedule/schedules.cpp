@@ -185,8 +185,7 @@ std::string compared_schedule_names() {
 Schedule parse_schedule(std::string_view name) {
     std::vector<Schedule> all = all_schedules();
     all.emplace_back(Schedule::automatic);
-    return parse_name(name, all, "schedule '" + std::string(name) + "' is not known",
-                      "use gpipe when unsure");
+    return parse_name(name, all, "schedule '" + std::string(name) + "' is not known", "use gpipe when unsure");
 }
 
 bool needs_loss_inside(const Schedule& schedule) {

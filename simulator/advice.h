@@ -74,8 +74,8 @@ struct Advice {
 ///
 /// Order: moves that fit; faster; faster but over the limit; the rest. Within each: real moves before hypothetical
 /// ones, then shorter steps first. If the base does not fit, moves over the limit are ordered by need instead. Steps
-/// that differ by less than kPlanTie of the base's are equal in effect; with noise also those whose means differ by less
-/// than two standard errors of the difference, as if the two samples were independent.
+/// that differ by less than kPlanTie of the base's are equal in effect; with noise also those whose means differ by
+/// less than two standard errors of the difference, as if the two samples were independent.
 ///
 /// `cancelled` is asked before each simulation; may be empty. Throws as simulate() does, for the base. Deterministic.
 /// Threading: any thread. Cost: about 30 simulations, at most 100 more if the

@@ -40,7 +40,7 @@ struct Simulation {
     std::vector<MemorySample> memory;  ///< by lane over time, ascending; steady state
     /// With schedule auto: no order of the tasks has a shorter step.
     std::optional<Nanoseconds> lower_bound;
-    Nanoseconds step_time{0};          ///< with replicas, up to the end of the last all_reduce
+    Nanoseconds step_time{0};  ///< with replicas, up to the end of the last all_reduce
     double bubble_fraction = 0;
     double utilization = 0;
     /// Relative to one device that is as fast as the fastest lane and runs all layers of all replicas' mini-batch

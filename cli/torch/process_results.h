@@ -17,8 +17,8 @@ ProcessFacts process_facts(const Processes& processes, const std::vector<LaneId>
 /// what failed remains.
 std::filesystem::path trace_of_rank(const std::filesystem::path& trace, int rank, int attempt);
 
-/// Collective: completes each process's result by the lanes and layers of the other processes of its replica, and extends the
-/// steps over all of them. `clock`: of this process.
+/// Collective: completes each process's result by the lanes and layers of the other processes of its replica, and
+/// extends the steps over all of them. `clock`: of this process.
 void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, const RankClock& clock,
                  Processes& processes, int replicas);
 }  // namespace pipescope

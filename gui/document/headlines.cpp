@@ -6,9 +6,23 @@
 
 #include <QFileInfo>
 
+#include <algorithm>
+
 namespace pipescope {
 namespace {
 const QString kSeparator = QStringLiteral("  ·  ");
+
+/// "4,4,3"; of many partitions only how many layers they have: "64 × 1", "64 partitions of 1 to 3 layers".
+QString briefly(const Balance& balance) {
+    constexpr std::size_t kMostListed = 16;
+    const std::vector<std::int64_t> layers = balance.layers_per_partition();
+    if (layers.size() <= kMostListed) {
+        return QString::fromStdString(to_string(balance));
+    }
+    const auto [least, most] = std::minmax_element(layers.begin(), layers.end());
+    return *least == *most ? translated("%1 × %2").arg(layers.size()).arg(*least)
+                           : translated("%1 partitions of %2 to %3 layers").arg(layers.size()).arg(*least).arg(*most);
+}
 
 /// `unknown` is why no bubble can be given; empty if one can. `expected`: the step is the mean of noisy ones.
 QString figures(Nanoseconds step, double bubbleFraction, const QString& unknown, bool expected = false) {
@@ -105,7 +119,7 @@ QString baselineHeadline(const Baseline& before) {
 
 QString configuration(const PipelineOptions& options, std::int64_t micro_batches) {
     return translated("%1, balance %2, %3, checkpoint %4")
-        .arg(QString::fromStdString(to_string(options.schedule)), QString::fromStdString(to_string(options.balance)),
+        .arg(QString::fromStdString(to_string(options.schedule)), briefly(options.balance),
              formatCount(micro_batches, translated("micro-batch"), translated("micro-batches")),
              QString::fromStdString(to_string(options.checkpoint)));
 }

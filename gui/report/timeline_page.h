@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace pipescope {
 /// What a timeline page shows: the visible part of a tab. Times are ns of the recording.
@@ -32,6 +33,7 @@ struct PageScene {
     Header simulated;
     bool memory = false;  ///< memory curves are on screen
     std::optional<TaskSelection> selection;
+    std::vector<TimeMark> marks = {};  ///< those with a length are notes, which the page shows
     Theme theme = Theme::system;
 };
 

@@ -618,6 +618,13 @@ QByteArray timelinePageData(const PageScene& scene) {
     data["causes"] = scene.choice.causes;
     data["criticalPath"] = scene.choice.criticalPath;
     data["range"] = {scene.range.start - scene.origin, scene.range.end - scene.origin};
+    data["rangeNotes"] = Json::array();
+    for (const TimeMark& mark : scene.marks) {
+        if (mark.length > 0 && mark.range().start < scene.range.end && mark.range().end > scene.range.start) {
+            data["rangeNotes"].push_back(
+                Json::array({mark.range().start - scene.origin, mark.range().end - scene.origin, utf8(mark.note)}));
+        }
+    }
     data["step"] = scene.step;
     data["twoRuns"] = document.baseline != nullptr;
     data["colors"] = {{"light", colorsJson(light)}, {"dark", colorsJson(dark)}};

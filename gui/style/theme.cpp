@@ -1,5 +1,6 @@
 #include "gui/style/theme.h"
 
+#include "gui/style/task_style.h"
 #include "schedule/error.h"
 
 #include <QApplication>
@@ -10,31 +11,98 @@
 
 namespace pipescope {
 namespace {
-QPalette darkPalette() {
+/// Colours of a theme. Text has a contrast of 4.5 or more on each ground, faint text too.
+struct ThemeColors {
+    QRgb surface;  ///< of window, bars and panels alike
+    QRgb paper;    ///< of timelines, tables and fields
+    QRgb stripe;   ///< every other row of a table
+    QRgb raised;   ///< buttons
+    QRgb line;     ///< separators and frames
+    QRgb text;
+    QRgb faint;
+    QRgb disabled;
+    QRgb accent;  ///< selections
+    QRgb link;    ///< what is on, on the surface
+};
+constexpr ThemeColors kLight{0xFFF5F6F8, 0xFFFFFFFF, 0xFFF7F8FA, 0xFFFFFFFF, 0xFFD5D9DE,
+                             0xFF1C2024, 0xFF5A626B, 0xFF8D949C, 0xFF0B5CAD, 0xFF0B5CAD};
+constexpr ThemeColors kDark{0xFF1F2226, 0xFF16181B, 0xFF1B1E21, 0xFF2B2F34, 0xFF363B41,
+                            0xFFE6E8EB, 0xFFA3ABB3, 0xFF737A82, 0xFF2B6CB0, 0xFF6CB4F0};
+
+QPalette paletteOf(const ThemeColors& colors) {
     QPalette palette;
-    const QColor window = QColor::fromRgb(0x2B2E31);
-    const QColor base = QColor::fromRgb(0x1B1D1F);
-    const QColor text = QColor::fromRgb(0xE8E8E8);
-    const QColor faint = QColor::fromRgb(0x8A8F94);
-    palette.setColor(QPalette::Window, window);
-    palette.setColor(QPalette::Base, base);
-    palette.setColor(QPalette::AlternateBase, QColor::fromRgb(0x24272A));
-    palette.setColor(QPalette::Button, QColor::fromRgb(0x3A3E42));
-    palette.setColor(QPalette::ToolTipBase, window);
+    const auto set = [&](QPalette::ColorRole role, QRgb color) { palette.setColor(role, QColor::fromRgb(color)); };
+    set(QPalette::Window, colors.surface);
+    set(QPalette::Base, colors.paper);
+    set(QPalette::AlternateBase, colors.stripe);
+    set(QPalette::Button, colors.raised);
+    set(QPalette::ToolTipBase, colors.raised);
     for (const auto role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText, QPalette::ToolTipText}) {
-        palette.setColor(role, text);
-        palette.setColor(QPalette::Disabled, role, faint);
+        set(role, colors.text);
+        palette.setColor(QPalette::Disabled, role, QColor::fromRgb(colors.disabled));
     }
-    palette.setColor(QPalette::PlaceholderText, faint);
-    palette.setColor(QPalette::Highlight, QColor::fromRgb(0x2F6EA5));
+    set(QPalette::PlaceholderText, colors.faint);
+    set(QPalette::Highlight, colors.accent);
     palette.setColor(QPalette::HighlightedText, Qt::white);
-    palette.setColor(QPalette::Link, QColor::fromRgb(0x6CB4F0));
-    palette.setColor(QPalette::Light, QColor::fromRgb(0x4A4F54));
-    palette.setColor(QPalette::Midlight, QColor::fromRgb(0x42464A));
-    palette.setColor(QPalette::Mid, QColor::fromRgb(0x202326));
-    palette.setColor(QPalette::Dark, QColor::fromRgb(0x17191B));
+    set(QPalette::Link, colors.link);
+    set(QPalette::LinkVisited, colors.link);
+    const QColor line = QColor::fromRgb(colors.line);
+    set(QPalette::Light, colors.raised);
+    set(QPalette::Midlight, colors.line);
+    palette.setColor(QPalette::Mid, line);
+    palette.setColor(QPalette::Dark, line.darker(120));
     palette.setColor(QPalette::Shadow, Qt::black);
     return palette;
+}
+
+/// Flat bars, tabs and headers with thin separators. Controls keep Fusion's shapes.
+QString sheetOf(const ThemeColors& colors) {
+    const auto name = [](QRgb color) { return QColor::fromRgb(color).name(); };
+    QString sheet = QStringLiteral(R"(
+QMainWindow::separator { background: %surface; width: 5px; height: 5px; }
+QMainWindow::separator:hover { background: %link; }
+QSplitter::handle { background: %surface; }
+QSplitter::handle:vertical { height: 4px; border-top: 1px solid %line; }
+QSplitter::handle:horizontal { width: 4px; border-left: 1px solid %line; }
+QSplitter::handle:hover { background: %link; }
+QMenuBar { background: %surface; border: none; }
+QMenuBar::item { padding: 4px 9px; background: transparent; }
+QMenuBar::item:selected { background: %line; border-radius: 4px; }
+QToolBar { background: %surface; border: none; border-bottom: 1px solid %line; padding: 0px 6px; spacing: 0px; }
+QToolBar::separator { background: %line; width: 1px; margin: 5px 6px; }
+QToolBar QToolButton, QToolButton[flat="true"] { border: none; border-radius: 5px; padding: 3px; }
+QToolBar QToolButton:hover, QToolButton[flat="true"]:hover { background: %line; }
+QToolBar QToolButton:checked, QToolButton[flat="true"]:checked { background: %checked; }
+QToolBar QToolButton:focus, QToolButton[flat="true"]:focus { border: 1px solid %link; padding: 2px; }
+QDockWidget::title { background: %surface; padding: 6px 8px; border-top: 1px solid %line; }
+QTabWidget::pane { border: none; }
+QCheckBox::indicator { width: 12px; height: 12px; border: 1px solid %faint; border-radius: 3px; background: %paper; }
+QCheckBox::indicator:checked { background: %accent; border-color: %accent; image: url(:/pipescope/icons/check.svg); }
+QCheckBox::indicator:disabled { border-color: %line; }
+QCheckBox::indicator:focus { border-color: %link; }
+QTabBar { qproperty-drawBase: 0; background: %surface; }
+QTabBar::tab { background: transparent; color: %faint; border: none; border-bottom: 2px solid transparent; padding: 5px 11px; }
+QTabBar::tab:bottom, QTabBar::tab:south { border-bottom: none; border-top: 2px solid transparent; }
+QTabBar::tab:selected { color: %text; border-color: %link; }
+QTabBar::tab:hover { color: %text; }
+QTabBar::tab:focus { color: %link; }
+QHeaderView { background: %paper; border: none; }
+QHeaderView::section { background: %paper; color: %faint; border: none; border-bottom: 1px solid %line; padding: 3px 4px; }
+QToolTip { color: %text; background: %raised; border: 1px solid %line; padding: 3px; }
+)");
+    const bool dark = colors.paper == kDark.paper;
+    for (const auto& [key, color] : {std::pair{"surface", colors.surface},
+                                     {"paper", colors.paper},
+                                     {"raised", colors.raised},
+                                     {"line", colors.line},
+                                     {"text", colors.text},
+                                     {"faint", colors.faint},
+                                     {"link", colors.link},
+                                     {"accent", colors.accent},
+                                     {"checked", dark ? 0xFF22405CU : 0xFFD9E8F7U}}) {
+        sheet.replace(QLatin1Char('%') + QLatin1String(key), name(color));
+    }
+    return sheet;
 }
 }  // namespace
 
@@ -52,16 +120,15 @@ Theme parseTheme(const QString& name) {
 }
 
 void applyTheme(Theme theme) {
-    // The desktop's settings, to restore them. The first call saves them before any change.
-    static const QPalette systemPalette = QApplication::palette();
-    static const QString systemStyle = QApplication::style()->name();
-    if (theme == Theme::system) {
-        QApplication::setStyle(QStyleFactory::create(systemStyle));
-        QApplication::setPalette(systemPalette);
-        return;
-    }
+    // The desktop's choice. The first call saves it before any change.
+    static const bool systemIsDark = isDark(QApplication::palette());
+    const bool dark = theme == Theme::system ? systemIsDark : theme == Theme::dark;
+    const ThemeColors& colors = dark ? kDark : kLight;
     // Only the Fusion style takes all its colours from the palette.
-    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-    QApplication::setPalette(theme == Theme::dark ? darkPalette() : QApplication::style()->standardPalette());
+    if (QApplication::style()->name() != QLatin1String("fusion")) {
+        QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+    }
+    QApplication::setPalette(paletteOf(colors));
+    qApp->setStyleSheet(sheetOf(colors));
 }
 }  // namespace pipescope

@@ -7,6 +7,6 @@ enum class Theme { system, light, dark };
 
 /// Throws UsageError for an unknown name.
 Theme parseTheme(const QString& name);
-/// Sets the application's palette. `system` restores the desktop's palette of the first call.
+/// Sets the application's palette and style sheet. `system` is dark if the desktop's palette was at the first call.
 void applyTheme(Theme theme);
 }  // namespace pipescope

@@ -46,7 +46,9 @@ SelectionPanel::SelectionPanel(QWidget* parent)
     table_->addAction(copy);
     table_->installEventFilter(this);
     table_->setContextMenuPolicy(Qt::ActionsContextMenu);
-    arrange(new QVBoxLayout(this), {8, 6, 4, 0}, 2, {title_, where_, text_, {table_, 1}});
+    auto* rest = new QWidget(this);  // keeps the lines at the top while there is no table
+    rest->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Expanding);
+    arrange(new QVBoxLayout(this), {8, 6, 4, 0}, 2, {title_, where_, text_, {table_, 1000}, {rest, 1}});
     setFacts({});
 }
 

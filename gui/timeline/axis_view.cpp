@@ -92,23 +92,84 @@ void AxisView::setContentHeight(int height) {
     viewport()->update();
 }
 
-void AxisView::paintLaneName(QPainter& painter, const LaneInfo& lane, std::size_t index, int top, int height) const {
+std::vector<AxisView::DrawnName> AxisView::namesOf(std::vector<NamedBand> bands) const {
+    const int line = fontMetrics().height();
+    const QRect lanes = lanesRect();
+    // The number of lanes from name to name: 1, 2, 5, 10, ..
+    int low = 0;
+    int lowest = line;
+    for (const NamedBand& band : bands) {
+        low += band.height < line ? 1 : 0;
+        lowest = band.height > 0 ? std::min(lowest, band.height) : lowest;
+    }
+    const int view = std::max(1, lanes.height());
+    const double perLane = low > 0 ? std::max(static_cast<double>(lowest), 0.01) : line;
+    const double dense = low > view ? static_cast<double>(view) / low : perLane;
+    int step = 1;
+    for (int i = 0; step * dense < line && step < 1'000'000; ++i) {
+        step = i % 3 == 1 ? step / 2 * 5 : step * 2;
+    }
+    std::stable_sort(bands.begin(), bands.end(),
+                     [](const NamedBand& a, const NamedBand& b) { return a.rank > b.rank; });
+    std::vector<DrawnName> names;
+    for (const NamedBand& band : bands) {
+        const bool high = band.height >= line;
+        if (band.height <= 0 || (!high && band.rank == NamedBand::Rank::lane && band.number % step != 0)) {
+            continue;
+        }
+        const int top = band.rank == NamedBand::Rank::group ? band.top : band.top + (band.height - line) / 2;
+        const QRect rect(4,
+                         high ? band.top : std::clamp(top, lanes.top(), std::max(lanes.top(), lanes.bottom() - line)),
+                         lanes.left() - 10, high && band.rank != NamedBand::Rank::group ? band.height : line);
+        const bool free = std::none_of(names.begin(), names.end(),
+                                       [&](const DrawnName& other) { return other.rect.intersects(rect); });
+        if (free && rect.intersects(lanes.adjusted(-lanes.left(), 0, 0, 0))) {
+            names.push_back(
+                {rect, fontMetrics().elidedText(high ? band.full : band.brief, Qt::ElideRight, rect.width())});
+        }
+    }
+    return names;
+}
+
+void AxisView::paintNames(QPainter& painter, const std::vector<DrawnName>& names) const {
     const QRect lanes = lanesRect();
     painter.save();
     painter.setClipRect(QRect(0, lanes.top(), lanes.left(), lanes.height()), Qt::IntersectClip);
-    const QRect box(4, lanes.top() + top - verticalScrollBar()->value(), lanes.left() - 10, height);
     painter.setPen(colors_.text);
-    painter.drawText(box, Qt::AlignVCenter | Qt::AlignRight,
-                     painter.fontMetrics().elidedText(titleOf(lane, index), Qt::ElideRight, box.width()));
-    painter.setPen(QPen(colors_.grid, 0));
-    painter.drawLine(0, box.bottom() + 3, lanes.left(), box.bottom() + 3);
+    for (const DrawnName& name : names) {
+        painter.drawText(name.rect, Qt::AlignVCenter | Qt::AlignRight | Qt::TextSingleLine, name.text);
+    }
     painter.restore();
+}
+
+void AxisView::paintNameLine(QPainter& painter, int y) const {
+    const QRect lanes = lanesRect();
+    if (y >= lanes.top() && y <= lanes.bottom()) {
+        painter.setPen(QPen(colors_.grid, 0));
+        painter.drawLine(0, y, lanes.left(), y);
+    }
+}
+
+void AxisView::paintNoteEdges(QPainter& painter, const TimeMark& note) const {
+    const QRect lanes = lanesRect();
+    QColor faint = palette().color(QPalette::Link);
+    faint.setAlpha(150);
+    painter.setPen(QPen(faint, 0, Qt::DashLine));
+    for (const double x : {pixelAtTime(note.range().start), pixelAtTime(note.range().end)}) {
+        if (x >= lanes.left() && x < lanes.left() + lanes.width()) {
+            painter.drawLine(QPointF(x, lanes.top()), QPointF(x, viewport()->height()));
+        }
+    }
 }
 
 void AxisView::paintMarks(QPainter& painter) const {
     const QRect lanes = lanesRect();
     for (const TimeMark& mark : axis_.marks()) {
         const double x = pixelAtTime(mark.time);
+        if (mark.length > 0) {
+            paintNoteEdges(painter, mark);
+            continue;
+        }
         if (x < lanes.left() || x >= lanes.left() + lanes.width()) {
             continue;
         }
@@ -181,7 +242,12 @@ void AxisView::wheelEvent(QWheelEvent* event) {
     const QPoint delta = event->angleDelta();
     const QPoint pixels = event->pixelDelta();  // from a touchpad: the content follows two fingers
     const bool along = event->modifiers() & Qt::ShiftModifier || std::abs(delta.x()) > std::abs(delta.y());
-    if (event->modifiers() & Qt::ControlModifier) {
+    if (event->modifiers() & Qt::ControlModifier && event->modifiers() & Qt::AltModifier) {
+        const int by = delta.y() != 0 ? delta.y() : delta.x();  // with Alt, some desktops turn the wheel sideways
+        if (by != 0) {
+            Q_EMIT rowHeightWanted(by > 0 ? 1 : -1);
+        }
+    } else if (event->modifiers() & Qt::ControlModifier) {
         zoomAbout(event->position().x(), std::pow(kZoomPerNotch, delta.y() / kNotch));
     } else if (along && !pixels.isNull()) {
         axis_.pan(-static_cast<double>(pixels.x() != 0 ? pixels.x() : pixels.y()) / lanesRect().width());

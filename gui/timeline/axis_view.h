@@ -34,9 +34,17 @@ public:
     static QString titleOf(const LaneInfo& lane, std::size_t index);
     /// True if the content is higher than the view.
     bool overflows() const { return overflows_; }
+    /// Drawn names beside the content, in viewport pixels. They never overlap: low lanes have a name here and there.
+    struct DrawnName {
+        QRect rect;
+        QString text;
+    };
+    virtual std::vector<DrawnName> drawnNames() const { return {}; }
 
 Q_SIGNALS:
     void overflowChanged();
+    /// Ctrl + Alt + wheel: the user wants higher (1) or lower (-1) lanes.
+    void rowHeightWanted(int by);
 
 protected:
     /// Pixels reserved above the content for a ruler.
@@ -53,7 +61,20 @@ protected:
 
     const TimelineColors& colors() const { return colors_; }
     void setContentHeight(int height);
-    void paintLaneName(QPainter& painter, const LaneInfo& lane, std::size_t index, int top, int height) const;
+    /// What a name belongs to, in viewport pixels.
+    struct NamedBand {
+        QString full;   ///< if the band is as high as a line of text
+        QString brief;  ///< otherwise
+        int top = 0;
+        int height = 0;
+        int number = 0;  ///< of several bands, round numbers keep their names
+        enum class Rank { lane, wanted, group } rank = Rank::lane;  ///< higher ranks keep their names
+    };
+    /// The names that have room, at most one in a line of text.
+    std::vector<DrawnName> namesOf(std::vector<NamedBand> bands) const;
+    void paintNames(QPainter& painter, const std::vector<DrawnName>& names) const;
+    /// Draws a line below a lane, across the names.
+    void paintNameLine(QPainter& painter, int y) const;
     /// Paints the marks too.
     void paintCursor(QPainter& painter) const;
     /// Shades the measured range over the content. With `label`, prints its duration above it.
@@ -82,6 +103,7 @@ private:
     bool pinch(QEvent& event);
     bool moveByKey(const QKeyEvent& event);
     void paintMarks(QPainter& painter) const;
+    void paintNoteEdges(QPainter& painter, const TimeMark& note) const;
 
     TimeAxisModel& axis_;
     TimelineColors colors_;

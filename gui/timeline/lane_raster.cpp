@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 namespace pipescope {
 namespace {
 // Keeps a short slice alone in its column visible against the background.
 constexpr float kFaintest = 0.25F;
 constexpr float kSolid = 0.9F;
+constexpr std::size_t kNarrowestPattern = 6;  // columns
+constexpr std::size_t kBin = 8;               // columns
+constexpr int kDenseChanges = 4;              // of the kind in a bin: bars of less than two columns
 // With only a few slices per column, reading them is faster than the pyramid.
 constexpr std::size_t kSlicesPerColumnToRead = 4;
 
@@ -46,35 +50,63 @@ LaneRaster::LaneRaster(const TimelineColors& colors, const KindSet& hidden)
 void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, const RasterBand& band, QImage& image) {
     const int top = std::max(0, band.top);
     const int bottom = std::min(image.height(), band.top + band.height);
-    const int columns = image.width();
+    const int columns = band.coarse ? (image.width() + 1) / 2 : image.width();
     if (bottom <= top || columns == 0) {
         return;
     }
     const StoredRow& row = store.rows().at(band.row);
     groundOf(store, window, !row.copies, columns);
     const std::size_t visible = slicesIn(row, window);
-    const bool read = !row.pyramid || !row.pyramid->resolves(window.length / columns) ||
-                      visible < kSlicesPerColumnToRead * static_cast<std::size_t>(columns);
-    shares_.reset(row.kinds, columns);
-    if (read) {
-        addShares(row.columns(), window, columns, shares_);
-    } else {
-        row.pyramid->addShares(window, columns, shares_);
+    std::vector<TaskKind> kinds = visible > 0 ? row.kinds : std::vector<TaskKind>();
+    for (const std::uint32_t other : band.others) {
+        const StoredRow& folded = store.rows().at(other);
+        const std::vector<TaskKind> more = slicesIn(folded, window) > 0 ? folded.kinds : std::vector<TaskKind>();
+        std::vector<TaskKind> both;
+        std::set_union(kinds.begin(), kinds.end(), more.begin(), more.end(), std::back_inserter(both));
+        kinds = std::move(both);
     }
-    mixColumns(columns);
+    shares_.reset(kinds, columns);
+    if (visible > 0) {
+        addRow(row, window, columns, visible);
+    }
+    for (const std::uint32_t other : band.others) {
+        const StoredRow& folded = store.rows().at(other);
+        if (const std::size_t inside = slicesIn(folded, window); inside > 0) {
+            addRow(folded, window, columns, inside);
+        }
+    }
+    mixColumns(columns, 1 + static_cast<int>(band.others.size()));
+    mixDenseBins(columns, band.patterns);
+    if (band.patterns) {
+        thinPatterns();
+    } else {
+        inked_.assign(inked_.size(), 0);
+    }
     if (band.leastBorder > 0 && visible < static_cast<std::size_t>(columns)) {  // slices of denser rows are narrower
         addBorders(row, window, band.leastBorder, columns);
     }
 
-    const auto bytes = static_cast<std::size_t>(columns) * sizeof(QRgb);
+    const auto bytes = static_cast<std::size_t>(image.width()) * sizeof(QRgb);
     // Computes the first kLines lines and copies them to the others.
     for (int y = top; y < bottom; ++y) {
         auto* target = reinterpret_cast<QRgb*>(image.scanLine(y));
-        if (y - top >= kLines) {
+        if (band.coarse) {
+            writeCoarse(target, image.width());
+        } else if (y - top >= kLines) {
             std::memcpy(target, image.constScanLine(y - kLines), bytes);
         } else {
             writeLine(target, columns, (y - band.top) % kLines);
         }
+    }
+}
+
+void LaneRaster::addRow(const StoredRow& row, const TimeWindow& window, int columns, std::size_t visible) {
+    const bool read = !row.pyramid || !row.pyramid->resolves(window.length / columns) ||
+                      visible < kSlicesPerColumnToRead * static_cast<std::size_t>(columns);
+    if (read) {
+        addShares(row.columns(), window, columns, shares_);
+    } else {
+        row.pyramid->addShares(window, columns, shares_);
     }
 }
 
@@ -100,15 +132,19 @@ void LaneRaster::groundOf(const TimelineStore& store, const TimeWindow& window, 
     }
 }
 
-void LaneRaster::mixColumns(int columns) {
+void LaneRaster::mixColumns(int columns, int rows) {
     const auto size = static_cast<std::size_t>(columns);
+    const float part = 1.0F / static_cast<float>(rows);
     dominant_.assign(size, -1);
     busy_.assign(size, 0);
     most_.assign(size, 0);
     inked_.assign(size, 0);
     ink_.assign(size, bubbleDot_);
     for (const TaskKind kind : shares_.kinds) {  // per kind, so that the compiler can vectorise
-        const float* share = shares_.of[static_cast<std::size_t>(kind)].data();
+        float* share = shares_.of[static_cast<std::size_t>(kind)].data();
+        for (std::size_t x = 0; rows > 1 && x < size; ++x) {
+            share[x] *= part;
+        }
         const auto number = static_cast<std::int32_t>(kind);
         if (contains(hidden_, kind)) {
             for (std::size_t x = 0; x < size; ++x) {
@@ -135,6 +171,82 @@ void LaneRaster::mixColumns(int columns) {
     }
 }
 
+void LaneRaster::mixDenseBins(int columns, bool stacks) {
+    const std::size_t bins = static_cast<std::size_t>(columns) / kBin;  // the rest at the right edge stays as it is
+    stackOf_.assign(bins, -1);
+    stacks_.clear();
+    for (std::size_t bin = 0; bin < bins; ++bin) {
+        const std::size_t begin = bin * kBin;
+        int changes = 0;
+        for (std::size_t x = begin + 1; x < begin + kBin; ++x) {
+            changes += dominant_[x] != dominant_[x - 1] ? 1 : 0;
+        }
+        if (changes < kDenseChanges) {
+            continue;
+        }
+        std::array<float, kNumTaskKinds> sums{};
+        float busy = 0;
+        int most = -1;
+        for (const TaskKind kind : shares_.kinds) {
+            const auto k = static_cast<std::size_t>(kind);
+            if (contains(hidden_, kind)) {
+                continue;
+            }
+            for (std::size_t x = begin; x < begin + kBin; ++x) {
+                sums[k] += shares_.of[k][x] / kBin;
+            }
+            busy += sums[k];
+            most = most < 0 || sums[k] > sums[static_cast<std::size_t>(most)] ? static_cast<int>(k) : most;
+        }
+        if (most < 0) {
+            continue;
+        }
+        const QRgb ground = inStep_[begin] != 0 ? bubble_ : lane_;
+        const QRgb mixed = mix(ground, kindColor_[static_cast<std::size_t>(most)], std::clamp(busy, kFaintest, 1.0F));
+        std::fill(line_.begin() + static_cast<std::ptrdiff_t>(begin),
+                  line_.begin() + static_cast<std::ptrdiff_t>(begin + kBin), mixed);
+        std::fill(inked_.begin() + static_cast<std::ptrdiff_t>(begin),
+                  inked_.begin() + static_cast<std::ptrdiff_t>(begin + kBin), 0U);
+        if (!stacks) {
+            continue;
+        }
+        Stack stack;
+        stack.fill(ground);
+        float below = 0;
+        for (const TaskKind kind : shares_.kinds) {
+            const auto k = static_cast<std::size_t>(kind);
+            for (int line = 0; line < kLines; ++line) {
+                const float at = (static_cast<float>(line) + 0.5F) / kLines;
+                if (at >= below && at < below + sums[k]) {
+                    stack[static_cast<std::size_t>(line)] = kindColor_[k];
+                }
+            }
+            below += sums[k];
+        }
+        stackOf_[bin] = static_cast<std::int32_t>(stacks_.size());
+        stacks_.push_back(stack);
+    }
+}
+
+void LaneRaster::thinPatterns() {
+    constexpr std::int32_t kBubbleRun = -1;
+    constexpr std::int32_t kNoRun = -2;
+    const auto runAt = [this](std::size_t x) {
+        return dominant_[x] < 0 ? (inStep_[x] != 0 ? kBubbleRun : kNoRun) : busy_[x] >= kSolid ? dominant_[x] : kNoRun;
+    };
+    for (std::size_t begin = 0; begin < inked_.size();) {
+        std::size_t end = begin + 1;
+        for (const std::int32_t run = runAt(begin); end < inked_.size() && runAt(end) == run;) {
+            ++end;
+        }
+        if (end - begin < kNarrowestPattern) {
+            std::fill(inked_.begin() + static_cast<std::ptrdiff_t>(begin),
+                      inked_.begin() + static_cast<std::ptrdiff_t>(end), 0U);
+        }
+        begin = end;
+    }
+}
+
 void LaneRaster::addBorders(const StoredRow& row, const TimeWindow& window, double least, int columns) {
     // Drawn inside the bar, so that neighbours do not add up to a line of double width.
     const auto shortest = static_cast<std::int64_t>(std::ceil(least * window.length / columns));
@@ -152,10 +264,26 @@ void LaneRaster::addBorders(const StoredRow& row, const TimeWindow& window, doub
     }
 }
 
+void LaneRaster::writeCoarse(QRgb* target, int width) const {
+    for (std::size_t x = 0; x < static_cast<std::size_t>(width / 2); ++x) {
+        target[2 * x] = line_[x];
+        target[2 * x + 1] = line_[x];
+    }
+    if (width % 2 != 0) {
+        target[width - 1] = line_[static_cast<std::size_t>(width / 2)];
+    }
+}
+
 void LaneRaster::writeLine(QRgb* target, int columns, int line) const {
     const std::uint32_t bit = 1U << line;
     for (std::size_t x = 0; x < static_cast<std::size_t>(columns); ++x) {
         target[x] = (inked_[x] & bit) != 0 ? ink_[x] : line_[x];
+    }
+    for (std::size_t bin = 0; !stacks_.empty() && bin < stackOf_.size(); ++bin) {
+        if (stackOf_[bin] >= 0) {
+            std::fill_n(target + bin * kBin, kBin,
+                        stacks_[static_cast<std::size_t>(stackOf_[bin])][static_cast<std::size_t>(line)]);
+        }
     }
 }
 }  // namespace pipescope

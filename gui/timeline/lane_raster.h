@@ -7,6 +7,7 @@
 #include <QImage>
 
 #include <array>
+#include <span>
 #include <vector>
 
 namespace pipescope {
@@ -16,12 +17,17 @@ struct RasterBand {
     int top = 0;            ///< pixel row of the image
     int height = 0;
     double leastBorder = 0;  ///< slices of at least this many pixels get a dark left edge; 0: none do
+    bool patterns = true;    ///< false: colours alone, for rows that are too low for a pattern
+    bool coarse = false;     ///< columns of two pixels, for rows of a pixel or two: halves the cost
+    std::span<const std::uint32_t> others = {};  ///< rows that share the band with `row`, which shows their mean
 };
 
 /// Draws the bodies of slices: computes one line of pixels per row and copies it down the band. Each column shows its
 /// dominant kind, blended with the background by the column's busy share. A dense zoom thus shows the real load, and
-/// not an arbitrary slice. Kinds have patterns; the bubble has dots. Cost: proportional to the image's pixels,
-/// independent of the number of slices. Threading: one object per thread.
+/// not an arbitrary slice. Where kinds alternate every few columns, lines show their shares to an eighth. Kinds have
+/// patterns; the bubble has dots. Runs of columns that are too narrow for a pattern have none, since patterns of many
+/// narrow bars would interfere. Cost: proportional to the image's pixels, independent of the number of slices.
+/// Threading: one object per thread.
 class LaneRaster {
 public:
     /// The lines of a row repeat after this many.
@@ -35,10 +41,21 @@ public:
 
 private:
     void groundOf(const TimelineStore& store, const TimeWindow& window, bool shadeBubble, int columns);
-    void mixColumns(int columns);
+    /// Adds the shares of one row.
+    void addRow(const StoredRow& row, const TimeWindow& window, int columns, std::size_t visible);
+    /// `rows`: of which the shares are the sum.
+    void mixColumns(int columns, int rows);
+    /// Removes patterns from runs that are too narrow for them.
+    void thinPatterns();
+    /// Where the kind changes every few columns, replaces these by the shares of the kinds in a bin of columns: as
+    /// lines in their proportions, or the bin's dominant kind if `stacks` is false. Columns of alternating kinds would
+    /// form patterns that mean nothing.
+    void mixDenseBins(int columns, bool stacks);
     void addBorders(const StoredRow& row, const TimeWindow& window, double least, int columns);
     /// Writes line `line` of a band: columns with their patterns.
     void writeLine(QRgb* target, int columns, int line) const;
+    /// Writes columns of two pixels each, without patterns.
+    void writeCoarse(QRgb* target, int width) const;
 
     QRgb lane_;
     QRgb bubble_;
@@ -57,5 +74,8 @@ private:
     std::vector<QRgb> line_;
     std::vector<std::uint32_t> inked_;  // by column: bit y is set if line y of its pattern has ink
     std::vector<QRgb> ink_;
+    using Stack = std::array<QRgb, kLines>;  // colour of each line
+    std::vector<std::int32_t> stackOf_;      // by bin: index into stacks_, or -1
+    std::vector<Stack> stacks_;
 };
 }  // namespace pipescope

@@ -46,12 +46,19 @@ void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineC
             band = scene.layout.bubbleBand(piece.lane);
         }
         const QRectF rect = clippedTo(scene, rectAt(scene, band, piece.start, piece.end));
-        if (is_work(piece.cause) || scene.marks->hides(piece.cause) || rect.width() < 1 ||
+        if (band.height == 0 || is_work(piece.cause) || scene.marks->hides(piece.cause) || rect.width() < 1 ||
             !rect.intersects(scene.lanes)) {
             continue;
         }
         painter.fillRect(rect, colors.bubble);
-        painter.fillRect(rect, brushOf(piece.cause, colors));
+        const QBrush brush = brushOf(piece.cause, colors);
+        if (brush.style() != Qt::SolidPattern && (rect.height() < kLowestPatternRow || rect.width() < kLeastPattern)) {
+            QColor tint = brush.color();
+            tint.setAlphaF(0.45F);
+            painter.fillRect(rect, tint);
+        } else {
+            painter.fillRect(rect, brush);
+        }
         const QString name = nameOf(piece.cause);
         const double width = metrics.horizontalAdvance(name) + 8;
         if (width < rect.width() && metrics.height() < rect.height()) {
@@ -133,6 +140,9 @@ void paintGhosts(QPainter& painter, const TimelineScene& scene, const TimelineCo
             continue;
         }
         const Band band = scene.layout.bandOf(*here);
+        if (band.height < (row.copies ? 1 : kLowestPatternRow)) {
+            continue;
+        }
         for (std::size_t i = 0; i < row.start.size() && drawn < kMostMarks; ++i) {
             const QRectF rect = clippedTo(scene, rectAt(scene, band, row.start[i] + scene.marks->ghostShift,
                                                         row.end[i] + scene.marks->ghostShift));

@@ -16,6 +16,8 @@ namespace {
 constexpr int kLowestLane = 14;
 constexpr int kTallestLane = 80;
 constexpr int kMemoryLaneGap = 3;
+constexpr int kCompactMemoryLane = 6;  // lower lanes scroll
+constexpr int kFewLanes = 8;           // scroll rather than become unreadable in a low window
 const QColor kMeasured = QColor::fromRgb(okabe_ito::kSky);
 const QColor kMeasuredDark = QColor::fromRgb(okabe_ito::kBlue);
 
@@ -101,7 +103,7 @@ QSize MemoryView::sizeHint() const {
 }
 
 QSize MemoryView::minimumSizeHint() const {
-    return {300, 2 * kLowestLane};
+    return {300, 4 * kLowestLane};  // room for the scroll bar, too
 }
 
 std::string MemoryView::peakOf(std::size_t lane) const {
@@ -118,18 +120,30 @@ Bytes MemoryView::simulatedPeak(const MemoryTrack& track, std::size_t lane) cons
                                                : track.highest();
 }
 
+void MemoryView::setArrangement(const LaneArrangement& arrangement) {
+    arrangement_ = arrangement;
+    relayout();
+}
+
 void MemoryView::relayout() {
     const int lanes = std::max(1, static_cast<int>(scene_.lanes.size()));
     const int lowest = std::max(kLowestLane, fontMetrics().height());
-    laneHeight_ = std::clamp((lanesRect().height() - kMemoryLaneGap) / lanes - kMemoryLaneGap, lowest,
+    const int available = lanesRect().height();
+    const bool compact = lanes > kFewLanes && lanes * (lowest + kMemoryLaneGap) + kMemoryLaneGap > available;
+    gap_ = compact ? 1 : kMemoryLaneGap;
+    laneHeight_ = std::clamp((available - gap_) / lanes - gap_, compact ? kCompactMemoryLane : lowest,
                              std::max(lowest, kTallestLane));
-    setContentHeight(lanes * (laneHeight_ + kMemoryLaneGap) + kMemoryLaneGap);
+    places_.assign(scene_.lanes.size(), 0);
+    int place = 0;
+    for (const ArrangedLane& lane : arrangedLanes(arrangement_, scene_.lanes)) {
+        places_[lane.lane.index()] = place++;
+    }
+    setContentHeight(lanes * (laneHeight_ + gap_) + gap_);
 }
 
 QRect MemoryView::laneBox(std::size_t lane) const {
     const QRect lanes = lanesRect();
-    const int top =
-        kMemoryLaneGap + static_cast<int>(lane) * (laneHeight_ + kMemoryLaneGap) - verticalScrollBar()->value();
+    const int top = gap_ + places_.at(lane) * (laneHeight_ + gap_) - verticalScrollBar()->value();
     return {lanes.left(), lanes.top() + top, lanes.width(), laneHeight_};
 }
 
@@ -177,11 +191,25 @@ void MemoryView::paintEvent(QPaintEvent*) {
             continue;
         }
         paintLane(painter, lane);
-        paintLaneName(painter, {scene_.lanes[lane].name, peakOf(lane)}, lane,
-                      kMemoryLaneGap + static_cast<int>(lane) * (laneHeight_ + kMemoryLaneGap), laneHeight_);
+        if (gap_ == kMemoryLaneGap) {
+            paintNameLine(painter, box.bottom() + kMemoryLaneGap);
+        }
     }
+    paintNames(painter, drawnNames());
     paintRange(painter, false);
     paintCursor(painter);
+}
+
+std::vector<AxisView::DrawnName> MemoryView::drawnNames() const {
+    std::vector<NamedBand> bands;
+    for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
+        const QRect box = laneBox(lane);
+        if (box.bottom() >= lanesRect().top() && box.top() <= lanesRect().bottom()) {
+            const QString title = titleOf({scene_.lanes[lane].name, peakOf(lane)}, lane);
+            bands.push_back({title, title, box.top(), box.height(), static_cast<int>(lane)});
+        }
+    }
+    return namesOf(std::move(bands));
 }
 
 void MemoryView::paintLane(QPainter& painter, std::size_t lane) const {

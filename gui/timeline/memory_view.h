@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gui/timeline/axis_view.h"
+#include "gui/timeline/lane_arrangement.h"
 #include "gui/timeline/memory_track.h"
 
 #include <QBrush>
@@ -41,6 +42,8 @@ public:
     explicit MemoryView(TimeAxisModel& axis, QWidget* parent = nullptr);
 
     void setScene(MemoryScene scene);
+    /// Sets the order of the lanes. Pinned lanes are the first, but scroll.
+    void setArrangement(const LaneArrangement& arrangement);
     bool empty() const;
     /// True if any track has compositions.
     bool composed() const;
@@ -54,6 +57,7 @@ public:
     bool showsLimit(std::size_t lane) const;
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;
+    std::vector<DrawnName> drawnNames() const override;
 
 protected:
     void relayout() override;
@@ -79,7 +83,10 @@ private:
                    bool below) const;
 
     MemoryScene scene_;
+    LaneArrangement arrangement_;
+    std::vector<int> places_;  // by lane: from the top
     int laneHeight_ = 24;
+    int gap_ = 3;
     bool stacked_ = false;
 };
 }  // namespace pipescope

@@ -1,5 +1,8 @@
 #include "gui/timeline/minimap.h"
 
+#include "gui/timeline/lane_raster.h"
+#include "gui/timeline/timeline_layout.h"
+
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
@@ -93,8 +96,8 @@ void Minimap::drawImage() {
         const int top = static_cast<int>(i * static_cast<std::size_t>(size.height()) / rows.size());
         const int bottom = static_cast<int>((i + 1) * static_cast<std::size_t>(size.height()) / rows.size());
         if (bottom > top) {
-            raster.draw(*store_, window, {rows[i], top, std::max(1, bottom - top - (bottom - top > 2 ? 1 : 0))},
-                        image_);
+            const int height = std::max(1, bottom - top - (bottom - top > 2 ? 1 : 0));
+            raster.draw(*store_, window, {rows[i], top, height, 0, height >= kLowestPatternRow}, image_);
         }
     }
     image_.setDevicePixelRatio(scale);

@@ -81,7 +81,9 @@ void addShares(const SliceColumns& slices, const TimeWindow& window, int columns
             target[first_column + 1] += static_cast<float>(std::max(0.0, to - next));
             continue;
         }
-        std::fill(target + first_column + 1, target + last_column, 1.0F);
+        for (int column = first_column + 1; column < last_column; ++column) {
+            target[column] += 1.0F;  // several rows may be added
+        }
         target[last_column] += static_cast<float>(to - last_column);
     }
 }

@@ -42,10 +42,13 @@ struct PartSelection {
     friend bool operator==(const PartSelection&, const PartSelection&) = default;
 };
 
-/// A bookmark on the time axis.
+/// A bookmark on the time axis, or a note on a range of it.
 struct TimeMark {
     std::int64_t time = 0;  ///< ns of the recording
     QString note;
+    std::int64_t length = 0;  ///< ns; 0: a bookmark
+
+    TimeRange range() const { return {time, time + length}; }
 
     friend bool operator==(const TimeMark&, const TimeMark&) = default;
 };

@@ -1,13 +1,15 @@
 #pragma once
 
+#include "gui/timeline/lane_arrangement.h"
 #include "gui/timeline/timeline_store.h"
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace pipescope {
-/// Pixels from the top of the first lane, before scrolling.
+/// Pixels from the top of the first lane.
 struct Band {
     int top = 0;
     int height = 0;
@@ -25,30 +27,57 @@ struct RowBand {
 struct LaneBand {
     LaneId lane;
     Band band;                          ///< all rows of the lane
-    std::vector<RowBand> rows;          ///< tasks above copies
+    std::vector<RowBand> rows;          ///< tasks above copies; height 0: no room for copies
     std::vector<RowBand> kernels = {};  ///< below the lane's rows; row numbers refer to the kernel store
+    bool pinned = false;                ///< does not scroll
+    std::string group = {};             ///< empty: none
 };
 
-/// Positions of a store's rows. Lanes share the available height evenly, within readable limits.
+/// Lanes of one process.
+struct GroupBand {
+    std::string name;
+    Band header;  ///< line with the name; height 0: no room for it
+    Band band;    ///< header and lanes
+    bool collapsed = false;
+};
+
+/// Positions of a store's rows. Lanes share the available height evenly. Rows with the same band share its pixels,
+/// which show the mean of these rows: lanes of a collapsed group, and of any group of lanes if there are more than
+/// pixels.
 struct TimelineLayout {
-    std::vector<LaneBand> lanes;
-    int height = 0;  ///< total height; scrolls if it exceeds the available height
+    std::vector<LaneBand> lanes;    ///< from top to bottom
+    std::vector<GroupBand> groups;  ///< from top to bottom
+    int height = 0;                 ///< total height; scrolls if it exceeds the available height
+    int pinnedHeight = 0;           ///< of the pinned lanes at the top
+    bool compact = false;           ///< rows are lower than a line of text
 
     std::optional<RowBand> rowAt(int y) const;
     std::optional<RowBand> kernelRowAt(int y) const;
-    Band bandOf(std::uint32_t row) const;
+    Band bandOf(std::uint32_t row) const { return row < rowBands.size() ? rowBands[row] : Band{}; }
     /// Where the lane's bubbles are: its top row of tasks.
     Band bubbleBand(LaneId lane) const;
+    /// Null if the layout has no such lane.
+    const LaneBand* find(LaneId lane) const;
     std::optional<LaneId> laneAt(int y) const;
+    /// The group whose header is there.
+    const GroupBand* headerAt(int y) const;
+
+    std::vector<Band> rowBands;  ///< by row
+    std::vector<int> laneIndex;  ///< by lane: index into lanes, or -1
 };
 
 inline constexpr int kLowestTaskRow = 16;
 inline constexpr int kTallestTaskRow = 64;
+/// Rows of fewer pixels show neither patterns nor outlines.
+inline constexpr int kLowestPatternRow = 8;
 
 /// `kernels`: rows below those of the same lane; null: none. Rows of tasks are at least `lowest` pixels high: the
-/// height of a text line, if that exceeds kLowestTaskRow.
+/// height of a text line, if that exceeds kLowestTaskRow. If more than eight do not fit, the layout is compact: all
+/// lanes fit, without copies and kernels. `available_height` 0: as high as the rows need.
 TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels = nullptr,
-                          int lowest = kLowestTaskRow);
+                          int lowest = kLowestTaskRow, const LaneArrangement& arrangement = {});
+/// The layout as seen after scrolling: pinned lanes stay, the others disappear behind them, with height 0.
+TimelineLayout scrolled(TimelineLayout layout, int by);
 /// Replaces task rows by the lanes' kernel rows.
 TimelineLayout kernelLayout(const TimelineLayout& layout);
 }  // namespace pipescope

@@ -12,6 +12,7 @@
 namespace pipescope {
 namespace {
 constexpr double kLeastBorderWidth = 4;
+constexpr double kLowestFineRow = 4;     // device pixels; there are hundreds of lower ones
 constexpr int kKernelText = 9;           // pixels
 constexpr double kLeastKernelName = 30;  // pixels
 // With fewer columns, drawing is faster than waking up threads.
@@ -33,6 +34,41 @@ IndexRange visibleIn(const StoredRow& row, const TimeWindow& window) {
     return {first, std::max(first, end)};
 }
 
+/// Rows that share a band, and so its pixels.
+struct SharedBand {
+    Band band;
+    std::vector<std::uint32_t> rows;
+};
+
+/// Calls `visit` for each band in view, from top to bottom.
+void visitBands(const TimelineScene& scene, const std::function<void(const SharedBand&)>& visit) {
+    SharedBand shared;
+    const auto end = [&] {
+        if (!shared.rows.empty()) {
+            visit(shared);
+        }
+        shared.rows.clear();
+    };
+    for (const LaneBand& lane : scene.layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            if (row.band.height <= 0 || row.band.bottom() <= 0 || row.band.top >= scene.lanes.height()) {
+                continue;
+            }
+            if (row.band != shared.band) {
+                end();
+                shared.band = row.band;
+            }
+            shared.rows.push_back(row.row);
+        }
+    }
+    end();
+}
+
+/// Copies are lower than tasks, but their patterns are made for that.
+bool hasPatterns(const Band& band) {
+    return band.height >= kLowestPatternRow - 1;
+}
+
 std::size_t visibleSlices(const TimelineScene& scene) {
     std::ptrdiff_t count = 0;
     for (const StoredRow& row : scene.store->rows()) {
@@ -47,8 +83,7 @@ QRectF rectAt(const TimelineScene& scene, const Band& band, std::int64_t start, 
     const double width = scene.lanes.width();
     const double left = scene.lanes.left() + std::max(-8.0, pixelOf(scene.window, width, start));
     const double right = scene.lanes.left() + std::min(width + 8, pixelOf(scene.window, width, end));
-    return {left, static_cast<double>(scene.lanes.top() + band.top - scene.scroll), right - left,
-            static_cast<double>(band.height)};
+    return {left, static_cast<double>(scene.lanes.top() + band.top), right - left, static_cast<double>(band.height)};
 }
 
 QRectF sliceRect(const TimelineScene& scene, SliceRef ref) {
@@ -155,9 +190,9 @@ void TimelinePainter::paintGaps(QPainter& painter, const TimelineScene& scene) c
     int y = all.top();
     for (const LaneBand& lane : scene.layout.lanes) {
         for (const RowBand& row : lane.rows) {
-            const int top = std::clamp(all.top() + row.band.top - scene.scroll, y, all.bottom() + 1);
+            const int top = std::clamp(all.top() + row.band.top, y, all.bottom() + 1);
             painter.fillRect(QRect(all.left(), y, all.width(), top - y), colors_.paper);
-            y = std::clamp(all.top() + row.band.bottom() - scene.scroll, y, all.bottom() + 1);
+            y = std::clamp(all.top() + row.band.bottom(), y, all.bottom() + 1);
         }
     }
     painter.fillRect(QRect(all.left(), y, all.width(), all.bottom() + 1 - y), colors_.paper);
@@ -171,22 +206,20 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
     }
     const int width = static_cast<int>(std::lround(scene.lanes.width() * scale));
     strips_.resize(scene.store->rows().size());
-    std::vector<std::uint32_t> stale;
-    for (const LaneBand& lane : scene.layout.lanes) {
-        for (const RowBand& row : lane.rows) {
-            const int top = row.band.top - scene.scroll;
-            Strip& strip = strips_[row.row];
-            const bool fresh = strip.image.width() == width && strip.window == scene.window;
-            if (fresh || top >= scene.lanes.height() || top + row.band.height <= 0) {
-                continue;
-            }
-            if (strip.image.width() != width) {
-                strip.image = QImage(width, LaneRaster::kLines, QImage::Format_RGB32);
-            }
-            strip.window = scene.window;
-            stale.push_back(row.row);
+    std::vector<SharedBand> stale;
+    visitBands(scene, [&](const SharedBand& shared) {
+        Strip& strip = strips_[shared.rows.front()];
+        const int lines = hasPatterns(shared.band) ? LaneRaster::kLines : 1;
+        const QSize size(width, lines);
+        if (strip.image.size() == size && strip.window == scene.window) {
+            return;
         }
-    }
+        if (strip.image.size() != size) {
+            strip.image = QImage(size, QImage::Format_RGB32);
+        }
+        strip.window = scene.window;
+        stale.push_back(shared);
+    });
     const bool many = stale.size() * static_cast<std::size_t>(width) >= kColumnsWorthThreads;
     const std::size_t threads = many ? mostWorkers() : 1;
     while (rasters_.size() < threads) {
@@ -194,10 +227,14 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
     }
     // Threads take rows one by one, since their costs differ.
     const auto work = [&](std::size_t i, std::size_t worker) {
-        const bool copies = scene.store->rows()[stale[i]].copies;
+        const std::uint32_t row = stale[i].rows.front();
+        const bool patterns = hasPatterns(stale[i].band);
+        const bool borders = patterns && !scene.store->rows()[row].copies;
+        QImage& image = strips_[row].image;
         rasters_[worker].draw(*scene.store, scene.window,
-                              {stale[i], 0, LaneRaster::kLines, copies ? 0 : kLeastBorderWidth * scale},
-                              strips_[stale[i]].image);
+                              {row, 0, image.height(), borders ? kLeastBorderWidth * scale : 0, patterns,
+                               stale[i].band.height * scale < kLowestFineRow, std::span(stale[i].rows).subspan(1)},
+                              image);
     };
     if (many) {
         parallelFor(stale.size(), work);
@@ -213,25 +250,22 @@ void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene,
     painter.save();
     painter.translate(scene.lanes.topLeft());
     painter.scale(1 / scale, 1 / scale);
-    for (const LaneBand& lane : scene.layout.lanes) {
-        for (const RowBand& row : lane.rows) {
-            const QImage& strip = strips_[row.row].image;
-            if (strip.isNull()) {
-                continue;  // never visible
-            }
-            const int bottom = std::min(device(row.band.bottom() - scene.scroll), device(scene.lanes.height()));
-            for (int y = device(row.band.top - scene.scroll); y < bottom; y += strip.height()) {
-                painter.drawImage(QPoint(0, y), strip,
-                                  QRect(0, 0, strip.width(), std::min(strip.height(), bottom - y)));
-            }
+    visitBands(scene, [&](const SharedBand& shared) {
+        const QImage& strip = strips_[shared.rows.front()].image;
+        const int bottom = std::min(device(shared.band.bottom()), device(scene.lanes.height()));
+        for (int y = device(shared.band.top); y < bottom; y += strip.height()) {
+            painter.drawImage(QPoint(0, y), strip, QRect(0, 0, strip.width(), std::min(strip.height(), bottom - y)));
         }
-    }
+    });
     painter.restore();
 }
 
 void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene) const {
     for (const LaneBand& lane : scene.layout.lanes) {
         for (const RowBand& row : lane.rows) {
+            if (row.band.height <= 0 || row.band.top >= scene.lanes.height()) {
+                continue;
+            }
             const QRectF all = rectAt(scene, row.band, scene.window.start - 1,
                                       scene.window.start + static_cast<std::int64_t>(scene.window.length) + 2);
             painter.fillRect(all, colors_.lane);
@@ -250,7 +284,7 @@ void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene)
                     return;
                 }
                 painter.fillRect(rect, style.color);
-                if (rect.width() > kLeastBorderWidth) {
+                if (rect.width() > kLeastBorderWidth && hasPatterns(row.band)) {
                     paintPattern(painter, rect, style.pattern, inkOn(style.color));
                 }
             });
@@ -264,8 +298,9 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
     for (const LaneBand& lane : scene.layout.lanes) {
         for (const RowBand& row : lane.rows) {
             const StoredRow& stored = scene.store->rows()[row.row];
-            const int top = scene.lanes.top() + row.band.top - scene.scroll;
-            if (stored.copies || top > visible.bottom() || top + row.band.height < visible.top()) {
+            const int top = scene.lanes.top() + row.band.top;
+            if (stored.copies || row.band.height < kLowestPatternRow || top > visible.bottom() ||
+                top + row.band.height < visible.top()) {
                 continue;
             }
             visitVisible(scene, row, kLeastBorderWidth, [&](const QRectF& bar, std::size_t index) {

@@ -23,10 +23,9 @@ struct TimelineMarks;
 /// The visible content of a pane.
 struct TimelineScene {
     const TimelineStore* store = nullptr;
-    TimeWindow window;  ///< in the store's times
-    TimelineLayout layout;
-    QRect lanes;     ///< area of the lane bodies, in widget pixels
-    int scroll = 0;  ///< pixels of the layout above the view
+    TimeWindow window;      ///< in the store's times
+    TimelineLayout layout;  ///< scrolled
+    QRect lanes;            ///< area of the lane bodies, in widget pixels
     std::optional<SliceRef> selected;
     std::optional<Bubble> selectedBubble;
     bool selectedIsTwin = false;
@@ -68,8 +67,9 @@ private:
         QImage image;
         TimeWindow window;  // the window they were drawn for
     };
-    // One per row of the store, with LaneRaster::kLines lines each. Unlike an image of the whole view, a strip stays in
-    // the cache while it is copied down its row.
+    // By row of the store; rows that share a band have one, that of the first. Lines repeat, so a strip has no more
+    // than LaneRaster::kLines of them, and one if the row has no patterns. Unlike an image of the whole view, a strip
+    // stays in the cache while it is copied down its row.
     std::vector<Strip> strips_;
 };
 

@@ -17,7 +17,6 @@ TimelinePane::TimelinePane(Source source, TimeAxisModel& axis, QWidget* parent)
     QFont bold = title_->font();
     bold.setBold(true);
     title_->setFont(bold);
-    header_->setAutoFillBackground(true);
     arrange(new QHBoxLayout(header_), {8, 3, 8, 3}, 12, {title_, {facts_, 1}});
     arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {header_, {view_, 1}});
     tint();
@@ -52,10 +51,10 @@ void TimelinePane::changeEvent(QEvent* event) {
 
 void TimelinePane::tint() {
     const bool dark = isDark(palette());
-    const QRgb measured = dark ? 0x3A3018 : 0xFFF1D6;
-    const QRgb simulated = dark ? 0x17324A : 0xDDEEFB;
+    const QRgb measured = dark ? 0xF0B840 : 0x7A4F00;
+    const QRgb simulated = dark ? 0x6CB4F0 : 0x0B5CAD;
     QPalette colors = palette();
-    colors.setColor(QPalette::Window, QColor::fromRgb(source_ == Source::measured ? measured : simulated));
-    header_->setPalette(colors);
+    colors.setColor(QPalette::WindowText, QColor::fromRgb(source_ == Source::measured ? measured : simulated));
+    title_->setPalette(colors);
 }
 }  // namespace pipescope

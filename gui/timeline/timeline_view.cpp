@@ -11,12 +11,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 namespace pipescope {
 namespace {
 constexpr double kEdgeReach = 6;  // pixels beside an edge to which a measured range snaps
 constexpr int kReach = 3;         // pixels beside a thin slice that still hit it
 constexpr int kPreferredLane = 32;
+constexpr int kLaneDragStart = 4;
+constexpr double kThinnestNote = 3;
 }  // namespace
 
 TimelineView::TimelineView(Source source, TimeAxisModel& axis, QWidget* parent)
@@ -24,6 +27,11 @@ TimelineView::TimelineView(Source source, TimeAxisModel& axis, QWidget* parent)
     describeLanesToScreenReaders();
     setAccessibleName(source == Source::measured ? tr("Measured timeline") : tr("Simulated timeline"));
     setAccessibleDescription(tr("Tasks of each lane over time. Comma and full stop move between tasks."));
+    connect(&this->axis(), &TimeAxisModel::marksChanged, this, [this] {
+        if (std::exchange(hadNotes_, showsNotes()) != hadNotes_) {
+            relayout();  // the line of notes comes or goes
+        }
+    });
 }
 
 void TimelineView::setStore(std::shared_ptr<const TimelineStore> store) {
@@ -53,6 +61,100 @@ void TimelineView::setMarks(std::shared_ptr<const TimelineMarks> marks) {
     viewport()->update();
 }
 
+void TimelineView::setArrangement(const LaneArrangement& arrangement) {
+    if (arrangement != arrangement_) {
+        arrangement_ = arrangement;
+        relayout();
+    }
+}
+
+void TimelineView::setNotesShown(bool shown) {
+    notesShown_ = shown;
+    relayout();
+}
+
+bool TimelineView::showsNotes() const {
+    const std::vector<TimeMark>& marks = axis().marks();
+    return notesShown_ && std::any_of(marks.begin(), marks.end(), [](const TimeMark& mark) { return mark.length > 0; });
+}
+
+std::vector<QRectF> TimelineView::noteRects() const {
+    const QRect lanes = lanesRect();
+    std::vector<QRectF> rects;
+    for (const TimeMark& mark : axis().marks()) {
+        const double left = std::max<double>(lanes.left(), pixelAtTime(mark.range().start));
+        const double right = std::min<double>(lanes.right() + 1, pixelAtTime(mark.range().end));
+        const bool visible = showsNotes() && mark.length > 0 && right >= lanes.left() && left <= lanes.right();
+        rects.push_back(
+            visible ? QRectF(left, rulerHeight() + 1, std::max(kThinnestNote, right - left), fontMetrics().height() + 2)
+                    : QRectF());
+    }
+    return rects;
+}
+
+const TimeMark* TimelineView::noteAt(const QPoint& position) const {
+    const std::vector<QRectF> rects = noteRects();
+    for (std::size_t i = rects.size(); i-- > 0;) {  // the last one is on top
+        if (rects[i].contains(position)) {
+            return &axis().marks()[i];
+        }
+    }
+    return nullptr;
+}
+
+void TimelineView::paintNotes(QPainter& painter) const {
+    if (!showsNotes()) {
+        return;
+    }
+    const QRect lanes = lanesRect();
+    painter.fillRect(QRect(0, rulerHeight(), viewport()->width(), topMargin() - rulerHeight()),
+                     palette().color(QPalette::Window));
+    painter.setPen(colors().faintText);
+    painter.drawText(QRect(4, rulerHeight(), lanes.left() - 10, topMargin() - rulerHeight()),
+                     Qt::AlignVCenter | Qt::AlignRight, tr("notes"));
+    const std::vector<QRectF> rects = noteRects();
+    painter.save();
+    painter.setClipRect(QRect(lanes.left(), 0, lanes.width(), topMargin()), Qt::IntersectClip);
+    for (std::size_t i = 0; i < rects.size(); ++i) {
+        if (rects[i].isEmpty()) {
+            continue;
+        }
+        const auto next = std::find_if(rects.begin() + static_cast<std::ptrdiff_t>(i) + 1, rects.end(),
+                                       [&](const QRectF& other) { return other.left() > rects[i].left(); });
+        const double end = next != rects.end() ? next->left() : lanes.right();
+        painter.fillRect(rects[i], palette().color(QPalette::Highlight));
+        QRectF text = rects[i].adjusted(4, 0, -2, 0);
+        painter.setPen(palette().color(QPalette::HighlightedText));
+        if (text.width() < fontMetrics().averageCharWidth() * 6) {  // beside the range, if that is free
+            text = QRectF(rects[i].right() + 3, rects[i].top(), std::max(0.0, end - rects[i].right() - 6),
+                          rects[i].height());
+            painter.setPen(colors().text);
+        }
+        painter.drawText(text, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine,
+                         fontMetrics().elidedText(axis().marks()[i].note.simplified(), Qt::ElideRight,
+                                                  static_cast<int>(text.width())));
+    }
+    painter.restore();
+}
+
+int TimelineView::rowHeight() const {
+    for (const LaneBand& lane : layout_.lanes) {
+        if (!lane.pinned && !arrangement_.collapsed.contains(lane.lane) && !lane.rows.empty()) {
+            return lane.rows.front().band.height;
+        }
+    }
+    return kLowestTaskRow;
+}
+
+TimelineLayout TimelineView::visibleLayout() const {
+    return scrolled(layout_, verticalScrollBar()->value());
+}
+
+bool TimelineView::isInGutter(const QPoint& position) const {
+    const QRect lanes = lanesRect();
+    return position.x() < lanes.left() && position.y() >= lanes.top() && position.y() <= lanes.bottom();
+}
+
 void TimelineView::setHidden(const KindSet& kinds) {
     hidden_ = kinds;
     viewport()->update();
@@ -70,18 +172,14 @@ std::optional<SliceRef> TimelineView::storedAt(const TimelineStore& store, const
     return shown ? slice : std::nullopt;
 }
 
-int TimelineView::layoutY(const QPoint& position) const {
-    return position.y() - lanesRect().top() + verticalScrollBar()->value();
-}
-
 std::optional<SliceRef> TimelineView::sliceAt(const QPoint& position) const {
     const int y = layoutY(position);
-    return store_ ? storedAt(*store_, layout_.rowAt(y), position) : std::nullopt;
+    return store_ ? storedAt(*store_, visibleLayout().rowAt(y), position) : std::nullopt;
 }
 
 std::optional<Bubble> TimelineView::bubbleAt(const QPoint& position) const {
     const int y = layoutY(position);
-    const std::optional<RowBand> row = store_ ? layout_.rowAt(y) : std::nullopt;
+    const std::optional<RowBand> row = store_ ? visibleLayout().rowAt(y) : std::nullopt;
     if (!row || !marks_ || !lanesRect().contains(position) || store_->rows()[row->row].copies) {
         return std::nullopt;
     }
@@ -94,31 +192,27 @@ std::optional<Bubble> TimelineView::bubbleAt(const QPoint& position) const {
 }
 
 QRectF TimelineView::rectOf(const Bubble& bubble) const {
-    return store_ ? rectAt(scene(), layout_.bubbleBand(bubble.lane), bubble.start, bubble.end) : QRectF();
+    return store_ ? rectAt(scene(), visibleLayout().bubbleBand(bubble.lane), bubble.start, bubble.end) : QRectF();
 }
 
 std::optional<SliceRef> TimelineView::kernelAt(const QPoint& position) const {
     const int y = layoutY(position);
-    return kernels_ ? storedAt(kernels_->slices(), layout_.kernelRowAt(y), position) : std::nullopt;
+    return kernels_ ? storedAt(kernels_->slices(), visibleLayout().kernelRowAt(y), position) : std::nullopt;
 }
 
 QRect TimelineView::laneRect(LaneId lane) const {
-    for (const LaneBand& each : layout_.lanes) {
-        if (each.lane == lane) {
-            const int top = lanesRect().top() + each.band.top - verticalScrollBar()->value();
-            return {0, top, viewport()->width(), each.band.height};
-        }
-    }
-    return {};
+    const TimelineLayout layout = visibleLayout();
+    const LaneBand* found = layout.find(lane);
+    return found == nullptr ? QRect()
+                            : QRect(0, lanesRect().top() + found->band.top, viewport()->width(), found->band.height);
 }
 
 TimelineScene TimelineView::scene() const {
     TimelineScene scene;
     scene.store = store_.get();
     scene.window = ownWindow();
-    scene.layout = layout_;
+    scene.layout = visibleLayout();
     scene.lanes = lanesRect();
-    scene.scroll = verticalScrollBar()->value();
     if (const std::optional<TaskSelection>& selection = axis().selection()) {
         scene.selected = selection->in(source_);
         scene.selectedIsTwin = selection->source != source_;
@@ -154,7 +248,7 @@ QString TimelineView::laneDescription(LaneId lane) const {
 TimelineScene TimelineView::kernelScene() const {
     TimelineScene kernels = scene();
     kernels.store = &kernels_->slices();
-    kernels.layout = kernelLayout(layout_);
+    kernels.layout = kernelLayout(kernels.layout);
     kernels.selected.reset();
     kernels.selectedBubble.reset();
     kernels.hovered = hoveredKernel_;
@@ -169,7 +263,9 @@ QSize TimelineView::sizeHint() const {
 
 void TimelineView::relayout() {
     const TimelineStore* kernels = kernels_ ? &kernels_->slices() : nullptr;
-    layout_ = store_ ? layoutRows(*store_, lanesRect().height(), kernels, fontMetrics().height()) : TimelineLayout{};
+    layout_ =
+        store_ ? layoutRows(*store_, std::max(1, lanesRect().height()), kernels, fontMetrics().height(), arrangement_)
+               : TimelineLayout{};
     painter_.invalidate();
     kernelPainter_.invalidate();
     setContentHeight(layout_.height);
@@ -194,6 +290,7 @@ void TimelineView::paintEvent(QPaintEvent*) {
         }
     });
     paintRuler(painter);
+    paintNotes(painter);
     paintGutter(painter);
     paintRange(painter, true);
     paintShares(painter);
@@ -213,7 +310,7 @@ QRectF TimelineView::cursorPlate() const {
         return {};
     }
     const QFontMetricsF metrics(font());
-    QRectF plate(0, 1, std::ceil(metrics.horizontalAdvance(cursorText())) + 10, topMargin() - 3);
+    QRectF plate(0, 1, std::ceil(metrics.horizontalAdvance(cursorText())) + 10, rulerHeight() - 3);
     plate.moveLeft(std::clamp<double>(std::round(x - plate.width() / 2), lanes.left(),
                                       std::max<double>(lanes.left(), lanes.right() + 1 - plate.width())));
     return plate;
@@ -243,7 +340,7 @@ std::vector<TimelineView::RulerLabel> TimelineView::rulerLabels() const {
         const double width = std::ceil(metrics.horizontalAdvance(tick.label)) + 1;
         // Part of a number reads as another number: omits labels that an edge or a neighbour would cut.
         if (!tick.label.isEmpty() && left >= free && left + width <= lanes.left() + lanes.width()) {
-            labels.push_back({QRectF(left, 0, width, topMargin() - 4), tick.label});
+            labels.push_back({QRectF(left, 0, width, rulerHeight() - 4), tick.label});
             free = left + width;
         }
     }
@@ -252,7 +349,7 @@ std::vector<TimelineView::RulerLabel> TimelineView::rulerLabels() const {
 
 void TimelineView::paintRuler(QPainter& painter) const {
     const QRect lanes = lanesRect();
-    const int height = topMargin();
+    const int height = rulerHeight();
     painter.fillRect(QRect(0, 0, viewport()->width(), height), palette().color(QPalette::Window));
     painter.setPen(QPen(colors().grid, 0));
     painter.drawLine(0, height - 1, viewport()->width(), height - 1);
@@ -280,9 +377,85 @@ void TimelineView::paintGutter(QPainter& painter) const {
         return;
     }
     paintSelectedLane(painter);
-    for (const LaneBand& lane : layout_.lanes) {
-        paintLaneName(painter, store_->lanes()[lane.lane.index()], lane.lane.index(), lane.band.top, lane.band.height);
+    const TimelineLayout layout = visibleLayout();
+    for (const LaneBand& lane : layout.lanes) {
+        if (lane.band.height >= fontMetrics().height()) {
+            paintNameLine(painter, lanes.top() + lane.band.bottom() + 2);
+        }
     }
+    paintGroups(painter, layout);
+    paintNames(painter, drawnNames());
+    if (layout.pinnedHeight > 0) {
+        painter.setPen(QPen(colors().faintText, 0));
+        const int y = lanes.top() + layout.pinnedHeight + (layout.compact ? -1 : 1);
+        painter.drawLine(0, y, viewport()->width(), y);
+    }
+    paintDraggedLane(painter, layout);
+}
+
+std::vector<AxisView::DrawnName> TimelineView::drawnNames() const {
+    if (!store_) {
+        return {};
+    }
+    const TimelineLayout layout = visibleLayout();
+    const int top = lanesRect().top();
+    std::vector<NamedBand> bands;
+    for (const GroupBand& group : layout.groups) {
+        const QString name = QString::fromStdString(group.name);
+        const QString title = (group.collapsed ? QStringLiteral("▸ ") : QStringLiteral("▾ ")) + name;
+        const Band& band = group.header.height > 0 ? group.header : group.band;
+        if (band.height >= fontMetrics().height()) {
+            bands.push_back({title, name, top + band.top, band.height, 0, NamedBand::Rank::group});
+        }
+    }
+    const std::optional<PartSelection>& part = axis().part();
+    const LaneBand* before = nullptr;
+    for (const LaneBand& lane : layout.lanes) {
+        const bool folded = before != nullptr && before->band == lane.band && !lane.group.empty();
+        before = &lane;
+        if (folded) {
+            continue;
+        }
+        const LaneInfo& info = store_->lanes()[lane.lane.index()];
+        const QString bare = QString::fromStdString(info.name.substr(0, info.name.find(" (rank ")));
+        const QString brief = bare.isEmpty() ? titleOf({}, lane.lane.index()) : bare;
+        const bool isGroup = !lane.group.empty() && arrangement_.collapsedGroups.contains(lane.group);
+        const QString mean = layout.compact ? QString() : tr("mean");
+        const QString full = isGroup              ? mean
+                             : lane.group.empty() ? titleOf(info, lane.lane.index())
+                                                  : titleOf({brief.toStdString(), info.device}, lane.lane.index());
+        const bool wanted = part && part->kind != PartSelection::Kind::bubble && part->lane == lane.lane;
+        bands.push_back({full, isGroup ? mean : brief, top + lane.band.top, lane.band.height, lane.lane.value(),
+                         wanted ? NamedBand::Rank::wanted : NamedBand::Rank::lane});
+    }
+    return namesOf(std::move(bands));
+}
+
+void TimelineView::paintGroups(QPainter& painter, const TimelineLayout& layout) const {
+    const QRect lanes = lanesRect();
+    painter.save();
+    painter.setClipRect(QRect(0, lanes.top(), viewport()->width(), lanes.height()), Qt::IntersectClip);
+    for (const GroupBand& group : layout.groups) {
+        if (group.band.height == 0) {
+            continue;
+        }
+        const QRect header(0, lanes.top() + group.header.top, viewport()->width(), group.header.height);
+        painter.fillRect(header, palette().color(QPalette::Window));
+        painter.setPen(QPen(colors().faintText, 0));
+        painter.drawLine(0, header.top(), viewport()->width(), header.top());
+    }
+    painter.restore();
+}
+
+void TimelineView::paintDraggedLane(QPainter& painter, const TimelineLayout& layout) const {
+    const LaneBand* moved = laneDrag_ && laneDrag_->moved ? layout.find(laneDrag_->lane) : nullptr;
+    const LaneBand* over = moved != nullptr && laneDrag_->over ? layout.find(*laneDrag_->over) : nullptr;
+    if (over == nullptr || over == moved) {
+        return;
+    }
+    const int top = lanesRect().top();
+    const int y = top + (over > moved ? over->band.bottom() + 1 : over->band.top - 2);
+    painter.fillRect(QRect(0, y - 1, viewport()->width(), 3), palette().color(QPalette::Highlight));
 }
 
 void TimelineView::paintSelectedLane(QPainter& painter) const {
@@ -294,10 +467,11 @@ void TimelineView::paintSelectedLane(QPainter& painter) const {
     QColor shade = palette().color(QPalette::Highlight);
     shade.setAlpha(90);
     const QRect lanes = lanesRect();
-    for (const LaneBand& lane : layout_.lanes) {
+    const TimelineLayout layout = visibleLayout();
+    for (const LaneBand& lane : layout.lanes) {
         for (const RowBand& row : lane.rows) {
             if (lane.lane == part->lane && store_->rows()[row.row].copies == links) {
-                const int top = lanes.top() + row.band.top - verticalScrollBar()->value();
+                const int top = lanes.top() + row.band.top;
                 painter.fillRect(QRect(0, top, lanes.left() - 2, row.band.height)
                                      .intersected(QRect(0, lanes.top(), lanes.left(), lanes.height())),
                                  shade);
@@ -315,12 +489,19 @@ void TimelineView::paintShares(QPainter& painter) const {
     const TimeRange own{range->start - shift_, range->end - shift_};
     painter.save();
     painter.setClipRect(lanes, Qt::IntersectClip);
-    for (const LaneBand& lane : layout_.lanes) {
+    double free = lanes.top();  // low lanes have no room for a plate each
+    const TimelineLayout layout = visibleLayout();
+    for (const LaneBand& lane : layout.lanes) {
+        const double centre = lanes.top() + lane.band.top + lane.band.height / 2.0;
+        const double half = painter.fontMetrics().height() / 2.0;
+        if (lane.band.height == 0 || (lane.band.height < 2 * half && centre - half < free)) {
+            continue;
+        }
+        free = centre + half;
         const double share = static_cast<double>(store_->busyIn(lane.lane, own)) / static_cast<double>(range->length());
         const QString text = tr("%1 busy").arg(formatShare(share));
         QRectF plate(0, 0, painter.fontMetrics().horizontalAdvance(text) + 8, painter.fontMetrics().height());
-        plate.moveCenter({(pixelAtTime(range->start) + pixelAtTime(range->end)) / 2,
-                          lanes.top() + lane.band.top - verticalScrollBar()->value() + lane.band.height / 2.0});
+        plate.moveCenter({(pixelAtTime(range->start) + pixelAtTime(range->end)) / 2, centre});
         plate.moveLeft(std::clamp(plate.left(), double(lanes.left()), lanes.right() - plate.width()));
         painter.fillRect(plate, colors().paper);
         painter.setPen(colors().text);
@@ -344,11 +525,20 @@ void TimelineView::click(const QPoint& position) {
         Q_EMIT picked(store_->find(kernels_->kernel(*kernel).task));
         return;
     }
-    const std::optional<RowBand> row = store_ ? layout_.rowAt(layoutY(position)) : std::nullopt;
-    const bool links = row && store_->rows()[row->row].copies;
+    const TimelineLayout layout = visibleLayout();
+    const std::optional<RowBand> at = store_ ? layout.rowAt(layoutY(position)) : std::nullopt;
+    const StoredRow* row = at ? &store_->rows()[at->row] : nullptr;
+    const bool links = row != nullptr && row->copies;
+    if (const TimeMark* note = noteAt(position)) {
+        axis().setRange(note->range());
+        return;
+    }
     if (!lanesRect().contains(position)) {
-        const std::optional<LaneId> lane = store_ ? layout_.laneAt(layoutY(position)) : std::nullopt;
-        if (lane && position.y() >= lanesRect().top() && position.x() < lanesRect().left()) {
+        const std::optional<LaneId> lane = store_ ? layout.laneAt(layoutY(position)) : std::nullopt;
+        const GroupBand* group = isInGutter(position) ? layout.headerAt(layoutY(position)) : nullptr;
+        if (group != nullptr) {
+            Q_EMIT groupPicked(QString::fromStdString(group->name));
+        } else if (lane && isInGutter(position)) {
             Q_EMIT lanePicked(*lane, links);
         } else {
             Q_EMIT picked(std::nullopt);
@@ -358,8 +548,8 @@ void TimelineView::click(const QPoint& position) {
     const std::optional<SliceRef> slice = sliceAt(position);
     const std::int64_t time = timeAtPixel(position.x() + 0.5) - shift_;
     const auto inStep = [time](const StepSpan& step) { return step.range().start <= time && time < step.range().end; };
-    if (!slice && row && !links && std::any_of(store_->steps().begin(), store_->steps().end(), inStep)) {
-        Q_EMIT gapPicked(store_->rows()[row->row].lane, time);
+    if (!slice && row != nullptr && !links && std::any_of(store_->steps().begin(), store_->steps().end(), inStep)) {
+        Q_EMIT gapPicked(row->lane, time);
     } else {
         Q_EMIT picked(slice);
     }
@@ -368,7 +558,7 @@ void TimelineView::click(const QPoint& position) {
 std::int64_t TimelineView::placeAt(const QPoint& position) const {
     const std::int64_t time = timeAtPixel(position.x());
     const int y = layoutY(position);
-    const std::optional<RowBand> row = store_ ? layout_.rowAt(y) : std::nullopt;
+    const std::optional<RowBand> row = store_ ? visibleLayout().rowAt(y) : std::nullopt;
     if (!row) {
         return time;
     }
@@ -401,6 +591,15 @@ QString TimelineView::kernelToolTip(SliceRef kernel) const {
 }
 
 QString TimelineView::toolTipAt(const QPoint& position) const {
+    if (const TimeMark* note = noteAt(position)) {
+        return tr("%1<br>%2 long").arg(note->note.toHtmlEscaped(), formatDuration(note->length));
+    }
+    if (store_ && isInGutter(position)) {
+        const std::optional<LaneId> lane = visibleLayout().laneAt(layoutY(position));
+        return lane
+                   ? tr("<b>%1</b><br>%2").arg(laneTitle(*lane).toHtmlEscaped(), laneDescription(*lane).toHtmlEscaped())
+                   : QString();
+    }
     if (const std::optional<SliceRef> kernel = kernelAt(position)) {
         return kernelToolTip(*kernel);
     }
@@ -409,6 +608,50 @@ QString TimelineView::toolTipAt(const QPoint& position) const {
     }
     const std::optional<Bubble> bubble = bubbleAt(position);
     return bubble && describeBubble_ ? describeBubble_(*bubble) : QString();
+}
+
+void TimelineView::mousePressEvent(QMouseEvent* event) {
+    const QPoint position = event->position().toPoint();
+    if (store_ && event->button() == Qt::LeftButton && isInGutter(position)) {
+        const TimelineLayout layout = visibleLayout();
+        const std::optional<LaneId> lane = layout.laneAt(layoutY(position));
+        if (lane && layout.headerAt(layoutY(position)) == nullptr) {
+            laneDrag_ = LaneDrag{*lane, position, false, std::nullopt};
+            return;
+        }
+    }
+    AxisView::mousePressEvent(event);
+}
+
+void TimelineView::mouseMoveEvent(QMouseEvent* event) {
+    if (!laneDrag_) {
+        AxisView::mouseMoveEvent(event);
+        return;
+    }
+    const QPoint position = event->position().toPoint();
+    laneDrag_->moved = laneDrag_->moved || (position - laneDrag_->from).manhattanLength() >= kLaneDragStart;
+    if (laneDrag_->moved) {
+        viewport()->setCursor(Qt::ClosedHandCursor);
+        laneDrag_->over =
+            visibleLayout().laneAt(std::clamp(layoutY(position), 0, std::max(0, lanesRect().height() - 1)));
+        viewport()->update();
+    }
+}
+
+void TimelineView::mouseReleaseEvent(QMouseEvent* event) {
+    if (!laneDrag_) {
+        AxisView::mouseReleaseEvent(event);
+        return;
+    }
+    const LaneDrag drag = *laneDrag_;
+    laneDrag_.reset();
+    viewport()->unsetCursor();
+    viewport()->update();
+    if (!drag.moved) {
+        click(event->position().toPoint());
+    } else if (drag.over && *drag.over != drag.lane) {
+        Q_EMIT laneDropped(drag.lane, *drag.over);
+    }
 }
 
 void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
@@ -452,15 +695,20 @@ void TimelineView::moveSelection(int by) {
 }
 
 void TimelineView::reveal(SliceRef slice) {
-    revealBand(layout_.bandOf(slice.row));
+    revealBand(store_->rows().at(slice.row).lane, layout_.bandOf(slice.row));
 }
 
 void TimelineView::revealLane(LaneId lane) {
-    revealBand(layout_.bubbleBand(lane));
+    revealBand(lane, layout_.bubbleBand(lane));
 }
 
-void TimelineView::revealBand(const Band& band) {
+void TimelineView::revealBand(LaneId lane, const Band& band) {
+    const LaneBand* found = layout_.find(lane);
+    if (found == nullptr || found->pinned) {
+        return;
+    }
     QScrollBar& bar = *verticalScrollBar();
-    bar.setValue(std::clamp(bar.value(), band.bottom() - lanesRect().height(), std::max(0, band.top)));
+    const int last = std::max(0, band.top - layout_.pinnedHeight);
+    bar.setValue(std::clamp(bar.value(), std::min(last, band.bottom() - lanesRect().height()), last));
 }
 }  // namespace pipescope

@@ -29,6 +29,16 @@ public:
     /// Offset of the store's times: a simulated step starts at 0 and is drawn at the start of the measured one.
     void setShift(std::int64_t ns);
     std::int64_t shift() const { return shift_; }
+    /// Sets order, height and visibility of the lanes.
+    void setArrangement(const LaneArrangement& arrangement);
+    const LaneArrangement& arrangement() const { return arrangement_; }
+    /// Shows notes on ranges in a line below the ruler, if there are any.
+    void setNotesShown(bool shown);
+    /// Rectangles of the notes in that line, in viewport pixels, in the order of the axis' marks; those outside the
+    /// view are empty.
+    std::vector<QRectF> noteRects() const;
+    /// Pixels of a row of tasks.
+    int rowHeight() const;
     /// Sets the marks on top of the bars; null: none.
     void setMarks(std::shared_ptr<const TimelineMarks> marks);
     const TimelineMarks* marks() const { return marks_.get(); }
@@ -63,6 +73,9 @@ public:
     /// Selects the slice `by` places later in the row of the selected one, or the first visible slice without a
     /// selection.
     void moveSelection(int by);
+    std::vector<DrawnName> drawnNames() const override;
+    /// The layout of the lanes as drawn, from the top of the lanes.
+    TimelineLayout visibleLayout() const;
     /// Scrolls vertically until the slice is visible. Does not move the time axis.
     void reveal(SliceRef slice);
     void revealLane(LaneId lane);
@@ -76,9 +89,13 @@ Q_SIGNALS:
     void gapPicked(pipescope::LaneId lane, std::int64_t time);
     /// The user clicked on a lane's name, or beside its copies.
     void lanePicked(pipescope::LaneId lane, bool links);
+    /// The user dragged a lane by its name to the place of another one.
+    void laneDropped(pipescope::LaneId lane, pipescope::LaneId place);
+    /// The user clicked on the header of a group.
+    void groupPicked(const QString& name);
 
 protected:
-    int topMargin() const override { return fontMetrics().height() + 8; }
+    int topMargin() const override { return rulerHeight() + (showsNotes() ? fontMetrics().height() + 4 : 0); }
     void relayout() override;
     void hover(std::optional<QPoint> position) override;
     void click(const QPoint& position) override;
@@ -86,6 +103,9 @@ protected:
     std::int64_t placeAt(const QPoint& position) const override;
     void paintEvent(QPaintEvent* event) override;
     void changeEvent(QEvent* event) override;
+    void mousePressEvent(QMouseEvent* event) override;
+    void mouseMoveEvent(QMouseEvent* event) override;
+    void mouseReleaseEvent(QMouseEvent* event) override;
     void mouseDoubleClickEvent(QMouseEvent* event) override;
     void keyPressEvent(QKeyEvent* event) override;
     QString toolTipAt(const QPoint& position) const override;
@@ -93,7 +113,7 @@ protected:
 private:
     TimeWindow ownWindow() const { return shifted(axis().window(), -shift_); }
     TimelineScene scene() const;
-    void revealBand(const Band& band);
+    void revealBand(LaneId lane, const Band& band);
     TimelineScene kernelScene() const;
     std::optional<SliceRef> storedAt(const TimelineStore& store, const std::optional<RowBand>& row,
                                      const QPoint& position) const;
@@ -105,8 +125,15 @@ private:
     void paintGutter(QPainter& painter) const;
     /// Shades the name of the selected lane, or the space beside its copies.
     void paintSelectedLane(QPainter& painter) const;
-    /// Pixels from the top of the first lane, before scrolling.
-    int layoutY(const QPoint& position) const;
+    /// Pixels below the top of the lanes.
+    int layoutY(const QPoint& position) const { return position.y() - lanesRect().top(); }
+    int rulerHeight() const { return fontMetrics().height() + 8; }
+    bool showsNotes() const;
+    const TimeMark* noteAt(const QPoint& position) const;
+    void paintNotes(QPainter& painter) const;
+    bool isInGutter(const QPoint& position) const;
+    void paintGroups(QPainter& painter, const TimelineLayout& layout) const;
+    void paintDraggedLane(QPainter& painter, const TimelineLayout& layout) const;
     /// Shows how busy each lane was in the measured range.
     void paintShares(QPainter& painter) const;
 
@@ -116,7 +143,17 @@ private:
     std::int64_t shift_ = 0;
     std::shared_ptr<const TimelineMarks> marks_;
     KindSet hidden_;
-    TimelineLayout layout_;
+    bool notesShown_ = false;
+    bool hadNotes_ = false;
+    LaneArrangement arrangement_;
+    TimelineLayout layout_;  // before scrolling
+    struct LaneDrag {
+        LaneId lane;
+        QPoint from;
+        bool moved = false;
+        std::optional<LaneId> over;
+    };
+    std::optional<LaneDrag> laneDrag_;
     TimelinePainter painter_;
     TimelinePainter kernelPainter_;
     std::function<QString(SliceRef)> describe_;

@@ -149,7 +149,8 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
         comparable_figures(scenario.simulation, reference != nullptr ? reference->simulation : scenario.simulation);
     const std::array compared = numbersOf(scenario.simulation, own, highest_peak(scenario.simulation));
     const Simulation& base = reference != nullptr ? reference->simulation : scenario.simulation;
-    const std::array references = numbersOf(base, other, reference != nullptr ? highest_peak(reference->simulation) : 0);
+    const std::array references =
+        numbersOf(base, other, reference != nullptr ? highest_peak(reference->simulation) : 0);
     if (scenario.noisePending) {
         figures[0].name = translated("Step time without noise");
     }

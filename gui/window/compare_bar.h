@@ -4,8 +4,9 @@
 
 #include <QWidget>
 
-class QCheckBox;
+class QButtonGroup;
 class QComboBox;
+class QToolButton;
 
 namespace pipescope {
 /// Controls for the comparison of measured and simulated: mode, alignment, and marks on top of the bars.
@@ -25,9 +26,9 @@ Q_SIGNALS:
     void choiceChanged();
 
 private:
-    QComboBox* mode_;
+    QButtonGroup* mode_;  // ids are modes
     QComboBox* alignment_;
-    QCheckBox* causes_;
-    QCheckBox* critical_;
+    QToolButton* causes_;
+    QToolButton* critical_;
 };
 }  // namespace pipescope

@@ -11,13 +11,19 @@ namespace pipescope {
 namespace {
 constexpr int kNarrowWindow = 1200;  // too narrow for anything beside a table
 constexpr int kWideWindow = 2400;    // a third of it suffices for the widest panel, the plan
-constexpr int kLayoutVersion = 2;
+constexpr int kLayoutVersion = 3;
+constexpr int kInspectorWidth = 330;  // at the usual size of text
 }  // namespace
 
 QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& content, const char* behind) {
     auto* dock = new QDockWidget(title, &window_);
     dock->setObjectName(QString::fromLatin1(name));
     dock->setWidget(&content);
+    QObject::connect(dock, &QDockWidget::topLevelChanged, &window_, [this] { refreshTitles(); });
+    QObject::connect(
+        dock, &QDockWidget::dockLocationChanged, &window_, [this] { refreshTitles(); }, Qt::QueuedConnection);
+    QObject::connect(
+        dock, &QDockWidget::visibilityChanged, &window_, [this] { refreshTitles(); }, Qt::QueuedConnection);
     window_.addDockWidget(Qt::BottomDockWidgetArea, dock);
     dock->hide();
     const auto before = std::find_if(docks_.cbegin(), docks_.cend(), [behind](const QDockWidget* each) {
@@ -32,20 +38,49 @@ void DockSet::show() {
         return;
     }
     shown_ = true;
-    // Places the selection beside the other docks, and in a wide window also the lanes. The others share the last place
-    // as tabs.
-    const qsizetype places = window_.width() < kNarrowWindow ? 1 : window_.width() < kWideWindow ? 2 : 3;
-    for (qsizetype i = places; i < docks_.size(); ++i) {
-        window_.tabifyDockWidget(docks_[places - 1], docks_[i]);
+    // The first dock, which follows the selection, stands at the right, if there is room. In a wide window the next one
+    // has its own place below the timelines. The others share the last place as tabs.
+    const bool beside = window_.width() >= kNarrowWindow;
+    const qsizetype first = beside ? 1 : 0;
+    const qsizetype last = first + (window_.width() < kWideWindow ? 0 : 1);
+    if (beside) {
+        window_.addDockWidget(Qt::RightDockWidgetArea, docks_.front());
+        if (shared_ != nullptr) {
+            window_.tabifyDockWidget(docks_.front(), shared_);
+        }
+    }
+    for (qsizetype i = last + 1; i < docks_.size(); ++i) {
+        window_.tabifyDockWidget(docks_[last], docks_[i]);
     }
     for (QDockWidget* dock : docks_) {
         dock->show();  // after they are tabbed, or all of them side by side would widen the window
     }
-    docks_[places - 1]->raise();
+    docks_[last]->raise();
+    if (shared_ != nullptr && shared_->isVisible()) {
+        shared_->raise();
+    }
     if (!window_.restoreState(session_.value(kWindowStateKey).toByteArray(), kLayoutVersion)) {
-        const QList<int> widths = {420, places < 3 ? 1080 : 500, 800};
-        window_.resizeDocks(docks_.mid(0, places), widths.mid(0, places), Qt::Horizontal);
-        window_.resizeDocks({docks_.front()}, {window_.fontMetrics().height() * 12}, Qt::Vertical);
+        const int letters = window_.fontMetrics().averageCharWidth();
+        if (beside) {
+            window_.resizeDocks({docks_.front()}, {std::min(kInspectorWidth, letters * 48)}, Qt::Horizontal);
+        }
+        if (last > first) {
+            window_.resizeDocks({docks_[first], docks_[last]}, {600, 1000}, Qt::Horizontal);
+        }
+        window_.resizeDocks({docks_[last]}, {window_.fontMetrics().height() * 11}, Qt::Vertical);
+    }
+}
+
+void DockSet::refreshTitles() {
+    for (QDockWidget* dock : docks_) {
+        const bool tabbed = !dock->isFloating() && !window_.tabifiedDockWidgets(dock).isEmpty();
+        QWidget* title = dock->titleBarWidget();
+        if (tabbed && title == nullptr) {
+            dock->setTitleBarWidget(new QWidget(dock));  // the tab tells the name; it can be dragged
+        } else if (!tabbed && title != nullptr) {
+            dock->setTitleBarWidget(nullptr);
+            delete title;
+        }
     }
 }
 

@@ -10,7 +10,8 @@ class QWidget;
 namespace pipescope {
 class SessionState;
 
-/// The docks below the timelines. They are hidden until there is something to show, then placed as the user left them.
+/// The docks beside and below the timelines. They are hidden until there is something to show, then placed as the user
+/// left them.
 class DockSet {
 public:
     /// Both must outlive this object.
@@ -18,6 +19,8 @@ public:
 
     /// `name` identifies the dock in saved layouts. Its place is the last one, or behind the dock named `behind`.
     QDockWidget& add(const QString& title, const char* name, QWidget& content, const char* behind = nullptr);
+    /// A dock of someone else that shares the place of the first dock, as a tab.
+    void share(QDockWidget& dock) { shared_ = &dock; }
     const QList<QDockWidget*>& all() const { return docks_; }
     /// Shows the docks. From the second call on the user decides.
     void show();
@@ -25,9 +28,13 @@ public:
     void save() const;
 
 private:
+    /// A dock under a tab has no title of its own.
+    void refreshTitles();
+
     QMainWindow& window_;
     SessionState& session_;
     QList<QDockWidget*> docks_;
+    QDockWidget* shared_ = nullptr;
     bool shown_ = false;
 };
 }  // namespace pipescope

@@ -17,6 +17,7 @@
 
 #include <QComboBox>
 #include <QFileInfo>
+#include <QInputDialog>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QStackedWidget>
@@ -126,7 +127,9 @@ DocumentPage::DocumentPage(QString path, QWidget* parent)
       stepStrip_(new StepStrip(content_)),
       minimap_(new Minimap(axis(), content_)),
       views_(new TimelineStack(axis(), content_)),
-      navigation_(*model_, *views_) {
+      navigation_(*model_, *views_),
+      lanes_(*model_, *views_),
+      notes_(new PageNotes(axis(), this)) {
     fillTop();
     arrange(new QVBoxLayout(content_), {0, 0, 0, 0}, 0, {top_, legend_, stepStrip_, minimap_, {views_, 1}});
     opening_->setAlignment(Qt::AlignCenter);
@@ -169,6 +172,7 @@ void DocumentPage::connectModel() {
         compareBar_->setChoice(model_->choice());
         refreshMarks();
     });
+    connect(model_, &PageModel::arrangementChanged, this, [this] { views_->setArrangement(model_->arrangement()); });
     connect(model_, &PageModel::modeChanged, this, &DocumentPage::shareHeightLater);
     connect(model_, &PageModel::stepChanged, this, [this] {
         stepBox_->setStep(model_->step());
@@ -179,6 +183,10 @@ void DocumentPage::connectModel() {
     connect(model_, &PageModel::bubbleSelected, this,
             [this](Source source, const Bubble& bubble) { views_->view(source).revealLane(bubble.lane); });
     connect(&axis(), &TimeAxisModel::selectionChanged, this, &DocumentPage::showSelection);
+    connect(notes_, &PageNotes::failed, this, [this](const QString& text) {
+        noteTrouble_ = text;
+        showNotes();
+    });
 }
 
 void DocumentPage::connectViews() {
@@ -190,6 +198,12 @@ void DocumentPage::connectViews() {
                 [this, source](LaneId lane, std::int64_t time) { model_->selectBubbleAt(source, lane, time); });
         connect(&each, &TimelineView::lanePicked, this,
                 [this, source](LaneId lane, bool links) { model_->selectLane(source, lane, links); });
+        connect(&each, &TimelineView::laneDropped, this, [this](LaneId lane, LaneId place) {
+            model_->setArrangement(withLaneAt(model_->arrangement(), model_->lanes(), lane, place));
+        });
+        connect(&each, &TimelineView::groupPicked, this,
+                [this](const QString& name) { lanes_.toggleGroup(name.toStdString()); });
+        connect(&each, &AxisView::rowHeightWanted, this, [this](int by) { lanes_.changeHeight(by); });
         each.setDescription([this, source](SliceRef slice) {
             const TraceDocument& shown = *document();
             const std::int32_t step =
@@ -254,7 +268,30 @@ void DocumentPage::focusTimeline() {
     views_->view(document() && !document()->measured ? Source::simulated : Source::measured).setFocus();
 }
 
+void DocumentPage::askForNote() {
+    const bool isMeasured = axis().range() && axis().range()->length() > 0;
+    const std::optional<TimeRange> range = isMeasured ? axis().range() : navigation_.selectedRange();
+    if (!document() || !range || range->length() == 0) {
+        messages_->showMessage(
+            MessageBar::Kind::note,
+            tr("A note needs a range: press R at either end, or drag with Shift; or select a task."));
+        return;
+    }
+    auto* dialog = new QInputDialog(this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->setWindowTitle(tr("Annotate a range"));
+    dialog->setLabelText(tr("Note on %1, from %2 after the start of the step:")
+                             .arg(formatDuration(range->length()), formatDuration(range->start - axis().origin())));
+    connect(dialog, &QInputDialog::textValueSelected, this,
+            [this, range](const QString& text) { notes_->annotate(*range, text.trimmed()); });
+    dialog->open();
+}
+
 void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document) {
+    if (!std::exchange(notesRead_, true)) {
+        QMetaObject::invokeMethod(
+            notes_, [this] { notes_->load(path_); }, Qt::QueuedConnection);
+    }
     if (!model_->setDocument(std::move(document), live_->follows())) {
         shareHeightLater();
     }
@@ -303,6 +340,9 @@ void DocumentPage::showNotes() {
     QStringList lines = document()->messages();
     if (live_->state() == LiveBadge::State::following) {
         lines.removeAll(QString::fromUtf8(kNotClosed.data()));  // the badge says so
+    }
+    if (!noteTrouble_.isEmpty()) {
+        lines << noteTrouble_;
     }
     if (lines.isEmpty()) {
         messages_->hide();

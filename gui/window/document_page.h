@@ -1,7 +1,9 @@
 #pragma once
 
+#include "gui/window/lane_actions.h"
 #include "gui/window/page_model.h"
 #include "gui/window/page_navigation.h"
+#include "gui/window/page_notes.h"
 #include "gui/window/timeline_stack.h"
 
 #include <QToolButton>
@@ -52,6 +54,10 @@ public:
     const QString& path() const { return path_; }
     PageModel& model() const { return *model_; }
     PageNavigation& navigation() { return navigation_; }
+    LaneActions& lanes() { return lanes_; }
+    PageNotes& notes() const { return *notes_; }
+    /// Asks for a note on the measured range, or on the selected task or bubble.
+    void askForNote();
     TimelineStack& views() const { return *views_; }
     Minimap& minimap() const { return *minimap_; }
     StepBox& stepBox() const { return *stepBox_; }
@@ -109,5 +115,9 @@ private:
     std::shared_ptr<const Baseline> shownBaseline_;
     TimelineStack* views_;
     PageNavigation navigation_;
+    LaneActions lanes_;
+    PageNotes* notes_;
+    bool notesRead_ = false;
+    QString noteTrouble_;
 };
 }  // namespace pipescope

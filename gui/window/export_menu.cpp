@@ -5,6 +5,7 @@
 #include "gui/plan/plan_view.h"
 #include "gui/report/report.h"
 #include "gui/report/timeline_page.h"
+#include "gui/style/icons.h"
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/bubble_panel.h"
@@ -198,6 +199,7 @@ void ExportMenu::fill(QMenu& menu, PageActions& actions) {
     actions.track(*report);
     QAction* page = menu.addAction(tr("&Interactive page…"), this, &ExportMenu::askForPage);
     page->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H));
+    withIcon(*page, "share");
     actions.track(*page);
     QAction* copy = menu.addAction(tr("Co&py the tab as an image"), this, &ExportMenu::copyImage);
     copy->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C));
@@ -333,6 +335,7 @@ PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     scene.simulated = headerOf(Source::simulated);
     scene.memory = page.views().memory().isVisibleTo(&page);
     scene.selection = page.axis().selection();
+    scene.marks = page.axis().marks();
     scene.theme = theme;
     return scene;
 }

@@ -41,6 +41,22 @@ void tryLoad(QPromise<Loaded>& promise, const QString& path, const std::shared_p
         promise.addResult(Loaded{nullptr, QString::fromUtf8(error.what())});
     }
 }
+/// "recorded run, transformer:layers=6, 4 lanes, 10 steps"
+QString aboutOf(const TraceDocument& document) {
+    const TimelineStore* store = document.measured ? document.measured.get() : document.simulated.get();
+    QStringList facts;
+    facts << (document.measured    ? FileTabs::tr("recorded run")
+              : document.simulated ? FileTabs::tr("simulation or profile")
+                                   : FileTabs::tr("threads and streams"));
+    facts << QString::fromStdString(document.run.model);
+    if (store != nullptr) {
+        facts << FileTabs::tr("%n lane(s)", nullptr, static_cast<int>(store->lanes().size()));
+        facts << (document.measured ? FileTabs::tr("%n step(s)", nullptr, static_cast<int>(store->steps().size()))
+                                    : QString());
+    }
+    facts.removeAll(QString());
+    return facts.join(QStringLiteral(", "));
+}
 }  // namespace
 
 FileTabs::FileTabs(SessionState& session, QWidget* parent) : QTabWidget(parent), session_(session) {
@@ -194,7 +210,7 @@ void FileTabs::load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& gro
                 if (opens) {
                     session_.restorePage(*of);
                 }
-                session_.addRecentFile(of->path());
+                session_.addRecentFile(of->path(), aboutOf(*of->document()));
                 Q_EMIT loaded();
             });
     watcher->setFuture(QtConcurrent::run(&workPool(), tryLoad, page.path(), growing, stop->get_token()));

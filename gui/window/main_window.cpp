@@ -2,6 +2,7 @@
 
 #include "gui/document/trace_follower.h"
 #include "gui/style/arrange.h"
+#include "gui/style/icons.h"
 #include "gui/style/message_bar.h"
 #include "gui/style/theme.h"
 #include "gui/style/work_pool.h"
@@ -13,8 +14,10 @@
 #include "gui/window/scenario_docks.h"
 #include "gui/window/search_bar.h"
 #include "gui/window/shortcut_overlay.h"
+#include "gui/window/start_page.h"
 #include "gui/window/step_strip.h"
 #include "gui/window/table_docks.h"
+#include "schedule/error.h"
 
 #include <QActionGroup>
 #include <QApplication>
@@ -29,10 +32,11 @@
 #include <QMessageBox>
 #include <QMimeData>
 #include <QPlainTextEdit>
-#include <QPushButton>
 #include <QStackedWidget>
+#include <QTabBar>
 #include <QThreadPool>
 #include <QTimer>
+#include <QToolBar>
 
 #include <algorithm>
 
@@ -54,12 +58,16 @@ QStringList localFiles(const QMimeData& data) {
 MainWindow::MainWindow(QSettings* settings, QWidget* parent)
     : QMainWindow(parent), session_(settings), docks_(*this, session_) {
     setAcceptDrops(true);
+    setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
+    setTabPosition(Qt::BottomDockWidgetArea, QTabWidget::North);
+    setTabPosition(Qt::RightDockWidgetArea, QTabWidget::North);
     auto* central = new QWidget(this);
     messages_ = new MessageBar(central);
     stack_ = new QStackedWidget(central);
     files_ = new FileTabs(session_, stack_);
     search_ = new SearchBar(central);
-    stack_->addWidget(createEmptyState());
+    createStartPage();
+    stack_->addWidget(start_);
     stack_->addWidget(files_);
     arrange(new QVBoxLayout(central), {0, 0, 0, 0}, 0, {messages_, {stack_, 1}, search_});
     setCentralWidget(central);
@@ -75,6 +83,7 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent)
     createGoMenu();
     scenarios_->fillMenu(*menuBar()->addMenu(tr("&What if")), *actions_);
     createHelpMenu();
+    createToolBar();
     resize(1600, 900);
     restoreGeometry(session_.value(kWindowGeometryKey).toByteArray());
     Q_EMIT files_->pageChanged();  // to no page
@@ -102,27 +111,51 @@ void MainWindow::connectFiles() {
     });
 }
 
-QWidget* MainWindow::createEmptyState() {
-    auto* page = new QWidget(this);
-    auto* layout = new QVBoxLayout(page);
-    auto* text =
-        new QLabel(tr("<h2>No trace is open</h2>"
-                      "<p>Drop a trace here, or open one.</p>"
-                      "<p>Record one with<br><code>pipescope run MODEL --balance .. -m 8 --batch 64 --devices cpu,cpu "
-                      "--steps 10 --trace out.sqlite</code></p>"
-                      "<p>or simulate one with<br><code>pipescope simulate PROFILE --balance .. -m 8 --batch 64 "
-                      "--trace out.sqlite</code></p>"),
-                   page);
-    text->setAlignment(Qt::AlignCenter);
-    text->setWordWrap(true);
-    text->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    auto* open = new QPushButton(tr("Open a trace…"), page);
-    connect(open, &QPushButton::clicked, this, &MainWindow::askForFile);
-    layout->addStretch(1);
-    layout->addWidget(text);
-    layout->addWidget(open, 0, Qt::AlignCenter);
-    layout->addStretch(2);
-    return page;
+void MainWindow::createStartPage() {
+    start_ = new StartPage(session_, stack_);
+    session_.leaveOut(samples_.path());
+    connect(start_, &StartPage::openRequested, this, &MainWindow::askForFile);
+    connect(start_, &StartPage::fileRequested, files_, qOverload<const QString&>(&FileTabs::open));
+    connect(start_, &StartPage::sampleRequested, this, &MainWindow::openSample);
+}
+
+void MainWindow::openSample() {
+    try {
+        files_->open(StartPage::writeSample(samples_.path()));
+    } catch (const Error& error) {
+        showError(QString::fromUtf8(error.what()));
+    }
+}
+
+void MainWindow::createToolBar() {
+    auto* bar = new QToolBar(tr("Tools"), this);
+    bar->setObjectName(QStringLiteral("tools"));
+    bar->setMovable(false);
+    bar->setContextMenuPolicy(Qt::PreventContextMenu);
+    const int size = fontMetrics().height() + 4;
+    bar->setIconSize({size, size});
+    const QList<QAction*> actions = findChildren<QAction*>() + files_->actions();
+    for (const char* name :
+         {"open",     "reload", "compare", "share", "|",    "back",     "forward", "fit",     "all",    "zoom-in",
+          "zoom-out", "lanes",  "|",       "find",  "mark", "annotate", "|",       "what-if", "advice", "command"}) {
+        if (*name == '|') {
+            bar->addSeparator();
+            continue;
+        }
+        for (QAction* action : actions) {
+            if (iconOf(*action) == QLatin1String(name)) {
+                bar->addAction(action);
+                const QString key = action->shortcut().toString(QKeySequence::NativeText);
+                QString text = action->text().remove(QLatin1Char('&')).remove(QStringLiteral("…"));
+                action->setToolTip(key.isEmpty() ? text : QStringLiteral("%1 (%2)").arg(text, key));
+                bar->widgetForAction(action)->setAccessibleName(text);
+                bar->widgetForAction(action)->setFocusPolicy(Qt::TabFocus);
+                break;
+            }
+        }
+    }
+    addToolBar(bar);
+    refreshIcons(*this);
 }
 
 DocumentPage* MainWindow::page() const {
@@ -145,16 +178,19 @@ void MainWindow::showError(const QString& text) {
 void MainWindow::createFileMenu() {
     QMenu& menu = *menuBar()->addMenu(tr("&File"));
     QAction* open = menu.addAction(tr("&Open…"), this, &MainWindow::askForFile);
+    withIcon(*open, "open");
     open->setShortcuts(QKeySequence::Open);
     QMenu* recent = menu.addMenu(tr("Open &recent"));
     connect(recent, &QMenu::aboutToShow, this, [this, recent] { fillRecentFiles(*recent); });
     fillRecentFiles(*recent);
     QAction* reload = menu.addAction(tr("Re&load"), files_, &FileTabs::reload);
     reload->setShortcuts(QKeySequence::Refresh);
+    withIcon(*reload, "reload");
     actions_->track(*reload);
     menu.addSeparator();
     QAction* compare = menu.addAction(tr("Co&mpare with…"), this, &MainWindow::askForBaseline);
     actions_->track(*compare);
+    withIcon(*compare, "compare");
     QAction* back = menu.addAction(tr("&Back to the simulation"), files_, &FileTabs::backToSimulation);
     for (const auto changed : {&FileTabs::pageChanged, &FileTabs::simulationChanged}) {
         connect(files_, changed, back,
@@ -199,6 +235,7 @@ void MainWindow::fillRecentFiles(QMenu& menu) {
 void MainWindow::createViewMenu() {
     QMenu& menu = *menuBar()->addMenu(tr("&View"));
     actions_->addZoom(menu);
+    actions_->addLanes(*menu.addMenu(tr("La&nes")));
     menu.addSeparator();
     actions_->addComparison(menu);
     menu.addSeparator();
@@ -264,6 +301,7 @@ void MainWindow::createHelpMenu() {
         palette->words().setFocus();
     });
     commands->setShortcut(Qt::CTRL | Qt::Key_K);
+    withIcon(*commands, "command");
     QAction* shortcuts =
         help->addAction(tr("&Shortcuts"), this, [this] { createShortcutOverlay(*menuBar(), this)->open(); });
     shortcuts->setShortcuts({QKeySequence(Qt::Key_F1), QKeySequence(Qt::Key_Question)});
@@ -294,6 +332,10 @@ bool MainWindow::takesTab(const QWidget& widget) const {
         !widget.isEnabled() || widget.window() != this) {
         return false;
     }
+    const QPoint middle = widget.mapTo(this, widget.rect().center());
+    if (qobject_cast<const QTabBar*>(&widget) != nullptr && !rect().contains(middle)) {
+        return false;  // of a place without tabs
+    }
     // Qt moves panels behind another tab outside the window, but still reports them as visible.
     const QList<QDockWidget*> docks = findChildren<QDockWidget*>(QString(), Qt::FindDirectChildrenOnly);
     return std::none_of(docks.begin(), docks.end(), [&](const QDockWidget* dock) {
@@ -314,6 +356,13 @@ bool MainWindow::focusNextPrevChild(bool next) {
     }
     to->setFocus(next ? Qt::TabFocusReason : Qt::BacktabFocusReason);
     return true;
+}
+
+void MainWindow::changeEvent(QEvent* event) {
+    QMainWindow::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange) {
+        refreshIcons(*this);
+    }
 }
 
 void MainWindow::closeEvent(QCloseEvent* event) {

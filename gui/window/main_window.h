@@ -4,6 +4,7 @@
 #include "gui/window/session_state.h"
 
 #include <QMainWindow>
+#include <QTemporaryDir>
 
 class QMenu;
 class QSettings;
@@ -17,6 +18,7 @@ class MessageBar;
 class PageActions;
 class ScenarioDocks;
 class SearchBar;
+class StartPage;
 class TableDocks;
 
 /// The viewer: the open files in tabs, with docks and menus that follow the current one. Owns these parts and connects
@@ -35,6 +37,7 @@ public:
     ExportMenu& exports() const { return *exports_; }
     MessageBar& messages() const { return *messages_; }
     SearchBar& search() const { return *search_; }
+    StartPage& start() const { return *start_; }
 
     /// The current page; null if nothing is open.
     DocumentPage* page() const;
@@ -44,12 +47,15 @@ public:
 
 protected:
     bool focusNextPrevChild(bool next) override;
+    void changeEvent(QEvent* event) override;
     void closeEvent(QCloseEvent* event) override;
     void dragEnterEvent(QDragEnterEvent* event) override;
     void dropEvent(QDropEvent* event) override;
 
 private:
-    QWidget* createEmptyState();
+    void createStartPage();
+    void openSample();
+    void createToolBar();
     void connectFiles();
     void createFileMenu();
     void createViewMenu();
@@ -66,9 +72,11 @@ private:
     bool takesTab(const QWidget& widget) const;
 
     SessionState session_;
+    QTemporaryDir samples_;
     DockSet docks_;
     MessageBar* messages_;
     QStackedWidget* stack_;
+    StartPage* start_;
     FileTabs* files_;
     SearchBar* search_;
     TableDocks* tables_;

@@ -19,6 +19,11 @@ MarksModel::MarksModel(QObject* parent)
                 return translated("%1 after the start of the step").arg(formatDuration(mark.time - axis_->origin()));
             },
             [](const TimeMark& mark) { return QVariant::fromValue<qlonglong>(mark.time); }},
+           {translated("Length"),
+            "length_ns",
+            {},
+            [](const TimeMark& mark) { return mark.length > 0 ? formatDuration(mark.length) : QString(); },
+            [](const TimeMark& mark) { return QVariant::fromValue<qlonglong>(mark.length); }},
            {translated("Note"), "note", {}, [](const TimeMark& mark) { return mark.note; }}},
           parent) {}
 
@@ -80,8 +85,9 @@ MarksPanel::MarksPanel(QWidget* parent)
       model_(new MarksModel(this)),
       rows_(new TableFilter(this)),
       table_(named(new QTableView(this), tr("Marks"))) {
-    auto* hint =
-        new QLabel(tr("M sets a mark at the pointer; double-click a note to edit it; Delete removes the mark."), this);
+    auto* hint = new QLabel(tr("M sets a mark at the pointer, Shift+M annotates the measured range or the selected "
+                               "task. Double-click a note to edit it; Delete removes it."),
+                            this);
     hint->setWordWrap(true);
     rows_->setSourceModel(model_);
     table_->setModel(rows_);
@@ -100,8 +106,12 @@ MarksPanel::MarksPanel(QWidget* parent)
     const auto go = [this](const QModelIndex& shown) {
         const QModelIndex index = rows_->mapToSource(shown);
         if (const std::optional<TimeMark> mark = model_->markAt(index.row());
-            mark && index.column() == MarksModel::time) {
-            Q_EMIT picked(mark->time);
+            mark && index.column() != MarksModel::note) {
+            if (mark->length > 0) {
+                Q_EMIT rangePicked(mark->range());
+            } else {
+                Q_EMIT picked(mark->time);
+            }
         }
     };
     connect(table_, &QTableView::clicked, this, go);

@@ -11,10 +11,10 @@ class QTableView;
 namespace pipescope {
 class TableFilter;
 
-/// The marks of a time axis: position, and an editable note.
+/// The marks of a time axis and the notes on its ranges: position, length, and an editable text.
 class MarksModel : public ColumnModel<TimeMark> {
 public:
-    enum Column { time, note };
+    enum Column { time, length, note };
 
     explicit MarksModel(QObject* parent = nullptr);
     void setAxis(TimeAxisModel* axis);
@@ -46,6 +46,8 @@ public:
 
 Q_SIGNALS:
     void picked(std::int64_t time);
+    /// A note on a range was clicked.
+    void rangePicked(const pipescope::TimeRange& range);
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;

@@ -1,5 +1,6 @@
 #include "gui/window/page_actions.h"
 
+#include "gui/style/icons.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/search_bar.h"
 #include "gui/window/step_strip.h"
@@ -32,8 +33,8 @@ PageActions::PageActions(FileTabs& files) : QObject(&files), files_(files) {
     });
 }
 
-void PageActions::add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
-                      std::function<void(DocumentPage&)> run) {
+QAction& PageActions::add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
+                          std::function<void(DocumentPage&)> run) {
     QAction* action = menu.addAction(text, this, [this, run = std::move(run)] {
         if (files_.page() != nullptr) {
             run(*files_.page());
@@ -43,21 +44,46 @@ void PageActions::add(QMenu& menu, const QString& text, const QList<QKeySequence
     action->setShortcutContext(Qt::WidgetWithChildrenShortcut);
     files_.addAction(action);
     track(*action);
+    return *action;
 }
 
 void PageActions::addZoom(QMenu& menu) {
-    add(menu, tr("&Fit the selection, or the step"), {Qt::Key_F}, [](Page& p) { p.navigation().fitSelection(); });
-    add(menu, tr("Show &all"), {Qt::Key_Home, Qt::Key_0}, [](Page& p) { p.axis().showAll(); });
-    add(menu, tr("Zoom &in"), {Qt::Key_W, Qt::Key_Plus, Qt::Key_Equal, QKeySequence::ZoomIn},
-        [](Page& p) { zoomAbout(p.axis(), kZoom); });
-    add(menu, tr("Zoom &out"), {Qt::Key_S, Qt::Key_Minus, QKeySequence::ZoomOut},
-        [](Page& p) { zoomAbout(p.axis(), 1 / kZoom); });
+    withIcon(
+        add(menu, tr("&Fit the selection, or the step"), {Qt::Key_F}, [](Page& p) { p.navigation().fitSelection(); }),
+        "fit");
+    withIcon(add(menu, tr("Show &all"), {Qt::Key_Home, Qt::Key_0}, [](Page& p) { p.axis().showAll(); }), "all");
+    withIcon(add(menu, tr("Zoom &in"), {Qt::Key_W, Qt::Key_Plus, Qt::Key_Equal, QKeySequence::ZoomIn},
+                 [](Page& p) { zoomAbout(p.axis(), kZoom); }),
+             "zoom-in");
+    withIcon(add(menu, tr("Zoom &out"), {Qt::Key_S, Qt::Key_Minus, QKeySequence::ZoomOut},
+                 [](Page& p) { zoomAbout(p.axis(), 1 / kZoom); }),
+             "zoom-out");
     add(menu, tr("Move &left"), {Qt::Key_A}, [](Page& p) { p.axis().pan(-kPan); });
     add(menu, tr("Move &right"), {Qt::Key_D}, [](Page& p) { p.axis().pan(kPan); });
     add(menu, tr("Move left by half"), {Qt::SHIFT | Qt::Key_A}, [](Page& p) { p.axis().pan(-5 * kPan); });
     add(menu, tr("Move right by half"), {Qt::SHIFT | Qt::Key_D}, [](Page& p) { p.axis().pan(5 * kPan); });
-    add(menu, tr("&Back"), {QKeySequence(Qt::ALT | Qt::Key_Left)}, [](Page& p) { p.axis().goBack(); });
-    add(menu, tr("For&ward"), {QKeySequence(Qt::ALT | Qt::Key_Right)}, [](Page& p) { p.axis().goForward(); });
+    withIcon(add(menu, tr("&Back"), {QKeySequence(Qt::ALT | Qt::Key_Left)}, [](Page& p) { p.axis().goBack(); }),
+             "back");
+    withIcon(add(menu, tr("For&ward"), {QKeySequence(Qt::ALT | Qt::Key_Right)}, [](Page& p) { p.axis().goForward(); }),
+             "forward");
+}
+
+void PageActions::addLanes(QMenu& menu) {
+    withIcon(add(menu, tr("&Fit all lanes"), {Qt::Key_L}, [](Page& p) { p.lanes().fitAll(); }), "lanes");
+    add(menu, tr("&Higher lanes"), {Qt::SHIFT | Qt::Key_W}, [](Page& p) { p.lanes().changeHeight(1); });
+    add(menu, tr("&Lower lanes"), {Qt::SHIFT | Qt::Key_S}, [](Page& p) { p.lanes().changeHeight(-1); });
+    menu.addSeparator();
+    add(menu, tr("&Collapse or expand the selected lane"), {Qt::Key_X}, [](Page& p) { p.lanes().toggleCollapsed(); });
+    add(menu, tr("&Pin the selected lane to the top, or unpin it"), {Qt::Key_K},
+        [](Page& p) { p.lanes().togglePinned(); });
+    add(menu, tr("Move the selected lane &up"), {Qt::SHIFT | Qt::Key_Up}, [](Page& p) { p.lanes().move(-1); });
+    add(menu, tr("Move the selected lane &down"), {Qt::SHIFT | Qt::Key_Down}, [](Page& p) { p.lanes().move(1); });
+    menu.addSeparator();
+    add(menu, tr("&Group lanes by process"), {Qt::Key_G}, [](Page& p) { p.lanes().toggleGrouping(); });
+    add(menu, tr("C&ollapse or expand the group of the selected lane"), {Qt::SHIFT | Qt::Key_X},
+        [](Page& p) { p.lanes().toggleOwnGroup(); });
+    menu.addSeparator();
+    add(menu, tr("&Reset the lanes"), {}, [](Page& p) { p.lanes().reset(); });
 }
 
 void PageActions::addComparison(QMenu& menu) {
@@ -82,6 +108,7 @@ void PageActions::addComparison(QMenu& menu) {
 void PageActions::addSearch(QMenu& menu, SearchBar& search) {
     QAction* find = menu.addAction(tr("&Find…"), &search, &SearchBar::start);
     find->setShortcuts(QKeySequence::Find);
+    withIcon(*find, "find");
     track(*find);
     add(menu, tr("Find from the timeline…"), {Qt::Key_Slash}, [&search](Page&) { search.start(); });
     QAction* next = menu.addAction(tr("Next &hit"), &search, &SearchBar::next);
@@ -116,7 +143,9 @@ void PageActions::addPlaces(QMenu& menu) {
     add(menu, tr("Sl&owest step"), {}, [](Page& p) { p.stepStrip().goTo(p.stepStrip().history().slowest); });
     add(menu, tr("Me&dian step"), {}, [](Page& p) { p.stepStrip().goTo(p.stepStrip().history().median); });
     menu.addSeparator();
-    add(menu, tr("&Mark this place"), {Qt::Key_M}, [](Page& p) { p.navigation().addMark(); });
+    withIcon(add(menu, tr("&Mark this place"), {Qt::Key_M}, [](Page& p) { p.navigation().addMark(); }), "mark");
+    withIcon(add(menu, tr("Annotate the ran&ge…"), {Qt::SHIFT | Qt::Key_M}, [](Page& p) { p.askForNote(); }),
+             "annotate");
     add(menu, tr("Next m&ark"), {Qt::Key_BracketRight}, [](Page& p) { p.navigation().goToMark(1); });
     add(menu, tr("Previous mar&k"), {Qt::Key_BracketLeft}, [](Page& p) { p.navigation().goToMark(-1); });
 }

@@ -25,9 +25,12 @@ public:
     /// Disables the action while no page is open.
     void track(QAction& action) { tracked_ << &action; }
     /// Adds an action on the current page. Its keys act only while a timeline has the focus, so they may be letters.
-    void add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys, std::function<void(DocumentPage&)> run);
+    QAction& add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
+                 std::function<void(DocumentPage&)> run);
 
     void addZoom(QMenu& menu);
+    /// Adds what arranges the lanes.
+    void addLanes(QMenu& menu);
     /// Adds comparison modes, and marks on top of the bars.
     void addComparison(QMenu& menu);
     void addSearch(QMenu& menu, SearchBar& search);

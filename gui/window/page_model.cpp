@@ -257,6 +257,32 @@ void PageModel::selectLane(Source source, LaneId lane, bool links) {
     }
 }
 
+void PageModel::setArrangement(LaneArrangement arrangement) {
+    if (arrangement != arrangement_) {
+        arrangement_ = std::move(arrangement);
+        Q_EMIT arrangementChanged();
+    }
+}
+
+std::optional<LaneId> PageModel::selectedLane() const {
+    if (axis_->part()) {
+        return axis_->part()->lane;
+    }
+    const std::optional<TaskSelection>& task = axis_->selection();
+    const TimelineStore* store = task && document_ ? document_->store(task->source) : nullptr;
+    return store != nullptr ? std::optional(store->rows().at(task->slice.row).lane) : std::nullopt;
+}
+
+const std::vector<LaneInfo>& PageModel::lanes() const {
+    static const std::vector<LaneInfo> none;
+    if (!document_) {
+        return none;
+    }
+    return document_->measured    ? document_->measured->lanes()
+           : document_->simulated ? document_->simulated->lanes()
+                                  : none;
+}
+
 void PageModel::setChoice(const MarkChoice& choice) {
     if (choice == choice_) {
         return;

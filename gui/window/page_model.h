@@ -2,6 +2,7 @@
 
 #include "gui/document/step_analysis.h"
 #include "gui/document/trace_document.h"
+#include "gui/timeline/lane_arrangement.h"
 #include "gui/timeline/time_axis_model.h"
 
 #include <QObject>
@@ -30,6 +31,8 @@ public:
     /// Analysis of the step; null until the file is read.
     const StepAnalysis* analysis() const { return analysis_.get(); }
     const MarkChoice& choice() const { return choice_; }
+    /// Order, height and visibility of the lanes.
+    const LaneArrangement& arrangement() const { return arrangement_; }
 
     /// Replaces the document. Keeps zoom, step and selection, as far as they exist in the new one. `followEnd`: if the
     /// old end is visible, the new one will be. Returns false if the view starts anew.
@@ -59,6 +62,11 @@ public:
     void selectLane(Source source, LaneId lane, bool links = false);
     /// Sets the comparison of measured and simulated, and the marks on top.
     void setChoice(const MarkChoice& choice);
+    void setArrangement(LaneArrangement arrangement);
+    /// The lane that actions on a lane are about: the selected one, or that of the selected task or bubble.
+    std::optional<LaneId> selectedLane() const;
+    /// The lanes of the document; empty until it is read.
+    const std::vector<LaneInfo>& lanes() const;
 
 Q_SIGNALS:
     /// Another document or simulated half, which is not analysed yet: views drop what they hold of the previous one.
@@ -67,6 +75,7 @@ Q_SIGNALS:
     /// There is a new analysis.
     void analysed();
     void choiceChanged();
+    void arrangementChanged();
     /// Emitted after choiceChanged().
     void modeChanged();
     /// Title of the simulated timeline; empty: the usual one.
@@ -105,5 +114,6 @@ private:
     std::int32_t step_ = 0;
     std::shared_ptr<const StepAnalysis> analysis_;
     MarkChoice choice_;
+    LaneArrangement arrangement_;
 };
 }  // namespace pipescope

@@ -254,7 +254,7 @@ void PageNavigation::addMark() {
         place = rangeOf(selection->source, selection->slice).start;
     }
     std::vector<TimeMark> marks = axis_.marks();
-    marks.push_back({place, {}});
+    marks.push_back({place, {}, 0});
     axis_.setMarks(std::move(marks));
 }
 

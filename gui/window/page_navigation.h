@@ -36,14 +36,14 @@ public:
     /// Selects the next (1) or previous (-1) task of the same kind on the same lane, or bubble of the same cause on any
     /// lane, or the first visible task without a selection.
     void selectOfKind(int by);
+    /// From the start to the end of the selected task or bubble and its twin, on the axis; empty without a selection.
+    std::optional<TimeRange> selectedRange() const;
     /// Adds a mark at the cursor; without one at the start of the selected task, otherwise in the middle.
     void addMark();
     /// Makes the next (1) or previous (-1) mark visible.
     void goToMark(int by);
 
 private:
-    /// From the start to the end of the selected task or bubble and its twin, on the axis; empty without a selection.
-    std::optional<TimeRange> selectedRange() const;
     /// A task's range on the axis.
     TimeRange rangeOf(Source source, SliceRef slice) const;
     /// The selected bubble; null if none is.

@@ -1,6 +1,7 @@
 #include "gui/window/scenario_docks.h"
 
 #include "gui/plan/plan_view.h"
+#include "gui/style/icons.h"
 #include "gui/what_if/advice_panel.h"
 #include "gui/what_if/balance_editor.h"
 #include "gui/what_if/pinned_scenarios.h"
@@ -62,6 +63,7 @@ ScenarioDocks::ScenarioDocks(QMainWindow& window, DockSet& docks, FileTabs& file
       pins_(docks.add(tr("Scenarios"), "scenarios", createStack(window))),
       plan_(docks.add(tr("Plan"), "plan", createStack(window))),
       undo_(new QUndoGroup(this)) {
+    docks.share(whatIf_);
     connect(&files_, &FileTabs::pageChanged, this, &ScenarioDocks::refresh);
 }
 
@@ -81,6 +83,7 @@ ScenarioTools* ScenarioDocks::tools() {
     stackOf(pins_).addWidget(&tools->pins());
     stackOf(plan_).addWidget(&tools->plan());
     undo_->addStack(&tools->model().undoStack());
+    files_.page()->notes().setUndoStack(&tools->model().undoStack());
     connect(tools, &ScenarioTools::pinned, this, [this] { bringUp(pins_); });
     connect(tools, &ScenarioTools::opened, this, [this] { bringUp(whatIf_); });
     if (!page->recorded()->measured && page->recorded()->run.profile) {
@@ -115,10 +118,10 @@ void ScenarioDocks::fillMenu(QMenu& menu, PageActions& actions) {
     menu.addActions({undo, redo});
     menu.addSeparator();
     const auto show = [&](const QString& text, const QKeySequence& key, QDockWidget& dock) {
-        menu.addAction(text, key, this, [&dock] { bringUp(dock); });
+        return menu.addAction(text, key, this, [&dock] { bringUp(dock); });
     };
-    show(tr("&What-if panel"), QKeySequence(Qt::CTRL | Qt::Key_I), whatIf_);
-    show(tr("What to &change"), QKeySequence(Qt::CTRL | Qt::Key_J), advice_);
+    withIcon(*show(tr("&What-if panel"), QKeySequence(Qt::CTRL | Qt::Key_I), whatIf_), "what-if");
+    withIcon(*show(tr("What to &change"), QKeySequence(Qt::CTRL | Qt::Key_J), advice_), "advice");
     show(tr("&Balance editor"), QKeySequence(Qt::CTRL | Qt::Key_B), balance_);
     show(tr("&Scenarios side by side"), QKeySequence(Qt::CTRL | Qt::Key_U), pins_);
     show(tr("&Plan"), QKeySequence(Qt::CTRL | Qt::Key_P), plan_);

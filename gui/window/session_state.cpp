@@ -18,6 +18,57 @@ QString keyOf(const QString& path) {
     const QByteArray absolute = QFileInfo(path).absoluteFilePath().toUtf8();
     return QString::fromLatin1(QCryptographicHash::hash(absolute, QCryptographicHash::Sha1).toHex());
 }
+QStringList textsOf(const auto& lanes) {
+    QStringList texts;
+    for (const LaneId lane : lanes) {
+        texts << QString::number(lane.value());
+    }
+    return texts;
+}
+
+std::vector<LaneId> lanesOf(const QVariant& texts) {
+    std::vector<LaneId> lanes;
+    for (const QString& text : texts.toStringList()) {
+        bool isNumber = false;
+        const int lane = text.toInt(&isNumber);
+        if (isNumber && lane >= 0) {
+            lanes.emplace_back(lane);
+        }
+    }
+    return lanes;
+}
+
+void saveArrangement(QSettings& settings, const LaneArrangement& arrangement) {
+    QStringList groups;
+    for (const std::string& group : arrangement.collapsedGroups) {
+        groups << QString::fromStdString(group);
+    }
+    settings.setValue(QStringLiteral("lanes/order"), textsOf(arrangement.order));
+    settings.setValue(QStringLiteral("lanes/pinned"), textsOf(arrangement.pinned));
+    settings.setValue(QStringLiteral("lanes/collapsed"), textsOf(arrangement.collapsed));
+    settings.setValue(QStringLiteral("lanes/grouped"), arrangement.grouped);
+    settings.setValue(QStringLiteral("lanes/collapsedGroups"), groups);
+    settings.setValue(QStringLiteral("lanes/rowHeight"), arrangement.rowHeight.value_or(0));  // 0: as high as they fit
+}
+
+LaneArrangement savedArrangement(const QSettings& settings) {
+    LaneArrangement arrangement;
+    arrangement.order = lanesOf(settings.value(QStringLiteral("lanes/order")));
+    for (const LaneId lane : lanesOf(settings.value(QStringLiteral("lanes/pinned")))) {
+        arrangement.pinned.insert(lane);
+    }
+    for (const LaneId lane : lanesOf(settings.value(QStringLiteral("lanes/collapsed")))) {
+        arrangement.collapsed.insert(lane);
+    }
+    arrangement.grouped = settings.value(QStringLiteral("lanes/grouped")).toBool();
+    for (const QString& group : settings.value(QStringLiteral("lanes/collapsedGroups")).toStringList()) {
+        arrangement.collapsedGroups.insert(group.toStdString());
+    }
+    if (const int height = settings.value(QStringLiteral("lanes/rowHeight")).toInt(); height > 0) {
+        arrangement.rowHeight = height;
+    }
+    return arrangement;
+}
 }  // namespace
 
 QVariant SessionState::value(QLatin1String key) const {
@@ -30,12 +81,39 @@ void SessionState::setValue(QLatin1String key, const QVariant& value) {
     }
 }
 
-void SessionState::addRecentFile(const QString& path) {
+void SessionState::addRecentFile(const QString& path, const QString& about) {
+    if (!leftOut_.isEmpty() && path.startsWith(leftOut_)) {
+        return;
+    }
     QStringList files = value(kRecentFilesKey).toStringList();
     const QString absolute = QFileInfo(path).absoluteFilePath();
     files.removeAll(absolute);
     files.prepend(absolute);
-    setValue(kRecentFilesKey, files.mid(0, kMostRecentFiles));
+    files = files.mid(0, kMostRecentFiles);
+    setValue(kRecentFilesKey, files);
+    QVariantMap known = value(kRecentFactsKey).toMap();
+    QVariantMap facts;  // of the listed files only
+    for (const QString& file : files) {
+        facts[file] = known.value(file);
+    }
+    facts[absolute] = QStringList{about, QDateTime::currentDateTime().toString(Qt::ISODate)};
+    setValue(kRecentFactsKey, facts);
+}
+
+void SessionState::removeRecentFile(const QString& path) {
+    QStringList files = value(kRecentFilesKey).toStringList();
+    files.removeAll(path);
+    setValue(kRecentFilesKey, files);
+}
+
+QList<RecentFile> SessionState::recentFiles() const {
+    const QVariantMap facts = value(kRecentFactsKey).toMap();
+    QList<RecentFile> files;
+    for (const QString& path : value(kRecentFilesKey).toStringList()) {
+        const QStringList known = facts.value(path).toStringList();
+        files << RecentFile{path, known.value(0), QDateTime::fromString(known.value(1), Qt::ISODate)};
+    }
+    return files;
 }
 
 void SessionState::savePage(const DocumentPage& page) {
@@ -45,7 +123,8 @@ void SessionState::savePage(const DocumentPage& page) {
     const QString key = keyOf(page.path());
     const TimeWindow& window = page.axis().window();
     const MarkChoice& choice = page.model().choice();
-    const std::vector<TimeMark>& marks = page.axis().marks();
+    std::vector<TimeMark> marks = page.axis().marks();
+    std::erase_if(marks, [](const TimeMark& mark) { return mark.length > 0; });  // notes are beside the trace
     QSettings& settings = *settings_;
     settings.beginGroup(kPages + key);
     settings.setValue(QStringLiteral("file"), QFileInfo(page.path()).absoluteFilePath());  // for human readers
@@ -56,6 +135,7 @@ void SessionState::savePage(const DocumentPage& page) {
     settings.setValue(QStringLiteral("alignment"), nameOf(choice.alignment));
     settings.setValue(QStringLiteral("causes"), choice.causes);
     settings.setValue(QStringLiteral("criticalPath"), choice.criticalPath);
+    saveArrangement(settings, page.model().arrangement());
     settings.remove(QStringLiteral("marks"));
     settings.beginWriteArray(QStringLiteral("marks"));
     for (std::size_t i = 0; i < marks.size(); ++i) {
@@ -102,16 +182,18 @@ void SessionState::restorePage(DocumentPage& page) const {
     for (std::size_t i = 0; i < marks.size(); ++i) {
         settings.setArrayIndex(static_cast<int>(i));
         marks[i] = {settings.value(QStringLiteral("time")).toLongLong(),
-                    settings.value(QStringLiteral("note")).toString()};
+                    settings.value(QStringLiteral("note")).toString(), 0};
     }
     settings.endArray();
+    LaneArrangement arrangement = savedArrangement(settings);
     settings.endGroup();
     if (visible.end <= visible.start) {
         return;
     }
     page.model().selectStep(step);
-    page.axis().setMarks(std::move(marks));
+    page.notes().restoreMarks(std::move(marks));
     page.model().setChoice(choice);
+    page.model().setArrangement(std::move(arrangement));
     const TimeRange& total = page.axis().total();
     if (visible.start < total.end && visible.end > total.start) {  // otherwise another run
         page.axis().show(visible);

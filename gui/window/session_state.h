@@ -1,6 +1,9 @@
 #pragma once
 
+#include <QDateTime>
 #include <QLatin1String>
+#include <QList>
+#include <QString>
 #include <QVariant>
 
 class QSettings;
@@ -23,6 +26,15 @@ inline constexpr QLatin1String kRecentFilesKey("files/recent");
 inline constexpr QLatin1String kOpenFilesKey("files/open");
 inline constexpr QLatin1String kCurrentFileKey("files/current");
 
+/// What each recent file is, and when it was opened, by path.
+inline constexpr QLatin1String kRecentFactsKey("files/recentFacts");
+
+struct RecentFile {
+    QString path;      ///< absolute
+    QString about;     ///< "recorded run, mlp, 4 lanes, 10 steps"; empty: unknown
+    QDateTime opened;  ///< invalid: unknown
+};
+
 /// Stores the window's layout and theme, its files and queries, for the next run. Stores nothing without settings.
 class SessionState {
 public:
@@ -31,8 +43,13 @@ public:
 
     QVariant value(QLatin1String key) const;
     void setValue(QLatin1String key, const QVariant& value);
-    /// Puts a file in front of the recent ones, of which ten are kept.
-    void addRecentFile(const QString& path);
+    /// Puts a file in front of the recent ones, of which ten are kept. `about` says what it is.
+    void addRecentFile(const QString& path, const QString& about = {});
+    void removeRecentFile(const QString& path);
+    /// The most recent first; files may be gone.
+    QList<RecentFile> recentFiles() const;
+    /// Never lists this file, or those below this folder.
+    void leaveOut(const QString& path) { leftOut_ = path; }
 
     /// Saves how the page shows its file, under a key derived from the path: step, visible part, marks, comparison. Of
     /// more than 200 files, the least recently saved ones are forgotten. States of a later version of the viewer are
@@ -43,5 +60,6 @@ public:
 
 private:
     QSettings* settings_;
+    QString leftOut_;
 };
 }  // namespace pipescope

@@ -116,7 +116,7 @@ void TableDocks::refreshBubbles() {
 void TableDocks::addTasks(DockSet& docks) {
     docks.add(tr("Tasks"), "tasks", *tasks_);
     docks.add(tr("Statistics"), "statistics", *statistics_);
-    docks.add(tr("Marks"), "marks", *marks_);
+    docks.add(tr("Marks and notes"), "marks", *marks_);
     const auto show = [this](Source source, SliceRef slice) {
         if (files_.page() != nullptr) {
             files_.page()->navigation().show(source, slice);
@@ -129,6 +129,10 @@ void TableDocks::addTasks(DockSet& docks) {
     connect(statistics_, &StatisticsPanel::failed, this, showError);
     connect(marks_, &MarksPanel::picked, this,
             [this](std::int64_t time) { files_.page()->navigation().goToTime(time); });
+    connect(marks_, &MarksPanel::rangePicked, this, [this](const TimeRange& range) {
+        const TimeRange shown = range;
+        files_.page()->axis().show({shown.start - shown.length() / 10, shown.end + shown.length() / 10});
+    });
     connect(&files_, &FileTabs::pageChanged, this, &TableDocks::refreshTasks);
     connect(&files_, &FileTabs::stepChanged, this, &TableDocks::refreshTasks);
     refreshAtRest(&TableDocks::refreshTasks);

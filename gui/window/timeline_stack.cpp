@@ -53,6 +53,8 @@ void TimelineStack::setMeasured(const TraceDocument& document) {
     tracks_->setStore(document.tracks);
     trackPane_->setVisible(document.tracks != nullptr);
     measured_->setVisible(document.measured != nullptr);
+    measured_->view().setNotesShown(document.measured != nullptr);
+    simulated_->view().setNotesShown(document.measured == nullptr);
 }
 
 void TimelineStack::setSimulated(const TraceDocument& document) {
@@ -64,6 +66,12 @@ void TimelineStack::setSimulated(const TraceDocument& document) {
     for (AxisView* each : views()) {
         each->setGutter(gutter_);
     }
+}
+
+void TimelineStack::setArrangement(const LaneArrangement& arrangement) {
+    measured_->view().setArrangement(arrangement);
+    simulated_->view().setArrangement(arrangement);
+    memory_->view().setArrangement(arrangement);
 }
 
 void TimelineStack::shareHeight() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gui/timeline/lane_arrangement.h"
 #include "gui/timeline/timeline_store.h"
 
 #include <QSplitter>
@@ -36,6 +37,8 @@ public:
     void setMeasured(const TraceDocument& document);
     /// Shows the simulated timeline, and aligns all views.
     void setSimulated(const TraceDocument& document);
+    /// Sets order, height and visibility of the lanes in all views.
+    void setArrangement(const LaneArrangement& arrangement);
     /// Width of the lane name column.
     int gutter() const { return gutter_; }
     /// Gives the timelines the height they need, then the memory, and everyone a part of the rest.

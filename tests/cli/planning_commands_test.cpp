@@ -55,9 +55,9 @@ protected:
 
 TEST_F(PlanningCommands, AutoFindsAScheduleThatOthersTake) {
     const std::string pipeline = " p.json -m 8 --batch 8 --checkpoint never";
-    const auto found = user.succeeds("simulate" + pipeline +
-                                     " --balance 1,1,1,1 --schedule auto --schedule-output s.csv --json")
-                           .json();
+    const auto found =
+        user.succeeds("simulate" + pipeline + " --balance 1,1,1,1 --schedule auto --schedule-output s.csv --json")
+            .json();
     EXPECT_EQ(found.at("schedule"), "auto");
     EXPECT_LE(found.at("lower_bound_ns").get<std::int64_t>(), found.at("step_ns").get<std::int64_t>());
     EXPECT_LT(found.at("step_ns").get<std::int64_t>(),

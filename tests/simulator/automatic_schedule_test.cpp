@@ -135,8 +135,8 @@ TEST(AutomaticSchedule, MovesCutsAndOrderTogether) {
     }
 }
 
-// Published: with equal tasks, no schedule of synchronous steps is better than (p - 1) forwards and all work of the last
-// lane (arXiv 2401.10241, section 3.1), which zero-bubble H1 reaches at the memory of 1F1B.
+// Published: with equal tasks, no schedule of synchronous steps is better than (p - 1) forwards and all work of the
+// last lane (arXiv 2401.10241, section 3.1), which zero-bubble H1 reaches at the memory of 1F1B.
 TEST(AutomaticSchedule, ReachesTheBoundAtTheMemoryOf1F1B) {
     Profile profile = profile_of(std::vector<LayerProfile>(8, layer_of(1000, 2000, 8)));
     for (LayerProfile& layer : profile.layers) {

@@ -229,7 +229,8 @@ function paintOf(line, i) {
 
 // ---- Panes
 
-const RULER = 22;  // CSS pixels
+const TICKS = 22;  // CSS pixels
+const RULER = TICKS + (data.rangeNotes.length ? 20 : 0);  // with the line of notes
 const LANE_GAP = 4;
 const COPY_ROW = 7;
 const LOWEST_ROW = 18;
@@ -471,21 +472,45 @@ class TimelinePane extends Pane {
       context.fillRect(Math.round(this.x(at)), RULER, 1, this.height - RULER);
     }
   }
+  drawNotes() {
+    const {context} = this;
+    context.textAlign = 'left';
+    data.rangeNotes.forEach(([start, end, text], index) => {
+      const left = Math.max(gutter, this.x(start));
+      const right = Math.min(this.width, this.x(end));
+      if (right < gutter || left > this.width) {
+        return;
+      }
+      const wide = Math.max(3, right - left);
+      const next = data.rangeNotes.slice(index + 1).find(([other]) => other > start);
+      const inside = wide > 60;
+      const room = inside ? wide - 6 : (next ? this.x(next[0]) : this.width) - left - wide - 6;
+      context.fillStyle = colors.areaPeak;
+      context.fillRect(left, TICKS + 1, wide, RULER - TICKS - 3);
+      let shown = text;
+      while (shown.length > 1 && textWidth(shown) > room) {
+        shown = shown.length > 2 ? `${shown.slice(0, -2)}…` : '';
+      }
+      context.fillStyle = inside ? '#ffffff' : colors.text;
+      context.fillText(shown, inside ? left + 4 : left + wide + 4, (TICKS + RULER) / 2);
+    });
+  }
   drawRuler() {
     const {context} = this;
     context.fillStyle = colors.paper;
     context.fillRect(0, 0, this.width, RULER);
     context.fillStyle = colors.grid;
     context.fillRect(0, RULER - 1, this.width, 1);
+    this.drawNotes();
     let free = gutter;
     context.textAlign = 'left';
     for (const [at, text] of ticks(this.axisWidth)) {
       const x = this.x(at);
       context.fillStyle = colors.grid;
-      context.fillRect(Math.round(x), RULER - 6, 1, 6);
+      context.fillRect(Math.round(x), TICKS - 6, 1, 6);
       if (x >= free && x + 4 + textWidth(text) < this.width) {
         context.fillStyle = colors.faintText;
-        context.fillText(text, x + 4, RULER / 2);
+        context.fillText(text, x + 4, TICKS / 2);
         free = x + textWidth(text) + 12;
       }
     }
@@ -496,9 +521,9 @@ class TimelinePane extends Pane {
       const left = Math.min(Math.max(this.x(state.cursor) - width / 2, gutter), this.width - width);
       if (this.x(state.cursor) >= gutter) {
         context.fillStyle = colors.text;
-        context.fillRect(left, 2, width, RULER - 5);
+        context.fillRect(left, 2, width, TICKS - 5);
         context.fillStyle = colors.paper;
-        context.fillText(text, left + 5, RULER / 2);
+        context.fillText(text, left + 5, TICKS / 2);
       }
     }
   }

@@ -172,7 +172,7 @@ TEST_F(WhatIfPanelTest, MovesTheRedLimitWithItsSlider) {
         ASSERT_TRUE(options().hardware.memory_limit);
         const QString limit = formatBytes(*options().hardware.memory_limit);
         EXPECT_TRUE(panel_.figures().shownValue(5).endsWith(limit)) << panel_.figures().shownValue(5).toStdString();
-        const bool fits = highestPeakOf(*model_.result()) <= *options().hardware.memory_limit;
+        const bool fits = highest_peak(model_.result()->simulation) <= *options().hardware.memory_limit;
         EXPECT_EQ(panel_.messages().contains(QStringLiteral("Does not fit")), !fits);
         over += fits ? 0 : 1;
         if (!peaks.limitX()) {

@@ -304,7 +304,7 @@ TEST_F(WindowExports, WriteTheWhatIfFiguresAsTheSimulationGaveThem) {
     EXPECT_EQ(value("utilization", "value"), now.utilization);
     EXPECT_EQ(value("speedup", "value"), now.speedup);
     EXPECT_EQ(value("samples_per_second", "value"), now.samples_per_second);
-    EXPECT_EQ(value("peak_bytes", "value"), static_cast<double>(highestPeakOf(*model.result())));
+    EXPECT_EQ(value("peak_bytes", "value"), static_cast<double>(highest_peak(model.result()->simulation)));
     EXPECT_EQ(value("memory_limit_bytes", "value"), double{1 << 30});
     EXPECT_TRUE(figures.contains(QStringLiteral("step_p95_ns")));
 

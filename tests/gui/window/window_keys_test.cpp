@@ -12,12 +12,14 @@
 #include "tests/gui/window/dialog_answer.h"
 #include "tests/gui/window/main_window_fixture.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
 #include <QClipboard>
 #include <QDialog>
 #include <QDockWidget>
 #include <QDoubleSpinBox>
+#include <QInputDialog>
 #include <QLineEdit>
 #include <QMap>
 #include <QMenuBar>
@@ -44,10 +46,43 @@ protected:
         QGuiApplication::setQuitOnLastWindowClosed(false);  // Ctrl+Q is one of the keys
         SampleRun run;
         run.partitions = 6;
-        open("keys.sqlite", run);
+        const auto path = temporaryPath("keys.sqlite");
+        writeSampleTrace(path, run);
+        nameProcesses(path);
+        QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+        window_.files().open(QString::fromStdString(path.string()));
+        ASSERT_TRUE(loaded.wait(kPatience));
         tools().model().setPatience(1h);
-        window_.resize(1300, 520);  // so low that the lanes must be scrolled
+        window_.resize(1300, 520);
+        scrollLanes();
         settle();
+    }
+
+    /// Names lanes as in a merged trace of two processes.
+    static void nameProcesses(const std::filesystem::path& path) {
+        SQLite::Database database(path.string(), SQLite::OPEN_READWRITE);
+        for (int lane = 0; lane < 6; ++lane) {
+            const std::string name = "lane " + std::to_string(lane);
+            SQLite::Statement change(database, "UPDATE PIPESCOPE_RUN SET value = replace(value, ?, ?)");
+            change.bind(1, '"' + name + '"');
+            change.bind(2, '"' + name + (lane < 3 ? " (rank 0, host a)\"" : " (rank 1, host b)\""));
+            change.exec();
+        }
+    }
+    /// Makes lanes so high that they scroll.
+    void scrollLanes() {
+        LaneArrangement arrangement;
+        arrangement.rowHeight = 60;
+        window_.page()->model().setArrangement(arrangement);
+    }
+    LaneArrangement arrangement() { return window_.page()->model().arrangement(); }
+    /// An action on a lane, whose arrangement must change.
+    Case arranges(std::function<bool()> acted) {
+        return {[this] {
+                    scrollLanes();
+                    selectTask();
+                },
+                std::move(acted)};
     }
 
     ScenarioTools& tools() { return *window_.scenarios().tools(); }
@@ -235,6 +270,30 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
                                   axis().goBack();
                               },
                               [this] { return axis().window() == before_; }};
+    cases[text("Fit all lanes")] = arranges([this] { return !arrangement().rowHeight; });
+    cases[text("Higher lanes")] = arranges([this] { return arrangement().rowHeight > 60; });
+    cases[text("Lower lanes")] = arranges([this] { return arrangement().rowHeight < 60; });
+    cases[text("Collapse or expand the selected lane")] =
+        arranges([this] { return arrangement().collapsed.contains(LaneId{task_.partition}); });
+    cases[text("Pin the selected lane to the top, or unpin it")] =
+        arranges([this] { return arrangement().pinned.contains(LaneId{task_.partition}); });
+    cases[text("Move the selected lane up")] =
+        arranges([this] { return !arrangement().order.empty() && arrangement().order[0] == LaneId{task_.partition}; });
+    cases[text("Move the selected lane down")] =
+        arranges([this] { return !arrangement().order.empty() && arrangement().order[2] == LaneId{task_.partition}; });
+    cases[text("Group lanes by process")] = {[this] {
+                                                 scrollLanes();
+                                                 measured().setFocus();
+                                             },
+                                             [this] { return arrangement().grouped; }};
+    cases[text("Collapse or expand the group of the selected lane")] = {
+        [this] {
+            scrollLanes();
+            window_.page()->lanes().toggleGrouping();
+            window_.page()->model().selectLane(Source::measured, LaneId{1});
+            measured().setFocus();
+        },
+        [this] { return !arrangement().collapsedGroups.empty(); }};
     cases[text("Side by side")] = compares(CompareMode::side_by_side);
     cases[text("Overlay")] = compares(CompareMode::overlay);
     cases[text("Difference")] = compares(CompareMode::difference);
@@ -270,6 +329,13 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
                                           axis().setMarks({});
                                       },
                                       [this] { return axis().marks().size() == 1; }};
+    cases[text("Annotate the range")] = {[this] {
+                                             for (auto* asked : window_.findChildren<QInputDialog*>()) {
+                                                 delete asked;
+                                             }
+                                             selectTask();
+                                         },
+                                         [this] { return window_.findChild<QInputDialog*>() != nullptr; }};
     for (const int by : {1, -1}) {
         cases[text(by > 0 ? "Next step" : "Previous step")] = {
             [this] {

@@ -79,6 +79,9 @@ TEST_F(WindowTimelines, ScrollTogetherLaneByLaneOrInProportionWhereKernelsMakeOn
     SampleRun run;
     run.partitions = 24;
     open("scroll.sqlite", run);
+    LaneArrangement high;
+    high.rowHeight = 30;
+    window_.page()->model().setArrangement(high);
     QScrollBar& upper = *measured().verticalScrollBar();
     QScrollBar& lower = *simulated().verticalScrollBar();
     ASSERT_GT(std::min(upper.maximum(), lower.maximum()), 40);
@@ -221,6 +224,9 @@ TEST_F(WindowTimelines, AlignsTheAxesWhenLanesNeedScrolling) {
     run.steps = 1;
     window_.resize(900, 560);
     open("scroll.sqlite", run);
+    LaneArrangement high;
+    high.rowHeight = 30;
+    window_.page()->model().setArrangement(high);
     settle();
     EXPECT_TRUE(measured().overflows());
     EXPECT_EQ(measured().lanesRect().width(), simulated().lanesRect().width());

@@ -1,0 +1,95 @@
+#include "gui/document/notes_file.h"
+
+#include "schedule/error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <QFile>
+#include <QFileInfo>
+#include <QSaveFile>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+constexpr const char* kNotesFormat = "pipescope.notes";
+constexpr int kNotesVersion = 1;
+constexpr qint64 kLargestNotes = 64 << 20;  // bytes; larger files are not notes of people
+
+std::string quotedPath(const QString& path) {
+    return "'" + path.toStdString() + "'";
+}
+
+TimeMark noteOf(const nlohmann::json& object) {
+    const auto start = object.at("start_ns").get<std::int64_t>();
+    const auto end = object.at("end_ns").get<std::int64_t>();
+    if (end <= start) {
+        throw Error("a note ends at " + std::to_string(end) + " ns, but starts at " + std::to_string(start) + " ns");
+    }
+    return {start, QString::fromStdString(object.at("text").get<std::string>()), end - start};
+}
+}  // namespace
+
+QString notesPathOf(const QString& trace) {
+    return trace + QStringLiteral(".notes.json");
+}
+
+std::vector<TimeMark> readNotes(const QString& trace) {
+    const QString path = notesPathOf(trace);
+    QFile file(path);
+    if (!file.exists()) {
+        return {};
+    }
+    const std::string kept = "; it is kept as it is, and new notes are not saved; move it away to start anew";
+    if (!file.open(QIODevice::ReadOnly) || file.size() > kLargestNotes) {
+        throw Error(quotedPath(path) + " cannot be read as notes: " +
+                    (file.isOpen() ? std::string("it is too large") : file.errorString().toStdString()) + kept);
+    }
+    const QByteArray text = file.readAll();
+    try {
+        const nlohmann::json notes = nlohmann::json::parse(text.begin(), text.end());
+        if (!notes.is_object() || notes.value("format", "") != kNotesFormat) {
+            throw Error("it is not of the format " + std::string(kNotesFormat));
+        }
+        if (notes.at("version").get<int>() != kNotesVersion) {
+            throw Error("its version is " + notes.at("version").dump() + ", and this viewer reads version " +
+                        std::to_string(kNotesVersion));
+        }
+        std::vector<TimeMark> read;
+        for (const nlohmann::json& each : notes.at("notes")) {
+            read.push_back(noteOf(each));
+        }
+        std::stable_sort(read.begin(), read.end(),
+                         [](const TimeMark& a, const TimeMark& b) { return a.time < b.time; });
+        return read;
+    } catch (const std::exception& error) {
+        throw Error(quotedPath(path) + " has no readable notes: " + error.what() + kept);
+    }
+}
+
+void writeNotes(const QString& trace, const std::vector<TimeMark>& notes) {
+    readNotes(trace);  // throws rather than replace what is not ours
+    const QString path = notesPathOf(trace);
+    if (notes.empty()) {
+        if (QFile::exists(path) && !QFile::remove(path)) {
+            throw Error(quotedPath(path) + " cannot be removed; the notes stay in it");
+        }
+        return;
+    }
+    nlohmann::ordered_json object{{"format", kNotesFormat},
+                                  {"version", kNotesVersion},
+                                  {"trace", QFileInfo(trace).fileName().toStdString()},
+                                  {"notes", nlohmann::ordered_json::array()}};
+    for (const TimeMark& note : notes) {
+        object["notes"].push_back(
+            {{"start_ns", note.time}, {"end_ns", note.time + note.length}, {"text", note.note.toStdString()}});
+    }
+    const std::string text = object.dump(2) + "\n";
+    QSaveFile file(path);
+    if (!file.open(QIODevice::WriteOnly) || file.write(text.data(), static_cast<qint64>(text.size())) < 0 ||
+        !file.commit()) {
+        throw Error("the notes cannot be saved in " + quotedPath(path) + ": " + file.errorString().toStdString() +
+                    "; they last until the viewer is closed");
+    }
+}
+}  // namespace pipescope

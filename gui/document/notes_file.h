@@ -1,0 +1,21 @@
+#pragma once
+
+#include "gui/timeline/time_axis_model.h"
+
+#include <QString>
+
+#include <vector>
+
+namespace pipescope {
+/// Notes on ranges of a trace, in FILE.notes.json beside it; docs/notes-format.md describes the file. The trace itself
+/// is never changed. Threading: no shared state.
+
+/// "run.sqlite.notes.json"
+QString notesPathOf(const QString& trace);
+/// The notes beside the trace, by start; none without such a file. Throws Error for a file that is damaged, of another
+/// format or of a later version.
+std::vector<TimeMark> readNotes(const QString& trace);
+/// Replaces the file as a whole; removes it if there are no notes. Throws Error if that fails, and if the present file
+/// is none that readNotes() reads: it is kept.
+void writeNotes(const QString& trace, const std::vector<TimeMark>& notes);
+}  // namespace pipescope

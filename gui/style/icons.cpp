@@ -1,0 +1,89 @@
+#include "gui/style/icons.h"
+
+#include "schedule/error.h"
+
+#include <QAction>
+#include <QFile>
+#include <QPainter>
+#include <QPalette>
+#include <QSvgRenderer>
+#include <QToolButton>
+
+#include <array>
+
+static void loadIcons() {
+    Q_INIT_RESOURCE(icons);  // a static library's resources are dropped otherwise; must stand outside namespaces
+}
+
+namespace pipescope {
+namespace {
+constexpr char kIconName[] = "lineIcon";  // property of actions and buttons
+constexpr std::array kIconSizes{16, 20, 24, 32, 40, 48};
+
+QByteArray drawingOf(const QString& name) {
+    loadIcons();
+    QFile file(QStringLiteral(":/pipescope/icons/%1.svg").arg(name));
+    if (!file.open(QIODevice::ReadOnly)) {
+        throw Error("'" + name.toStdString() + "' is no icon of gui/style/icons");
+    }
+    return file.readAll();
+}
+
+QPixmap drawn(QByteArray drawing, const QColor& color, int size) {
+    drawing.replace("currentColor", color.name().toLatin1());
+    QPixmap pixmap(size, size);
+    pixmap.fill(Qt::transparent);
+    QPainter painter(&pixmap);
+    QSvgRenderer(drawing).render(&painter);
+    return pixmap;
+}
+}  // namespace
+
+QIcon lineIcon(const QString& name, const QPalette& palette) {
+    const QByteArray drawing = drawingOf(name);
+    QIcon icon;
+    for (const int size : kIconSizes) {
+        icon.addPixmap(drawn(drawing, palette.color(QPalette::WindowText), size));
+        icon.addPixmap(drawn(drawing, palette.color(QPalette::Disabled, QPalette::WindowText), size), QIcon::Disabled);
+        icon.addPixmap(drawn(drawing, palette.color(QPalette::Link), size), QIcon::Normal, QIcon::On);
+    }
+    return icon;
+}
+
+QAction& withIcon(QAction& action, const char* name) {
+    action.setProperty(kIconName, QString::fromLatin1(name));
+    action.setIconVisibleInMenu(false);
+    return action;
+}
+
+QString iconOf(const QAction& action) {
+    return action.property(kIconName).toString();
+}
+
+void refreshIcons(QWidget& window) {
+    const auto refresh = [&](auto* each) {
+        const QString name = each->property(kIconName).toString();
+        if (!name.isEmpty()) {
+            each->setIcon(lineIcon(name, window.palette()));
+        }
+    };
+    for (QAction* action : window.findChildren<QAction*>()) {
+        refresh(action);
+    }
+    for (QToolButton* button : window.findChildren<QToolButton*>()) {
+        refresh(button);
+    }
+}
+
+QToolButton* iconButton(const char* icon, const QString& text, QWidget* parent) {
+    auto* button = new QToolButton(parent);
+    button->setProperty("flat", true);
+    button->setProperty(kIconName, QString::fromLatin1(icon));
+    button->setIcon(lineIcon(QString::fromLatin1(icon), parent->palette()));
+    button->setToolTip(text);
+    button->setAccessibleName(text);
+    button->setAutoRaise(true);
+    button->setFocusPolicy(Qt::TabFocus);
+    return button;
+}
+}  // namespace pipescope

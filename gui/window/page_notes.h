@@ -1,0 +1,46 @@
+#pragma once
+
+#include "gui/timeline/time_axis_model.h"
+
+#include <QObject>
+#include <QPointer>
+#include <QUndoStack>
+
+#include <vector>
+
+namespace pipescope {
+/// Keeps the notes on ranges of a page's trace in the file beside it, and every change of marks and notes on the undo
+/// stack. Threading: the GUI thread.
+class PageNotes : public QObject {
+    Q_OBJECT
+
+public:
+    /// `axis` must outlive this object.
+    PageNotes(TimeAxisModel& axis, QObject* parent);
+
+    /// Reads the notes of the trace; `failed` follows if they cannot be read.
+    void load(const QString& trace);
+    /// The stack of the page's changes, which the notes share; null: they cannot be undone.
+    void setUndoStack(QUndoStack* stack) { undo_ = stack; }
+    /// Adds a note to a range.
+    void annotate(const TimeRange& range, const QString& text);
+    /// Shows marks without a step of undo, as when a session is restored. Keeps the notes.
+    void restoreMarks(std::vector<TimeMark> marks);
+
+Q_SIGNALS:
+    void failed(const QString& text);
+
+private:
+    friend class MarksCommand;
+    /// The axis' marks changed: makes that a step of undo, and saves.
+    void keep();
+    void apply(const std::vector<TimeMark>& marks);
+    void save();
+
+    TimeAxisModel& axis_;
+    QString trace_;  // empty: not to be saved
+    std::vector<TimeMark> known_;
+    QPointer<QUndoStack> undo_;
+    bool applying_ = false;
+};
+}  // namespace pipescope

@@ -1,0 +1,68 @@
+#include "gui/document/notes_file.h"
+
+#include "schedule/error.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <QDir>
+#include <QFile>
+#include <QFileInfo>
+
+namespace pipescope {
+namespace {
+class NotesFile : public testing::Test {
+protected:
+    void put(const QByteArray& text) {
+        QFile file(notesPathOf(trace_));
+        ASSERT_TRUE(file.open(QIODevice::WriteOnly | QIODevice::Truncate));
+        file.write(text);
+    }
+    QByteArray present() {
+        QFile file(notesPathOf(trace_));
+        return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+    }
+
+    const QString trace_ = QString::fromStdString(
+        temporaryPath(std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + ".sqlite").string());
+    const std::vector<TimeMark> notes_{{100, QStringLiteral("slow \"link\" – again"), 50},
+                                       {400, QStringLiteral("b"), 1}};
+};
+
+TEST_F(NotesFile, IsReadAsItWasWritten) {
+    EXPECT_TRUE(readNotes(trace_).empty());
+    writeNotes(trace_, notes_);
+    EXPECT_EQ(readNotes(trace_), notes_);
+    EXPECT_TRUE(present().contains("\"format\": \"pipescope.notes\""));
+    EXPECT_FALSE(QFile::exists(trace_)) << "the trace is never written";
+}
+
+TEST_F(NotesFile, GoesWithItsLastNote) {
+    writeNotes(trace_, notes_);
+    writeNotes(trace_, {});
+    EXPECT_FALSE(QFile::exists(notesPathOf(trace_)));
+}
+
+TEST_F(NotesFile, IsKeptIfItIsDamagedForeignOrOfALaterVersion) {
+    for (const QByteArray& text :
+         {QByteArray("{\"format\": \"pipescope.notes\", \"vers"), QByteArray("[1, 2]"), QByteArray("{\"todo\": []}"),
+          QByteArray("{\"format\": 3, \"version\": 1}"),
+          QByteArray("{\"format\": \"pipescope.notes\", \"version\": 2, \"notes\": []}"),
+          QByteArray("{\"format\": \"pipescope.notes\", \"version\": 1}"),
+          QByteArray("{\"format\": \"pipescope.notes\", \"version\": 1, \"notes\": [{\"start_ns\": 5, \"end_ns\": 5, "
+                     "\"text\": \"\"}]}")}) {
+        put(text);
+        EXPECT_THROW(readNotes(trace_), Error) << text.toStdString();
+        try {
+            writeNotes(trace_, notes_);
+            FAIL() << text.toStdString();
+        } catch (const Error& error) {
+            EXPECT_THAT(error.what(), testing::HasSubstr("notes.json"));
+            EXPECT_THAT(error.what(), testing::HasSubstr("kept as it is"));
+        }
+        EXPECT_EQ(present(), text);
+    }
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,281 @@
+#include "gui/timeline/lane_arrangement.h"
+#include "gui/timeline/lane_raster.h"
+#include "gui/timeline/timeline_layout.h"
+#include "gui/timeline/timeline_view.h"
+
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QPalette>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace pipescope {
+namespace {
+std::vector<LaneInfo> lanesOfTwoProcesses() {
+    return {{"lane 0 (rank 0, host a)", "cpu"},
+            {"lane 1 (rank 0, host a)", "cpu"},
+            {"lane 2 (rank 1, host b)", "cpu"},
+            {"lane 3 (rank 1, host b)", "cpu"}};
+}
+
+/// One forward and one backward on each lane, with copies on all lanes but the last.
+Timeline manyLanes(int lanes) {
+    Timeline timeline;
+    for (int lane = 0; lane < lanes; ++lane) {
+        timeline.lanes.push_back({"lane " + std::to_string(lane), "cpu"});
+        const auto add = [&](TaskKind kind, int start, int end) {
+            timeline.slices.push_back({{0, kind, lane, 0, -1}, LaneId{lane}, Nanoseconds{start}, Nanoseconds{end}, 0});
+        };
+        add(TaskKind::forward, 0, 400);
+        if (lane + 1 < lanes) {
+            add(TaskKind::copy_forward, 400, 450);
+        }
+        add(TaskKind::backward, 500, 1000);
+    }
+    sort_slices(timeline);
+    return timeline;
+}
+
+std::vector<int> orderOf(const LaneArrangement& arrangement, const std::vector<LaneInfo>& lanes) {
+    std::vector<int> order;
+    for (const ArrangedLane& lane : arrangedLanes(arrangement, lanes)) {
+        order.push_back(lane.lane.value());
+    }
+    return order;
+}
+
+using Order = std::vector<int>;
+
+TEST(LaneArrangement, KnowsTheProcessOfALaneOfAMergedTrace) {
+    EXPECT_EQ(processOf({"lane 3 (rank 1, host b)", "cpu"}), "rank 1, host b");
+    EXPECT_EQ(processOf({"lane 3", "cpu"}), "");
+    EXPECT_TRUE(hasProcesses(lanesOfTwoProcesses()));
+    EXPECT_FALSE(hasProcesses({{"lane 0", "cpu"}, {"lane 1", "cpu"}}));
+}
+
+TEST(LaneArrangement, PutsPinnedLanesFirstAndMovesLanesAmongTheirNeighbours) {
+    const std::vector<LaneInfo> lanes = lanesOfTwoProcesses();
+    LaneArrangement arrangement;
+    EXPECT_EQ(orderOf(arrangement, lanes), (Order{0, 1, 2, 3}));
+    arrangement = withLaneMoved(arrangement, lanes, LaneId{0}, 2);
+    EXPECT_EQ(orderOf(arrangement, lanes), (Order{1, 2, 0, 3}));
+    arrangement.pinned = {LaneId{3}};
+    EXPECT_EQ(orderOf(arrangement, lanes), (Order{3, 1, 2, 0}));
+    EXPECT_EQ(orderOf(withLaneMoved(arrangement, lanes, LaneId{1}, -1), lanes), (Order{3, 1, 2, 0}))
+        << "not above the pinned one";
+    EXPECT_EQ(orderOf(withLaneAt(arrangement, lanes, LaneId{0}, LaneId{1}), lanes), (Order{3, 0, 1, 2}));
+}
+
+TEST(LaneArrangement, KeepsLanesOfOneProcessTogether) {
+    const std::vector<LaneInfo> lanes = lanesOfTwoProcesses();
+    LaneArrangement arrangement;
+    arrangement.order = {LaneId{2}, LaneId{0}, LaneId{3}, LaneId{1}};
+    arrangement.grouped = true;
+    EXPECT_EQ(orderOf(arrangement, lanes), (Order{2, 3, 0, 1}));
+    EXPECT_EQ(orderOf(withLaneMoved(arrangement, lanes, LaneId{3}, 5), lanes), (Order{2, 3, 0, 1}))
+        << "the last of its group";
+    EXPECT_EQ(orderOf(withLaneMoved(arrangement, lanes, LaneId{3}, -1), lanes), (Order{3, 2, 0, 1}));
+}
+
+TEST(LaneArrangement, IgnoresLanesThatTheFileHasNoMore) {
+    LaneArrangement arrangement;
+    arrangement.order = {LaneId{7}, LaneId{1}, LaneId{1}};
+    EXPECT_EQ(orderOf(arrangement, {{"lane 0", ""}, {"lane 1", ""}}), (Order{1, 0}));
+}
+
+TEST(ManyLanes, AllFitOnOneScreenWithoutOverlap) {
+    const TimelineStore store(manyLanes(64));
+    const TimelineLayout layout = layoutRows(store, 400);
+    EXPECT_TRUE(layout.compact);
+    EXPECT_LE(layout.height, 400);
+    int bottom = 0;
+    for (const LaneBand& lane : layout.lanes) {
+        EXPECT_GE(lane.rows.front().band.top, bottom);
+        EXPECT_GE(lane.rows.front().band.height, 5);
+        bottom = lane.rows.front().band.bottom();
+    }
+    EXPECT_FALSE(layoutRows(store, 64 * 40).compact);
+}
+
+TEST(ManyLanes, ShareAPixelWhereThereAreMoreLanesThanPixels) {
+    const TimelineStore store(manyLanes(512));
+    const TimelineLayout layout = layoutRows(store, 128);
+    EXPECT_LE(layout.height, 128);
+    std::set<int> tops;
+    for (const LaneBand& lane : layout.lanes) {
+        ASSERT_EQ(lane.rows.front().band.height, 1);
+        tops.insert(lane.rows.front().band.top);
+    }
+    EXPECT_GT(tops.size(), 120U);  // the whole height is used
+    EXPECT_LT(tops.size(), 129U);
+}
+
+TEST(ManyLanes, HaveTheChosenHeightAndScroll) {
+    const TimelineStore store(manyLanes(64));
+    LaneArrangement arrangement;
+    arrangement.rowHeight = 30;
+    EXPECT_EQ(layoutRows(store, 400, nullptr, 16, arrangement).bubbleBand(LaneId{5}).height, 30);
+    EXPECT_GT(layoutRows(store, 400, nullptr, 16, arrangement).height, 64 * 30);
+    arrangement.rowHeight = 9;
+    EXPECT_GE(layoutRows(store, 400, nullptr, 16, arrangement).height, 64 * 9);
+}
+
+TEST(ManyLanes, LeavePinnedOnesInSightWhenTheyScroll) {
+    const TimelineStore store(manyLanes(64));
+    LaneArrangement arrangement;
+    arrangement.rowHeight = 30;
+    arrangement.pinned = {LaneId{40}};
+    const TimelineLayout layout = layoutRows(store, 400, nullptr, 16, arrangement);
+    const TimelineLayout seen = scrolled(layout, 700);
+    EXPECT_EQ(seen.bubbleBand(LaneId{40}), layout.bubbleBand(LaneId{40}));
+    EXPECT_EQ(seen.bubbleBand(LaneId{0}).height, 0) << "it went behind the pinned one";
+    for (const LaneBand& lane : seen.lanes) {
+        EXPECT_TRUE(lane.pinned || lane.band.top >= layout.pinnedHeight);
+    }
+    arrangement.rowHeight.reset();
+    const TimelineLayout compact = layoutRows(store, 400, nullptr, 16, arrangement);
+    EXPECT_LE(compact.height, 400);
+    EXPECT_EQ(compact.bubbleBand(LaneId{40}).height, 16) << "readable";
+    EXPECT_LT(compact.bubbleBand(LaneId{41}).height, 10);
+}
+
+TEST(ManyLanes, CollapseToALineAndAGroupToOneRow) {
+    Timeline timeline = manyLanes(4);
+    timeline.lanes = lanesOfTwoProcesses();
+    const TimelineStore store(timeline);
+    LaneArrangement arrangement;
+    arrangement.collapsed = {LaneId{1}};
+    EXPECT_LT(layoutRows(store, 400, nullptr, 16, arrangement).bubbleBand(LaneId{1}).height, 8);
+    arrangement.grouped = true;
+    arrangement.collapsedGroups = {"rank 1, host b"};
+    const TimelineLayout layout = layoutRows(store, 400, nullptr, 16, arrangement);
+    ASSERT_EQ(layout.groups.size(), 2U);
+    EXPECT_EQ(layout.groups[1].name, "rank 1, host b");
+    EXPECT_EQ(layout.bubbleBand(LaneId{2}), layout.bubbleBand(LaneId{3}));
+    EXPECT_NE(layout.bubbleBand(LaneId{0}), layout.bubbleBand(LaneId{1}));
+    EXPECT_EQ(layout.headerAt(layout.groups[0].header.top + 1), &layout.groups[0]);
+}
+
+TEST(ManyLanes, ShowTheMeanOfThoseThatShareAPixel) {
+    const TimelineColors colors = timelineColors(QApplication::palette());
+    Timeline timeline;
+    timeline.lanes = {{"lane 0", ""}, {"lane 1", ""}};
+    timeline.slices = {{{0, TaskKind::forward, 0, 0, -1}, LaneId{0}, Nanoseconds{0}, Nanoseconds{100}, 0},
+                       {{0, TaskKind::forward, 1, 0, -1}, LaneId{1}, Nanoseconds{0}, Nanoseconds{50}, 0}};
+    const TimelineStore store(timeline);
+    std::vector<std::uint32_t> rows;
+    for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
+        if (!store.rows()[row].start.empty()) {
+            rows.push_back(row);
+        }
+    }
+    ASSERT_EQ(rows.size(), 2U);
+    QImage image(100, 1, QImage::Format_RGB32);
+    LaneRaster(colors).draw(store, {0, 0, 100}, {rows[0], 0, 1, 0, false, false, std::span(rows).subspan(1)}, image);
+    const QColor full = styleOf(TaskKind::forward).color;
+    EXPECT_EQ(image.pixel(20, 0), full.rgb());
+    EXPECT_NEAR(qBlue(image.pixel(70, 0)), (full.blue() + colors.bubble.blue()) / 2, 2);
+}
+
+TEST(ManyLanes, HaveNoHatchesThatWouldInterfereWhereBarsAreNarrow) {
+    const TimelineColors colors = timelineColors(QApplication::palette());
+    Timeline timeline;
+    timeline.lanes = {{"lane 0", ""}};
+    for (int i = 0; i < 100; ++i) {  // recomputes of 3 pixels between forwards of 2
+        const auto add = [&](TaskKind kind, int start, int end) {
+            timeline.slices.push_back({{0, kind, 0, i, -1}, LaneId{0}, Nanoseconds{start}, Nanoseconds{end}, 0});
+        };
+        add(TaskKind::forward, i * 5, i * 5 + 2);
+        add(TaskKind::recompute, i * 5 + 2, i * 5 + 5);
+    }
+    const TimelineStore store(timeline);
+    QImage image(500, 8, QImage::Format_RGB32);
+    LaneRaster(colors).draw(store, {0, 0, 500}, {0, 0, 8}, image);
+    for (int y = 0; y < 8; ++y) {
+        EXPECT_EQ(image.pixel(3, y), styleOf(TaskKind::recompute).color.rgb()) << y;
+    }
+}
+
+TEST(ManyLanes, ShowSharesWhereKindsAlternateInEveryPixel) {
+    const TimelineColors colors = timelineColors(QApplication::palette());
+    Timeline timeline;
+    timeline.lanes = {{"lane 0", ""}};
+    for (int i = 0; i < 400; ++i) {  // a backward of 1 pixel, a recompute of 1 pixel, half a pixel idle
+        const auto add = [&](TaskKind kind, int start, int end) {
+            timeline.slices.push_back({{0, kind, 0, i, -1}, LaneId{0}, Nanoseconds{start}, Nanoseconds{end}, 0});
+        };
+        add(TaskKind::backward, i * 10, i * 10 + 4);
+        add(TaskKind::recompute, i * 10 + 4, i * 10 + 8);
+    }
+    const TimelineStore store(timeline);
+    QImage image(1000, 16, QImage::Format_RGB32);
+    LaneRaster(colors).draw(store, {0, 0, 4000}, {0, 0, 16}, image);
+    std::map<QRgb, int> lines;
+    for (int y = 0; y < 8; ++y) {
+        ++lines[image.pixel(400, y)];
+        EXPECT_EQ(image.pixel(400, y), image.pixel(407, y)) << "the same in all columns of the bin";
+    }
+    EXPECT_NEAR(lines[styleOf(TaskKind::backward).color.rgb()], 3, 1);
+    EXPECT_NEAR(lines[styleOf(TaskKind::recompute).color.rgb()], 3, 1);
+    EXPECT_NEAR(lines[colors.bubble.rgb()], 2, 1);
+    QImage coarse(999, 1, QImage::Format_RGB32);
+    LaneRaster(colors).draw(store, {0, 0, 4000}, {0, 0, 1, 0, false, true}, coarse);
+    EXPECT_EQ(coarse.pixel(40, 0), coarse.pixel(41, 0));
+    EXPECT_NE(coarse.pixel(998, 0), colors.lane.rgb()) << "the last column is drawn";
+    QImage low(1000, 1, QImage::Format_RGB32);
+    LaneRaster(colors).draw(store, {0, 0, 4000}, {0, 0, 1, 0, false}, low);
+    for (int x = 1; x < 1000; ++x) {
+        ASSERT_EQ(low.pixel(x, 0), low.pixel(x / 8 * 8, 0)) << "no speckle in a row without room for lines: " << x;
+    }
+}
+
+/// 512 lanes in a view of 900 x 400 pixels.
+class ManyLanesView : public testing::Test {
+protected:
+    ManyLanesView() : view_(Source::measured, axis_) {
+        view_.setGutter(120);
+        view_.resize(900, 400);
+        view_.setStore(std::make_shared<const TimelineStore>(manyLanes(512)));
+        axis_.setTotal({0, 1000});
+        view_.show();
+        QApplication::processEvents();
+    }
+
+    void expectNamesApart() {
+        const std::vector<AxisView::DrawnName> names = view_.drawnNames();
+        EXPECT_GE(names.size(), 3U);
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            for (std::size_t k = 0; k < i; ++k) {
+                EXPECT_FALSE(names[i].rect.intersects(names[k].rect))
+                    << names[i].text.toStdString() << " and " << names[k].text.toStdString();
+            }
+        }
+    }
+
+    TimeAxisModel axis_;
+    TimelineView view_;
+};
+
+TEST_F(ManyLanesView, NamesSomeLanesThatNeverOverlap) {
+    EXPECT_FALSE(view_.overflows());
+    expectNamesApart();
+    LaneArrangement arrangement;
+    for (const int height : {2, 5, 9, 40}) {
+        arrangement.rowHeight = height;
+        view_.setArrangement(arrangement);
+        expectNamesApart();
+    }
+}
+
+TEST_F(ManyLanesView, AlwaysNamesTheSelectedLane) {
+    axis_.select({PartSelection::Kind::lane, Source::measured, LaneId{333}, {}, std::nullopt});
+    const std::vector<AxisView::DrawnName> names = view_.drawnNames();
+    EXPECT_TRUE(std::any_of(names.begin(), names.end(),
+                            [](const AxisView::DrawnName& name) { return name.text == QLatin1String("lane 333"); }));
+    expectNamesApart();
+}
+}  // namespace
+}  // namespace pipescope
