@@ -361,7 +361,7 @@ struct FoundSchedule {
 FoundSchedule schedule_of(const RunShape& shape, Checkpoint checkpoint) {
     const std::vector<LaneProgram> programs = programs_of(shape);
     FoundSchedule best;
-    for (const Schedule schedule : all_schedules()) {
+    for (const Schedule& schedule : all_schedules()) {
         for (const BackwardOrder order : {BackwardOrder::last_first, BackwardOrder::first_first}) {
             if (!is_synchronous(schedule) || (order == BackwardOrder::first_first && schedule != Schedule::gpipe)) {
                 continue;
