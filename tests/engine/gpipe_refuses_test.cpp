@@ -35,8 +35,8 @@ TEST(GPipeRefuses, WhatDoesNotFitTogetherAtConstruction) {
     odd.checkpoint = static_cast<Checkpoint>(99);
     expect_refused<UsageError>(make(odd), "checkpoint is 99", "always, except_last or never");
     odd = options({3, 3});
-    odd.schedule = static_cast<Schedule>(99);
-    expect_refused<UsageError>(make(odd), "schedule is 99", "gpipe, one_f_one_b or interleaved_1f1b");
+    odd.schedule = static_cast<Schedule::Name>(99);
+    expect_refused<UsageError>(make(odd), "schedule is 99", "a name of Schedule, such as one_f_one_b");
     odd = options({3, 3});
     odd.reduction = static_cast<Reduction>(-1);
     expect_refused<UsageError>(make(odd), "reduction is -1", "mean or sum");
