@@ -240,6 +240,29 @@ void require_sqlite_file(const fs::path& path) {
     }
 }
 
+void require_whole_file(const fs::path& path) {
+    std::array<char, 96> head{};  // https://sqlite.org/fileformat.html#the_database_header
+    std::ifstream(path, std::ios::binary).read(head.data(), head.size());
+    const auto number = [&head](std::size_t at, std::size_t bytes) {
+        std::uint64_t value = 0;
+        for (std::size_t k = at; k < at + bytes; ++k) {
+            value = value << 8U | static_cast<unsigned char>(head[k]);
+        }
+        return value;
+    };
+    const bool counts_pages = number(24, 4) == number(92, 4);
+    // In this order: a writer that copied its log meanwhile removes it once the file is complete.
+    if (!counts_pages || fs::exists(beside(path, "-wal"))) {
+        return;
+    }
+    const std::uint64_t page = number(16, 2) == 1 ? 65536 : number(16, 2);
+    const std::uint64_t wanted = page * number(28, 4);
+    if (const std::uint64_t size = fs::file_size(path); size < wanted) {
+        throw TraceFormatError("trace " + quoted(path) + " was cut off: it has " + std::to_string(size) + " of " +
+                               std::to_string(wanted) + " bytes; copy it again, or record it again");
+    }
+}
+
 int require_trace_format(SQLite::Database& db, const fs::path& path) {
     if (!db.tableExists("PIPESCOPE_RUN")) {
         if (has_nsys_tables(db)) {

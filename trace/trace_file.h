@@ -22,6 +22,10 @@ SQLite::Database open_to_read(const std::filesystem::path& path);
 
 /// Throws TraceFormatError unless `path` is a non-empty SQLite file. The message says what the file seems to be.
 void require_sqlite_file(const std::filesystem::path& path);
+/// Throws TraceFormatError if the file is shorter than its own header says, as after a copy that was broken off. SQLite
+/// would notice only if it read a page that is missing. A file that is being written, or was not closed, passes.
+/// Precondition: require_sqlite_file() passes.
+void require_whole_file(const std::filesystem::path& path);
 /// Format version of the open database. Throws TraceFormatError unless it is a trace of a known version.
 int require_trace_format(SQLite::Database& db, const std::filesystem::path& path);
 /// True if the content is JSON or gzip, unlike a database.

@@ -61,6 +61,7 @@ struct TraceReader::Impl {
     explicit Impl(const std::filesystem::path& file)
         : path(file), db(guard_sqlite("open", file, [&] {
               require_sqlite_file(file);
+              require_whole_file(file);
               return open_to_read(file);
           })) {}
 

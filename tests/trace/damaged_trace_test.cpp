@@ -123,7 +123,7 @@ TEST_F(DamagedTrace, OfOursIsRefusedOrReadWithoutACrash) {
     damage_and_use(folder_ / "t.sqlite", change_bytes);
 }
 TEST_F(DamagedTrace, OfOursThatWasCutOffIsRefused) {
-    EXPECT_EQ(damage_and_use(folder_ / "t.sqlite", cut), 0);
+    EXPECT_EQ(damage_and_use(folder_ / "t.sqlite", cut), 0) << "files were read";
 }
 TEST_F(DamagedTrace, OfNsysIsRefusedOrReadWithoutACrash) {
     damage_and_use(as_nsys(), change_bytes);
