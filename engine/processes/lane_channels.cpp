@@ -301,7 +301,10 @@ void LaneChannels::connect_lanes(LaneId from, LaneId to, PipelineDevices& device
         processes_->options().patience);
     Peer& peer = *peers_.emplace_back(std::make_unique<Peer>(*processes_, rank, connection));
     devices.set_peer(from, to, peer);
-    devices.link(from, to).run({}, [&] {
+    const LaneLink& link = devices.link(from, to);
+    link.wait(
+        StreamEvent::record(current_stream(device)));  // as at the start of a run: memory may be an earlier model's
+    link.run({}, [&] {
         const auto byte = at::TensorOptions().device(device).dtype(at::kByte);
         sends ? peer.send(at::zeros({1}, byte)) : peer.receive(at::empty({1}, byte));
     });

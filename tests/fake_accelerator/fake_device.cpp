@@ -193,8 +193,18 @@ Stream& current_stream(c10::DeviceIndex device) {
     return stream_of(c10::impl::getDeviceGuardImpl(kType)->getStream({kType, device}));
 }
 
-void stand_for_rank(int rank) {
-    current_streams.fill(static_cast<c10::StreamId>(kFirstOfRanks + static_cast<std::size_t>(rank) % kRanks));
+RankStreams::RankStreams(int rank) : id_(static_cast<c10::StreamId>(kFirstOfRanks + static_cast<std::size_t>(rank))) {
+    for (Device& device : devices()) {
+        device.streams.at(static_cast<std::size_t>(id_)).wait_for(device.streams.front().record());
+    }
+    current_streams.fill(id_);
+}
+
+RankStreams::~RankStreams() {
+    for (Device& device : devices()) {
+        device.streams.front().wait_for(device.streams.at(static_cast<std::size_t>(id_)).record());
+    }
+    current_streams.fill(0);
 }
 
 void synchronize() {

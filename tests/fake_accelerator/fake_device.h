@@ -37,9 +37,18 @@ Stream& stream_of(const c10::Stream& stream);
 /// The calling thread's current stream on the device.
 Stream& current_stream(c10::DeviceIndex device);
 
-/// From now on the calling thread, which stands for a process, has current streams that are no other process's. There
-/// are those of ranks 0 to 3.
-void stand_for_rank(int rank);
+/// While it lives, the calling thread stands for a process: its current streams are those of a rank from 0 to 3, not
+/// the default ones, which it follows, and which go on after it.
+class RankStreams {
+public:
+    explicit RankStreams(int rank);
+    ~RankStreams();
+    RankStreams(const RankStreams&) = delete;
+    RankStreams& operator=(const RankStreams&) = delete;
+
+private:
+    const c10::StreamId id_;
+};
 
 /// Waits for all streams of all devices.
 void synchronize();

@@ -43,7 +43,7 @@ std::vector<std::exception_ptr> in_ranks(int size, const std::function<void(Grou
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < size; ++rank) {
         ranks.emplace_back([&, rank] {
-            fake_accelerator::stand_for_rank(rank);
+            const fake_accelerator::RankStreams streams(rank);
             try {
                 ProcessOptions options{.rank = rank, .size = size, .rendezvous = rendezvous};
                 options.patience = std::chrono::seconds(30);
