@@ -140,7 +140,9 @@ RunFigures figures_of(const Measured& measured, const std::map<std::int32_t, Tim
     for (std::size_t lane = 0; lane < busy.size(); ++lane) {
         const LaneId id{static_cast<std::int64_t>(lane)};
         const bool recorded = std::ranges::any_of(steps, [id](const auto& step) {
-            return std::ranges::any_of(step.second.slices, [id](const Slice& slice) { return slice.lane == id; });
+            return std::ranges::any_of(step.second.slices, [id](const Slice& slice) {
+                return slice.lane == id && is_compute(slice.key.kind);
+            });
         });
         figures.lanes.push_back({median(busy[lane]), median(idle[lane]), std::nullopt, recorded});
     }

@@ -89,7 +89,7 @@ struct RunLane {
     Nanoseconds busy{0};
     double bubble_fraction = 0;
     std::optional<Bytes> peak_bytes;  ///< highest over the steps; empty if memory was not recorded
-    bool recorded = true;             ///< false: no step holds a task of it, as in the trace of another process
+    bool recorded = true;             ///< false: it computes in no step, as in the trace of another process
 };
 
 /// Figures over the compared steps of a run. Of lanes: medians.

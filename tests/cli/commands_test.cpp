@@ -395,7 +395,7 @@ TEST_F(Commands, ASimulatedTraceCanBeExported) {
     EXPECT_THAT(csv, AllOf(StartsWith("source,step,kind,"), HasSubstr("simulated,0,forward,1,1,-1,1,")));
     const auto recovery = user.succeeds("recover t.sqlite --json").json();
     EXPECT_THAT(keys_of(recovery), ElementsAre("was_open", "tasks", "steps", "recorded_until_ns", "dropped",
-                                               "clock_drift_ns", "from_version"));
+                                               "clock_drift_ns", "from_version", "log_trouble"));
     EXPECT_EQ(recovery.at("was_open"), false);
 }
 
