@@ -351,16 +351,16 @@ double agreement(const std::vector<LaneProgram>& programs, const TaskGraph& grap
     return tasks == 0 ? 0 : static_cast<double>(equal) / static_cast<double>(tasks);
 }
 
-struct FoundSchedule {
+struct LikelySchedule {
     Schedule schedule = Schedule::gpipe;
     BackwardOrder backward_order = BackwardOrder::last_first;
     double agreement = -1;
 };
 
 /// The schedule whose lanes run the tasks in the recorded order, or the most alike.
-FoundSchedule schedule_of(const RunShape& shape, Checkpoint checkpoint) {
+LikelySchedule schedule_of(const RunShape& shape, Checkpoint checkpoint) {
     const std::vector<LaneProgram> programs = programs_of(shape);
-    FoundSchedule best;
+    LikelySchedule best;
     for (const Schedule& schedule : all_schedules()) {
         for (const BackwardOrder order : {BackwardOrder::last_first, BackwardOrder::first_first}) {
             if (!is_synchronous(schedule) || (order == BackwardOrder::first_first && schedule != Schedule::gpipe)) {
@@ -399,7 +399,7 @@ PipelineOptions options_of(const RunShape& shape, std::int64_t samples, TracePro
         made.notes.emplace_back(
             "only some micro-batches are recomputed, which is no checkpoint mode; all of them count as recomputed");
     }
-    const FoundSchedule found = schedule_of(shape, checkpoint);
+    const LikelySchedule found = schedule_of(shape, checkpoint);
     options.schedule = found.schedule;
     options.backward_order = found.backward_order;
     made.known_schedule = found.agreement == 1;
