@@ -193,7 +193,7 @@ const std::vector<OddFile> kFiles{
      "other processes took 50.00 %"},
     {"SimulatedTasksOnly", sample("UPDATE PIPESCOPE_TASK SET source = 'simulated'"), {}, "holds no measured task"},
     {"ForeignRanges", write_foreign_ranges, {}, "holds no measured task"},
-    {"NsysExport", write_nsys_export, {}, "holds no profile"},
+    {"NsysExport", write_nsys_export, {}, "holds no step from which a profile can be measured"},
     {"MergedRunOfAnotherProgram", sample(kOfAnotherProgram), {1, 2}, "measured from this trace, from 2 steps"},
     {"ChromeExport", write_chrome_export, {1, 2}},
     {"Kineto",
