@@ -235,6 +235,10 @@ TEST_P(SameAnswers, OfCompareAndTheViewer) {
     TraceComparison viewed{*document->simulation, *document->comparison,       compared->drops,
                            document->warnings,    document->run.profile->load, document->run.load};
     viewed.bubbles = compared->bubbles;
+    viewed.profile_from_trace = document->run.of_another_program;
+    if (!document->run.of_another_program || document->run.micro_batch_samples) {
+        viewed.batch = document->run.options->batch;
+    }
     EXPECT_EQ(dump(comparison_json(viewed)), dump(comparison_json(*compared)));
     // The viewer's bubbles of the step that `compare` lists, and of the simulated one.
     const StepAnalysis analysis(document, compared->bubbles.measured.step);
