@@ -55,7 +55,7 @@ TEST(MemoryModel, HoldsABucketOfGradientsWhileReplicasSumThem) {
     const Simulation host = simulate(profile, options);
     EXPECT_EQ(host.lanes[0].peak_bytes, 2 * 1000 + 1000 + 500);  // parameters, gradients, bucket, what arrives
     EXPECT_EQ(host.lanes[1].peak_bytes, 2 * 2 * bucket + bucket + bucket / 2);
-    EXPECT_EQ(host.lanes[1].peak.at("transient"), bucket + bucket / 2);
+    EXPECT_EQ(host.lanes[1].peak[MemoryCategory::transient], bucket + bucket / 2);
     options.hardware.devices = {"gpu:0", "gpu:1"};
     EXPECT_LT(simulate(profile, options).lanes[1].peak_bytes, 2 * 2 * bucket + 1000);
 }

@@ -193,7 +193,7 @@ const std::vector<OddFile> kFiles{
      "other processes took 50.00 %"},
     {"SimulatedTasksOnly", sample("UPDATE PIPESCOPE_TASK SET source = 'simulated'"), {}, "holds no measured task"},
     {"ForeignRanges", write_foreign_ranges, {}, "holds no measured task"},
-    {"NsysExport", write_nsys_export, {}, "holds no profile"},
+    {"NsysExport", write_nsys_export, {}, "holds no step from which a profile can be measured"},
     {"MergedRunOfAnotherProgram", sample(kOfAnotherProgram), {1, 2}, "measured from this trace, from 2 steps"},
     {"ChromeExport", write_chrome_export, {1, 2}},
     {"Kineto",
@@ -235,6 +235,10 @@ TEST_P(SameAnswers, OfCompareAndTheViewer) {
     TraceComparison viewed{*document->simulation, *document->comparison,       compared->drops,
                            document->warnings,    document->run.profile->load, document->run.load};
     viewed.bubbles = compared->bubbles;
+    viewed.profile_from_trace = document->run.of_another_program;
+    if (!document->run.of_another_program || document->run.micro_batch_samples) {
+        viewed.batch = document->run.options->batch;
+    }
     EXPECT_EQ(dump(comparison_json(viewed)), dump(comparison_json(*compared)));
     // The viewer's bubbles of the step that `compare` lists, and of the simulated one.
     const StepAnalysis analysis(document, compared->bubbles.measured.step);
