@@ -67,7 +67,7 @@ void DockSet::show() {
         if (last > first) {
             window_.resizeDocks({docks_[first], docks_[last]}, {600, 1000}, Qt::Horizontal);
         }
-        window_.resizeDocks({docks_[last]}, {window_.fontMetrics().height() * 11}, Qt::Vertical);
+        window_.resizeDocks({docks_[last]}, {window_.fontMetrics().height() * 13}, Qt::Vertical);
     }
 }
 

@@ -131,6 +131,7 @@ void MainWindow::createToolBar() {
     auto* bar = new QToolBar(tr("Tools"), this);
     bar->setObjectName(QStringLiteral("tools"));
     bar->setMovable(false);
+    bar->setMinimumHeight(1);  // lets the window be as low as without it
     bar->setContextMenuPolicy(Qt::PreventContextMenu);
     const int size = fontMetrics().height() + 4;
     bar->setIconSize({size, size});

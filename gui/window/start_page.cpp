@@ -91,6 +91,7 @@ StartPage::StartPage(SessionState& session, QWidget* parent)
       samples_(nullptr) {
     auto* area = new QScrollArea(this);  // a low window has no room for all of it
     area->setFrameShape(QFrame::NoFrame);
+    area->setFocusPolicy(Qt::NoFocus);
     area->setWidgetResizable(true);
     auto* inner = new QWidget(area);
     inner->setBackgroundRole(QPalette::Base);
