@@ -103,7 +103,7 @@ QSize MemoryView::sizeHint() const {
 }
 
 QSize MemoryView::minimumSizeHint() const {
-    return {300, 4 * kLowestLane};  // room for the scroll bar, too
+    return {300, 2 * kLowestLane};
 }
 
 std::string MemoryView::peakOf(std::size_t lane) const {

@@ -56,7 +56,7 @@ void DockSet::show() {
         dock->show();  // after they are tabbed, or all of them side by side would widen the window
     }
     docks_[last]->raise();
-    if (shared_ != nullptr && shared_->isVisible()) {
+    if (shared_ != nullptr && !shared_->isHidden()) {
         shared_->raise();
     }
     if (!window_.restoreState(session_.value(kWindowStateKey).toByteArray(), kLayoutVersion)) {
@@ -67,7 +67,7 @@ void DockSet::show() {
         if (last > first) {
             window_.resizeDocks({docks_[first], docks_[last]}, {600, 1000}, Qt::Horizontal);
         }
-        window_.resizeDocks({docks_[last]}, {window_.fontMetrics().height() * 11}, Qt::Vertical);
+        window_.resizeDocks({docks_[last]}, {window_.fontMetrics().height() * 13}, Qt::Vertical);
     }
 }
 

@@ -84,6 +84,7 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent)
     scenarios_->fillMenu(*menuBar()->addMenu(tr("&What if")), *actions_);
     createHelpMenu();
     createToolBar();
+    setMinimumSize(480, 320);  // lower than its parts would like: the lowest ones give way
     resize(1600, 900);
     restoreGeometry(session_.value(kWindowGeometryKey).toByteArray());
     Q_EMIT files_->pageChanged();  // to no page
@@ -131,6 +132,7 @@ void MainWindow::createToolBar() {
     auto* bar = new QToolBar(tr("Tools"), this);
     bar->setObjectName(QStringLiteral("tools"));
     bar->setMovable(false);
+    bar->setMinimumHeight(1);  // lets the window be as low as without it
     bar->setContextMenuPolicy(Qt::PreventContextMenu);
     const int size = fontMetrics().height() + 4;
     bar->setIconSize({size, size});

@@ -91,6 +91,7 @@ StartPage::StartPage(SessionState& session, QWidget* parent)
       samples_(nullptr) {
     auto* area = new QScrollArea(this);  // a low window has no room for all of it
     area->setFrameShape(QFrame::NoFrame);
+    area->setFocusPolicy(Qt::NoFocus);
     area->setWidgetResizable(true);
     auto* inner = new QWidget(area);
     inner->setBackgroundRole(QPalette::Base);
@@ -128,7 +129,7 @@ QWidget* StartPage::createRecent() {
     connect(recent_, &QListWidget::itemActivated, this, [this](const QListWidgetItem* item) { openItem(*item); });
     connect(recent_, &QListWidget::itemClicked, this, [this](const QListWidgetItem* item) { openItem(*item); });
     empty_->setWordWrap(true);
-    arrange(new QVBoxLayout(part), {0, 0, 0, 0}, 8, {heading(tr("Recent"), part), empty_, {recent_, 1}});
+    arrange(new QVBoxLayout(part), {0, 0, 0, 0}, 8, {heading(tr("Recent"), part), empty_, {recent_, 1000}, {nullptr, 1}});
     return part;
 }
 

@@ -49,7 +49,8 @@ QString nameOf(const QWidget& widget) {
 /// Internal parts of Qt widgets, laid out by their parents.
 bool isPartOfAnotherControl(const QWidget& widget) {
     return widget.inherits("QDockWidgetTitleButton") || widget.parentWidget()->inherits("QAbstractSpinBox") ||
-           widget.parentWidget()->inherits("QComboBox");
+           widget.parentWidget()->inherits("QComboBox") ||
+           widget.objectName().startsWith(QLatin1String("qt_scrollarea_"));  // scroll bars shrink
 }
 
 constexpr int kHeaderMargin = 4;  // on either side of a section's text
