@@ -129,7 +129,8 @@ QWidget* StartPage::createRecent() {
     connect(recent_, &QListWidget::itemActivated, this, [this](const QListWidgetItem* item) { openItem(*item); });
     connect(recent_, &QListWidget::itemClicked, this, [this](const QListWidgetItem* item) { openItem(*item); });
     empty_->setWordWrap(true);
-    arrange(new QVBoxLayout(part), {0, 0, 0, 0}, 8, {heading(tr("Recent"), part), empty_, {recent_, 1000}, {nullptr, 1}});
+    arrange(new QVBoxLayout(part), {0, 0, 0, 0}, 8,
+            {heading(tr("Recent"), part), empty_, {recent_, 1000}, {nullptr, 1}});
     return part;
 }
 
