@@ -29,7 +29,7 @@ QListWidget* createTicks(const QString& name, int rows, QWidget* parent) {
     auto* list = named(new QListWidget(parent), name);
     list->setTabKeyNavigation(false);
     list->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-    list->setFixedHeight(rows * (list->fontMetrics().height() + 4) + 6);
+    list->setFixedHeight(std::max(rows * (list->fontMetrics().height() + 4) + 6, list->minimumSizeHint().height()));
     return list;
 }
 

@@ -2,6 +2,7 @@
 
 #include "gui/document/trace_document.h"
 #include "gui/style/arrange.h"
+#include "gui/style/elided_label.h"
 #include "gui/style/legend.h"
 #include "gui/style/number_format.h"
 #include "gui/timeline/memory_view.h"
@@ -14,7 +15,8 @@
 namespace pipescope {
 MemoryPane::MemoryPane(TimeAxisModel& axis, QWidget* parent)
     : QWidget(parent),
-      title_(new QLabel(this)),
+      title_(new QLabel(tr("<b>MEMORY</b>"), this)),
+      content_(new ElidedLabel(this)),
       view_(new MemoryView(axis, this)),
       composition_(new QCheckBox(tr("C&omposition"), this)),
       legend_(named(new Legend(this), tr("Legend of the memory's composition"))) {
@@ -32,7 +34,7 @@ MemoryPane::MemoryPane(TimeAxisModel& axis, QWidget* parent)
     }
     legend_->setEntries(std::move(entries), true);
     legend_->hide();
-    auto* header = arrange(new QHBoxLayout, {{title_, 1}, composition_});
+    auto* header = arrange(new QHBoxLayout, {title_, {content_, 1}, composition_});
     arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {header, legend_, {view_, 1}});
 }
 
@@ -68,7 +70,7 @@ void MemoryPane::refreshHeader() {
     legend_->setVisible(stacked);
     const QString content = stacked ? tr("stacked from below in this order, line: simulated, ▼ peak")
                                     : tr("area: measured, line: simulated, ▼ peak");
-    title_->setText(tr("<b>MEMORY</b>&nbsp;&nbsp; %1%2").arg(twoRuns_ ? inWordsOfRuns(content) : content, limit));
+    content_->setText((twoRuns_ ? inWordsOfRuns(content) : content) + limit);
 }
 
 void MemoryPane::setShown(bool shown) {

@@ -10,6 +10,7 @@ class QCheckBox;
 class QLabel;
 
 namespace pipescope {
+class ElidedLabel;
 class Legend;
 class MemoryView;
 class TimeAxisModel;
@@ -33,6 +34,7 @@ private:
     void refreshHeader();
 
     QLabel* title_;
+    ElidedLabel* content_;
     MemoryView* view_;
     QCheckBox* composition_;
     Legend* legend_;

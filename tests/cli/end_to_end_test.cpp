@@ -320,8 +320,9 @@ TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
     }
     const std::string rest = " --balance 1,1,1,1 -m 4 --batch 8 --trace none.sqlite";
     user.writes("split.csv", "0F0,0I0,0W0\n");
-    EXPECT_THAT(refused(2, "run " + kModel + " --schedule split.csv --balance 4 --batch 8"),
-                HasSubstr("--schedule is 'split.csv', which only the simulator runs"));
+    user.succeeds("run " + kModel + " --schedule split.csv --balance 4 --batch 8 --steps 2 --trace split.sqlite");
+    EXPECT_EQ(user.succeeds("compare split.sqlite --json").json().at("tasks_unmatched"), 0);
+    EXPECT_THAT(refused(2, "run " + kModel + " --schedule auto" + rest), HasSubstr("--schedule-output"));
     EXPECT_THAT(
         refused(2, "run " + kModel + " --schedule interleaved --devices cpu,cpu -m 3 --batch 8 --balance 1,1,1,1"),
         HasSubstr("multiple of 2"));

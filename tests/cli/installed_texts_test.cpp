@@ -56,7 +56,7 @@ TEST(InstalledTexts, TheManualPageDescribesEveryCommandWithoutWarnings) {
     const User user;
     user.writes("page", user.succeeds("--print-man").out);
     EXPECT_THAT(user.reads("page"), HasSubstr(".SS simulate\n"));
-    EXPECT_THAT(user.reads("page"), HasSubstr("\\fB\\-m\\fR, \\fB\\-\\-chunks\\fR \\fIN\\fR (required)\n"));
+    EXPECT_THAT(user.reads("page"), HasSubstr("\\fB\\-\\-batch\\fR \\fIN\\fR (required)\n"));
     EXPECT_EQ(
         user.types_to_shell("command -v groff >/dev/null || exit 0; groff -man -Tascii -ww page >/dev/null 2>.stderr")
             .err,

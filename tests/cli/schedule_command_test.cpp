@@ -83,7 +83,8 @@ TEST_F(ScheduleCommand, WritesFilesThatOtherCommandsTake) {
     const auto balanced = user.succeeds("balance p.json --schedule mine.csv --batch 8 --json").json();
     EXPECT_EQ(balanced.at("balance").size(), 8U);
     EXPECT_EQ(balanced.at("peak_bytes").size(), 4U);
-    EXPECT_THAT(user.succeeds("balance p.json --schedule mine.csv --batch 8").out, HasSubstr("no bound is known"));
+    EXPECT_THAT(user.succeeds("balance p.json --schedule mine.csv --batch 8").out,
+                HasSubstr("no lower bound is known"));
     const auto plan = user.succeeds("plan p.json --schedule mine.csv,1f1b --batch 8 --json").json();
     std::size_t of_file = 0;
     for (const auto& each : plan.at("candidates")) {

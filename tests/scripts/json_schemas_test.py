@@ -78,7 +78,7 @@ class Checker(unittest.TestCase):
 
     def test_finds_each_kind_of_fault(self):
         good = {"was_open": True, "tasks": 1, "steps": 1, "recorded_until_ns": 5, "dropped": 0, "clock_drift_ns": -1,
-                "from_version": 2}
+                "from_version": 2, "log_trouble": None}
         name = "recover.schema.json"
         self.assertEqual(SCHEMAS.errors(name, good), [])
         self.assertEqual(SCHEMAS.errors(name, good | {"more": 1}), ["$.more is not in the schema"])

@@ -141,6 +141,7 @@ TEST(AutomaticSchedule, ReachesTheBoundAtTheMemoryOf1F1B) {
     Profile profile = profile_of(std::vector<LayerProfile>(8, layer_of(1000, 2000, 8)));
     for (LayerProfile& layer : profile.layers) {
         layer.saved_bytes = {1000};
+        layer.parameter_bytes = layer.gradient_bytes = 8;  // so that half of the backward is W
     }
     PipelineOptions options;
     options.balance = Balance(std::vector<std::int64_t>(8, 1));

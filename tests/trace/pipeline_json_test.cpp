@@ -38,15 +38,13 @@ TEST(PipelineJson, GivesEveryScheduleBack) {
     for (const Schedule& schedule : all_schedules()) {
         for (const Checkpoint mode : {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}) {
             for (const RecomputeStart start : {RecomputeStart::early, RecomputeStart::ordinary}) {
-                const bool interleaved = schedule == Schedule::interleaved_1f1b;
                 PipelineShape shape{.num_partitions = 4,
                                     .num_micro_batches = 6,
                                     .checkpoint = mode,
                                     .skips = {{PartitionId{0}, PartitionId{3}}, {PartitionId{1}, PartitionId{1}}},
                                     .recompute_start = start,
                                     .replicas = mode == Checkpoint::never ? 2 : 1};
-                shape.placement =
-                    interleaved ? std::vector{LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}} : std::vector<LaneId>{};
+                shape.placement = placement_of(schedule, 4, 2);
                 const TaskGraph graph = make_schedule(schedule, shape);
                 SCOPED_TRACE(pipeline_json(graph));
                 expect_same(parse_pipeline_json(pipeline_json(graph)), graph);

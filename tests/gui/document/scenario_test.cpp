@@ -188,7 +188,7 @@ TEST(Scenario, SaysWhatItCannotDo) {
     scenario.options.hardware.memory_limits.assign(4, Bytes{1} << 40);
     scenario.options.hardware.memory_limits[2] = 1024;
     EXPECT_THAT(textOf(simulateScenario(profile, scenario)),
-                AllOf(HasSubstr("above the limit of 1.00"), HasSubstr("(lanes 2)")));
+                AllOf(HasSubstr("above its limit of 1.00"), HasSubstr("(lanes over the limit: 2)")));
     scenario = scenarioOf(profile);
     scenario.options.chunks = 0;
     const SimulatedScenario none = simulateScenario(profile, scenario);

@@ -374,7 +374,7 @@ TEST_F(LayerProfilerTest, RepeatsTakeTurnsOverTheSizesUntilTheEstimateIsGoodEnou
     profile_model(model, options);
     const int fewest = turns(sizes);
     EXPECT_GE(fewest, 2 * (1 + 20)) << "bytes once, then twenty rounds";
-    EXPECT_LT(fewest, 2 * 40);
+    EXPECT_LT(fewest, 2 * (40 + 101)) << "then at most a hundred rounds of split backwards, after one to warm up";
     sizes.clear();
     options.time_limit_s = 1e-9;  // no more than one round, which all need
     profile_model(model, options);
