@@ -5,6 +5,7 @@
 #include "simulator/balance_search.h"
 #include "simulator/event_engine.h"
 #include "simulator/gpipe_recurrence.h"
+#include "simulator/schedule_search.h"
 #include "simulator/simulation.h"
 
 #include <benchmark/benchmark.h>
@@ -218,6 +219,30 @@ void simulate_with_noise(benchmark::State& state) {
     }
 }
 BENCHMARK(simulate_with_noise)->Unit(benchmark::kMicrosecond);
+
+/// Lanes that differ by up to a factor of three, so that the first rules do not reach the bound.
+void search_schedule(benchmark::State& state) {
+    std::mt19937 random(1);
+    const auto between = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+    ScheduleCosts costs;
+    costs.micro_batches = static_cast<int>(state.range(1));
+    for (int lane = 0; lane < state.range(0); ++lane) {
+        costs.partitions.push_back({.lane = LaneId{lane},
+                                    .forward = between(500, 1500),
+                                    .backward = between(500, 1500),
+                                    .backward_weight = between(300, 1500),
+                                    .copy = between(0, 400),
+                                    .input = 1,
+                                    .saved = 100});
+        costs.limits.push_back(100 * state.range(0));
+    }
+    FoundSchedule found;
+    for (auto _ : state) {
+        found = find_schedule(costs);
+    }
+    state.counters["above_bound"] = static_cast<double>(found.step_ns) / static_cast<double>(found.bound_ns) - 1;
+}
+BENCHMARK(search_schedule)->Args({8, 32})->Args({32, 256})->Unit(benchmark::kMicrosecond);
 
 void minmax(benchmark::State& state) {
     const std::vector<double> costs =
