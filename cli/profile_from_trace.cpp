@@ -83,7 +83,12 @@ std::string link_text(const Link& link) {
 
 std::string trace_profile_text(const TraceProfile& made, const TraceProfileFlags& flags) {
     const Profile& profile = made.profile;
-    const std::size_t last = profile.samples.size() - 1;
+    // The size that the run's micro-batches have, or the nearest.
+    const std::int64_t size = micro_batch_sizes(made.options).front();
+    std::size_t last = 0;
+    for (std::size_t k = 1; k < profile.samples.size(); ++k) {
+        last = std::abs(profile.samples[k] - size) < std::abs(profile.samples[last] - size) ? k : last;
+    }
     std::string text = fmt::format("{}: measured from {} of {}, per micro-batch of {}\n\n",
                                    profile.model.empty() ? "profile" : printable(profile.model),
                                    counted(made.steps.size(), "step", "steps"), flags.traces.front(),

@@ -75,6 +75,12 @@ void check_for_all_schedules(const SimulateFlags& flags) {
 /// The order that schedule auto found.
 std::string schedule_csv(const Simulation& simulation) {
     const Schedule& found = simulation.options.schedule;
+    if (found == Schedule::gpipe) {
+        throw UsageError(
+            "schedule auto found gpipe, which computes one loss of the whole mini-batch; a file computes "
+            "that of each micro-batch and takes another time; leave out --schedule-output, and use "
+            "--schedule gpipe");
+    }
     if (found.file() != nullptr) {
         return to_csv(found.file()->table);
     }

@@ -1,11 +1,13 @@
 #include "simulator/automatic_schedule.h"
 
 #include "schedule/schedule_table.h"
+#include "simulator/contention.h"
 #include "simulator/schedule_search.h"
 #include "simulator/simulation.h"
 #include "simulator/task_costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <span>
@@ -138,6 +140,61 @@ private:
     bool is_better_ = false;
 };
 
+/// The costs for a bound: those of the smallest micro-batch, on lanes that run as fast as they ever do, and with the
+/// part of a loss of the whole mini-batch if that is shorter.
+ScheduleCosts least_costs(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs) {
+    const int m = static_cast<int>(costs.micro_batches().size());
+    ScheduleCosts least = costs_of(options, costs, m - 1);
+    ScheduleCosts::Partition& last = least.partitions.back();
+    const auto loss_ns = [&](int i) {
+        return costs.duration(
+            {{0, TaskKind::loss, static_cast<std::int32_t>(least.partitions.size()) - 1, i, -1}, last.lane, last.lane});
+    };
+    last.forward += std::min<std::int64_t>(0, loss_ns(-1) / m - loss_ns(m - 1));
+    for (ScheduleCosts::Partition& each : least.partitions) {
+        const double speed = std::max(1.0, speed_alone(profile, options, each.lane));
+        for (std::int64_t* const ns : {&each.forward, &each.recompute, &each.backward, &each.backward_weight}) {
+            *ns = static_cast<std::int64_t>(std::floor(static_cast<double>(*ns) / speed));
+        }
+    }
+    return least;
+}
+
+/// Work of the micro-batches that are larger than the smallest, which step_bound() of least_costs() leaves out: of the
+/// lane that has the most, at least what each lane has.
+std::int64_t work_bound(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
+                        const ScheduleCosts& least) {
+    const int m = static_cast<int>(costs.micro_batches().size());
+    const ScheduleCosts larger = costs_of(options, costs, 0);
+    const auto num_larger = std::ranges::count(costs.micro_batches(), costs.micro_batches().front());
+    const bool is_even = num_larger == m;
+    std::vector<double> work(static_cast<std::size_t>(least.num_lanes()));
+    std::vector<std::int64_t> begins(work.size(), std::numeric_limits<std::int64_t>::max());
+    std::int64_t arrives = 0;
+    for (std::size_t j = 0; j < least.partitions.size(); ++j) {
+        const ScheduleCosts::Partition& small = least.partitions[j];
+        const ScheduleCosts::Partition& large = larger.partitions[j];
+        const std::size_t lane = small.lane.index();
+        const double speed = std::max(1.0, speed_alone(profile, options, small.lane));
+        // Of the larger ones without recomputes and losses, which depend on the mode and on the mini-batch.
+        const bool is_last = j + 1 == least.partitions.size();
+        const std::int64_t loss =
+            is_last ? costs.duration({{0, TaskKind::loss, static_cast<std::int32_t>(j), 0, -1}, large.lane, large.lane})
+                    : 0;
+        const auto of_large = static_cast<double>(large.forward - loss + large.backward + large.backward_weight);
+        const auto of_small = static_cast<double>(small.forward + small.backward + small.backward_weight);
+        const auto count = static_cast<double>(is_even ? 0 : num_larger);
+        work[lane] += count * std::max(of_small, of_large / speed) + (m - count) * of_small;
+        begins[lane] = std::min(begins[lane], arrives);
+        arrives += small.forward + small.copy;
+    }
+    std::int64_t bound = 0;
+    for (std::size_t lane = 0; lane < work.size(); ++lane) {
+        bound = std::max(bound, begins[lane] + static_cast<std::int64_t>(std::floor(work[lane])));
+    }
+    return bound;
+}
+
 bool accepts(const Schedule& schedule, const PipelineShape& shape) {
     try {
         check_schedule(schedule, shape);
@@ -154,7 +211,8 @@ AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptio
     const TaskCosts task_costs(profile, split);
     const PipelineShape shape = shape_for_search(options, task_costs);
     ScheduleCosts costs = costs_of(options, task_costs, 0);  // of the larger micro-batches
-    const Nanoseconds bound{step_bound(costs_of(options, task_costs, shape.num_micro_batches - 1))};
+    const ScheduleCosts least = least_costs(profile, options, task_costs);
+    const Nanoseconds bound{std::max(step_bound(least), work_bound(profile, options, task_costs, least))};
 
     Best best(profile, options);
     for (int search = 0; search < kMostSearches; ++search) {
@@ -187,7 +245,10 @@ AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptio
         }
     }
     for (const Schedule& named : all_schedules()) {
-        if (is_synchronous(named) && accepts(named, shape)) {
+        // gpipe holds all micro-batches at its loss, so it cannot keep a limit of those in flight.
+        const bool holds_too_many =
+            named == Schedule::gpipe && options.most_in_flight > 0 && options.most_in_flight < shape.num_micro_batches;
+        if (is_synchronous(named) && !holds_too_many && accepts(named, shape)) {
             best.consider(named);
         }
     }

@@ -52,8 +52,16 @@ TEST(AutomaticSchedule, IsNeverSlowerThanANamedOneNorQuickerThanItsBound) {
     std::mt19937 random(1);
     int compared = 0;
     for (int round = 0; round < 60; ++round) {
-        const Profile profile = random_profile(random, 8, round % 3 == 0);
-        const PipelineOptions options = random_placement(random, profile);
+        Profile profile = random_profile(random, 8, round % 3 == 0);
+        PipelineOptions options = random_placement(random, profile);
+        if (round % 2 == 0) {  // lanes run faster than profiled while others wait
+            profile.co_running_slowdown = {1, 1.3};
+            options.hardware.devices.assign(static_cast<std::size_t>(num_lanes(options)), kHost);
+            options.hardware.host_cores = 2;
+        }
+        if (round % 4 == 1) {  // one loss of the mini-batch takes less than those of the micro-batches
+            profile.loss_ns = {1000, 1010};
+        }
         PipelineOptions automatic = options;
         automatic.schedule = Schedule::automatic;
         const Simulation found = simulate(profile, automatic, {.noise = false, .memory = true});
@@ -68,6 +76,33 @@ TEST(AutomaticSchedule, IsNeverSlowerThanANamedOneNorQuickerThanItsBound) {
         }
     }
     EXPECT_GE(compared, 120);
+}
+
+TEST(AutomaticSchedule, KeepsALimitOfMicroBatchesInFlight) {
+    PipelineOptions options;
+    options.balance = Balance({4, 4});
+    options.chunks = options.batch = 4;
+    options.checkpoint = Checkpoint::never;
+    options.most_in_flight = 2;
+    options.schedule = Schedule::one_f_one_b;
+    const Profile profile = uniform_profile(8);
+    const Nanoseconds named = simulate(profile, options).step_time;
+    options.schedule = Schedule::automatic;
+    EXPECT_LE(simulate(profile, options).step_time, named);
+}
+
+// Each lane works 12 x 4 layers x 3000 ns, whatever the sizes of its eight micro-batches; the second one starts after a
+// forward of the smallest.
+TEST(AutomaticSchedule, CountsTheWorkOfUnequalMicroBatches) {
+    Profile profile = uniform_profile(8);
+    profile.loss_ns = {0};
+    PipelineOptions options;
+    options.balance = Balance({4, 4});
+    options.chunks = 8;
+    options.batch = 12;
+    options.checkpoint = Checkpoint::never;
+    options.schedule = Schedule::automatic;
+    EXPECT_EQ(simulate(profile, options).lower_bound->count(), 4 * 1000 + 12 * 4 * 3000);
 }
 
 TEST(AutomaticSchedule, KeepsAMemoryLimitThatANamedOneKeeps) {
