@@ -89,10 +89,15 @@ std::string trace_profile_text(const TraceProfile& made, const TraceProfileFlags
     for (std::size_t k = 1; k < profile.samples.size(); ++k) {
         last = std::abs(profile.samples[k] - size) < std::abs(profile.samples[last] - size) ? k : last;
     }
-    std::string text = fmt::format("{}: measured from {} of {}, per micro-batch of {}\n\n",
-                                   profile.model.empty() ? "profile" : printable(profile.model),
-                                   counted(made.steps.size(), "step", "steps"), flags.traces.front(),
-                                   counted(profile.samples[last], "sample", "samples"));
+    std::string text = fmt::format(
+        "{}: measured from {} of {}, micro-batches of {}{}\n\n",
+        profile.model.empty() ? "profile" : printable(profile.model), counted(made.steps.size(), "step", "steps"),
+        flags.traces.front(), counted(size, "sample", "samples"),
+        profile.samples[last] == size
+            ? ""
+            : fmt::format("; the table shows {}, the nearest size of the profile, whose times "
+                          "are scaled to the run",
+                          profile.samples[last]));
     TextTable table({{"layer", Align::left}, {"forward"}, {"backward"}, {"of it weights"}, {"output"}});
     const auto at = [&](const PerSize& values) {
         return values.empty() || values[last] == 0 ? std::string() : format_duration(whole_ns(values[last]));

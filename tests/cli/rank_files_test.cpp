@@ -123,7 +123,7 @@ TEST_F(RankFiles, OfTwoFoldersAreTwoRuns) {
 TEST_F(RankFiles, GiveAProfile) {
     const CommandResult made = user.succeeds("profile --from-trace traces -o p.json --micro-batch-size 4");
     EXPECT_THAT(made.out,
-                AllOf(HasSubstr("measured from 1 step of traces, per micro-batch of 4 samples"),
+                AllOf(HasSubstr("measured from 1 step of traces, micro-batches of 4 samples"),
                       HasSubstr("pipescope simulate p.json --balance 1,1 -m 1 --batch 4 --checkpoint never")));
     EXPECT_THAT(made.err, HasSubstr("memory is unknown"));
     const std::size_t line = made.out.find("pipescope simulate ");
