@@ -18,7 +18,7 @@ enum class UnmatchedReason {
     not_recorded,         ///< simulated, but missing in the step
     lost,                 ///< likewise, in a trace that lost ranges
 };
-/// What measured tasks are compared with.
+/// The other side of a comparison with measured tasks.
 enum class Opposite { simulation, run_before };
 /// Worded to follow "unmatched, since": "it was not recorded in this step".
 std::string_view describe(UnmatchedReason reason, Opposite opposite = Opposite::simulation);

@@ -61,7 +61,7 @@ std::map<std::int32_t, RunStep> steps_by_number(const Timeline& measured, const 
     return found;
 }
 
-/// What ran in every step: the size of the pipeline, and the order on each lane.
+/// The size of the pipeline and the order of tasks on each lane, which are the same in every step.
 class RunShape {
 public:
     RunShape(const Timeline& measured, const MeasuredSteps& steps) : num_lanes_(measured.lanes.size()) {

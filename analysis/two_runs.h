@@ -18,7 +18,7 @@ namespace pipescope {
 struct TaskShape {
     int partitions = 0;
     int micro_batches = 0;
-    bool splits_backward = false;  ///< it has backward_weight tasks, so its backwards hold less work
+    bool splits_backward = false;  ///< it has backward_weight tasks, so its backward tasks compute input gradients only
 
     void add(const TaskKey& key);
     friend bool operator==(const TaskShape&, const TaskShape&) = default;

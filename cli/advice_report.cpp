@@ -50,7 +50,7 @@ std::string base_text(const Simulation& base) {
         format_duration(figures.step), format_percent(figures.bubble), peak_text(base, highest_peak(base)));
 }
 
-/// What the list comes to: which moves help, or what to do if none does.
+/// Summarizes the list: how many moves help, or what to do if none does.
 std::string verdict_text(const Advice& advice) {
     const auto helpful = std::ranges::count_if(advice.moves, [](const Move& move) { return helps(move.effect); });
     if (!advice.base.feasible) {

@@ -40,7 +40,7 @@ nlohmann::ordered_json simulation_json(const Simulation& simulation);
 /// Without a warning about extrapolation.
 std::string simulation_text(const Simulation& simulation);
 
-/// What memory consists of: bytes by category, -1 for one that is not known; null if none is.
+/// Bytes by category; -1 for an unknown category, null if all are unknown.
 nlohmann::ordered_json memory_json(const MemoryBreakdown& memory);
 /// The categories, largest first: "saved 12 MiB, parameters 3 MiB". If there are many, the smallest are combined.
 std::string memory_text(const MemoryBreakdown& memory);

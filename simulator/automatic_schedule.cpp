@@ -2,6 +2,7 @@
 
 #include "schedule/schedule_table.h"
 #include "simulator/contention.h"
+#include "simulator/planner.h"
 #include "simulator/schedule_search.h"
 #include "simulator/simulation.h"
 #include "simulator/task_costs.h"
@@ -98,27 +99,14 @@ class Best {
 public:
     Best(const Profile& profile, const PipelineOptions& options) : profile_(profile), options_(options) {}
 
-    /// Simulates the schedule, keeps it if it is better, and returns the bytes by which each lane exceeds its limit;
-    /// empty if all keep theirs.
-    std::vector<Bytes> consider(const Schedule& schedule) {
+    /// Simulates the schedule, and keeps it if it is better. Returns the lanes that exceed their limits.
+    std::vector<Shortfall> consider(const Schedule& schedule) {
         PipelineOptions options = options_;
         options.schedule = schedule;
         const Simulation simulation = simulate(profile_, options, {.noise = false, .memory = true});
-        std::vector<Bytes> excess;
-        Bytes most = 0;
-        if (!simulation.feasible) {
-            const std::vector<Bytes> limits =
-                memory_limits_of(options.hardware, static_cast<int>(simulation.lanes.size()));
-            for (std::size_t lane = 0; lane < limits.size(); ++lane) {
-                excess.push_back(std::max<Bytes>(0, simulation.lanes[lane].peak_bytes - limits[lane]));
-                most = std::max(most, excess.back());
-            }
-        }
-        Bytes peak = 0;
-        for (const SimulatedLane& lane : simulation.lanes) {
-            peak = std::max(peak, lane.peak_bytes);
-        }
-        const Score score{most, simulation.step_time, peak};
+        std::vector<Shortfall> excess = shortfalls(simulation);
+        const Bytes most = excess.empty() ? 0 : excess.front().bytes();
+        const Score score{most, simulation.step_time, highest_peak(simulation)};
         is_better_ = !schedule_ || score < score_;
         if (is_better_) {
             schedule_ = schedule;
@@ -143,60 +131,40 @@ private:
 /// The costs for a bound: those of the smallest micro-batch, on lanes that run as fast as they ever do, and with the
 /// part of a loss of the whole mini-batch if that is shorter.
 ScheduleCosts least_costs(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs) {
-    const int m = static_cast<int>(costs.micro_batches().size());
+    const std::vector<std::int64_t>& sizes = costs.micro_batches();
+    const int m = static_cast<int>(sizes.size());
     ScheduleCosts least = costs_of(options, costs, m - 1);
-    ScheduleCosts::Partition& last = least.partitions.back();
-    const auto loss_ns = [&](int i) {
-        return costs.duration(
-            {{0, TaskKind::loss, static_cast<std::int32_t>(least.partitions.size()) - 1, i, -1}, last.lane, last.lane});
-    };
-    last.forward += std::min<std::int64_t>(0, loss_ns(-1) / m - loss_ns(m - 1));
-    for (ScheduleCosts::Partition& each : least.partitions) {
+    const ScheduleCosts large = costs_of(options, costs, 0);
+    const auto num_larger = sizes.front() == sizes.back() ? 0 : std::ranges::count(sizes, sizes.front());
+    for (std::size_t j = 0; j < least.partitions.size(); ++j) {
+        ScheduleCosts::Partition& each = least.partitions[j];
+        const ScheduleCosts::Partition& other = large.partitions[j];
+        const auto loss_ns = [&](int i) {
+            return costs.duration({{0, TaskKind::loss, static_cast<std::int32_t>(j), i, -1}, each.lane, each.lane});
+        };
+        const bool is_last = j + 1 == least.partitions.size();
+        // Recomputes depend on the mode, and losses on the mini-batch: neither counts for the larger ones.
+        const std::int64_t of_other =
+            other.forward - (is_last ? loss_ns(0) : 0) + other.backward + other.backward_weight;
+        each.forward += is_last ? std::min<std::int64_t>(0, loss_ns(-1) / m - loss_ns(m - 1)) : 0;
         const double speed = std::max(1.0, speed_alone(profile, options, each.lane));
+        const auto fastest = [speed](std::int64_t ns) {
+            return static_cast<std::int64_t>(std::floor(static_cast<double>(ns) / speed));
+        };
         for (std::int64_t* const ns : {&each.forward, &each.recompute, &each.backward, &each.backward_weight}) {
-            *ns = static_cast<std::int64_t>(std::floor(static_cast<double>(*ns) / speed));
+            *ns = fastest(*ns);
         }
+        const std::int64_t own = each.forward + each.backward + each.backward_weight;
+        each.larger = num_larger * std::max<std::int64_t>(0, fastest(of_other) - own);
     }
     return least;
 }
 
-/// Work of the micro-batches that are larger than the smallest, which step_bound() of least_costs() leaves out: of the
-/// lane that has the most, at least what each lane has.
-std::int64_t work_bound(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
-                        const ScheduleCosts& least) {
-    const int m = static_cast<int>(costs.micro_batches().size());
-    const ScheduleCosts larger = costs_of(options, costs, 0);
-    const auto num_larger = std::ranges::count(costs.micro_batches(), costs.micro_batches().front());
-    const bool is_even = num_larger == m;
-    std::vector<double> work(static_cast<std::size_t>(least.num_lanes()));
-    std::vector<std::int64_t> begins(work.size(), std::numeric_limits<std::int64_t>::max());
-    std::int64_t arrives = 0;
-    for (std::size_t j = 0; j < least.partitions.size(); ++j) {
-        const ScheduleCosts::Partition& small = least.partitions[j];
-        const ScheduleCosts::Partition& large = larger.partitions[j];
-        const std::size_t lane = small.lane.index();
-        const double speed = std::max(1.0, speed_alone(profile, options, small.lane));
-        // Of the larger ones without recomputes and losses, which depend on the mode and on the mini-batch.
-        const bool is_last = j + 1 == least.partitions.size();
-        const std::int64_t loss =
-            is_last ? costs.duration({{0, TaskKind::loss, static_cast<std::int32_t>(j), 0, -1}, large.lane, large.lane})
-                    : 0;
-        const auto of_large = static_cast<double>(large.forward - loss + large.backward + large.backward_weight);
-        const auto of_small = static_cast<double>(small.forward + small.backward + small.backward_weight);
-        const auto count = static_cast<double>(is_even ? 0 : num_larger);
-        work[lane] += count * std::max(of_small, of_large / speed) + (m - count) * of_small;
-        begins[lane] = std::min(begins[lane], arrives);
-        arrives += small.forward + small.copy;
-    }
-    std::int64_t bound = 0;
-    for (std::size_t lane = 0; lane < work.size(); ++lane) {
-        bound = std::max(bound, begins[lane] + static_cast<std::int64_t>(std::floor(work[lane])));
-    }
-    return bound;
-}
-
-bool accepts(const Schedule& schedule, const PipelineShape& shape) {
+bool accepts(const PipelineOptions& options, const Schedule& schedule, const PipelineShape& shape) {
+    PipelineOptions with = options;
+    with.schedule = schedule;
     try {
+        check_options(with, options.balance.num_layers());
         check_schedule(schedule, shape);
         return true;
     } catch (const UsageError&) {
@@ -211,8 +179,7 @@ AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptio
     const TaskCosts task_costs(profile, split);
     const PipelineShape shape = shape_for_search(options, task_costs);
     ScheduleCosts costs = costs_of(options, task_costs, 0);  // of the larger micro-batches
-    const ScheduleCosts least = least_costs(profile, options, task_costs);
-    const Nanoseconds bound{std::max(step_bound(least), work_bound(profile, options, task_costs, least))};
+    const Nanoseconds bound{step_bound(least_costs(profile, options, task_costs))};
 
     Best best(profile, options);
     for (int search = 0; search < kMostSearches; ++search) {
@@ -221,7 +188,7 @@ AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptio
             break;
         }
         const TaskGraph graph(shape, found.programs);
-        const std::vector<Bytes> excess = best.consider(Schedule::from_csv("auto", to_csv(schedule_table(graph))));
+        const std::vector<Shortfall> excess = best.consider(Schedule::from_csv("auto", to_csv(schedule_table(graph))));
         const std::vector<Bytes> in_flight = bytes_in_flight(costs, found.programs);
         if (excess.empty()) {
             // The same step may need less memory.
@@ -234,21 +201,16 @@ AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptio
             }
             continue;
         }
-        // Less for the lanes that need too much, in steps of at least a micro-batch.
+        // Less for the lanes that need too much.
         if (costs.limits.empty()) {
-            costs.limits.assign(excess.size(), std::numeric_limits<Bytes>::max() / 4);
+            costs.limits.assign(in_flight.size(), std::numeric_limits<Bytes>::max() / 4);
         }
-        for (std::size_t lane = 0; lane < excess.size(); ++lane) {
-            if (excess[lane] > 0) {
-                costs.limits[lane] = in_flight[lane] - std::max<Bytes>(1, excess[lane]);
-            }
+        for (const Shortfall& each : excess) {
+            costs.limits[each.lane.index()] = in_flight[each.lane.index()] - each.bytes();
         }
     }
     for (const Schedule& named : all_schedules()) {
-        // gpipe holds all micro-batches at its loss, so it cannot keep a limit of those in flight.
-        const bool holds_too_many =
-            named == Schedule::gpipe && options.most_in_flight > 0 && options.most_in_flight < shape.num_micro_batches;
-        if (is_synchronous(named) && !holds_too_many && accepts(named, shape)) {
+        if (is_synchronous(named) && accepts(options, named, shape)) {
             best.consider(named);
         }
     }

@@ -100,13 +100,7 @@ public:
         SearchedBalance searched;
         searched.simulation = simulate(profile_, options, {.noise = false, .memory = true});
         tasks_left_ -= static_cast<std::int64_t>(searched.simulation.timeline.slices.size());
-        FoundBalance& found = searched.found;
-        found.balance = balance;
-        found.step_ns = searched.simulation.step_time.count();
-        found.feasible = searched.simulation.feasible;
-        for (const SimulatedLane& lane : searched.simulation.lanes) {
-            found.peak_bytes.push_back(lane.peak_bytes);
-        }
+        searched.found = unproved_balance(searched.simulation, FoundBalance{}.algorithm);
         return searched;
     }
 
@@ -448,6 +442,18 @@ PipelineOptions placed_options(const Profile& profile, const PipelineOptions& op
     return placed;
 }
 
+FoundBalance unproved_balance(const Simulation& simulation, BalanceAlgorithm algorithm) {
+    FoundBalance found;
+    found.balance = simulation.options.balance;
+    found.step_ns = simulation.step_time.count();
+    found.algorithm = algorithm;
+    for (const SimulatedLane& lane : simulation.lanes) {
+        found.peak_bytes.push_back(lane.peak_bytes);
+    }
+    found.feasible = simulation.feasible;
+    return found;
+}
+
 FoundBalance find_placed_balance(const Profile& profile, const PipelineOptions& options, int lanes,
                                  BalanceAlgorithm algorithm) {
     check_profile(profile);
@@ -458,15 +464,7 @@ FoundBalance find_placed_balance(const Profile& profile, const PipelineOptions& 
     plain.placement.clear();
     const PipelineOptions placed = placed_options(profile, options, lanes, algorithm, {}, SearchTables(profile, plain));
     const Simulation simulation = simulate(profile, placed, {.noise = false, .memory = true});
-    FoundBalance found;
-    found.balance = placed.balance;
-    found.step_ns = simulation.step_time.count();
-    found.algorithm = algorithm;
-    found.ranked_by_simulation = false;
-    for (const SimulatedLane& lane : simulation.lanes) {
-        found.peak_bytes.push_back(lane.peak_bytes);
-    }
-    found.feasible = simulation.feasible;
+    FoundBalance found = unproved_balance(simulation, algorithm);
     if (!found.feasible) {
         found.infeasible_because = memory_limit_text(options.hardware) + "; the balance " + to_string(found.balance) +
                                    " needs " + format_bytes(limit_for(found, options)) +

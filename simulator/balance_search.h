@@ -79,6 +79,9 @@ SearchedBalance search_balance(const Profile& profile, const PipelineOptions& op
 PipelineOptions placed_options(const Profile& profile, const PipelineOptions& options, int lanes,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
 
+/// The balance and figures of a simulation: nothing is proved, and nothing says why it is infeasible.
+FoundBalance unproved_balance(const Simulation& simulation, BalanceAlgorithm algorithm);
+
 /// The balance of placed_options() with its figures. Nothing is proved: lower_bound_ns is 0, and `optimal` false. Peaks
 /// are by lane. Throws as find_balance() does, and UsageError if the profile has fewer layers than the schedule has
 /// partitions. Precondition: the schedule does not run one partition a lane, and can run on so many lanes.

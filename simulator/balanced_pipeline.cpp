@@ -135,14 +135,7 @@ FoundBalance find_automatic_balance(const Profile& profile, const PipelineOption
     plain.schedule = Schedule::gpipe;
     const Simulation simulation =
         automatic_pipeline(profile, on_lanes, partitions, algorithm, SearchTables(profile, plain), true).simulation;
-    FoundBalance found;
-    found.balance = simulation.options.balance;
-    found.step_ns = simulation.step_time.count();
-    found.algorithm = algorithm;
-    found.feasible = simulation.feasible;
-    for (const SimulatedLane& lane : simulation.lanes) {
-        found.peak_bytes.push_back(lane.peak_bytes);
-    }
+    FoundBalance found = unproved_balance(simulation, algorithm);
     if (!found.feasible) {
         found.infeasible_because = memory_limit_text(options.hardware) + "; the balance " + to_string(found.balance) +
                                    " needs " + format_bytes(largest_shortfall(simulation)) +

@@ -1,5 +1,8 @@
 #include "simulator/schedule_search.h"
 
+#include "schedule/lane_plan.h"
+#include "schedule/schedule_programs.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -376,6 +379,7 @@ Ns work_of(const ScheduleProblem& problem, std::size_t lane, bool with_weights) 
     for (const int j : problem.partitions_of[lane]) {
         const ScheduleCosts::Partition& at = problem.at(j);
         work += problem.m() * (at.forward + at.backward + (with_weights ? at.backward_weight : 0));
+        work += with_weights ? at.larger : 0;
         for (int i = 0; i < problem.m(); ++i) {
             work += problem.recompute(j, i);
         }
@@ -673,61 +677,63 @@ std::vector<OrderRule> rules_for(const ScheduleProblem& problem) {
             {steady, false, 1}};
 }
 
-/// 1F1B and zero-bubble H1, if each lane has one partition.
-std::vector<Order> well_known_orders(const ScheduleProblem& problem) {
-    const int n = problem.num_partitions();
-    if (problem.num_lanes != n) {
-        return {};
+PipelineShape shape_of(const ScheduleProblem& problem) {
+    PipelineShape shape{.num_partitions = problem.num_partitions(),
+                        .num_micro_batches = problem.m(),
+                        .checkpoint = problem.costs.checkpoint};
+    for (const ScheduleCosts::Partition& each : problem.costs.partitions) {
+        shape.placement.push_back(each.lane);
     }
-    std::vector<Order> orders;
-    for (const bool delays : {true, false}) {
-        Order order(static_cast<std::size_t>(n));
-        for (int j = 0; j < n; ++j) {
-            auto& lane = order[problem.at(j).lane.index()];
-            const int warm_up = std::min(n - 1 - j, problem.m());
-            const int late = delays ? std::min(j, problem.m()) : 0;
-            for (int k = 0; k < problem.m() + warm_up; ++k) {
-                if (k < problem.m()) {
-                    lane.push_back({StepKind::forward, j});
-                }
-                if (k >= warm_up) {
-                    lane.push_back({StepKind::backward, j});
-                }
-                if (k - warm_up >= late) {
-                    lane.push_back({StepKind::weight, j});
-                }
-            }
-            lane.insert(lane.end(), static_cast<std::size_t>(late), {StepKind::weight, j});
-        }
-        orders.push_back(std::move(order));
-    }
-    return orders;
+    return shape;
 }
 
-std::vector<LaneProgram> programs_of(const ScheduleProblem& problem, const Order& order) {
-    std::vector<LaneProgram> programs(order.size());
-    std::vector<std::array<int, 3>> count(problem.costs.partitions.size(), {0, 0, 0});
-    const int last = problem.num_partitions() - 1;
-    for (std::size_t lane = 0; lane < order.size(); ++lane) {
-        for (const OrderStep& step : order[lane]) {
-            const int i = count[static_cast<std::size_t>(step.partition)][static_cast<std::size_t>(step.kind)]++;
-            const auto add = [&](TaskKind kind) { programs[lane].push_back({0, kind, step.partition, i, -1}); };
-            switch (step.kind) {
-                case StepKind::forward:
-                    add(TaskKind::forward);
-                    if (step.partition == last) {
-                        add(TaskKind::loss);
+/// The steps of programs whose micro-batches ascend. A whole backward is both halves.
+Order order_of(const LanePrograms& programs, bool is_split) {
+    Order order(programs.size());
+    for (std::size_t lane = 0; lane < programs.size(); ++lane) {
+        for (const TaskKey& task : programs[lane]) {
+            const auto add = [&](StepKind kind) { order[lane].push_back({kind, task.partition}); };
+            switch (task.kind) {
+                case TaskKind::forward: add(StepKind::forward); break;
+                case TaskKind::backward:
+                    add(StepKind::backward);
+                    if (!is_split) {
+                        add(StepKind::weight);
                     }
                     break;
-                case StepKind::backward:
-                    if (problem.is_recomputed(i)) {
-                        add(TaskKind::recompute);
-                    }
-                    add(TaskKind::backward);
-                    break;
-                case StepKind::weight: add(TaskKind::backward_weight); break;
+                case TaskKind::backward_weight: add(StepKind::weight); break;
+                default: break;  // losses and recomputes go with these
             }
         }
+    }
+    return order;
+}
+
+/// Zero-bubble H1 and 1F1B, if each lane has one partition.
+std::vector<Order> well_known_orders(const ScheduleProblem& problem) {
+    if (problem.num_lanes != problem.num_partitions()) {
+        return {};
+    }
+    const PipelineShape shape = shape_of(problem);
+    return {order_of(zero_bubble_h1_programs(shape), true), order_of(one_f_one_b_programs(shape), false)};
+}
+
+LanePrograms programs_of(const ScheduleProblem& problem, const Order& order) {
+    const PipelineShape shape = shape_of(problem);
+    LanePrograms programs;
+    std::vector<std::array<int, 3>> count(problem.costs.partitions.size(), {0, 0, 0});
+    for (const std::vector<OrderStep>& steps : order) {
+        LanePlan plan(shape);
+        for (const OrderStep& step : steps) {
+            const int i = count[static_cast<std::size_t>(step.partition)][static_cast<std::size_t>(step.kind)]++;
+            const Cell at{MicroBatchId{i}, PartitionId{step.partition}};
+            switch (step.kind) {
+                case StepKind::forward: plan.forward(at); break;
+                case StepKind::backward: plan.backward(at); break;
+                case StepKind::weight: plan.backward_weight(at); break;
+            }
+        }
+        programs.push_back(plan.take());
     }
     return programs;
 }

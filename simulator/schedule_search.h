@@ -18,6 +18,8 @@ struct ScheduleCosts {
         Bytes input = 0;                   ///< that a checkpointed micro-batch holds from its forward to its recompute
         /// That a micro-batch holds from its forward, or from its recompute if checkpointed, to its backward_weight.
         Bytes saved = 0;
+        /// ns that larger micro-batches take beyond these times, all of them together. For step_bound() only.
+        std::int64_t larger = 0;
     };
     std::vector<Partition> partitions;
     int micro_batches = 1;

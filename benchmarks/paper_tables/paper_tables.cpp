@@ -13,6 +13,7 @@
 #include "benchmarks/paper_tables/published.h"
 #include "benchmarks/paper_tables/zero_bubble.h"
 #include "schedule/error.h"
+#include "simulator/planner.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -172,14 +173,11 @@ private:
                 continue;
             }
             const PredictedRow predicted = predict(*profile, row, device_, optimizer);
-            Bytes largest = 0;
-            for (const SimulatedLane& lane : predicted.simulation.lanes) {
-                largest = std::max(largest, lane.peak_bytes);
-            }
             const double size = bytes_of(predicted.simulation) / kGiB;
             errors_[table.title].push_back(std::abs(error_of(size, row.published)));
             fmt::print("| {} | {:.2f} | {:.2f} | {:+.1f} % | {:.2f} | {}{} |\n", row.name, row.published, size,
-                       error_of(size, row.published) * 100, static_cast<double>(largest) / kGiB,
+                       error_of(size, row.published) * 100,
+                       static_cast<double>(highest_peak(predicted.simulation)) / kGiB,
                        to_string(predicted.simulation.options.balance), predicted.own_balance ? " (ours)" : "");
         }
     }

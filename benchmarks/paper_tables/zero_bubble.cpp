@@ -1,5 +1,7 @@
 #include "benchmarks/paper_tables/zero_bubble.h"
 
+#include "simulator/planner.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -64,10 +66,6 @@ double bubble_of_lanes(const Simulation& simulation) {
 }
 
 double most_activations(const Simulation& simulation) {
-    Bytes most = 0;
-    for (const SimulatedLane& lane : simulation.lanes) {
-        most = std::max(most, lane.peak_bytes);
-    }
-    return static_cast<double>(most) / static_cast<double>(kActivation);
+    return static_cast<double>(highest_peak(simulation)) / static_cast<double>(kActivation);
 }
 }  // namespace pipescope

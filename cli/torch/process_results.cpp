@@ -79,9 +79,10 @@ void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, 
         step.end = clock.to_rank_0(step.end);
         own["steps"].push_back({step.start.count(), step.end.count()});
     }
-    const std::string unsplit = result.unsplit_layers ? unsplit_json(*result.unsplit_layers) : "[]";
+    if (result.unsplit_layers) {
+        own["unsplit_layers"] = unsplit_json(*result.unsplit_layers);
+    }
     const std::vector<std::string> all = processes.gather(own.dump());
-    const std::vector<std::string> all_unsplit = processes.gather(unsplit);
     const ReplicaRanks ranks = replica_ranks(processes, replicas, static_cast<int>(result.lanes.size()));
     for (int rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
         const Json other = Json::parse(all[static_cast<std::size_t>(rank)]);
@@ -89,7 +90,7 @@ void share_lanes(TrainingResult& result, const std::vector<LaneId>& lanes_here, 
             result.lanes.at(std::stoul(lane)) = lane_of(object);
         }
         if (result.unsplit_layers && rank != processes.rank()) {
-            std::ranges::copy(parse_unsplit(all_unsplit[static_cast<std::size_t>(rank)]),
+            std::ranges::copy(parse_unsplit(other.at("unsplit_layers").get<std::string>()),
                               std::back_inserter(*result.unsplit_layers));
         }
         const Json& steps = other.at("steps");

@@ -52,13 +52,15 @@ GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observ
     return engine;
 }
 
+double learning_rate_of(const TrainingOptions& options) {
+    return options.learning_rate.value_or(default_learning_rate(options.pipeline.optimizer));
+}
+
 void describe(Recorder& recorder, const ModelSpec& model, const TrainingOptions& options) {
     recorder.set_run("model", nlohmann::json(model.name).dump());
     recorder.set_run("configuration", to_json(options.pipeline));
-    recorder.set_run("training", nlohmann::json({{"seed", options.seed},
-                                                 {"learning_rate", options.learning_rate.value_or(default_learning_rate(
-                                                                       options.pipeline.optimizer))}})
-                                     .dump());
+    recorder.set_run("training",
+                     nlohmann::json({{"seed", options.seed}, {"learning_rate", learning_rate_of(options)}}).dump());
     recorder.set_run("environment", environment_json());
     if (options.profile) {
         recorder.set_profile(to_json(*options.profile));
@@ -106,14 +108,6 @@ void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) 
     recorder.set_run("pipeline", pipeline_json(*graph));
 }
 
-/// Empty if the schedule does not split the backward.
-std::optional<std::vector<UnsplitLayer>> unsplit_layers(const GPipe& model, std::int64_t batch) {
-    const std::shared_ptr<const TaskGraph> graph = model.task_graph(batch);
-    const bool splits = std::any_of(graph->tasks().begin(), graph->tasks().end(),
-                                    [](const Task& task) { return task.key.kind == TaskKind::backward_weight; });
-    return splits ? std::optional(model.unsplit_layers()) : std::nullopt;
-}
-
 /// Says in the trace which process this is, and compares its clock with that of rank 0: once before and once after the
 /// steps, so that it also knows the drift.
 class ProcessRecord {
@@ -145,11 +139,11 @@ struct Trained {
     std::vector<StepRecord> steps;
     std::vector<LaneId> lanes_here;  ///< one for each partition of this process
     RankClock clock;
+    std::optional<std::vector<UnsplitLayer>> unsplit_layers = {};  ///< as in TrainingResult
 };
 
 /// The training loop. All measurements go into the recording; the steps are also returned.
-Trained train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder,
-              std::optional<std::vector<UnsplitLayer>>& unsplit) {
+Trained train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder) {
     const DeviceListening listening;
     LaneMemory memory([&] { return recorder.now(); }, [&](const MemorySample& sample) { recorder.add_memory(sample); });
     StepTimer timer(memory, [&] { return recorder.now(); });
@@ -164,8 +158,7 @@ Trained train(const ModelSpec& model, const TrainingOptions& options, Recorder& 
     }
     ProcessRecord process(options, trained.lanes_here, recorder);
     process.read_clock();
-    LaneOptimizers optimizers(pipeline, options.pipeline.optimizer,
-                              options.learning_rate.value_or(default_learning_rate(options.pipeline.optimizer)));
+    LaneOptimizers optimizers(pipeline, options.pipeline.optimizer, learning_rate_of(options));
     EmulatedOptimizerState emulated_state(options.pipeline.optimizer);
     if (options.saves != nullptr) {
         options.saves->restore(pipeline, optimizers);
@@ -206,9 +199,9 @@ Trained train(const ModelSpec& model, const TrainingOptions& options, Recorder& 
         }
     }
     process.read_clock();
-    unsplit = unsplit_layers(pipeline, replica_batch(options.pipeline));
-    if (unsplit) {
-        recorder.set_run("unsplit_layers", unsplit_json(*unsplit));
+    if (splits_backward(options.pipeline.schedule)) {
+        trained.unsplit_layers = pipeline.unsplit_layers();
+        recorder.set_run("unsplit_layers", unsplit_json(*trained.unsplit_layers));
     }
     if (options.saves != nullptr) {
         options.saves->finish(pipeline, optimizers);
@@ -425,12 +418,11 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
     RecordedFile file(options);
     std::optional<MachineLoad> load;
     Trained trained;
-    std::optional<std::vector<UnsplitLayer>> unsplit;
     {
         Recorder recorder = file.open();
         describe(recorder, model, options);
         const LoadMeter meter(usable_core_numbers());
-        trained = train(model, options, recorder, unsplit);
+        trained = train(model, options, recorder);
         load = options.update_parameters ? meter.load() : std::nullopt;  // waiting needs no core
         if (load) {
             recorder.set_run("load", to_json(*load));
@@ -444,14 +436,14 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
             TrainingResult result = result_without_trace(trained.steps);
             result.interrupted = stop_signal() != 0;
             result.load = load;
-            result.unsplit_layers = std::move(unsplit);
+            result.unsplit_layers = std::move(trained.unsplit_layers);
             result.trace = file.trace();
             result.trace_failure = fmt::format("its trace is incomplete: {}", error.what());
             return result;
         }
     }
     TrainingResult result = read_result(file.path(), options.pipeline.hardware.devices.size());
-    result.unsplit_layers = std::move(unsplit);
+    result.unsplit_layers = std::move(trained.unsplit_layers);
     if (options.processes) {
         share_lanes(result, trained.lanes_here, trained.clock, *options.processes, options.pipeline.replicas);
     }

@@ -46,7 +46,7 @@ struct TrainingOptions {
 struct TrainedStep {
     std::int64_t step = 0;  ///< its number; a resumed run does not begin at 0
     double loss = 0;
-    // Of all lanes, also of those in other processes. Times since the start of the recording of rank 0.
+    // Times over all lanes, those of other processes included, since rank 0 began to record.
     Nanoseconds start{0};           ///< start of the first forward
     Nanoseconds end{0};             ///< end of the last backward; with replicas, of the last all_reduce
     Nanoseconds wall_step_time{0};  ///< whole step of the training loop
@@ -56,9 +56,9 @@ struct TrainedStep {
 };
 
 struct TrainedLane {
-    Bytes peak_bytes = 0;  ///< in the steps after the warm-up: measured_peaks()
+    Bytes peak_bytes = 0;  ///< after the warm-up, by measured_peaks()
     MemoryBreakdown peak;  ///< composition of the peak; unknown if it fell between two tasks
-    /// Of each step after the warm-up. Empty if unknown, because ranges were lost or no trace was read.
+    /// Busy time in each step after the warm-up. Empty if ranges were lost or no trace was read.
     std::vector<Nanoseconds> busy;
 
     /// Median over the steps.

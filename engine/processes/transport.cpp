@@ -147,10 +147,6 @@ DeviceConnection::~DeviceConnection() {
     impl_->aborting.reset();  // returns once the abort has
 }
 
-bool DeviceConnection::canceled() const noexcept {
-    return impl_->canceled;
-}
-
 void DeviceConnection::enqueue(const at::Tensor& bytes) {
     try {
         if (!impl_->canceled) {

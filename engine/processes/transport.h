@@ -82,7 +82,7 @@ private:
 
 /// The way of bytes from a device of one process to that of another, by a plugin's c10d backend.
 /// Threading: as PeerDevice; cancel() from any thread.
-/// Errors: EngineError if the backend fails; ConnectionLost, with canceled(), once the group has ended.
+/// Errors: EngineError if the backend fails; ConnectionLost once it was canceled, or the group has ended.
 class DeviceConnection final : public PeerDevice {
 public:
     enum class End { sends, receives };
@@ -97,7 +97,6 @@ public:
     bool wait();
     /// Whatever is enqueued ends soon, and nothing is enqueued any more. Does not block.
     void cancel();
-    bool canceled() const noexcept;
 
 private:
     void enqueue(const at::Tensor& bytes);
