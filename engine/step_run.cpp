@@ -461,11 +461,27 @@ void StepRun::run_backward(Cell at, bool is_split) {
         Partition& partition = pipeline_->partition(at.j);
         partition.split_notes().resize(partition.layers().size());
         Slot& here = slot(at);
-        leave_input_gradients(
-            at, here.graph.backward_inputs(take_output_gradients(at), here.marks, partition.split_notes()));
+        Tensors gradients = here.graph.backward_inputs(take_output_gradients(at), here.marks, partition.split_notes());
+        report_kept(at, gradients);
+        leave_input_gradients(at, std::move(gradients));
     } else {
         MicroBatchGraph graph = std::exchange(slot(at).graph, {});
         leave_input_gradients(at, graph.backward(take_output_gradients(at)));
+    }
+}
+
+/// Tells the observer which gradients wait for the second half. `passed_on` are no such, even if they wait too.
+void StepRun::report_kept(Cell at, const Tensors& passed_on) {
+    if (pipeline_->observer() == nullptr) {
+        return;
+    }
+    for (const at::Tensor& gradient : slot(at).graph.weight_gradients()) {
+        const bool leaves = std::any_of(passed_on.begin(), passed_on.end(), [&](const at::Tensor& each) {
+            return each.defined() && each.is_alias_of(gradient);
+        });
+        if (!leaves) {
+            pipeline_->observer()->kept(gradient, pipeline_->lane_of(at.j));
+        }
     }
 }
 

@@ -82,6 +82,7 @@ private:
     void run_recompute(Cell at);
     void run_loss(const TaskKey& key);
     void run_backward(Cell at, bool is_split);
+    void report_kept(Cell at, const Tensors& passed_on);
     void run_backward_weight(Cell at);
     void run_all_reduce(PartitionId partition);
     void run_copy(TaskIndex copy);

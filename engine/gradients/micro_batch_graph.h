@@ -39,6 +39,8 @@ public:
     /// The second half, after the first: adds to the parameters' .grad, and frees the graph. `from`: only of the nodes
     /// that a layer with this mark made, and later ones; call it again for the rest.
     void backward_weights(std::uint64_t from = 0);
+    /// Between the halves: the gradients kept for the second.
+    const Tensors& weight_gradients() const { return weight_gradients_; }
 
 private:
     struct End {

@@ -183,6 +183,15 @@ void LaneMemory::moved(const at::Tensor& tensor, LaneId to) {
     tracking_allocator::recharge(tensor, owner_of(to), tracking_allocator::later());
 }
 
+/// A gradient that came from elsewhere keeps its category.
+void LaneMemory::kept(const at::Tensor& gradient, LaneId lane) {
+    const ChargedBlock* const block = tracking_allocator::block_of(gradient);
+    if (block != nullptr && block->owner.load(std::memory_order_relaxed) == owner_of(lane) &&
+        block->task.load(std::memory_order_relaxed) == tracking_allocator::account(owner_of(lane)).task()) {
+        tracking_allocator::recharge(gradient, owner_of(lane), MemoryCategory::saved);
+    }
+}
+
 void LaneMemory::received(const at::Tensor& tensor, const TaskKey& copy, LaneId to) {
     tracking_allocator::recharge(tensor, owner_of(to), left_by(copy.kind));
 }

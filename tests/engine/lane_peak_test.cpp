@@ -123,5 +123,39 @@ TEST(LanePeak, IsAllMicroBatchesWhereNoneIsCheckpointed) {
         EXPECT_GT(peak, kChunks * 3 * 16 * kBoundary);
     }
 }
+
+/// What each of two lanes holds after the first half of its only backward, by category.
+std::vector<MemoryBreakdown> held_between_halves() {
+    std::mutex mutex;
+    std::vector<MemoryBreakdown> held(2);
+    LaneMemory memory([] { return Nanoseconds{0}; },
+                      [&](const MemorySample& sample) {
+                          const std::lock_guard lock(mutex);
+                          const auto key = unpack(static_cast<std::uint64_t>(sample.task));
+                          if (key && key->kind == TaskKind::backward) {
+                              held.at(sample.lane.index()) = sample.composition;
+                          }
+                      });
+    const std::vector<LayerSpec> layers(4, linear(kWidth, kWidth));
+    GPipe model(layers, {.balance = {2, 2},
+                         .devices = cpus(2),
+                         .chunks = 1,
+                         .checkpoint = Checkpoint::never,
+                         .schedule = Schedule::zero_bubble_h1,
+                         .host_cores = 2,
+                         .observer = &memory});
+    model.step(torch::ones({kSamples, kWidth}, torch::kFloat64), {}, sum_of);
+    return held;
+}
+
+TEST(LanePeak, CountsGradientsThatWaitForTheSecondHalfAsSaved) {
+    tracking_allocator::install();
+    const std::vector<MemoryBreakdown> held = held_between_halves();
+    // On each lane the second layer's input, and its gradient, which the first layer's weights need.
+    EXPECT_EQ(held[0][MemoryCategory::saved], 2 * kBoundary);
+    EXPECT_EQ(held[1][MemoryCategory::saved], 2 * kBoundary);
+    EXPECT_EQ(held[0][MemoryCategory::copy], kBoundary) << "came from the other lane";
+    EXPECT_EQ(held[1][MemoryCategory::copy], kBoundary) << "is to be passed on";
+}
 }  // namespace
 }  // namespace pipescope
