@@ -67,6 +67,11 @@ public:
             next_.moved(tensor, to);
         }
     }
+    void kept(const at::Tensor& gradient, LaneId lane) override {
+        if (is_on_) {
+            next_.kept(gradient, lane);
+        }
+    }
 
 private:
     TaskObserver& next_;

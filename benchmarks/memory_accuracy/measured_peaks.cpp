@@ -31,6 +31,7 @@ class RunLog final : public TaskObserver {
 public:
     void placed(const at::Tensor& tensor, LaneId lane) override { memory_.placed(tensor, lane); }
     void moved(const at::Tensor& tensor, LaneId to) override { memory_.moved(tensor, to); }
+    void kept(const at::Tensor& gradient, LaneId lane) override { memory_.kept(gradient, lane); }
     void task_started(const TaskKey& key, LaneId lane) override {
         {
             const std::lock_guard lock(mutex_);

@@ -9,6 +9,10 @@ StepTimer::StepTimer(TaskObserver& next, std::function<Nanoseconds()> now) : nex
 void StepTimer::placed(const at::Tensor& tensor, LaneId lane) {
     next_.placed(tensor, lane);
 }
+void StepTimer::kept(const at::Tensor& gradient, LaneId lane) {
+    next_.kept(gradient, lane);
+}
+
 void StepTimer::moved(const at::Tensor& tensor, LaneId to) {
     next_.moved(tensor, to);
 }

@@ -19,6 +19,7 @@ public:
     void task_started(const TaskKey& key, LaneId lane) override;
     void task_ended(const TaskKey& key, LaneId lane) override;
     void moved(const at::Tensor& tensor, LaneId to) override;
+    void kept(const at::Tensor& gradient, LaneId lane) override;
     void received(const at::Tensor& tensor, const TaskKey& copy, LaneId to) override;
 
     struct Bounds {
