@@ -18,11 +18,12 @@
 
 namespace pipescope {
 namespace {
-constexpr std::size_t kMostLayersSearched = 1000;  // an exact search's tables grow with the square
-constexpr std::int64_t kMostDoubled = 4096;        // micro-batches tried to make a pipeline fit
-constexpr std::int64_t kMostFarTasks = 4096;       // micro-batches times lanes tried if the pipeline fits
-constexpr std::int64_t kMostCountsTried = 64;      // of micro-batches that do not divide the mini-batch
-constexpr std::size_t kLongestBalance = 24;        // characters in a title
+constexpr std::size_t kMostLayersSearched = 1000;    // an exact search's tables grow with the square
+constexpr std::int64_t kMostDoubled = 4096;          // micro-batches tried to make a pipeline fit
+constexpr std::int64_t kMostFarTasks = 4096;         // micro-batches times lanes tried if the pipeline fits
+constexpr std::int64_t kMostCountsTried = 64;        // of micro-batches that do not divide the mini-batch
+constexpr std::int64_t kMostForwardsOrdered = 8192;  // by schedule auto, which then takes half a second
+constexpr std::size_t kLongestBalance = 24;          // characters in a title
 
 /// The number with one digit behind the point.
 std::string one_digit(double value) {
@@ -273,26 +274,41 @@ private:
     }
 
     void change_schedule() {
-        for (const Schedule schedule :
-             {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b, Schedule::zero_bubble_h1}) {
+        for (const Schedule& schedule : runnable_schedules()) {
             // On one lane only the order of forwards and backwards can differ.
-            const bool needs_lanes = schedule == Schedule::interleaved_1f1b || schedule == Schedule::zero_bubble_h1;
+            const bool needs_lanes = schedule != Schedule::gpipe && schedule != Schedule::one_f_one_b;
             if (schedule == options_.schedule || (lanes_ == 1 && needs_lanes)) {
                 continue;
             }
-            PipelineOptions changed = options_;
-            changed.schedule = schedule;
-            changed.backward_order = schedule == Schedule::gpipe ? options_.backward_order : BackwardOrder::last_first;
-            const std::string title =
-                "Schedule: " + to_string(schedule) + " instead of " + to_string(options_.schedule);
-            const std::string note =
-                is_for_comparison_only(schedule) ? "only simulated: the engine does not run it" : "";
+            const PipelineOptions changed = with_schedule(schedule);
             if (runs_one_partition_a_lane(schedule) && runs_one_partition_a_lane(options_.schedule)) {
-                try_options(MoveKind::schedule, title, changed, note);
+                try_options(MoveKind::schedule, schedule_title(schedule), changed);
             } else if (has_regular_lanes(options_)) {
-                try_balanced(MoveKind::schedule, title, changed, lanes_, note);
+                try_balanced(MoveKind::schedule, schedule_title(schedule), changed, lanes_);
             }
         }
+        change_to_automatic();
+    }
+    /// Searches an order for the present cuts and placement, unless a named schedule is as good.
+    void change_to_automatic() {
+        const auto partitions = static_cast<std::int64_t>(options_.balance.num_partitions());
+        if (lanes_ == 1 || options_.schedule == Schedule::automatic ||
+            advice_.base.micro_batches * partitions > kMostForwardsOrdered) {
+            return;
+        }
+        std::optional<Simulation> simulation = simulated(with_schedule(Schedule::automatic));
+        if (simulation && simulation->options.schedule.file() && simulation->options.schedule != options_.schedule) {
+            add(MoveKind::schedule, schedule_title(Schedule::automatic), *std::move(simulation), "");
+        }
+    }
+    PipelineOptions with_schedule(const Schedule& schedule) const {
+        PipelineOptions changed = options_;
+        changed.schedule = schedule;
+        changed.backward_order = schedule == Schedule::gpipe ? options_.backward_order : BackwardOrder::last_first;
+        return changed;
+    }
+    std::string schedule_title(const Schedule& schedule) const {
+        return "Schedule: " + to_string(schedule) + " instead of " + to_string(options_.schedule);
     }
 
     void change_lanes() {

@@ -64,13 +64,13 @@ struct Advice {
 ///   not fit, also four times, eight times and so on until one fits. Of all others that divide the mini-batch, the
 ///   fastest one within the limit, if it is faster than those; and if none fits, of those that do not divide it
 /// - the best cuts that are found within milliseconds
-/// - schedules gpipe, 1f1b, interleaved and zero-bubble-h1
-///   (on one lane, gpipe and 1f1b)
+/// - each named schedule that the engine runs (on one lane, gpipe and 1f1b), and auto with the present cuts if it finds
+///   an order that is quicker, or as quick with less memory, and the pipeline has at most 8192 forwards
 /// - one lane more and one fewer, with new cuts, if all lanes are alike
 /// - links of twice the speed, and free copies, if lanes copy over links
 /// - a device for each lane, or a core for each lane on the host, if lanes share them
 /// Cuts stay as they are unless the number of partitions changes. They are only sought where each lane runs one
-/// partition, or two in turn with schedule interleaved. Leaves out a move whose pipeline equals the base.
+/// partition, or two as the schedule needs them. Leaves out a move whose pipeline equals the base.
 ///
 /// Order: moves that fit; faster; faster but over the limit; the rest. Within each: real moves before hypothetical
 /// ones, then shorter steps first. If the base does not fit, moves over the limit are ordered by need instead. Steps
@@ -78,7 +78,7 @@ struct Advice {
 /// less than two standard errors of the difference, as if the two samples were independent.
 ///
 /// `cancelled` is asked before each simulation; may be empty. Throws as simulate() does, for the base. Deterministic.
-/// Threading: any thread. Cost: about 30 simulations, at most 100 more if the
+/// Threading: any thread. Cost: about 60 simulations, 20 of them for schedule auto, at most 100 more if the
 /// base does not fit, and three searches for cuts.
 Advice advise(const Profile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled = {});
 

@@ -10,6 +10,7 @@
 #include "schedule/placement.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
+#include "simulator/balanced_pipeline.h"
 #include "simulator/pipeline_defaults.h"
 #include "simulator/planner.h"
 #include "simulator/sized_profile.h"
@@ -21,8 +22,9 @@ namespace pipescope {
 namespace {
 constexpr int kDefaultLanes = 4;
 constexpr int kDefaultMicroBatchesPerLane = 4;
-constexpr std::size_t kMostLayersSearched = 1000;  // an exact search's tables grow with the square
-constexpr std::int64_t kMostForwards = 200'000;    // for an interactive simulation: a few hundred MB
+constexpr std::size_t kMostLayersSearched = 1000;   // an exact search's tables grow with the square
+constexpr std::int64_t kMostForwardsOrdered = 256;  // by schedule auto for each of some 75 balances: about 2 s
+constexpr std::int64_t kMostForwards = 200'000;     // for an interactive simulation: a few hundred MB
 
 /// The most frequent size of a micro-batch; 1 for options that cannot be cut.
 std::int64_t microBatchSize(const PipelineOptions& options) {
@@ -205,6 +207,23 @@ Scenario withSchedule(const Profile& profile, const Scenario& scenario, const Sc
                             static_cast<int>(usual_partitions(schedule, lanes) / std::max<std::size_t>(1, lanes)));
 }
 
+Scenario asAsked(PipelineOptions options, std::string deviceType) {
+    const Schedule automatic = Schedule::automatic;
+    // No file has this name: names of files end in .csv.
+    if (options.schedule.file() && to_string(options.schedule) == to_string(automatic)) {
+        options.schedule = automatic;
+    }
+    return {std::move(options), std::move(deviceType)};
+}
+
+Scenario asSimulated(const SimulatedScenario& simulated) {
+    Scenario scenario = simulated.scenario;
+    if (simulated.runs()) {
+        scenario.options.schedule = simulated.simulation.options.schedule;
+    }
+    return scenario;
+}
+
 std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& profile, const std::string& deviceType) {
     if (deviceType.empty()) {
         return profile;
@@ -251,7 +270,13 @@ Balance evenBalance(const Profile& profile, const Scenario& scenario, int partit
 Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAlgorithm algorithm) {
     const int partitions = static_cast<int>(scenario.options.balance.num_partitions());
     const bool searchable = scenario.options.placement.empty() && profile.layers.size() <= kMostLayersSearched;
-    if (algorithm == BalanceAlgorithm::optimal && searchable) {
+    const bool isAutomatic = scenario.options.schedule == Schedule::automatic;
+    if (algorithm == BalanceAlgorithm::optimal && searchable && isAutomatic) {
+        const std::int64_t forwards = std::min(scenario.options.chunks, scenario.options.batch) * partitions;
+        if (forwards <= kMostForwardsOrdered) {
+            return find_automatic_balance(profile, scenario.options, partitions, algorithm).balance;
+        }
+    } else if (algorithm == BalanceAlgorithm::optimal && searchable) {
         // At most a second, since the user waits for it.
         constexpr SearchEffort kEffort{100'000, 500'000, false, false};
         return find_balance(profile, scenario.options, partitions, algorithm, kEffort).balance;

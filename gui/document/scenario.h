@@ -71,9 +71,16 @@ bool placedInTurn(const Scenario& scenario);
 /// layers than the file has partitions.
 Scenario withSchedule(const Profile& profile, const Scenario& scenario, const Schedule& schedule);
 
+/// The scenario of options that another search found: if their schedule is a table that auto found, it asks for auto
+/// again, which follows changes of the other options. It gives the same step.
+Scenario asAsked(PipelineOptions options, std::string deviceType);
+
 /// The profile on the scenario's device. Throws Error for a type that is not in the catalogue, or for a profile that
 /// cannot be estimated for other devices.
 std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& profile, const std::string& deviceType);
+
+/// The scenario with the order that was simulated: with schedule auto, the order found. So its noise takes no search.
+Scenario asSimulated(const SimulatedScenario& simulated);
 
 /// Simulates without noise. `profile` is that of the scenario's device, from profileOn(). Never throws: problems become
 /// messages. Threading: any thread. Deterministic.

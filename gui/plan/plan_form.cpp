@@ -6,11 +6,15 @@
 #include "gui/style/quantity_box.h"
 #include "schedule/schedules.h"
 #include "simulator/number_ranges.h"
+#include "simulator/schedule_file.h"
 
 #include <QComboBox>
+#include <QFileDialog>
 #include <QFormLayout>
+#include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
+#include <QPushButton>
 
 #include <algorithm>
 #include <cmath>
@@ -75,7 +79,9 @@ PlanForm::PlanForm(QWidget* parent)
     for (const Checkpoint mode : {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}) {
         addTick(*checkpoints_, to_string(mode), true);
     }
-    for (const Schedule& each : all_schedules()) {
+    listed_ = all_schedules();
+    listed_.emplace_back(Schedule::automatic);
+    for (const Schedule& each : listed_) {
         addTick(*schedules_, to_string(each), each == Schedule::gpipe);
     }
     for (const DeviceType& type : device_catalogue()) {
@@ -91,8 +97,40 @@ PlanForm::PlanForm(QWidget* parent)
     form->addRow(tr("Memory &limit"), memoryLimit_);
     form->addRow(tr("B&alance"), algorithm_);
     form->addRow(tr("&Checkpoint"), checkpoints_);
-    form->addRow(tr("&Schedules"), schedules_);
+    form->addRow(tr("&Schedules"), createScheduleChoice());
+    static_cast<QLabel*>(form->labelForField(schedules_->parentWidget()))->setBuddy(schedules_);
     form->addRow(tr("&Devices"), devices_);
+}
+
+QWidget* PlanForm::createScheduleChoice() {
+    auto* choice = new QWidget(this);
+    auto* add = new QPushButton(tr("Add a fil&e…"), choice);
+    add->setToolTip(tr("Add the schedule of a CSV file to the list"));
+    connect(add, &QPushButton::clicked, this, [this] {
+        const QString path =
+            QFileDialog::getOpenFileName(this, tr("Add a schedule"), {}, tr("Schedules (*.csv);;All files (*)"));
+        if (!path.isEmpty()) {
+            addSchedule(path);
+        }
+    });
+    arrange(new QVBoxLayout(choice), {0, 0, 0, 0}, 2, {schedules_, add});
+    return choice;
+}
+
+void PlanForm::addSchedule(const QString& path) {
+    try {
+        const Schedule schedule = load_schedule(path.toStdString());
+        const auto same = std::ranges::find(listed_, schedule);
+        if (same != listed_.end()) {
+            schedules_->item(static_cast<int>(same - listed_.begin()))->setCheckState(Qt::Checked);
+            return;
+        }
+        listed_.push_back(schedule);
+        addTick(*schedules_, to_string(schedule), true);
+        schedules_->scrollToBottom();
+    } catch (const Error& error) {
+        Q_EMIT refused(QString::fromUtf8(error.what()));
+    }
 }
 
 void PlanForm::setOptions(const PipelineOptions& options) {
@@ -137,11 +175,12 @@ PlanRequest PlanForm::request(const Profile& profile) const {
     for (const std::string& mode : modes) {
         request.checkpoints.push_back(parse_checkpoint(mode));
     }
-    const std::vector<std::string> schedules = ticked(*schedules_);
-    requireSome("schedule", schedules);
+    requireSome("schedule", ticked(*schedules_));
     request.schedules.clear();
-    for (const std::string& name : schedules) {
-        request.schedules.push_back(parse_schedule(name));
+    for (int row = 0; row < schedules_->count(); ++row) {
+        if (schedules_->item(row)->checkState() == Qt::Checked) {
+            request.schedules.push_back(listed_[static_cast<std::size_t>(row)]);
+        }
     }
     const std::vector<DeviceType> catalogue = device_catalogue();
     for (const std::string& name : ticked(*devices_)) {

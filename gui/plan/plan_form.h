@@ -5,6 +5,8 @@
 
 #include <QWidget>
 
+#include <vector>
+
 class QComboBox;
 class QLineEdit;
 class QListWidget;
@@ -24,6 +26,8 @@ public:
     /// Takes options that changed in the what-if panel. Updates the fields of batch and memory limit if those changed;
     /// other user input is kept.
     void follow(const PipelineOptions& options);
+    /// Adds the schedule of this CSV file, to be tried. Says why if it cannot.
+    void addSchedule(const QString& path);
     /// Throws UsageError for an invalid range or an empty selection.
     PlanRequest request(const Profile& profile) const;
 
@@ -42,6 +46,7 @@ Q_SIGNALS:
 private:
     void showBatch();
     void showMemoryLimit();
+    QWidget* createScheduleChoice();
 
     PipelineOptions options_;
     QLineEdit* partitions_;
@@ -51,6 +56,7 @@ private:
     QComboBox* algorithm_;
     QListWidget* checkpoints_;
     QListWidget* schedules_;
+    std::vector<Schedule> listed_;  // row by row of the list
     QListWidget* devices_;
 };
 }  // namespace pipescope

@@ -210,7 +210,7 @@ void PlanView::openRow(const QModelIndex& row) {
 
 void PlanView::openCandidate(std::size_t candidate) {
     const PlanCandidate& each = model_->plan()->candidates[candidate];
-    Q_EMIT opened(Scenario{each.simulation.options, each.device_type});
+    Q_EMIT opened(asAsked(each.simulation.options, each.device_type));
 }
 
 void PlanView::selectCandidate(std::size_t candidate) {

@@ -25,7 +25,7 @@ namespace pipescope {
 namespace {
 constexpr double kLeastScale = 0.05;                   // of the bars: smaller gains are drawn as small
 constexpr int kRestBeforeAdvice = 150;                 // ms without a change before moves are tried
-constexpr std::int64_t kMostAdvisedForwards = 50'000;  // about 25 simulations of a second each
+constexpr std::int64_t kMostAdvisedForwards = 50'000;  // about 30 simulations of a second each
 
 QString effectName(const AdviceRow& row) {
     const bool fits = row.move.simulation.feasible;
@@ -222,6 +222,12 @@ void AdvicePanel::compute() {
                 .arg(kMostAdvisedForwards));
         return;
     }
+    if (scenario.options.schedule == Schedule::automatic) {
+        say(
+            tr("No advice from schedule auto, whose order every change would search anew. Choose a schedule that has "
+               "an order of its own."));
+        return;
+    }
     std::shared_ptr<const Profile> profile;
     try {
         profile = profileOn(model_.profile(), scenario.deviceType);
@@ -295,9 +301,8 @@ void AdvicePanel::say(const QString& text) {
 
 void AdvicePanel::tryRow(int row) {
     if (const std::optional<AdviceRow> chosen = rows_->rowAt(row)) {
-        Scenario scenario = model_.scenario();
-        scenario.options = chosen->move.simulation.options;
-        Q_EMIT tried(scenario, QString::fromStdString(chosen->move.title));
+        Q_EMIT tried(asAsked(chosen->move.simulation.options, model_.scenario().deviceType),
+                     QString::fromStdString(chosen->move.title));
     }
 }
 

@@ -28,6 +28,11 @@ SearchResult searchFor(const std::shared_ptr<const Profile>& profile, const Scen
     }
 }
 
+/// True if a simulation searches an order first.
+bool isAutomatic(const Scenario& scenario) {
+    return scenario.options.schedule == Schedule::automatic;
+}
+
 bool differInCutsOnly(const Scenario& one, Scenario other) {
     const bool asMany = one.options.balance.num_partitions() == other.options.balance.num_partitions();
     other.options.balance = one.options.balance;
@@ -144,7 +149,7 @@ void ScenarioModel::apply(const Scenario& scenario) {
     if (!prepareDevice()) {
         return;
     }
-    if (expectedCost() <= static_cast<double>(patience_.count())) {
+    if (!isAutomatic(scenario_) && expectedCost() <= static_cast<double>(patience_.count())) {
         simulateNow();
     } else {
         simulateInWorker();
@@ -178,7 +183,7 @@ double ScenarioModel::expectedCost() const {
 ScenarioModel::Timed ScenarioModel::timed(const Profile& profile, const Scenario& scenario) {
     const auto start = std::chrono::steady_clock::now();
     Timed timed{std::make_shared<const SimulatedScenario>(simulateScenario(profile, scenario)), 0};
-    if (timed.result->runs()) {
+    if (timed.result->runs() && !isAutomatic(scenario)) {  // a search says nothing of other simulations
         const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
         const std::size_t tasks = std::max<std::size_t>(1000, timed.result->timeline->numSlices());
         timed.nsPerTask = took.count() / static_cast<double>(tasks);
@@ -276,13 +281,15 @@ void ScenarioModel::findBand() {
     if (isEmpty()) {
         return;
     }
-    if (banding_) {
+    if (banding_ || isBehind()) {
         bandTimer_->start();
         return;
     }
     banding_ = true;
     const bool both = !recordedBand_ && scenario_ != recorded_;
-    const auto work = [own = profile_, profile = timed_, scenario = scenario_, recorded = recorded_, both]() -> Bands {
+    const Scenario present = asSimulated(*result_);
+    const Scenario recordedOne = recordedResult_ ? asSimulated(*recordedResult_) : recorded_;
+    const auto work = [own = profile_, profile = timed_, scenario = present, recorded = recordedOne, both]() -> Bands {
         return {stepBand(*profile, scenario), both ? stepBand(*own, recorded) : std::nullopt};
     };
     runInPool(*this, work, [this, profile = profile_, generation = generation_](Bands bands) {
@@ -328,7 +335,7 @@ void ScenarioModel::addNoise() {
 
 std::shared_ptr<const SimulatedScenario> ScenarioModel::resultWithNoise() {
     if (result_ && !isBehind() && result_->noisePending) {
-        if (const std::optional<StepBand> band = stepBand(*timed_, scenario_)) {
+        if (const std::optional<StepBand> band = stepBand(*timed_, asSimulated(*result_))) {
             takeBands({band, std::nullopt});
         }
     }

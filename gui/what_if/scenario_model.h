@@ -17,8 +17,8 @@ namespace pipescope {
 /// panel display it. None of them knows the others.
 ///
 /// Every change is an undo step; changes of one control in one gesture (a drag, a held key) form a single step. A
-/// change is simulated immediately if that takes less than a frame, so that timelines follow a slider. Otherwise it is
-/// simulated in a worker, and results older than the displayed one are dropped.
+/// change is simulated immediately if that takes less than a frame, so that timelines follow a slider. Otherwise, and
+/// always with schedule auto, it is simulated in a worker, and results older than the displayed one are dropped.
 /// Threading: the GUI thread.
 class ScenarioModel : public QObject {
     Q_OBJECT

@@ -80,6 +80,21 @@ void choose(QComboBox& choice, const std::string& text) {
     }
 }
 
+/// All that can be chosen by name.
+std::vector<Schedule> namedSchedules() {
+    std::vector<Schedule> named = all_schedules();
+    named.emplace_back(Schedule::automatic);
+    return named;
+}
+
+/// The name, distinct from all named schedules: a run of schedule auto recorded the table that was found.
+QString shownName(const Schedule& schedule) {
+    const QString name = QString::fromStdString(to_string(schedule));
+    const bool isNamed = std::ranges::any_of(
+        namedSchedules(), [&](const Schedule& each) { return to_string(each) == to_string(schedule); });
+    return schedule.file() && isNamed ? WhatIfPanel::tr("%1, as found").arg(name) : name;
+}
+
 /// The scenario's link, which a bandwidth or latency describes instead of measured times.
 Link& withoutTimes(Scenario& scenario) {
     scenario.options.hardware.link.times.clear();
@@ -212,10 +227,11 @@ void WhatIfPanel::addPipelineRows(QFormLayout& form) {
         checkpoint_->addItem(QString::fromStdString(to_string(mode)));
     }
     schedule_ = named(new QComboBox(this), tr("Schedule"));
-    for (const Schedule& schedule : all_schedules()) {
+    for (const Schedule& schedule : namedSchedules()) {
         schedule_->addItem(QString::fromStdString(to_string(schedule)));
     }
     schedule_->addItem(tr(kFromFile));
+    schedule_->setToolTip(tr("auto: the order with the shortest step, found for these costs and limits"));
     form.addRow(tr("Partitions K"), partitions_);
     form.addRow(tr("on each lane"), perLane_);
     form.addRow(tr("Balance"), createBalanceButtons(this));
@@ -281,7 +297,7 @@ void WhatIfPanel::changeTo(const QString& what, const std::function<void(Scenari
 
 /// Takes the name of a schedule, the last entry, which asks for a file, or the name of the present file.
 void WhatIfPanel::chooseSchedule(const QString& name) {
-    const QString shown = QString::fromStdString(to_string(model_.scenario().options.schedule));
+    const QString shown = shownName(model_.scenario().options.schedule);
     if (name == tr(kFromFile)) {
         const QString path =
             QFileDialog::getOpenFileName(this, tr("Open a schedule"), {}, tr("Schedules (*.csv);;All files (*)"));
@@ -304,14 +320,14 @@ void WhatIfPanel::openSchedule(const QString& path) {
 /// A schedule from a file stands above the entry that asks for one.
 void WhatIfPanel::showSchedule(const Schedule& schedule) {
     const QSignalBlocker blocker(*schedule_);
-    const int named = static_cast<int>(all_schedules().size());
+    const int named = static_cast<int>(namedSchedules().size());
     while (schedule_->count() > named + 1) {
         schedule_->removeItem(named);
     }
     if (schedule.file()) {
-        schedule_->insertItem(named, QString::fromStdString(to_string(schedule)));
+        schedule_->insertItem(named, shownName(schedule));
     }
-    choose(*schedule_, to_string(schedule));
+    schedule_->setCurrentIndex(schedule_->findText(shownName(schedule)));
 }
 
 void WhatIfPanel::connectControls() {

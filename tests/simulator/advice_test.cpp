@@ -61,13 +61,17 @@ TEST(Advice, TriesEveryKindOfMove) {
     const Advice advice = advise(profile_with_memory(8), options);
     std::vector<std::string> titles = titles_of(advice);
     std::ranges::sort(titles);
-    EXPECT_THAT(titles,
-                ElementsAre("Balance: 2,2,2,2 instead of 3,1,2,2", "Checkpoint: always instead of except_last",
-                            "Checkpoint: never instead of except_last", "Lanes: 3 instead of 4, with new cuts",
-                            "Lanes: 5 instead of 4, with new cuts", "Links: copies for free", "Links: twice as fast",
-                            "Micro-batches: 16 instead of 8", "Micro-batches: 32 instead of 8",
-                            "Micro-batches: 4 instead of 8", "Schedule: 1f1b instead of gpipe",
-                            "Schedule: interleaved instead of gpipe", "Schedule: zero-bubble-h1 instead of gpipe"));
+    EXPECT_THAT(
+        titles,
+        ElementsAre("Balance: 2,2,2,2 instead of 3,1,2,2", "Checkpoint: always instead of except_last",
+                    "Checkpoint: never instead of except_last", "Lanes: 3 instead of 4, with new cuts",
+                    "Lanes: 5 instead of 4, with new cuts", "Links: copies for free", "Links: twice as fast",
+                    "Micro-batches: 16 instead of 8", "Micro-batches: 32 instead of 8", "Micro-batches: 4 instead of 8",
+                    "Schedule: 1f1b instead of gpipe", "Schedule: dualpipe-v instead of gpipe",
+                    "Schedule: interleaved instead of gpipe", "Schedule: interleaved-zero-bubble instead of gpipe",
+                    "Schedule: looped-bfs instead of gpipe", "Schedule: v-half instead of gpipe",
+                    "Schedule: v-min instead of gpipe", "Schedule: zero-bubble-2p instead of gpipe",
+                    "Schedule: zero-bubble-h1 instead of gpipe", "Schedule: zero-bubble-v instead of gpipe"));
     EXPECT_FALSE(advice.cancelled);
     for (const Move& move : advice.moves) {
         EXPECT_EQ(move.hypothetical, move.title == "Links: copies for free") << move.title;
@@ -263,6 +267,23 @@ TEST(Advice, LeavesOutWhatCannotRun) {
     folded.placement = {LaneId{0}, LaneId{1}, LaneId{1}, LaneId{0}};
     EXPECT_THAT(titles_of(advise(uniform_profile(8), folded)),
                 Not(Contains(::testing::AnyOf(HasSubstr("Lanes:"), HasSubstr("Balance:"), HasSubstr("1f1b")))));
+}
+
+TEST(Advice, SearchesAnOrderThatBeatsTheNamedSchedules) {
+    Profile profile = uniform_profile(8);
+    profile.layers[2].forward_ns[0] *= 3;
+    const PipelineOptions options = pipeline_of({2, 2, 2, 2}, 8, 8);
+    const Advice advice = advise(profile, options);
+    const Move& move = titled(advice, "Schedule: auto instead of gpipe");
+    EXPECT_EQ(move.changes, (std::vector<OptionChange>{{"schedule", "auto"}}));
+    EXPECT_FALSE(move.hypothetical);
+    PipelineOptions automatic = options;
+    automatic.schedule = Schedule::automatic;
+    EXPECT_EQ(move.simulation.step_time, simulate(profile, automatic).step_time);
+    for (const char* name : {"1f1b", "zero-bubble-h1", "zero-bubble-2p"}) {
+        const Move& other = titled(advice, "Schedule: " + std::string(name) + " instead of gpipe");
+        EXPECT_LE(move.simulation.step_time, other.simulation.step_time) << name;
+    }
 }
 
 TEST(Advice, ShortensTitlesOfLongBalances) {

@@ -27,6 +27,9 @@
 #include <QTableView>
 #include <QTest>
 
+#include <filesystem>
+#include <fstream>
+
 namespace pipescope {
 namespace {
 class PlanViewTest : public testing::Test {
@@ -131,6 +134,42 @@ TEST_F(PlanViewTest, OpensAnInterleavedCandidateWithItsPartitionsDealtOut) {
     const auto scenario = opened[0][0].value<Scenario>();
     EXPECT_EQ(scenario.options.balance.num_partitions(), 4U);
     EXPECT_EQ(scenario.options.placement, (std::vector<LaneId>{LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}));
+}
+
+TEST_F(PlanViewTest, TriesAutoAndSchedulesFromFiles) {
+    QListWidget& schedules = view_.form().schedules();
+    const auto tick = [&](const char* name, Qt::CheckState state) {
+        const QList<QListWidgetItem*> found = schedules.findItems(QString::fromLatin1(name), Qt::MatchExactly);
+        ASSERT_EQ(found.size(), 1) << name;
+        found[0]->setCheckState(state);
+    };
+    tick("gpipe", Qt::Unchecked);
+    tick("auto", Qt::Checked);
+    const std::filesystem::path file = temporaryPath("mine.csv");
+    std::ofstream(file) << "0F0,0F1,,,0B1,0B0\n,1F0,1F1,1B1,1B0\n";
+    const QString path = QString::fromStdString(file.string());
+    view_.form().addSchedule(path);
+    view_.form().addSchedule(path);
+    tick("mine.csv", Qt::Checked);  // there once
+    QSignalSpy refused(&view_.form(), &PlanForm::refused);
+    view_.form().addSchedule(path + QStringLiteral(".csv"));
+    ASSERT_EQ(refused.count(), 1);
+    EXPECT_TRUE(refused[0][0].toString().contains(QStringLiteral("mine.csv.csv")));
+    view_.form().partitions().setText(QStringLiteral("2"));
+    view_.form().chunks().setText(QStringLiteral("2"));
+    planNow();
+    ASSERT_EQ(rows(), 2 * 3) << "each with three checkpoint modes; " << view_.message().toStdString();
+    QSignalSpy opened(&view_, &PlanView::opened);
+    for (int row = 0; row < rows(); ++row) {
+        view_.table().selectRow(row);
+        QTest::keyClick(&view_.table(), Qt::Key_Return);
+        const auto scenario = opened.last().front().value<Scenario>();
+        const SimulatedScenario simulated = simulateScenario(*profile_, scenario);
+        ASSERT_TRUE(simulated.runs());
+        EXPECT_EQ(simulated.simulation.step_time.count(),
+                  view_.table().model()->index(row, PlanTableModel::stepTime).data(Qt::UserRole + 100).toLongLong());
+    }
+    EXPECT_EQ(opened.count(), 6);
 }
 
 TEST_F(PlanViewTest, MarksTheSameCandidateInTableAndChart) {

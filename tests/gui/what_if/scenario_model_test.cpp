@@ -98,6 +98,27 @@ TEST_F(ScenarioModelTest, DropsWhatWasAskedOfAnotherProfile) {
     EXPECT_EQ(model_.undoStack().count(), 0);
 }
 
+TEST_F(ScenarioModelTest, SearchesTheOrderOfAutoInAWorker) {
+    Scenario scenario = model_.scenario();
+    scenario.options.schedule = Schedule::automatic;
+    model_.change(scenario, QStringLiteral("schedule"));
+    EXPECT_TRUE(model_.isBehind()) << "however patient, the window does not wait for a search";
+    ASSERT_TRUE(QTest::qWaitFor([&] { return !model_.isBehind(); }, kPatience));
+    const Simulation& simulation = model_.result()->simulation;
+    ASSERT_TRUE(model_.result()->runs());
+    EXPECT_TRUE(simulation.lower_bound);
+    EXPECT_NE(simulation.options.schedule, Schedule(Schedule::automatic)) << "it is the order found";
+    EXPECT_EQ(asSimulated(*model_.result()).options, simulation.options) << "whose noise needs no search";
+    PipelineOptions found = scenario.options;
+    found.schedule = Schedule::from_csv("auto", "0F0,0B0\n");  // as a search names its table
+    EXPECT_EQ(asAsked(found, {}).options, scenario.options) << "but other changes search again";
+    found.schedule = Schedule::from_csv("mine.csv", "0F0,0B0\n");
+    EXPECT_EQ(asAsked(found, {}).options, found);
+    ASSERT_TRUE(QTest::qWaitFor([&] { return model_.optimalBalance().has_value(); }, kPatience));
+    model_.undoStack().undo();
+    EXPECT_TRUE(model_.isAsRecorded());
+}
+
 TEST_F(ScenarioModelTest, AppliesTheBestBalanceAndKnowsIt) {
     Scenario poor = model_.scenario();
     poor.options.balance = Balance({5, 1, 1, 1});

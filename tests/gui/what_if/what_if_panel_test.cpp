@@ -446,6 +446,29 @@ TEST_F(WhatIfPanelTest, PutsTwoPartitionsOnALaneWhereInterleaved) {
     EXPECT_TRUE(model_.result()->runs()) << panel_.messages().toStdString();
 }
 
+TEST_F(WhatIfPanelTest, FindsTheOrderOfScheduleAuto) {
+    const Nanoseconds recorded = simulation().step_time;
+    QComboBox& schedule = panel_.schedule();
+    Q_EMIT schedule.textActivated(QStringLiteral("auto"));
+    EXPECT_EQ(schedule.currentText(), QStringLiteral("auto"));
+    ASSERT_TRUE(QTest::qWaitFor([this] { return !model_.isBehind(); }, kPatience));
+    ASSERT_TRUE(model_.result()->runs()) << panel_.messages().toStdString();
+    EXPECT_LT(simulation().step_time, recorded);
+    EXPECT_FALSE(panel_.messages().contains(QStringLiteral("cannot be run"))) << panel_.messages().toStdString();
+    panel_.microBatches().box().setValue(4);
+    ASSERT_TRUE(QTest::qWaitFor([this] { return !model_.isBehind(); }, kPatience));
+    EXPECT_TRUE(model_.result()->runs()) << "the search follows other changes";
+    // A run of auto recorded the table that was found.
+    Scenario found = model_.scenario();
+    const TaskGraph graph = make_schedule(Schedule::zero_bubble_h1, {.num_partitions = 4, .num_micro_batches = 4});
+    found.options.schedule = Schedule::from_csv("auto", to_csv(schedule_table(graph)));
+    model_.change(found, QStringLiteral("schedule"));
+    EXPECT_EQ(schedule.currentText(), QStringLiteral("auto, as found"));
+    Q_EMIT schedule.textActivated(QStringLiteral("auto"));
+    EXPECT_EQ(options().schedule, Schedule(Schedule::automatic));
+    EXPECT_EQ(schedule.currentText(), QStringLiteral("auto"));
+}
+
 TEST_F(WhatIfPanelTest, OpensAScheduleFromAFile) {
     const TemporaryFolder folder;
     const auto path = [&](const std::string& name, const std::string& text) {
