@@ -65,6 +65,14 @@ StepFigures simulatedFigures(const TraceDocument& document) {
     return simulated;
 }
 
+/// The least step of any order, and how far the simulated one, without noise, is above it.
+QString boundText(const Simulation& simulation) {
+    const auto bound = static_cast<double>(std::max<std::int64_t>(1, simulation.lower_bound->count()));
+    return translated("lower bound %1, gap %2")
+        .arg(formatDuration(simulation.lower_bound->count()),
+             formatShare(static_cast<double>(simulation.step_time.count()) / bound - 1));
+}
+
 /// "Median of 8 steps": what the comparison compares.
 QString comparedSteps(const TraceDocument& document) {
     const Comparison& comparison = *document.comparison;
@@ -160,6 +168,9 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     }
     if (!document.simulated || document.simulated->steps().empty()) {
         return parts.join(kSeparator);
+    }
+    if (document.simulation && document.simulation->lower_bound) {
+        parts << boundText(*document.simulation);
     }
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     // A scenario is compared with its starting point, as in the what-if panel; an error is that of a prediction.

@@ -40,6 +40,7 @@ void TimelineView::setStore(std::shared_ptr<const TimelineStore> store) {
     hovered_.reset();
     hoveredKernel_.reset();
     marks_.reset();  // they refer to slices of the other store
+    taskDrag_.reset();
     updateGeometry();
     relayout();
 }
@@ -54,6 +55,72 @@ void TimelineView::setKernels(std::shared_ptr<const KernelStore> kernels) {
 void TimelineView::setShift(std::int64_t ns) {
     shift_ = ns;
     viewport()->update();
+}
+
+void TimelineView::setLowerBound(std::optional<Nanoseconds> bound) {
+    lowerBound_ = bound;
+    viewport()->update();
+}
+
+QString TimelineView::lowerBoundText() const {
+    return lowerBound_ ? tr("no order can be faster than %1").arg(formatDuration(lowerBound_->count())) : QString();
+}
+
+QRectF TimelineView::lowerBoundPlate() const {
+    const QRect lanes = lanesRect();
+    const double x = lowerBound_ && store_ ? pixelAtTime(store_->range().start + lowerBound_->count() + shift_) : -1;
+    if (x < lanes.left() || x > lanes.right() + 1) {
+        return {};
+    }
+    const QFontMetricsF metrics(font());
+    const double width = std::ceil(metrics.horizontalAdvance(lowerBoundText())) + 10;
+    const bool fitsBehind = x + 3 + width <= lanes.right();  // where no tasks are
+    const double left = fitsBehind ? x + 3 : std::max<double>(lanes.left(), x - width - 2);
+    return {left, lanes.bottom() - metrics.height() - 3.0, width, metrics.height() + 2};
+}
+
+void TimelineView::paintLowerBound(QPainter& painter) const {
+    const QRectF plate = lowerBoundPlate();
+    if (plate.isEmpty()) {
+        return;
+    }
+    const QRect lanes = lanesRect();
+    const double x = pixelAtTime(store_->range().start + lowerBound_->count() + shift_);
+    painter.save();
+    painter.setClipRect(lanes, Qt::IntersectClip);
+    painter.setPen(QPen(colors().text, 2, Qt::DashLine));
+    painter.drawLine(QPointF(x, lanes.top()), QPointF(x, lanes.bottom()));
+    painter.fillRect(plate, colors().paper);
+    painter.setPen(colors().text);
+    painter.drawText(plate, Qt::AlignCenter | Qt::TextSingleLine, lowerBoundText());
+    painter.restore();
+}
+
+std::uint32_t TimelineView::dropPlace(SliceRef task, const QPoint& position) const {
+    const StoredRow& row = store_->rows()[task.row];
+    const std::int64_t time = timeAtPixel(position.x() + 0.5) - shift_;
+    std::uint32_t before = 0;
+    while (before < row.start.size() && row.start[before] + (row.end[before] - row.start[before]) / 2 <= time) {
+        ++before;
+    }
+    return before;
+}
+
+void TimelineView::paintDraggedTask(QPainter& painter) const {
+    if (!taskDrag_ || !taskDrag_->before) {
+        return;
+    }
+    const StoredRow& row = store_->rows()[taskDrag_->task.row];
+    const std::uint32_t before = *taskDrag_->before;
+    const std::int64_t time = before < row.start.size() ? row.start[before] : row.end.back();
+    const QRectF place = rectAt(scene(), visibleLayout().bandOf(taskDrag_->task.row), time, time);
+    const QColor color = palette().color(QPalette::Highlight);
+    painter.save();
+    painter.setClipRect(lanesRect(), Qt::IntersectClip);
+    painter.setPen(QPen(color, 2, Qt::DashLine));
+    painter.drawRect(rectOf(taskDrag_->task));
+    painter.fillRect(QRectF(place.left() - 2, place.top() - 3, 4, place.height() + 6), color);
+    painter.restore();
 }
 
 void TimelineView::setMarks(std::shared_ptr<const TimelineMarks> marks) {
@@ -294,6 +361,8 @@ void TimelineView::paintEvent(QPaintEvent*) {
     paintGutter(painter);
     paintRange(painter, true);
     paintShares(painter);
+    paintLowerBound(painter);
+    paintDraggedTask(painter);
     paintCursor(painter);
     paintCursorTime(painter);
 }
@@ -620,10 +689,26 @@ void TimelineView::mousePressEvent(QMouseEvent* event) {
             return;
         }
     }
+    constexpr Qt::KeyboardModifiers kMove = Qt::AltModifier | Qt::ShiftModifier;
+    if (source_ == Source::simulated && event->button() == Qt::LeftButton && (event->modifiers() & kMove) == kMove) {
+        if (const std::optional<SliceRef> task = sliceAt(position)) {
+            taskDrag_ = TaskDrag{*task, position};
+            return;
+        }
+    }
     AxisView::mousePressEvent(event);
 }
 
 void TimelineView::mouseMoveEvent(QMouseEvent* event) {
+    if (taskDrag_) {
+        const QPoint at = event->position().toPoint();
+        if (taskDrag_->before || (at - taskDrag_->from).manhattanLength() >= kLaneDragStart) {
+            viewport()->setCursor(Qt::ClosedHandCursor);
+            taskDrag_->before = dropPlace(taskDrag_->task, at);
+            viewport()->update();
+        }
+        return;
+    }
     if (!laneDrag_) {
         AxisView::mouseMoveEvent(event);
         return;
@@ -639,6 +724,17 @@ void TimelineView::mouseMoveEvent(QMouseEvent* event) {
 }
 
 void TimelineView::mouseReleaseEvent(QMouseEvent* event) {
+    if (taskDrag_) {
+        const TaskDrag drag = *std::exchange(taskDrag_, std::nullopt);
+        viewport()->unsetCursor();
+        viewport()->update();
+        if (!drag.before) {
+            click(event->position().toPoint());
+        } else if (*drag.before != drag.task.index && *drag.before != drag.task.index + 1) {
+            Q_EMIT taskDropped(drag.task, *drag.before);
+        }
+        return;
+    }
     if (!laneDrag_) {
         AxisView::mouseReleaseEvent(event);
         return;

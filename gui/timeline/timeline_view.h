@@ -39,6 +39,11 @@ public:
     std::vector<QRectF> noteRects() const;
     /// Pixels of a row of tasks.
     int rowHeight() const;
+    /// Draws a line at the least step that any order of the tasks can have; empty: none.
+    void setLowerBound(std::optional<Nanoseconds> bound);
+    QString lowerBoundText() const;
+    /// Plate with that text, in viewport pixels. Empty if the line is not visible.
+    QRectF lowerBoundPlate() const;
     /// Sets the marks on top of the bars; null: none.
     void setMarks(std::shared_ptr<const TimelineMarks> marks);
     const TimelineMarks* marks() const { return marks_.get(); }
@@ -91,6 +96,9 @@ Q_SIGNALS:
     void lanePicked(pipescope::LaneId lane, bool links);
     /// The user dragged a lane by its name to the place of another one.
     void laneDropped(pipescope::LaneId lane, pipescope::LaneId place);
+    /// The user dragged a simulated task to another place of its row, with Alt and Shift: before the slice `before`, or
+    /// behind the last one if there is no such slice.
+    void taskDropped(pipescope::SliceRef task, std::uint32_t before);
     /// The user clicked on the header of a group.
     void groupPicked(const QString& name);
 
@@ -134,6 +142,10 @@ private:
     bool isInGutter(const QPoint& position) const;
     void paintGroups(QPainter& painter, const TimelineLayout& layout) const;
     void paintDraggedLane(QPainter& painter, const TimelineLayout& layout) const;
+    void paintLowerBound(QPainter& painter) const;
+    /// The slice of the row that a task would run before if it were dropped here.
+    std::uint32_t dropPlace(SliceRef task, const QPoint& position) const;
+    void paintDraggedTask(QPainter& painter) const;
     /// Shows how busy each lane was in the measured range.
     void paintShares(QPainter& painter) const;
 
@@ -154,6 +166,13 @@ private:
         std::optional<LaneId> over;
     };
     std::optional<LaneDrag> laneDrag_;
+    struct TaskDrag {
+        SliceRef task;
+        QPoint from;
+        std::optional<std::uint32_t> before = {};  // once moved
+    };
+    std::optional<TaskDrag> taskDrag_;
+    std::optional<Nanoseconds> lowerBound_;
     TimelinePainter painter_;
     TimelinePainter kernelPainter_;
     std::function<QString(SliceRef)> describe_;

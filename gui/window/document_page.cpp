@@ -216,6 +216,7 @@ void DocumentPage::connectViews() {
                                                                              : QString();
         });
     }
+    connect(&views_->view(Source::simulated), &TimelineView::taskDropped, model_, &PageModel::moveRequested);
     connect(compareBar_, &CompareBar::choiceChanged, this, [this] {
         MarkChoice choice = compareBar_->choice();
         choice.hiddenKinds = model_->choice().hiddenKinds;
@@ -387,6 +388,8 @@ void DocumentPage::refreshMarks() {
     const std::optional<TaskSelection>& selection = axis().selection();
     const std::int64_t shift = analysis->shift(choice.alignment, selection);
     views_->view(Source::simulated).setShift(shift);
+    const bool isBounded = shown.simulation && !shown.baseline;
+    views_->view(Source::simulated).setLowerBound(isBounded ? shown.simulation->lower_bound : std::nullopt);
     views_->memory().setDocument(shown, shift);
     minimap_->setStore(shown.measured ? shown.measured : shown.simulated, shown.measured ? 0 : shift);
     const TimelineColors colors = timelineColors(palette());

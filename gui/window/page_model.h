@@ -82,6 +82,8 @@ Q_SIGNALS:
     void simulatedTitled(const QString& title);
     /// A task was selected by select().
     void taskSelected(pipescope::Source source, pipescope::SliceRef slice);
+    /// The user wants a simulated task to run before the slice `before` of its row, or last if there is no such slice.
+    void moveRequested(pipescope::SliceRef task, std::uint32_t before);
     void bubbleSelected(pipescope::Source source, const pipescope::Bubble& bubble);
 
     // The model is consistent again.

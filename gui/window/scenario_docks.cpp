@@ -2,6 +2,7 @@
 
 #include "gui/plan/plan_view.h"
 #include "gui/style/icons.h"
+#include "gui/style/message_bar.h"
 #include "gui/what_if/advice_panel.h"
 #include "gui/what_if/balance_editor.h"
 #include "gui/what_if/pinned_scenarios.h"
@@ -14,9 +15,11 @@
 
 #include <QAction>
 #include <QDockWidget>
+#include <QFileDialog>
 #include <QLabel>
 #include <QMainWindow>
 #include <QMenu>
+#include <QPointer>
 #include <QStackedWidget>
 #include <QUndoGroup>
 #include <QUndoStack>
@@ -85,6 +88,11 @@ ScenarioTools* ScenarioDocks::tools() {
     undo_->addStack(&tools->model().undoStack());
     files_.page()->notes().setUndoStack(&tools->model().undoStack());
     connect(tools, &ScenarioTools::pinned, this, [this] { bringUp(pins_); });
+    connect(tools, &ScenarioTools::said, this, [page = QPointer(files_.page())](const QString& text) {
+        if (page != nullptr) {
+            page->messages().showMessage(MessageBar::Kind::note, text);
+        }
+    });
     connect(tools, &ScenarioTools::opened, this, [this] { bringUp(whatIf_); });
     if (!page->recorded()->measured && page->recorded()->run.profile) {
         whatIf_.show();  // a bare profile is for what-if scenarios
@@ -139,5 +147,17 @@ void ScenarioDocks::fillMenu(QMenu& menu, PageActions& actions) {
     act(tr("P&in this scenario"), QKeySequence(Qt::CTRL | Qt::Key_D), [](ScenarioTools& t) { t.pin(); });
     act(tr("Back to &as recorded"), QKeySequence(Qt::CTRL | Qt::Key_0),
         [](ScenarioTools& t) { t.model().backToRecorded(); });
+    menu.addSeparator();
+    act(tr("Move the task &earlier in its lane"), QKeySequence(Qt::ALT | Qt::SHIFT | Qt::Key_Left),
+        [](ScenarioTools& t) { t.moveTask(-1); });
+    act(tr("Move the task &later in its lane"), QKeySequence(Qt::ALT | Qt::SHIFT | Qt::Key_Right),
+        [](ScenarioTools& t) { t.moveTask(1); });
+    act(tr("Save schedule as CS&V…"), {}, [](ScenarioTools& t) {
+        const QString path = QFileDialog::getSaveFileName(&t.panel(), tr("Save the schedule"), tr("schedule.csv"),
+                                                          tr("Schedules (*.csv)"));
+        if (!path.isEmpty()) {
+            t.saveSchedule(path);
+        }
+    });
 }
 }  // namespace pipescope

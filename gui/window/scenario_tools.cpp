@@ -1,6 +1,9 @@
 #include "gui/window/scenario_tools.h"
 
+#include "gui/document/schedule_edit.h"
 #include "gui/plan/plan_view.h"
+#include "gui/style/number_format.h"
+#include "gui/style/task_style.h"
 #include "gui/style/work_pool.h"
 #include "gui/what_if/advice_panel.h"
 #include "gui/what_if/balance_editor.h"
@@ -9,11 +12,15 @@
 #include "gui/what_if/what_if_panel.h"
 #include "gui/window/page_model.h"
 
+#include <QSaveFile>
 #include <QTimer>
 #include <QUndoStack>
 #include <QWidget>
 
+#include <algorithm>
 #include <optional>
+#include <set>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -42,6 +49,7 @@ ScenarioTools::ScenarioTools(PageModel& page, QWidget* panelParent)
             [this](const Scenario& scenario) { open(scenario, tr("pinned scenario")); });
     connect(plan_, &PlanView::opened, this,
             [this](const Scenario& scenario) { open(scenario, tr("candidate of the plan")); });
+    connect(&page_, &PageModel::moveRequested, this, &ScenarioTools::moveTaskBefore);
     refresh();
 }
 
@@ -80,6 +88,7 @@ void ScenarioTools::refresh() {
 }
 
 void ScenarioTools::show() {
+    tellMove();
     if (model_->isAsRecorded() && page_.baseline()) {
         return;  // a run before stays until there is a scenario
     }
@@ -116,6 +125,114 @@ void ScenarioTools::pin() {
     pins_->pin(model_->resultWithNoise(), name);
     numPinned_ += pins_->scenarios().size() > before && !model_->isAsRecorded() ? 1 : 0;
     Q_EMIT pinned();
+}
+
+const Simulation* ScenarioTools::movable() {
+    const std::shared_ptr<const SimulatedScenario>& result = model_->result();
+    if (page_.baseline()) {
+        Q_EMIT said(tr("This is a run before. File ▸ Back to the simulation shows the simulated timeline."));
+    } else if (!result || !result->runs()) {
+        Q_EMIT said(tr("There is no scenario that can run."));
+    } else if (model_->isBehind()) {
+        Q_EMIT said(tr("The scenario is still being simulated."));
+    } else {
+        return &result->simulation;
+    }
+    return nullptr;
+}
+
+void ScenarioTools::moveTask(int by) {
+    const Simulation* simulation = movable();
+    const std::optional<TaskSelection>& selection = page_.axis().selection();
+    const std::optional<SliceRef> slice = selection ? selection->in(Source::simulated) : std::nullopt;
+    if (simulation == nullptr || !slice) {
+        if (simulation != nullptr) {
+            Q_EMIT said(tr("Select a task of the simulated timeline to move it."));
+        }
+        return;
+    }
+    const TaskKey task = page_.document()->simulated->slice(*slice).key;
+    try {
+        const PlaceInLane place = placeInLane(tableOf(*simulation), task);
+        if (by < 0 ? place.index == 0 : place.index + 1 == place.count) {
+            Q_EMIT said(by < 0 ? tr("%1 is the first task of its lane.").arg(taskName(task))
+                               : tr("%1 is the last task of its lane.").arg(taskName(task)));
+            return;
+        }
+        moveTaskTo(*simulation, task, by < 0 ? place.index - 1 : place.index + 1);
+    } catch (const Error& error) {
+        Q_EMIT said(QString::fromUtf8(error.what()));
+    }
+}
+
+void ScenarioTools::moveTaskBefore(SliceRef slice, std::uint32_t before) {
+    const Simulation* simulation = movable();
+    if (simulation == nullptr) {
+        return;
+    }
+    const TimelineStore& store = *page_.document()->simulated;
+    const TaskKey task = store.slice(slice).key;
+    try {
+        const ScheduleTable table = tableOf(*simulation);
+        const PlaceInLane place = placeInLane(table, task);
+        // Recomputes and losses between them have no place of their own.
+        std::set<TaskKey> ahead;
+        for (std::uint32_t index = 0; index < std::min<std::size_t>(before, store.rows()[slice.row].start.size());
+             ++index) {
+            ahead.insert(store.slice({slice.row, index}).key);
+        }
+        ahead.erase(task);
+        const std::vector<TaskKey> tasks = tasksOf(table, place.lane);
+        const auto index = std::ranges::count_if(tasks, [&](const TaskKey& each) { return ahead.contains(each); });
+        if (static_cast<std::size_t>(index) != place.index) {
+            moveTaskTo(*simulation, task, static_cast<std::size_t>(index));
+        }
+    } catch (const Error& error) {
+        Q_EMIT said(QString::fromUtf8(error.what()));
+    }
+}
+
+void ScenarioTools::moveTaskTo(const Simulation& simulation, const TaskKey& task, std::size_t index) {
+    const Schedule schedule = withTaskAt(simulation, task, index);
+    const Nanoseconds before = simulation.step_time;
+    const Scenario next = withSchedule(*model_->profile(), model_->scenario(), schedule);
+    moved_ = MovedTask{task, before};
+    change(next, tr("place of %1").arg(taskName(task)));
+}
+
+void ScenarioTools::tellMove() {
+    if (!moved_ || model_->isBehind()) {
+        return;
+    }
+    const MovedTask moved = *std::exchange(moved_, std::nullopt);
+    const SimulatedScenario& result = *model_->result();
+    if (!result.runs()) {
+        Q_EMIT said(result.messages.front().text);
+        return;
+    }
+    const auto ratio = static_cast<double>(result.simulation.step_time.count()) /
+                       static_cast<double>(std::max<std::int64_t>(1, moved.before.count()));
+    Q_EMIT said(tr("Moved %1: step time %2 without noise (%3).")
+                    .arg(taskName(moved.task), formatDuration(result.simulation.step_time.count()),
+                         formatShareChange(ratio - 1)));
+}
+
+void ScenarioTools::saveSchedule(const QString& path) {
+    const Simulation* simulation = movable();
+    if (simulation == nullptr) {
+        return;
+    }
+    try {
+        const QByteArray text = QByteArray::fromStdString(to_csv(tableOf(*simulation)));
+        QSaveFile file(path);
+        if (!file.open(QIODevice::WriteOnly) || file.write(text) != text.size() || !file.commit()) {
+            Q_EMIT said(tr("Cannot write %1: %2. Choose another folder.").arg(path, file.errorString()));
+            return;
+        }
+        Q_EMIT said(tr("Wrote %1. Simulate it with --schedule, and the other options as they are.").arg(path));
+    } catch (const Error& error) {
+        Q_EMIT said(QString::fromUtf8(error.what()));
+    }
 }
 
 void ScenarioTools::change(const Scenario& scenario, const QString& what) {

@@ -1,11 +1,14 @@
 #pragma once
 
 #include "gui/document/scenario.h"
+#include "gui/timeline/timeline_store.h"
 
 #include <QList>
 #include <QObject>
 #include <QPointer>
 #include <QWidget>
+
+#include <optional>
 
 class QTimer;
 
@@ -39,17 +42,29 @@ public:
     void refresh();
     /// Pins the present scenario for comparison.
     void pin();
+    /// Moves the selected simulated task by so many places in its lane, and simulates again. Says what came of it.
+    void moveTask(int by);
+    /// Writes the simulated order of tasks as a schedule's CSV. Says why if it cannot.
+    void saveSchedule(const QString& path);
 
 Q_SIGNALS:
     void pinned();
     /// A candidate of the plan, or a pinned scenario, became the present one.
     void opened();
+    /// What came of a request: for people.
+    void said(const QString& text);
 
 private:
     void change(const Scenario& scenario, const QString& what);
     void open(const Scenario& scenario, const QString& what);
     void show();
     void compare();
+    void moveTaskBefore(SliceRef slice, std::uint32_t before);
+    /// The simulation whose tasks can be moved; null if there is none, which it says.
+    const Simulation* movable();
+    /// Puts the task at this place of its lane.
+    void moveTaskTo(const Simulation& simulation, const TaskKey& task, std::size_t index);
+    void tellMove();
 
     PageModel& page_;
     ScenarioModel* model_;
@@ -61,5 +76,10 @@ private:
     QList<QPointer<QWidget>> panels_;  // may be destroyed with their window
     QTimer* compareTimer_;
     int numPinned_ = 0;
+    struct MovedTask {
+        TaskKey task;
+        Nanoseconds before{0};  // the step without noise
+    };
+    std::optional<MovedTask> moved_;  // its simulation is under way
 };
 }  // namespace pipescope

@@ -2,12 +2,16 @@
 #include "gui/plan/plan_table_model.h"
 
 #include "balance/profile_file.h"
+#include "gui/document/schedule_edit.h"
 #include "gui/plan/plan_form.h"
 #include "gui/plan/plan_view.h"
+#include "gui/style/message_bar.h"
+#include "gui/style/number_format.h"
 #include "gui/tables/table_export.h"
 #include "gui/timeline/memory_view.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/timeline/timeline_pane.h"
+#include "gui/timeline/timeline_view.h"
 #include "gui/what_if/advice_panel.h"
 #include "gui/what_if/balance_bar.h"
 #include "gui/what_if/balance_editor.h"
@@ -19,15 +23,18 @@
 #include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
 #include "gui/window/scenario_docks.h"
+#include "simulator/schedule_file.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
 
 #include <QApplication>
+#include <QComboBox>
 #include <QDockWidget>
 #include <QDoubleSpinBox>
 #include <QLineEdit>
+#include <QMouseEvent>
 #include <QPushButton>
 #include <QSignalSpy>
 #include <QSlider>
@@ -220,6 +227,127 @@ TEST_F(ScenarioToolsTest, OpensACandidateOfThePlanAsTheSimulatedTimeline) {
               plan.table().model()->index(0, PlanTableModel::stepTime).data(kExportRole).toLongLong());
     model().undoStack().undo();
     EXPECT_EQ(window_.files().document()->simulated->lanes().size(), 4U);
+}
+
+TEST_F(ScenarioToolsTest, MovesTasksByKeysAndSavesTheSchedule) {
+    open("order.sqlite");
+    Scenario scenario = model().scenario();
+    scenario.options.schedule = Schedule::one_f_one_b;
+    model().change(scenario, QStringLiteral("schedule"));
+    const Nanoseconds before = simulation().step_time;
+    const TaskKey task{0, TaskKind::backward, 0, 1, -1};
+    const auto startOf = [&](const TaskKey& key) {
+        const TimelineStore& store = *window_.files().document()->simulated;
+        return store.slice(*store.find(key)).start;
+    };
+    const auto message = [this] { return window_.page()->messages().text(); };
+    ASSERT_TRUE(window_.page()->navigation().goTo(Source::simulated, task));
+    window_.page()->focusTimeline();
+    const auto press = [this](Qt::Key key) {
+        QTest::keyClick(window_.focusWidget(), key, Qt::AltModifier | Qt::ShiftModifier);
+        QApplication::processEvents();
+    };
+    const TaskKey next{0, TaskKind::backward, 0, 2, -1};
+    ASSERT_LT(startOf(task), startOf(next));
+    press(Qt::Key_Right);
+    EXPECT_GT(startOf(task), startOf(next));
+    EXPECT_GT(simulation().step_time, before);
+    EXPECT_EQ(to_string(simulation().options.schedule), "1f1b (edited)");
+    EXPECT_EQ(panel().schedule().currentText(), QStringLiteral("1f1b (edited)"));
+    EXPECT_TRUE(message().contains(formatDuration(simulation().step_time.count()))) << message().toStdString();
+    ASSERT_TRUE(window_.page()->axis().selection()) << "the task stays selected";
+    EXPECT_EQ(window_.page()->axis().selection()->in(Source::simulated),
+              window_.files().document()->simulated->find(task));
+
+    const QString file = QString::fromStdString(temporaryPath("edited.csv").string());
+    window_.scenarios().tools()->saveSchedule(file);
+    EXPECT_TRUE(message().contains(QStringLiteral("edited.csv"))) << message().toStdString();
+    PipelineOptions options = scenario.options;
+    options.schedule = load_schedule(file.toStdString());
+    EXPECT_EQ(simulate(*model().profile(), options).step_time, simulation().step_time);
+    window_.scenarios().tools()->saveSchedule(QStringLiteral("/nowhere/at/all.csv"));
+    EXPECT_TRUE(message().startsWith(QStringLiteral("Cannot write /nowhere/at/all.csv"))) << message().toStdString();
+
+    press(Qt::Key_Left);
+    EXPECT_EQ(simulation().step_time, before);
+    model().undoStack().undo();
+    model().undoStack().undo();
+    EXPECT_EQ(simulation().options.schedule, Schedule(Schedule::one_f_one_b));
+
+    // What cannot be is refused with its reason.
+    ASSERT_TRUE(window_.page()->navigation().goTo(Source::simulated, {0, TaskKind::forward, 0, 0, -1}));
+    press(Qt::Key_Left);
+    EXPECT_TRUE(message().contains(QStringLiteral("is the first task of its lane"))) << message().toStdString();
+    ASSERT_TRUE(window_.page()->navigation().goTo(Source::simulated, {0, TaskKind::forward, 3, 0, -1}));
+    press(Qt::Key_Right);
+    EXPECT_TRUE(message().contains(QStringLiteral("3B0 before 3F0"))) << message().toStdString();
+    EXPECT_EQ(simulation().options.schedule, Schedule(Schedule::one_f_one_b));
+    window_.page()->axis().select(std::nullopt);
+    press(Qt::Key_Right);
+    EXPECT_TRUE(message().startsWith(QStringLiteral("Select a task"))) << message().toStdString();
+}
+
+TEST_F(ScenarioToolsTest, MovesATaskByDraggingIt) {
+    open("drag.sqlite");
+    Scenario scenario = model().scenario();
+    scenario.options.schedule = Schedule::one_f_one_b;
+    model().change(scenario, QStringLiteral("schedule"));
+    window_.page()->axis().showAll();
+    QApplication::processEvents();
+    TimelineView& view = window_.page()->views().view(Source::simulated);
+    const auto rectOf = [&](const TaskKey& key) { return view.rectOf(*view.store()->find(key)); };
+    const TaskKey task{0, TaskKind::backward, 0, 1, -1};
+    const TaskKey last{0, TaskKind::backward, 0, 3, -1};
+    const QPoint from = rectOf(task).center().toPoint();
+    const QPoint to(static_cast<int>(rectOf(last).right()) - 1, from.y());
+    ASSERT_TRUE(view.sliceAt(from));
+    const auto move = [&](QEvent::Type type, const QPoint& at, Qt::MouseButton button, Qt::KeyboardModifiers keys) {
+        QMouseEvent event(type, QPointF(at), view.viewport()->mapToGlobal(QPointF(at)), button,
+                          type == QEvent::MouseButtonRelease ? Qt::NoButton : Qt::LeftButton, keys);
+        QApplication::sendEvent(view.viewport(), &event);
+    };
+    constexpr Qt::KeyboardModifiers kMove = Qt::AltModifier | Qt::ShiftModifier;
+    const TimeWindow window = window_.page()->axis().window();
+    const QImage before = view.viewport()->grab().toImage();
+    move(QEvent::MouseButtonPress, from, Qt::LeftButton, kMove);
+    move(QEvent::MouseMove, to, Qt::NoButton, kMove);
+    EXPECT_NE(view.viewport()->grab().toImage(), before) << "the place is shown";
+    move(QEvent::MouseButtonRelease, to, Qt::LeftButton, kMove);
+    QApplication::processEvents();
+    const ScheduleTable& table = simulation().options.schedule.file()->table;
+    const PlaceInLane place = placeInLane(table, task);
+    EXPECT_EQ(place.index + 1, place.count) << "it is the last one now";
+    EXPECT_EQ(window_.page()->axis().window(), window) << "the axis did not move";
+    EXPECT_FALSE(window_.page()->axis().range()) << "nothing was measured";
+
+    // An impossible place leaves the schedule, and says why.
+    const Schedule edited = simulation().options.schedule;
+    const QPoint forward = rectOf({0, TaskKind::forward, 3, 0, -1}).center().toPoint();
+    const QPoint end(static_cast<int>(rectOf({0, TaskKind::backward, 3, 3, -1}).right()) - 1, forward.y());
+    move(QEvent::MouseButtonPress, forward, Qt::LeftButton, kMove);
+    move(QEvent::MouseMove, end, Qt::NoButton, kMove);
+    move(QEvent::MouseButtonRelease, end, Qt::LeftButton, kMove);
+    EXPECT_EQ(simulation().options.schedule, edited);
+    EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("before 3F0")))
+        << window_.page()->messages().text().toStdString();
+}
+
+TEST_F(ScenarioToolsTest, DrawsTheLowerBoundOfScheduleAuto) {
+    open("bound.sqlite");
+    TimelineView& view = window_.page()->views().view(Source::simulated);
+    EXPECT_TRUE(view.lowerBoundPlate().isEmpty());
+    Q_EMIT panel().schedule().textActivated(QStringLiteral("auto"));
+    ASSERT_TRUE(QTest::qWaitFor([this] { return !model().isBehind(); }, kPatience));
+    ASSERT_TRUE(simulation().lower_bound);
+    window_.page()->axis().showAll();
+    const QString bound = formatDuration(simulation().lower_bound->count());
+    EXPECT_EQ(view.lowerBoundText(), QStringLiteral("no order can be faster than %1").arg(bound));
+    EXPECT_FALSE(view.lowerBoundPlate().isEmpty());
+    EXPECT_TRUE(view.rect().contains(view.lowerBoundPlate().toRect()));
+    const QString facts = window_.page()->views().pane(Source::simulated).facts();
+    EXPECT_TRUE(facts.contains(QStringLiteral("lower bound %1, gap ").arg(bound))) << facts.toStdString();
+    selectKey(Qt::Key_0);  // back to as recorded
+    EXPECT_TRUE(view.lowerBoundPlate().isEmpty());
 }
 
 TEST_F(ScenarioToolsTest, TriesASingleChangeAndAdvisesFromThere) {

@@ -390,6 +390,14 @@ void WindowKeys::addScenarioCases(QMap<QString, Case>& cases) {
         [this] { return model().scenario().options.balance.layers_per_partition().front() < 5; });
     cases[text("Pin this scenario")] =
         plays([this] { tools().pins().clear(); }, [this] { return tools().pins().scenarios().size() == 1; });
+    for (const char* move : {"Move the task earlier in its lane", "Move the task later in its lane"}) {
+        cases[text(move)] = plays(
+            [this] {
+                ASSERT_TRUE(QTest::qWaitFor([this] { return !model().isBehind(); }, kPatience));
+                window_.page()->navigation().goTo(Source::simulated, {0, TaskKind::forward, 0, 1, -1});
+            },
+            [this] { return model().scenario().options.schedule.file() != nullptr; });
+    }
     cases[text("Back to as recorded")] = plays(changeBatch, [this] { return model().isAsRecorded(); });
 }
 
