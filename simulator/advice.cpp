@@ -297,7 +297,14 @@ private:
             return;
         }
         std::optional<Simulation> simulation = simulated(with_schedule(Schedule::automatic));
-        if (simulation && simulation->options.schedule.file() && simulation->options.schedule != options_.schedule) {
+        const auto is_as_good = [&](const Move& move) {
+            const Simulation& named = move.simulation;
+            return move.kind == MoveKind::schedule && named.options.balance == options_.balance &&
+                   named.feasible >= simulation->feasible && named.step_time <= simulation->step_time &&
+                   highest_peak(named) <= highest_peak(*simulation);
+        };
+        const bool is_found = simulation && simulation->options.schedule.file();  // not a named one
+        if (is_found && std::ranges::none_of(advice_.moves, is_as_good)) {
             add(MoveKind::schedule, schedule_title(Schedule::automatic), *std::move(simulation), "");
         }
     }

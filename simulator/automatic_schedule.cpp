@@ -171,12 +171,20 @@ bool accepts(const PipelineOptions& options, const Schedule& schedule, const Pip
         return false;
     }
 }
+/// With backward and backward_weight apart.
+TaskCosts split_costs(const Profile& profile, const PipelineOptions& options) {
+    PipelineOptions split = options;
+    split.schedule = Schedule::zero_bubble_h1;
+    return TaskCosts(profile, split);
+}
 }  // namespace
 
+Nanoseconds least_step(const Profile& profile, const PipelineOptions& options) {
+    return Nanoseconds{step_bound(least_costs(profile, options, split_costs(profile, options)))};
+}
+
 AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptions& options) {
-    PipelineOptions split = options;
-    split.schedule = Schedule::zero_bubble_h1;  // for its costs: backward and backward_weight apart
-    const TaskCosts task_costs(profile, split);
+    const TaskCosts task_costs = split_costs(profile, options);
     const PipelineShape shape = shape_for_search(options, task_costs);
     ScheduleCosts costs = costs_of(options, task_costs, 0);  // of the larger micro-batches
     const Nanoseconds bound{step_bound(least_costs(profile, options, task_costs))};

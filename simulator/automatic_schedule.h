@@ -12,6 +12,10 @@ struct AutomaticSchedule {
     Nanoseconds lower_bound{0};
 };
 
+/// The lower bound alone, without a search: no order of the options' tasks has a shorter step. Ignores their schedule.
+/// Throws as simulate() does.
+Nanoseconds least_step(const Profile& profile, const PipelineOptions& options);
+
 /// Finds the order of tasks for the options' balance, placement, checkpoint mode, links and memory limits. Ignores
 /// their schedule.
 ///

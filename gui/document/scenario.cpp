@@ -10,6 +10,7 @@
 #include "schedule/placement.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
+#include "simulator/automatic_schedule.h"
 #include "simulator/balanced_pipeline.h"
 #include "simulator/pipeline_defaults.h"
 #include "simulator/planner.h"
@@ -237,6 +238,9 @@ SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scena
     try {
         checkSize(scenario.options);
         simulated.simulation = simulate(profile, scenario.options, {.noise = false});
+        if (scenario.options.schedule.file()) {
+            simulated.simulation.lower_bound = least_step(profile, scenario.options);
+        }
     } catch (const Error& error) {
         simulated.simulation.options = scenario.options;
         simulated.messages = {{ScenarioMessage::Kind::error, QString::fromUtf8(error.what())}};

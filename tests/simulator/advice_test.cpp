@@ -270,20 +270,34 @@ TEST(Advice, LeavesOutWhatCannotRun) {
 }
 
 TEST(Advice, SearchesAnOrderThatBeatsTheNamedSchedules) {
-    Profile profile = uniform_profile(8);
-    profile.layers[2].forward_ns[0] *= 3;
+    std::mt19937 random(3);
     const PipelineOptions options = pipeline_of({2, 2, 2, 2}, 8, 8);
-    const Advice advice = advise(profile, options);
-    const Move& move = titled(advice, "Schedule: auto instead of gpipe");
-    EXPECT_EQ(move.changes, (std::vector<OptionChange>{{"schedule", "auto"}}));
-    EXPECT_FALSE(move.hypothetical);
     PipelineOptions automatic = options;
     automatic.schedule = Schedule::automatic;
-    EXPECT_EQ(move.simulation.step_time, simulate(profile, automatic).step_time);
-    for (const char* name : {"1f1b", "zero-bubble-h1", "zero-bubble-2p"}) {
-        const Move& other = titled(advice, "Schedule: " + std::string(name) + " instead of gpipe");
-        EXPECT_LE(move.simulation.step_time, other.simulation.step_time) << name;
+    int found = 0;
+    for (int round = 0; round < 20; ++round) {
+        Profile profile = profile_with_memory(8);
+        for (LayerProfile& layer : profile.layers) {
+            layer.forward_ns[0] *= static_cast<double>(1 + random() % 4);
+            layer.backward_ns[0] *= static_cast<double>(1 + random() % 4);
+        }
+        const Advice advice = advise(profile, options);
+        const auto move = std::ranges::find(advice.moves, "Schedule: auto instead of gpipe", &Move::title);
+        if (move == advice.moves.end()) {
+            continue;  // a named schedule is as good
+        }
+        ++found;
+        EXPECT_EQ(move->changes, (std::vector<OptionChange>{{"schedule", "auto"}}));
+        EXPECT_FALSE(move->hypothetical);
+        EXPECT_EQ(move->simulation.step_time, simulate(profile, automatic).step_time);
+        for (const char* name : {"1f1b", "zero-bubble-h1", "zero-bubble-2p"}) {
+            const Simulation& named = titled(advice, "Schedule: " + std::string(name) + " instead of gpipe").simulation;
+            const bool needs_less = highest_peak(move->simulation) < highest_peak(named);
+            EXPECT_LE(move->simulation.step_time, named.step_time) << name;
+            EXPECT_TRUE(needs_less || move->simulation.step_time < named.step_time) << name;
+        }
     }
+    EXPECT_GT(found, 0);
 }
 
 TEST(Advice, ShortensTitlesOfLongBalances) {

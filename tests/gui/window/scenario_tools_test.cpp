@@ -346,6 +346,15 @@ TEST_F(ScenarioToolsTest, DrawsTheLowerBoundOfScheduleAuto) {
     EXPECT_TRUE(view.rect().contains(view.lowerBoundPlate().toRect()));
     const QString facts = window_.page()->views().pane(Source::simulated).facts();
     EXPECT_TRUE(facts.contains(QStringLiteral("lower bound %1, gap ").arg(bound))) << facts.toStdString();
+    // The line stays while tasks are moved, so that it shows what is left to gain.
+    const Nanoseconds found = simulation().step_time;
+    ASSERT_TRUE(window_.page()->navigation().goTo(Source::simulated, {0, TaskKind::forward, 0, 2, -1}));
+    selectKey(Qt::Key_Left, Qt::AltModifier | Qt::ShiftModifier);
+    EXPECT_TRUE(simulation().options.schedule.file()) << window_.page()->messages().text().toStdString();
+    EXPECT_GE(simulation().step_time, found);
+    window_.page()->axis().showAll();
+    EXPECT_EQ(view.lowerBoundText(), QStringLiteral("no order can be faster than %1").arg(bound));
+    EXPECT_FALSE(view.lowerBoundPlate().isEmpty());
     selectKey(Qt::Key_0);  // back to as recorded
     EXPECT_TRUE(view.lowerBoundPlate().isEmpty());
 }
