@@ -423,8 +423,11 @@ TEST_F(PlanningCommands, AdviseTakesARecordedPipelineAndItsHardware) {
         EXPECT_EQ(of_trace.at("moves").at(k).at("changes"), of_profile.at("moves").at(k).at("changes"));
         EXPECT_TRUE(of_trace.at("moves").at(k).at("command").is_null());
     }
-    const auto& cuts = of_trace.at("moves").at(1);  // two partitions on each lane are still better
-    EXPECT_EQ(cuts.at("title"), "Balance: 2,2 instead of 1,3");
+    const auto& moves = of_trace.at("moves");  // schedules with two partitions on each lane are still better
+    const auto found =
+        std::ranges::find_if(moves, [](const auto& move) { return move.at("title") == "Balance: 2,2 instead of 1,3"; });
+    ASSERT_NE(found, moves.end()) << moves;
+    const auto& cuts = *found;
     EXPECT_EQ(cuts.at("effect"), "faster");
     EXPECT_NEAR(cuts.at("step_change").get<double>(), -0.25, 1e-5) << "720 instead of 960 ms, and copies";
     EXPECT_NEAR(cuts.at("saved_ns").get<double>(), 240e6, 1e4);
