@@ -7,6 +7,7 @@
 #include "engine/model_layers.h"
 #include "engine/pipeline.h"
 #include "engine/skippable.h"
+#include "engine/staggered_run.h"
 #include "engine/state_archive.h"
 #include "engine/step_run.h"
 #include "schedule/micro_batches.h"
@@ -202,6 +203,10 @@ at::Tensor GPipe::step(const at::Tensor& input, const at::Tensor& target,
         }
         return loss(output[0], targets[0]);
     });
+}
+
+void GPipe::train_staggered(const StaggeredTraining& training) {
+    StaggeredRun(impl().pipeline, training).run();
 }
 
 std::vector<at::Tensor> GPipe::parameters() const {

@@ -103,6 +103,27 @@ struct PartitionInfo {
     bool is_here = true;  ///< false: another process runs it
 };
 
+/// The samples of one step.
+struct MiniBatch {
+    Tensors input;
+    Tensors target;
+};
+
+/// What GPipe::train_staggered() runs.
+struct StaggeredTraining {
+    /// Returns the next step's mini-batch, or nothing to end. Called on the caller's thread, one step ahead. The
+    /// tensors must not change until their step is done.
+    std::function<std::optional<MiniBatch>()> next;
+    /// As for step().
+    std::function<at::Tensor(const Tensors& output, const Tensors& target)> loss;
+    /// Updates the parameters of a lane's partitions and clears their gradients, as by an optimizer of their own.
+    /// Called on the lane's thread after its last task of each step, while other lanes run: it may touch nothing of
+    /// theirs.
+    std::function<void(LaneId)> update;
+    /// Takes each step's loss, in order, on the caller's thread, once all lanes have done the step. May be empty.
+    std::function<void(const at::Tensor& loss)> done = {};
+};
+
 /// Pipeline-parallel training of a sequential model by GPipe, on the lanes of `devices`.
 ///
 /// Usage:
@@ -151,6 +172,17 @@ public:
     at::Tensor step(const Tensors& input, const Tensors& target, const LossFunction& loss);
     at::Tensor step(const at::Tensor& input, const at::Tensor& target,
                     const std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>& loss);
+
+    /// Trains with staggered updates: each lane updates its own parameters as soon as it has done its tasks of a step,
+    /// and goes on with the next step's forwards, while other lanes still run the step. So the pipeline fills and
+    /// drains once for all steps. Losses and parameters equal bit for bit those of step() followed by updates of all
+    /// lanes. Throws UsageError where an update needs more than its lane: with several processes or replicas,
+    /// or an input that requires a gradient; also for the driver autograd and for lanes on an accelerator. Clipping by
+    /// a global norm and loss scaling need all lanes' gradients at once; use step(). An exception of `next` or `done`
+    /// reaches the caller once the steps that have begun are done. An exception in a step ends it and the next one. All
+    /// steps before it are done; in this step some lanes may have updated their parameters, so continue from a saved
+    /// state. The gradients are undefined then; call zero_grad().
+    void train_staggered(const StaggeredTraining& training);
 
     /// In layer order; the same tensors for the model's lifetime.
     std::vector<at::Tensor> parameters() const;

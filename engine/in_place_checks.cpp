@@ -109,6 +109,11 @@ bool SharedElsewhere::holds(const at::Tensor& tensor) const {
     });
 }
 
+void OutputReuse::begin_step() {
+    entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(num_of_last_step_));
+    num_of_last_step_ = entries_.size();
+}
+
 void OutputReuse::check(const Partition& partition, MicroBatchId micro_batch, const Tensors& outputs) {
     const std::size_t num_before = entries_.size();
     for (const at::Tensor& output : outputs) {

@@ -87,6 +87,9 @@ private:
 /// Threading: one thread at a time, that of the partition's lane.
 class OutputReuse {
 public:
+    /// Call between two steps of a staggered training. Other lanes may still read what the last step passed on, but
+    /// nothing older.
+    void begin_step();
     /// Throws LayerError if a layer used one tensor for two micro-batches.
     void check(const Partition& partition, MicroBatchId micro_batch, const Tensors& outputs);
 
@@ -100,5 +103,6 @@ private:
         std::uint32_t version;
     };
     std::vector<Entry> entries_;
+    std::size_t num_of_last_step_ = 0;  // the first of them
 };
 }  // namespace pipescope

@@ -310,9 +310,9 @@ Failure Pipeline::failure_at(const TaskKey& key, LaneId lane) const {
     const Partition& partition = partitions_[cell_of(key).j.index()];
     Failure failure{key, lane, partition.range().first, partition.name()};
     const std::optional<CurrentTask> current = current_task();
-    if (key.kind == TaskKind::loss) {
+    if (key.kind == TaskKind::loss || key.kind == TaskKind::optimizer) {
         failure.layer = LayerId{-1};
-        failure.layer_name = "loss";
+        failure.layer_name = std::string(to_string(key.kind));
     } else if (current && current->layer.value() >= 0) {
         failure.layer = current->layer;
         failure.layer_name = partition.layers()[failure.layer.index() - partition.range().first.index()].name;

@@ -170,6 +170,18 @@ at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss)
     return loss_->value();
 }
 
+void StepRun::begin_step(const Tensors& target, const GPipe::LossFunction& loss) {
+    loss_.emplace(*pipeline_, target, loss, graph_->shape().loss, sizes_);
+}
+
+at::Tensor StepRun::end_step() {
+    input_versions_.update_input();
+    if (gate_.stopped()) {
+        rethrow_first_failure();
+    }
+    return loss_->value();
+}
+
 Tensors StepRun::take_input_gradients() {
     const at::NoGradGuard no_grad;
     Tensors gradients = gather_gradients(std::exchange(input_gradients_, {}), std::exchange(input_, {}), sizes_);
@@ -258,11 +270,7 @@ void StepRun::rethrow_first_failure() {
     outputs_.clear();
     input_gradients_.clear();
     input_.clear();
-    for (std::size_t lane = 0; lane < torn_.size(); ++lane) {
-        if (torn_[lane] != 0) {
-            pipeline_->renew_lane(LaneId{lane});
-        }
-    }
+    renew_torn_lanes();
     std::exception_ptr exception;
     if (const std::optional<Failure> failure = failure_.take(exception)) {
         pipeline_->set_last_failure(*failure);
@@ -271,7 +279,47 @@ void StepRun::rethrow_first_failure() {
     throw ProcessError(channels_->processes().failure().value());
 }
 
+void StepRun::renew_torn_lanes() {
+    for (std::size_t lane = 0; lane < torn_.size(); ++lane) {
+        if (std::exchange(torn_[lane], 0) != 0) {
+            pipeline_->renew_lane(LaneId{lane});
+        }
+    }
+}
+
 // ---- A lane's thread ----
+
+void StepRun::run_step(LaneId lane, StepRun* before, const std::function<void(LaneId)>& update) {
+    if (before != nullptr && before->stopped()) {
+        gate_.stop();  // the other lanes would wait for this one
+    }
+    for (const Partition& partition : pipeline_->partitions()) {
+        if (before != nullptr && pipeline_->lane_of(partition.id()) == lane) {
+            OutputReuse& reuse = output_reuse_[partition.id().index()];
+            reuse = std::move(before->output_reuse_[partition.id().index()]);
+            reuse.begin_step();
+        }
+    }
+    if (run_lane(lane, Part::all) && !gate_.stopped()) {
+        update_lane(lane, update);
+    }
+    gate_.leave(lane);
+}
+
+/// Runs the lane's optimizer, for which the other lanes need not have ended this step.
+void StepRun::update_lane(LaneId lane, const std::function<void(LaneId)>& update) {
+    const AtWork at_work;
+    const auto first = std::ranges::find_if(
+        pipeline_->partitions(), [&](const Partition& each) { return pipeline_->lane_of(each.id()) == lane; });
+    const TaskKey key{number_.step, TaskKind::optimizer, first->id().value(), -1, -1};
+    try {
+        const TaskSpan span(key, lane, false, pipeline_->observer());
+        update(lane);
+    } catch (...) {
+        failure_.add(graph_->tasks().size() + lane.index(), std::current_exception(), pipeline_->failure_at(key, lane));
+        gate_.stop();
+    }
+}
 
 bool StepRun::belongs_to(Part part, TaskKind kind) {
     switch (part) {
@@ -293,7 +341,8 @@ TaskKey StepRun::key_of(TaskIndex task) const {
     return key;
 }
 
-void StepRun::run_lane(LaneId lane, Part part) {
+/// Returns false if the run ended early.
+bool StepRun::run_lane(LaneId lane, Part part) {
     const at::ThreadLocalStateGuard as_caller(*caller_);
     const OnLaneDevice on_device(pipeline_->devices().of(lane));
     // The cache of cast weights is process-wide and cleared when the caller leaves autocast. A cast made under no_grad
@@ -301,9 +350,10 @@ void StepRun::run_lane(LaneId lane, Part part) {
     at::autocast::set_autocast_cache_enabled(false);
     for (const TaskIndex task : graph_->lane_order(lane)) {
         if (belongs_to(part, graph_->tasks()[task].key.kind) && !(gate_.wait(task) && run_task(task))) {
-            return;
+            return false;
         }
     }
+    return true;
 }
 
 /// Runs a task, then the copies of its results. Returns false if one of them threw; then the run is over.

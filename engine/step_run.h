@@ -11,6 +11,7 @@
 #include "schedule/task_graph.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,6 +43,18 @@ public:
     Tensors backward(const Tensors& output_gradients);
     /// Forward, loss and backward; returns the loss, detached. `target` counts where the last partition is.
     at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
+    /// One of the overlapping steps of a staggered training, instead of step(). The caller's thread calls begin_step(),
+    /// then each lane calls run_step() and the caller's thread end_step(), once every lane has returned.
+    void begin_step(const Tensors& target, const GPipe::LossFunction& loss);
+    /// Runs the lane's tasks and then `update`. `before` is the step before this one, which the lane has left, or null;
+    /// if it failed, this step ends too. Throws nothing.
+    void run_step(LaneId lane, StepRun* before, const std::function<void(LaneId)>& update);
+    /// Returns the loss, or throws as step() does.
+    at::Tensor end_step();
+    /// True once a task has failed. Any thread.
+    bool stopped() const noexcept { return gate_.stopped(); }
+    /// Gives a new thread to each lane whose own can no longer be used. Call while no lane runs.
+    void renew_torn_lanes();
     /// Call after step(), once: gradients of the input; undefined if it needs or got none.
     Tensors take_input_gradients();
     /// Call after forward() or step(), once the caller's edges to the input were taken: see InputVersions::guard().
@@ -74,7 +87,8 @@ private:
     std::optional<TaskIndex> whole_loss() const;
     [[noreturn]] void rethrow_first_failure();
 
-    void run_lane(LaneId lane, Part part);
+    bool run_lane(LaneId lane, Part part);
+    void update_lane(LaneId lane, const std::function<void(LaneId)>& update);
     bool run_task(TaskIndex task);
     void fail(TaskIndex task, LaneId lane);
     void compute(TaskIndex task, const TaskKey& key);

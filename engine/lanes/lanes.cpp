@@ -37,6 +37,39 @@ void Lanes::renew(LaneId lane) {
 }
 
 void Lanes::run(const std::function<void(LaneId)>& job) {
+    Jobs jobs(*this);
+    jobs.post(job);
+}
+
+Lanes::Jobs::Jobs(Lanes& lanes) : lanes_(lanes), turn_(lanes.take_turn()) {}
+
+Lanes::Jobs::~Jobs() {
+    while (!jobs_.empty()) {
+        wait_for_oldest();
+    }
+}
+
+void Lanes::Jobs::post(std::function<void(LaneId)> job) {
+    Job& posted = jobs_.emplace_back(std::move(job), static_cast<std::ptrdiff_t>(lanes_.workers_.size()));
+    for (const auto& [lane, worker] : lanes_.workers_) {
+        worker->post([&posted, lane = lane, in_exit = is_thread_in_exit()] {
+            const OnBehalf of_exit(in_exit);
+            posted.run(lane);
+            posted.ended.count_down();
+        });
+    }
+}
+
+void Lanes::Jobs::wait_for_oldest() {
+    {
+        const AtRest until_lanes_are_done;
+        jobs_.front().ended.wait();
+        prepare_process_end();
+    }
+    jobs_.pop_front();
+}
+
+std::unique_lock<std::mutex> Lanes::take_turn() {
     if (lanes_of_this_thread == this) {
         throw EngineError(
             "a layer or a loss runs the model it is part of; a lane cannot wait for itself; "
@@ -47,21 +80,6 @@ void Lanes::run(const std::function<void(LaneId)>& job) {
             "the model was built before this process was forked from another; a fork takes no lane's "
             "thread along; build the model after the fork");
     }
-    const std::unique_lock lock = take_turn();
-    std::latch ended(static_cast<std::ptrdiff_t>(workers_.size()));
-    for (const auto& [lane, worker] : workers_) {
-        worker->post([&job, &ended, lane = lane, in_exit = is_thread_in_exit()] {
-            const OnBehalf of_exit(in_exit);
-            job(lane);
-            ended.count_down();
-        });
-    }
-    const AtRest until_lanes_are_done;
-    ended.wait();
-    prepare_process_end();
-}
-
-std::unique_lock<std::mutex> Lanes::take_turn() {
     const AtRest until_it_comes;
     std::unique_lock lock(turn_, std::defer_lock);
     if (!is_thread_in_exit()) {

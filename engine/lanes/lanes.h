@@ -3,11 +3,14 @@
 #include "engine/lanes/worker.h"
 #include "schedule/ids.h"
 
+#include <cstddef>
+#include <deque>
 #include <functional>
 #include <latch>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -19,6 +22,33 @@ class Lanes {
 public:
     /// `at_start` runs first on each lane's thread; the constructor returns once all have run it.
     Lanes(const std::vector<LaneId>& lanes, std::function<void()> at_start);
+
+    /// Jobs of one caller: each lane runs them in the order of post(), without waiting for the other lanes. Other
+    /// callers wait until it is destroyed. Threading: one thread.
+    class Jobs {
+    public:
+        /// Throws as run() does.
+        explicit Jobs(Lanes& lanes);
+        /// Waits for all jobs.
+        ~Jobs();
+        Jobs(const Jobs&) = delete;
+        Jobs& operator=(const Jobs&) = delete;
+
+        /// Calls `job` once on every lane, in parallel. It must not throw.
+        void post(std::function<void(LaneId)> job);
+        /// Returns once the oldest job that was not waited for has ended on all lanes. Precondition: there is one.
+        void wait_for_oldest();
+
+    private:
+        struct Job {
+            Job(std::function<void(LaneId)> job, std::ptrdiff_t lanes) : run(std::move(job)), ended(lanes) {}
+            std::function<void(LaneId)> run;
+            std::latch ended;
+        };
+        Lanes& lanes_;
+        std::unique_lock<std::mutex> turn_;
+        std::deque<Job> jobs_;  // posted and not waited for
+    };
 
     /// Calls `job` once on every lane in parallel and returns when the last has ended. `job` must not throw.
     void run(const std::function<void(LaneId)>& job);

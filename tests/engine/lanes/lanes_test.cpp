@@ -53,6 +53,30 @@ TEST(TaskRange, IsOffWhereNoToolListens) {
     const TaskRange range(TaskKey{0, TaskKind::forward, 0, 0, -1});  // does nothing
 }
 
+// Lane 0 ends the first job only once lane 1 has begun the second.
+TEST(Lanes, QueueJobsOnEachLaneWithoutWaitingForTheOthers) {
+    Lanes lanes(first_lanes(2), [] {});
+    std::latch second_begun(1);
+    std::array<std::vector<int>, 2> ran;
+    Lanes::Jobs jobs(lanes);
+    jobs.post([&](LaneId lane) {
+        if (lane == LaneId{0}) {
+            second_begun.wait();
+        }
+        ran[lane.index()].push_back(1);
+    });
+    jobs.post([&](LaneId lane) {
+        if (lane == LaneId{1}) {
+            second_begun.count_down();
+        }
+        ran[lane.index()].push_back(2);
+    });
+    jobs.wait_for_oldest();
+    jobs.wait_for_oldest();
+    EXPECT_EQ(ran[0], (std::vector<int>{1, 2}));
+    EXPECT_EQ(ran[1], (std::vector<int>{1, 2}));
+}
+
 TEST(Lanes, RunEachJobOnAThreadOfItsOwnNamedAfterTheLane) {
     Lanes lanes(first_lanes(3), [] {});
     std::array<std::thread::id, 3> threads;

@@ -1,0 +1,112 @@
+#include "engine/staggered_run.h"
+
+#include "engine/gradients/gradient_needs.h"
+#include "engine/lanes/process_end.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace pipescope {
+namespace {
+void check_functions(const StaggeredTraining& training) {
+    const auto check = [](bool is_given, const std::string& name, const std::string& purpose) {
+        if (!is_given) {
+            throw UsageError("train_staggered is given no " + name + " function; it " + purpose + "; pass one");
+        }
+    };
+    check(static_cast<bool>(training.next), "next", "asks it for the mini-batches");
+    check(static_cast<bool>(training.loss), "loss", "goes backward from a loss");
+    check(static_cast<bool>(training.update), "update", "updates each lane's parameters by it");
+}
+
+void check_lanes(const Pipeline& pipeline) {
+    const std::string remedy = "; use step(), which updates after all lanes are done";
+    const GPipeOptions& options = pipeline.options();
+    if (options.driver == Driver::autograd) {
+        throw UsageError(
+            "train_staggered is called with driver autograd, whose graph joins all lanes of a step; use driver "
+            "scheduled");
+    }
+    if (pipeline.channels() != nullptr) {
+        throw UsageError(
+            "train_staggered is called in several processes, which agree on the start and end of each step" + remedy);
+    }
+    for (const std::string& device : options.devices) {
+        if (device != "cpu") {
+            throw UsageError("train_staggered is called with a lane on " + device +
+                             "; the caller's streams wait for such lanes after each step" + remedy);
+        }
+    }
+    if (!pipeline.has_trainable_parameters()) {
+        throw UsageError(
+            "train_staggered is called where no parameter requires a gradient; it updates parameters; let one require "
+            "it, or use forward()");
+    }
+}
+}  // namespace
+
+StaggeredRun::StaggeredRun(std::shared_ptr<Pipeline> pipeline, const StaggeredTraining& training)
+    : pipeline_(std::move(pipeline)), training_(training) {
+    check_functions(training);
+    if (!at::GradMode::is_enabled()) {
+        throw UsageError("train_staggered is called under no_grad; it computes gradients; turn them on");
+    }
+    check_lanes(*pipeline_);
+}
+
+void StaggeredRun::run() {
+    try {
+        run_steps();
+    } catch (...) {
+        for (const auto& run : {running_.get(), ahead_.get()}) {
+            if (run != nullptr) {
+                run->renew_torn_lanes();
+            }
+        }
+        throw;
+    }
+}
+
+void StaggeredRun::run_steps() {
+    {
+        Lanes::Jobs jobs(pipeline_->lanes());  // ends after the lanes, whatever throws
+        running_ = begin(jobs, nullptr);
+        while (running_ != nullptr) {
+            ahead_ = running_->stopped() ? nullptr : begin(jobs, running_.get());
+            jobs.wait_for_oldest();
+            if (running_->stopped()) {
+                break;
+            }
+            last_ = std::exchange(running_, std::move(ahead_));
+            const at::Tensor loss = last_->end_step();
+            if (training_.done) {
+                training_.done(loss);
+            }
+        }
+    }
+    if (running_ != nullptr) {
+        running_->end_step();  // throws
+    }
+}
+
+/// Posts the next step to the lanes; null if there is none.
+std::unique_ptr<StepRun> StaggeredRun::begin(Lanes::Jobs& jobs, StepRun* before) {
+    std::optional<MiniBatch> batch = training_.next();
+    if (!batch) {
+        return nullptr;
+    }
+    if (any_requires_grad(batch->input)) {
+        throw UsageError(
+            "train_staggered is given an input that requires a gradient; the input's own graph would belong to earlier "
+            "parameters; detach it, or use step()");
+    }
+    const AtWork at_work;
+    auto run = std::make_unique<StepRun>(pipeline_, batch->input, RunFor::training);
+    run->begin_step(batch->target, training_.loss);
+    jobs.post([this, run = run.get(), before](LaneId lane) { run->run_step(lane, before, training_.update); });
+    return run;
+}
+}  // namespace pipescope
