@@ -103,8 +103,9 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
                "device), host (one port per host, each direction of its own) or all (one bus)",
                "NAME", "Hardware");
     add_parsed(command, "--link-protocol", hardware.link.protocol, parse_link_protocol,
-               "How a copy starts: eager (default), the receive is posted ahead, as in run; or rendezvous, the sender "
-               "announces each copy and waits for the answer, a round trip more",
+               "How a copy starts: eager (default), the receive is posted ahead, as in run; rendezvous, the sender "
+               "announces each copy and waits for the answer, a round trip more; or blocking, the receiver posts it "
+               "only when its lane has nothing else to do before",
                "NAME", "Hardware");
     add_option(
         command, "--processes", hardware.processes,

@@ -1,5 +1,6 @@
 #include "simulator/contention.h"
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -52,6 +53,7 @@ bool waits(const SharedResources& resources) {
 
 bool is_alone(const SharedResources& resources) {
     return !waits(resources) && resources.launch_ns.empty() && resources.most_in_flight == 0 &&
+           std::ranges::none_of(resources.is_received_late, std::identity()) &&
            std::ranges::all_of(resources.speeds, [](const std::vector<double>& speeds) {
                return std::ranges::all_of(speeds, [](double speed) { return speed == 1; });
            });
@@ -116,6 +118,9 @@ void share_links(const PipelineOptions& options, const TaskGraph& graph, SharedR
         std::vector<double>& speeds = resources.speeds[found->second];
         speeds.push_back(1.0 / static_cast<double>(speeds.size() + 1));
         resources.server_of_channel.push_back(found->second);
+        resources.is_received_late.push_back(
+            options.hardware.link.protocol == LinkProtocol::blocking && !options.hardware.link.is_free() &&
+            !share_device(options.hardware, channel.from, channel.to, graph.num_lanes()));
         resources.route_of_channel.push_back({port_of(channel.from), port_of(channel.to)});
     }
     if (const auto ports = server_of_link.find(kPorts); ports != server_of_link.end()) {

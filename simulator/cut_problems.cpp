@@ -87,7 +87,9 @@ bool CutProblems::cost_is_a_bound() const {
 }
 
 bool CutProblems::lanes_share() const {
-    const bool shares_link = partitions_ > 1 && options_.hardware.link.sharing != LinkSharing::none;
+    const Link& link = options_.hardware.link;
+    const bool shares_link =
+        partitions_ > 1 && (link.sharing != LinkSharing::none || link.protocol == LinkProtocol::blocking);
     return !lanes_are_apart_ || shares_link || (partitions_ > 1 && profile_.launch_ns > 0);
 }
 

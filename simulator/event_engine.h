@@ -26,6 +26,9 @@ struct SharedResources {
     /// First part of a copy's duration, in ns: its latency, used if channels share a server. It passes at full speed
     /// and takes nothing from other copies.
     double link_latency_ns = 0;
+    /// By channel: true if a copy starts only once its receiver's lane has ended the task before the first one that
+    /// waits for the copy. Empty: none is so.
+    std::vector<bool> is_received_late = {};
     /// Time the host needs to launch each task; empty: nothing is launched. A process launches its lanes' tasks one
     /// after the other in the graph's order, ahead of the device if it can. A task cannot start before its launch ends.
     std::vector<double> launch_ns;
@@ -85,6 +88,7 @@ private:
     void build_orders(const TaskGraph& graph);
     void build_launches(const TaskGraph& graph);
     void build_dependents(const TaskGraph& graph);
+    std::vector<std::vector<Index>> late_receives(const TaskGraph& graph) const;
     void build_passing(const TaskGraph& graph);
     void prepare();
     void prepare_workers();

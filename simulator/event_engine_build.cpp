@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ranges>
 #include <span>
 #include <utility>
 
@@ -113,15 +114,49 @@ void EventEngine::build_launches(const TaskGraph& graph) {
     }
 }
 
+/// By task: the copies whose receives are posted once it ends. A receive is posted no later than those of the copies
+/// behind it in its channel. So these edges close no circle: whatever waits for a copy, or for one behind it, comes
+/// after that task on its lane.
+std::vector<std::vector<EventEngine::Index>> EventEngine::late_receives(const TaskGraph& graph) const {
+    std::vector<std::vector<Index>> copies(num_tasks_);
+    std::vector<std::size_t> position(num_tasks_);
+    for (std::size_t k = 0; k < order_.size(); ++k) {
+        if (order_[k] < num_tasks_) {
+            position[order_[k]] = k;
+        }
+    }
+    const auto lanes = static_cast<std::size_t>(graph.num_lanes());
+    for (std::size_t k = 0; k < resources_.is_received_late.size(); ++k) {
+        if (!resources_.is_received_late[k]) {
+            continue;
+        }
+        std::size_t first = order_.size();  // of the tasks that wait for this copy or one behind it
+        for (const TaskIndex copy : std::views::reverse(graph.channels()[k].order)) {
+            for (const TaskIndex dependent : graph.dependents(copy)) {
+                first = tasks_[dependent].worker < lanes ? std::min(first, position[dependent]) : first;
+            }
+            if (first < order_.size() && first > order_first_[tasks_[order_[first]].worker]) {
+                copies[order_[first - 1]].push_back(static_cast<Index>(copy));
+            }
+        }
+    }
+    return copies;
+}
+
 void EventEngine::build_dependents(const TaskGraph& graph) {
     const std::vector<Index> launched = std::move(dependents_);
+    const std::vector<std::vector<Index>> received_late = late_receives(graph);
     dependents_.clear();
     needs_.assign(tasks_.size(), 0);
     for (std::size_t task = 0; task < num_tasks_; ++task) {
         all_dependents_first_.push_back(static_cast<Index>(all_dependents_.size()));
-        needs_[task] = static_cast<Index>(graph.dependencies(task).size());
+        needs_[task] += static_cast<Index>(graph.dependencies(task).size());
         for (const TaskIndex dependent : graph.dependents(task)) {
             all_dependents_.push_back(static_cast<Index>(dependent));
+        }
+        for (const Index copy : received_late[task]) {
+            all_dependents_.push_back(copy);
+            ++needs_[copy];
         }
     }
     for (const Index task : launched) {
@@ -154,7 +189,7 @@ void EventEngine::build_passing(const TaskGraph& graph) {
     for (std::size_t worker = lanes; !matters && worker < workers; ++worker) {
         const std::span<const Index> order(order_.data() + order_first_[worker],
                                            order_.data() + order_first_[worker + 1]);
-        bool in_step = true;
+        bool in_step = resources_.is_received_late.empty() || !resources_.is_received_late[worker - lanes];
         for (std::size_t k = 0; in_step && k < order.size(); ++k) {
             const auto needed = graph.dependencies(order[k]);
             in_step = needed.size() == 1;

@@ -94,11 +94,16 @@ LinkSharing parse_link_sharing(std::string_view name) {
 }
 
 std::string to_string(LinkProtocol protocol) {
-    return protocol == LinkProtocol::eager ? "eager" : "rendezvous";
+    switch (protocol) {
+        case LinkProtocol::eager: return "eager";
+        case LinkProtocol::rendezvous: return "rendezvous";
+        case LinkProtocol::blocking: return "blocking";
+    }
+    return "unknown";
 }
 
 LinkProtocol parse_link_protocol(std::string_view name) {
-    return parse_name<LinkProtocol>(name, {LinkProtocol::eager, LinkProtocol::rendezvous},
+    return parse_name<LinkProtocol>(name, {LinkProtocol::eager, LinkProtocol::rendezvous, LinkProtocol::blocking},
                                     "link protocol is '" + std::string(name) + "'", "leave it out for eager");
 }
 

@@ -27,6 +27,7 @@ LinkSharing parse_link_sharing(std::string_view name);
 enum class LinkProtocol {
     eager,       ///< the receive is posted ahead, as the engine does: data leave at once
     rendezvous,  ///< the sender first announces the message and waits for the answer: a round trip more
+    blocking,    ///< the receive is posted once the receiving lane has nothing to do before it; data leave then
 };
 std::string to_string(LinkProtocol protocol);
 /// Throws UsageError that lists the names.

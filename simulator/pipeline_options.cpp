@@ -123,6 +123,11 @@ void check_in_flight(const PipelineOptions& options) {
                           counted(m, "micro-batch", "micro-batches") + "; " + to_string(options.schedule) +
                           " holds all of them at its loss; use as many, or another schedule, such as 1f1b");
     }
+    if (most > 0 && most < m && options.hardware.link.protocol == LinkProtocol::blocking) {
+        throw OptionError("in-flight is " + std::to_string(most) +
+                          " with the link protocol blocking; lanes then leave their order, and may wait for receives "
+                          "that nobody posts; use eager, or no limit");
+    }
 }
 }  // namespace
 

@@ -104,6 +104,88 @@ TEST(EventEngine, GivesTheRecurrencesAnswerWhereNothingIsShared) {
     }
 }
 
+/// Ends of tasks if receives are posted late, by repeating the definition until nothing changes.
+std::vector<double> ends_with_late_receives(const TaskGraph& graph, const std::vector<double>& durations) {
+    std::vector<std::vector<TaskIndex>> needed(durations.size());
+    std::vector<TaskIndex> before(durations.size(), durations.size());
+    const auto chain = [&](std::span<const TaskIndex> order) {
+        for (std::size_t k = 1; k < order.size(); ++k) {
+            needed[order[k]].push_back(order[k - 1]);
+            before[order[k]] = order[k - 1];
+        }
+    };
+    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
+        chain(graph.lane_order(LaneId{lane}));
+    }
+    for (const Channel& channel : graph.channels()) {
+        chain(channel.order);
+    }
+    for (TaskIndex task = 0; task < durations.size(); ++task) {
+        const auto dependencies = graph.dependencies(task);
+        needed[task].insert(needed[task].end(), dependencies.begin(), dependencies.end());
+    }
+    for (const Channel& channel : graph.channels()) {
+        for (std::size_t k = 0; k < channel.order.size(); ++k) {
+            // The first task of the receiver that waits for this copy or one behind it.
+            for (const TaskIndex user : graph.lane_order(channel.to)) {
+                const auto needs = graph.dependencies(user);
+                if (std::any_of(channel.order.begin() + static_cast<std::ptrdiff_t>(k), channel.order.end(),
+                                [&](TaskIndex copy) { return std::ranges::find(needs, copy) != needs.end(); })) {
+                    if (before[user] < durations.size()) {
+                        needed[channel.order[k]].push_back(before[user]);
+                    }
+                    break;
+                }
+            }
+        }
+    }
+    std::vector<double> ends(durations.size());
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (TaskIndex task = 0; task < durations.size(); ++task) {
+            double start = 0;
+            for (const TaskIndex each : needed[task]) {
+                start = std::max(start, ends[each]);
+            }
+            changed = changed || start + durations[task] > ends[task] + 1e-9;
+            ends[task] = std::max(ends[task], start + durations[task]);
+        }
+    }
+    return ends;
+}
+
+TEST(EventEngine, StartsACopyOnceItsReceiverIsReadyIfReceivesBlock) {
+    // gpipe on two lanes, forwards of 1000 and copies of 500. Copy 1 waits until lane 1 has ended forward (0, 1):
+    //     lane 0   |F0  |F1  |
+    //     link          |c0|       |c1|
+    //     lane 1           |F0  |     |F1  |
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2});
+    std::vector<double> durations;
+    for (const Task& task : graph.tasks()) {
+        durations.push_back(task.key.kind == TaskKind::copy_forward ? 500
+                            : task.key.kind == TaskKind::forward    ? 1000
+                                                                    : 0);
+    }
+    SharedResources resources = nothing_shared(graph);
+    const TaskIndex last = graph.find({0, TaskKind::forward, 1, 1, -1}).value();
+    EXPECT_EQ(run(graph, resources, durations).ends[last], 3500);
+    resources.is_received_late.assign(graph.channels().size(), true);
+    EXPECT_EQ(run(graph, resources, durations).ends[last], 4000);
+
+    std::mt19937 random(23);
+    for (int round = 0; round < 100; ++round) {
+        const TaskGraph any = random_graph(random);
+        const std::vector<double> own = random_durations(random, any.tasks().size());
+        SharedResources late = nothing_shared(any);
+        late.is_received_late.assign(any.channels().size(), true);
+        const std::vector<double> expected = ends_with_late_receives(any, own);
+        const EngineRun events = run(any, late, own);
+        for (std::size_t task = 0; task < expected.size(); ++task) {
+            ASSERT_NEAR(events.ends[task], expected[task], 1e-9 * (1 + expected[task])) << "round " << round;
+        }
+    }
+}
+
 /// Copies of every other channel, or of all, take no time.
 void make_channels_free(const TaskGraph& graph, std::mt19937& random, std::vector<double>& durations) {
     const bool all = random() % 2 == 0;

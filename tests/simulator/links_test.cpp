@@ -103,6 +103,24 @@ TEST(Links, NeverShareTheRoundTripOfARendezvous) {
     EXPECT_EQ(simulate(uniform_profile(2), options).step_time.count(), apart);
 }
 
+TEST(Links, StartLateIfReceivesBlock) {
+    PipelineOptions options = two_lanes({.latency_ns = 100});
+    options.chunks = options.batch = 4;
+    const Profile profile = uniform_profile(2);
+    const std::int64_t ahead = simulate(profile, options).step_time.count();
+    options.hardware.link.protocol = LinkProtocol::blocking;
+    // The lane that receives is busy while all but the first forward's outputs, and the first backward's, are there.
+    EXPECT_EQ(simulate(profile, options).step_time.count(), ahead + 6 * 100);
+    options.hardware.devices = {"cpu", "cpu"};
+    const std::int64_t together = simulate(profile, options).step_time.count();
+    options.hardware.link.protocol = LinkProtocol::eager;
+    EXPECT_EQ(simulate(profile, options).step_time.count(), together) << "nothing is received";
+    options.hardware.link.protocol = LinkProtocol::blocking;
+    options.schedule = Schedule::one_f_one_b;
+    options.most_in_flight = 2;
+    EXPECT_THAT([&] { simulate(profile, options); }, ThrowsMessage<Error>(HasSubstr("link protocol blocking")));
+}
+
 TEST(Links, ComeFromAFile) {
     const std::vector<LinkTime> times = parse_links(
         R"({"format": "pipescope.links", "version": 1, "times": [{"bytes": 1024, "ns": 5e3}, {"bytes": 4096, "ns": 6e3, "exchange_ns": 7e3}]})");
