@@ -4,6 +4,7 @@
 #include "engine/gpipe.h"
 #include "save/save_error.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <torch/optim/adam.h>
@@ -14,6 +15,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -151,6 +153,18 @@ NamedTensors named_parameters_of(Optimizer& optimizer, const GPipe& model) {
     return parameters;
 }
 
+// No name of an optimizer's tensor is without a dot.
+std::string name_of_random_state(int rank) {
+    return "random_state_" + std::to_string(rank);
+}
+
+/// Adds the state of torch's default CPU generator.
+void add_random_state(int rank, std::vector<TensorToWrite>& tensors) {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const std::lock_guard lock(generator.mutex());
+    tensors.push_back(to_write(name_of_random_state(rank), generator.get_state()));
+}
+
 void add_state(Optimizer& optimizer, const GPipe& model, std::vector<TensorToWrite>& tensors) {
     for (const auto& [name, parameter] : named_parameters_of(optimizer, model)) {
         const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
@@ -200,6 +214,7 @@ int count_saved(const SavedTensors& saved, const std::string& parameter, const S
 std::filesystem::path save_training(SaveFolder& folder, const TrainingState& state, const GPipe& model,
                                     const std::vector<Optimizer*>& optimizers) {
     TensorsToSave tensors;
+    add_random_state(folder.rank(), tensors.optimizer);
     if (model.replica() != 0) {
         return folder.save(state, std::move(tensors));  // the first replica holds the same
     }
@@ -241,6 +256,20 @@ void SavedTraining::load(GPipe& model, bool is_whole) {
         at::Tensor(tensor).copy_(read(model_, name, tensor.options(), tensor.sizes()));
     }
     model.set_next_step(static_cast<std::int32_t>(state_.step));
+}
+
+bool SavedTraining::load_random(int rank) {
+    const std::string own = name_of_random_state(rank);
+    const std::string name = optimizer_.contains(own) ? own : name_of_random_state(0);
+    if (!optimizer_.contains(name)) {
+        return false;
+    }
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const std::lock_guard lock(generator.mutex());
+    const at::Tensor now = generator.get_state();
+    check_fits(optimizer_, name, dtype_of(name, now), now.sizes().vec());
+    generator.set_state(read(optimizer_, name, now.options(), now.sizes()));
+    return true;
 }
 
 void SavedTraining::load(Optimizer& optimizer, const GPipe& model) {

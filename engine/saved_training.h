@@ -20,15 +20,16 @@ class GPipe;
 //     SavedTraining saved(saved_steps("saves").back());
 //     saved.load(model);
 //     saved.load(optimizer, model);
+//     saved.load_random();
 // Tensors have the names of GPipe::state_dict(); an optimizer's state has its parameter's, as in "0.weight.exp_avg".
 // Supports SGD, Adam and AdamW of torch::optim. Their options, such as the learning rate, are the program's own.
-// Random numbers that the program draws outside layers are not restored.
+// Random numbers inside layers depend on seed and step only; load_random() continues those drawn elsewhere, on the CPU.
 // Threading: one thread, between steps.
 
-/// Saves the model's tensors and the state of its optimizers as one step of the folder, and returns its path. A tensor
-/// that several names share is stored once, under the first. Blocks until everything is on the disk.
-/// Throws SaveError (disk full, read-only folder, ..), or EngineError for an optimizer or a dtype that has no stored
-/// form, or an optimizer of parameters that are not the model's.
+/// Saves the model's tensors, the state of its optimizers and that of torch's default CPU generator as one step of the
+/// folder, and returns its path. A tensor that several names share is stored once, under the first. Blocks until
+/// everything is on the disk. Throws SaveError (disk full, read-only folder, ..), or EngineError for an optimizer or a
+/// dtype that has no stored form, or an optimizer of parameters that are not the model's.
 std::filesystem::path save_training(SaveFolder& folder, const TrainingState& state, const GPipe& model,
                                     const std::vector<torch::optim::Optimizer*>& optimizers);
 
@@ -50,6 +51,10 @@ public:
     void load(GPipe& model, bool is_whole = true);
     /// Loads the state of the optimizer, whose parameters are the model's. Throws like the above, or EngineError.
     void load(torch::optim::Optimizer& optimizer, const GPipe& model);
+    /// Sets torch's default CPU generator, from which a program draws outside layers, to the state that it had in the
+    /// process of this rank, or in that of rank 0 if there were fewer. False: the save holds no such state, as those of
+    /// earlier versions. Throws SaveError.
+    bool load_random(int rank = 0);
 
 private:
     TrainingState state_;

@@ -39,6 +39,7 @@ public:
     SaveFolder& operator=(const SaveFolder&) = delete;
 
     const std::filesystem::path& path() const noexcept { return path_; }
+    int rank() const noexcept { return ranks_.rank; }
     /// Returns the path of the saved step. Throws SaveError on every rank where it failed, and on every rank if there
     /// is no saved step; older steps then remain.
     std::filesystem::path save(const TrainingState& state, TensorsToSave tensors);

@@ -80,6 +80,7 @@ void TrainingSaves::restore(GPipe& model, LaneOptimizers& optimizers) {
     if (resumed_) {
         resumed_->load(model, is_only_process_);
         optimizers.load(*resumed_, model);
+        resumed_->load_random(folder_.rank());
     }
 }
 

@@ -93,6 +93,36 @@ TEST(SavedTraining, ContinuesBitForBitWithEveryOptimizer) {
     }
 }
 
+/// Draws data and a noisy loss from torch's default generator.
+std::vector<double> train_with_own_random_numbers(Training& training, int steps) {
+    std::vector<double> losses;
+    for (int k = 0; k < steps; ++k) {
+        const at::Tensor input = samples(8), target = samples(8, 4);
+        training.optimizer->zero_grad();
+        const auto noisy = [](const at::Tensor& output, const at::Tensor& wanted) {
+            return mean_square(output, wanted) + (output * torch::randn_like(output)).mean();
+        };
+        losses.push_back(training.model.step(input, target, noisy).item<double>());
+        training.optimizer->step();
+    }
+    return losses;
+}
+
+TEST(SavedTraining, ContinuesTheRandomNumbersOfTheProgram) {
+    const MakeOptimizer make = every_optimizer()[0].second;
+    const TemporaryFolder folder;
+    Training undisturbed(three_lanes(), make);
+    const std::vector<double> expected = train_with_own_random_numbers(undisturbed, 5);
+    Training first(three_lanes(), make);
+    train_with_own_random_numbers(first, 3);
+    SavedTraining saved(save(folder, first));
+    Training second(three_lanes(), make);
+    saved.load(second.model);
+    EXPECT_TRUE(saved.load_random());
+    EXPECT_EQ(train_with_own_random_numbers(second, 2), std::vector<double>(expected.begin() + 3, expected.end()));
+    EXPECT_TRUE(saved.load_random(7)) << "of rank 0, since one process saved";
+}
+
 TEST(SavedTraining, ContinuesToRoundingUnderAnotherLayout) {
     const MakeOptimizer make = every_optimizer()[2].second;
     const TemporaryFolder folder;
