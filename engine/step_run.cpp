@@ -57,6 +57,11 @@ std::int64_t samples_of(Pipeline& pipeline, const Tensors& input, RunFor purpose
     if (channels == nullptr) {
         return batch_size(input);
     }
+    if (channels->is_first_here() && input.empty()) {
+        throw EngineError(
+            "the input holds no tensor in the process of partition 0, which is the one that reads it; "
+            "pass it there; other processes may pass none");
+    }
     return channels
         ->start({purpose == RunFor::values ? LaneChannels::Purpose::values : LaneChannels::Purpose::training,
                  channels->is_first_here() ? batch_size(input) : 0})

@@ -109,6 +109,7 @@ struct Processes::Group {
     }
 
     void meet();
+    void refuse_if_there_is_another_first(Clock::time_point until);
     void arrive(Clock::time_point until);
     void wait_for_members(Clock::time_point until);
     void start_watch();
@@ -193,10 +194,17 @@ Processes::Group::Group(const ProcessOptions& of)
 void Processes::Group::meet() {
     is_host = options.rank == 0 && !options.store_is_hosted;
     std::optional<int> listening;
-    if (is_host) {
-        listening = options.listening >= 0 ? options.listening : listen_on(rendezvous.port);
-    }
     const auto until = Clock::now() + options.patience;
+    if (is_host && options.listening >= 0) {
+        listening = options.listening;
+    } else if (is_host) {
+        try {
+            listening = listen_on(rendezvous.port);
+        } catch (const ProcessError&) {
+            refuse_if_there_is_another_first(until);
+            throw;
+        }
+    }
     for (bool has_arrived = false; !has_arrived;) {
         if (!is_host && !is_answered(rendezvous, until, options.while_waiting)) {
             throw ProcessError("nobody answers at " + options.rendezvous + " within " + seconds_text(options.patience) +
@@ -222,6 +230,21 @@ void Processes::Group::meet() {
     } catch (const ConnectionLost& lost) {
         throw ProcessError(fail("the processes lost one another while they met (" + std::string(lost.what()) +
                                 "); one of them ended, or the network did; look at the others' messages"));
+    }
+}
+
+/// Throws ProcessError that says so if the rendezvous port is taken because another process of this group is rank 0.
+void Processes::Group::refuse_if_there_is_another_first(Clock::time_point until) {
+    try {
+        store.emplace(rendezvous, std::nullopt, kToBeHeard);
+        failing = store->copy();
+        const auto soon = std::min(until, Clock::now() + kToBeHeard);
+        poll([&] { return store->get(key("member", 0)) || Clock::now() >= soon; });
+        if (store->get(key("member", 0))) {
+            arrive(until);
+        }
+    } catch (const ConnectionLost&) {
+        // It is another program's port.
     }
 }
 

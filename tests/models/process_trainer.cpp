@@ -11,7 +11,8 @@
 // one that is RANK * 1000 s later. It prints "RANK ERROR BOUND" of the offset, in ns. With the boot id "own" it has
 // that of this machine and its own time namespace; PIPESCOPE_TEST_AHEAD_S says how far that is ahead. With `groups`,
 // the processes form so many groups, one after the other, and train a model in each. After each, a process prints how
-// many threads and descriptors it has open. PIPESCOPE_TEST_DEVICE_MESSAGES is GPipeOptions::device_messages.
+// many threads and descriptors it has open. PIPESCOPE_TEST_DEVICE_MESSAGES is GPipeOptions::device_messages. With
+// PIPESCOPE_TEST_INPUT_RANK, only that rank passes an input.
 
 #include "engine/gpipe.h"
 #include "engine/processes/process_clock.h"
@@ -178,6 +179,10 @@ void train(const std::string& configuration, int steps, const std::shared_ptr<Pr
             for (at::Tensor* tensor : {&data.input[0], &data.target[0]}) {
                 *tensor = tensor->is_floating_point() ? tensor->to(at::kDouble) : *tensor;
             }
+        }
+        if (const char* const only = std::getenv("PIPESCOPE_TEST_INPUT_RANK");
+            only != nullptr && std::atoi(only) != processes->rank()) {
+            data.input.clear();
         }
         pipeline.zero_grad();
         const at::Tensor loss = pipeline.step(data.input, data.target, model.loss);

@@ -3,6 +3,9 @@
 #include "tests/models/process_group.h"
 
 #include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -106,6 +109,14 @@ TEST(Processes, TrainAsOneProcessDoesBitForBit) {
     configurations.push_back("mlp:layers=8,width=32|2,2,2,2||gpipe|except_last|3|10");  // unequal micro-batches
     configurations.push_back("mlp:layers=8,width=32|2,2,2,2||zero-bubble-h1|except_last|3|10");
     configurations.push_back("unet:B=1,C=4,size=64|20,12,12,21||zero-bubble-h1|never|4|8");
+    configurations.push_back("resnet101:width=4,size=32,classes=10|100,90,90,90||1f1b|except_last|2|4");
+    for (const char* schedule : {"looped-bfs", "zero-bubble-2p", "interleaved-zero-bubble", "zero-bubble-v",
+                                 "dualpipe-v", "v-half", "v-min"}) {
+        const bool has_own_lanes = std::string(schedule) == "zero-bubble-2p";
+        configurations.push_back(std::string("mlp:layers=8,width=32|") +
+                                 (has_own_lanes ? "2,2,2,2" : "1,1,1,1,1,1,1,1@cpu,cpu,cpu,cpu") + "||" + schedule +
+                                 "|except_last|8|16");
+    }
     configurations.push_back("mlp:layers=4,width=600|1,1,1,1||1f1b|never|2|200");  // larger than the first frame
     const std::set<std::string> alone = trained(1, configurations);
     EXPECT_GT(alone.size(), 6 * configurations.size());
@@ -398,7 +409,41 @@ TEST(Processes, SayWhyTheyCannotMeet) {
                 Each(HasSubstr("names the host 'no-such-host.invalid', which this host does not know")));
     EXPECT_THAT(errors_of_starts({{"0", "2"}}, "127.0.0.1"), Each(HasSubstr("write it as in node1:29500")));
     EXPECT_THAT(errors_of_starts({{"0", "2"}, {"0", "2"}}, place()),
-                ::testing::Contains(HasSubstr("rank 0 cannot listen on port ")));
+                Each(HasSubstr("two processes are rank 0: on host ")));
+}
+
+TEST(Processes, NeedTheInputWherePartition0Is) {
+    const std::string model = "mlp:layers=8,width=32|4,4||1f1b|never|2|4";
+    for (const char* rank : {"0", "1"}) {
+        ::setenv("PIPESCOPE_TEST_INPUT_RANK", rank, 1);
+        ProcessGroup group(2, kTrainer, {"2", model});
+        ::unsetenv("PIPESCOPE_TEST_INPUT_RANK");
+        ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
+        for (int k = 0; k < 2; ++k) {
+            EXPECT_EQ(group.exit_code(k), rank == std::string("0") ? 0 : 1) << group.errors(k);
+        }
+        if (rank == std::string("1")) {
+            EXPECT_THAT(group.errors(0), HasSubstr("holds no tensor in the process of partition 0"));
+            EXPECT_THAT(group.errors(1),
+                        MatchesRegex("pipescope: rank 0 \\(host .*holds no tensor in the process .*\n"));
+        }
+    }
+}
+
+TEST(Processes, SayThatTheirPortIsAnotherPrograms) {
+    // A listener that accepts nobody, such as a stopped program.
+    const std::string rendezvous = ProcessGroup::free_rendezvous();
+    const int other = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(rendezvous.substr(rendezvous.find(':') + 1))));
+    ASSERT_EQ(::bind(other, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    ASSERT_EQ(::listen(other, 1), 0);
+    const auto started = std::chrono::steady_clock::now();
+    EXPECT_THAT(errors_of_starts({{"0", "2"}}, rendezvous),
+                ::testing::Each(HasSubstr("rank 0 cannot listen on port ")));
+    EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(30));
+    ::close(other);
 }
 
 TEST(Processes, DoNotTakeThemselvesForRankZero) {
