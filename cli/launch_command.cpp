@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/program.h"
 #include "cli/stop_signals.h"
+#include "cli/temporary_trace.h"
 #include "schedule/error.h"
 #include "schedule/quantities.h"
 
@@ -20,10 +21,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -32,6 +35,7 @@ namespace pipescope {
 namespace {
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::minutes kToEnd{10};     // for processes whose launcher was killed
 constexpr std::chrono::seconds kKillAfter{3};  // after the first failure, for processes that do not end by themselves
 
 struct LaunchFlags {
@@ -137,6 +141,93 @@ private:
     std::thread thread_;
 };
 
+/// A folder for the processes' temporary files, since one that is killed leaves its own behind.
+class TemporaryRoom {
+public:
+    TemporaryRoom() {
+        std::string folder = (temporary_folder() / "pipescope-launch-XXXXXX").string();
+        if (::mkdtemp(folder.data()) == nullptr) {
+            throw Error(fmt::format("{} cannot be made ({}); temporary files go there; set TMPDIR to a writable folder",
+                                    folder, std::strerror(errno)));
+        }
+        path_ = folder;
+    }
+    ~TemporaryRoom() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    TemporaryRoom(const TemporaryRoom&) = delete;
+    TemporaryRoom& operator=(const TemporaryRoom&) = delete;
+
+    const std::filesystem::path& path() const { return path_; }
+
+private:
+    std::filesystem::path path_;
+};
+
+/// A process that stops the others if the launcher is killed, and removes their temporary files: nobody else could tell
+/// what a script has started.
+class Guard {
+public:
+    explicit Guard(const std::filesystem::path& room) {
+        if (::pipe2(ends_.data(), O_CLOEXEC) != 0 || (process_ = ::fork()) < 0) {
+            throw Error(
+                fmt::format("the launcher gets no second process ({}); close other programs", std::strerror(errno)));
+        }
+        if (process_ == 0) {
+            ::close(ends_[1]);
+            stand_guard(ends_[0], room);
+        }
+        ::close(ends_[0]);
+    }
+    ~Guard() {
+        ::kill(process_, SIGKILL);
+        ::waitpid(process_, nullptr, 0);
+        ::close(ends_[1]);
+    }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+    /// Called in the process that will be stopped, so that the launcher cannot end between its start and this.
+    void watch(pid_t group) const { static_cast<void>(::write(ends_[1], &group, sizeof(group))); }
+
+private:
+    [[noreturn]] static void stand_guard(int pipe, const std::filesystem::path& room) {
+        ::setpgid(0, 0);  // neither the terminal's Ctrl-C nor a signal to the launcher's group ends it
+        ::prctl(PR_SET_NAME, "launch-guard");
+        for (const int each : {SIGINT, SIGTERM, SIGHUP}) {
+            ::signal(each, SIG_DFL);
+        }
+        const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+        for (const int each : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+            ::dup2(nowhere, each);  // a reader of the launcher's output need not wait for this process
+        }
+        std::vector<pid_t> groups;
+        pid_t group = 0;
+        for (ssize_t count = 0; (count = ::read(pipe, &group, sizeof(group))) != 0;) {
+            if (count == sizeof(group)) {
+                groups.push_back(group);
+            } else if (errno != EINTR) {
+                break;
+            }
+        }
+        for (const pid_t each : groups) {
+            ::kill(-each, SIGTERM);  // once: a second one would end a step in its middle
+        }
+        const auto is_over = [](pid_t each) { return ::kill(-each, 0) != 0; };
+        const auto until = Clock::now() + kToEnd;
+        while (!std::all_of(groups.begin(), groups.end(), is_over) && Clock::now() < until) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
+        std::error_code ignored;
+        std::filesystem::remove_all(room, ignored);
+        ::_exit(0);
+    }
+
+    std::array<int, 2> ends_{-1, -1};
+    pid_t process_ = 0;
+};
+
 /// The processes of this node, in one attempt.
 class Attempt {
 public:
@@ -158,6 +249,7 @@ private:
         bool ended = false;
     };
     using Pipes = std::vector<std::pair<int, int>>;  // of errors, with their ranks
+    Pipes start_all(const std::vector<std::string>& command, int number);
     void start(const std::vector<std::string>& command, int rank, const std::vector<std::string>& variables,
                Pipes& pipes);
     void signal_all(int signal) const;
@@ -166,6 +258,8 @@ private:
     bool reap();
 
     const LaunchFlags& flags_;
+    const TemporaryRoom room_;
+    const Guard guard_{room_.path()};
     std::vector<Child> children_;
     std::vector<PrefixedErrors> errors_;
     int first_code_ = 0;
@@ -176,20 +270,36 @@ private:
 };
 
 Attempt::Attempt(const LaunchFlags& flags, const std::vector<std::string>& command, int number) : flags_(flags) {
+    Pipes pipes;
+    try {
+        pipes = start_all(command, number);
+    } catch (...) {
+        forwarded_ = SIGKILL;  // the exception says why
+        signal_all(SIGKILL);
+        wait_for_all(std::nullopt);
+        throw;
+    }
+    for (const auto& [pipe, rank] : pipes) {  // after the forks, which should have one thread
+        errors_.emplace_back(pipe, rank);
+    }
+}
+
+Attempt::Pipes Attempt::start_all(const std::vector<std::string>& command, int number) {
     std::optional<Meeting> meeting;
     Pipes pipes;
-    if (flags.rendezvous.empty()) {
+    if (flags_.rendezvous.empty()) {
         meeting.emplace();
     }
-    for (int k = 0; k < flags.processes; ++k) {
-        const int rank = flags.node_rank * flags.processes + k;
+    for (int k = 0; k < flags_.processes; ++k) {
+        const int rank = flags_.node_rank * flags_.processes + k;
         std::vector<std::string> variables = {
             fmt::format("PIPESCOPE_RANK={}", rank),
-            fmt::format("PIPESCOPE_SIZE={}", flags.nodes * flags.processes),
-            fmt::format("PIPESCOPE_RENDEZVOUS={}", meeting ? meeting->rendezvous() : flags.rendezvous),
+            fmt::format("PIPESCOPE_SIZE={}", flags_.nodes * flags_.processes),
+            fmt::format("PIPESCOPE_RENDEZVOUS={}", meeting ? meeting->rendezvous() : flags_.rendezvous),
             fmt::format("PIPESCOPE_ATTEMPT={}", number),
-            fmt::format("PIPESCOPE_PATIENCE={}", flags.patience),
-            fmt::format("PIPESCOPE_SILENCE={}", flags.silence)};
+            fmt::format("PIPESCOPE_PATIENCE={}", flags_.patience),
+            fmt::format("PIPESCOPE_SILENCE={}", flags_.silence),
+            fmt::format("{}={}", kLaunchersFolder, room_.path().string())};
         // The store asks the DNS for the name of each address, which nobody reads. A server that does not answer would
         // delay every connection by 5 s.
         if (std::getenv("RES_OPTIONS") == nullptr) {
@@ -203,9 +313,7 @@ Attempt::Attempt(const LaunchFlags& flags, const std::vector<std::string>& comma
         }
         start(command, rank, variables, pipes);
     }
-    for (const auto& [pipe, rank] : pipes) {  // after the forks, which should have one thread
-        errors_.emplace_back(pipe, rank);
-    }
+    return pipes;
 }
 
 void Attempt::start(const std::vector<std::string>& command, int rank, const std::vector<std::string>& variables,
@@ -222,8 +330,8 @@ void Attempt::start(const std::vector<std::string>& command, int rank, const std
         throw Error(fmt::format("rank {} cannot be started ({}); start fewer processes", rank, std::strerror(errno)));
     }
     if (process == 0) {
-        ::setpgid(0, 0);                     // the terminal's Ctrl-C reaches it through the launcher, once
-        ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // it ends in good order if the launcher is gone
+        ::setpgid(0, 0);  // the terminal's Ctrl-C reaches it through the launcher, once
+        guard_.watch(::getpid());
         if (::getppid() != parent) {
             ::_exit(1);
         }

@@ -11,6 +11,10 @@
 namespace pipescope {
 std::filesystem::path temporary_folder() {
     std::error_code error;
+    if (const char* const of_launcher = std::getenv(kLaunchersFolder);
+        of_launcher != nullptr && std::filesystem::is_directory(of_launcher, error)) {
+        return of_launcher;
+    }
     const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
     if (error) {
         const char* const given = std::getenv("TMPDIR");

@@ -7,7 +7,11 @@
 #include <string>
 
 namespace pipescope {
-/// The system's folder for temporary files. Throws Error if TMPDIR names something else.
+/// The variable that names a launcher's folder for its processes' temporary files, which the launcher removes.
+inline constexpr const char* kLaunchersFolder = "PIPESCOPE_TEMPORARY_FOLDER";
+
+/// The launcher's folder for temporary files, if there is one, otherwise the system's. Throws Error if TMPDIR names
+/// something else.
 std::filesystem::path temporary_folder();
 
 /// A temporary folder for a trace, removed on destruction and when the process is killed (RemovedWhenKilled).

@@ -37,6 +37,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -287,12 +290,31 @@ std::string newest_save(const TrainingOptions& options) {
                                                                        : options.saves->newest().filename().string();
 }
 
+/// Digest of the TorchScript or profile file that holds the model; "none" without one. A library may be built for each
+/// host, so equal ones may differ in their bytes.
+std::string digest_of_model_file(const std::string& model) {
+    const std::optional<std::filesystem::path> path = file_of_model(model);
+    if (!path || path->extension() == ".so") {
+        return "none";
+    }
+    std::ifstream file(*path, std::ios::binary);
+    std::vector<char> buffer(1 << 20);
+    std::uint64_t digest = 14695981039346656037U;  // FNV-1a
+    while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
+        for (std::streamsize k = 0; k < file.gcount(); ++k) {
+            digest = (digest ^ static_cast<unsigned char>(buffer[static_cast<std::size_t>(k)])) * 1099511628211U;
+        }
+    }
+    return fmt::format("{:016x}", digest);
+}
+
 /// Throws ProcessError unless all processes were given the same, and UsageError if that does not suit their number.
 void agree(const RunFlags& flags, const TrainingOptions& options) {
     options.processes->agree({{"the version of PipeScope", PIPESCOPE_VERSION},
                               {"--save", options.saves == nullptr ? "none" : flags.save.folder.string()},
                               {"--save-every", fmt::format("{}", flags.save.every.value_or(0))},
                               {"the model", flags.model},
+                              {"the digest of the model's file", digest_of_model_file(flags.model)},
                               {"--batch", std::to_string(options.pipeline.batch)},
                               {"--replicas", std::to_string(options.pipeline.replicas)},
                               {"--steps", std::to_string(options.steps)},

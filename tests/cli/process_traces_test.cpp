@@ -143,6 +143,59 @@ TEST(Launch, SaysWhichProcessItKilled) {
     EXPECT_THAT(result.err, testing::Not(HasSubstr("was ended by signal")));
 }
 
+TEST(Launch, NoticesModelsThatDifferUnderOneName) {
+    const User user;
+    for (const int rank : {0, 1}) {
+        user.types_to_shell("mkdir " + std::to_string(rank));
+        user.writes(std::to_string(rank) + "/e.json", emulated_profile(1 + rank));
+    }
+    const CommandResult result =
+        user.types_to_shell("timeout 60 '" PIPESCOPE_BIN_FOLDER
+                            "/pipescope' launch -n 2 -- sh -c 'cd $PIPESCOPE_RANK && exec \"" PIPESCOPE_BIN_FOLDER
+                            "/pipescope\" run emulated:e.json --balance 4,4 -m 2 --batch 2' >.stdout 2>.stderr");
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(result.err, HasSubstr("the processes differ in the digest of the model's file: rank 0 (host "));
+}
+
+TEST(Launch, IsSurvivedByNothingThatAScriptStarted) {
+    const User user;
+    const CommandResult result = user.types_to_shell(
+        "'" PIPESCOPE_BIN_FOLDER
+        "/pipescope' launch -n 2 -- sh -c 'sleep 300 & echo $! >>started; sleep 300' >.stdout 2>.stderr & launcher=$!\n"
+        "for i in $(seq 300); do sleep 0.1; test $(cat started 2>.none | wc -l) -eq 2 && break; done\n"
+        "kill -KILL $launcher\n"
+        "for i in $(seq 300); do sleep 0.1; kill -0 $(cat started) 2>.none || exit 0; done\nexit 1");
+    EXPECT_EQ(result.code, 0) << user.reads("started");
+}
+
+TEST(Launch, LeavesNothingBehindIfItCannotStartAll) {
+    const User user;
+    const CommandResult result = user.types_to_shell(
+        "ulimit -n 24\ntimeout 60 '" PIPESCOPE_BIN_FOLDER
+        "/pipescope' launch -n 40 -- sh -c 'echo $$ >>started; sleep 300' >.stdout 2>.stderr\n"
+        "echo $? >code; kill -0 $(cat started) 2>.none && exit 1\ntest -s started && exit $(cat code)");
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("gets no pipe"), testing::Not(HasSubstr("was ended by signal"))));
+}
+
+TEST(Launch, LeavesNoTemporaryFileOfAKilledProcess) {
+    const User user;
+    user.writes("e.json", emulated_profile(1));
+    for (const char* victim : {"$(pgrep -P $launcher | tail -n 1)", "$launcher"}) {
+        const CommandResult result = user.types_to_shell(
+            "mkdir -p tmp; export TMPDIR=$PWD/tmp\n'" PIPESCOPE_BIN_FOLDER
+            "/pipescope' launch -n 2 -- run emulated:e.json --balance 4,4 -m 2 --batch 2 --steps 100000 "
+            ">.stdout 2>.stderr & launcher=$!\n"
+            "for i in $(seq 300); do sleep 0.1; ls tmp/*/*/run.sqlite-wal && break; done >.none 2>&1\n"
+            "ls tmp/*/*/run.sqlite-wal >.none || exit 2\n"
+            "kill -KILL " +
+            std::string(victim) +
+            "\n"
+            "for i in $(seq 300); do sleep 0.1; rmdir tmp 2>.none && exit 0; done\nexit 1");
+        EXPECT_EQ(result.code, 0) << victim << result.err;
+    }
+}
+
 TEST(Launch, NeedsAddressAndPortOfTheFirst) {
     const User user;
     ::setenv("MASTER_PORT", "29999", 1);
