@@ -278,45 +278,75 @@ TEST_F(ProcessTraces, OfReplicasAreShownOneByOne) {
     EXPECT_EQ(number("second.sqlite", "SELECT count(*) FROM PIPESCOPE_TASK WHERE kind = 'all_reduce'"), 2 * 3);
 }
 
-TEST_F(ProcessTraces, OfClocksThatDifferByAThousandSecondsFitWithinTheBound) {
-    if (user.types_to_shell("unshare --time --monotonic 1000 --fork true").code != 0) {
-        GTEST_SKIP() << "time namespaces cannot be made here; that needs root and a kernel with them";
+/// Runs in two processes, whose clocks differ by 1000 s.
+class OtherClock : public ProcessTraces {
+protected:
+    void SetUp() override {
+        if (user.types_to_shell("unshare --time --monotonic 1000 --fork true").code != 0) {
+            GTEST_SKIP() << "time namespaces cannot be made here; that needs root and a kernel with them";
+        }
     }
-    const std::string program = "timeout 100 '" PIPESCOPE_BIN_FOLDER "/pipescope' ";
-    const CommandResult ran = user.types_to_shell(
-        "export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$(shuf -i 20000-29999 -n 1)\n"
-        "RANK=0 " +
-        program + kRun +
-        " >.stdout 2>.stderr &\n"
-        "RANK=1 timeout 100 unshare --time --monotonic 1000 --fork " +
-        program + kRun +
-        " >rank1.txt 2>&1\n"
-        "other=$?\nwait $! && exit $other");
-    ASSERT_EQ(ran.code, 0) << ran.err << user.reads("rank1.txt");
+    /// Trains with these variables of rank 1, and merges the traces.
+    nlohmann::ordered_json merged(const std::string& run, const std::string& variables) const {
+        const std::string program = "timeout 100 '" PIPESCOPE_BIN_FOLDER "/pipescope' ";
+        const CommandResult ran = user.types_to_shell(
+            "export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$(shuf -i 20000-29999 -n 1)\n"
+            "RANK=0 " +
+            program + run + " >.stdout 2>.stderr &\nRANK=1 " + variables +
+            " timeout 100 unshare --time --monotonic 1000 --fork " + program + run +
+            " >rank1.txt 2>&1\n"
+            "other=$?\nwait $! && exit $other");
+        EXPECT_EQ(ran.code, 0) << ran.err << user.reads("rank1.txt");
+        return user.succeeds("merge out.rank*.sqlite -o out.sqlite --json").json();
+    }
+    /// A number of the reading of rank 1's clock before ("[0]") or after ("[1]") the steps.
+    std::int64_t reading(const std::string& which, const std::string& key) const {
+        return number("out.rank1.sqlite", "SELECT json_extract(value, '$.clock" + which + "." + key +
+                                              "') FROM PIPESCOPE_RUN WHERE key = 'process'");
+    }
+    void expect_copies_in_order(std::int64_t copies) const {
+        EXPECT_EQ(number("out.sqlite",
+                         "SELECT count(*) FROM PIPESCOPE_COPY AS c JOIN PIPESCOPE_TASK AS t ON t.id = c.taskId WHERE "
+                         "c.received < t.start OR t.end < c.received"),
+                  0);
+        EXPECT_EQ(number("out.sqlite", "SELECT count(*) FROM PIPESCOPE_COPY"), copies);
+    }
+};
 
+TEST_F(OtherClock, OfAThousandSecondsFitsWithinTheBound) {
+    const auto trace = merged(kRun, "");
     // Time namespaces leave the wall clock alone, so the wall clocks at time zero tell the true offset.
-    const auto epoch = [&](const std::string& trace) {
-        return number(trace, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME");
+    const auto epoch = [&](const std::string& of) {
+        return number(of, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME");
     };
     const std::int64_t truth = epoch("out.rank1.sqlite") - epoch("out.rank0.sqlite");
     constexpr std::int64_t kClocksReadTogether = 20'000;  // ns, on a loaded machine
     for (const char* which : {"[0]", "[1]"}) {
-        const auto reading = [&](const std::string& key) {
-            return number("out.rank1.sqlite", "SELECT json_extract(value, '$.clock" + std::string(which) + "." + key +
-                                                  "') FROM PIPESCOPE_RUN WHERE key = 'process'");
-        };
-        EXPECT_GT(reading("bound_ns"), 0);
-        EXPECT_LE(std::abs(reading("offset_ns") - truth), reading("bound_ns") + kClocksReadTogether);
-        RecordProperty("error_ns", std::to_string(reading("offset_ns") - truth));
+        EXPECT_GT(reading(which, "bound_ns"), 0);
+        EXPECT_LE(std::abs(reading(which, "offset_ns") - truth), reading(which, "bound_ns") + kClocksReadTogether);
+        RecordProperty("error_ns", std::to_string(reading(which, "offset_ns") - truth));
     }
-    const auto merged = user.succeeds("merge out.rank*.sqlite -o out.sqlite --json").json();
-    EXPECT_GT(merged.at("clock_bound_ns"), 0);
-    EXPECT_TRUE(merged.at("warnings").empty()) << merged.at("warnings");
-    EXPECT_EQ(number("out.sqlite",
-                     "SELECT count(*) FROM PIPESCOPE_COPY AS c JOIN PIPESCOPE_TASK AS t ON t.id = c.taskId WHERE "
-                     "c.received < t.start OR t.end < c.received"),
-              0);
-    EXPECT_EQ(number("out.sqlite", "SELECT count(*) FROM PIPESCOPE_COPY"), 5 * 8);
+    EXPECT_GT(trace.at("clock_bound_ns"), 0);
+    EXPECT_TRUE(trace.at("warnings").empty()) << trace.at("warnings");
+    expect_copies_in_order(5 * 8);
+}
+
+TEST_F(OtherClock, ThatDriftsFitsWithinTheBound) {
+    user.writes("e.json", emulated_profile(5));
+    const auto trace = merged(
+        "run emulated:e.json --profile e.json --balance 4,4 -m 4 --batch 4 --checkpoint never --steps 10 --trace "
+        "out.sqlite",
+        "LD_PRELOAD='" DRIFTING_CLOCK "'");
+    // Between the two readings, rank 0's clock has advanced by less than rank 1's.
+    const std::int64_t apart = reading("[1]", "at_ns") - reading("[0]", "at_ns");
+    ASSERT_GT(apart, 2'500'000'000);
+    const std::int64_t truth = -apart / 20'001;
+    const std::int64_t change = reading("[1]", "offset_ns") - reading("[0]", "offset_ns");
+    EXPECT_LE(std::abs(change - truth), reading("[0]", "bound_ns") + reading("[1]", "bound_ns"));
+    RecordProperty("drift_ns", std::to_string(change));
+    RecordProperty("bound_ns", std::to_string(reading("[0]", "bound_ns") + reading("[1]", "bound_ns")));
+    EXPECT_TRUE(trace.at("warnings").empty()) << trace.at("warnings");
+    expect_copies_in_order(10 * 8);
 }
 }  // namespace
 }  // namespace pipescope
