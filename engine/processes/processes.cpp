@@ -212,7 +212,8 @@ void Processes::Group::meet() {
                                " meets the others there; start it, or check the rendezvous");
         }
         try {
-            store.emplace(rendezvous, listening, kForAnAnswer);
+            const auto left = std::chrono::duration_cast<milliseconds>(until - Clock::now());
+            store.emplace(rendezvous, listening, std::clamp(left, kToBeHeard, kForAnAnswer));
             failing = store->copy();
             arrive(until);
             has_arrived = true;

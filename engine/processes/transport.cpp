@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <thread>
 #include <utility>
 
@@ -25,6 +26,7 @@ constexpr std::chrono::hours kNever{24 * 365};
 constexpr std::chrono::milliseconds kForTheWatch{1000};
 // The store's own time-out. Its calls answer in microseconds; what takes longer than this is judged elsewhere.
 constexpr std::chrono::minutes kStorePatience{30};
+constexpr std::chrono::milliseconds kToConnect{200};  // beside c10d's own time-out
 
 /// The first line of what c10d says: the others hold a stack trace.
 std::string first_line(const std::exception& error) {
@@ -48,6 +50,22 @@ std::vector<std::uint8_t> bytes_of(const std::string& text) {
 
 std::string text_of(const std::vector<std::uint8_t>& bytes) {
     return {bytes.begin(), bytes.end()};
+}
+
+/// Connects within `patience`. c10d's client waits without limit for somebody who accepts it and never answers, such as
+/// a stopped process; the thread that waits then stays behind until that one ends.
+c10::intrusive_ptr<c10d::Store> connected_store(const std::string& host, const c10d::TCPStoreOptions& options,
+                                                std::chrono::milliseconds patience) {
+    std::packaged_task<c10::intrusive_ptr<c10d::Store>()> connecting(
+        [host, options]() -> c10::intrusive_ptr<c10d::Store> {
+            return c10::make_intrusive<c10d::TCPStore>(host, options);
+        });
+    auto store = connecting.get_future();
+    std::thread(std::move(connecting)).detach();
+    if (store.wait_for(patience + kToConnect) == std::future_status::timeout) {
+        throw ConnectionLost("it accepts connections and answers none");
+    }
+    return store.get();
 }
 
 at::Tensor as_tensor(std::span<const std::byte> memory) {
@@ -76,7 +94,7 @@ KeyStore::KeyStore(const Address& address, std::optional<int> listening, std::ch
     options.timeout = patience;
     options.useLibUV = false;  // the other server cannot take over a socket
     impl_ = call([&] {
-        auto store = c10::make_intrusive<c10d::TCPStore>(address.host, options);
+        auto store = connected_store(address.host, options, patience);
         store->setTimeout(kStorePatience);
         return std::make_unique<Impl>(Impl{std::move(store)});
     });
