@@ -1,6 +1,6 @@
 #include "balance/profile_file.h"
+#include "cli/answers.h"
 #include "cli/commands.h"
-#include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "schedule/error.h"
@@ -24,14 +24,6 @@
 
 namespace pipescope {
 namespace {
-struct BalanceFlags {
-    std::string profile;
-    PipelineFlags pipeline;
-    std::optional<int> partitions;
-    BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
-    bool json = false;
-};
-
 /// A warning if lanes have different speeds, and the algorithm knows none.
 std::vector<std::string> speed_warning(BalanceAlgorithm algorithm, const std::vector<double>& speeds) {
     const bool all_equal = std::ranges::adjacent_find(speeds, std::not_equal_to<>()) == speeds.end();
@@ -66,52 +58,83 @@ int partitions_of(const BalanceFlags& flags, const PipelineOptions& options) {
     return *flags.partitions;
 }
 
-ExitCode balance_command(const BalanceFlags& flags) {
+}  // namespace
+
+BalanceAnswer balance_answer(const BalanceFlags& flags, Profile profile) {
     PipelineOptions options = pipeline_options(flags.pipeline);
     const int partitions = partitions_of(flags, options);
     const int lanes = options.schedule.file() ? options.schedule.file()->shape.num_lanes() : partitions;
     options.placement.clear();  // follows from the schedule
-    Profile profile = load_profile(flags.profile);
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
-    const EstimatedPipeline pipeline =
+    EstimatedPipeline pipeline =
         estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile, std::clamp(lanes, 1, layers));
-    const std::vector<std::int64_t> sizes = micro_batch_sizes(options);
+    std::vector<std::int64_t> sizes = micro_batch_sizes(options);
     const bool extrapolated =
         sizes.back() < pipeline.profile.samples.front() || sizes.front() > pipeline.profile.samples.back();
     PipelineOptions chosen = pipeline.options;
     const bool in_order = runs_one_partition_a_lane(options.schedule);
-    const FoundBalance found =
-        options.schedule == Schedule::automatic
-            ? find_automatic_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
-        : in_order ? find_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
-                   : find_placed_balance(pipeline.profile, pipeline.options, lanes, flags.algorithm);
+    FoundBalance found = options.schedule == Schedule::automatic
+                             ? find_automatic_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
+                         : in_order ? find_balance(pipeline.profile, pipeline.options, partitions, flags.algorithm)
+                                    : find_placed_balance(pipeline.profile, pipeline.options, lanes, flags.algorithm);
     chosen.balance = found.balance;
     chosen.placement = placement_of(options.schedule, found.balance.num_partitions(), static_cast<std::size_t>(lanes));
-    const Simulation simulation = simulate(pipeline.profile, chosen, {.noise = true, .memory = false});
-    if (flags.json) {
-        auto object = balance_json(found, simulation);
-        object["micro_batches"] = sizes.size();
-        object["dtype"] = pipeline.profile.dtype;
-        object["optimizer"] = pipeline.options.optimizer;
-        object["estimated"] = pipeline.profile.estimated;
-        object["extrapolated"] = extrapolated;
-        object["assumed"] = assumptions_json(pipeline.assumptions);
-        std::cout << dump(object);
+    Simulation simulation = simulate(pipeline.profile, chosen, {.noise = true, .memory = false});
+    return {std::move(found), std::move(simulation), std::move(pipeline), std::move(sizes), extrapolated};
+}
+
+nlohmann::ordered_json balance_answer_json(const BalanceAnswer& answer) {
+    auto object = balance_json(answer.found, answer.simulation);
+    object["micro_batches"] = answer.sizes.size();
+    object["dtype"] = answer.pipeline.profile.dtype;
+    object["optimizer"] = answer.pipeline.options.optimizer;
+    object["estimated"] = answer.pipeline.profile.estimated;
+    object["extrapolated"] = answer.extrapolated;
+    object["assumed"] = assumptions_json(answer.pipeline.assumptions);
+    return object;
+}
+
+namespace {
+ExitCode balance_command(const BalanceFlags& flags, bool json) {
+    partitions_of(flags, pipeline_options(flags.pipeline));  // refuses wrong flags before the profile is read
+    const BalanceAnswer answer = balance_answer(flags, load_profile(flags.profile));
+    const PipelineOptions& options = answer.pipeline.options;
+    if (json) {
+        std::cout << dump(balance_answer_json(answer));
     } else {
-        std::cout << balance_text(found, simulation) << "\n"
-                  << basis_text(pipeline.profile.dtype, pipeline.options)
-                  << (extrapolated ? extrapolation_text(
-                                         profile_command_of(load_profile(flags.profile), flags.profile, {sizes, {}}))
-                                   : "")
-                  << fewer_micro_batches(options) << assumptions_text(pipeline.assumptions);
+        std::cout << balance_text(answer.found, answer.simulation) << "\n"
+                  << basis_text(answer.pipeline.profile.dtype, options)
+                  << (answer.extrapolated ? extrapolation_text(profile_command_of(load_profile(flags.profile),
+                                                                                  flags.profile, {answer.sizes, {}}))
+                                          : "")
+                  << fewer_micro_batches(options) << assumptions_text(answer.pipeline.assumptions);
     }
-    print_warnings(speed_warning(flags.algorithm, options.hardware.speeds));
-    return found.feasible ? ExitCode::success : ExitCode::infeasible;
+    print_warnings(speed_warning(flags.algorithm, flags.pipeline.options.hardware.speeds));
+    return answer.found.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 }  // namespace
 
+void add_balance_options(CLI::App& command, BalanceFlags& flags) {
+    add_option(command, "-n,--partitions", flags.partitions,
+               "Number of partitions, one lane each. Required, unless --schedule is a file, which has its own", "N",
+               "Pipeline");
+    add_algorithm_option(command, flags.algorithm);
+    add_batch_options(command, flags.pipeline);
+    add_schedule_option(
+        command, flags.pipeline,
+        "Order of the tasks: gpipe (default), whose best balance is proved; or 1f1b, zero-bubble-h1, "
+        "zero-bubble-2p, pipedream, model-parallel, whose balances are compared by simulation; or auto, which finds "
+        "balance and order together; or a file "
+        "that ends in .csv, as 'pipescope schedule' writes it");
+    add_hardware_options(command, flags.pipeline);
+    add_device_type_options(command, flags.pipeline, "Type of all devices, such as A100");
+    add_replicas_option(command, flags.pipeline);
+    add_parameter_options(command, flags.pipeline);
+}
+
 void add_balance_command(Program& program) {
     const auto flags = std::make_shared<BalanceFlags>();
+    const auto json = std::make_shared<bool>();
     CLI::App* command =
         program.add_command("balance", "Find where to cut a profiled model into partitions",
                             "Example:\n"
@@ -119,22 +142,8 @@ void add_balance_command(Program& program) {
                             "Exit code 3: no balance keeps --memory-limit. The one that needs least is printed,\n"
                             "with the smallest limit and the fewest lanes that would do.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
-    add_option(*command, "-n,--partitions", flags->partitions,
-               "Number of partitions, one lane each. Required, unless --schedule is a file, which has its own", "N",
-               "Pipeline");
-    add_algorithm_option(*command, flags->algorithm);
-    add_batch_options(*command, flags->pipeline);
-    add_schedule_option(
-        *command, flags->pipeline,
-        "Order of the tasks: gpipe (default), whose best balance is proved; or 1f1b, zero-bubble-h1, "
-        "zero-bubble-2p, pipedream, model-parallel, whose balances are compared by simulation; or auto, which finds "
-        "balance and order together; or a file "
-        "that ends in .csv, as 'pipescope schedule' writes it");
-    add_hardware_options(*command, flags->pipeline);
-    add_device_type_options(*command, flags->pipeline, "Type of all devices, such as A100");
-    add_replicas_option(*command, flags->pipeline);
-    add_parameter_options(*command, flags->pipeline);
-    add_json_flag(*command, flags->json);
-    program.set_action(command, [flags] { return balance_command(*flags); });
+    add_balance_options(*command, *flags);
+    add_json_flag(*command, *json);
+    program.set_action(command, [flags, json] { return balance_command(*flags, *json); });
 }
 }  // namespace pipescope

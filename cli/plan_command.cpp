@@ -1,6 +1,6 @@
 #include "balance/profile_file.h"
+#include "cli/answers.h"
 #include "cli/commands.h"
-#include "cli/pipeline_flags.h"
 #include "cli/plan_report.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
@@ -28,19 +28,6 @@ namespace {
 constexpr NumberRange kPartitions{1, 8};
 constexpr NumberRange kChunks{1, 64};
 constexpr std::int64_t kMostReplicas = 4096;
-
-struct PlanFlags {
-    std::string profile;
-    PipelineFlags pipeline;
-    PlanRequest request;                                 ///< checkpoint modes, schedules, goal and algorithm
-    std::optional<std::vector<NumberRange>> partitions;  ///< default: kPartitions, or those of schedules' files
-    std::vector<NumberRange> replicas = {{1, 1}};
-    std::optional<std::vector<NumberRange>> chunks;  ///< default: kChunks, as far as there are samples
-    std::string price = "1";
-    bool has_price = false;
-    std::int64_t most = 10;
-    bool json = false;
-};
 
 bool same_name(const std::string& a, const std::string& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char left, unsigned char right) {
@@ -103,18 +90,19 @@ bool any_has_own_price(const PlanRequest& request) {
                                [&](const DeviceType& type) { return has_own_price(type, request); });
 }
 
-/// Prints notes about unused prices, and about types without a price if others have one.
-void print_price_notes(const std::vector<std::string>& unused, const PlanRequest& request) {
+/// Sentences about unused prices, and about types without a price if others have one.
+std::vector<std::string> price_notes_of(const std::vector<std::string>& unused, const PlanRequest& request) {
+    std::vector<std::string> notes;
     for (const std::string& name : unused) {
-        std::cerr << fmt::format("pipescope: the price of '{}' is not used; it is not among the --device-types\n",
-                                 name);
+        notes.push_back(fmt::format("the price of '{}' is not used; it is not among the --device-types", name));
     }
     for (const DeviceType& type : request.device_types) {
         if (any_has_own_price(request) && !has_own_price(type, request)) {
-            std::cerr << fmt::format("pipescope: {} has no price of its own; it is counted as {:g} an hour\n",
-                                     type.name, request.price_per_lane_hour);
+            notes.push_back(fmt::format("{} has no price of its own; it is counted as {:g} an hour", type.name,
+                                        request.price_per_lane_hour));
         }
     }
+    return notes;
 }
 
 std::string cost_unit(const PlanFlags& flags, const PlanRequest& request) {
@@ -167,35 +155,58 @@ std::string fewer_than_asked(const PlanFlags& flags) {
     return fewer_micro_batches(most, flags.pipeline.options.batch);
 }
 
-ExitCode plan_command(const PlanFlags& flags) {
+}  // namespace
+
+PlanAnswer plan_answer(const PlanFlags& flags, const Profile& given, const std::function<bool(double)>& progress) {
     std::vector<std::string> unused_prices;
     PipelineOptions options = pipeline_options(flags.pipeline);
     PlanRequest request = request_of(flags, options.batch, unused_prices);
-    const Profile profile = in_dtype(load_profile(flags.profile), flags.pipeline, flags.profile);
+    PlanAnswer answer;
+    answer.profile = in_dtype(given, flags.pipeline, flags.profile);
+    const Profile& profile = answer.profile;
     request.partitions = partitions_to_try(
         or_of_files(flags.partitions, request, kPartitions, &PipelineShape::num_lanes), profile.layers.size());
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
-    const std::vector<Assumption> assumptions = assume(options, profile, layers, flags.pipeline.given());
+    answer.assumptions = assume(options, profile, layers, flags.pipeline.given());
     take_options(request, options);
-    Plan found;
-    {
-        ProgressBar bar("planning " + profile.model);
-        request.progress = [&bar](double done) {
-            bar.show(done);
-            return true;
-        };
-        found = plan(profile, request);
+    request.progress = progress;
+    answer.plan = plan(profile, request);
+    answer.cost_unit = cost_unit(flags, request);
+    answer.price_notes = price_notes_of(unused_prices, request);
+    return answer;
+}
+
+nlohmann::ordered_json plan_answer_json(const PlanAnswer& answer) {
+    auto object = plan_json(answer.plan);
+    object["cost_unit"] = answer.cost_unit;
+    object["assumed"] = assumptions_json(answer.assumptions);
+    return object;
+}
+
+namespace {
+PlanAnswer answer_with_bar(const PlanFlags& flags) {
+    const Profile profile = load_profile(flags.profile);
+    ProgressBar bar("planning " + profile.model);
+    return plan_answer(flags, profile, [&bar](double done) {
+        bar.show(done);
+        return true;
+    });
+}
+
+ExitCode plan_command(const PlanFlags& flags, bool json) {
+    std::vector<std::string> unused_prices;
+    request_of(flags, pipeline_options(flags.pipeline).batch, unused_prices);  // refuses before the profile is read
+    const PlanAnswer answer = answer_with_bar(flags);
+    const Plan& found = answer.plan;
+    for (const std::string& note : answer.price_notes) {
+        std::cerr << "pipescope: " << note << "\n";
     }
-    print_price_notes(unused_prices, request);
-    if (flags.json) {
-        auto object = plan_json(found);
-        object["cost_unit"] = cost_unit(flags, request);
-        object["assumed"] = assumptions_json(assumptions);
-        std::cout << dump(object);
+    if (json) {
+        std::cout << dump(plan_answer_json(answer));
     } else {
-        std::cout << plan_text(found, {static_cast<std::size_t>(flags.most), cost_unit(flags, request),
-                                       profile_command_of(profile, flags.profile, {found.sizes_to_profile, {}})})
-                  << fewer_than_asked(flags) << assumptions_text(assumptions);
+        std::cout << plan_text(found, {static_cast<std::size_t>(flags.most), answer.cost_unit,
+                                       profile_command_of(answer.profile, flags.profile, {found.sizes_to_profile, {}})})
+                  << fewer_than_asked(flags) << assumptions_text(answer.assumptions);
     }
     return found.best ? ExitCode::success : ExitCode::infeasible;
 }
@@ -248,8 +259,34 @@ void add_choices(CLI::App& command, PlanFlags& flags) {
 }
 }  // namespace
 
+void add_plan_options(CLI::App& command, PlanFlags& flags) {
+    add_choices(command, flags);
+    add_algorithm_option(command, flags.request.algorithm);
+    add_hardware_options(command, flags.pipeline);
+    add_device_type_options(command, flags.pipeline, "Device types to try, such as A100,H100");
+    const auto take_price = [&flags](const std::string& text) {
+        flags.price = text;
+        flags.has_price = true;
+    };
+    command
+        .add_option_function<std::string>(
+            "--price-per-lane-hour", take_price,
+            "Price of one lane for an hour, in any currency, or of each device type: A100=1.5,H100=3; "
+            "default: the catalogue's price, or 1, which makes the cost lane-hours")
+        ->type_name("N")
+        ->group("Hardware");
+    add_parsed(command, "--rank-by", flags.request.goal, parse_plan_goal,
+               "speed (default): most samples per second first; cost: cheapest first", "NAME", "Output");
+    add_parameter_options(command, flags.pipeline);
+    add_option(
+        command, "--most", flags.most,
+        "Rows of the table (default 10), and as many Pareto candidates that rank lower. --json has all candidates", "N",
+        "Output");
+}
+
 void add_plan_command(Program& program) {
     const auto flags = std::make_shared<PlanFlags>();
+    const auto json = std::make_shared<bool>();
     CLI::App* command = program.add_command(
         "plan", "Simulate many pipelines and choose the fastest that fits",
         "Examples:\n"
@@ -260,26 +297,8 @@ void add_plan_command(Program& program) {
         "fewest lanes.\n"
         "Exit code 3: none keeps the limit. The candidates are printed all the same.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
-    add_choices(*command, *flags);
-    add_algorithm_option(*command, flags->request.algorithm);
-    add_hardware_options(*command, flags->pipeline);
-    add_device_type_options(*command, flags->pipeline, "Device types to try, such as A100,H100");
-    CLI::Option* price =
-        command->add_option("--price-per-lane-hour", flags->price,
-                            "Price of one lane for an hour, in any currency, or of each device type: A100=1.5,H100=3; "
-                            "default: the catalogue's price, or 1, which makes the cost lane-hours");
-    price->type_name("N")->group("Hardware");
-    add_parsed(*command, "--rank-by", flags->request.goal, parse_plan_goal,
-               "speed (default): most samples per second first; cost: cheapest first", "NAME", "Output");
-    add_parameter_options(*command, flags->pipeline);
-    add_option(
-        *command, "--most", flags->most,
-        "Rows of the table (default 10), and as many Pareto candidates that rank lower. --json has all candidates", "N",
-        "Output");
-    add_json_flag(*command, flags->json);
-    program.set_action(command, [flags, price] {
-        flags->has_price = price->count() > 0;
-        return plan_command(*flags);
-    });
+    add_plan_options(*command, *flags);
+    add_json_flag(*command, *json);
+    program.set_action(command, [flags, json] { return plan_command(*flags, *json); });
 }
 }  // namespace pipescope

@@ -140,13 +140,7 @@ void add_trace_profile_options(CLI::App& command, TraceProfileFlags& flags) {
     command.get_option("--task-rules")->group(kGroup);
 }
 
-ExitCode profile_from_trace(const TraceProfileFlags& flags) {
-    if (!flags.output.empty()) {
-        check_output(flags.output, flags.force);
-        for (const std::string& trace : flags.traces) {
-            check_not_input(flags.output, trace);
-        }
-    }
+TraceProfile measured_profile(const TraceProfileFlags& flags) {
     if (flags.micro_batch_size && *flags.micro_batch_size < 1) {
         throw UsageError(fmt::format("--micro-batch-size is {}; a micro-batch has a sample or more; use 1 or more",
                                      *flags.micro_batch_size));
@@ -166,19 +160,30 @@ ExitCode profile_from_trace(const TraceProfileFlags& flags) {
     if (!flags.steps.empty()) {
         keep_steps(flags.steps, steps);
     }
-    TraceProfile made;
     try {
-        made = profile_of_trace(run, trace.measured, steps, flags.micro_batch_size);
+        TraceProfile made = profile_of_trace(run, trace.measured, steps, flags.micro_batch_size);
+        const std::vector<std::string> warnings = texts_of(run.warnings);
+        made.notes.insert(made.notes.begin(), warnings.begin(), warnings.end());
+        return made;
     } catch (const UsageError&) {
         throw;
     } catch (const Error& error) {
         throw TraceFormatError(joined.name() + " " + error.what());
     }
+}
+
+ExitCode profile_from_trace(const TraceProfileFlags& flags) {
+    if (!flags.output.empty()) {
+        check_output(flags.output, flags.force);
+        for (const std::string& trace : flags.traces) {
+            check_not_input(flags.output, trace);
+        }
+    }
+    const TraceProfile made = measured_profile(flags);
     if (!flags.output.empty()) {
         write_output(flags.output, flags.force, to_json(made.profile));
     }
     std::cout << (flags.json ? to_json(made.profile) : trace_profile_text(made, flags));
-    print_warnings(texts_of(run.warnings));
     print_warnings(made.notes);
     return ExitCode::success;
 }

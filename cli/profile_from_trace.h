@@ -1,5 +1,6 @@
 #pragma once
 
+#include "analysis/trace_profile.h"
 #include "cli/program.h"
 
 #include <cstdint>
@@ -21,6 +22,8 @@ struct TraceProfileFlags {
 
 /// Adds --from-trace, --steps, --micro-batch-size and --task-rules.
 void add_trace_profile_options(CLI::App& command, TraceProfileFlags& flags);
+/// The profile and the pipeline that ran; its notes begin with the trace's warnings. Throws as profile_from_trace().
+TraceProfile measured_profile(const TraceProfileFlags& flags);
 /// Throws UsageError, or Error for a trace from which no profile can be measured.
 ExitCode profile_from_trace(const TraceProfileFlags& flags);
 /// Adds the command `profile` with these options alone, for a program without torch.

@@ -91,6 +91,52 @@ std::string unexpected(const std::string& argument, const CLI::App& command) {
                        nearest ? "; the nearest one is " + *nearest : "");
 }
 
+/// The parser's message in our words: value, rule and remedy.
+std::string problem_of(const CLI::ParseError& error, CLI::App& command, const std::vector<std::string>& arguments,
+                       const std::vector<std::string>& unparsed) {
+    const std::string text = error.what();
+    const std::string option = text.substr(0, text.find_first_of(": "));
+    if (constexpr std::string_view kBegin = "Could not convert: "; text.starts_with(kBegin)) {  // "--steps = x"
+        return wrong_number(text.substr(kBegin.size()), command);
+    }
+    if (text.starts_with("A subcommand is required")) {
+        return arguments.front().starts_with('-') ? unexpected(arguments.front(), command)
+                                                  : "no command is given; one is required";
+    }
+    if (text.ends_with("missing")) {
+        return option + " has no value; it needs one; add it";
+    }
+    if (text.find("At Most 1 required") != std::string::npos) {
+        return option + " is given more than once; it has one value; leave out the others";
+    }
+    if (text.ends_with("flag override")) {
+        return (option.size() == 1 ? "-" : "--") + option + " is given a value; it takes none; leave out the =";
+    }
+    if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !unparsed.empty()) {
+        return unexpected(unparsed.front(), command);
+    }
+    return text;
+}
+
+/// Completes the options of a command: the rules for their values, which CLI11 lacks.
+void complete_options(CLI::App& command) {
+    for (CLI::Option* option : command.get_options()) {
+        option->description(wrapped(option->get_description(), kTextColumns));
+        if (option->get_type_name() == "N") {
+            option->check(is_decimal());
+        }
+        // A program's arguments may be empty; the names of files may not.
+        const bool may_hold_an_empty_one = option->get_items_expected_max() > 1 &&
+                                           (option->get_name() == "PROGRAM" || option->get_name() == "COMMAND");
+        if (option->get_items_expected_min() > 0 && !may_hold_an_empty_one) {
+            option->check(is_given());
+        }
+        if (option->get_items_expected_max() == 0) {
+            option->disable_flag_override();  // otherwise --json=5 is on, and --json=no off
+        }
+    }
+}
+
 /// True if help is asked for before `--`, behind which another program's arguments stand.
 bool asks_for_help(const std::vector<std::string>& arguments) {
     const auto end = std::ranges::find(arguments, "--");
@@ -230,21 +276,7 @@ int Program::parse_and_act() {
         return flushed(ExitCode::success);
     }
     for (CLI::App* command : app_.get_subcommands({})) {
-        for (CLI::Option* option : command->get_options()) {
-            option->description(wrapped(option->get_description(), kTextColumns));
-            if (option->get_type_name() == "N") {
-                option->check(is_decimal());
-            }
-            // A program's arguments may be empty; the names of files may not.
-            const bool may_hold_an_empty_one = option->get_items_expected_max() > 1 &&
-                                               (option->get_name() == "PROGRAM" || option->get_name() == "COMMAND");
-            if (option->get_items_expected_min() > 0 && !may_hold_an_empty_one) {
-                option->check(is_given());
-            }
-            if (option->get_items_expected_max() == 0) {
-                option->disable_flag_override();  // otherwise --json=5 is on, and --json=no off
-            }
-        }
+        complete_options(*command);
     }
     check_command_name();
     try {
@@ -253,6 +285,15 @@ int Program::parse_and_act() {
         return refuse_arguments(error);
     }
     return flushed(action_ ? action_() : ExitCode::usage);
+}
+
+void parse_words(CLI::App& command, const std::vector<std::string>& words) {
+    complete_options(command);
+    try {
+        command.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 expects them reversed
+    } catch (const CLI::ParseError& error) {
+        throw UsageError(problem_of(error, command, words, command.remaining(true)));
+    }
 }
 
 /// Refuses an unknown command and lists the known ones. CLI11 would only report a missing command.
@@ -279,34 +320,9 @@ int Program::refuse_arguments(const CLI::ParseError& error) {
     const auto chosen = app_.get_subcommands();
     const std::string command = chosen.empty() ? app_.get_name() : app_.get_name() + " " + chosen.front()->get_name();
     return report(ExitCode::usage, fmt::format("{}; see '{} --help'",
-                                               problem_of(error, chosen.empty() ? app_ : *chosen.front()), command));
-}
-
-/// The parser's message in our words: value, rule and remedy.
-std::string Program::problem_of(const CLI::ParseError& error, CLI::App& command) {
-    const std::string text = error.what();
-    const std::string option = text.substr(0, text.find_first_of(": "));
-    if (constexpr std::string_view kBegin = "Could not convert: "; text.starts_with(kBegin)) {  // "--steps = x"
-        return wrong_number(text.substr(kBegin.size()), command);
-    }
-    if (text.starts_with("A subcommand is required")) {
-        return arguments_.front().starts_with('-') ? unexpected(arguments_.front(), command)
-                                                   : "no command is given; one is required";
-    }
-    if (text.ends_with("missing")) {
-        return option + " has no value; it needs one; add it";
-    }
-    if (text.find("At Most 1 required") != std::string::npos) {
-        return option + " is given more than once; it has one value; leave out the others";
-    }
-    if (text.ends_with("flag override")) {
-        return (option.size() == 1 ? "-" : "--") + option + " is given a value; it takes none; leave out the =";
-    }
-    if (const std::vector<std::string> rest = app_.remaining(true);
-        dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty()) {
-        return unexpected(rest.front(), command);
-    }
-    return text;
+                                               problem_of(error, chosen.empty() ? app_ : *chosen.front(), arguments_,
+                                                          app_.remaining(true)),
+                                               command));
 }
 
 void print_warnings(const std::vector<std::string>& warnings) {

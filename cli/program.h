@@ -39,7 +39,6 @@ private:
     int parse_and_act();
     void check_command_name() const;
     int refuse_arguments(const CLI::ParseError& error);
-    std::string problem_of(const CLI::ParseError& error, CLI::App& command);
 
     CLI::App app_;
     std::vector<std::string> arguments_;
@@ -54,6 +53,10 @@ CLI::Option* add_option(CLI::App& command, const std::string& names, Value& valu
     CLI::Option* option = command.add_option(names, value, help)->type_name(type);
     return group.empty() ? option : option->group(group);
 }
+
+/// Parses options that were added to a command of its own, without Program: "--chunks=8", "--master-weights". Throws
+/// UsageError with the message of Program::run(), without its "see --help".
+void parse_words(CLI::App& command, const std::vector<std::string>& words);
 
 /// Wraps the text into lines of at most that many columns, unless a word is longer.
 std::string wrapped(const std::string& text, std::size_t columns);

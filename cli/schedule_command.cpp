@@ -1,6 +1,6 @@
+#include "cli/answers.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
-#include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "cli/units.h"
@@ -23,11 +23,7 @@
 
 namespace pipescope {
 namespace {
-struct ScheduleFlags {
-    std::string schedule;  // a name or a file
-    std::optional<int> lanes;
-    std::optional<int> micro_batches;
-    std::optional<int> partitions;
+struct ScheduleOutputs {
     bool check = false;
     bool json = false;
     std::string output;
@@ -98,7 +94,13 @@ double idle_share(const ScheduleTable& table) {
     return slots == 0 ? 0 : static_cast<double>(idle) / static_cast<double>(slots);
 }
 
-nlohmann::ordered_json figures_json(const TaskGraph& graph, const ScheduleTable& table) {
+}  // namespace
+
+TaskGraph schedule_answer(const ScheduleFlags& flags) {
+    return is_schedule_file(flags.schedule) ? graph_of_file(flags) : graph_of_name(flags);
+}
+
+nlohmann::ordered_json schedule_answer_json(const TaskGraph& graph, const ScheduleTable& table) {
     nlohmann::ordered_json object;
     object["lanes"] = graph.num_lanes();
     object["partitions"] = graph.shape().num_partitions;
@@ -113,32 +115,33 @@ nlohmann::ordered_json figures_json(const TaskGraph& graph, const ScheduleTable&
     return object;
 }
 
-ExitCode schedule_command(const ScheduleFlags& flags) {
+namespace {
+ExitCode schedule_command(const ScheduleFlags& flags, const ScheduleOutputs& outputs) {
     const bool from_file = is_schedule_file(flags.schedule);
-    if (from_file && !flags.output.empty()) {
+    if (from_file && !outputs.output.empty()) {
         throw UsageError(fmt::format("-o is '{}'; {} is a schedule's file already; name a schedule to write one",
-                                     flags.output, flags.schedule));
+                                     outputs.output, flags.schedule));
     }
-    if (flags.check && !flags.output.empty()) {
+    if (outputs.check && !outputs.output.empty()) {
         throw UsageError(
-            fmt::format("-o is '{}' with --check, which writes nothing; leave out one of the two", flags.output));
+            fmt::format("-o is '{}' with --check, which writes nothing; leave out one of the two", outputs.output));
     }
-    const bool to_file = !flags.output.empty() && flags.output != "-";
+    const bool to_file = !outputs.output.empty() && outputs.output != "-";
     if (to_file) {
-        check_output(flags.output, flags.force);
+        check_output(outputs.output, outputs.force);
     }
-    const TaskGraph graph = from_file ? graph_of_file(flags) : graph_of_name(flags);
+    const TaskGraph graph = schedule_answer(flags);
     const ScheduleTable table = schedule_table(graph);
     if (to_file) {
-        write_output(flags.output, flags.force, to_csv(table));
+        write_output(outputs.output, outputs.force, to_csv(table));
     }
-    if (flags.json) {
-        std::cout << dump(figures_json(graph, table));
-    } else if (from_file || flags.check || to_file) {
+    if (outputs.json) {
+        std::cout << dump(schedule_answer_json(graph, table));
+    } else if (from_file || outputs.check || to_file) {
         std::cout << fmt::format(
             "{}: {}, {}, {}; every task once, and no deadlock\n"
             "{}, {} idle, if each task took one slot and copies none\n",
-            to_file ? "wrote " + flags.output : flags.schedule, counted(graph.num_lanes(), "lane", "lanes"),
+            to_file ? "wrote " + outputs.output : flags.schedule, counted(graph.num_lanes(), "lane", "lanes"),
             counted(graph.shape().num_partitions, "partition", "partitions"),
             counted(graph.shape().num_micro_batches, "micro-batch", "micro-batches"),
             counted(table.rows.front().size(), "slot", "slots"), format_percent(idle_share(table)));
@@ -149,8 +152,18 @@ ExitCode schedule_command(const ScheduleFlags& flags) {
 }
 }  // namespace
 
+void add_schedule_shape_options(CLI::App& command, ScheduleFlags& flags) {
+    add_option(command, "-n,--lanes", flags.lanes, "Lanes of a named schedule", "N");
+    add_option(command, "-m,--chunks", flags.micro_batches, "Micro-batches of a named schedule", "N");
+    add_option(command, "--partitions", flags.partitions,
+               "Partitions of a named schedule, placed on the lanes in turn; default: one per lane, or two for "
+               "schedules that need several",
+               "N");
+}
+
 void add_schedule_command(Program& program) {
     const auto flags = std::make_shared<ScheduleFlags>();
+    const auto outputs = std::make_shared<ScheduleOutputs>();
     CLI::App* command = program.add_command(
         "schedule", "Write a schedule as a table of lanes and slots, or check one",
         "Examples:\n"
@@ -163,17 +176,12 @@ void add_schedule_command(Program& program) {
                      "Name of a schedule; auto, the best order of equal tasks; or a file that ends in .csv. Names: " +
                          runnable_schedule_names(", ") + ", " + compared_schedule_names())
         ->required();
-    add_option(*command, "-n,--lanes", flags->lanes, "Lanes of a named schedule", "N");
-    add_option(*command, "-m,--chunks", flags->micro_batches, "Micro-batches of a named schedule", "N");
-    add_option(*command, "--partitions", flags->partitions,
-               "Partitions of a named schedule, placed on the lanes in turn; default: one per lane, or two for "
-               "schedules that need several",
-               "N");
-    command->add_flag("--check", flags->check,
+    add_schedule_shape_options(*command, *flags);
+    command->add_flag("--check", outputs->check,
                       "Only check: every task runs once, in an order that never waits for ever");
-    add_option(*command, "-o,--output", flags->output, "CSV file to write; default: stdout", "FILE", "Output");
-    add_force_flag(*command, flags->force);
-    add_json_flag(*command, flags->json);
-    program.set_action(command, [flags] { return schedule_command(*flags); });
+    add_option(*command, "-o,--output", outputs->output, "CSV file to write; default: stdout", "FILE", "Output");
+    add_force_flag(*command, outputs->force);
+    add_json_flag(*command, outputs->json);
+    program.set_action(command, [flags, outputs] { return schedule_command(*flags, *outputs); });
 }
 }  // namespace pipescope

@@ -1,10 +1,10 @@
 #include "analysis/stored_simulation.h"
 #include "balance/profile_file.h"
+#include "cli/answers.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
 #include "cli/program.h"
 #include "cli/reports.h"
-#include "cli/simulated_pipeline.h"
 #include "schedule/error.h"
 #include "schedule/placement.h"
 #include "schedule/schedule_table.h"
@@ -23,35 +23,30 @@
 
 namespace pipescope {
 namespace {
-struct SimulateFlags {
-    std::string profile;
-    SimulatedPipelineFlags simulated;
-    bool all_schedules = false;
-    std::string trace;
-    std::string schedule_output;
-    bool force = false;
-    bool json = false;
-};
-
 /// A warning if micro-batches are of a size outside the profile; otherwise empty.
 std::string extrapolation_note(const SimulateFlags& flags, const EstimatedPipeline& pipeline, bool extrapolated) {
     return extrapolated ? extrapolation_note(flags.profile, pipeline.options) : "";
 }
 
-ExitCode compare_all_schedules(const SimulateFlags& flags, const EstimatedPipeline& pipeline) {
-    const ScheduleComparison comparison = compare_schedules(pipeline.profile, pipeline.options);
-    if (flags.json) {
-        auto object = schedules_json(comparison);
-        object["assumed"] = assumptions_json(pipeline.assumptions);
-        std::cout << dump(object);
-    } else {
-        const bool extrapolated = !comparison.schedules.empty() && comparison.schedules.front().simulation.extrapolated;
-        std::cout << schedules_text(comparison) << extrapolation_note(flags, pipeline, extrapolated)
-                  << fewer_micro_batches(pipeline.options) << assumptions_text(pipeline.assumptions);
+std::string answer_text(const SimulateFlags& flags, const SimulateAnswer& answer) {
+    const EstimatedPipeline& pipeline = answer.pipeline;
+    if (answer.simulation) {
+        return simulation_text(*answer.simulation) +
+               extrapolation_note(flags, pipeline, answer.simulation->extrapolated) +
+               assumptions_text(pipeline.assumptions);
     }
-    const bool any_fits = std::ranges::any_of(comparison.schedules,
-                                              [](const ComparedSchedule& each) { return each.simulation.feasible; });
-    return any_fits ? ExitCode::success : ExitCode::infeasible;
+    const std::vector<ComparedSchedule>& schedules = answer.comparison->schedules;
+    const bool extrapolated = !schedules.empty() && schedules.front().simulation.extrapolated;
+    return schedules_text(*answer.comparison) + extrapolation_note(flags, pipeline, extrapolated) +
+           fewer_micro_batches(pipeline.options) + assumptions_text(pipeline.assumptions);
+}
+
+/// True if the simulation, or any of the compared ones, keeps the memory limit.
+bool any_fits(const SimulateAnswer& answer) {
+    return answer.simulation ? answer.simulation->feasible
+                             : std::ranges::any_of(answer.comparison->schedules, [](const ComparedSchedule& each) {
+                                   return each.simulation.feasible;
+                               });
 }
 
 /// Refuses options that --schedule all sets itself, by row.
@@ -72,8 +67,17 @@ void check_for_all_schedules(const SimulateFlags& flags) {
     }
 }
 
+/// Options that fit each other, before the profile is known.
+PipelineOptions checked_options(const SimulateFlags& flags) {
+    PipelineOptions options = simulated_pipeline_options(flags.simulated);
+    if (flags.all_schedules) {
+        check_for_all_schedules(flags);
+    }
+    return options;
+}
+
 /// The order that schedule auto found.
-std::string schedule_csv(const Simulation& simulation) {
+std::string found_schedule_csv(const Simulation& simulation) {
     const Schedule& found = simulation.options.schedule;
     if (found == Schedule::gpipe) {
         throw UsageError(
@@ -90,66 +94,93 @@ std::string schedule_csv(const Simulation& simulation) {
                               .checkpoint = simulation.options.checkpoint,
                               .placement = simulation.options.placement})));
 }
+}  // namespace
 
-ExitCode simulate_command(const SimulateFlags& flags) {
-    const PipelineOptions options = simulated_pipeline_options(flags.simulated);
+SimulateAnswer simulate_answer(const SimulateFlags& flags, Profile profile) {
+    const PipelineOptions options = checked_options(flags);
     const bool all = flags.all_schedules;
-    if (all && !flags.trace.empty()) {
-        throw UsageError("--trace is '" + flags.trace +
-                         "' with --schedule all; a trace holds one schedule; name it, or leave out --trace");
-    }
-    if (all) {
-        check_for_all_schedules(flags);
-    }
-    if (!flags.schedule_output.empty()) {
-        if (options.schedule != Schedule::automatic) {
-            throw UsageError(
-                fmt::format("--schedule-output is '{}' with schedule {}; it takes what schedule auto finds; "
-                            "'pipescope schedule' writes other schedules",
-                            flags.schedule_output, all ? "all" : to_string(options.schedule)));
-        }
-        check_output(flags.schedule_output, flags.force);
-        check_not_input(flags.schedule_output, flags.profile);
-    }
-    if (!flags.trace.empty()) {
-        check_output(flags.trace, flags.force);
-        check_not_input(flags.trace, flags.profile);
-        check_not_input(flags.trace, flags.simulated.pipeline.device_catalogue);
-    }
-    Profile profile = load_profile(flags.profile);
     if (!all) {
         check_options(options, profile.layers.size());
     }
     const int lanes = all ? static_cast<int>(options.balance.num_partitions()) : num_lanes(options);
-    const EstimatedPipeline pipeline =
-        simulated_pipeline(flags.simulated, options, std::move(profile), flags.profile, lanes);
+    SimulateAnswer answer{simulated_pipeline(flags.simulated, options, std::move(profile), flags.profile, lanes),
+                          std::nullopt, std::nullopt};
     if (all) {
-        return compare_all_schedules(flags, pipeline);
+        answer.comparison = compare_schedules(answer.pipeline.profile, answer.pipeline.options);
+    } else {
+        answer.simulation = simulate(answer.pipeline.profile, answer.pipeline.options,
+                                     {.noise = true, .memory = true, .reserved = true});
     }
-    const Simulation simulation =
-        simulate(pipeline.profile, pipeline.options, {.noise = true, .memory = true, .reserved = true});
-    if (!flags.schedule_output.empty()) {
-        write_output(flags.schedule_output, flags.force, schedule_csv(simulation));
+    return answer;
+}
+
+nlohmann::ordered_json simulate_answer_json(const SimulateAnswer& answer) {
+    auto object = answer.simulation ? simulation_json(*answer.simulation) : schedules_json(*answer.comparison);
+    object["assumed"] = assumptions_json(answer.pipeline.assumptions);
+    return object;
+}
+
+void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs) {
+    const Schedule schedule = checked_options(flags).schedule;
+    if (flags.all_schedules && !outputs.trace.empty()) {
+        throw UsageError("--trace is '" + outputs.trace +
+                         "' with --schedule all; a trace holds one schedule; name it, or leave out --trace");
     }
-    if (!flags.trace.empty()) {
-        replace_output(flags.trace, flags.force, [&](const std::filesystem::path& beside) {
-            write_simulation(beside, pipeline.profile, simulation);
+    if (!outputs.schedule_output.empty()) {
+        if (schedule != Schedule::automatic) {
+            throw UsageError(
+                fmt::format("--schedule-output is '{}' with schedule {}; it takes what schedule auto finds; "
+                            "'pipescope schedule' writes other schedules",
+                            outputs.schedule_output, flags.all_schedules ? "all" : to_string(schedule)));
+        }
+        check_output(outputs.schedule_output, outputs.force);
+        check_not_input(outputs.schedule_output, flags.profile);
+    }
+    if (!outputs.trace.empty()) {
+        check_output(outputs.trace, outputs.force);
+        check_not_input(outputs.trace, flags.profile);
+        check_not_input(outputs.trace, flags.simulated.pipeline.device_catalogue);
+    }
+}
+
+void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer) {
+    if (!outputs.schedule_output.empty()) {
+        write_output(outputs.schedule_output, outputs.force, found_schedule_csv(*answer.simulation));
+    }
+    if (!outputs.trace.empty()) {
+        replace_output(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
+            write_simulation(beside, answer.pipeline.profile, *answer.simulation);
         });
     }
-    if (flags.json) {
-        auto object = simulation_json(simulation);
-        object["assumed"] = assumptions_json(pipeline.assumptions);
-        std::cout << dump(object);
-    } else {
-        std::cout << simulation_text(simulation) << extrapolation_note(flags, pipeline, simulation.extrapolated)
-                  << assumptions_text(pipeline.assumptions);
-    }
-    return simulation.feasible ? ExitCode::success : ExitCode::infeasible;
+}
+
+namespace {
+ExitCode simulate_command(const SimulateFlags& flags, const SimulateOutputs& outputs, bool json) {
+    check_outputs(flags, outputs);
+    const SimulateAnswer answer = simulate_answer(flags, load_profile(flags.profile));
+    write_outputs(outputs, answer);
+    std::cout << (json ? dump(simulate_answer_json(answer)) : answer_text(flags, answer));
+    return any_fits(answer) ? ExitCode::success : ExitCode::infeasible;
 }
 }  // namespace
 
+void add_simulate_options(CLI::App& command, SimulateFlags& flags) {
+    add_simulated_pipeline_options(command, flags.simulated, &flags.all_schedules);
+}
+
+void add_simulate_outputs(CLI::App& command, SimulateOutputs& outputs) {
+    add_option(command, "--trace", outputs.trace,
+               "Write the simulated timeline to this trace, for 'pipescope view' and export", "FILE", "Output");
+    add_option(command, "--schedule-output", outputs.schedule_output,
+               "With --schedule auto: write the order that was found to this CSV, for --schedule of run and others",
+               "FILE", "Output");
+    add_force_flag(command, outputs.force);
+}
+
 void add_simulate_command(Program& program) {
     const auto flags = std::make_shared<SimulateFlags>();
+    const auto outputs = std::make_shared<SimulateOutputs>();
+    const auto json = std::make_shared<bool>();
     CLI::App* command =
         program.add_command("simulate", "Predict step time, bubble and memory of a pipeline from a profile",
                             "Examples:\n"
@@ -157,14 +188,9 @@ void add_simulate_command(Program& program) {
                             "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --schedule all\n"
                             "Exit code 3: a lane needs more than --memory-limit.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
-    add_simulated_pipeline_options(*command, flags->simulated, &flags->all_schedules);
-    add_option(*command, "--trace", flags->trace,
-               "Write the simulated timeline to this trace, for 'pipescope view' and export", "FILE", "Output");
-    add_option(*command, "--schedule-output", flags->schedule_output,
-               "With --schedule auto: write the order that was found to this CSV, for --schedule of run and others",
-               "FILE", "Output");
-    add_force_flag(*command, flags->force);
-    add_json_flag(*command, flags->json);
-    program.set_action(command, [flags] { return simulate_command(*flags); });
+    add_simulate_options(*command, *flags);
+    add_simulate_outputs(*command, *outputs);
+    add_json_flag(*command, *json);
+    program.set_action(command, [flags, outputs, json] { return simulate_command(*flags, *outputs, *json); });
 }
 }  // namespace pipescope

@@ -1,0 +1,104 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "cli/pipeline_flags.h"
+#include "cli/simulated_pipeline.h"
+#include "schedule/schedule_table.h"
+#include "schedule/task_graph.h"
+#include "simulator/balance_search.h"
+#include "simulator/number_ranges.h"
+#include "simulator/planner.h"
+#include "simulator/schedule_comparison.h"
+#include "simulator/simulation.h"
+
+#include <CLI/App.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+// The commands balance, simulate, plan and schedule without their printing, for the commands and the Python package.
+// Each has its flags, a function that adds their options to a command, and one that computes the answer and throws as
+// the command does. `profile` in the flags is the name of the profile's file, for messages; it has no option here.
+// Flags must outlive the parsing. Threading: no shared state.
+
+struct BalanceFlags {
+    std::string profile;
+    PipelineFlags pipeline;
+    std::optional<int> partitions;
+    BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
+};
+struct BalanceAnswer {
+    FoundBalance found;
+    Simulation simulation;  ///< of the balance found, with noise
+    EstimatedPipeline pipeline;
+    std::vector<std::int64_t> sizes;  ///< of the micro-batches
+    bool extrapolated = false;        ///< some size lies outside the profile's
+};
+void add_balance_options(CLI::App& command, BalanceFlags& flags);
+BalanceAnswer balance_answer(const BalanceFlags& flags, Profile profile);
+nlohmann::ordered_json balance_answer_json(const BalanceAnswer& answer);
+
+struct SimulateFlags {
+    std::string profile;
+    SimulatedPipelineFlags simulated;
+    bool all_schedules = false;
+};
+/// One simulation, or several with --schedule all.
+struct SimulateAnswer {
+    EstimatedPipeline pipeline;
+    std::optional<Simulation> simulation;
+    std::optional<ScheduleComparison> comparison;
+};
+void add_simulate_options(CLI::App& command, SimulateFlags& flags);
+SimulateAnswer simulate_answer(const SimulateFlags& flags, Profile profile);
+nlohmann::ordered_json simulate_answer_json(const SimulateAnswer& answer);
+struct SimulateOutputs {
+    std::string trace;
+    std::string schedule_output;
+    bool force = false;
+};
+void add_simulate_outputs(CLI::App& command, SimulateOutputs& outputs);
+/// Refuses outputs that do not fit the options, or exist.
+void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs);
+/// Writes the trace and the order that schedule auto found. Throws UsageError for gpipe, which no CSV can express.
+void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer);
+
+struct PlanFlags {
+    std::string profile;
+    PipelineFlags pipeline;
+    PlanRequest request;                                 ///< checkpoint modes, schedules, goal and algorithm
+    std::optional<std::vector<NumberRange>> partitions;  ///< default: 1..8, or those of schedules' files
+    std::vector<NumberRange> replicas = {{1, 1}};
+    std::optional<std::vector<NumberRange>> chunks;  ///< default: 1..64, as far as there are samples
+    std::string price = "1";
+    bool has_price = false;
+    std::int64_t most = 10;
+};
+struct PlanAnswer {
+    Plan plan;
+    Profile profile;  ///< in the dtype asked for
+    std::vector<Assumption> assumptions;
+    std::string cost_unit;
+    std::vector<std::string> price_notes;  ///< sentences about unused prices, and about types without one
+};
+void add_plan_options(CLI::App& command, PlanFlags& flags);
+/// `progress` as PlanRequest::progress; what was found until it returned false is the answer.
+PlanAnswer plan_answer(const PlanFlags& flags, const Profile& profile, const std::function<bool(double)>& progress);
+nlohmann::ordered_json plan_answer_json(const PlanAnswer& answer);
+
+struct ScheduleFlags {
+    std::string schedule;  ///< a name or a file
+    std::optional<int> lanes;
+    std::optional<int> micro_batches;
+    std::optional<int> partitions;
+};
+/// Adds -n, -m and --partitions.
+void add_schedule_shape_options(CLI::App& command, ScheduleFlags& flags);
+TaskGraph schedule_answer(const ScheduleFlags& flags);
+nlohmann::ordered_json schedule_answer_json(const TaskGraph& graph, const ScheduleTable& table);
+}  // namespace pipescope
