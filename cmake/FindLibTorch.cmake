@@ -2,7 +2,11 @@
 # its try_run on a machine without a GPU; two imported targets are all we need, since CUDA is loaded at run time.
 # Looked for in the project's Python environment; set LIBTORCH_ROOT to a folder with include/ and lib/ to point elsewhere.
 
-file(GLOB pipescope_torch_candidates "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch")
+file(GLOB pipescope_torch_candidates "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch"
+     "${PROJECT_SOURCE_DIR}/.venv-python/lib/python3*/site-packages/torch")
+if(PIPESCOPE_PYTHON)
+  list(APPEND pipescope_torch_candidates "${Python_SITELIB}/torch")
+endif()
 find_path(LIBTORCH_INCLUDE_DIR torch/script.h
   HINTS ${LIBTORCH_ROOT} ${pipescope_torch_candidates} PATH_SUFFIXES include)
 find_library(LIBTORCH_CPU_LIBRARY torch_cpu
@@ -35,5 +39,13 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::torch)
     get_filename_component(directory "${directory}" REALPATH)
     string(APPEND rpath ":${directory}")
   endforeach()
-  target_link_options(LibTorch::torch INTERFACE "LINKER:--disable-new-dtags,-rpath,${rpath}")
+  if(SKBUILD)
+    # In a wheel torch lies beside the package, which has libraries in its folder and programs in commands/bin/.
+    set(beside "$ORIGIN/../torch/lib:$ORIGIN/../nvidia/cu13/lib")
+    string(REPLACE "../" "../../../" above "${beside}")
+    target_link_options(LibTorch::torch INTERFACE
+      "LINKER:--disable-new-dtags,-rpath-link,${rpath}" "LINKER:-rpath,${beside}:${above}")
+  else()
+    target_link_options(LibTorch::torch INTERFACE "LINKER:--disable-new-dtags,-rpath,${rpath}")
+  endif()
 endif()

@@ -42,7 +42,7 @@ std::string pandas_block() {
     page << file.rdbuf();
     const std::string text = page.str();
     const std::string start = "```python\n";
-    const std::size_t begin = text.find(start);
+    const std::size_t begin = text.find(start, text.find("### SQL with pandas"));
     return begin == std::string::npos
                ? std::string()
                : text.substr(begin + start.size(), text.find("```", begin + 3) - begin - start.size());

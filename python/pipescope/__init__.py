@@ -1,0 +1,85 @@
+"""PipeScope: profile, simulate, plan and run pipeline-parallel training.
+
+The half that needs no torch: Profile, Schedule, Trace, Timeline. The half that does is loaded when one of its names is
+first used: GPipe, profile, annotate and others. Options have the names and texts of the commands' options, with _ for -:
+``link_bandwidth="12GB/s"`` is ``--link-bandwidth 12GB/s``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from pipescope._core import __version__
+from pipescope._profile import Layer, Profile
+from pipescope._results import (
+    Comparison,
+    FoundBalance,
+    Plan,
+    PlanCandidate,
+    RunsComparison,
+    ScheduleComparison,
+    Simulation,
+)
+from pipescope._schedule import Schedule
+from pipescope._timeline import Lane, MemorySamples, Task, Timeline
+from pipescope._trace import MeasuredRun, Step, Trace
+from pipescope.errors import BalanceError, Error, ProfileError, TraceError, TraceFormatError, UsageError
+
+# Name: the module that has it, which needs torch.
+_ENGINE_NAMES = {
+    "GPipe": "_gpipe",
+    "cut": "_gpipe",
+    "current_micro_batch": "_gpipe",
+    "is_checkpointing": "_gpipe",
+    "is_recomputing": "_gpipe",
+    "profile": "_profiler",
+    "annotate": "_annotate",
+    "Processes": "_processes",
+    "join_processes": "_processes",
+}
+_ENGINE_MODULES = ("compat", "skip")
+
+__all__ = [
+    "BalanceError",
+    "Comparison",
+    "Error",
+    "FoundBalance",
+    "Lane",
+    "Layer",
+    "MeasuredRun",
+    "MemorySamples",
+    "Plan",
+    "PlanCandidate",
+    "Profile",
+    "ProfileError",
+    "RunsComparison",
+    "Schedule",
+    "ScheduleComparison",
+    "Simulation",
+    "Step",
+    "Task",
+    "Timeline",
+    "Trace",
+    "TraceError",
+    "TraceFormatError",
+    "UsageError",
+    "__version__",
+    *_ENGINE_NAMES,
+    *_ENGINE_MODULES,
+]
+
+def __getattr__(name: str) -> Any:
+    if name in _ENGINE_MODULES:
+        importlib.import_module("pipescope._torch")
+        return importlib.import_module(f"pipescope.{name}")
+    if name not in _ENGINE_NAMES:
+        raise AttributeError(f"module 'pipescope' has no attribute {name!r}")
+    importlib.import_module("pipescope._torch")  # says what is wrong with torch before another module imports it
+    value = getattr(importlib.import_module(f"pipescope.{_ENGINE_NAMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

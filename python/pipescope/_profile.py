@@ -1,0 +1,353 @@
+"""What the layers of a model cost, and what follows from it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+from pipescope import _core
+from pipescope._results import FoundBalance, Plan, PlanCandidate, ScheduleComparison, SimulatedStep, Simulation, built
+from pipescope._schedule import Schedule
+from pipescope._timeline import MemorySamples, Timeline
+from pipescope._words import Numbers, Path, Quantity, python_messages, words_of
+from pipescope.errors import ProfileError, UsageError
+
+if TYPE_CHECKING:
+    import pandas
+
+#: Balance, placement and the like: a list of whole numbers, or a text such as "2,2,3".
+Names = Union[str, Iterable[str]]
+#: A schedule's name, the path of its CSV file, or a Schedule.
+AnySchedule = Union[str, Schedule, "os.PathLike[str]"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """Costs of one layer. Tuples run along Profile.samples; times are ns, sizes bytes. docs/profile-format.md has more
+    fields, which Profile.to_dict() shows."""
+
+    name: str
+    forward_ns: tuple[float, ...]
+    backward_ns: tuple[float, ...]
+    output_bytes: tuple[float, ...]
+    recompute_ns: tuple[float, ...] = ()  #: empty: as forward_ns
+    saved_bytes: tuple[float, ...] = ()  #: kept by autograd besides input and output
+    transient_bytes: tuple[float, ...] = ()
+    flops: tuple[float, ...] = ()
+    parameter_bytes: int = 0
+    gradient_bytes: int = 0
+    buffer_bytes: int = 0
+
+
+class Profile:
+    """What each layer of a model costs in time and memory, by micro-batch size. ``pipescope.profile()`` measures one.
+
+    Immutable: edit ``to_dict()`` and make another one with ``from_dict()``. Threading: use it from any thread; long calls
+    release the GIL. Errors: UsageError and BalanceError for options, with the message of the command.
+    """
+
+    _handle: _core.Profile
+    _file: bytes
+
+    def __init__(self) -> None:
+        raise TypeError("make a Profile with Profile.load(), from_json(), from_dict() or pipescope.profile()")
+
+    @classmethod
+    def _of(cls, handle: _core.Profile, file: bytes = b"profile.json") -> Profile:
+        profile = object.__new__(cls)
+        profile.__dict__.update(_handle=handle, _file=file)
+        return profile
+
+    @classmethod
+    def load(cls, path: Path) -> Profile:
+        """Reads a profile file. Throws ProfileError that names the fault."""
+        file = os.fsencode(path)
+        return cls._of(_core.Profile.load(file), file)
+
+    @classmethod
+    def from_json(cls, text: str) -> Profile:
+        """Reads the text of a profile file."""
+        return cls._of(_core.Profile.parse(text))
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Profile:
+        """Makes a profile of the fields of a profile file. Numbers and arrays of numpy are taken too."""
+        try:
+            text = json.dumps(fields, default=_plain, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ProfileError(f"the fields are no profile: {error}") from None
+        return cls.from_json(text)
+
+    def save(self, path: Path, *, force: bool = False) -> None:
+        """Writes the profile file. `force` replaces a file that exists."""
+        with python_messages():
+            _core.write_text(os.fsencode(path), self.to_json(), force)
+
+    def to_json(self) -> str:
+        """The text of the profile file."""
+        return self._handle.to_json()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields of the profile file."""
+        fields: dict[str, Any] = json.loads(self.to_json())
+        return fields
+
+    @functools.cached_property
+    def _fields(self) -> dict[str, Any]:
+        return self.to_dict()
+
+    @property
+    def model(self) -> str:
+        return str(self._fields.get("model", ""))
+
+    @property
+    def device(self) -> str:
+        """Where it was measured: "cpu", "cuda:0", or a device type."""
+        return str(self._fields["device"])
+
+    @property
+    def dtype(self) -> str:
+        """Of parameters and activations."""
+        return str(self._fields["dtype"])
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """The micro-batch sizes that were measured, ascending."""
+        return tuple(self._fields["samples"])
+
+    @functools.cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        return tuple(built(Layer, each) for each in self._fields["layers"])
+
+    def __len__(self) -> int:
+        """The number of layers."""
+        return len(self._fields["layers"])
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return self._handle == other._handle if isinstance(other, Profile) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Profile does not change; edit to_dict() and use from_dict() to set {name}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.to_json(), self._file)
+
+    def __copy__(self) -> Profile:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Profile:
+        return self
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(map(str, self.samples))
+        return f"Profile({self.model or 'no model'}: {len(self)} layers on {self.device}, micro-batches of {sizes} samples)"
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each layer and measured micro-batch size: layer, name, samples, and the costs, in ns and bytes."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_pandas() needs pandas; install it: pip install pandas") from error
+        rows = []
+        for number, layer in enumerate(self.layers):
+            for place, samples in enumerate(self.samples):
+                row = {"layer": number, "name": layer.name, "samples": samples}
+                for name in ("forward_ns", "recompute_ns", "backward_ns", "output_bytes", "saved_bytes", "transient_bytes"):
+                    values = getattr(layer, name)
+                    row[name] = values[place] if values else layer.forward_ns[place] if name == "recompute_ns" else 0
+                row["parameter_bytes"] = layer.parameter_bytes
+                rows.append(row)
+        return pandas.DataFrame(rows)
+
+    def balance(
+        self,
+        partitions: int | None = None,
+        *,
+        batch: int,
+        chunks: int | None = None,
+        checkpoint: str | None = None,
+        algorithm: str | None = None,
+        schedule: AnySchedule | None = None,
+        devices: Names | None = None,
+        cores: int | None = None,
+        link_bandwidth: Quantity | None = None,
+        link_latency: Quantity | None = None,
+        links: Path | None = None,
+        link_sharing: str | None = None,
+        link_protocol: str | None = None,
+        processes: int | None = None,
+        speed: Numbers | None = None,
+        memory_limit: Quantity | Numbers | Names | None = None,
+        device_types: Names | None = None,
+        device_catalogue: Path | None = None,
+        replicas: int | None = None,
+        optimizer: str | float | None = None,
+        master_weights: bool = False,
+        dtype: str | None = None,
+    ) -> FoundBalance:
+        """Finds where to cut the model for so many partitions, one lane each. docs/cli/balance.md describes the options;
+        None is the command's default. `partitions` and `chunks` are required unless the schedule is a file.
+
+        An answer that is not feasible says what would be."""
+        return built(FoundBalance, json.loads(self._ask(_core.balance, locals())))  # type: ignore[no-any-return]
+
+    def simulate(
+        self,
+        *,
+        balance: Numbers,
+        batch: int,
+        chunks: int | None = None,
+        checkpoint: str | None = None,
+        schedule: AnySchedule | None = None,
+        placement: Numbers | None = None,
+        devices: Names | None = None,
+        cores: int | None = None,
+        link_bandwidth: Quantity | None = None,
+        link_latency: Quantity | None = None,
+        links: Path | None = None,
+        link_sharing: str | None = None,
+        link_protocol: str | None = None,
+        processes: int | None = None,
+        speed: Numbers | None = None,
+        memory_limit: Quantity | Numbers | Names | None = None,
+        device_types: Names | None = None,
+        device_catalogue: Path | None = None,
+        replicas: int | None = None,
+        expandable_segments: bool = False,
+        in_flight: int | None = None,
+        backward: str | None = None,
+        recompute: str | None = None,
+        optimizer: str | float | None = None,
+        master_weights: bool = False,
+        dtype: str | None = None,
+        trace: Path | None = None,
+        schedule_output: Path | None = None,
+        force: bool = False,
+    ) -> Simulation:
+        """Predicts step time, bubble, memory and timeline of one pipeline. docs/cli/simulate.md describes the options;
+        None is the command's default. `balance`: layers of each partition. `chunks` is required unless the schedule is a
+        file. `trace` and `schedule_output` name files to write; `force` replaces them."""
+        arguments = locals()
+        if schedule == "all":
+            raise UsageError("schedule is 'all'; simulate() simulates one; use compare_schedules()")
+        text, tasks, memory = self._ask(_core.simulate, arguments)
+        fields = json.loads(text)
+        step = built(SimulatedStep, fields)
+        return Simulation(
+            **vars(step), assumed=fields["assumed"], timeline=Timeline(tasks), memory=MemorySamples(memory)
+        )
+
+    def compare_schedules(
+        self,
+        *,
+        balance: Numbers,
+        batch: int,
+        chunks: int | None = None,
+        checkpoint: str | None = None,
+        devices: Names | None = None,
+        cores: int | None = None,
+        link_bandwidth: Quantity | None = None,
+        link_latency: Quantity | None = None,
+        links: Path | None = None,
+        link_sharing: str | None = None,
+        link_protocol: str | None = None,
+        processes: int | None = None,
+        speed: Numbers | None = None,
+        memory_limit: Quantity | Numbers | Names | None = None,
+        device_types: Names | None = None,
+        device_catalogue: Path | None = None,
+        in_flight: int | None = None,
+        recompute: str | None = None,
+        optimizer: str | float | None = None,
+        master_weights: bool = False,
+        dtype: str | None = None,
+    ) -> ScheduleComparison:
+        """What the same lanes do with one mini-batch under each schedule: ``simulate --schedule all``."""
+        text, *_ = self._ask(_core.simulate, {**locals(), "schedule": "all"})
+        return built(ScheduleComparison, json.loads(text))  # type: ignore[no-any-return]
+
+    def plan(
+        self,
+        *,
+        batch: int,
+        partitions: Numbers | None = None,
+        chunks: Numbers | None = None,
+        checkpoint: Names | None = None,
+        schedule: AnySchedule | Iterable[AnySchedule] | None = None,
+        replicas: Numbers | None = None,
+        algorithm: str | None = None,
+        devices: Names | None = None,
+        cores: int | None = None,
+        link_bandwidth: Quantity | None = None,
+        link_latency: Quantity | None = None,
+        links: Path | None = None,
+        link_sharing: str | None = None,
+        link_protocol: str | None = None,
+        processes: int | None = None,
+        speed: Numbers | None = None,
+        memory_limit: Quantity | Numbers | Names | None = None,
+        device_types: Names | None = None,
+        device_catalogue: Path | None = None,
+        price_per_lane_hour: str | float | Mapping[str, float] | None = None,
+        rank_by: str | None = None,
+        most: int | None = None,
+        optimizer: str | float | None = None,
+        master_weights: bool = False,
+        dtype: str | None = None,
+        progress: Callable[[float], object] | None = None,
+    ) -> Plan:
+        """Simulates many pipelines, each with its best balance, and ranks them. docs/cli/plan.md describes the options;
+        None is the command's default. `partitions`, `chunks` and `replicas` are lists, or texts such as "1..8".
+        `progress` is called with the share that is done, 0 to 1, in the calling thread. Ctrl-C, and an exception of
+        `progress`, end the search."""
+        arguments = locals()
+        del arguments["progress"]
+        if isinstance(price_per_lane_hour, Mapping):
+            arguments["price_per_lane_hour"] = [f"{name}={price}" for name, price in price_per_lane_hour.items()]
+        text, notes = self._ask(_core.plan, arguments, progress)
+        fields = json.loads(text)
+        best = fields.pop("best")
+        candidates = tuple(built(PlanCandidate, each) for each in fields["candidates"])
+        fields |= {"candidates": (), "best": None, "notes": notes}
+        plan = built(Plan, fields)
+        object.__setattr__(plan, "candidates", candidates)
+        object.__setattr__(plan, "best", None if best is None else candidates[best])
+        return plan  # type: ignore[no-any-return]
+
+    def _ask(self, function: Callable[..., Any], arguments: Mapping[str, Any], *more: Any) -> Any:
+        options = {name: value for name, value in arguments.items() if name not in ("self", "schedule")}
+        names, tables = _schedules(arguments.get("schedule"))
+        with python_messages():
+            return function(self._handle, self._file, words_of({**options, "schedule": names}), tables, *more)
+
+
+def _schedules(schedule: Any) -> tuple[list[Any] | None, list[tuple[bytes, str]]]:
+    """Schedules to name, and those to pass as tables."""
+    if schedule is None:
+        return None, []
+    one = isinstance(schedule, (str, Schedule, os.PathLike)) or not isinstance(schedule, Iterable)
+    each = [schedule] if one else list(schedule)
+    names = [one for one in each if not isinstance(one, Schedule)]
+    tables = [(os.fsencode(one.name), one.to_csv()) for one in each if isinstance(one, Schedule)]
+    return names if names or not tables else None, tables
+
+
+def _plain(value: Any) -> Any:
+    """For json: numbers and arrays of numpy and the like."""
+    for name in ("tolist", "__index__", "__float__"):
+        if hasattr(value, name):
+            return getattr(value, name)()
+    raise TypeError(f"a {type(value).__name__} is no value of a profile")
+
+
+def _unpickled(text: str, file: bytes) -> Profile:
+    return Profile._of(_core.Profile.parse(text), file)

@@ -1,0 +1,519 @@
+"""Answers as typed objects. Their fields are the keys of the commands' --json, with the same units in the names."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+from pipescope._timeline import MemorySamples, Timeline
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@functools.cache
+def _hints(type_: Any) -> dict[str, Any]:
+    return typing.get_type_hints(type_, vars(sys.modules[type_.__module__]))
+
+
+def built(type_: Any, value: Any) -> Any:
+    """The JSON value as an object of that type: dataclasses by their fields, and tuples of them."""
+    origin = typing.get_origin(type_)
+    if origin in (Union, types.UnionType):
+        wanted = next(each for each in typing.get_args(type_) if each is not type(None))
+        return None if value is None else built(wanted, value)
+    if origin is tuple:
+        return tuple(built(typing.get_args(type_)[0], each) for each in value)
+    if isinstance(type_, type) and dataclasses.is_dataclass(type_):
+        hints: dict[str, Any] = _hints(type_)
+        names = {field.name for field in dataclasses.fields(type_)}
+        return type_(**{name: built(hints[name], each) for name, each in value.items() if name in names})
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def duration_text(ns: float) -> str:
+    """ "12.34 ms"."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(ns) >= size:
+            return f"{ns / size:.4g} {unit}"
+    return f"{ns:.4g} ns"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryBreakdown:
+    """What a lane's bytes are for. docs/cli/simulate.md describes the categories; -1 is not known."""
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    boundary: int
+    saved: int
+    skip: int
+    transient: int
+    copy: int
+    output: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedPartition:
+    """Layers that one lane runs: ``layers`` are the first and the last."""
+
+    layers: tuple[int, ...]
+    lane: int
+    device: str
+    parameter_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedLane:
+    """What a lane does in a step. ``peak`` is what ``peak_bytes`` consists of."""
+
+    busy_ns: int
+    bubble_fraction: float
+    peak_bytes: int
+    peak: MemoryBreakdown | None
+    peak_reserved_bytes: int | None = None
+    model_tflops_per_second: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedStep:
+    """The figures of a simulated step. Fractions are 0 to 1. Fields that end in _mean are of the expected step, and None
+    if the profile has no noise; the others are without noise."""
+
+    step_ns: int  #: from the first forward's start to the last backward's end
+    bubble_fraction: float  #: mean over lanes of 1 - busy / step
+    utilization: float
+    speedup: float  #: over one device that runs all layers of the mini-batch alone
+    samples_per_second: float  #: without the optimizer
+    balance: tuple[int, ...]
+    chunks: int  #: micro-batches asked for
+    micro_batches: int  #: micro-batches that a step has
+    batch: int  #: samples of a mini-batch
+    checkpoint: str
+    schedule: str
+    dtype: str
+    optimizer: str
+    master_weights: bool
+    feasible: bool  #: every lane keeps its memory limit
+    extrapolated: bool  #: a micro-batch is smaller or larger than all that were profiled
+    estimated: bool  #: the profile's times were not measured
+    partitions: tuple[SimulatedPartition, ...]
+    lanes: tuple[SimulatedLane, ...]
+    step_mean_ns: int | None = None
+    step_band_ns: tuple[int, ...] | None = None  #: 5th and 95th percentile of a run's steps
+    bubble_mean: float | None = None
+    utilization_mean: float | None = None
+    speedup_mean: float | None = None
+    samples_per_second_mean: float | None = None
+    lower_bound_ns: int | None = None
+    model_flops: float | None = None
+    model_tflops_per_second: float | None = None
+    mfu: float | None = None
+    model_tflops_per_second_mean: float | None = None
+    mfu_mean: float | None = None
+    memory_unknown: bool = False  #: bytes have no meaning
+    replicas: int = 1
+    device_idle_fraction: float | None = None
+
+    @property
+    def expected_step_ns(self) -> int:
+        """The expected step, or the step without noise if the profile has none."""
+        return self.step_ns if self.step_mean_ns is None else self.step_mean_ns
+
+    @property
+    def peak_bytes(self) -> int:
+        """The highest peak of any lane."""
+        return max(lane.peak_bytes for lane in self.lanes)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What was simulated, as keyword arguments of simulate(): change one and simulate again."""
+        options: dict[str, Any] = {
+            name: getattr(self, name) for name in ("balance", "chunks", "batch", "checkpoint", "schedule", "optimizer")
+        }
+        if self.replicas > 1:
+            options["replicas"] = self.replicas
+        if self.master_weights:
+            options["master_weights"] = True
+        return options
+
+    def __repr__(self) -> str:
+        bubble = self.bubble_fraction if self.bubble_mean is None else self.bubble_mean
+        balance = ",".join(map(str, self.balance)) if len(self.balance) < 12 else f"{len(self.balance)} partitions"
+        return (
+            f"{type(self).__name__}(balance {balance}, {self.micro_batches} micro-batches, {self.schedule}, "
+            f"{self.checkpoint}: step {duration_text(self.expected_step_ns)}, bubble {bubble:.2%}"
+            f"{'' if self.feasible else ', infeasible'})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Simulation(SimulatedStep):
+    """A simulated step with its timeline. A notebook draws it."""
+
+    assumed: dict[str, str]  #: options that were not given, with the values assumed
+    timeline: Timeline
+    memory: MemorySamples
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<div>{escape(repr(self))}</div>{self.timeline._repr_html_()}"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ComparedSchedule(SimulatedStep):
+    """A schedule among others: ``note`` is a cost that the figures do not show."""
+
+    name: str
+    synchronous: bool  #: the update equals that of one device
+    communicated_bytes: int  #: between all lanes in a step
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """A schedule that was not simulated."""
+
+    name: str
+    because: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleComparison:
+    """What the same lanes do with one mini-batch under each schedule."""
+
+    schedules: tuple[ComparedSchedule, ...]
+    left_out: tuple[LeftOut, ...]
+    assumed: dict[str, str]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each schedule."""
+        return _frame(self.schedules)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundBalance:
+    """A balance, as pipescope balance prints it. A sequence of the layers of each partition: ``list(found)``."""
+
+    balance: tuple[int, ...]
+    step_ns: int
+    lower_bound_ns: int  #: no balance of so many partitions is faster; 0 if no bound is known
+    optimal: bool  #: step_ns is proved to be the shortest
+    algorithm: str
+    ranked_by_simulation: bool
+    peak_bytes: tuple[int, ...]  #: by lane
+    micro_batches: int
+    dtype: str
+    optimizer: str
+    estimated: bool
+    extrapolated: bool
+    assumed: dict[str, str]
+    step_mean_ns: int | None = None
+    bubble_mean: float | None = None
+    repaired: bool = False
+    feasible: bool = True  #: every lane keeps its memory limit
+    smallest_memory_limit: int | None = None  #: bytes; if infeasible: some balance keeps it
+    smallest_memory_limits: tuple[int, ...] | None = None
+    smallest_partitions: int | None = None
+    infeasible_because: str | None = None
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.balance)
+
+    def __len__(self) -> int:
+        return len(self.balance)
+
+    def __getitem__(self, partition: int) -> int:
+        return self.balance[partition]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PlanCandidate(SimulatedStep):
+    """A pipeline that the planner tried."""
+
+    device_type: str | None  #: None: the profiled device
+    balance_is_optimal: bool
+    pareto: bool  #: no other is at least as good in samples/s, lanes, memory and cost, and better in one
+    cost: float  #: of a million samples, in Plan.cost_unit
+    num_devices: int  #: lanes of all replicas
+    cost_mean: float | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        options = SimulatedStep.options.__get__(self)
+        return options if self.device_type is None else {**options, "device_types": self.device_type}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Pipelines, best first."""
+
+    candidates: tuple[PlanCandidate, ...]
+    best: PlanCandidate | None  #: None if none keeps the memory limit
+    next_loses_because: str | None
+    infeasible_because: str | None
+    remedies: tuple[str, ...]  #: if there is no best: options that were tried and give one
+    rank_by: str
+    sizes_to_profile: tuple[int, ...]  #: samples; if the best is extrapolated
+    cost_unit: str
+    assumed: dict[str, str]
+    notes: tuple[str, ...]  #: about prices
+
+    def __repr__(self) -> str:
+        return f"Plan({len(self.candidates)} candidates, best: {self.best!r})"
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each candidate, best first."""
+        return _frame(self.candidates)
+
+
+def _frame(steps: tuple[SimulatedStep, ...]) -> pandas.DataFrame:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("to_pandas() needs pandas; install it: pip install pandas") from error
+    nested = ("partitions", "lanes")
+    rows = []
+    for each in steps:
+        row = {field.name: getattr(each, field.name) for field in dataclasses.fields(each) if field.name not in nested}
+        row.update(num_lanes=len(each.lanes), peak_bytes=each.peak_bytes)
+        rows.append(row)
+    return pandas.DataFrame(rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BubbleCause:
+    """Time of all lanes for one reason, mean of the steps: ``share`` is of step time x lanes."""
+
+    cause: str
+    ns: int
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bubble:
+    """A time in which a lane computed nothing. Times since the start of the step."""
+
+    lane: int
+    start_ns: int
+    ns: int
+    share: float
+    cause: str
+    culprit: str | None  #: the task or copy that the lane waited for
+    next: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BubbleReport:
+    """Why lanes computed nothing, and the largest bubbles of the step of median length."""
+
+    causes: tuple[BubbleCause, ...]
+    step: int
+    largest: tuple[Bubble, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bubbles:
+    """Measured (None if the recording is incomplete) and simulated."""
+
+    measured: BubbleReport | None
+    simulated: BubbleReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedLane:
+    """A lane, measured and simulated. None: not recorded."""
+
+    measured_busy_ns: int | None
+    simulated_busy_ns: int
+    measured_bubble_fraction: float | None
+    simulated_bubble_fraction: float
+    measured_peak_bytes: int | None
+    simulated_peak_bytes: int
+    replayed_peak_bytes: int | None
+    measured_model_tflops_per_second: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedTask:
+    """A task, measured and simulated."""
+
+    task: str
+    measured_ns: int
+    simulated_ns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A recorded run against its simulation, as pipescope compare prints it. None: not known, or not recorded."""
+
+    steps: tuple[int, ...]
+    measured_step_ns: int
+    simulated_step_ns: int
+    measured_step_mean_ns: int
+    simulated_step_mean_ns: int | None
+    step_error: float  #: simulated / measured - 1
+    measured_bubble_fraction: float | None
+    simulated_bubble_fraction: float
+    measured_bubble_mean: float | None
+    simulated_bubble_mean: float | None
+    measured_wall_step_ns: int | None
+    replay_step_ns: int | None
+    replay_error: float | None
+    replay_with_gaps_error: float | None
+    tasks_matched: int
+    tasks_unmatched: int
+    lanes: tuple[ComparedLane, ...]
+    worst: tuple[ComparedTask, ...]
+    bubbles: Bubbles
+    load: dict[str, Any]
+    profile_from_trace: bool
+    processes: int
+    clock_bound_ns: int | None
+    drops: tuple[dict[str, Any], ...]
+    warnings: tuple[str, ...]
+    refused: tuple[str, ...]  #: fields that are None because the recording is incomplete
+    measured_samples_per_second: float | None = None
+    simulated_samples_per_second: float | None = None
+    model_flops: float | None = None
+    measured_model_tflops_per_second: float | None = None
+    simulated_model_tflops_per_second: float | None = None
+    measured_mfu: float | None = None
+    simulated_mfu: float | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Comparison({len(self.steps)} steps: measured {duration_text(self.measured_step_mean_ns)}, simulated "
+            f"{duration_text(self.simulated_step_mean_ns or self.simulated_step_ns)}, error {self.step_error:+.2%})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunLane:
+    """A lane of one run."""
+
+    busy_ns: int | None
+    bubble_fraction: float | None
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One of two runs. None: not known, or not recorded."""
+
+    name: str
+    model: str | None
+    steps: tuple[int, ...]
+    step_ns: int | None
+    step_mean_ns: int | None
+    step_deviation_ns: int | None
+    wall_step_ns: int | None
+    bubble_fraction: float | None
+    bubble_mean: float | None
+    samples_per_second: float | None
+    lanes: tuple[RunLane, ...]
+    bubbles: BubbleReport | None
+    load: dict[str, Any] | None
+    processes: int
+    clock_bound_ns: int | None
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepDifference:
+    """After minus before, of the mean steps."""
+
+    difference_ns: int
+    change: float
+    standard_error_ns: int | None
+    limit_ns: int | None  #: a larger difference exceeds the noise
+    exceeds_noise: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BubbleDifference:
+    """After minus before, of the mean bubble fractions."""
+
+    difference: float
+    standard_error: float | None
+    limit: float | None
+    exceeds_noise: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskDifference:
+    """A task in both runs, medians over the steps."""
+
+    task: str
+    before_ns: int
+    after_ns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskGroup:
+    """Tasks of a kind and partition: sums of a step."""
+
+    kind: str
+    partition: int | None
+    layers: tuple[int, ...] | None
+    tasks_before: int
+    tasks_after: int
+    before_ns: int
+    after_ns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeDifference:
+    """Ranges of one name on one track."""
+
+    track: str
+    name: str
+    matched: int
+    only_before: int
+    only_after: int
+    before_ns: int
+    after_ns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """What differs between two runs."""
+
+    what: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsComparison:
+    """Two runs, task by task, as pipescope compare prints them."""
+
+    before: Run
+    after: Run
+    step: StepDifference | None
+    bubble: BubbleDifference | None
+    joined_by: str | None  #: "task", "name" or None
+    why_no_tasks: str | None
+    why_no_kinds: str | None
+    matched: int
+    only_before: int
+    only_after: int
+    worst: tuple[TaskDifference, ...]
+    groups: tuple[TaskGroup, ...]
+    kinds: tuple[TaskGroup, ...]
+    ranges: tuple[RangeDifference, ...]
+    losses: dict[str, Any] | None
+    differences: tuple[Difference, ...]
+    warnings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        change = "no step in common" if self.step is None else f"step {self.step.change:+.2%}"
+        return f"RunsComparison({self.before.name} and {self.after.name}: {change}, {self.matched} tasks matched)"

@@ -1,0 +1,93 @@
+"""Orders of tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from pipescope import _core
+from pipescope._words import Path, python_messages, words_of
+
+
+class Schedule:
+    """The order in which lanes run their tasks, as a table of lanes and time slots. It is checked as it is made: every
+    task runs once, in an order that never waits for ever. Immutable; use it from any thread.
+
+    simulate(), balance() and plan() take the name of a schedule, the name of a CSV file, or a Schedule.
+    """
+
+    name: str
+    lanes: int
+    partitions: int
+    micro_batches: int
+    placement: tuple[int, ...]  #: the lane of each partition
+    splits_backward: bool  #: the backward is split into gradients of inputs (I) and of weights (W)
+    slots: int  #: length, if each task took one slot and copies none
+    idle_fraction: float  #: share of the lanes' slots in which they run nothing, 0 to 1
+
+    def __init__(
+        self, name: str, *, lanes: int | None = None, chunks: int | None = None, partitions: int | None = None
+    ) -> None:
+        """A named schedule for so many lanes and micro-batches. `partitions` are placed on the lanes in turn; by default
+        one per lane, or two for schedules that need several."""
+        words = words_of({"lanes": lanes, "chunks": chunks, "partitions": partitions})
+        with python_messages():
+            self._take(name, _core.schedule(_encoded(name), words))
+
+    def _take(self, name: str, answer: tuple[str, str]) -> None:
+        facts: dict[str, Any] = json.loads(answer[0])
+        facts["placement"] = tuple(facts["placement"])
+        self.__dict__.update(facts, name=name, _csv=answer[1])
+
+    @classmethod
+    def from_csv(cls, text: str, name: str = "schedule.csv") -> Schedule:
+        """A schedule from the compute-only CSV of torch.distributed.pipelining: a row per lane, cells such as 3F0."""
+        schedule = object.__new__(cls)
+        with python_messages():
+            schedule._take(name, _core.schedule_from_csv(name, text))
+        return schedule
+
+    @classmethod
+    def load(cls, path: Path) -> Schedule:
+        """A schedule from a CSV file. Its name must end in .csv."""
+        schedule = object.__new__(cls)
+        with python_messages():
+            schedule._take(os.path.basename(os.fspath(path)), _core.schedule(_encoded(os.fspath(path)), []))
+        return schedule
+
+    @staticmethod
+    def names(runnable: bool = False) -> tuple[str, ...]:
+        """The names of all schedules; with `runnable`, of those that GPipe runs, and not only the simulator."""
+        return tuple(_core.schedule_names(runnable))
+
+    def to_csv(self) -> str:
+        """The table as CSV, one row for each lane."""
+        csv: str = self.__dict__["_csv"]
+        return csv
+
+    def save(self, path: Path, *, force: bool = False) -> None:
+        """Writes the CSV. `force` replaces a file that exists."""
+        with python_messages():
+            _core.write_text(os.fsencode(path), self.to_csv(), force)
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """The cells by lane: "0F0", or "" for a slot in which the lane is idle."""
+        return tuple(tuple(line.split(",")) for line in self.to_csv().splitlines())
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Schedule does not change; make another one to set {name}")
+
+    def __eq__(self, other: object) -> bool:
+        return self.__dict__ == other.__dict__ if isinstance(other, Schedule) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.to_csv()))
+
+    def __repr__(self) -> str:
+        return f"Schedule({self.name!r}, lanes={self.lanes}, chunks={self.micro_batches}, partitions={self.partitions})"
+
+
+def _encoded(name: str) -> bytes:
+    return os.fsencode(name)

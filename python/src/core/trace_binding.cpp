@@ -1,0 +1,159 @@
+#include "analysis/measured_steps.h"
+#include "analysis/recorded_run.h"
+#include "analysis/trace_comparison.h"
+#include "analysis/two_runs.h"
+#include "balance/profile_file.h"
+#include "cli/joined_trace.h"
+#include "cli/profile_from_trace.h"
+#include "cli/reports.h"
+#include "cli/two_runs_report.h"
+#include "python/src/core/core_module.h"
+#include "python/src/core/long_call.h"
+#include "python/src/json_text.h"
+#include "trace/open_trace.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <nlohmann/json.hpp>
+
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+namespace {
+namespace py = pybind11;
+using Json = nlohmann::ordered_json;
+using Paths = std::vector<std::string>;
+
+/// Joining traces uses a temporary file that signals remove, and there is one such file at a time.
+std::mutex joining;
+
+/// The keyword arguments of simulate() for this pipeline.
+Json arguments_json(const PipelineOptions& options) {
+    Json object{{"balance", options.balance.layers_per_partition()},
+                {"chunks", options.chunks},
+                {"batch", options.batch},
+                {"checkpoint", to_string(options.checkpoint)},
+                {"schedule", to_string(options.schedule)}};
+    if (options.schedule == Schedule::gpipe) {
+        object["backward"] = to_string(options.backward_order);
+    }
+    if (!options.placement.empty()) {
+        for (const LaneId lane : options.placement) {
+            object["placement"].push_back(lane.value());
+        }
+    }
+    if (!options.hardware.devices.empty()) {
+        object["devices"] = options.hardware.devices;
+    }
+    if (options.hardware.host_cores > 0) {
+        object["cores"] = options.hardware.host_cores;
+    }
+    const Link& link = options.hardware.link;
+    if (link.bytes_per_second > 0) {
+        object["link_bandwidth"] = std::to_string(link.bytes_per_second / 1e9) + "GB/s";
+    }
+    if (link.latency_ns > 0) {
+        object["link_latency"] = std::to_string(link.latency_ns) + "ns";
+    }
+    object["optimizer"] = options.optimizer;
+    if (options.master_weights) {
+        object["master_weights"] = true;
+    }
+    return object;
+}
+
+Json steps_json(const RecordedRun& run, const OpenedTrace& trace) {
+    Json steps = Json::array();
+    for (const std::int32_t number : steps_of(trace.measured)) {
+        const StepStatistics statistics = step_statistics(trace.measured, number);
+        Json step{{"step", number},
+                  {"start_ns", statistics.start.count()},
+                  {"end_ns", statistics.end.count()},
+                  {"bubble_fraction", statistics.bubble_fraction}};
+        if (const StepRecord* record = run.record_of(number)) {
+            step["wall_step_ns"] = (record->wall_end - record->wall_start).count();
+            step["training_loss"] = record->training_loss;
+            step["warmup"] = record->warmup;
+        }
+        steps.push_back(std::move(step));
+    }
+    return steps;
+}
+
+/// The facts of a trace as JSON, its files, its profile's JSON or None, and columns of tasks and memory.
+py::tuple read_trace(const Paths& paths, const std::string& rules) {
+    OpenedTrace trace;
+    Json facts;
+    Paths files;
+    {
+        const LongCall no_gil;
+        files = with_files_of_folders(paths);
+        {
+            const std::lock_guard lock(joining);
+            const JoinedTrace joined(files, rules);
+            trace = open_trace(joined.path(), {.tracks = false});
+            facts["name"] = joined.name();
+        }
+        const RecordedRun run = recorded_run(trace);
+        facts["origin"] = to_string(trace.origin);
+        facts["model"] = run.model;
+        facts["steps"] = steps_json(run, trace);
+        facts["options"] = run.options ? arguments_json(*run.options) : Json(nullptr);
+        facts["warnings"] = texts_of(run.warnings);
+        facts["dropped"] = trace.dropped();
+    }
+    py::list names;  // bytes: names of files need not be UTF-8
+    for (const std::string& file : files) {
+        names.append(py::bytes(file));
+    }
+    return py::make_tuple(
+        json_text(facts), names, trace.profile_json ? py::object(py::str(*trace.profile_json)) : py::none(),
+        timeline_columns(trace.measured), timeline_columns(trace.simulated), memory_columns(trace.memory));
+}
+
+std::string compare_with_simulation(const Paths& files, const std::string& rules) {
+    const std::lock_guard lock(joining);
+    const JoinedTrace trace(files, rules);
+    return json_text(comparison_json(compare_trace(trace.path(), trace.name())));
+}
+
+std::string compare_two(const Paths& before, const Paths& after, const std::string& rules) {
+    const std::lock_guard lock(joining);
+    const JoinedTrace old_trace(before, rules);
+    const JoinedTrace new_trace(after, rules);
+    return json_text(two_runs_json(compare_two_runs(old_trace.path(), new_trace.path())));
+}
+
+/// The profile's JSON, the arguments of simulate() for the pipeline that ran, and notes.
+std::pair<std::string, std::string> profile_of_run(const Paths& files, const std::string& rules,
+                                                   const std::string& steps, std::optional<std::int64_t> size) {
+    const std::lock_guard lock(joining);
+    TraceProfileFlags flags;
+    flags.traces = files;
+    flags.rules = rules;
+    flags.steps = steps;
+    flags.micro_batch_size = size;
+    const TraceProfile made = measured_profile(flags);
+    return {to_json(made.profile), json_text(Json{{"options", arguments_json(made.options)}, {"notes", made.notes}})};
+}
+}  // namespace
+
+void bind_traces(py::module_& module) {
+    using NoGil = py::call_guard<LongCall>;
+    module.def("open_trace", &read_trace, py::arg("paths"), py::arg("rules"));
+    module.def("compare_with_simulation", &compare_with_simulation, NoGil(), py::arg("files"), py::arg("rules"));
+    module.def("compare_two", &compare_two, NoGil(), py::arg("before"), py::arg("after"), py::arg("rules"));
+    module.def("profile_of_run", &profile_of_run, NoGil(), py::arg("files"), py::arg("rules"), py::arg("steps"),
+               py::arg("micro_batch_size"));
+    module.def("task_kinds", [] {
+        std::vector<std::string> names;
+        for (int kind = 0; kind < kNumTaskKinds; ++kind) {
+            names.emplace_back(to_string(static_cast<TaskKind>(kind)));
+        }
+        return names;
+    });
+}
+}  // namespace pipescope

@@ -1,0 +1,207 @@
+"""What Python programs do beside the plain path: threads, signals, forks, exits, and no torch."""
+
+import concurrent.futures
+import multiprocessing
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pipescope
+import pytest
+from conftest import fields_of
+
+OPTIONS = {"balance": [8, 8], "chunks": 8, "batch": 32}
+PACKAGE = pathlib.Path(pipescope.__file__).parents[1]
+
+
+def python(code, *words, **more):
+    """Runs a program that begins with a profile called p."""
+    start = f"import sys; sys.path[:0] = {[str(PACKAGE), str(pathlib.Path(__file__).parent)]!r}\n"
+    start += "import pipescope\nfrom conftest import fields_of\np = pipescope.Profile.from_dict(fields_of(16, step_cv=0.05))\n"
+    return subprocess.run([sys.executable, "-c", start + code, *words], capture_output=True, text=True, timeout=60,
+                          check=False, **more)
+
+
+def test_serves_many_threads_at_once(noisy):
+    expected = noisy.simulate(**OPTIONS)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        every = list(pool.map(lambda _: noisy.simulate(**OPTIONS), range(32)))
+        plans = list(pool.map(lambda _: noisy.plan(batch=8, partitions=[1, 2]), range(4)))
+    assert all(each == expected for each in every)
+    assert all(each == plans[0] for each in plans)
+
+
+def test_opens_traces_in_many_threads(run):
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for comparison in pool.map(lambda _: pipescope.Trace.open(run).compare(), range(16)):
+            assert comparison.tasks_unmatched == 0
+
+
+def test_lets_other_threads_run_while_it_plans():
+    profile = pipescope.Profile.from_dict(fields_of(48, step_cv=0.05))
+    ticks = []
+    done = threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    start = time.monotonic()
+    profile.plan(batch=64, partitions="1..8")
+    took = time.monotonic() - start
+    done.set()
+    thread.join()
+    assert len([tick for tick in ticks if tick > start]) > took / 0.1
+
+
+def test_reports_progress_and_passes_its_exceptions_on(noisy):
+    shares = []
+    noisy.plan(batch=16, partitions=[1, 2, 3], progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
+
+    class OwnError(Exception):
+        pass
+
+    def fail(_):
+        raise OwnError("mine", 3)
+
+    with pytest.raises(OwnError) as error:
+        noisy.plan(batch=16, progress=fail)
+    assert error.value.args == ("mine", 3)
+    with pytest.raises(TypeError):
+        noisy.plan(batch=16, progress=3)
+    assert noisy.plan(batch=16, partitions=1).best
+
+
+def test_ends_a_plan_on_ctrl_c():
+    code = """
+import threading, os, signal, time
+big = pipescope.Profile.from_dict(fields_of(200, step_cv=0.05))
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+start = time.monotonic()
+try:
+    big.plan(batch=512, partitions="1..64", chunks="1..512", schedule="gpipe,1f1b,interleaved,zero-bubble-h1")
+    print("finished")
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - start < 20)
+print(p.simulate(balance=[8, 8], chunks=4, batch=8).feasible)
+"""
+    result = python(code)
+    assert result.stdout.split("\n")[:2] == ["interrupted True", "True"], result.stderr
+
+
+def test_works_in_a_forked_child(noisy):
+    expected = noisy.simulate(**OPTIONS).step_ns
+    noisy.plan(batch=8, partitions=2)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(step_of, [(noisy, OPTIONS)] * 4) == [expected] * 4
+
+
+def test_works_in_a_spawned_child(noisy):
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(step_of, [(noisy, OPTIONS)]) == [noisy.simulate(**OPTIONS).step_ns]
+
+
+def step_of(work):
+    profile, options = work
+    return profile.simulate(**options).step_ns
+
+
+def test_exits_while_a_daemon_thread_plans():
+    code = """
+import threading, time
+big = pipescope.Profile.from_dict(fields_of(100, step_cv=0.05))
+def forever():
+    while True:
+        big.plan(batch=64, partitions="1..16")
+threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.3)
+print("bye", flush=True)
+"""
+    result = python(code)
+    assert result.stdout == "bye\n"
+    assert result.returncode == 0, result.stderr
+
+
+def test_keeps_the_signal_handlers(run, tmp_path):
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    pipescope.Trace.open(run).compare()
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_imports_and_works_without_torch():
+    code = """
+import sys
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "numpy", "pandas", "matplotlib"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, NoTorch())
+timeline = p.simulate(balance=[8, 8], chunks=4, batch=8).timeline
+print(len(timeline) > 0, timeline._repr_html_()[:4])
+for call in (timeline.to_pandas, timeline.plot, p.to_pandas):
+    try:
+        call()
+    except ImportError as error:
+        print(error)
+try:
+    pipescope.GPipe
+except ImportError as error:
+    print(error)
+print("torch" in sys.modules, "numpy" in sys.modules)
+"""
+    lines = python(code).stdout.splitlines()
+    assert lines[0] == "True <svg"
+    assert lines[1] == "to_pandas() needs pandas; install it: pip install pandas"
+    assert lines[2].startswith("plot() needs matplotlib")
+    assert lines[3] == lines[1]
+    assert "needs torch 2.11" in lines[4]
+    assert lines[5] == "False False"
+
+
+def test_says_which_torch_it_needs(tmp_path):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("__version__ = '2.9.1'")
+    code = f"""
+sys.path.insert(0, {str(tmp_path)!r})
+try:
+    pipescope.GPipe
+except ImportError as error:
+    print(error)
+print(hasattr(pipescope, "Profile"))
+"""
+    assert python(code).stdout.splitlines() == [
+        "torch is 2.9.1; this part of pipescope is built for torch 2.11; install it: pip install 'torch==2.11.*'",
+        "True",
+    ]
+
+
+def test_has_no_other_names():
+    with pytest.raises(AttributeError, match="no attribute 'gpipe'"):
+        pipescope.gpipe  # noqa: B018
+    assert "GPipe" in dir(pipescope)
+
+
+def test_leaks_no_memory(noisy):
+    def used():
+        pages = pathlib.Path("/proc/self/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def work():
+        for _ in range(60):
+            noisy.simulate(**OPTIONS)
+            with pytest.raises(pipescope.UsageError):
+                noisy.simulate(balance=[1], chunks=1, batch=1)
+
+    work()
+    before = used()
+    work()
+    assert used() - before < 20 << 20

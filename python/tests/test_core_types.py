@@ -1,0 +1,62 @@
+"""The stubs fit the built module, and the package and its use are well typed."""
+
+import pathlib
+import subprocess
+import sys
+
+import pipescope
+import pytest
+
+PACKAGE = pathlib.Path(pipescope.__file__).parents[1]
+SOURCES = pathlib.Path(__file__).resolve().parents[1]
+CONFIGURATION = SOURCES.parent / "pyproject.toml"
+
+EXAMPLE = '''
+import pathlib
+import pipescope
+
+profile = pipescope.Profile.load(pathlib.Path("p.json"))
+found = profile.balance(2, chunks=4, batch=16, memory_limit="1GiB")
+simulation = profile.simulate(balance=found, chunks=4, batch=16, link_bandwidth="12GB/s", speed=[1, 0.5])
+step: int = simulation.step_ns
+layers: list[int] = list(found)
+for task in simulation.timeline:
+    kind: str = task.kind
+best = profile.plan(batch=16, partitions=range(1, 5)).best
+if best is not None:
+    cost: float = best.cost
+comparison = pipescope.Trace.open("run.sqlite").compare()
+'''
+WRONG = '''
+import pipescope
+
+profile = pipescope.Profile.load(3)
+profile.simulate(balance=[4, 4], batch=16, chunk=4)
+step: str = profile.simulate(balance=[4, 4], chunks=4, batch=16).step_ns
+'''
+
+
+def mypy(*words, cwd):
+    pytest.importorskip("mypy")
+    environment = {"MYPYPATH": str(SOURCES), "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-m", "mypy", "--config-file", str(CONFIGURATION), "--cache-dir", str(cwd / "cache"), *words]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_uses_are_checked(tmp_path):
+    (tmp_path / "example.py").write_text(EXAMPLE)
+    (tmp_path / "wrong.py").write_text(WRONG)
+    result = mypy("example.py", "wrong.py", cwd=tmp_path)
+    lines = [line for line in result.stdout.splitlines() if "error:" in line]
+    assert all(line.startswith("wrong.py") for line in lines), result.stdout
+    assert {line.split(":")[1] for line in lines} == {"4", "5", "6"}, result.stdout
+
+
+def test_stubs_fit_the_module(tmp_path):
+    pytest.importorskip("mypy")
+    environment = {"PYTHONPATH": str(PACKAGE), "MYPYPATH": str(PACKAGE), "PATH": "/usr/bin:/bin"}
+    (tmp_path / "allowed").write_text("pipescope._core.Profile\n")  # its metaclass is pybind11's, which has no stub
+    words = ["pipescope._core", "--ignore-disjoint-bases", "--allowlist", tmp_path / "allowed"]
+    result = subprocess.run([sys.executable, "-m", "mypy.stubtest", *words], cwd=tmp_path, env=environment,
+                            capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
