@@ -64,6 +64,17 @@ ScheduleCosts costs_of(const PipelineOptions& options, const TaskCosts& costs, i
     return all;
 }
 
+/// The same for micro-batches of the one or two sizes that there are.
+ScheduleCosts costs_of(const PipelineOptions& options, const TaskCosts& costs) {
+    const std::vector<std::int64_t>& sizes = costs.micro_batches();
+    ScheduleCosts all = costs_of(options, costs, 0);
+    if (sizes.front() != sizes.back()) {
+        all.num_larger = static_cast<int>(std::ranges::count(sizes, sizes.front()));
+        all.smaller = costs_of(options, costs, static_cast<int>(sizes.size()) - 1).partitions;
+    }
+    return all;
+}
+
 /// Most bytes that the micro-batches in flight hold on each lane, by the search's account.
 std::vector<Bytes> bytes_in_flight(const ScheduleCosts& costs, const std::vector<LaneProgram>& programs) {
     std::vector<Bytes> most;
@@ -71,7 +82,7 @@ std::vector<Bytes> bytes_in_flight(const ScheduleCosts& costs, const std::vector
         Bytes held = 0;
         Bytes peak = 0;
         for (const TaskKey& task : program) {
-            const ScheduleCosts::Partition& at = costs.partitions[static_cast<std::size_t>(task.partition)];
+            const ScheduleCosts::Partition& at = costs.at(task.partition, task.micro_batch);
             const bool recomputes =
                 is_checkpointed(costs.checkpoint, MicroBatchId{task.micro_batch}, costs.micro_batches);
             held += task.kind == TaskKind::forward           ? (recomputes ? at.input : at.saved)
@@ -85,7 +96,7 @@ std::vector<Bytes> bytes_in_flight(const ScheduleCosts& costs, const std::vector
     return most;
 }
 
-/// What one micro-batch holds on each lane.
+/// What one of the larger micro-batches holds on each lane.
 std::vector<Bytes> bytes_of_one(const ScheduleCosts& costs) {
     std::vector<Bytes> bytes(static_cast<std::size_t>(costs.num_lanes()));
     for (const ScheduleCosts::Partition& each : costs.partitions) {
@@ -186,7 +197,7 @@ Nanoseconds least_step(const Profile& profile, const PipelineOptions& options) {
 AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptions& options) {
     const TaskCosts task_costs = split_costs(profile, options);
     const PipelineShape shape = shape_for_search(options, task_costs);
-    ScheduleCosts costs = costs_of(options, task_costs, 0);  // of the larger micro-batches
+    ScheduleCosts costs = costs_of(options, task_costs);
     const Nanoseconds bound{step_bound(least_costs(profile, options, task_costs))};
 
     Best best(profile, options);

@@ -50,12 +50,14 @@ struct ScheduleProblem {
         }
     }
 
+    /// For the larger micro-batches.
     const ScheduleCosts::Partition& at(int j) const { return costs.partitions[static_cast<std::size_t>(j)]; }
+    const ScheduleCosts::Partition& at(int j, int i) const { return costs.at(j, i); }
     int num_partitions() const { return static_cast<int>(costs.partitions.size()); }
     int m() const { return costs.micro_batches; }
     std::size_t num_tasks() const { return 3 * costs.partitions.size() * static_cast<std::size_t>(m()); }
     bool is_recomputed(int i) const { return is_checkpointed(costs.checkpoint, MicroBatchId{i}, m()); }
-    Ns recompute(int j, int i) const { return is_recomputed(i) ? at(j).recompute : 0; }
+    Ns recompute(int j, int i) const { return is_recomputed(i) ? at(j, i).recompute : 0; }
     std::optional<Bytes> limit(std::size_t lane) const {
         return costs.limits.empty() ? std::nullopt : std::optional(costs.limits.at(lane));
     }
@@ -101,8 +103,7 @@ public:
         if (i >= problem_->m()) {
             return kNotYet;
         }
-        const ScheduleCosts::Partition& at = problem_->at(j);
-        const std::size_t lane = at.lane.index();
+        const std::size_t lane = problem_->at(j).lane.index();
         switch (kind) {
             case StepKind::forward: {
                 const Ns arrives = forward_arrives_[place(j, i)];
@@ -121,10 +122,12 @@ public:
         return kNotYet;
     }
 
+    /// Of the partition's next task of that kind.
     Ns duration(StepKind kind, int j) const {
-        const ScheduleCosts::Partition& at = problem_->at(j);
+        const int i = done(kind, j);
+        const ScheduleCosts::Partition& at = problem_->at(j, i);
         return kind == StepKind::forward    ? at.forward
-               : kind == StepKind::backward ? at.backward + problem_->recompute(j, done(kind, j))
+               : kind == StepKind::backward ? at.backward + problem_->recompute(j, i)
                                             : at.backward_weight;
     }
 
@@ -135,9 +138,9 @@ public:
     };
     /// Runs the partition's next task of that kind. Precondition: ready() is known.
     Ran run(StepKind kind, int j) {
-        const ScheduleCosts::Partition& at = problem_->at(j);
-        const std::size_t lane = at.lane.index();
         const int i = done(kind, j);
+        const ScheduleCosts::Partition& at = problem_->at(j, i);
+        const std::size_t lane = at.lane.index();
         Ran ran{std::max(free_[lane], ready(kind, j)), 0};
         switch (kind) {
             case StepKind::forward:
@@ -162,7 +165,7 @@ public:
                 --in_flight_[lane];
                 if (j > 0) {
                     const std::size_t to = problem_->at(j - 1).lane.index();
-                    gradient_arrives_[place(j - 1, i)] = send(lane, to, ran.end, problem_->at(j - 1).copy);
+                    gradient_arrives_[place(j - 1, i)] = send(lane, to, ran.end, problem_->at(j - 1, i).copy);
                     ran.touched = static_cast<int>(to);
                 }
                 break;
@@ -188,7 +191,7 @@ private:
     };
 
     Bytes recomputed_bytes(int j, int i) const {
-        return problem_->is_recomputed(i) ? problem_->at(j).saved - problem_->at(j).input : 0;
+        return problem_->is_recomputed(i) ? problem_->at(j, i).saved - problem_->at(j, i).input : 0;
     }
     bool fits(std::size_t lane, Bytes more) const {
         const auto limit = problem_->limit(lane);
@@ -196,8 +199,8 @@ private:
     }
     bool fits_forward(int j, int i, std::size_t lane) const {
         // A recompute must find room, too.
-        const Bytes own =
-            problem_->is_recomputed(i) ? std::max(problem_->at(j).input, problem_->at(j).saved) : problem_->at(j).saved;
+        const ScheduleCosts::Partition& at = problem_->at(j, i);
+        const Bytes own = problem_->is_recomputed(i) ? std::max(at.input, at.saved) : at.saved;
         return fits(lane, own + problem_->reserved_behind[static_cast<std::size_t>(j)]);
     }
     Ns send(std::size_t from, std::size_t to, Ns at, Ns copy) {
@@ -342,6 +345,30 @@ FoundOrder plan_by(const ScheduleProblem& problem, const OrderRule& rule, Foreca
 }
 
 // ---- Bound ----
+
+/// Costs of one size whose bound holds for those of two: the smaller ones, and what the larger ones take beyond them.
+/// Recomputes, which depend on the mode, do not count for the larger ones.
+ScheduleCosts least_costs(const ScheduleCosts& costs) {
+    if (costs.smaller.empty()) {
+        return costs;
+    }
+    ScheduleCosts least = costs;
+    least.smaller.clear();
+    const auto work = [](const ScheduleCosts::Partition& at) { return at.forward + at.backward + at.backward_weight; };
+    for (std::size_t j = 0; j < costs.partitions.size(); ++j) {
+        const ScheduleCosts::Partition& large = costs.partitions[j];
+        ScheduleCosts::Partition& each = least.partitions[j];
+        each = costs.smaller[j];
+        each.larger = costs.num_larger * std::max<Ns>(0, work(large) - work(each));
+        each.forward = std::min(each.forward, large.forward);
+        each.recompute = std::min(each.recompute, large.recompute);
+        each.backward = std::min(each.backward, large.backward);
+        each.backward_weight = std::min(each.backward_weight, large.backward_weight);
+        each.copy = std::min(each.copy, large.copy);
+        each.saved = std::min(each.saved, large.saved);
+    }
+    return least;
+}
 
 /// Time from the end of backward (i, j) to the end of the step, at least: the way back, and the weights' gradients.
 std::vector<Ns> tails(const ScheduleCosts& costs) {
@@ -534,7 +561,11 @@ void improve(const ScheduleProblem& problem, FoundOrder& plan, Ns bound, std::si
 class CompleteSearch {
 public:
     CompleteSearch(const ScheduleProblem& problem, FoundOrder& best, Ns bound)
-        : problem_(problem), best_(best), bound_(bound), tails_(tails(problem.costs)), order_(best.order.size()) {}
+        : problem_(problem),
+          best_(best),
+          bound_(bound),
+          tails_(tails(least_costs(problem.costs))),
+          order_(best.order.size()) {}
 
     /// True if no order is better than the best.
     bool run() {
@@ -552,12 +583,18 @@ private:
             Ns begin = kNotYet;
             for (const int j : problem_.partitions_of[lane]) {
                 const int m = problem_.m();
-                const Ns forwards = (m - planner.done(StepKind::forward, j)) * problem_.at(j).forward;
-                Ns backwards = (m - planner.done(StepKind::backward, j)) * problem_.at(j).backward;
-                for (int i = planner.done(StepKind::backward, j); i < m; ++i) {
-                    backwards += problem_.recompute(j, i);
+                Ns forwards = 0;
+                for (int i = planner.done(StepKind::forward, j); i < m; ++i) {
+                    forwards += problem_.at(j, i).forward;
                 }
-                const Ns weights = (m - planner.done(StepKind::weight, j)) * problem_.at(j).backward_weight;
+                Ns backwards = 0;
+                for (int i = planner.done(StepKind::backward, j); i < m; ++i) {
+                    backwards += problem_.at(j, i).backward + problem_.recompute(j, i);
+                }
+                Ns weights = 0;
+                for (int i = planner.done(StepKind::weight, j); i < m; ++i) {
+                    weights += problem_.at(j, i).backward_weight;
+                }
                 all += forwards + backwards + weights;
                 back += forwards + backwards;
                 if (planner.done(StepKind::backward, j) < m) {
@@ -633,7 +670,8 @@ private:
 bool ascending_is_best(const ScheduleProblem& problem) {
     const bool one_each = problem.num_lanes == problem.num_partitions();
     const Checkpoint mode = problem.costs.checkpoint;
-    return one_each && (mode == Checkpoint::never || (mode == Checkpoint::always && problem.costs.limits.empty()));
+    return one_each && problem.costs.smaller.empty() &&
+           (mode == Checkpoint::never || (mode == Checkpoint::always && problem.costs.limits.empty()));
 }
 
 // ---- Rules ----
@@ -748,10 +786,11 @@ int ScheduleCosts::num_lanes() const {
 }
 
 std::int64_t step_bound(const ScheduleCosts& costs) {
-    const ScheduleProblem problem(costs);
-    const std::vector<Ns> head = heads(costs);
-    const std::vector<Ns> tail = tails(costs);
-    const std::vector<Ns> trip = round_trips(costs);
+    const ScheduleCosts least = least_costs(costs);
+    const ScheduleProblem problem(least);
+    const std::vector<Ns> head = heads(least);
+    const std::vector<Ns> tail = tails(least);
+    const std::vector<Ns> trip = round_trips(least);
     Ns bound = trip.front() + tail.front();
     for (std::size_t lane = 0; lane < problem.partitions_of.size(); ++lane) {
         Ns begin = kNotYet;

@@ -2,11 +2,12 @@
 
 #include "schedule/task_graph.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace pipescope {
-/// The pipeline that a schedule is searched for. All micro-batches cost the same.
+/// The pipeline that a schedule is searched for. Its micro-batches are of one size or two, the larger ones first.
 struct ScheduleCosts {
     struct Partition {
         LaneId lane{0};
@@ -21,13 +22,19 @@ struct ScheduleCosts {
         /// ns that larger micro-batches take beyond these times, all of them together. For step_bound() only.
         std::int64_t larger = 0;
     };
-    std::vector<Partition> partitions;
+    std::vector<Partition> partitions;  ///< for the larger micro-batches
+    std::vector<Partition> smaller;     ///< for the others, on the same lanes; empty: all are of one size
+    int num_larger = 0;                 ///< if there are two sizes
     int micro_batches = 1;
     Checkpoint checkpoint = Checkpoint::never;
     RecomputeStart recompute_start = RecomputeStart::early;
     std::vector<Bytes> limits;  ///< by lane, for what micro-batches hold; empty: none
 
     int num_lanes() const;
+    const Partition& at(int j, int micro_batch) const {
+        const bool is_smaller = !smaller.empty() && micro_batch >= num_larger;
+        return (is_smaller ? smaller : partitions)[static_cast<std::size_t>(j)];
+    }
 };
 
 /// An order of each lane's tasks: F and I of micro-batches in ascending order, W (backward_weight) when it fits.
@@ -35,7 +42,7 @@ struct FoundSchedule {
     std::vector<LaneProgram> programs;  ///< by lane; empty if not even one micro-batch fits the limits
     std::int64_t step_ns = 0;           ///< from 0 to the end of the last task
     std::int64_t bound_ns = 0;          ///< step_bound() of the costs
-    bool is_optimal = false;            ///< proved: by the bound, or by trying every order
+    bool is_optimal = false;            ///< proved: by the bound, or by trying every order of equal micro-batches
 };
 
 /// No schedule of these costs has a shorter step, whatever its order. In ns.

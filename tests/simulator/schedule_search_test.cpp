@@ -38,8 +38,7 @@ Ns clocked(const ScheduleCosts& costs, const TaskGraph& graph) {
         std::ranges::any_of(graph.tasks(), [](const Task& task) { return task.key.kind == TaskKind::backward_weight; });
     std::vector<Ns> durations;
     for (const Task& task : graph.tasks()) {
-        const auto j = static_cast<std::size_t>(std::max<int>(0, task.key.partition));
-        const ScheduleCosts::Partition& at = costs.partitions[j];
+        const ScheduleCosts::Partition& at = costs.at(std::max<int>(0, task.key.partition), task.key.micro_batch);
         switch (task.key.kind) {
             case TaskKind::forward: durations.push_back(at.forward); break;
             case TaskKind::recompute: durations.push_back(at.recompute); break;
@@ -62,7 +61,7 @@ std::vector<Bytes> held(const ScheduleCosts& costs, const std::vector<LaneProgra
         Bytes now = 0;
         Bytes peak = 0;
         for (const TaskKey& task : program) {
-            const ScheduleCosts::Partition& at = costs.partitions[static_cast<std::size_t>(task.partition)];
+            const ScheduleCosts::Partition& at = costs.at(task.partition, task.micro_batch);
             const bool recomputed =
                 task.micro_batch >= 0 &&
                 is_checkpointed(costs.checkpoint, MicroBatchId{task.micro_batch}, costs.micro_batches);
@@ -111,6 +110,19 @@ ScheduleCosts random_costs(Random& random, int lanes, int rounds, int micro_batc
     return costs;
 }
 
+/// Makes the last `smaller` micro-batches cheaper, by a factor of their own for each task.
+void make_smaller(Random& random, ScheduleCosts& costs, int smaller) {
+    costs.num_larger = costs.micro_batches - smaller;
+    costs.smaller = costs.partitions;
+    for (ScheduleCosts::Partition& at : costs.smaller) {
+        for (Ns* const ns : {&at.forward, &at.recompute, &at.backward, &at.backward_weight, &at.copy}) {
+            *ns = *ns * random(10, 95) / 100;
+        }
+        at.saved = at.saved * 3 / 4;
+        at.input = std::min(at.input, at.saved);
+    }
+}
+
 /// Every order of a lane's tasks with ascending micro-batches.
 void all_orders(const ScheduleCosts& costs, int j, std::string& order, std::vector<std::string>& all) {
     const auto count = [&](char kind) { return static_cast<int>(std::ranges::count(order, kind)); };
@@ -119,15 +131,17 @@ void all_orders(const ScheduleCosts& costs, int j, std::string& order, std::vect
         all.push_back(order);
         return;
     }
-    const auto& at = costs.partitions[static_cast<std::size_t>(j)];
     const bool is_last = j + 1 == static_cast<int>(costs.partitions.size());
     const auto go_on = [&](char kind) {
         order.push_back(kind);
         all_orders(costs, j, order, all);
         order.pop_back();
     };
-    const bool fits =
-        costs.limits.empty() || (count('F') - count('W') + 1) * at.saved <= costs.limits[static_cast<std::size_t>(j)];
+    Bytes bytes = 0;
+    for (int i = count('W'); i <= std::min(count('F'), m - 1); ++i) {
+        bytes += costs.at(j, i).saved;
+    }
+    const bool fits = costs.limits.empty() || bytes <= costs.limits[static_cast<std::size_t>(j)];
     if (count('F') < m && fits) {
         go_on('F');
     }
@@ -159,16 +173,16 @@ std::optional<Ns> step_of(const ScheduleCosts& costs, const std::vector<const st
                     ready = found == ends.end() ? std::nullopt : std::optional(found->second + copy);
                 };
                 if (kind == 'F' && j > 0) {
-                    wait_for('F', j - 1, costs.partitions[j - 1].copy);
+                    wait_for('F', j - 1, costs.at(static_cast<int>(j) - 1, i).copy);
                 } else if (kind == 'I') {
-                    j + 1 < n ? wait_for('I', j + 1, costs.partitions[j].copy) : wait_for('F', j, 0);
+                    j + 1 < n ? wait_for('I', j + 1, costs.at(static_cast<int>(j), i).copy) : wait_for('F', j, 0);
                 } else if (kind == 'W') {
                     wait_for('I', j, 0);
                 }
                 if (!ready) {
                     break;
                 }
-                const auto& at = costs.partitions[j];
+                const auto& at = costs.at(static_cast<int>(j), i);
                 free[j] = std::max(free[j], *ready) + (kind == 'F'   ? at.forward
                                                        : kind == 'I' ? at.backward
                                                                      : at.backward_weight);
@@ -232,6 +246,28 @@ TEST(ScheduleSearch, FindsTheBestOfAllOrdersOfSmallPipelines) {
     }
 }
 
+TEST(ScheduleSearch, FindsTheBestOfAllOrdersOfMicroBatchesOfTwoSizes) {
+    Random random(8);
+    for (int round = 0; round < 24; ++round) {
+        ScheduleCosts costs = random_costs(random, round % 3 == 0 ? 3 : 2, 1, 2, false, round % 2 == 0 ? 0 : 100);
+        for (ScheduleCosts::Partition& each : costs.partitions) {
+            each.forward = std::max<Ns>(each.forward, 300);
+            each.saved = 40;
+        }
+        make_smaller(random, costs, 1);
+        for (std::size_t j = 0; j < costs.partitions.size(); ++j) {  // so that links are never busy
+            costs.smaller[j].copy = std::min<Ns>(costs.smaller[j].copy, 20);
+        }
+        if (round % 4 == 3) {
+            costs.limits.assign(costs.partitions.size(), 40 + 30 * random(0, 1));
+        }
+        const FoundSchedule found = find_schedule(costs);
+        const Ns best = best_of_all(costs);
+        EXPECT_EQ(found.step_ns, best) << "round " << round;
+        EXPECT_LE(found.bound_ns, best) << "round " << round;
+    }
+}
+
 TEST(ScheduleSearch, FindsTheBestOfAllOrdersOfThreeMicroBatches) {
     Random random(2);
     for (int round = 0; round < 3; ++round) {
@@ -257,6 +293,9 @@ TEST(ScheduleSearch, TakesTheTimeOnTheSimulatorsClockThatItPromises) {
         costs.recompute_start = random(0, 1) == 1 ? RecomputeStart::early : RecomputeStart::ordinary;
         if (random(0, 1) == 1) {
             costs.limits.assign(static_cast<std::size_t>(costs.num_lanes()), random(300, 1500));
+        }
+        if (costs.micro_batches > 1 && random(0, 2) == 0) {
+            make_smaller(random, costs, static_cast<int>(random(1, costs.micro_batches - 1)));
         }
         const FoundSchedule found = find_schedule(costs);
         ASSERT_FALSE(found.programs.empty()) << "round " << round;
