@@ -20,7 +20,8 @@ public:
     void start_backward() {
         for (std::size_t b = 0; b < held_.size(); ++b) {
             const Role role = tape_.blocks[b].role;
-            held_[b] = held_[b] || role == Role::input || role == Role::passed || role == Role::output_gradient;
+            held_[b] = held_[b] || role == Role::input || role == Role::passed || role == Role::output_gradient ||
+                       role == Role::passed_gradient;
         }
     }
 
@@ -34,11 +35,18 @@ public:
             }
         }
     }
-    void backward() {
+    void backward(bool in_halves) {
         start_backward();
         walk("backward", tape_.backward, {Role::own, Role::input_gradient},
              {Role::own, Role::input, Role::passed, Role::output, Role::output_gradient});
-        require_no_own("backward", "backward lets go of all that the forward saved");
+        if (in_halves) {
+            walk("backward_weight", tape_.backward_weight, {Role::own},
+                 {Role::own, Role::input, Role::passed, Role::output, Role::output_gradient, Role::input_gradient,
+                  Role::passed_gradient});
+        } else if (!tape_.backward_weight.empty()) {
+            refuse("backward_weight", "is there", "only the tape of a split backward has it, halves");
+        }
+        require_no_own(in_halves ? "backward_weight" : "backward", "backward lets go of all that the forward saved");
     }
     void require_no_own(const char* phase, const char* rule) {
         if (const auto own = own_held(); !own.empty()) {
@@ -124,7 +132,8 @@ std::vector<std::int32_t> input_gradients_of(const LayerTape& tape) {
 
 const LayerTape& variant_of(const LayerTape& tape, TapeVariant variant) {
     const LayerTape& one = variant.all_gradients && !tape.all_gradients.empty() ? tape.all_gradients.front() : tape;
-    return variant.gathered && !one.gathered.empty() ? one.gathered.front() : one;
+    const LayerTape& other = variant.gathered && !one.gathered.empty() ? one.gathered.front() : one;
+    return variant.halves && !other.halves.empty() ? other.halves.front() : other;
 }
 
 std::string to_string(TapeBlock::Role role) {
@@ -150,7 +159,15 @@ std::vector<std::int32_t> forward_that_keeps_nothing(const LayerTape& tape) {
     return events;
 }
 
-void check_tape(const LayerTape& tape, const std::string& path) {
+namespace {
+/// Which variants a tape may hold, and whether it is that of a split backward.
+struct MayHave {
+    bool gathered = true;
+    bool all_gradients = true;
+    bool halves = true;
+};
+
+void check_tape(const LayerTape& tape, const std::string& path, MayHave may, bool in_halves) {
     for (std::size_t b = 0; b < tape.blocks.size(); ++b) {
         const Bytes bytes = tape.blocks[b].bytes;
         if (bytes < 0 || bytes > kMostProfileBytes) {
@@ -184,21 +201,19 @@ void check_tape(const LayerTape& tape, const std::string& path) {
     for (const auto& [name, skip] : tape.pop) {
         check_number("pop." + name, std::min(skip.value, skip.gradient) < 0 ? -1 : std::max(skip.value, skip.gradient));
     }
-    const auto check_variant = [&](const char* name, const std::vector<LayerTape>& tapes, bool may_be_gathered) {
-        const std::string where = path + "." + name;
-        const auto has_more = [&](const LayerTape& each) {
-            return !each.all_gradients.empty() || (!each.gathered.empty() && !may_be_gathered);
-        };
-        if (tapes.size() > 1 || std::ranges::any_of(tapes, has_more)) {
-            throw ProfileError(where +
+    const auto check_variant = [&](const char* name, const std::vector<LayerTape>& tapes, bool may_be_there,
+                                   MayHave may_have, bool is_in_halves) {
+        if (tapes.size() > (may_be_there ? 1 : 0)) {
+            throw ProfileError(path + (may_be_there ? "." + std::string(name) : "") +
                                " holds more than one tape; it is one variant of the tape; record the tapes again");
         }
         for (const LayerTape& each : tapes) {
-            check_tape(each, where);
+            check_tape(each, path + "." + name, may_have, is_in_halves);
         }
     };
-    check_variant("gathered", tape.gathered, false);
-    check_variant("all_gradients", tape.all_gradients, true);
+    check_variant("gathered", tape.gathered, may.gathered, {false, false, false}, false);
+    check_variant("all_gradients", tape.all_gradients, may.all_gradients, {true, false, may.halves}, false);
+    check_variant("halves", tape.halves, may.halves, {false, false, false}, true);
     TapeCheck check(tape, path);
     check.forward("checkpointed_forward", tape.checkpointed_forward);
     check.require_no_own("checkpointed_forward", "a checkpointed forward keeps nothing but its input and output");
@@ -208,6 +223,11 @@ void check_tape(const LayerTape& tape, const std::string& path) {
     if (check.own_held() != saved) {
         check.refuse("recompute", "leaves other blocks than forward does", "both save the same for the backward");
     }
-    check.backward();
+    check.backward(in_halves);
+}
+}  // namespace
+
+void check_tape(const LayerTape& tape, const std::string& path) {
+    check_tape(tape, path, {}, false);
 }
 }  // namespace pipescope

@@ -36,7 +36,8 @@ struct TapeBlock {
 ///     backward: 6 -3 -5 -1   the graph kept the input too
 ///
 /// Invariant (check_tape): events name blocks; an own block is allocated before it is freed, and only once; outputs are
-/// allocated once in each kind of forward; `recompute` leaves what `forward` leaves, and `backward` frees it.
+/// allocated once in each kind of forward; `recompute` leaves what `forward` leaves, and `backward` frees it, or both
+/// halves of a split one do.
 struct LayerTape {
     std::vector<TapeBlock> blocks;
     std::vector<std::int32_t> forward;               ///< forward that keeps its graph
@@ -65,6 +66,11 @@ struct LayerTape {
     /// graph cannot know which outputs would require one, so all do: partitions above a checkpointed one compute
     /// gradients that it then drops. May have its own `gathered`.
     std::vector<LayerTape> all_gradients;
+    /// One entry, if it differs or the layer trains: the tape if the backward is split. Then `backward` is the half
+    /// that computes gradients of activations, and `backward_weight` the other. What the second half needs stays until
+    /// then, so a gradient that it needs is never added to in place: blocks and roles of gradients may differ too.
+    std::vector<LayerTape> halves;
+    std::vector<std::int32_t> backward_weight;  ///< in an entry of `halves` only
 
     /// True if nothing was recorded.
     bool empty() const { return blocks.empty() && forward.empty(); }
@@ -75,6 +81,7 @@ struct LayerTape {
 struct TapeVariant {
     bool gathered = false;       ///< LayerTape::gathered
     bool all_gradients = false;  ///< LayerTape::all_gradients
+    bool halves = false;         ///< LayerTape::halves
 
     friend auto operator<=>(const TapeVariant&, const TapeVariant&) = default;
 };

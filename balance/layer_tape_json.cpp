@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace pipescope {
@@ -22,8 +23,9 @@ struct Variant {
     std::vector<LayerTape> LayerTape::*tapes;
     std::vector<const char*> refused;
 };
-const std::array<Variant, 2> kVariants{{{"gathered", &LayerTape::gathered, {"gathered", "all_gradients"}},
-                                        {"all_gradients", &LayerTape::all_gradients, {"all_gradients"}}}};
+const std::array<Variant, 3> kVariants{{{"gathered", &LayerTape::gathered, {"gathered", "all_gradients", "halves"}},
+                                        {"all_gradients", &LayerTape::all_gradients, {"all_gradients"}},
+                                        {"halves", &LayerTape::halves, {"gathered", "all_gradients", "halves"}}}};
 
 TapeBlock::Role parse_role(const Json& json, const std::string& path) {
     for (int k = 0; k < kNumRoles; ++k) {
@@ -84,21 +86,29 @@ std::map<std::string, LayerTape::Skip> parse_skips(const Json& tape, const char*
     return skips;
 }
 
-LayerTape parse_tape(const Json& json, const std::string& path) {
+/// `whole`: for a split backward, the tape of the whole one, whose forwards it shares.
+LayerTape parse_tape(const Json& json, const std::string& path, const LayerTape* whole = nullptr) {
     if (!json.is_object()) {
         wrong_type(path, json, "an object with blocks, forward and backward, or null");
     }
     for (const char* required : {"blocks", "forward", "backward"}) {
-        if (!json.contains(required)) {
+        const bool has_default = whole != nullptr && required == std::string_view("forward");
+        if (!json.contains(required) && !has_default) {
             throw ProfileError(path + "." + required +
                                " is missing; a tape has blocks, forward and backward; record the tapes again");
         }
     }
     LayerTape tape;
     tape.blocks = read_array(json["blocks"], path + ".blocks", "an array of pairs of role and bytes", parse_block);
-    tape.forward = *parse_events(json, "forward", path);
+    const bool shares_forwards = !json.contains("forward");
+    tape.forward = shares_forwards ? whole->forward : *parse_events(json, "forward", path);
     tape.backward = *parse_events(json, "backward", path);
-    tape.recompute = parse_events(json, "recompute", path).value_or(tape.forward);
+    tape.recompute = parse_events(json, "recompute", path).value_or(shares_forwards ? whole->recompute : tape.forward);
+    if (whole != nullptr) {
+        tape.backward_weight = parse_events(json, "backward_weight", path).value_or(std::vector<std::int32_t>{});
+    } else if (json.contains("backward_weight")) {
+        wrong_type(path + ".backward_weight", json["backward_weight"], "left out, except in halves");
+    }
     for (const auto& [key, list] : kLists) {
         tape.*list = parse_events(json, key, path).value_or(std::vector<std::int32_t>{});
     }
@@ -114,11 +124,59 @@ LayerTape parse_tape(const Json& json, const std::string& path) {
                 wrong_type(where + "." + inner, json[key][inner], "left out");
             }
         }
-        tape.*variant = {parse_tape(json[key], where)};
+        if (variant != &LayerTape::halves) {
+            tape.*variant = {parse_tape(json[key], where)};
+        }
     }
     const auto checkpointed = parse_events(json, "checkpointed_forward", path);
-    tape.checkpointed_forward = checkpointed ? *checkpointed : forward_that_keeps_nothing(tape);
+    tape.checkpointed_forward = checkpointed      ? *checkpointed
+                                : shares_forwards ? whole->checkpointed_forward
+                                                  : forward_that_keeps_nothing(tape);
+    if (json.contains("halves")) {
+        tape.halves = {parse_tape(json["halves"], path + ".halves", &tape)};
+    }
     return tape;
+}
+/// `whole`: as in parse_tape().
+Json to_json(const LayerTape& tape, const LayerTape* whole = nullptr) {
+    if (tape.empty()) {
+        return nullptr;
+    }
+    Json json = Json::object();
+    for (const auto& [key, variant, refused] : kVariants) {
+        if (!(tape.*variant).empty()) {
+            json[key] = to_json((tape.*variant).front(), variant == &LayerTape::halves ? &tape : nullptr);
+        }
+    }
+    json["blocks"] = Json::array();
+    for (const TapeBlock& block : tape.blocks) {
+        json["blocks"].push_back({to_string(block.role), block.bytes});
+    }
+    const bool shares_forwards = whole != nullptr && whole->forward == tape.forward &&
+                                 whole->checkpointed_forward == tape.checkpointed_forward &&
+                                 whole->recompute == tape.recompute;
+    if (!shares_forwards) {
+        json["forward"] = tape.forward;
+        json["checkpointed_forward"] = tape.checkpointed_forward;
+        if (tape.recompute != tape.forward) {
+            json["recompute"] = tape.recompute;
+        }
+    }
+    json["backward"] = tape.backward;
+    if (whole != nullptr) {
+        json["backward_weight"] = tape.backward_weight;
+    }
+    for (const auto& [key, list] : kLists) {
+        if (!(tape.*list).empty()) {
+            json[key] = tape.*list;
+        }
+    }
+    for (const auto& [key, skips] : {std::pair("stash", &tape.stash), std::pair("pop", &tape.pop)}) {
+        for (const auto& [name, skip] : *skips) {
+            json[key][name] = {skip.value, skip.gradient};
+        }
+    }
+    return json;
 }
 }  // namespace
 
@@ -132,36 +190,7 @@ std::vector<LayerTape> parse_tapes(const Json& json, const std::string& path) {
 Json to_json(const std::vector<LayerTape>& tapes) {
     Json json = Json::array();
     for (const LayerTape& tape : tapes) {
-        if (tape.empty()) {
-            json.push_back(nullptr);
-            continue;
-        }
-        Json& each = json.emplace_back();
-        for (const auto& [key, variant, refused] : kVariants) {
-            if (!(tape.*variant).empty()) {
-                each[key] = to_json(tape.*variant).at(0);
-            }
-        }
-        each["blocks"] = Json::array();
-        for (const TapeBlock& block : tape.blocks) {
-            each["blocks"].push_back({to_string(block.role), block.bytes});
-        }
-        each["forward"] = tape.forward;
-        each["checkpointed_forward"] = tape.checkpointed_forward;
-        if (tape.recompute != tape.forward) {
-            each["recompute"] = tape.recompute;
-        }
-        each["backward"] = tape.backward;
-        for (const auto& [key, list] : kLists) {
-            if (!(tape.*list).empty()) {
-                each[key] = tape.*list;
-            }
-        }
-        for (const auto& [key, skips] : {std::pair("stash", &tape.stash), std::pair("pop", &tape.pop)}) {
-            for (const auto& [name, skip] : *skips) {
-                each[key][name] = {skip.value, skip.gradient};
-            }
-        }
+        json.push_back(to_json(tape));
     }
     return json;
 }

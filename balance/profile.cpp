@@ -334,6 +334,12 @@ Interpolated backward_weight_time(const Profile& profile, const LayerProfile& la
     return weights;
 }
 
+bool has_weight_half(const LayerProfile& layer) {
+    return layer.backward_weight_ns.empty()
+               ? layer.gradient_bytes > 0
+               : std::ranges::any_of(layer.backward_weight_ns, [](double each) { return each > 0; });
+}
+
 Interpolated loss_time(const Profile& profile, double samples) {
     if (profile.loss_batch.samples.empty()) {
         return interpolate(profile.samples, profile.loss_ns, samples);

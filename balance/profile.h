@@ -148,6 +148,8 @@ Bytes rounded_bytes(double bytes);
 /// The part of a layer's backward that computes the parameters' gradients, in ns. Half of it by default, if there are
 /// any.
 Interpolated backward_weight_time(const Profile& profile, const LayerProfile& layer, double samples);
+/// True if the second half of a split backward has something to do for the layer: that part of its time is not 0.
+bool has_weight_half(const LayerProfile& layer);
 
 /// Time in ns of the loss and its gradient for that many samples, from loss_ns and loss_batch together.
 Interpolated loss_time(const Profile& profile, double samples);

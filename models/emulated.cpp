@@ -50,6 +50,7 @@ struct Call {
     double forward_ns = 0;
     double backward_ns = 0;
     double backward_weight_ns = 0;  ///< part of the former
+    bool weights_apart = true;      ///< a second half computes the parameter's gradient
     double saved_bytes = 0;
     double transient_bytes = 0;
     std::int64_t output_features = 1;
@@ -58,7 +59,8 @@ struct Call {
 };
 
 // Keeps and waits like the real layer. The gradients of input and skips are uninitialised memory. A split backward
-// calls it twice: without the edge to `phony`, which stands for the weights, and with that edge only.
+// calls it twice: without the edge to `phony`, which stands for the weights, and with that edge only; then it keeps
+// what it saved and the gradient of its output between the calls, as simulated.
 struct Emulate : torch::autograd::Function<Emulate> {
     // `phony` requires grad, so a backward exists even if the input needs none.
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor&,
@@ -93,7 +95,8 @@ struct Emulate : torch::autograd::Function<Emulate> {
         }
         // Set here instead of returned: autograd would add it to the existing gradient. That is real work over the
         // whole parameter, and the backward time already includes it.
-        if (const auto parameter = data.find("parameter"); for_weights && parameter != data.end()) {
+        const bool sets_gradient = for_weights || !data.at("weights_apart").toBool();
+        if (const auto parameter = data.find("parameter"); sets_gradient && parameter != data.end()) {
             at::Tensor with_gradient = parameter->second.toTensor();
             if (!with_gradient.grad().defined()) {
                 with_gradient.mutable_grad() =
@@ -138,6 +141,7 @@ private:
         context->saved_data["skip_features"] = std::move(skip_features);
         context->saved_data["backward_ns"] = call.backward_ns;
         context->saved_data["backward_weight_ns"] = call.backward_weight_ns;
+        context->saved_data["weights_apart"] = call.weights_apart;
         context->saved_data["device"] = input.device();
         context->saved_data["transient_bytes"] = call.transient_bytes;
         context->saved_data["input_sizes"] = input.sizes().vec();
@@ -201,7 +205,8 @@ public:
             popped.push_back(skips.pop(name));
         }
         for (const auto& [name, bytes] : layer_.stash) {
-            skips.stash(name, EmulateStash::apply(inputs.at(0), phony_, features(*profile_, bytes)));
+            const at::Tensor phony = inputs.at(0).requires_grad() ? phony_.detach() : phony_;
+            skips.stash(name, EmulateStash::apply(inputs.at(0), phony, features(*profile_, bytes)));
         }
         return emulate(inputs.at(0), popped);
     }
@@ -221,12 +226,20 @@ private:
                         .forward_ns = at(second_time ? layer_.recompute_ns : layer_.forward_ns),
                         .backward_ns = at(layer_.backward_ns),
                         .backward_weight_ns = backward_weight_time(*profile_, layer_, samples).value,
+                        .weights_apart = has_weight_half(layer_),
                         .saved_bytes = at(layer_.saved_bytes),
                         .transient_bytes = at(layer_.transient_bytes),
                         .output_features = output_features_,
                         .parameter = trained_,
                         .keep = at::GradMode::is_enabled()};
-        return {Emulate::apply(input, phony_, call, popped)};
+        return {Emulate::apply(input, weights_or_none(input, popped), call, popped)};
+    }
+    /// The layer has an edge to weights only if it has something to do there, or else no backward.
+    at::Tensor weights_or_none(const at::Tensor& input, at::TensorList popped) const {
+        const bool has_gradient =
+            input.requires_grad() ||
+            std::any_of(popped.begin(), popped.end(), [](const at::Tensor& skip) { return skip.requires_grad(); });
+        return has_weight_half(layer_) || !has_gradient ? phony_ : phony_.detach();
     }
 
     std::shared_ptr<const Profile> profile_;

@@ -184,6 +184,7 @@ private:
             case TaskKind::forward:
             case TaskKind::recompute: start_forward(task); break;
             case TaskKind::backward: start_backward(task); break;
+            case TaskKind::backward_weight: start_backward_weight(task); break;
             case TaskKind::loss: start_loss(task); break;
             case TaskKind::all_reduce: start_all_reduce(task); break;
             default:
@@ -270,8 +271,15 @@ private:
             bound.bind(block, id);
         }
         start_work(task, Phase::backward, bound, going(bound, task.lane, [&](std::int32_t block) {
-                       return !leaves_as_gradient(here.tape(), block) || j == 0;
+                       return (!leaves_as_gradient(here.tape(), block) || j == 0) && !here.keeps_between(block);
                    }));
+    }
+    void start_backward_weight(const Task& task) {
+        BoundBlocks bound;
+        for (const auto& [block, id] : cell(cell_of(task.key)).kept) {
+            bound.bind(block, id);
+        }
+        start_work(task, Phase::backward_weight, bound, going(bound, task.lane, [](std::int32_t) { return true; }));
     }
     /// Drops gradients of outputs that need none. The partition above a checkpointed one cannot tell and computes all.
     void drop_unwanted_gradients(Cell at) {
@@ -293,38 +301,34 @@ private:
                     const std::vector<PartitionWork::Going>& going) {
         PartitionWork& here = work(cell_of(task.key));
         const auto duration = static_cast<double>((task_end_ - now_).count());
-        // Tensors that the backward of the weights needs stay.
-        const bool only_takes = phase == Phase::backward && splits_backward(schedule_);
         spans_.clear();
         for (const WorkPart& part : here.parts(phase, going)) {
-            const WorkPeak peak = only_takes ? WorkPeak{0, 0, 0, part.peak.transient} : part.peak;
-            spans_.push_back({now_ + Nanoseconds{std::llround(part.end * duration)}, peak});
+            spans_.push_back({now_ + Nanoseconds{std::llround(part.end * duration)}, part.peak});
         }
         const bool is_last = phase == Phase::backward && task.key.partition == last();
         ledger(task.lane).start_work(spans_, is_last ? output : copy);
         if (reserved_.has(task.lane)) {
-            play_blocks(task, phase, given, going, only_takes);
+            play_blocks(task, phase, given, going);
         }
     }
     void play_blocks(const Task& task, Phase phase, const BoundBlocks& given,
-                     const std::vector<PartitionWork::Going>& going, bool only_takes) {
+                     const std::vector<PartitionWork::Going>& going) {
         CellBlocks& here = cell(cell_of(task.key));
         const PartitionWork& partition = work(cell_of(task.key));
         for (const PartitionWork::Event& event : partition.events(phase, going)) {
             if (event.going) {
-                if (!only_takes) {
-                    storages_.free_block(given.of(event.block));
-                }
+                storages_.free_block(given.of(event.block));
             } else if (event.block > 0) {
                 here.task_blocks[event.block] = reserved_.take(task.lane, partition.bytes(event.block));
             } else if (const auto own = here.task_blocks.find(-event.block); own != here.task_blocks.end()) {
                 reserved_.free(own->second);
-            } else if (!only_takes) {
+            } else {
                 reserved_.free(here.graph_blocks[-event.block]);
             }
         }
+        const bool leaves_graph = phase != Phase::backward_weight && (phase != Phase::backward || partition.is_split());
         for (auto& [block, taken] : here.task_blocks) {
-            if (phase != Phase::backward && partition.role(block) == Role::own) {
+            if (leaves_graph && partition.role(block) == Role::own) {
                 std::swap(here.graph_blocks[block], taken);
             }
         }
@@ -406,7 +410,11 @@ private:
             case TaskKind::forward: end_forward(task); break;
             case TaskKind::recompute: end_recompute(task); break;
             case TaskKind::backward: end_backward(task); break;
-            case TaskKind::backward_weight: release_graph(task); break;
+            case TaskKind::backward_weight:
+                ledger(task.lane).end_work();
+                release_graph(task);
+                free_blocks(cell(cell_of(task.key)).task_blocks);
+                break;
             case TaskKind::loss: end_loss(task); break;
             case TaskKind::all_reduce: ledger(task.lane).end_work(); break;
             default:
@@ -549,13 +557,20 @@ private:
                 storages_.move(bound.of(block), task.lane, skip);
             }
         }
-        if (!splits_backward(schedule_)) {
+        if (partition.is_split()) {
+            keep_for_weights(task);
+        } else {
             release_graph(task);
         }
         const auto slot_of = [&](std::int32_t block, MemoryCategory category) {
             if (block != 0 && !bound.has(block)) {
+                const bool kept = partition.keeps_between(block);
                 bound.bind(block, storages_.take(task.lane, category, partition.bytes(block),
-                                                 gradient_slots_of(tape, block, j), taken_by_task(here, block)));
+                                                 gradient_slots_of(tape, block, j) + (kept ? 1 : 0),
+                                                 taken_by_task(here, block)));
+                if (kept) {
+                    here.kept.emplace_back(block, bound.of(block));
+                }
             }
             return bound.of(block);
         };
@@ -565,6 +580,8 @@ private:
         for (const std::int32_t block : tape.input_gradients) {
             if (j > 0) {
                 here.input_gradients.push_back(slot_of(block, copy));  // until sent or used
+            } else if (block != 0 && partition.keeps_between(block)) {
+                slot_of(block, saved);
             }
         }
         free_blocks(here.task_blocks);
@@ -594,7 +611,8 @@ private:
     void release_graph(const Task& task) {
         CellBlocks& here = cell(cell_of(task.key));
         if (std::exchange(here.has_graph, false)) {
-            ledger(task.lane).remove(saved, work(cell_of(task.key)).graph(), now_);
+            const PartitionWork& partition = work(cell_of(task.key));
+            ledger(task.lane).remove(saved, partition.is_split() ? partition.graph_between() : partition.graph(), now_);
         }
         for (const auto& [block, id] : here.kept) {
             storages_.release(id);
@@ -603,6 +621,31 @@ private:
         free_blocks(here.graph_blocks);
         storages_.release(here.output_gradients);
         release(here.stash_gradients);
+    }
+    /// Releases all that the second half of a split backward does not need.
+    void keep_for_weights(const Task& task) {
+        CellBlocks& here = cell(cell_of(task.key));
+        const PartitionWork& partition = work(cell_of(task.key));
+        if (here.has_graph) {
+            ledger(task.lane).remove(saved, partition.graph() - partition.graph_between(), now_);
+        }
+        std::erase_if(here.kept, [&](const auto& each) {
+            const bool is_done = !partition.keeps_between(each.first);
+            storages_.release(is_done ? each.second : 0);
+            return is_done;
+        });
+        const BoundBlocks gradients = given_gradients(cell_of(task.key));
+        for (const auto& [block, id] : gradients.slots()) {
+            const bool is_kept_already =
+                std::ranges::any_of(here.kept, [block = block](const auto& each) { return each.first == block; });
+            if (partition.keeps_between(block) && !is_kept_already) {
+                here.kept.emplace_back(block, id);
+            } else {
+                storages_.release(id);
+            }
+        }
+        here.output_gradients.clear();
+        here.stash_gradients.clear();
     }
     void release(SkipSlots& slots) {
         for (const auto& [k, id] : slots) {

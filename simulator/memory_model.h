@@ -41,8 +41,8 @@ struct MemoryUse {
 //             recompute. In the recompute, or in the forward without checkpointing, it is freed behind the last layer
 //             that works on it, unless the graph keeps it.
 // saved       The graph of (i, j): from the end of forward (i, j), or of recompute (i, j) if checkpointed, to the
-//             end of backward (i, j). If the backward is split, to the end of backward_weight (i, j); then inputs that
-//             the graph keeps, and the gradients of the outputs, stay as long.
+//             end of backward (i, j). If the backward is split, what the second half needs stays to the end of
+//             backward_weight (i, j): a part of the graph, inputs among it, and gradients, such as those of outputs.
 // skip        A skip between lanes, from the forward that stashes it. It moves like an output, straight to the lane
 //             that pops it, and its gradient moves the other way. A skip within a partition is a storage of its graph,
 //             or a transient one.

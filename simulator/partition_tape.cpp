@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -19,7 +20,8 @@ struct LayerPart {
 
 class TapeComposer {
 public:
-    explicit TapeComposer(std::vector<LayerPart> layers) : layers_(std::move(layers)) {}
+    TapeComposer(std::vector<LayerPart> layers, bool in_halves)
+        : layers_(std::move(layers)), in_halves_(in_halves), kept_gradients_(layers_.size()) {}
 
     std::optional<PartitionTape> compose() {
         for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -40,6 +42,10 @@ public:
             }
             out_.backward_ends.push_back(out_.tape.backward.size());
         }
+        for (std::size_t l = layers_.size(); in_halves_ && l-- > 0;) {
+            play_backward_weight(l);
+            out_.backward_weight_ends.push_back(out_.tape.backward_weight.size());
+        }
         name_input_gradients();
         return std::move(out_);
     }
@@ -52,11 +58,13 @@ private:
         out_.tape.blocks.push_back({role, bytes});
         holders_.push_back(0);
         references_.push_back(0);
+        keepers_.push_back(0);
         return static_cast<std::int32_t>(out_.tape.blocks.size());
     }
     TapeBlock& block(std::int32_t number) { return out_.tape.blocks[static_cast<std::size_t>(number) - 1]; }
     int& holders(std::int32_t number) { return holders_[static_cast<std::size_t>(number) - 1]; }
     int& references(std::int32_t number) { return references_[static_cast<std::size_t>(number)]; }
+    int& keepers(std::int32_t number) { return keepers_[static_cast<std::size_t>(number)]; }
     std::int32_t& number_of(std::size_t l, std::int32_t number) {
         return numbers_[l][static_cast<std::size_t>(number) - 1];
     }
@@ -155,9 +163,11 @@ private:
     }
 
     void count_holders(std::size_t l) {
-        for (const std::int32_t event : layer(l).backward) {
-            if (event < 0 && is_value(l, -event)) {
-                ++holders(number_of(l, -event));
+        for (const auto* events : {&layer(l).backward, &layer(l).backward_weight}) {
+            for (const std::int32_t event : *events) {
+                if (event < 0 && is_value(l, -event)) {
+                    ++holders(number_of(l, -event));
+                }
             }
         }
     }
@@ -249,6 +259,7 @@ private:
             }
         }
         hand_down(l);
+        keep_gradients(l, given);
         play_backward_events(l, given);
         return true;
     }
@@ -296,10 +307,50 @@ private:
         }
     }
 
+    /// Takes the gradients that the layer's second half needs out of `given`, and those that the layer makes itself.
+    void keep_gradients(std::size_t l, std::vector<Given>& given) {
+        std::set<std::int32_t> needed;
+        for (const std::int32_t event : layer(l).backward_weight) {
+            if (event < 0 && is_gradient(l, -event)) {
+                needed.insert(-event);
+            }
+        }
+        std::vector<Given>& kept = kept_gradients_[l];
+        for (const std::int32_t block : needed) {
+            const auto is_it = [&](const Given& each) { return each.block == block; };
+            std::ranges::copy_if(given, std::back_inserter(kept), is_it);
+            if (std::ranges::none_of(given, is_it) && number_of(l, block) != 0) {
+                kept.push_back({block, refer_to(number_of(l, block))});
+            }
+            std::erase_if(given, is_it);
+        }
+        for (const Given& each : kept) {
+            if (each.number != 0) {
+                --references(each.number);
+                ++keepers(each.number);
+            }
+        }
+    }
+    void play_backward_weight(std::size_t l) {
+        std::vector<Given>& kept = kept_gradients_[l];
+        Numbers& events = out_.tape.backward_weight;
+        for (const std::int32_t event : layer(l).backward_weight) {
+            const std::int32_t number = number_of(l, std::abs(event));
+            if (event < 0 && is_gradient(l, -event)) {
+                for (const Given& each : kept) {
+                    if (each.block == -event && each.number != 0 && --keepers(each.number) == 0) {
+                        events.push_back(-each.number);
+                    }
+                }
+            } else if (number != 0 && !(event < 0 && is_value(l, -event) && --holders(number) > 0)) {
+                events.push_back(event > 0 ? number : -number);
+            }
+        }
+    }
     void play_backward_events(std::size_t l, std::vector<Given> left) {
         Numbers& events = out_.tape.backward;
         const auto drop = [&](const Given& each) {
-            if (each.number != 0 && --references(each.number) == 0) {
+            if (each.number != 0 && --references(each.number) == 0 && keepers(each.number) == 0) {
                 events.push_back(-each.number);
             }
         };
@@ -334,6 +385,7 @@ private:
     }
 
     std::vector<LayerPart> layers_;
+    bool in_halves_;
     std::vector<Numbers> numbers_;  // by layer and its block; 0: none
     std::vector<Numbers> inputs_;   // by layer: its inputs and pops
     std::vector<Numbers> done_;     // by layer: blocks that no later layer takes
@@ -342,8 +394,10 @@ private:
     std::map<std::size_t, std::int32_t> pending_;         // stashed but not yet popped
     std::map<std::size_t, std::int32_t> skip_gradients_;  // popped but not yet at the layer that stashed it
     std::set<std::size_t> stashed_here_;
-    std::vector<int> holders_;        // by block: number of graphs that keep it
-    std::vector<int> references_{0};  // by number, 0 is none: backwards that a gradient waits for
+    std::vector<int> holders_;                        // by block: number of graphs that keep it
+    std::vector<int> references_{0};                  // by number, 0 is none: backwards that a gradient waits for
+    std::vector<int> keepers_{0};                     // likewise: second halves that it waits for
+    std::vector<std::vector<Given>> kept_gradients_;  // by layer: for its second half
     PartitionTape out_;
 };
 
@@ -351,9 +405,9 @@ bool same_events(const LayerTape& a, const LayerTape& b) {
     const auto same_roles = [](const TapeBlock& one, const TapeBlock& other) { return one.role == other.role; };
     return std::equal(a.blocks.begin(), a.blocks.end(), b.blocks.begin(), b.blocks.end(), same_roles) &&
            a.forward == b.forward && a.checkpointed_forward == b.checkpointed_forward && a.recompute == b.recompute &&
-           a.backward == b.backward && a.inputs == b.inputs && a.outputs == b.outputs &&
-           a.output_gradients == b.output_gradients && a.input_gradients == b.input_gradients && a.stash == b.stash &&
-           a.pop == b.pop;
+           a.backward == b.backward && a.backward_weight == b.backward_weight && a.inputs == b.inputs &&
+           a.outputs == b.outputs && a.output_gradients == b.output_gradients &&
+           a.input_gradients == b.input_gradients && a.stash == b.stash && a.pop == b.pop;
 }
 
 /// True if the tape names every skip of the layer. A tape of an older profile does not.
@@ -388,11 +442,66 @@ std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::
 }
 }  // namespace
 
+namespace {
+/// A split backward that was not recorded, estimated from the whole one. Without weights of its own a layer does
+/// everything in the first half. With weights it keeps its graph for the second, and the gradients of its outputs.
+LayerTape in_halves(LayerTape tape, bool has_weights) {
+    for (auto* variants : {&tape.gathered, &tape.all_gradients, &tape.halves}) {
+        variants->clear();
+    }
+    if (!has_weights) {
+        return tape;
+    }
+    std::set<std::int32_t> kept;
+    for (const std::int32_t block : output_gradients_of(tape)) {
+        if (block != 0 && tape.blocks[static_cast<std::size_t>(block) - 1].role != Role::skip) {
+            kept.insert(block);
+        }
+    }
+    std::set<std::int32_t> made;  // by the backward
+    std::vector<std::int32_t> first;
+    const auto is_skips_gradient = [&](std::int32_t block) {
+        const auto of = [&](const auto& skips) {
+            return std::ranges::any_of(skips, [&](const auto& each) { return each.second.gradient == block; });
+        };
+        return of(tape.stash) || of(tape.pop);
+    };
+    for (const std::int32_t event : tape.backward) {
+        if (event > 0) {
+            made.insert(event);
+            first.push_back(event);
+        } else if (kept.contains(-event)) {
+            continue;
+        } else if (made.contains(-event) || is_skips_gradient(-event)) {
+            first.push_back(event);
+        } else {
+            tape.backward_weight.push_back(event);
+        }
+    }
+    for (const std::int32_t block : kept) {
+        tape.backward_weight.push_back(-block);
+    }
+    tape.backward = std::move(first);
+    return tape;
+}
+
+bool has_halves(const LayerTape& tape, TapeVariant variant) {
+    variant.halves = false;
+    return tape.empty() || !variant_of(tape, variant).halves.empty();
+}
+}  // namespace
+
 std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer,
                                        TapeVariant variant) {
     const std::vector<LayerTape>& tapes = profile.layers[layer.index()].tape;
     if (tapes.empty()) {
         return std::nullopt;
+    }
+    if (variant.halves &&
+        !std::ranges::all_of(tapes, [&](const LayerTape& each) { return has_halves(each, variant); })) {
+        auto whole = recorded_tape(profile, sized, layer, {variant.gathered, variant.all_gradients});
+        return whole ? std::optional(in_halves(*std::move(whole), has_weight_half(profile.layers[layer.index()])))
+                     : std::nullopt;
     }
     const auto tape_at = [&](std::size_t size) -> const LayerTape& { return variant_of(tapes[size], variant); };
     const auto above = std::lower_bound(profile.samples.begin(), profile.samples.end(), sized.samples);
@@ -417,7 +526,7 @@ std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfil
     return between;
 }
 
-LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerId layer) {
+LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerId layer, bool split) {
     const LayerProfile& from = profile.layers[layer.index()];
     const std::size_t l = layer.index();
     const Bytes input = l == 0 ? sized.input : sized.output[l - 1];
@@ -488,6 +597,10 @@ LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, Lay
         tape.backward.push_back(-output);
     }
     tape.recompute = tape.forward;
+    if (split && has_weight_half(from)) {
+        tape = in_halves(std::move(tape), true);
+        tape.backward_weight.insert(tape.backward_weight.begin(), {transient, -transient});
+    }
     return tape;
 }
 
@@ -501,14 +614,15 @@ std::optional<PartitionTape> recorded_partition_tape(const Profile& profile, con
         }
         tapes.push_back(*std::move(tape));
     }
-    return TapeComposer(parts_of(profile, layers, std::move(tapes))).compose();
+    return TapeComposer(parts_of(profile, layers, std::move(tapes)), variant.halves).compose();
 }
 
-PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers) {
+PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers,
+                                        bool split) {
     std::vector<LayerTape> tapes;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-        tapes.push_back(tape_from_bytes(profile, sized, LayerId{static_cast<std::int64_t>(l)}));
+        tapes.push_back(tape_from_bytes(profile, sized, LayerId{static_cast<std::int64_t>(l)}, split));
     }
-    return TapeComposer(parts_of(profile, layers, std::move(tapes))).compose().value();
+    return TapeComposer(parts_of(profile, layers, std::move(tapes)), split).compose().value();
 }
 }  // namespace pipescope

@@ -37,19 +37,25 @@ struct PartitionTape {
     std::vector<std::size_t> checkpointed_ends;
     std::vector<std::size_t> recompute_ends;
     std::vector<std::size_t> backward_ends;
+    std::vector<std::size_t> backward_weight_ends;  ///< of a split backward; otherwise empty
 };
 
 /// A layer's tape at the sized profile's size: recorded there, or interpolated between two recorded sizes, or
-/// extrapolated from the two nearest. The two need equal events. Empty if there is none.
+/// extrapolated from the two nearest. The two need equal events. Empty if there is none. The halves of a split backward
+/// are estimated from the whole one if they were not recorded.
 std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer,
                                        TapeVariant variant = {});
 /// A tape made up from the layer's bytes: its output, a saved block, a block that is not saved, and its skips.
-LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerId layer);
+/// `split`: with a backward in halves.
+LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerId layer, bool split = false);
 
 /// Joins recorded tapes only. Empty if a layer has none, or if two neighbours disagree on the number of storages
-/// between them: the k-th output or passed block of a layer is the k-th input or passed block of the next.
+/// between them: the k-th output or passed block of a layer is the k-th input or passed block of the next. If the
+/// backward is split (`variant.halves`), a layer without such a tape gets an estimate: the graph of a layer with
+/// weights stays until the second half, and so does the gradient of its output.
 std::optional<PartitionTape> recorded_partition_tape(const Profile& profile, const SizedProfile& sized,
                                                      LayerRange layers, TapeVariant variant = {});
-/// Uses the layers' bytes only.
-PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers);
+/// Uses the layers' bytes only. `split`: with a backward in halves, by the same estimate.
+PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers,
+                                        bool split = false);
 }  // namespace pipescope

@@ -1,6 +1,7 @@
 #include "simulator/step_memories.h"
 
 #include "schedule/checkpoint.h"
+#include "schedule/schedules.h"
 
 #include <algorithm>
 #include <map>
@@ -16,7 +17,7 @@ std::optional<std::vector<PartitionTape>> recorded_tapes(const Profile& profile,
     std::vector<PartitionTape> tapes;
     for (int j = 0; j < partitions; ++j) {
         const LayerRange layers = balance.layers_of(PartitionId{j});
-        const TapeVariant here{variant.gathered, variant.all_gradients && j > first_trained};
+        const TapeVariant here{variant.gathered, variant.all_gradients && j > first_trained, variant.halves};
         auto tape = recorded_partition_tape(profile, sized, layers, here);
         const bool fits =
             tape && (tapes.empty() || (tapes.back().outputs.size() == tape->inputs.size() &&
@@ -87,11 +88,12 @@ StepMemories::StepMemories(const Profile& profile, const PipelineOptions& option
         return skip.from.value() < first_trained && skip.to.value() > first_trained;
     });
     const bool asks_for_all = all_ask && has_all_gradients(profile);
+    const bool splits = splits_backward(options.schedule);
     std::map<std::pair<std::int64_t, TapeVariant>, std::size_t> known;
     std::vector<std::optional<std::vector<PartitionTape>>> tapes;
     for (int i = 0; i < micro_batches; ++i) {
         const std::int64_t samples = costs.micro_batches()[static_cast<std::size_t>(i)];
-        const TapeVariant variant{is_gathered, asks_for_all && is_checkpointed(i)};
+        const TapeVariant variant{is_gathered, asks_for_all && is_checkpointed(i), splits};
         const auto [place, is_new] = known.try_emplace({samples, variant}, tapes.size());
         if (is_new) {
             tapes.push_back(
@@ -109,7 +111,8 @@ StepMemories::StepMemories(const Profile& profile, const PipelineOptions& option
             const LayerRange layers = options.balance.layers_of(PartitionId{j});
             works_[index].emplace_back(sized, layers,
                                        all_recorded ? std::move((*tapes[index])[static_cast<std::size_t>(j)])
-                                                    : partition_tape_from_bytes(profile, sized, layers));
+                                                    : partition_tape_from_bytes(profile, sized, layers, splits),
+                                       splits);
         }
         const bool outputs_ask = all_recorded && kind.second.all_gradients && trains_;
         const auto asked = outputs_ask ? output_gradient_bytes(profile, sized, kind.second) : std::nullopt;

@@ -28,13 +28,17 @@ std::vector<double> of_layers(const std::vector<double>& times, LayerRange layer
             times.begin() + static_cast<std::ptrdiff_t>(layers.end.index())};
 }
 
+bool is_backward(PartitionWork::Phase phase) {
+    return phase == PartitionWork::Phase::backward || phase == PartitionWork::Phase::backward_weight;
+}
+
 void raise(WorkPart& part, const WorkPeak& here) {
     part.peak = here.total() > part.peak.total() ? here : part.peak;
 }
 }  // namespace
 
-PartitionWork::PartitionWork(const SizedProfile& sized, LayerRange layers, PartitionTape tape)
-    : tape_(std::move(tape)) {
+PartitionWork::PartitionWork(const SizedProfile& sized, LayerRange layers, PartitionTape tape, bool split)
+    : tape_(std::move(tape)), is_split_(split) {
     const std::size_t blocks = tape_.tape.blocks.size();
     kept_.assign(blocks, false);
     survives_.assign(blocks, false);
@@ -50,18 +54,42 @@ PartitionWork::PartitionWork(const SizedProfile& sized, LayerRange layers, Parti
             is_skip_[at(block)] = tape_.tape.blocks[at(block)].role == Role::skip;
         }
     }
-    for (const std::int32_t event : tape_.tape.backward) {
-        const Role role = tape_.tape.blocks[at(event)].role;
-        const bool is_value = role == Role::input || role == Role::passed || role == Role::output ||
-                              (role == Role::skip && std::ranges::none_of(tape_.stash_gradients, [&](const auto& each) {
-                                   return each.second == -event;
-                               }));
-        kept_[at(event)] = kept_[at(event)] || (event < 0 && is_value);
+    for (const auto* events : {&tape_.tape.backward, &tape_.tape.backward_weight}) {
+        for (const std::int32_t event : *events) {
+            const Role role = tape_.tape.blocks[at(event)].role;
+            const bool is_value =
+                role == Role::input || role == Role::passed || role == Role::output ||
+                (role == Role::skip &&
+                 std::ranges::none_of(tape_.stash_gradients, [&](const auto& each) { return each.second == -event; }));
+            kept_[at(event)] = kept_[at(event)] || (event < 0 && is_value);
+        }
     }
+    look_between(blocks);
+    std::vector<double> weight = of_layers(sized.backward_weight, layers);
     std::vector<double> backward = of_layers(sized.backward, layers);
+    for (std::size_t k = 0; is_split_ && k < backward.size(); ++k) {
+        backward[k] -= weight[k];
+    }
+    std::ranges::reverse(weight);
     std::ranges::reverse(backward);
     ends_ = {ends_of(of_layers(sized.forward, layers)), ends_of(of_layers(sized.forward, layers)),
-             ends_of(of_layers(sized.recompute, layers)), ends_of(std::move(backward))};
+             ends_of(of_layers(sized.recompute, layers)), ends_of(std::move(backward)), ends_of(std::move(weight))};
+}
+
+/// Finds what stays from the first half of a split backward to the second.
+void PartitionWork::look_between(std::size_t blocks) {
+    survives_between_ = survives_;
+    for (const std::int32_t event : tape_.tape.backward) {
+        survives_between_[at(event)] = event > 0 && tape_.tape.blocks[at(event)].role == Role::own;
+    }
+    kept_between_.assign(blocks, false);
+    for (const std::int32_t event : tape_.tape.backward_weight) {
+        kept_between_[at(event)] =
+            kept_between_[at(event)] || (event < 0 && tape_.tape.blocks[at(event)].role != Role::own);
+    }
+    for (std::size_t b = 0; b < blocks; ++b) {
+        graph_between_ += survives_between_[b] ? tape_.tape.blocks[b].bytes : 0;
+    }
 }
 
 const std::vector<WorkPart>& PartitionWork::parts(Phase phase, const std::vector<Going>& going) {
@@ -98,15 +126,20 @@ Bytes& PartitionWork::held_as(WorkPeak& peak, Phase phase, std::int32_t block) c
         case Role::passed: return peak.boundary;
         case Role::output_gradient:
         case Role::passed_gradient: return peak.gradient;
-        case Role::own:
-            return survives_[at(block)] && phase != Phase::checkpointed_forward ? peak.saved : peak.transient;
-        case Role::output: return phase == Phase::backward ? peak.saved : peak.transient;
+        case Role::own: {
+            const bool is_saved = phase == Phase::backward_weight
+                                      ? survives_between_[at(block)]
+                                      : survives_[at(block)] && phase != Phase::checkpointed_forward;
+            return is_saved ? peak.saved : peak.transient;
+        }
+        case Role::output: return is_backward(phase) ? peak.saved : peak.transient;
+        case Role::input_gradient: return phase == Phase::backward_weight ? peak.gradient : peak.transient;
         default: return peak.transient;
     }
 }
 
 std::vector<PartitionWork::Event> PartitionWork::events(Phase phase, const std::vector<Going>& going) const {
-    return phase == Phase::backward ? backward_events(going) : forward_events(phase, going);
+    return is_backward(phase) ? backward_events(phase, going) : forward_events(phase, going);
 }
 
 std::vector<PartitionWork::Event> PartitionWork::forward_events(Phase phase, const std::vector<Going>& going) const {
@@ -141,17 +174,20 @@ std::vector<PartitionWork::Event> PartitionWork::forward_events(Phase phase, con
     return events;
 }
 
-std::vector<PartitionWork::Event> PartitionWork::backward_events(const std::vector<Going>& going) const {
+std::vector<PartitionWork::Event> PartitionWork::backward_events(Phase phase, const std::vector<Going>& going) const {
+    const bool is_second = phase == Phase::backward_weight;
+    const std::vector<std::int32_t>& tape = is_second ? tape_.tape.backward_weight : tape_.tape.backward;
+    const std::vector<std::size_t>& ends = is_second ? tape_.backward_weight_ends : tape_.backward_ends;
     std::vector<std::size_t> left;
     for (const Going& each : going) {
         left.push_back(each.blocks.size());
     }
     std::vector<Event> events;
     std::size_t k = 0;
-    for (std::size_t layer = 0; layer < tape_.backward_ends.size(); ++layer) {
-        for (; k < tape_.backward_ends[layer]; ++k) {
-            const std::int32_t event = tape_.tape.backward[k];
-            if (event > 0 || role(-event) == Role::own || role(-event) == Role::input_gradient) {
+    for (std::size_t layer = 0; layer < ends.size(); ++layer) {
+        for (; k < ends[layer]; ++k) {
+            const std::int32_t event = tape[k];
+            if (event > 0 || role(-event) == Role::own || (role(-event) == Role::input_gradient && !is_second)) {
                 events.push_back({layer, event, {}});
                 continue;
             }

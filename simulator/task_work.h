@@ -35,9 +35,11 @@ struct WorkPart {
 /// caches results.
 class PartitionWork {
 public:
-    enum class Phase : std::uint8_t { checkpointed_forward, forward, recompute, backward };
+    /// If the backward is split, `backward` is its first half.
+    enum class Phase : std::uint8_t { checkpointed_forward, forward, recompute, backward, backward_weight };
 
-    PartitionWork(const SizedProfile& sized, LayerRange layers, PartitionTape tape);
+    /// `split`: the tape's backward is in halves.
+    PartitionWork(const SizedProfile& sized, LayerRange layers, PartitionTape tape, bool split = false);
 
     const PartitionTape& tape() const { return tape_; }
     /// 0 for a slot without a block.
@@ -47,6 +49,10 @@ public:
     Bytes graph() const { return graph_; }
     /// True if the graph keeps a block that others hold too: an input, an output, a skip.
     bool keeps(std::int32_t block) const { return kept_[static_cast<std::size_t>(block) - 1]; }
+    bool is_split() const { return is_split_; }
+    /// Between the halves of a split backward: like graph(), and like keeps() for gradients too.
+    Bytes graph_between() const { return graph_between_; }
+    bool keeps_between(std::int32_t block) const { return kept_between_[static_cast<std::size_t>(block) - 1]; }
 
     /// A storage without other holders. It is freed when the partition releases the last of its blocks.
     struct Going {
@@ -68,19 +74,24 @@ public:
     const std::vector<WorkPart>& parts(Phase phase, const std::vector<Going>& going);
 
 private:
+    void look_between(std::size_t blocks);
     const TapeBlock& block_of(std::int32_t block) const {
         return tape_.tape.blocks[static_cast<std::size_t>(block) - 1];
     }
     Bytes& held_as(WorkPeak& peak, Phase phase, std::int32_t block) const;
     std::vector<Event> forward_events(Phase phase, const std::vector<Going>& going) const;
-    std::vector<Event> backward_events(const std::vector<Going>& going) const;
+    std::vector<Event> backward_events(Phase phase, const std::vector<Going>& going) const;
 
     PartitionTape tape_;
-    std::vector<bool> kept_;      // by block: the graph shares it with others
-    std::vector<bool> survives_;  // by block: the task's own, kept from forward to backward
-    std::vector<bool> is_skip_;   // by block: came in as a skip or a skip's gradient
+    bool is_split_;
+    std::vector<bool> kept_;              // by block: the graph shares it with others
+    std::vector<bool> survives_;          // by block: the task's own, kept from forward to backward
+    std::vector<bool> kept_between_;      // by block: like kept_, for the second half
+    std::vector<bool> survives_between_;  // by block: like survives_, from the first half to the second
+    std::vector<bool> is_skip_;           // by block: came in as a skip or a skip's gradient
     Bytes graph_ = 0;
-    std::array<std::vector<double>, 4> ends_;  // by phase and layer
+    Bytes graph_between_ = 0;
+    std::array<std::vector<double>, 5> ends_;  // by phase and layer
     std::map<std::pair<Phase, std::vector<Going>>, std::vector<WorkPart>> known_;
 };
 }  // namespace pipescope

@@ -147,6 +147,24 @@ std::optional<std::vector<LanePeak>> lane_peaks(const ModelSpec& model, const Pr
     return peaks;
 }
 
+namespace {
+template <class Between>
+Balance random_balance(std::int64_t layers, std::int64_t partitions, const Between& between) {
+    std::set<std::int64_t> cuts;
+    while (static_cast<std::int64_t>(cuts.size()) < partitions - 1) {
+        cuts.insert(between(1, layers - 1));
+    }
+    std::vector<std::int64_t> counts;
+    std::int64_t last = 0;
+    for (const std::int64_t cut : cuts) {
+        counts.push_back(cut - last);
+        last = cut;
+    }
+    counts.push_back(layers - last);
+    return Balance(counts);
+}
+}  // namespace
+
 std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uint64_t seed) {
     std::mt19937_64 random(seed);
     const auto between = [&](std::int64_t low, std::int64_t high) {
@@ -167,18 +185,7 @@ std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uin
                 continue;
             }
             PipelineOptions options;
-            std::set<std::int64_t> cuts;
-            while (static_cast<std::int64_t>(cuts.size()) < partitions - 1) {
-                cuts.insert(between(1, layers - 1));
-            }
-            std::vector<std::int64_t> counts;
-            std::int64_t last = 0;
-            for (const std::int64_t cut : cuts) {
-                counts.push_back(cut - last);
-                last = cut;
-            }
-            counts.push_back(layers - last);
-            options.balance = Balance(counts);
+            options.balance = random_balance(layers, partitions, between);
             options.schedule = schedule;
             options.checkpoint = mode;
             options.hardware.devices.assign(static_cast<std::size_t>(lanes), "cpu");
@@ -189,6 +196,27 @@ std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uin
                 options.placement =
                     placement_in_turn(static_cast<std::size_t>(partitions), static_cast<std::size_t>(lanes));
             }
+            pipelines.push_back(std::move(options));
+        }
+    }
+    for (const Schedule schedule : {Schedule::zero_bubble_h1, Schedule::zero_bubble_v}) {
+        for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
+            const std::int64_t lanes = between(2, 3);
+            const auto partitions =
+                static_cast<std::int64_t>(usual_partitions(schedule, static_cast<std::size_t>(lanes)));
+            if (partitions > layers) {
+                continue;
+            }
+            PipelineOptions options;
+            options.balance = random_balance(layers, partitions, between);
+            options.schedule = schedule;
+            options.checkpoint = mode;
+            options.hardware.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+            options.chunks = between(1, 3) * 2;
+            const bool uneven = samples > 1 && between(0, 3) == 0;
+            options.batch = options.chunks * samples - (uneven ? 1 : 0);
+            options.placement =
+                placement_of(schedule, static_cast<std::size_t>(partitions), static_cast<std::size_t>(lanes));
             pipelines.push_back(std::move(options));
         }
     }

@@ -329,8 +329,11 @@ private:
     Tensors later_gradients_;
 };
 
-/// The layer that made the node, from 1; 0 for what was made before.
+/// The layer that made the node, from 1; 0 for what was made before, and for a leaf, whose number is the highest.
 std::size_t InputHalf::layer_of(const Node& node) const {
+    if (node.num_outputs() == 0) {
+        return 0;
+    }
     return static_cast<std::size_t>(std::upper_bound(marks_.begin(), marks_.end(), node.sequence_nr()) -
                                     marks_.begin());
 }
@@ -480,7 +483,7 @@ bool InputHalf::needs_engine(Node& node) const {
         return true;
     }
     const c10::Device device = node.device();
-    if (device.is_cpu()) {
+    if (device.is_cpu() || device.is_meta()) {
         return false;
     }
     const std::optional<c10::Stream> stream = node.stream();

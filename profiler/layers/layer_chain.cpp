@@ -202,8 +202,9 @@ SplitTimes LayerChain::run_split(const Activation& start, const std::vector<std:
         running = {};
         graph.close(outputs);
         Tensors gradients = made_up_gradients(std::exchange(outputs, {}));
+        SplitNotes notes;
         const Instant begin = clock_.now();
-        graph.backward_inputs(std::exchange(gradients, {}), marks);
+        graph.backward_inputs(std::exchange(gradients, {}), marks, &notes);
         Instant before = clock_.now();
         std::vector<Span> weight_spans;  // of the last layer first
         for (std::size_t layer = end; layer-- > first;) {
@@ -213,7 +214,9 @@ SplitTimes LayerChain::run_split(const Activation& start, const std::vector<std:
             before = after;
         }
         for (std::size_t layer = first; layer < end; ++layer) {
-            times.weights[layer] = nanoseconds(weight_spans[end - 1 - layer]);
+            // Without such work the span is that of reading the clock.
+            times.weights[layer] =
+                notes[layer - first].has_weights_later ? nanoseconds(weight_spans[end - 1 - layer]) : 0;
         }
         times.both += nanoseconds({begin, before});
         first = end;

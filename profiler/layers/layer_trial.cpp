@@ -191,9 +191,15 @@ Tensors TrialGraph::backward(Tensors gradients) {
     return state_->graph.backward(std::move(gradients));
 }
 
-void TrialGraph::backward_inputs(Tensors gradients, const LayerMarks& marks) {
-    SplitNotes unread(marks.size());
-    state_->graph.backward_inputs(std::move(gradients), marks, unread);
+Tensors TrialGraph::backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes* notes) {
+    SplitNotes unread;
+    SplitNotes& noted = notes != nullptr ? *notes : unread;
+    noted.resize(marks.size());
+    return state_->graph.backward_inputs(std::move(gradients), marks, noted);
+}
+
+const Tensors& TrialGraph::weight_gradients() const {
+    return state_->graph.weight_gradients();
 }
 
 void TrialGraph::backward_weights(std::uint64_t from) {

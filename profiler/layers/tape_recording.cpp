@@ -5,6 +5,7 @@
 #include "profiler/layers/layer_trial.h"
 #include "profiler/memory/allocation_log.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -79,8 +80,8 @@ at::Tensor as_part(const at::Tensor& whole) {
 
 class TapeRun {
 public:
-    TapeRun(LayerChain& chain, std::size_t index, const Activation& before, Activation* gradients)
-        : chain_(chain), index_(index), before_(before), gradients_(gradients), log_(chain.device()) {}
+    TapeRun(LayerChain& chain, std::size_t index, const Activation& before, Activation* gradients, BackwardWay way)
+        : chain_(chain), index_(index), before_(before), gradients_(gradients), way_(way), log_(chain.device()) {}
 
     LayerTape run() {
         forward_and_backward();
@@ -90,16 +91,23 @@ public:
         leave_out(tape, &LayerTape::inputs, inputs_of);
         leave_out(tape, &LayerTape::outputs, outputs_of);
         leave_out(tape, &LayerTape::output_gradients, output_gradients_of);
-        try {
-            check_tape(tape, "tape");
-        } catch (const ProfileError&) {
-            return {};
-        }
-        return tape;
+        return is_sound(tape) ? tape : LayerTape{};
     }
 
 private:
     using Numbers = std::vector<std::int32_t>;
+    bool is_sound(const LayerTape& tape) const {
+        LayerTape whole;  // that of a split backward is checked within another
+        if (way_ == BackwardWay::in_halves) {
+            whole.halves = {tape};
+        }
+        try {
+            check_tape(way_ == BackwardWay::in_halves ? whole : tape, "tape");
+        } catch (const ProfileError&) {
+            return false;
+        }
+        return true;
+    }
     /// Clears a list that the roles already imply.
     static void leave_out(LayerTape& tape, Numbers LayerTape::*list, Numbers (*list_of)(const LayerTape&)) {
         Numbers known = std::exchange(tape.*list, {});
@@ -210,6 +218,7 @@ private:
             wants_gradient.push_back(tensor.requires_grad());
         }
         Activation held = running;  // as a layer's caller holds it
+        const LayerMarks marks{at::sequence_number::peek()};
         chain_.forward(index_, running);
         builder_.tape().forward = builder_.events(log_.take());
         name_results(running);
@@ -238,11 +247,39 @@ private:
             builder_.tape().stash[profile_name(stashes()[k])].gradient = name(gradients[k], Role::skip);
         }
         log_.take();  // frees by this release belong to the caller
-        const Tensors arrived = graph.backward(std::move(gradients));
+        Tensors arrived = way_ == BackwardWay::whole ? graph.backward(std::move(gradients))
+                                                     : graph.backward_inputs(std::move(gradients), marks);
         builder_.tape().backward = builder_.events(log_.take());
         name_input_gradients(arrived, wants_gradient);
+        if (way_ == BackwardWay::in_halves) {
+            backward_weights(graph, arrived);
+        }
         if (gradients_ != nullptr) {
             hand_down(arrived, wants_gradient.size());
+        }
+    }
+
+    /// `arrived`: gradients that go to the layer below. One that this half needs too goes there as a part of a whole
+    /// that others hold. The half frees what it needs at its end if others hold it here: we, or another layer of the
+    /// model.
+    void backward_weights(TrialGraph& graph, Tensors& arrived) {
+        std::set<std::int64_t> kept;
+        for (const at::Tensor& gradient : graph.weight_gradients()) {
+            kept.insert(log_.block_of(gradient));
+        }
+        graph.backward_weights();
+        Numbers& events = builder_.tape().backward_weight;
+        events = builder_.events(log_.take());
+        for (const std::int64_t block : kept) {
+            const std::int32_t number = builder_.knows(block) ? builder_.number_of(block) : 0;
+            if (number != 0 && std::find(events.begin(), events.end(), -number) == events.end()) {
+                events.push_back(-number);
+            }
+        }
+        for (at::Tensor& gradient : arrived) {
+            if (gradient.defined() && kept.contains(log_.block_of(gradient))) {
+                gradient = as_part(gradient);
+            }
         }
     }
 
@@ -320,6 +357,7 @@ private:
     std::size_t index_;
     const Activation& before_;
     Activation* gradients_;  // in: of the outgoing tensors; out: of the incoming ones; may be null
+    BackwardWay way_;
     AllocationLog log_;
     TapeBuilder builder_;
     std::vector<std::int64_t> inputs_;  // like outputs_, the forward's boundary in the log's numbers
@@ -327,8 +365,9 @@ private:
 };
 }  // namespace
 
-LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Activation* gradients) {
-    return TapeRun(chain, index, before, gradients).run();
+LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Activation* gradients,
+                      BackwardWay way) {
+    return TapeRun(chain, index, before, gradients, way).run();
 }
 
 namespace {
@@ -380,16 +419,31 @@ bool differ(const Activation& gathered, const Activation& alone) {
 }  // namespace
 
 namespace {
+bool trains(const LayerChain& chain, std::size_t layer) {
+    const NamedTensors parameters = chain.layer(layer).parameters();
+    return std::any_of(parameters.begin(), parameters.end(),
+                       [](const auto& each) { return each.second.requires_grad(); });
+}
+
+LayerTape without_variants(LayerTape tape) {
+    tape.gathered.clear();
+    tape.all_gradients.clear();
+    tape.halves.clear();
+    return tape;
+}
+
 /// The tapes of the layers from `first` on; the others are empty.
 std::vector<LayerTape> record_down_to(std::size_t first, LayerChain& chain, const std::vector<Activation>& before,
                                       const Tensors& target) {
     std::vector<LayerTape> tapes(before.size());
     bool is_gathered = chain.has_loss() && !before.empty();
     Activation alone;
+    Activation in_halves;
     Activation of_gathered;
     if (is_gathered) {
         const Tensors outputs = outputs_of_model(chain, before.back());
         alone.tensors = loss_gradients(chain, outputs, target);
+        in_halves.tensors = loss_gradients(chain, outputs, target);
         of_gathered.tensors = as_parts(loss_gradients(chain, gathered(outputs), target));
     }
     for (std::size_t layer = before.size(); layer-- > first;) {
@@ -401,6 +455,11 @@ std::vector<LayerTape> record_down_to(std::size_t first, LayerChain& chain, cons
             }
             is_gathered = differ(of_gathered, alone);
         }
+        LayerTape halves = record_tape(chain, layer, before[layer], &in_halves, BackwardWay::in_halves);
+        if (!halves.empty() && !tapes[layer].empty() &&
+            (trains(chain, layer) || halves != without_variants(tapes[layer]))) {
+            tapes[layer].halves = {std::move(halves)};
+        }
     }
     return tapes;
 }
@@ -408,13 +467,8 @@ std::vector<LayerTape> record_down_to(std::size_t first, LayerChain& chain, cons
 /// The first layer that may follow a checkpointed partition that trains; at most the last layer, whose outputs'
 /// gradients matter. chain.size() if no layer trains.
 std::size_t first_behind_a_trained_one(LayerChain& chain) {
-    const auto trains = [&](std::size_t layer) {
-        const NamedTensors parameters = chain.layer(layer).parameters();
-        return std::any_of(parameters.begin(), parameters.end(),
-                           [](const auto& each) { return each.second.requires_grad(); });
-    };
     std::size_t layer = 0;
-    while (layer < chain.size() && !trains(layer)) {
+    while (layer < chain.size() && !trains(chain, layer)) {
         ++layer;
     }
     return std::min(layer + 1, layer < chain.size() ? chain.size() - 1 : layer);

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+#include <string>
+
 namespace pipescope {
 namespace {
 using ::testing::AllOf;
@@ -62,6 +65,57 @@ TEST(LayerTape, RefusesEventsThatCannotBe) {
     refuses("tape.outputs[0] is 7", "number of a block", [](LayerTape& t) { t.outputs = {7}; });
     refuses("tape.inputs[1] is 0", "leave it out", [](LayerTape& t) { t.inputs = {1, 0}; });
     refuses("tape.blocks[2] has -1 bytes", "from 0", [](LayerTape& t) { t.blocks[2].bytes = -1; });
+}
+
+/// The same layer, whose second half needs its input and the gradient of its output.
+LayerTape split_linear_tape() {
+    LayerTape halves = linear_tape();
+    halves.blocks.push_back({Role::own, 8192});
+    halves.backward = {6, -3};
+    halves.backward_weight = {7, -7, -5, -1};
+    return halves;
+}
+
+TEST(LayerTape, HoldsTheHalvesOfASplitBackward) {
+    LayerTape tape = linear_tape();
+    tape.halves = {split_linear_tape()};
+    EXPECT_NO_THROW(check_tape(tape, "tape"));
+    EXPECT_EQ(variant_of(tape, {.halves = true}), tape.halves.front());
+    EXPECT_EQ(variant_of(linear_tape(), {.halves = true}), linear_tape());
+    LayerTape other = tape;
+    other.all_gradients = {tape};
+    EXPECT_NO_THROW(check_tape(other, "tape"));
+
+    const auto refuses = [&](const char* starts, const char* holds, auto spoil) {
+        LayerTape spoilt = tape;
+        spoil(spoilt);
+        EXPECT_THAT([&] { check_tape(spoilt, "tape"); },
+                    ThrowsMessage<ProfileError>(AllOf(StartsWith(starts), HasSubstr(holds))));
+    };
+    refuses("tape.halves.backward_weight still holds block 7", "lets go",
+            [](LayerTape& t) { t.halves[0].backward_weight = {7}; });
+    refuses("tape.halves.backward_weight[0] lets go of block 3", "not held",
+            [](LayerTape& t) { t.halves[0].backward_weight.insert(t.halves[0].backward_weight.begin(), -3); });
+    refuses("tape.backward_weight is there", "halves", [](LayerTape& t) { t.backward_weight = {-1}; });
+    refuses("tape.halves holds more than one", "one variant", [&](LayerTape& t) { t.halves = {tape, tape}; });
+    refuses("tape.halves holds more than one", "one variant", [&](LayerTape& t) { t.halves[0].halves = t.halves; });
+}
+
+TEST(LayerTape, KeepsTheHalvesOfASplitBackwardInTheFile) {
+    Profile profile = parse_profile(
+        R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [{"name": "a",
+            "forward_ns": [1], "backward_ns": [1], "output_bytes": [8]}]})");
+    LayerTape tape = linear_tape();
+    tape.halves = {split_linear_tape()};
+    LayerTape other = tape;
+    other.halves[0].forward = {4, 3, 2, -4};  // its own forwards
+    other.halves[0].recompute = other.halves[0].forward;
+    tape.all_gradients = {other};
+    profile.layers[0].tape = {tape};
+    const std::string json = to_json(profile);
+    EXPECT_EQ(parse_profile(json).layers[0].tape[0], tape) << json;
+    EXPECT_THAT([&] { parse_profile(std::regex_replace(json, std::regex("\"halves\""), "\"gathered\"")); },
+                ThrowsMessage<ProfileError>(HasSubstr("forward")));
 }
 
 TEST(LayerTape, ListsItsTensorsByRoleUnlessItSaysOtherwise) {

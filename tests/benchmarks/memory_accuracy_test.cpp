@@ -68,6 +68,54 @@ TEST(MemoryAccuracy, HoldsForASmallConvolutionalNetThatIsRecomputed) {
                             two_lanes("gpipe", Checkpoint::always, {layers / 2, layers - layers / 2}, 4, 8));
 }
 
+/// All first halves before all second ones, on two lanes.
+constexpr const char* kLateWeights =
+    "0F0,0F1,0F2,0F3,0I0,0I1,0I2,0I3,0W0,0W1,0W2,0W3\n"
+    "1F0,1F1,1F2,1F3,1I0,1I1,1I2,1I3,1W0,1W1,1W2,1W3\n";
+
+/// With a split backward, in both ways to keep a graph. `micro_batch`: samples.
+void expect_halves_within_a_percent(const std::string& name, std::int64_t micro_batch) {
+    const ModelSpec model = make_model(name);
+    const auto layers = static_cast<std::int64_t>(model.layers.size());
+    for (const Checkpoint mode : {Checkpoint::never, Checkpoint::always}) {
+        PipelineOptions pipeline =
+            two_lanes("zero-bubble-h1", mode, {layers / 2, layers - layers / 2}, 4, 4 * micro_batch);
+        expect_within_a_percent(model, pipeline);
+        pipeline.schedule = Schedule::from_csv("late", kLateWeights);
+        expect_within_a_percent(model, pipeline);
+        pipeline.schedule = Schedule::zero_bubble_v;
+        pipeline.balance = Balance({1, layers / 2, 1, layers - layers / 2 - 2});
+        pipeline.placement = {LaneId{0}, LaneId{1}, LaneId{1}, LaneId{0}};
+        expect_within_a_percent(model, pipeline);
+    }
+}
+
+TEST(MemoryAccuracy, HoldsForSplitBackwards) {
+    expect_halves_within_a_percent("mlp:layers=6,width=64", 8);
+    expect_halves_within_a_percent("transformer:layers=3,width=32,sequence=16,vocabulary=50", 2);
+    expect_halves_within_a_percent("unet:B=1,C=4,size=64", 1);
+}
+
+// What is estimated without tapes is what emulated layers hold.
+TEST(MemoryAccuracy, HoldsForSplitBackwardsOfEmulatedLayers) {
+    tracking_allocator::install();
+    for (const char* const name : {"mlp:layers=6,width=64", "transformer:layers=4,width=32,sequence=16,vocabulary=50"}) {
+        PipelineOptions pipeline = two_lanes("zero-bubble-h1", Checkpoint::never, {3, 3}, 4, 32);
+        Profile profile = quick_profile(make_model(name), {pipeline});
+        for (LayerProfile& layer : profile.layers) {
+            layer.tape.clear();
+        }
+        for (const char* const table : {"", kLateWeights}) {
+            pipeline.schedule = *table == '\0' ? pipeline.schedule : Schedule::from_csv("late", table);
+            const auto peaks = lane_peaks(emulated_model(profile), profile, pipeline);
+            for (const LanePeak& peak : peaks.value_or(std::vector<LanePeak>{})) {
+                EXPECT_LT(std::abs(peak.error()), 0.01) << name << " " << describe(pipeline) << ": counted "
+                                                        << peak.counted << ", modelled " << peak.modelled;
+            }
+        }
+    }
+}
+
 /// All pipelines of a random model whose lanes were once further off.
 void expect_within_a_percent(const std::string& kind, std::uint64_t seed) {
     tracking_allocator::install();

@@ -421,6 +421,63 @@ TEST(MemoryModel, SaysWhetherTheLimitIsKept) {
     EXPECT_FALSE(simulate(two_linears(), options).feasible);
 }
 
+PipelineOptions both_inputs_then_both_weights() {
+    PipelineOptions options = two_lanes(2, Checkpoint::never);
+    options.schedule = Schedule::from_csv("late", "0F0,0F1,,,0I0,0I1,0W0,0W1\n,1F0,1F1,1I0,1I1,1W0,1W1,\n");
+    return options;
+}
+
+TEST(MemoryModel, EstimatesWhatASplitBackwardKeepsForTheWeights) {
+    // Lane 1 keeps its inputs of 10 and the gradients of its outputs, 4, and makes the input's gradient of 10.
+    const Simulation simulation = simulate(two_linears(), both_inputs_then_both_weights());
+    EXPECT_EQ(simulation.lanes[1].peak_bytes, 400 + 2 * (10 + 4) + 10);
+    // Lane 0 holds the mini-batch, and keeps the gradients that arrived.
+    EXPECT_EQ(simulation.lanes[0].peak_bytes, 200 + 2 * 6 + 2 * 10);
+}
+
+TEST(MemoryModel, KeepsNothingForWeightsOfALayerWithoutASecondHalf) {
+    Profile profile = two_linears();
+    profile.layers[1].backward_weight_ns = {0};
+    // Lane 1 frees an input and its output's gradient in each first half. At its peak it has made both losses'
+    // gradients.
+    EXPECT_EQ(simulate(profile, both_inputs_then_both_weights()).lanes[1].peak_bytes, 400 + 2 * (10 + 4) + 10);
+    PipelineOptions options = both_inputs_then_both_weights();
+    options.schedule = Schedule::from_csv("late", "0F0,,0F1,,,0I0,0I1,0W0,0W1\n,1F0,1I0,1F1,1I1,1W0,1W1,,\n");
+    EXPECT_EQ(simulate(profile, options).lanes[1].peak_bytes, 400 + (10 + 4) + 10 + 10) << "the next input has arrived";
+    EXPECT_EQ(simulate(two_linears(), options).lanes[1].peak_bytes, 400 + 2 * (10 + 4) + 10);
+}
+
+// Both halves of the recorded layer: the first frees 50 saved bytes and makes 7 for the second, which takes 90 besides.
+TEST(MemoryModel, PlaysTheRecordedHalvesOfASplitBackward) {
+    using enum TapeBlock::Role;
+    Profile profile = two_linears();
+    LayerTape top;
+    top.blocks = {{input, 10}, {output, 4}, {own, 50}, {output_gradient, 4}, {input_gradient, 10}, {own, 7}, {own, 90}};
+    top.forward = top.recompute = {3, 2};
+    top.checkpointed_forward = {2};
+    top.backward = {5, -3, -1, -4};
+    LayerTape halves = top;
+    halves.backward = {6, 5, -3, -4};
+    halves.backward_weight = {7, -7, -6, -1};
+    top.halves = {halves};
+    LayerTape bottom;
+    bottom.blocks = {{input, 6}, {output, 10}, {output_gradient, 10}};
+    bottom.forward = bottom.recompute = bottom.checkpointed_forward = {2};
+    bottom.backward = {-3};
+    profile.layers[0].gradient_bytes = 0;
+    profile.layers[0].backward_ns = {500};  // over before the next gradient arrives
+    profile.layers[0].tape = {bottom};
+    profile.layers[1].tape = {top};
+    const Simulation simulation = simulate(profile, both_inputs_then_both_weights());
+    EXPECT_EQ(simulation.lanes[0].peak_bytes, 100 + 2 * 6 + 10) << "its tape frees the gradient in the first half";
+    // Before the first backward lane 1 holds two inputs, graphs and gradients. The first second half takes 90.
+    EXPECT_EQ(simulation.lanes[1].peak_bytes, 400 + 2 * (10 + 50 + 4) + 7 + 10);
+    profile.layers[1].tape[0].halves[0].blocks[6].bytes = 900;
+    EXPECT_EQ(simulate(profile, both_inputs_then_both_weights()).lanes[1].peak_bytes, 400 + 2 * (10 + 7) + 900);
+    profile.layers[1].tape[0].halves.clear();  // as estimated: the graph and the gradient stay
+    EXPECT_EQ(simulate(profile, both_inputs_then_both_weights()).lanes[1].peak_bytes, 400 + 2 * (10 + 50 + 4) + 10);
+}
+
 TEST(MemoryModel, FreesAllItAllocatedAndNeverExceedsItsPeak) {
     std::mt19937 random(3);
     for (int round = 0; round < 300; ++round) {
@@ -439,8 +496,12 @@ TEST(MemoryModel, FreesAllItAllocatedAndNeverExceedsItsPeak) {
             options.balance = Balance({1, 1, 1, static_cast<std::int64_t>(layers - 3)});
             options.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};
             options.schedule = random() % 2 == 0 ? Schedule::interleaved_1f1b : Schedule::gpipe;
+            if (round % 3 == 0) {
+                options.placement = {LaneId{0}, LaneId{1}, LaneId{1}, LaneId{0}};
+                options.schedule = Schedule::zero_bubble_v;
+            }
         } else if (random() % 2 == 0) {
-            options.schedule = Schedule::one_f_one_b;
+            options.schedule = round % 3 == 0 ? Schedule::zero_bubble_h1 : Schedule::one_f_one_b;
         }
         const Simulation simulation = simulate(profile, options);
         for (std::size_t lane = 0; lane < 2; ++lane) {

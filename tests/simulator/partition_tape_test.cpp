@@ -1,6 +1,7 @@
 #include "simulator/partition_tape.h"
 #include "simulator/range_table.h"
 #include "simulator/simulation.h"
+#include "simulator/task_work.h"
 #include "tests/simulator/random_pipelines.h"
 
 #include <gtest/gtest.h>
@@ -109,6 +110,58 @@ TEST(PartitionTape, HoldsAGradientThatTwoTensorsShareUntilBothAreThroughWithIt) 
     EXPECT_EQ(tape->tape.backward, (std::vector<std::int32_t>{sum, -given}));
 }
 
+/// Two layers of 100 whose second halves need input and output gradient; the upper one's input gradient too if it says.
+Profile two_split_layers(bool upper_keeps_its_input_gradient) {
+    Profile profile = profile_of({layer_of(1000, 2000, 100), layer_of(1000, 2000, 100)});
+    LayerTape tape;
+    tape.blocks = {{Role::input, 100}, {Role::output, 100}, {Role::output_gradient, 100}, {Role::input_gradient, 100}};
+    tape.forward = tape.recompute = tape.checkpointed_forward = {2};
+    tape.backward = {4, -3, -1};
+    LayerTape halves = tape;
+    halves.backward = {4};
+    halves.backward_weight = {-3, -1};
+    tape.halves = {halves};
+    profile.layers[0].tape = {tape};
+    if (upper_keeps_its_input_gradient) {
+        tape.halves[0].backward_weight.push_back(-4);
+    }
+    profile.layers[1].tape = {tape};
+    return profile;
+}
+
+// Blocks: 1 input, 2 the tensor between the layers, 3 output, 4 output's gradient, 5 and 6 the gradients below.
+TEST(PartitionTape, PlaysFirstHalvesBeforeSecondOnes) {
+    const Profile profile = two_split_layers(false);
+    const auto tape = recorded_partition_tape(profile, at_size(profile, 1), {LayerId{0}, LayerId{2}}, {.halves = true});
+    ASSERT_TRUE(tape);
+    const std::int32_t above = tape->output_gradients.at(0);
+    const std::int32_t below = tape->input_gradients.at(0);
+    const std::int32_t between = below - 1;
+    EXPECT_EQ(tape->tape.backward, (std::vector<std::int32_t>{between, below}));
+    EXPECT_EQ(tape->tape.backward_weight, (std::vector<std::int32_t>{-above, -2, -between, -1}));
+    EXPECT_EQ(tape->backward_weight_ends, (std::vector<std::size_t>{2, 4}));
+    PartitionWork work(at_size(profile, 1), {LayerId{0}, LayerId{2}}, *tape, true);
+    EXPECT_EQ(work.graph(), 100);
+    EXPECT_EQ(work.graph_between(), 200) << "what is between the layers, and its gradient";
+    EXPECT_TRUE(work.keeps_between(1) && work.keeps_between(above) && !work.keeps_between(below));
+}
+
+TEST(PartitionTape, HoldsAGradientForTheSecondHalfOfTheLayerThatMadeIt) {
+    const Profile profile = two_split_layers(true);
+    const SizedProfile sized = at_size(profile, 1);
+    const auto both = recorded_partition_tape(profile, sized, {LayerId{0}, LayerId{2}}, {.halves = true});
+    ASSERT_TRUE(both);
+    const std::int32_t between = both->input_gradients.at(0) - 1;
+    EXPECT_EQ(both->tape.backward_weight, (std::vector<std::int32_t>{-both->output_gradients.at(0), -2, -between, -1}))
+        << "the lower one has it longer";
+    const auto upper = recorded_partition_tape(profile, sized, {LayerId{1}, LayerId{2}}, {.halves = true});
+    ASSERT_TRUE(upper);
+    const std::int32_t leaving = upper->input_gradients.at(0);
+    EXPECT_EQ(upper->tape.blocks[static_cast<std::size_t>(leaving) - 1].role, Role::input_gradient);
+    EXPECT_EQ(upper->tape.backward_weight.back(), -leaving);
+    EXPECT_TRUE(PartitionWork(sized, {LayerId{1}, LayerId{2}}, *upper, true).keeps_between(leaving));
+}
+
 TEST(PartitionTape, CopiesRunningStatisticsWhileItIsRecomputed) {
     Profile profile = two_layers();
     const LayerRange both{LayerId{0}, LayerId{2}};
@@ -202,7 +255,7 @@ TEST(ReservedMemory, PlaysTheTapesInTheOrderOfTheSchedule) {
     const auto reserved = [&](int m, Checkpoint checkpoint) {
         PipelineOptions options = on_accelerators(1, m);
         options.checkpoint = checkpoint;
-        return simulate(profile, options, {.reserved = true}).lanes[0].peak_reserved_bytes.value() / kMiB;
+        return simulate(profile, options, {.reserved = true}).lanes[0].peak_reserved_bytes.value() >> 20;
     };
     // Input 12, saved 30, scratch 12 (11, in whole 2 MiB), output 14. The loss' gradient takes 14. No free block holds
     // backward's 16.

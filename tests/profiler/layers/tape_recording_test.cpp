@@ -7,6 +7,7 @@
 #include "profiler/memory/tracking_allocator.h"
 #include "tests/models/small_models.h"
 
+#include <ATen/SequenceNumber.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -108,6 +109,53 @@ TEST_F(TapeRecordingTest, ReplayingATapeGivesTheMeasuredPeakExactly) {
     }
 }
 
+/// Peaks of both halves of the same layer's split backward without a log, and what it holds between them.
+std::vector<Bytes> measured_halves(LayerChain& chain, std::size_t layer, const Activation& before) {
+    TrialGraph graph;
+    Activation running = graph.open(fresh_inputs(before));
+    const LayerMarks marks{at::sequence_number::peek()};
+    chain.forward(layer, running);
+    Tensors outputs = stashed_tensors(running, chain.skips(layer));
+    outputs.insert(outputs.end(), running.tensors.begin(), running.tensors.end());
+    running = {};
+    graph.close(outputs);
+    outputs.clear();
+    Tensors gradients = graph.output_gradients();
+    const Bytes start = tracking_allocator::allocated(kMeasuredOwner);
+    Tensors arrived;
+    const Bytes first = measured_peak([&] { arrived = graph.backward_inputs(std::move(gradients), marks); });
+    const Bytes between = tracking_allocator::allocated(kMeasuredOwner) - start;
+    return {first, between, measured_peak([&] { graph.backward_weights(); })};
+}
+std::vector<Bytes> replayed_halves(const LayerTape& tape) {
+    Bytes between = 0;
+    for (const std::int32_t event : tape.backward) {
+        const Bytes bytes = tape.blocks.at(static_cast<std::size_t>(std::abs(event) - 1)).bytes;
+        between += event > 0 ? bytes : -bytes;
+    }
+    return {replayed_peak(tape, tape.backward), between, replayed_peak(tape, tape.backward_weight)};
+}
+
+TEST_F(TapeRecordingTest, ReplayingTheHalvesOfASplitBackwardGivesTheirMeasuredPeaksExactly) {
+    at::set_num_threads(1);
+    for (const std::string& name : kSmallModels) {
+        const ModelSpec model = make_model(name);
+        LayerChain chain(model, 0);
+        Activation at{model.make_batch(2, 0).input, {}};
+        for (std::size_t layer = 0; layer < chain.size(); ++layer) {
+            measured(chain, layer, at);  // parameters get their gradients
+            measured_halves(chain, layer, at);
+            const LayerTape tape = record_tape(chain, layer, at, nullptr, BackwardWay::in_halves);
+            EXPECT_FALSE(tape.empty()) << name << " " << model.layers[layer].name;
+            EXPECT_EQ(replayed_halves(tape), measured_halves(chain, layer, at))
+                << name << " " << model.layers[layer].name;
+            Activation running = fresh_inputs(at);
+            chain.forward(layer, running);
+            at = fresh_inputs(running);
+        }
+    }
+}
+
 std::vector<Role> roles(const LayerTape& tape) {
     std::vector<Role> roles;
     for (const TapeBlock& block : tape.blocks) {
@@ -179,6 +227,46 @@ at::Tensor leaf(at::IntArrayRef sizes) {
 /// Whether a layer of one input and output hands its output's gradient down, changed in place or not at all.
 bool passes_gradient(const LayerTape& tape) {
     return input_gradients_of(tape).at(0) == output_gradients_of(tape).at(0);
+}
+
+LayerSpec module(const std::string& name, std::function<std::unique_ptr<Layer>()> make) {
+    return {name, std::move(make)};
+}
+
+// A linear layer keeps its input and the gradient of its output for the second half. The relu above frees its output in
+// the first.
+TEST_F(TapeRecordingTest, RecordsWhatASplitBackwardKeepsForTheWeights) {
+    const auto tapes =
+        tapes_of({module("linear", [] { return module_layer(torch::nn::AnyModule(torch::nn::Linear(8, 4))); }),
+                  function([](const Tensors& in) { return Tensors{torch::relu(in[0])}; })},
+                 {{leaf({16, 8})}, {}});
+    ASSERT_EQ(tapes.at(0).halves.size(), 1U);
+    const LayerTape& linear = tapes[0].halves[0];
+    const auto frees = [](const std::vector<std::int32_t>& events, std::int32_t block) {
+        return std::count(events.begin(), events.end(), -block) == 1;
+    };
+    for (const std::int32_t kept : {inputs_of(linear).at(0), output_gradients_of(linear).at(0)}) {
+        EXPECT_TRUE(!frees(linear.backward, kept) && frees(linear.backward_weight, kept));
+    }
+    EXPECT_EQ(input_gradients_of(linear).at(0), linear.backward.at(0));
+    EXPECT_TRUE(tapes.at(1).halves.empty()) << "as in a whole backward";
+}
+
+// The sum's gradient goes to the linear layer, which keeps it, and to the layer below: autograd adds nothing to it in
+// place there, unlike in a whole backward.
+TEST_F(TapeRecordingTest, DoesNotAddInPlaceToAGradientThatTheSecondHalfNeeds) {
+    auto linear = std::make_shared<torch::nn::LinearImpl>(8, 8);
+    const auto tapes =
+        tapes_of({function([](const Tensors& in) { return Tensors{torch::tanh(in[0])}; }),
+                  function([](const Tensors& in) { return Tensors{in[0] + torch::tanh(in[0])}; }),
+                  layer_of(
+                      {}, [linear](const Tensors& in, SkipContext&) { return Tensors{in[0] + linear->forward(in[0])}; },
+                      linear)},
+                 {{leaf({16, 8})}, {}});
+    ASSERT_EQ(tapes.at(2).halves.size(), 1U);
+    EXPECT_TRUE(passes_gradient(tapes[2]));
+    EXPECT_FALSE(passes_gradient(tapes[2].halves[0]));
+    EXPECT_TRUE(tapes.at(1).halves.empty()) << "what it gets is a new tensor in either case";
 }
 
 // The gradient of a gathered mini-batch is held by all its parts, so autograd does not add to one in place. A part that
