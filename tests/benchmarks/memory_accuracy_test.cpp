@@ -99,7 +99,8 @@ TEST(MemoryAccuracy, HoldsForSplitBackwards) {
 // What is estimated without tapes is what emulated layers hold.
 TEST(MemoryAccuracy, HoldsForSplitBackwardsOfEmulatedLayers) {
     tracking_allocator::install();
-    for (const char* const name : {"mlp:layers=6,width=64", "transformer:layers=4,width=32,sequence=16,vocabulary=50"}) {
+    for (const char* const name :
+         {"mlp:layers=6,width=64", "transformer:layers=4,width=32,sequence=16,vocabulary=50"}) {
         PipelineOptions pipeline = two_lanes("zero-bubble-h1", Checkpoint::never, {3, 3}, 4, 32);
         Profile profile = quick_profile(make_model(name), {pipeline});
         for (LayerProfile& layer : profile.layers) {
