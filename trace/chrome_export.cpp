@@ -389,9 +389,9 @@ private:
 void write_counters(const std::vector<CounterTrack>& counters, ChromeEventList& events) {
     for (const CounterTrack& counter : counters) {
         for (const CounterTrack::Point& point : counter.points) {
-            events.add(fmt::format(R"({{"ph":"C","name":{},"pid":{},"ts":{},"args":{{"value":{}}}}})",
-                                   json_string(counter.name), kFirstGroupProcess - 1, chrome_microseconds(point.time),
-                                   json(point.value).dump()));
+            events.add(fmt::format(R"({{"ph":"C","name":{},"cat":{},"pid":{},"ts":{},"args":{{"value":{}}}}})",
+                                   json_string(counter.name), json_string(counter.group), kFirstGroupProcess - 1,
+                                   chrome_microseconds(point.time), json(point.value).dump()));
         }
     }
 }

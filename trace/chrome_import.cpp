@@ -296,7 +296,7 @@ std::string fault_of(const json::exception& error) {
 }
 
 template <class Read>
-ChromeHeader read(const std::filesystem::path& path, Read read_from) {
+auto read(const std::filesystem::path& path, Read read_from) {
     try {
         return read_from(*open_maybe_packed(path));
     } catch (const json::exception& error) {
@@ -309,6 +309,10 @@ std::string whole(const std::filesystem::path& path) {
     return {std::istreambuf_iterator<char>(*in), {}};
 }
 }  // namespace
+
+json event_of_chrome(const std::filesystem::path& path, std::size_t index) {
+    return read(path, [index](std::istream& in) { return read_chrome_event(in, index); });
+}
 
 std::optional<RecordingRank> recording_rank(const std::filesystem::path& path) {
     return recording_rank(read(path, [](std::istream& in) { return read_chrome_header(in); }).distributed);

@@ -2,12 +2,19 @@
 
 #include "trace/opened_trace.h"
 
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
 #include <filesystem>
 
 namespace pipescope {
 /// Reads a Chrome trace, optionally gzipped. PipeScope's own export returns as the original trace; JSON of PyTorch's
 /// profiler and others as tracks and counters. Also recognises a profile. Errors: those of open_trace().
 OpenedTrace import_chrome(const std::filesystem::path& path);
+
+/// The event at this position in a Chrome trace's list, with all its arguments: a JSON object. Null if there is none.
+/// Cost: that of reading the file up to there. Errors: those of open_trace().
+nlohmann::json event_of_chrome(const std::filesystem::path& path, std::size_t index);
 
 /// The rank that a trace of PyTorch's profiler names. Reads no further than to the first event. Empty if it names none
 /// there. Errors: those of open_trace().

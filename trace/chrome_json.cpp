@@ -234,6 +234,7 @@ private:
         event_.process = {};
         event_.thread = {};
         event_.id.clear();
+        event_.binds_enclosing = false;
         event_.start.reset();
         event_.duration.reset();
         event_.has_bad_duration = false;
@@ -311,6 +312,8 @@ private:
             event_.thread = {integer, is_text ? text : ""};
         } else if (key_ == "id") {
             event_.id = is_text ? text : std::to_string(integer);
+        } else if (key_ == "bp") {
+            event_.binds_enclosing = text == "e";
         } else if (key_ == "ts") {
             event_.start = time(type, integer, text);
         } else if (key_ == "dur") {
@@ -337,6 +340,72 @@ private:
     std::vector<Place> places_;
     std::string key_;
     bool shape_ends_ = false;  // the first tensor's dimensions are read
+};
+
+/// Keeps one event and skips the others.
+class EventSax : public nlohmann::json_sax<json> {
+public:
+    explicit EventSax(std::size_t index) : left_(index) {}
+
+    bool null() override { return scalar(nullptr); }
+    bool boolean(bool value) override { return scalar(value); }
+    bool number_integer(number_integer_t value) override { return scalar(value); }
+    bool number_unsigned(number_unsigned_t value) override { return scalar(value); }
+    bool number_float(number_float_t value, const string_t&) override { return scalar(value); }
+    bool string(string_t& value) override { return scalar(std::move(value)); }
+    bool binary(binary_t&) override { return true; }
+    bool start_object(std::size_t) override { return open(json::object()); }
+    bool start_array(std::size_t) override { return open(json::array()); }
+    bool end_object() override { return close(); }
+    bool end_array() override { return close(); }
+    bool key(string_t& key) override {
+        if (dom_) {
+            dom_->key(key);
+        } else if (depth_ == 1) {
+            key_ = key;
+        }
+        return true;
+    }
+    bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+    json take() { return std::move(event_); }
+
+private:
+    bool scalar(json value) {
+        if (dom_) {
+            dom_->value(std::move(value));
+        }
+        return true;
+    }
+    bool open(json container) {
+        ++depth_;
+        if (dom_) {
+            dom_->open(std::move(container));
+        } else if (!list_depth_ && container.is_array() && (depth_ == 1 || (depth_ == 2 && key_ == "traceEvents"))) {
+            list_depth_ = depth_;
+        } else if (list_depth_ && depth_ == *list_depth_ + 1 && container.is_object() && left_-- == 0) {
+            dom_.emplace(event_);
+            dom_->open(std::move(container));
+        }
+        return true;
+    }
+    bool close() {
+        --depth_;
+        if (list_depth_ && depth_ < *list_depth_) {
+            list_depth_.reset();
+        }
+        if (dom_) {
+            dom_->close();
+        }
+        return !dom_ || !dom_->done();  // false ends the reading
+    }
+
+    std::size_t left_;
+    std::size_t depth_ = 0;
+    std::optional<std::size_t> list_depth_;  // of the list of events; empty outside of it
+    std::string key_;
+    json event_;
+    std::optional<DomBuilder> dom_;
 };
 }  // namespace
 
@@ -366,6 +435,12 @@ ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener) {
     ChromeSax sax(in, &listener);
     json::sax_parse(in, &sax);
     return sax.take_header();
+}
+
+json read_chrome_event(std::istream& in, std::size_t index) {
+    EventSax sax(index);
+    json::sax_parse(in, &sax);
+    return sax.take();
 }
 
 ChromeHeader read_chrome_header(std::istream& in) {

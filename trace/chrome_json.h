@@ -57,6 +57,7 @@ struct ChromeEvent {
     ChromeId process;
     ChromeId thread;
     std::string id;
+    bool binds_enclosing = false;  ///< "bp" is "e": an arrow ends at the range around it, not at the next one
     std::optional<std::int64_t> start;
     std::optional<std::int64_t> duration;
     bool has_bad_duration = false;  ///< "dur" is there, but is no number or too large
@@ -93,4 +94,7 @@ public:
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener);
 /// Reads no further than to the events. Returns the fields before them.
 ChromeHeader read_chrome_header(std::istream& in);
+/// The whole event at this position of the list, with nested arguments. Reads no further. Null if there is none. Throws
+/// like read_chrome_json().
+nlohmann::json read_chrome_event(std::istream& in, std::size_t index);
 }  // namespace pipescope

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 namespace pipescope {
 namespace {
@@ -18,6 +20,37 @@ bool runs_on_a_stream(std::string_view category) {
 std::string to_text(const ChromeId& id) {
     return id.text.empty() ? std::to_string(id.number) : id.text;
 }
+
+/// Finds ranges of an arranged track by time. Memory: 4 bytes per range.
+class RangeSearch {
+public:
+    explicit RangeSearch(const RangeTrack& track) : ranges_(track.ranges), rows_(track.rows) {
+        for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
+            rows_.at(ranges_[k].row).push_back(k);
+        }
+    }
+    /// The innermost range around the time. Empty if there is none.
+    std::optional<std::uint32_t> around(Nanoseconds time) const {
+        for (auto row = rows_.rbegin(); row != rows_.rend(); ++row) {
+            const auto after =
+                std::ranges::upper_bound(*row, time, {}, [&](std::uint32_t k) { return ranges_[k].start; });
+            if (after != row->begin() && ranges_[*(after - 1)].end >= time) {
+                return *(after - 1);
+            }
+        }
+        return std::nullopt;
+    }
+    /// The first range that starts at the time or later.
+    std::optional<std::uint32_t> next(Nanoseconds time) const {
+        const auto found = std::ranges::lower_bound(ranges_, time, {}, &TraceRange::start);
+        return found == ranges_.end() ? std::nullopt
+                                      : std::optional(static_cast<std::uint32_t>(found - ranges_.begin()));
+    }
+
+private:
+    const std::vector<TraceRange>& ranges_;
+    std::vector<std::vector<std::uint32_t>> rows_;
+};
 }  // namespace
 
 std::string gpu_name(std::string_view group) {
@@ -44,7 +77,7 @@ void ChromeTracks::add(const ChromeEvent& event) {
         case 'M': set_name(event); break;
         case 's':
         case 't':
-        case 'f':  // arrows: the events they connect have the same correlation
+        case 'f': add_arrow_point(event); break;
         case 'n': break;
         default: ++left_out_;
     }
@@ -71,6 +104,7 @@ TraceRange& ChromeTracks::add_range(Track& track, const ChromeEvent& event) {
     range.name = names_.number_of(event.name.empty() ? "(no name)" : std::string_view(event.name));
     range.category = names_.number_of(event.category);
     range.correlation = static_cast<std::uint32_t>(event.arguments.integer_or("correlation", 0));
+    range.event = static_cast<std::uint32_t>(event.index + 1);
     if (runs_on_a_stream(event.category)) {
         track.track.kind = Kind::stream;
     }
@@ -174,7 +208,9 @@ void ChromeTracks::add_point(const std::string& counter, const ChromeEvent& even
     const Nanoseconds time{*event.start};
     first_ = std::min(first_, time);
     last_ = std::max(last_, time);
-    counters_[counter].points.push_back({time, value});
+    CounterTrack& track = counters_[{event.process, counter}];
+    track.group = event.category;  // as our own export writes it
+    track.points.push_back({time, value});
 }
 
 void ChromeTracks::add_counter(const ChromeEvent& event) {
@@ -182,11 +218,61 @@ void ChromeTracks::add_counter(const ChromeEvent& event) {
         ++left_out_;
         return;
     }
+    const std::string name = event.id.empty() ? event.name : fmt::format("{} [{}]", event.name, event.id);
     for (const ChromeArgument& argument : event.arguments) {
-        if (argument.type == ChromeArgument::Type::integer || argument.type == ChromeArgument::Type::real) {
-            add_point(argument.key == "value" ? event.name : event.name + ": " + argument.key, event, argument.real);
+        if ((argument.type == ChromeArgument::Type::integer || argument.type == ChromeArgument::Type::real) &&
+            std::isfinite(argument.real)) {
+            add_point(argument.key == "value" ? name : name + ": " + argument.key, event, argument.real);
         }
     }
+}
+
+void ChromeTracks::add_arrow_point(const ChromeEvent& event) {
+    if (!event.start) {
+        ++left_out_;
+        return;
+    }
+    arrows_[{event.category, event.name, event.id}].push_back({Nanoseconds{*event.start},
+                                                               event.phase,
+                                                               {event.process, event.thread},
+                                                               event.phase == 'f' && !event.binds_enclosing});
+}
+
+std::vector<RangeArrow> ChromeTracks::bind_arrows(const std::vector<RangeTrack>& tracks,
+                                                  const std::map<TrackKey, const TraceRange*>& firsts,
+                                                  Nanoseconds moved) {
+    std::map<const TraceRange*, std::uint32_t> places;
+    for (std::uint32_t track = 0; track < tracks.size(); ++track) {
+        places.emplace(tracks[track].ranges.data(), track);
+    }
+    std::map<std::uint32_t, RangeSearch> searches;
+    const auto end_of = [&](const ArrowPoint& point) -> std::optional<RangeArrow::End> {
+        const auto first = firsts.find(point.track);
+        const auto place = first == firsts.end() ? places.end() : places.find(first->second);
+        if (place == places.end()) {
+            return std::nullopt;
+        }
+        const auto [search, fresh] = searches.try_emplace(place->second, tracks[place->second]);
+        const Nanoseconds time = point.time - moved;
+        const auto range = point.next ? search->second.next(time) : search->second.around(time);
+        return range ? std::optional(RangeArrow::End{place->second, *range}) : std::nullopt;
+    };
+    std::vector<RangeArrow> arrows;
+    for (auto& [key, points] : arrows_) {
+        std::ranges::stable_sort(points, {}, &ArrowPoint::time);
+        std::optional<RangeArrow::End> from;
+        for (const ArrowPoint& point : points) {
+            const std::optional<RangeArrow::End> end = end_of(point);
+            if (point.phase != 's' && from && end && *from != *end) {
+                arrows.push_back({*from, *end});
+            }
+            from = point.phase == 'f' ? std::nullopt : end;  // a number may be used again
+        }
+        points = {};
+    }
+    std::ranges::sort(arrows);
+    arrows.erase(std::unique(arrows.begin(), arrows.end()), arrows.end());
+    return arrows;
 }
 
 /// PyTorch's profiler reports each allocation with the totals after it.
@@ -266,17 +352,24 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
     pair_marks();
     const bool any = first_ <= last_;
     const Nanoseconds moved = exact || !any ? Nanoseconds{0} : first_;
+    std::map<TrackKey, const TraceRange*> firsts;  // the ranges keep their places in memory while tracks are sorted
     for (auto& [key, track] : tracks_) {
         finish_track(track, key, exact);
         for (TraceRange& range : track.track.ranges) {
             range.start -= moved;
             range.end -= moved;
+            range.event = exact ? 0 : range.event;
         }
+        firsts.emplace(key, track.track.ranges.data());
         trace.tracks.push_back(std::move(track.track));
     }
     arrange_tracks(trace);
-    for (auto& [name, counter] : counters_) {
-        counter.name = name;
+    if (!exact) {  // in our own export, arrows repeat the correlation
+        trace.arrows = bind_arrows(trace.tracks, firsts, moved);
+    }
+    for (auto& [key, counter] : counters_) {
+        counter.name = key.second;
+        counter.group = exact ? counter.group : group_of(key.first, exact);
         for (CounterTrack::Point& point : counter.points) {
             point.time -= moved;
         }

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,7 @@ public:
     Nanoseconds finish(OpenedTrace& trace, bool exact);
 
 private:
+    using TrackKey = std::pair<ChromeId, ChromeId>;
     struct Track;
     /// The begin or end of a range. Events need not be in the order of time, so they are paired at the end.
     struct Mark {
@@ -38,12 +40,17 @@ private:
         std::vector<Mark> marks;  // in the file's order
         bool async = false;
     };
+    /// One end of an arrow. It belongs to the range around it, or to the next one of its track.
+    struct ArrowPoint {
+        Nanoseconds time{0};
+        char phase = 's';  // starts, goes on (t), finishes (f)
+        TrackKey track;
+        bool next = false;
+    };
     struct Process {
         std::string name;
         std::string labels;
     };
-    using TrackKey = std::pair<ChromeId, ChromeId>;
-
     Track& track_of(const ChromeEvent& event);
     Track& async_track_of(const ChromeEvent& event);
     TraceRange& add_range(Track& track, const ChromeEvent& event);
@@ -58,6 +65,10 @@ private:
     void add_counter(const ChromeEvent& event);
     void add_memory(const ChromeEvent& event);
     void add_point(const std::string& counter, const ChromeEvent& event, double value);
+    void add_arrow_point(const ChromeEvent& event);
+    /// `places` gives the index of each track by its first range.
+    std::vector<RangeArrow> bind_arrows(const std::vector<RangeTrack>& tracks,
+                                        const std::map<TrackKey, const TraceRange*>& firsts, Nanoseconds moved);
     void set_name(const ChromeEvent& event);
     std::string group_of(const ChromeId& process, bool exact) const;
     void finish_track(Track& track, const TrackKey& key, bool exact);
@@ -67,7 +78,9 @@ private:
     std::map<std::pair<std::string, std::string>, std::vector<Mark>> async_;  // by category and id
     std::map<ChromeId, Process> processes_;
     std::map<std::int64_t, std::string> devices_;
-    std::map<std::string, CounterTrack> counters_;
+    std::map<std::pair<ChromeId, std::string>, CounterTrack> counters_;  // by process
+    // By category, name and id, in the file's order.
+    std::map<std::tuple<std::string, std::string, std::string>, std::vector<ArrowPoint>> arrows_;
     NameTable names_;
     std::vector<MessageSize> message_sizes_;
     Nanoseconds first_ = Nanoseconds::max();

@@ -333,7 +333,8 @@ private:
     /// A sample is a mark with the counter's name, as the recorder writes it.
     void write_counters() {
         for (const CounterTrack& counter : part_->trace.counters) {
-            const std::int64_t thread = new_thread(pid_of("counters"), counter.name);
+            const std::int64_t thread =
+                new_thread(pid_of(counter.group.empty() ? "counters" : counter.group), counter.name);
             for (const CounterTrack::Point& point : counter.points) {
                 NvtxRecord row;
                 row.start = time(point.time);

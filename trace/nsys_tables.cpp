@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -96,8 +97,10 @@ public:
             trace_.tracks.push_back(std::move(track));
         }
         arrange_tracks(trace_);
+        finish_samples();
         trace_.names = names_.take();
         read_device_memory();
+        read_gpu_metrics();
         if (left_out_ > 0) {
             trace_.diagnostics.push_back(
                 {"warning", "import",
@@ -197,7 +200,8 @@ private:
     void read_ranges() {
         std::map<std::int64_t, std::uint32_t> categories;
         for_each_row(db_, "NVTX_EVENTS", {"start", "end", "eventType", "globalTid"},
-                     {"start", "end", "eventType", "globalTid", "text", "textId", "domainId", "uint64Value"},
+                     {"start", "end", "eventType", "globalTid", "text", "textId", "domainId", "uint64Value",
+                      "doubleValue", "floatValue", "int64Value", "uint32Value", "int32Value"},
                      "WHERE eventType IN (34, 59, 60, 70, 71)", [&](const Rows& row) { read_range(row, categories); });
     }
 
@@ -216,9 +220,37 @@ private:
         add(track, row, name, category->second, 0);
         TraceRange& range = track.ranges.back();
         range.open = row.is_null(1) && row.number(2) != kMark;
+        if (row.number(2) == kMark) {
+            add_sample(row, track.group, name);
+        }
         range.is_task = !range.open && !row.is_null(7) && domains_.contains(row.number(6)) &&
                         domains_.at(row.number(6)) == "pipescope" &&
                         unpack(static_cast<std::uint64_t>(row.number(7))).has_value();
+    }
+
+    /// A mark with a number is a sample of a counter: NVTX counters are recorded so.
+    void add_sample(const Rows& row, const std::string& group, std::uint32_t name) {
+        constexpr int kFirstValue = 7;
+        constexpr int kLastValue = 12;
+        for (int column = kFirstValue; column <= kLastValue; ++column) {
+            const bool is_number = row.type(column) == SQLITE_INTEGER || row.type(column) == SQLITE_FLOAT;
+            if (is_number && std::isfinite(row.real(column))) {
+                samples_[{group, name}].points.push_back({row.time(0), row.real(column)});
+                return;
+            }
+        }
+    }
+
+    void finish_samples() {
+        for (auto& [key, counter] : samples_) {
+            if (counter.points.size() < 2) {
+                continue;  // a single mark with a payload
+            }
+            counter.group = key.first;
+            counter.name = names_.text(key.second);
+            std::ranges::stable_sort(counter.points, {}, &CounterTrack::Point::time);
+            trace_.counters.push_back(std::move(counter));
+        }
     }
 
     void read_calls() {
@@ -304,6 +336,36 @@ private:
                      });
         for (auto& [device, counter] : devices) {
             counter.name = fmt::format("memory of GPU {}", device);
+            counter.group = with_name(fmt::format("GPU {}", device), device_names_, device);
+            trace_.counters.push_back(std::move(counter));
+        }
+    }
+
+    /// Reads the metrics that nsys samples on GPUs (--gpu-metrics-devices), such as the share of active SMs.
+    void read_gpu_metrics() {
+        using MetricKey = std::pair<std::int64_t, std::int64_t>;  // type, metric
+        std::map<MetricKey, std::string> metric_names;
+        for_each_row(db_, "TARGET_INFO_GPU_METRICS", {"typeId", "metricId", "metricName"},
+                     {"typeId", "metricId", "metricName"}, "", [&](const Rows& row) {
+                         metric_names.emplace(MetricKey{row.number(0), row.number(1)}, row.text(2));
+                     });
+        std::map<MetricKey, CounterTrack> metrics;
+        for_each_row(db_, "GPU_METRICS", {"timestamp", "typeId", "metricId", "value"},
+                     {"timestamp", "typeId", "metricId", "value"}, "ORDER BY timestamp", [&](const Rows& row) {
+                         const bool is_number = row.type(3) == SQLITE_INTEGER || row.type(3) == SQLITE_FLOAT;
+                         if (!row.holds_time(0) || !is_number || !std::isfinite(row.real(3))) {
+                             ++left_out_;
+                             return;
+                         }
+                         metrics[{row.number(1), row.number(2)}].points.push_back({row.time(0), row.real(3)});
+                     });
+        for (auto& [key, counter] : metrics) {
+            constexpr std::int64_t kGpuBits = 0xff;  // of the type, the number of the GPU
+            const std::int64_t gpu = key.first & kGpuBits;
+            const auto name = metric_names.find(key);
+            counter.name = name != metric_names.end() && !name->second.empty() ? name->second
+                                                                               : fmt::format("metric {}", key.second);
+            counter.group = with_name(fmt::format("GPU {}", gpu), device_names_, gpu);
             trace_.counters.push_back(std::move(counter));
         }
     }
@@ -320,6 +382,7 @@ private:
     std::map<std::int64_t, std::uint32_t> string_numbers_;
     NameTable names_;
     std::map<TrackKey, RangeTrack> tracks_;
+    std::map<std::pair<std::string, std::uint32_t>, CounterTrack> samples_;  // by group and name
     Nanoseconds last_{0};
     std::int64_t left_out_ = 0;
 };

@@ -31,6 +31,7 @@ struct TraceRange {
     std::uint32_t name = 0;         ///< index into OpenedTrace::names
     std::uint32_t category = 0;     ///< index into OpenedTrace::names: the NVTX domain, "kernel", "memcpy", "cuda_api"
     std::uint32_t correlation = 0;  ///< equal for a kernel and the call that launched it; 0: none
+    std::uint32_t event = 0;        ///< its event in a Chrome trace, counted from 1 (event_of_chrome()); 0: none
     std::uint16_t row = 0;          ///< within the track, from 0; see RangeTrack
     bool open = false;              ///< never ended
     bool is_task = false;           ///< also a slice of a timeline
@@ -64,8 +65,22 @@ struct CounterTrack {
     };
     std::string name;
     std::vector<Point> points;  ///< by time
+    std::string group = {};     ///< as of the process' or the device's tracks; empty: of the whole trace
 
     friend bool operator==(const CounterTrack&, const CounterTrack&) = default;
+};
+
+/// An arrow between two ranges, as of an event that one of them sent and the other received.
+struct RangeArrow {
+    struct End {
+        std::uint32_t track = 0;  ///< index into OpenedTrace::tracks
+        std::uint32_t range = 0;  ///< index into its ranges
+        friend auto operator<=>(const End&, const End&) = default;
+    };
+    End from;
+    End to;
+
+    friend auto operator<=>(const RangeArrow&, const RangeArrow&) = default;
 };
 
 /// The rank that recorded a file of another program, as the file says.
@@ -120,6 +135,7 @@ struct OpenedTrace {
     // Other activity of the process and its devices.
     std::vector<RangeTrack> tracks;  ///< by group, threads before streams
     std::vector<CounterTrack> counters;
+    std::vector<RangeArrow> arrows;     ///< those that a file lists, besides equal correlations
     std::vector<std::string> names;     ///< texts of the ranges; [0] is empty
     std::optional<RecordingRank> rank;  ///< of another program
     std::vector<MessageSize> message_sizes;

@@ -1,3 +1,4 @@
+#include "trace/chrome_import.h"
 #include "tests/temporary_folder.h"
 #include "trace/open_trace.h"
 
@@ -7,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
+#include <nlohmann/json.hpp>
 
 #include <fstream>
 
@@ -16,6 +18,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
+using testing::UnorderedElementsAre;
 
 // A file of PyTorch's profiler: ts in us since the epoch minus baseTimeNanoseconds, with decimals.
 constexpr const char* kKineto = R"json({
@@ -123,6 +126,68 @@ TEST_F(ChromeImport, ReadsAPlainListWithBeginsEndsAndCounters) {
     EXPECT_EQ(trace.tracks[1].ranges.at(0).duration(), Nanoseconds{30'000});
     EXPECT_EQ(trace.counters.at(0).name, "queue: length");
     EXPECT_TRUE(trace.diagnostics.empty());
+}
+
+/// "a > b" for each arrow.
+std::vector<std::string> arrows_of(const OpenedTrace& trace) {
+    const auto name = [&](const RangeArrow::End& end) {
+        return trace.names.at(trace.tracks.at(end.track).ranges.at(end.range).name);
+    };
+    std::vector<std::string> arrows;
+    for (const RangeArrow& arrow : trace.arrows) {
+        arrows.push_back(name(arrow.from) + " > " + name(arrow.to));
+    }
+    return arrows;
+}
+
+TEST_F(ChromeImport, BindsArrowsToTheRangesAroundTheirEnds) {
+    // Two chains with the same id but another name; an end without "bp" belongs to the next range; an id is used twice.
+    const OpenedTrace trace = opened(R"([
+        {"ph": "X", "name": "outer", "pid": 1, "tid": 1, "ts": 10, "dur": 20},
+        {"ph": "X", "name": "send", "pid": 1, "tid": 1, "ts": 12, "dur": 5},
+        {"ph": "X", "name": "middle", "pid": 1, "tid": 2, "ts": 20, "dur": 5},
+        {"ph": "X", "name": "receive", "pid": 2, "tid": 1, "ts": 40, "dur": 5},
+        {"ph": "X", "name": "later", "pid": 2, "tid": 1, "ts": 60, "dur": 5},
+        {"ph": "f", "bp": "e", "cat": "c", "name": "chain", "id": 7, "pid": 2, "tid": 1, "ts": 42},
+        {"ph": "s", "cat": "c", "name": "chain", "id": 7, "pid": 1, "tid": 1, "ts": 13},
+        {"ph": "t", "cat": "c", "name": "chain", "id": 7, "pid": 1, "tid": 2, "ts": 25},
+        {"ph": "s", "cat": "c", "name": "other", "id": 7, "pid": 1, "tid": 1, "ts": 29},
+        {"ph": "f", "cat": "c", "name": "other", "id": 7, "pid": 2, "tid": 1, "ts": 50},
+        {"ph": "s", "cat": "c", "name": "chain", "id": 7, "pid": 1, "tid": 1, "ts": 10},
+        {"ph": "s", "cat": "c", "name": "nowhere", "id": 8, "pid": 1, "tid": 1, "ts": 1},
+        {"ph": "f", "cat": "c", "name": "nowhere", "id": 8, "pid": 9, "tid": 9, "ts": 100},
+        {"ph": "s", "cat": "c", "name": "no time", "id": 9}])");
+    EXPECT_THAT(arrows_of(trace), UnorderedElementsAre("send > middle", "middle > receive", "outer > later"));
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("1 event was omitted"));
+}
+
+TEST_F(ChromeImport, KeepsCountersOfTwoProcessesApart) {
+    const OpenedTrace trace = opened(R"([
+        {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "first"}},
+        {"ph": "C", "name": "queue", "pid": 1, "ts": 15, "args": {"value": 3, "text": "no number"}},
+        {"ph": "C", "name": "queue", "pid": 2, "ts": 15, "args": {"value": -4.5}},
+        {"ph": "C", "name": "queue", "id": "b", "pid": 2, "ts": 16, "args": {"value": 1}}])");
+    ASSERT_EQ(trace.counters.size(), 3u);
+    EXPECT_EQ(trace.counters[0].group, "process 1 (first)");
+    EXPECT_EQ(trace.counters[1].group, "process 2");
+    EXPECT_EQ(trace.counters[1].points.at(0).value, -4.5);
+    EXPECT_EQ(trace.counters[2].name, "queue [b]");
+}
+
+TEST_F(ChromeImport, ReadsOneEventWithAllItsArguments) {
+    const OpenedTrace trace =
+        opened(R"({"otherData": {"traceEvents": [{"not": "this"}], "list": [[{}]]}, "traceEvents": [7,
+        {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "p"}},
+        {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1, "args": {"deep": {"list": [[1, 2], {"x": null}]}, "big": 1.5}},
+        {"ph": "X", "name": "b", "pid": 1, "tid": 1, "ts": 5, "dur": 1}], "after": "the events"})");
+    const TraceRange& first = trace.tracks.at(0).ranges.at(0);
+    ASSERT_NE(first.event, 0u);
+    const nlohmann::json event = event_of_chrome(folder_ / "t.json", first.event - 1);
+    EXPECT_EQ(event.at("name"), "a");
+    EXPECT_EQ(event.at("args").dump(), R"({"big":1.5,"deep":{"list":[[1,2],{"x":null}]}})");
+    EXPECT_EQ(event_of_chrome(folder_ / "t.json", trace.tracks.at(0).ranges.at(1).event - 1).at("name"), "b");
+    EXPECT_TRUE(event_of_chrome(folder_ / "t.json", 99).is_null());
 }
 
 TEST_F(ChromeImport, CountsTheEventsItLeavesOut) {

@@ -135,6 +135,34 @@ TEST_F(NsysImport, ReadsKernelsCopiesAndTheCallsThatLaunchedThem) {
                                                       CounterTrack::Point{Nanoseconds{7}, 60}));  // pageable left out
 }
 
+TEST_F(NsysImport, ReadsCountersOfMarksWithNumbersAndOfGpuMetrics) {
+    const OpenedTrace trace = opened(
+        strings() +
+        nvtx("(30, 30, 34, 'queue', " + tid(1) + ", NULL, 0, 9), (10, 10, 34, 'queue', " + tid(1) +
+             ", NULL, 0, NULL), (20, 20, 34, 'once', " + tid(1) + ", NULL, 0, 3), (40, 40, 34, 'plain', " + tid(1) +
+             ", NULL, 0, NULL), (50, 50, 34, 'plain', " + tid(1) + ", NULL, 0, NULL)") +
+        "UPDATE NVTX_EVENTS SET doubleValue = -1.5 WHERE start = 10;"
+        "CREATE TABLE TARGET_INFO_GPU (vmId INTEGER, id INTEGER, name TEXT, cuDevice INTEGER);"
+        "INSERT INTO TARGET_INFO_GPU VALUES (0, 1, 'NVIDIA H200', 1);"
+        "CREATE TABLE TARGET_INFO_GPU_METRICS (typeId INTEGER, sourceId INTEGER, typeName TEXT, metricId INTEGER, "
+        "metricName TEXT);"
+        "INSERT INTO TARGET_INFO_GPU_METRICS VALUES (257, 0, 'GPU Metrics', 4, 'SMs Active [Throughput %]');"
+        "CREATE TABLE GPU_METRICS (timestamp INTEGER, typeId INTEGER, metricId INTEGER, value REAL);"
+        "INSERT INTO GPU_METRICS VALUES (300, 257, 4, 70), (200, 257, 4, 40.5), (250, 257, 5, 1), (260, 257, 4, "
+        "'bad');");
+    ASSERT_EQ(trace.counters.size(), 3u);
+    EXPECT_EQ(trace.counters[0].name, "queue");
+    EXPECT_EQ(trace.counters[0].group, "process 111");
+    EXPECT_THAT(trace.counters[0].points,
+                ElementsAre(CounterTrack::Point{Nanoseconds{10}, -1.5}, CounterTrack::Point{Nanoseconds{30}, 9}));
+    EXPECT_EQ(trace.counters[1].name, "SMs Active [Throughput %]");
+    EXPECT_EQ(trace.counters[1].group, "GPU 1 (NVIDIA H200)");
+    EXPECT_THAT(trace.counters[1].points,
+                ElementsAre(CounterTrack::Point{Nanoseconds{200}, 40.5}, CounterTrack::Point{Nanoseconds{300}, 70}));
+    EXPECT_EQ(trace.counters[2].name, "metric 5");
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+}
+
 TEST_F(NsysImport, MakesTasksOfARunOfPipeScopeUnderNsys) {
     const auto key = [](TaskKind kind, int partition) {
         return std::to_string(
