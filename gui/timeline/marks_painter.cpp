@@ -8,6 +8,7 @@
 #include <QPainterPath>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace pipescope {
@@ -36,37 +37,69 @@ std::optional<std::uint32_t> rowOf(const TimelineStore& store, const StoredRow& 
     return found;
 }
 
+/// How bubbles of one cause look.
+struct CauseLook {
+    QBrush brush;
+    QColor tint;  ///< of a bubble that is too small for the pattern
+    QString name;
+    double width = 0;  ///< of the name's plate
+};
+
+std::array<CauseLook, kNumBubbleCauses> causeLooks(const QFontMetricsF& metrics, const TimelineColors& colors) {
+    std::array<CauseLook, kNumBubbleCauses> looks;
+    for (int cause = 0; cause < kNumBubbleCauses; ++cause) {
+        CauseLook& look = looks[static_cast<std::size_t>(cause)];
+        look.brush = brushOf(static_cast<BubbleCause>(cause), colors);
+        look.name = nameOf(static_cast<BubbleCause>(cause));
+        look.width = metrics.horizontalAdvance(look.name) + 8;
+        constexpr double kTint = 0.45;
+        const auto mixed = [&](int ground, int ink) { return static_cast<int>(ground + (ink - ground) * kTint); };
+        const QColor ink = look.brush.color();
+        look.tint = QColor(mixed(colors.bubble.red(), ink.red()), mixed(colors.bubble.green(), ink.green()),
+                           mixed(colors.bubble.blue(), ink.blue()));
+    }
+    return looks;
+}
+
+/// Hundreds of lanes have tens of thousands of bubbles: what is out of view, or thinner than a pixel, must cost next to
+/// nothing, and text is measured once.
 void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
     const QFontMetricsF metrics(painter.font());
+    const std::array<CauseLook, kNumBubbleCauses> looks = causeLooks(metrics, colors);
+    const std::int64_t left = scene.window.start;
+    const std::int64_t right = left + static_cast<std::int64_t>(std::ceil(scene.window.length)) + 1;
+    const auto least = static_cast<std::int64_t>(scene.window.length / std::max(1, scene.lanes.width()));
     std::int64_t lane = -1;
     Band band;
     for (const Bubble& piece : scene.marks->bubbles) {
+        if (piece.end <= left || piece.start >= right || piece.length() < least) {
+            continue;
+        }
         if (piece.lane.value() != lane) {
             lane = piece.lane.value();
             band = scene.layout.bubbleBand(piece.lane);
         }
+        if (band.height == 0 || is_work(piece.cause) || scene.marks->hides(piece.cause)) {
+            continue;
+        }
         const QRectF rect = clippedTo(scene, rectAt(scene, band, piece.start, piece.end));
-        if (band.height == 0 || is_work(piece.cause) || scene.marks->hides(piece.cause) || rect.width() < 1 ||
-            !rect.intersects(scene.lanes)) {
+        if (rect.width() < 1 || !rect.intersects(scene.lanes)) {
+            continue;
+        }
+        const CauseLook& look = looks[static_cast<std::size_t>(piece.cause)];
+        if (look.brush.style() != Qt::SolidPattern &&
+            (rect.height() < kLowestPatternRow || rect.width() < kLeastPattern)) {
+            painter.fillRect(rect, look.tint);
             continue;
         }
         painter.fillRect(rect, colors.bubble);
-        const QBrush brush = brushOf(piece.cause, colors);
-        if (brush.style() != Qt::SolidPattern && (rect.height() < kLowestPatternRow || rect.width() < kLeastPattern)) {
-            QColor tint = brush.color();
-            tint.setAlphaF(0.45F);
-            painter.fillRect(rect, tint);
-        } else {
-            painter.fillRect(rect, brush);
-        }
-        const QString name = nameOf(piece.cause);
-        const double width = metrics.horizontalAdvance(name) + 8;
-        if (width < rect.width() && metrics.height() < rect.height()) {
-            QRectF plate(0, 0, width, metrics.height());
+        painter.fillRect(rect, look.brush);
+        if (look.width < rect.width() && metrics.height() < rect.height()) {
+            QRectF plate(0, 0, look.width, metrics.height());
             plate.moveCenter(rect.center());
             painter.fillRect(plate, colors.bubble);
             painter.setPen(colors.text);
-            painter.drawText(plate, Qt::AlignCenter, name);
+            painter.drawText(plate, Qt::AlignCenter, look.name);
         }
     }
 }
@@ -163,21 +196,39 @@ void paintGhosts(QPainter& painter, const TimelineScene& scene, const TimelineCo
     }
 }
 
+/// The path has thousands of tasks; only those in view, and lines that cross it, cost more than a comparison.
 void paintCriticalPath(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
-    std::optional<QRectF> before;
-    for (const SliceRef slice : scene.marks->critical) {
+    const std::int64_t left = scene.window.start;
+    const std::int64_t right = left + static_cast<std::int64_t>(std::ceil(scene.window.length)) + 1;
+    const auto sideOf = [&](SliceRef slice) {
+        const StoredRow& row = scene.store->rows().at(slice.row);
+        return row.end.at(slice.index) < left ? -1 : row.start.at(slice.index) > right ? 1 : 0;
+    };
+    const auto lineOf = [&](SliceRef slice) {
         const QRectF rect = sliceRect(scene, slice);
-        const QRectF line(rect.left(), rect.bottom() - std::min(4.0, rect.height()), std::max(2.0, rect.width()),
-                          std::min(4.0, rect.height()));
-        if (before) {
-            painter.setPen(QPen(colors.paper, 4));
-            painter.drawLine(QPointF(before->right(), before->center().y()), QPointF(line.left(), line.center().y()));
-            painter.setPen(QPen(colors.critical, 2));
-            painter.drawLine(QPointF(before->right(), before->center().y()), QPointF(line.left(), line.center().y()));
+        const double height = std::min(4.0, rect.height());
+        return QRectF(rect.left(), rect.bottom() - height, std::max(2.0, rect.width()), height);
+    };
+    std::optional<SliceRef> before;
+    int sideBefore = 0;
+    for (const SliceRef slice : scene.marks->critical) {
+        const int side = sideOf(slice);
+        if (side == 0 || side != sideBefore) {
+            const QRectF line = lineOf(slice);
+            if (before) {
+                const QRectF last = lineOf(*before);
+                const QPointF from(last.right(), last.center().y());
+                const QPointF to(line.left(), line.center().y());
+                painter.setPen(QPen(colors.paper, 4));
+                painter.drawLine(from, to);
+                painter.setPen(QPen(colors.critical, 2));
+                painter.drawLine(from, to);
+            }
+            painter.fillRect(clippedTo(scene, line.adjusted(0, -1, 0, 0)), colors.paper);
+            painter.fillRect(clippedTo(scene, line), colors.critical);
         }
-        painter.fillRect(clippedTo(scene, line.adjusted(0, -1, 0, 0)), colors.paper);
-        painter.fillRect(clippedTo(scene, line), colors.critical);
-        before = line;
+        before = slice;
+        sideBefore = side;
     }
 }
 
