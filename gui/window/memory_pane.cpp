@@ -49,6 +49,7 @@ void MemoryPane::setDocument(const TraceDocument& document, std::int64_t shift) 
                      &document.simulatedMemory, shift, limits_, std::move(peaks), nameOf(document, Source::measured),
                      nameOf(document, Source::simulated)});
     twoRuns_ = document.baseline != nullptr;
+    measured_ = document.measured != nullptr;
     composition_->setVisible(view_->composed());
     refreshHeader();
     setShown(shown_);
@@ -68,8 +69,9 @@ void MemoryPane::refreshHeader() {
     }
     const bool stacked = view_->stacked() && view_->composed();
     legend_->setVisible(stacked);
-    const QString content = stacked ? tr("stacked from below in this order, line: simulated, ▼ peak")
-                                    : tr("area: measured, line: simulated, ▼ peak");
+    const QString content = !measured_ ? tr("line: simulated, ▼ peak")
+                            : stacked  ? tr("stacked from below in this order, line: simulated, ▼ peak")
+                                       : tr("area: measured, line: simulated, ▼ peak");
     content_->setText((twoRuns_ ? inWordsOfRuns(content) : content) + limit);
 }
 

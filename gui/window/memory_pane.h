@@ -40,6 +40,7 @@ private:
     Legend* legend_;
     std::vector<Bytes> limits_;
     bool shown_ = true;
+    bool measured_ = false;
     bool twoRuns_ = false;
 };
 }  // namespace pipescope
