@@ -212,6 +212,13 @@ void writeLargeTrace(const std::filesystem::path& path, int partitions, int slic
     writer.close();
 }
 
+/// PIPESCOPE_LARGE_SLICES, for another size than 10 million.
+int largeSlices() {
+    const char* chosen = std::getenv("PIPESCOPE_LARGE_SLICES");
+    const int slices = chosen != nullptr ? std::atoi(chosen) : 0;
+    return slices > 0 ? slices : kSlices;
+}
+
 /// Path of the trace: kept if the environment names it, otherwise temporary.
 std::filesystem::path largeTrace() {
     static const QTemporaryDir folder;
@@ -219,7 +226,7 @@ std::filesystem::path largeTrace() {
     std::filesystem::path path =
         kept != nullptr ? kept : std::filesystem::path(folder.path().toStdString()) / "large.sqlite";
     if (!std::filesystem::exists(path)) {
-        writeLargeTrace(path, 8, kSlices);
+        writeLargeTrace(path, 8, largeSlices());
     }
     return path;
 }
