@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cli/temporary_trace.h"
-#include "trace/merge_traces.h"
+#include "trace/run_files.h"
 
 #include <CLI/App.hpp>
 
@@ -29,13 +29,9 @@ private:
     std::filesystem::path path_;
 };
 
-/// True if all files are traces of one run's processes. One file alone is not.
+// As in trace/run_files.h, of arguments.
 bool are_of_one_run(const std::vector<std::string>& files);
-/// The arguments, with the traces in each folder in its place, by name. Throws UsageError for a folder without traces.
 std::vector<std::string> with_files_of_folders(const std::vector<std::string>& arguments);
-/// Merges PipeScope's traces or the files of another program's ranks, whichever they are.
-MergedTrace merge_any(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output,
-                      IfExists if_exists, const std::string& configuration, const std::string& rules);
 /// Adds --task-rules, a file of task rules.
 void add_task_rules_option(CLI::App& command, std::string& rules);
 }  // namespace pipescope

@@ -129,7 +129,10 @@ ExitCode view_command(ViewFlags flags) {
     }
     std::optional<JoinedTrace> joined;
     std::vector<std::string> arguments = flags.files;
-    if (joins) {
+    // A window joins the files itself, and follows them while they are written.
+    const bool is_window =
+        flags.render.empty() && flags.report.empty() && flags.baseline.empty() && flags.rules.empty();
+    if (joins && !is_window) {
         arguments = {joined.emplace(flags.files, flags.rules).path().string()};
     }
     std::optional<JoinedTrace> old_run;

@@ -33,7 +33,7 @@ struct Answer {
     std::int64_t milliseconds = 0;
 };
 
-Answer ask(const QString& path, const std::string& sql, const SqlConsole::MakeTables& makeTables,
+Answer ask(const SqlConsole::FindDatabase& database, const std::string& sql, const SqlConsole::MakeTables& makeTables,
            const std::function<bool()>& cancelled) {
     Answer answer;
     QElapsedTimer timer;
@@ -44,7 +44,7 @@ Answer ask(const QString& path, const std::string& sql, const SqlConsole::MakeTa
         if (makeTables) {
             options.tables = makeTables(sql, cancelled);
         }
-        answer.result = query_sql(path.toStdString(), sql, options);
+        answer.result = query_sql(database().toStdString(), sql, options);
     } catch (const SqlError& error) {
         answer.error = QString::fromUtf8(error.what());
         answer.position = error.position;
@@ -60,9 +60,9 @@ struct FoundTask {
     Source source = Source::measured;
 };
 
-FoundTask findTaskIn(const QString& path, std::int64_t id) {
+FoundTask findTaskIn(const SqlConsole::FindDatabase& database, std::int64_t id) {
     try {
-        const SqlResult result = query_sql(path.toStdString(),
+        const SqlResult result = query_sql(database().toStdString(),
                                            "SELECT step, kind, partition, microBatch, skip, source FROM PIPESCOPE_TASK "
                                            "WHERE id = " +
                                                std::to_string(id));
@@ -181,7 +181,7 @@ void SqlConsole::fillHistory() {
     past_->setEnabled(!history_.isEmpty());
 }
 
-void SqlConsole::setFile(const QString& path, const QString& why) {
+void SqlConsole::setFile(const QString& path, const QString& why, FindDatabase database) {
     if (path != path_ || path.isEmpty()) {
         cancel();
         model_->setResult({});
@@ -191,6 +191,7 @@ void SqlConsole::setFile(const QString& path, const QString& why) {
         export_->setEnabled(false);
     }
     path_ = path;
+    database_ = database ? std::move(database) : [path] { return path; };
     setRunning(running());
 }
 
@@ -221,8 +222,8 @@ void SqlConsole::run() {
     editor_->setExtraSelections({});
     setRunning(true);
     status_->setText(tr("Running …"));
-    const auto work = [path = path_, sql = asked_.toStdString(), tables = makeTables_](
-                          const std::function<bool()>& cancelled) { return ask(path, sql, tables, cancelled); };
+    const auto work = [database = database_, sql = asked_.toStdString(), tables = makeTables_](
+                          const std::function<bool()>& cancelled) { return ask(database, sql, tables, cancelled); };
     job_.start(*this, work, [this](Answer answer) {
         setRunning(false);
         if (answer.error.isEmpty()) {
@@ -320,7 +321,7 @@ void SqlConsole::follow(const QModelIndex& index) {
 
 void SqlConsole::findTask(std::int64_t id) {
     runInPool(
-        *this, [path = path_, id] { return findTaskIn(path, id); },
+        *this, [database = database_, id] { return findTaskIn(database, id); },
         [this](const FoundTask& found) {
             if (found.key) {
                 Q_EMIT taskPicked(found.source, *found.key);

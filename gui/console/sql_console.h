@@ -33,8 +33,11 @@ class SqlConsole : public QWidget {
 public:
     explicit SqlConsole(QWidget* parent = nullptr);
 
-    /// Sets the file to query. If `path` is empty, the console shows the reason `why`.
-    void setFile(const QString& path, const QString& why = {});
+    /// Gives the SQLite file to query. Runs in the query's worker, and may take long, as an import does. Throws Error.
+    using FindDatabase = std::function<QString()>;
+    /// Sets the file to query. If `path` is empty, the console shows the reason `why`. Without `database`, the file is
+    /// an SQLite file.
+    void setFile(const QString& path, const QString& why = {}, FindDatabase database = {});
     /// Makes tables beside those of the file for a query, in the query's worker; unset: none.
     using MakeTables =
         std::function<std::vector<SqlTable>(const std::string& sql, const std::function<bool()>& cancelled)>;
@@ -80,6 +83,7 @@ private:
     void exportRows();
 
     QString path_;
+    FindDatabase database_;
     MakeTables makeTables_;
     QString asked_;  // the current or last query
     LatestJob job_;

@@ -5,7 +5,13 @@
 #include "gui/style/number_format.h"
 #include "schedule/error.h"
 
+#include <QRegularExpression>
+
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -91,37 +97,166 @@ void showStored(TraceDocument& document, const Timeline& stored, const std::vect
     adopt(std::move(shown), document);
 }
 
+namespace {
+/// Where the ranges of a trace are in the store; TrackRef::row is kNowhere for ranges that are tasks.
+constexpr std::uint32_t kNowhere = UINT32_MAX;
+using RangePlaces = std::vector<std::vector<TrackRef>>;
+
+/// Arrows from calls to the work on a device that they launched. A number that calls of several processes share leads
+/// nowhere.
+void addLaunches(const OpenedTrace& trace, const RangePlaces& places, std::vector<TrackArrow>& arrows) {
+    struct Launch {
+        TrackRef call;
+        const std::string* group = nullptr;  // null: ambiguous
+    };
+    std::unordered_map<std::uint32_t, Launch> launches;
+    const auto eachOf = [&](bool onDevice, const auto& take) {
+        for (std::size_t k = 0; k < trace.tracks.size(); ++k) {
+            if ((trace.tracks[k].kind == RangeTrack::Kind::stream) != onDevice) {
+                continue;
+            }
+            for (std::size_t i = 0; i < trace.tracks[k].ranges.size(); ++i) {
+                if (trace.tracks[k].ranges[i].correlation != 0 && places[k][i].row != kNowhere) {
+                    take(trace.tracks[k], trace.tracks[k].ranges[i].correlation, places[k][i]);
+                }
+            }
+        }
+    };
+    eachOf(false, [&](const RangeTrack& track, std::uint32_t correlation, const TrackRef& call) {
+        const auto [found, fresh] = launches.try_emplace(correlation, Launch{call, &track.group});
+        if (!fresh && found->second.group != nullptr && *found->second.group != track.group) {
+            found->second.group = nullptr;
+        }
+    });
+    eachOf(true, [&](const RangeTrack&, std::uint32_t correlation, const TrackRef& work) {
+        const auto launch = launches.find(correlation);
+        if (launch != launches.end() && launch->second.group != nullptr) {
+            arrows.push_back({launch->second.call, work});
+        }
+    });
+}
+
+/// True for a track of nothing but a counter's samples, as in a merged trace. The counter shows them.
+bool isOnlySamples(const RangeTrack& track, const std::set<std::pair<std::string, std::string>>& counters,
+                   const std::vector<std::string>& names) {
+    return std::all_of(track.ranges.begin(), track.ranges.end(), [&](const TraceRange& range) {
+        return range.end == range.start && counters.contains({track.group, names.at(range.name)});
+    });
+}
+}  // namespace
+
 std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
     auto store = std::make_shared<TrackStore>();
+    RangePlaces places;
+    std::set<std::pair<std::string, std::string>> counters;  // group and name
+    for (const CounterTrack& counter : trace.counters) {
+        counters.emplace(counter.group, counter.name);
+    }
     for (const RangeTrack& track : trace.tracks) {
-        std::vector<TrackRow> rows(track.rows);
+        std::vector<TrackRow> rows(isOnlySamples(track, counters, trace.names) ? 0 : track.rows);
+        std::vector<TrackRef>& own = places.emplace_back();
+        own.reserve(track.ranges.size());
         for (const TraceRange& range : track.ranges) {
+            own.push_back({kNowhere, 0});
             if (range.is_task || range.row >= rows.size()) {
                 continue;
             }
             TrackRow& row = rows[range.row];
+            own.back() = {range.row, static_cast<std::uint32_t>(row.start.size())};
             // The last of very many rows may contain overlapping ranges, but drawn ranges must not overlap.
             const std::int64_t start =
                 std::max(range.start.count(), row.end.empty() ? range.start.count() : row.end.back());
             row.start.push_back(start);
             row.end.push_back(std::max(start, range.end.count()));
             row.text.push_back(range.name);
+            if (range.event != 0) {
+                row.event.resize(row.start.size());
+                row.event.back() = range.event;
+            }
         }
         int depth = 0;
-        for (TrackRow& row : rows) {
+        std::vector<std::uint32_t> numbers(rows.size(), kNowhere);  // of the rows in the store
+        for (std::size_t k = 0; k < rows.size(); ++k) {
+            TrackRow& row = rows[k];
             if (!row.start.empty()) {
+                numbers[k] = static_cast<std::uint32_t>(store->rows.size());
+                row.event.resize(row.event.empty() ? 0 : row.start.size());
                 row.group = track.group;
                 row.name = track.name;
                 row.depth = depth++;
                 store->rows.push_back(std::move(row));
             }
         }
+        for (TrackRef& place : own) {
+            place.row = place.row == kNowhere ? kNowhere : numbers[place.row];
+        }
     }
-    if (store->rows.empty()) {
+    for (const CounterTrack& track : trace.counters) {
+        CounterRow counter(track.group, track.name);
+        for (const CounterTrack::Point& point : track.points) {
+            counter.add(point.time.count(), point.value);
+        }
+        if (counter.size() > 0) {
+            store->counters.push_back(std::move(counter));
+        }
+    }
+    if (store->empty()) {
         return nullptr;
     }
     store->texts = trace.names;
+    std::vector<TrackArrow> arrows;
+    addLaunches(trace, places, arrows);
+    for (const RangeArrow& arrow : trace.arrows) {
+        const TrackRef from = places.at(arrow.from.track).at(arrow.from.range);
+        const TrackRef to = places.at(arrow.to.track).at(arrow.to.range);
+        if (from.row != kNowhere && to.row != kNowhere) {
+            arrows.push_back({from, to});
+        }
+    }
+    store->setArrows(std::move(arrows));
     return store;
+}
+
+std::vector<StepRecord> markedSteps(const TrackStore& store, const TaskRules& rules) {
+    static const QRegularExpression numbered(
+        QStringLiteral("^(?:train(?:ing)?[ _])?(?:step|iter|iteration)[ _:#=]*(\\d{1,8})$"),
+        QRegularExpression::CaseInsensitiveOption);
+    std::vector<std::optional<std::int32_t>> byRule(store.texts.size());
+    std::vector<std::optional<std::int32_t>> byName(store.texts.size());
+    bool anyByRule = false;
+    for (std::size_t k = 0; k < store.texts.size(); ++k) {
+        const std::optional<RangeMeaning> meaning = rules.meaning_of(store.texts[k]);
+        if (meaning && meaning->fault.empty() && meaning->role == RangeRole::step && meaning->step) {
+            byRule[k] = meaning->step;
+            anyByRule = true;
+        } else if (const auto match = numbered.match(QString::fromStdString(store.texts[k])); match.hasMatch()) {
+            byName[k] = match.captured(1).toInt();
+        }
+    }
+    const auto& numbers = anyByRule ? byRule : byName;
+    std::map<std::int32_t, StepRecord> steps;
+    for (const TrackRow& row : store.rows) {
+        for (std::size_t i = 0; i < row.text.size(); ++i) {
+            if (numbers[row.text[i]] && row.end[i] > row.start[i]) {
+                StepRecord step;
+                step.step = *numbers[row.text[i]];
+                step.wall_start = Nanoseconds{row.start[i]};
+                step.wall_end = Nanoseconds{row.end[i]};
+                // Profilers repeat a host's range on the device, where it begins later.
+                const auto [found, fresh] = steps.try_emplace(step.step, step);
+                if (!fresh && step.wall_start < found->second.wall_start) {
+                    found->second = step;
+                }
+            }
+        }
+    }
+    std::vector<StepRecord> sorted;
+    for (const auto& [number, step] : steps) {
+        sorted.push_back(step);
+    }
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const StepRecord& a, const StepRecord& b) { return a.wall_start < b.wall_start; });
+    return sorted;
 }
 
 void requireTracks(TraceDocument& document) {
@@ -130,6 +265,7 @@ void requireTracks(TraceDocument& document) {
                     " holds no task and no range; a timeline shows tasks and ranges; record a run with pipescope run "
                     "--trace, or call pipescope recover if the run was killed");
     }
+    document.markedSteps = markedSteps(*document.tracks, TaskRules());
     document.notes << translated(
         "This trace holds no task of a pipeline, so only its threads and streams are shown. Tasks are recorded where "
         "the model runs in a PipeScope pipeline.");

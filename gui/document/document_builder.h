@@ -3,6 +3,7 @@
 #include "analysis/measured_steps.h"
 #include "gui/document/trace_document.h"
 #include "trace/opened_trace.h"
+#include "trace/task_rules.h"
 
 #include <cstddef>
 #include <memory>
@@ -21,7 +22,11 @@ void showStored(TraceDocument& document, const Timeline& stored, const std::vect
 void addHidden(TraceDocument& document);
 /// The trace's threads and streams, without ranges that are tasks; null if nothing is left.
 std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace);
-/// For a trace without tasks: notes that it has only threads and streams. Throws Error if it has none.
+/// The steps that ranges of the store mark by their names: those of a rule of kind step, such as "ProfilerStep#7";
+/// without such ranges, those named "step 7" or "iteration 7". By start.
+std::vector<StepRecord> markedSteps(const TrackStore& store, const TaskRules& rules);
+/// For a trace without tasks: finds the steps that its ranges mark, and notes that it has only threads and streams.
+/// Throws Error if it has none.
 void requireTracks(TraceDocument& document);
 
 /// Joining takes about a microsecond per task. Of a run with more tasks than this, only some steps are compared, evenly

@@ -74,6 +74,9 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
     addHidden(document);
     compareWith(document, simulation ? &*simulation : nullptr);
     document.tracks = tracksOf(trace);
+    if (document.tracks && hasOnlyTracks(document)) {
+        document.markedSteps = markedSteps(*document.tracks, TaskRules());
+    }
     if (!document.measured && !document.simulated && !document.tracks) {
         throw Error(path.toStdString() + " cannot be shown: " + missing_content(trace));
     }

@@ -89,6 +89,14 @@ StepHistory stepHistory(const TraceDocument& document) {
         }
         history.steps.push_back(entry);
     }
+    if (hasOnlyTracks(document)) {
+        for (const StepRecord& marked : document.markedSteps) {
+            order.push_back(history.steps.size());
+            StepEntry& entry = history.steps.emplace_back();
+            entry.step = marked.step;
+            entry.time = marked.wall_end - marked.wall_start;
+        }
+    }
     if (order.empty()) {
         for (std::size_t index = 0; index < history.steps.size(); ++index) {
             order.push_back(index);

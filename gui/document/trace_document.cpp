@@ -130,6 +130,11 @@ TimeRange wholeRange(const TraceDocument& document, std::int32_t step) {
 }
 
 TimeRange stepRange(const TraceDocument& document, std::int32_t step) {
+    const auto marked = std::find_if(document.markedSteps.begin(), document.markedSteps.end(),
+                                     [step](const StepRecord& each) { return each.step == step; });
+    if (hasOnlyTracks(document) && marked != document.markedSteps.end()) {
+        return withMargin({marked->wall_start.count(), marked->wall_end.count()});
+    }
     const StepSpan* measured = document.measured ? document.measured->step(step) : nullptr;
     if (measured == nullptr) {
         return wholeRange(document, step);

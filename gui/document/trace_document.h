@@ -49,7 +49,9 @@ struct TraceDocument {
     std::shared_ptr<const KernelStore> kernels;  ///< of measured tasks; null if there was no device work
     std::shared_ptr<const TrackStore> tracks;    ///< threads and streams; null if the file has none
     std::vector<Bytes> memoryLimits;             ///< by simulated lane; empty: none
-    QStringList notes;                           ///< other missing parts, for people
+    /// Of a file without tasks: the steps that its ranges mark, by start. Only `step` and the wall times are set.
+    std::vector<StepRecord> markedSteps;
+    QStringList notes;  ///< other missing parts, for people
     /// Share of all tasks that `measured` has, 0 to 1. Below 1, or if not `complete`, a fuller document follows.
     double loaded = 1;
     bool complete = true;  ///< false: memory, comparison or tracks are still being read
@@ -74,6 +76,10 @@ Value differenceOf(const TraceDocument& document, const Value& measured, const V
     return document.baseline ? measured - simulated : simulated - measured;
 }
 
+/// True if the document has only threads, streams and counters.
+inline bool hasOnlyTracks(const TraceDocument& document) {
+    return !document.measured && !document.simulated;
+}
 /// The timeline that names every lane: the measured one, unless the simulated one has more lanes. Null without any.
 const TimelineStore* storeOfMostLanes(const TraceDocument& document);
 /// The selectable steps by time: the measured ones, else the simulated one.
@@ -84,7 +90,8 @@ std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, Sli
 std::int64_t simulatedShift(const TraceDocument& document, std::int32_t step);
 /// Range of both timelines when measured step `step` is compared, with a small margin.
 TimeRange wholeRange(const TraceDocument& document, std::int32_t step);
-/// Range of the step in both timelines, from first to last slice, with a small margin.
+/// Range of the step in both timelines, from first to last slice, with a small margin. Without timelines, that of the
+/// marked step; without that, the whole range.
 TimeRange stepRange(const TraceDocument& document, std::int32_t step);
 
 /// One lane of one measured step and the simulated step; unknown values are empty.

@@ -7,10 +7,15 @@
 #include <QFileInfo>
 #include <QTimer>
 
+#include <algorithm>
+#include <iterator>
+
 namespace pipescope {
 namespace {
 constexpr int kPeriodMilliseconds = 500;
-}
+constexpr qint64 kRestFactor = 4;  // so that reading takes at most a fifth of a core
+constexpr qint64 kLongestRest = 30'000;
+}  // namespace
 
 std::optional<TraceStamp> stampOf(const QString& path) {
     try {
@@ -29,42 +34,66 @@ std::optional<TraceStamp> stampOf(const QString& path) {
     }
 }
 
-bool isBeingWritten(const QString& path) {
-    if (!QFileInfo::exists(path + QStringLiteral("-wal"))) {
-        return false;
-    }
-    const std::optional<TraceStamp> stamp = stampOf(path);
-    return stamp && !stamp->closed;
+bool isBeingWritten(const QStringList& paths) {
+    return std::any_of(paths.begin(), paths.end(), [](const QString& path) {
+        if (!QFileInfo::exists(path + QStringLiteral("-wal"))) {
+            return false;
+        }
+        const std::optional<TraceStamp> stamp = stampOf(path);
+        return stamp && !stamp->closed;
+    });
 }
 
-TraceFollower::TraceFollower(QString path, QObject* parent)
-    : QObject(parent), path_(std::move(path)), timer_(new QTimer(this)) {
+TraceFollower::TraceFollower(QStringList paths, QObject* parent)
+    : QObject(parent),
+      paths_(std::move(paths)),
+      last_(static_cast<std::size_t>(paths_.size())),
+      timer_(new QTimer(this)) {
     timer_->setSingleShot(true);
     timer_->setInterval(kPeriodMilliseconds);
     connect(timer_, &QTimer::timeout, this, &TraceFollower::look);
     timer_->start();
 }
 
+bool TraceFollower::ended() const {
+    return std::all_of(last_.begin(), last_.end(), [](const TraceStamp& stamp) { return stamp.closed; });
+}
+
 void TraceFollower::resume() {
-    if (last_.closed) {
+    if (ended()) {
         Q_EMIT finished();
-    } else {
-        timer_->start();
+        return;
     }
+    const qint64 took = sinceNews_.isValid() ? sinceNews_.elapsed() : 0;
+    sinceNews_.invalidate();
+    timer_->setInterval(static_cast<int>(std::clamp<qint64>(kRestFactor * took, kPeriodMilliseconds, kLongestRest)));
+    timer_->start();
 }
 
 void TraceFollower::look() {
     runInPool(
-        *this, [path = path_] { return stampOf(path); },
-        [this](const std::optional<TraceStamp>& stamp) { take(stamp); });
+        *this,
+        [paths = paths_] {
+            std::vector<std::optional<TraceStamp>> stamps;
+            std::transform(paths.begin(), paths.end(), std::back_inserter(stamps), stampOf);
+            return stamps;
+        },
+        [this](const std::vector<std::optional<TraceStamp>>& stamps) { take(stamps); });
 }
 
-void TraceFollower::take(const std::optional<TraceStamp>& stamp) {
-    if (!stamp || *stamp == last_) {
+void TraceFollower::take(const std::vector<std::optional<TraceStamp>>& stamps) {
+    bool news = false;
+    for (std::size_t k = 0; k < stamps.size(); ++k) {
+        if (stamps[k] && *stamps[k] != last_[k]) {
+            last_[k] = *stamps[k];
+            news = true;
+        }
+    }
+    if (!news) {
         timer_->start();
         return;
     }
-    last_ = *stamp;
+    sinceNews_.start();
     Q_EMIT grown();
 }
 }  // namespace pipescope

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <QElapsedTimer>
 #include <QObject>
-#include <QString>
+#include <QStringList>
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 class QTimer;
 
@@ -20,34 +22,36 @@ struct TraceStamp {
 };
 /// Empty if the file is not a PipeScope trace, or cannot be read at the moment.
 std::optional<TraceStamp> stampOf(const QString& path);
-/// True if the trace was not closed and its write-ahead log exists: a recorder has it open, or was killed.
-bool isBeingWritten(const QString& path);
+/// True if any of the traces was not closed and its write-ahead log exists: a recorder has it open, or was killed.
+bool isBeingWritten(const QStringList& paths);
 
-/// Watches a trace that is being written. Checks in a worker, at most twice a second, and not while the caller still
-/// processes the previous news.
+/// Watches traces that are being written: one, or those of one run's processes. Checks in a worker, at most twice a
+/// second, and not while the caller still processes the previous news. If that takes long, rests four times as long.
 /// Threading: the GUI thread.
 class TraceFollower : public QObject {
     Q_OBJECT
 
 public:
-    explicit TraceFollower(QString path, QObject* parent = nullptr);
+    explicit TraceFollower(QStringList paths, QObject* parent = nullptr);
 
     /// Call when the last news is processed, to continue watching.
     void resume();
-    bool ended() const { return last_.closed; }
+    /// True if all recorders closed their traces.
+    bool ended() const;
 
 Q_SIGNALS:
     /// There is more to read. No further signal until resume().
     void grown();
-    /// The recorder closed the trace. Emitted after resume() has answered the last grown().
+    /// The recorders closed all traces. Emitted after resume() has answered the last grown().
     void finished();
 
 private:
     void look();
-    void take(const std::optional<TraceStamp>& stamp);
+    void take(const std::vector<std::optional<TraceStamp>>& stamps);
 
-    QString path_;
-    TraceStamp last_;
+    QStringList paths_;
+    std::vector<TraceStamp> last_;  // of each path
     QTimer* timer_;
+    QElapsedTimer sinceNews_;  // started once there were any
 };
 }  // namespace pipescope

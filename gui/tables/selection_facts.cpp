@@ -7,6 +7,8 @@
 #include "schedule/schedules.h"
 #include "simulator/sized_profile.h"
 
+#include <nlohmann/json.hpp>
+
 #include <QStringList>
 
 #include <algorithm>
@@ -464,11 +466,13 @@ QString SelectionFacts::plainText() const {
         lines << text;
     }
     for (const FactSection& section : sections) {
-        lines << QString()
-              << QStringList{section.heading, measuredName, simulatedName, translated("difference")}.join(
-                     QLatin1Char('\t'));
+        const bool single = simulatedName.isEmpty();
+        const auto columns = [single](const QStringList& all) {
+            return (single ? all.mid(0, 2) : all).join(QLatin1Char('\t'));
+        };
+        lines << QString() << columns({section.heading, measuredName, simulatedName, translated("difference")});
         for (const FactRow& row : section.rows) {
-            lines << QStringList{row.name, row.measured, row.simulated, row.difference}.join(QLatin1Char('\t'));
+            lines << columns({row.name, row.measured, row.simulated, row.difference});
         }
     }
     return lines.join(QLatin1Char('\n')) + QLatin1Char('\n');
@@ -480,15 +484,88 @@ SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analys
     if (task) {
         return builder.ofTask(*task);
     }
+    if (part && part->kind == PartSelection::Kind::range) {
+        const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
+        return rangeFacts(document, part->range, span != nullptr ? span->range().start : 0);
+    }
     if (!part || analysis.tasks(part->source) == nullptr) {
         return {};
     }
     switch (part->kind) {
+        case PartSelection::Kind::range: break;
         case PartSelection::Kind::bubble: return builder.ofBubble(*part);
         case PartSelection::Kind::lane: return builder.ofLane(*part);
         case PartSelection::Kind::links: return builder.ofLinks(*part);
     }
     return {};
+}
+
+SelectionFacts rangeFacts(const TraceDocument& document, const TrackRef& range, std::int64_t origin) {
+    SelectionFacts facts;
+    if (!document.tracks || !document.tracks->has(range)) {
+        return facts;
+    }
+    const TrackStore& store = *document.tracks;
+    const TrackRow& row = store.rows[range.row];
+    const TimeRange time = store.rangeOf(range);
+    facts.title = QString::fromStdString(store.textOf(range));
+    facts.where = row.group.empty() ? QString::fromStdString(row.name)
+                                    : QStringLiteral("%1 · %2").arg(QString::fromStdString(row.group),
+                                                                    QString::fromStdString(row.name));
+    facts.measuredName = translated("value");
+    facts.sections.push_back({translated("Range"),
+                              {{translated("Start"), formatDuration(time.start - origin), {}},
+                               {translated("End"), formatDuration(time.end - origin), {}},
+                               {translated("Length"), formatDuration(time.length()), {}},
+                               {translated("Depth"), QLocale().toString(row.depth), {}}}});
+    constexpr std::size_t kMost = 24;
+    FactSection arrows{translated("Arrows"), {}};
+    const auto add = [&](const QString& name, const TrackRef& other, std::int64_t delay) {
+        arrows.rows.push_back({name,
+                               QStringLiteral("%1, %2 · %3")
+                                   .arg(QString::fromStdString(store.textOf(other)),
+                                        QString::fromStdString(store.rows[other.row].name), formatDuration(delay)),
+                               {}});
+    };
+    for (const TrackRef& from : store.arrowsTo(range, kMost)) {
+        add(translated("From"), from, time.start - store.rangeOf(from).start);
+    }
+    for (const TrackRef& to : store.arrowsFrom(range, kMost)) {
+        add(translated("To"), to, store.rangeOf(to).start - time.start);
+    }
+    if (!arrows.rows.empty()) {
+        facts.sections.push_back(std::move(arrows));
+    }
+    return facts;
+}
+
+std::vector<FactSection> argumentFacts(const nlohmann::json& event) {
+    const auto text = [](const nlohmann::json& value) {
+        constexpr std::size_t kMost = 2'000;  // letters of one value
+        std::string plain = value.is_string() ? value.get<std::string>()
+                                              : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        if (plain.size() > kMost) {
+            plain = plain.substr(0, kMost) + " …";
+        }
+        return QString::fromStdString(plain);
+    };
+    std::vector<FactSection> sections;
+    if (!event.is_object()) {
+        return sections;
+    }
+    FactSection arguments{translated("Arguments"), {}};
+    if (event.contains("cat")) {
+        arguments.rows.push_back({translated("category"), text(event["cat"]), {}});
+    }
+    if (event.contains("args") && event["args"].is_object()) {
+        for (const auto& [key, value] : event["args"].items()) {
+            arguments.rows.push_back({QString::fromStdString(key), text(value), {}});
+        }
+    }
+    if (!arguments.rows.empty()) {
+        sections.push_back(std::move(arguments));
+    }
+    return sections;
 }
 
 QString spoken(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,

@@ -4,6 +4,8 @@
 #include "gui/document/trace_document.h"
 #include "gui/timeline/time_axis_model.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <QString>
 
 #include <cstdint>
@@ -30,8 +32,8 @@ struct SelectionFacts {
     QString where;  ///< "lane 1 · cpu · step 4"
     QString text;   ///< sentences
     std::vector<FactSection> sections;
-    QString measuredName = {};  ///< nameOf() the columns; empty without a selection
-    QString simulatedName = {};
+    QString measuredName = {};   ///< nameOf() the columns; empty without a selection
+    QString simulatedName = {};  ///< empty: the facts have one value each
 
     bool isEmpty() const { return title.isEmpty(); }
     /// Lines of columns separated by tabs.
@@ -41,6 +43,10 @@ struct SelectionFacts {
 /// The measured step `step` is compared; `analysis` is its analysis. Empty without a selection.
 SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,
                        const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part);
+/// Facts about a range of a thread or stream, without its arguments. Empty if the document has no such range.
+SelectionFacts rangeFacts(const TraceDocument& document, const TrackRef& range, std::int64_t origin);
+/// The arguments of a range: `event` is that of its Chrome trace (event_of_chrome()).
+std::vector<FactSection> argumentFacts(const nlohmann::json& event);
 /// One sentence about a bubble, lane or link, for screen readers.
 QString spoken(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,
                const PartSelection& part);

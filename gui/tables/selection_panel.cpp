@@ -72,12 +72,19 @@ void SelectionPanel::setFacts(SelectionFacts facts) {
     const bool none = facts_.isEmpty();
     title_->setText(none ? tr("Nothing is selected") : facts_.title);
     where_->setText(none ? tr("Click a task, a bubble, a lane's name or the space beside its copies, or press . and , "
-                              "in a timeline. The counterpart in the other timeline is marked too.")
+                              "in a timeline. The counterpart in the other timeline is marked too. Or click a range "
+                              "of a thread or stream.")
                          : facts_.where);
     text_->setText(facts_.text);
     if (!none) {
         table_->setHeaderLabels({QString(), facts_.measuredName, facts_.simulatedName, tr("difference")});
     }
+    const bool single = !none && facts_.simulatedName.isEmpty();
+    table_->setColumnHidden(2, single);
+    table_->setColumnHidden(3, single);
+    // One column of values takes what the names leave; several are as wide as they must be.
+    table_->header()->setSectionResizeMode(0, single ? QHeaderView::ResizeToContents : QHeaderView::Stretch);
+    table_->header()->setSectionResizeMode(1, single ? QHeaderView::Stretch : QHeaderView::ResizeToContents);
     text_->setVisible(!facts_.text.isEmpty());
     table_->clear();
     QFont bold = font();
@@ -89,6 +96,7 @@ void SelectionPanel::setFacts(SelectionFacts facts) {
         for (const FactRow& row : section.rows) {
             auto* item = new QTreeWidgetItem(table_, {row.name, row.measured, row.simulated, row.difference});
             item->setToolTip(0, row.name);
+            item->setToolTip(1, single ? row.measured : QString());
             for (int column = 1; column < table_->columnCount(); ++column) {
                 item->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
             }

@@ -120,7 +120,8 @@ void StatisticsPanel::restart() {
 
 void StatisticsPanel::count() {
     if (!document_ || !axis_ || sources_->count() == 0) {
-        status_->setText(tr("Open a trace to count its tasks."));
+        status_->setText(document_ ? tr("This file holds no tasks of a pipeline.")
+                                   : tr("Open a trace to count its tasks."));
         model_->setStatistics({}, {});
         export_->setEnabled(false);
         return;

@@ -182,7 +182,8 @@ void TaskTable::showRows(std::shared_ptr<const TaskRows> rows) {
     model_->setRows(std::move(rows));
     const TaskRows* listed_rows = model_->rows();
     if (listed_rows == nullptr) {
-        status_->setText(tr("Open a trace to list its tasks."));
+        status_->setText(document_ ? tr("This file holds no tasks of a pipeline.")
+                                   : tr("Open a trace to list its tasks."));
     } else if (listed_rows->size() == listed_rows->total()) {
         status_->setText(formatCount(listed_rows->total(), tr("task"), tr("tasks")));
     } else {

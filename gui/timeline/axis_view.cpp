@@ -225,6 +225,78 @@ void AxisView::paintRange(QPainter& painter, bool label) const {
     painter.restore();
 }
 
+QString AxisView::cursorText() const {
+    const std::optional<std::int64_t> cursor = axis_.cursor();
+    return cursor ? cursorTime(axis_.window(), lanesRect().width(), axis_.origin(), *cursor) : QString();
+}
+
+QRectF AxisView::cursorPlate() const {
+    const QRect lanes = lanesRect();
+    const double x = axis_.cursor() ? pixelAtTime(*axis_.cursor()) : -1;
+    if (x < lanes.left() || x > lanes.right() + 1) {
+        return {};
+    }
+    const QFontMetricsF metrics(font());
+    QRectF plate(0, 1, std::ceil(metrics.horizontalAdvance(cursorText())) + 10, rulerHeight() - 3);
+    plate.moveLeft(std::clamp<double>(std::round(x - plate.width() / 2), lanes.left(),
+                                      std::max<double>(lanes.left(), lanes.right() + 1 - plate.width())));
+    return plate;
+}
+
+void AxisView::paintCursorTime(QPainter& painter) const {
+    const QRectF plate = cursorPlate();
+    if (!plate.isEmpty()) {
+        painter.fillRect(plate, colors_.text);
+        painter.setPen(colors_.paper);
+        painter.drawText(plate, Qt::AlignCenter | Qt::TextSingleLine, cursorText());
+    }
+}
+
+Ruler AxisView::ruler() const {
+    const double spacing = QFontMetricsF(font()).horizontalAdvance(QStringLiteral("+888.888 ms   "));
+    return makeRuler(axis_.window(), lanesRect().width(), axis_.origin(), spacing);
+}
+
+std::vector<AxisView::RulerLabel> AxisView::rulerLabels() const {
+    const QRect lanes = lanesRect();
+    const QFontMetricsF metrics(font());
+    std::vector<RulerLabel> labels;
+    double free = lanes.left();
+    for (const RulerTick& tick : ruler().ticks) {
+        const double left = std::floor(lanes.left() + tick.x) + 3.5;
+        const double width = std::ceil(metrics.horizontalAdvance(tick.label)) + 1;
+        // Part of a number reads as another number: omits labels that an edge or a neighbour would cut.
+        if (!tick.label.isEmpty() && left >= free && left + width <= lanes.left() + lanes.width()) {
+            labels.push_back({QRectF(left, 0, width, rulerHeight() - 4), tick.label});
+            free = left + width;
+        }
+    }
+    return labels;
+}
+
+void AxisView::paintRuler(QPainter& painter) const {
+    const QRect lanes = lanesRect();
+    const int height = rulerHeight();
+    painter.fillRect(QRect(0, 0, viewport()->width(), height), palette().color(QPalette::Window));
+    painter.setPen(QPen(colors_.grid, 0));
+    painter.drawLine(0, height - 1, viewport()->width(), height - 1);
+    const Ruler ruler = this->ruler();
+    painter.setPen(colors_.faintText);
+    painter.drawText(QRect(4, 0, lanes.left() - 8, height - 2), Qt::AlignVCenter | Qt::AlignRight, ruler.base);
+    painter.save();
+    painter.setClipRect(QRect(lanes.left(), 0, lanes.width(), height), Qt::IntersectClip);
+    painter.setPen(QPen(colors_.faintText, 0));
+    for (const RulerTick& tick : ruler.ticks) {
+        const double x = std::floor(lanes.left() + tick.x) + 0.5;
+        painter.drawLine(QPointF(x, height - (tick.label.isEmpty() ? 4 : 9)), QPointF(x, height - 1));
+    }
+    painter.setPen(colors_.text);
+    for (const RulerLabel& label : rulerLabels()) {
+        painter.drawText(label.rect, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine, label.text);
+    }
+    painter.restore();
+}
+
 void AxisView::changeEvent(QEvent* event) {
     if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) {
         colors_ = timelineColors(palette());

@@ -2,6 +2,7 @@
 
 #include "gui/style/task_style.h"
 #include "gui/timeline/time_axis_model.h"
+#include "gui/timeline/time_ruler.h"
 
 #include <QAbstractScrollArea>
 
@@ -41,6 +42,16 @@ public:
     };
     virtual std::vector<DrawnName> drawnNames() const { return {}; }
 
+    /// Drawn labels of the ruler, complete and not overlapping, in viewport pixels.
+    struct RulerLabel {
+        QRectF rect;
+        QString text;
+    };
+    std::vector<RulerLabel> rulerLabels() const;
+    /// Plate with the cursor's time on the ruler, in viewport pixels. Empty while no cursor is visible.
+    QRectF cursorPlate() const;
+    QString cursorText() const;
+
 Q_SIGNALS:
     void overflowChanged();
     /// Ctrl + Alt + wheel: the user wants higher (1) or lower (-1) lanes.
@@ -75,6 +86,10 @@ protected:
     void paintNames(QPainter& painter, const std::vector<DrawnName>& names) const;
     /// Draws a line below a lane, across the names.
     void paintNameLine(QPainter& painter, int y) const;
+    int rulerHeight() const { return fontMetrics().height() + 8; }
+    void paintRuler(QPainter& painter) const;
+    /// Draws the cursor's time on a plate over the ruler.
+    void paintCursorTime(QPainter& painter) const;
     /// Paints the marks too.
     void paintCursor(QPainter& painter) const;
     /// Shades the measured range over the content. With `label`, prints its duration above it.
@@ -97,6 +112,7 @@ private:
         bool moved = false;
         bool measures = false;  // with Shift: selects a range instead of moving
     };
+    Ruler ruler() const;
     /// Multiplies the window's length by the factor. The time at the viewport pixel keeps its place.
     void zoomAbout(double x, double factor);
     /// Handles pinch gestures of touchpad and touch screen. Returns true if the event was one.

@@ -39,6 +39,37 @@ void Minimap::setStore(std::shared_ptr<const TimelineStore> store, std::int64_t 
     update();
 }
 
+void Minimap::setTracks(std::shared_ptr<const TrackStore> tracks) {
+    if (tracks_ != tracks) {
+        tracks_ = std::move(tracks);
+        image_ = {};
+        updateGeometry();
+        update();
+    }
+}
+
+void Minimap::drawTracks() {
+    std::vector<const TrackRow*> rows;
+    for (const TrackRow& row : tracks_->rows) {
+        if (row.depth == 0) {
+            rows.push_back(&row);
+        }
+    }
+    const auto share = [&](std::size_t i) {
+        return static_cast<int>(i * static_cast<std::size_t>(image_.height()) / std::max<std::size_t>(1, rows.size()));
+    };
+    QPainter painter(&image_);
+    const QColor color = timelineColors(palette()).faintText;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const int gap = share(i + 1) - share(i) > 2 ? 1 : 0;
+        for (const TrackRun& run : visibleRuns(*rows[i], windowOf(axis_.total()), image_.width())) {
+            painter.fillRect(QRectF(run.left, share(i), std::max(1.0, run.right - run.left),
+                                    std::max(1, share(i + 1) - share(i) - gap)),
+                             color);
+        }
+    }
+}
+
 void Minimap::setGutter(int width) {
     gutter_ = width;
     image_ = {};
@@ -64,7 +95,9 @@ QRectF Minimap::frame() const {
 }
 
 QSize Minimap::sizeHint() const {
-    const int lanes = store_ ? static_cast<int>(store_->lanes().size()) : 2;
+    const int lanes = store_    ? static_cast<int>(store_->lanes().size())
+                      : tracks_ ? static_cast<int>(std::min<std::size_t>(tracks_->rows.size(), kTallest))
+                                : 2;
     const int lowest = std::max(kLowest, fontMetrics().height() - 4);  // the name is beside it
     return {600, std::clamp(lanes * kLane, lowest, std::max(lowest, kTallest)) + 4};
 }
@@ -82,6 +115,10 @@ void Minimap::drawImage() {
     const TimelineColors colors = timelineColors(palette());
     image_.fill(colors.paper);
     if (!store_) {
+        if (tracks_) {
+            drawTracks();
+        }
+        image_.setDevicePixelRatio(scale);
         return;
     }
     std::vector<std::uint32_t> rows;

@@ -3,6 +3,7 @@
 #include "gui/timeline/lane_raster.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/timeline/timeline_store.h"
+#include "gui/timeline/track_store.h"
 
 #include <QImage>
 #include <QWidget>
@@ -22,6 +23,8 @@ public:
 
     /// Null: nothing to show. `shift` is added to the store's times.
     void setStore(std::shared_ptr<const TimelineStore> store, std::int64_t shift = 0);
+    /// Threads and streams of a file without timelines: each is a row that shows where it has ranges. Null: none.
+    void setTracks(std::shared_ptr<const TrackStore> tracks);
     /// Sets the width of the lane name column, so that times align with the views below.
     void setGutter(int width);
     /// The visible part in widget pixels.
@@ -51,9 +54,11 @@ private:
     /// ns per pixel.
     double scale() const;
     void drawImage();
+    void drawTracks();
 
     TimeAxisModel& axis_;
     std::shared_ptr<const TimelineStore> store_;
+    std::shared_ptr<const TrackStore> tracks_;
     std::int64_t shift_ = 0;
     int gutter_ = 80;
     QImage image_;

@@ -3,6 +3,7 @@
 #include "analysis/bubble_causes.h"
 #include "gui/timeline/time_window.h"
 #include "gui/timeline/timeline_store.h"
+#include "gui/timeline/track_store.h"
 
 #include <QObject>
 #include <QString>
@@ -28,13 +29,16 @@ struct PartSelection {
         bubble,
         lane,
         links,  ///< the links on which the lane sends
+        range,  ///< of a thread or stream
     };
     Kind kind = Kind::lane;
     Source source = Source::measured;
     LaneId lane;
     Bubble bubble;               ///< of kind bubble, in times of its store
     std::optional<Bubble> twin;  ///< the bubble's counterpart in the other timeline
+    TrackRef range = {};         ///< of kind range, which has no lane and no source
 
+    bool isLane() const { return kind == Kind::lane || kind == Kind::links; }
     /// The bubble to mark in the pane, if any.
     std::optional<Bubble> bubbleIn(Source pane) const {
         return kind != Kind::bubble ? std::nullopt : pane == source ? std::optional(bubble) : twin;

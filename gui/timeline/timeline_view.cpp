@@ -367,78 +367,6 @@ void TimelineView::paintEvent(QPaintEvent*) {
     paintCursorTime(painter);
 }
 
-QString TimelineView::cursorText() const {
-    const std::optional<std::int64_t> cursor = axis().cursor();
-    return cursor ? cursorTime(axis().window(), lanesRect().width(), axis().origin(), *cursor) : QString();
-}
-
-QRectF TimelineView::cursorPlate() const {
-    const QRect lanes = lanesRect();
-    const double x = axis().cursor() ? pixelAtTime(*axis().cursor()) : -1;
-    if (x < lanes.left() || x > lanes.right() + 1) {
-        return {};
-    }
-    const QFontMetricsF metrics(font());
-    QRectF plate(0, 1, std::ceil(metrics.horizontalAdvance(cursorText())) + 10, rulerHeight() - 3);
-    plate.moveLeft(std::clamp<double>(std::round(x - plate.width() / 2), lanes.left(),
-                                      std::max<double>(lanes.left(), lanes.right() + 1 - plate.width())));
-    return plate;
-}
-
-void TimelineView::paintCursorTime(QPainter& painter) const {
-    const QRectF plate = cursorPlate();
-    if (!plate.isEmpty()) {
-        painter.fillRect(plate, colors().text);
-        painter.setPen(colors().paper);
-        painter.drawText(plate, Qt::AlignCenter | Qt::TextSingleLine, cursorText());
-    }
-}
-
-Ruler TimelineView::ruler() const {
-    const double spacing = QFontMetricsF(font()).horizontalAdvance(QStringLiteral("+888.888 ms   "));
-    return makeRuler(axis().window(), lanesRect().width(), axis().origin(), spacing);
-}
-
-std::vector<TimelineView::RulerLabel> TimelineView::rulerLabels() const {
-    const QRect lanes = lanesRect();
-    const QFontMetricsF metrics(font());
-    std::vector<RulerLabel> labels;
-    double free = lanes.left();
-    for (const RulerTick& tick : ruler().ticks) {
-        const double left = std::floor(lanes.left() + tick.x) + 3.5;
-        const double width = std::ceil(metrics.horizontalAdvance(tick.label)) + 1;
-        // Part of a number reads as another number: omits labels that an edge or a neighbour would cut.
-        if (!tick.label.isEmpty() && left >= free && left + width <= lanes.left() + lanes.width()) {
-            labels.push_back({QRectF(left, 0, width, rulerHeight() - 4), tick.label});
-            free = left + width;
-        }
-    }
-    return labels;
-}
-
-void TimelineView::paintRuler(QPainter& painter) const {
-    const QRect lanes = lanesRect();
-    const int height = rulerHeight();
-    painter.fillRect(QRect(0, 0, viewport()->width(), height), palette().color(QPalette::Window));
-    painter.setPen(QPen(colors().grid, 0));
-    painter.drawLine(0, height - 1, viewport()->width(), height - 1);
-    const Ruler ruler = this->ruler();
-    painter.setPen(colors().faintText);
-    painter.drawText(QRect(4, 0, lanes.left() - 8, height - 2), Qt::AlignVCenter | Qt::AlignRight, ruler.base);
-    painter.save();
-    painter.setClipRect(QRect(lanes.left(), 0, lanes.width(), height), Qt::IntersectClip);
-    painter.setPen(QPen(colors().faintText, 0));
-    for (const RulerTick& tick : ruler.ticks) {
-        const double x = std::floor(lanes.left() + tick.x) + 0.5;
-        painter.drawLine(QPointF(x, height - (tick.label.isEmpty() ? 4 : 9)), QPointF(x, height - 1));
-    }
-    painter.setPen(colors().text);
-    for (const RulerLabel& label : rulerLabels()) {
-        painter.drawText(label.rect, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine, label.text);
-    }
-    painter.restore();
-}
-
 void TimelineView::paintGutter(QPainter& painter) const {
     const QRect lanes = lanesRect();
     painter.fillRect(QRect(0, lanes.top(), lanes.left(), lanes.height()), palette().color(QPalette::Window));
@@ -493,7 +421,7 @@ std::vector<AxisView::DrawnName> TimelineView::drawnNames() const {
         const QString full = isGroup              ? mean
                              : lane.group.empty() ? titleOf(info, lane.lane.index())
                                                   : titleOf({brief.toStdString(), info.device}, lane.lane.index());
-        const bool wanted = part && part->kind != PartSelection::Kind::bubble && part->lane == lane.lane;
+        const bool wanted = part && part->isLane() && part->lane == lane.lane;
         bands.push_back({full, isGroup ? mean : brief, top + lane.band.top, lane.band.height, lane.lane.value(),
                          wanted ? NamedBand::Rank::wanted : NamedBand::Rank::lane});
     }
@@ -529,7 +457,7 @@ void TimelineView::paintDraggedLane(QPainter& painter, const TimelineLayout& lay
 
 void TimelineView::paintSelectedLane(QPainter& painter) const {
     const std::optional<PartSelection>& part = axis().part();
-    if (!part || part->kind == PartSelection::Kind::bubble || part->source != source_) {
+    if (!part || !part->isLane() || part->source != source_) {
         return;
     }
     const bool links = part->kind == PartSelection::Kind::links;

@@ -3,7 +3,6 @@
 #include "analysis/bubble_causes.h"
 #include "gui/timeline/axis_view.h"
 #include "gui/timeline/kernel_store.h"
-#include "gui/timeline/time_ruler.h"
 #include "gui/timeline/timeline_painter.h"
 #include "gui/timeline/timeline_store.h"
 
@@ -55,19 +54,10 @@ public:
     void setBubbleDescription(std::function<QString(const Bubble&)> describe) { describeBubble_ = std::move(describe); }
 
     QRectF rectOf(SliceRef slice) const { return store_ ? sliceRect(scene(), slice) : QRectF(); }
-    /// Plate with the cursor's time on the ruler, in viewport pixels. Empty while no cursor is visible.
-    QRectF cursorPlate() const;
-    QString cursorText() const;
     std::optional<SliceRef> sliceAt(const QPoint& position) const;
     /// The bubble of the analysed step at a position.
     std::optional<Bubble> bubbleAt(const QPoint& position) const;
     QRectF rectOf(const Bubble& bubble) const;
-    /// Drawn labels of the ruler, complete and not overlapping, in viewport pixels.
-    struct RulerLabel {
-        QRectF rect;
-        QString text;
-    };
-    std::vector<RulerLabel> rulerLabels() const;
     std::optional<SliceRef> kernelAt(const QPoint& position) const;
     QRectF kernelRect(SliceRef kernel) const { return kernels_ ? sliceRect(kernelScene(), kernel) : QRectF(); }
     /// Rectangle of a lane in viewport pixels. Empty if the store has no such lane.
@@ -126,16 +116,11 @@ private:
     std::optional<SliceRef> storedAt(const TimelineStore& store, const std::optional<RowBand>& row,
                                      const QPoint& position) const;
     QString kernelToolTip(SliceRef kernel) const;
-    Ruler ruler() const;
-    void paintRuler(QPainter& painter) const;
-    /// Draws the cursor's time on a plate over the ruler.
-    void paintCursorTime(QPainter& painter) const;
     void paintGutter(QPainter& painter) const;
     /// Shades the name of the selected lane, or the space beside its copies.
     void paintSelectedLane(QPainter& painter) const;
     /// Pixels below the top of the lanes.
     int layoutY(const QPoint& position) const { return position.y() - lanesRect().top(); }
-    int rulerHeight() const { return fontMetrics().height() + 8; }
     bool showsNotes() const;
     const TimeMark* noteAt(const QPoint& position) const;
     void paintNotes(QPainter& painter) const;

@@ -2,29 +2,146 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace pipescope {
-TimeRange TrackStore::range() const {
-    TimeRange all{0, 0};
-    bool any = false;
-    for (const TrackRow& row : rows) {
-        if (!row.start.empty()) {
-            all.start = any ? std::min(all.start, row.start.front()) : row.start.front();
-            all.end = any ? std::max(all.end, row.end.back()) : row.end.back();
-            any = true;
+namespace {
+constexpr std::size_t kPointsPerBlock = 64;
+
+void widen(CounterColumn& column, double low, double high) {
+    column.low = column.known ? std::min(column.low, low) : low;
+    column.high = column.known ? std::max(column.high, high) : high;
+    column.known = true;
+}
+
+std::vector<TrackRef> targetsOf(const std::vector<TrackArrow>& arrows, const TrackRef& range, std::size_t most) {
+    std::vector<TrackRef> targets;
+    auto arrow = std::lower_bound(arrows.begin(), arrows.end(), TrackArrow{range, {}});
+    for (; arrow != arrows.end() && arrow->from == range && targets.size() < most; ++arrow) {
+        targets.push_back(arrow->to);
+    }
+    return targets;
+}
+}  // namespace
+
+CounterRow::CounterRow(std::string group, std::string name) : group_(std::move(group)), name_(std::move(name)) {}
+
+void CounterRow::add(std::int64_t time, double value) {
+    lowest_ = time_.empty() ? value : std::min(lowest_, value);
+    highest_ = time_.empty() ? value : std::max(highest_, value);
+    if (time_.size() % kPointsPerBlock == 0) {
+        blocks_.emplace_back();
+    }
+    widen(blocks_.back(), value, value);
+    time_.push_back(time);
+    value_.push_back(value);
+}
+
+std::size_t CounterRow::firstFrom(std::int64_t time) const {
+    return static_cast<std::size_t>(std::lower_bound(time_.begin(), time_.end(), time) - time_.begin());
+}
+
+std::optional<double> CounterRow::valueAt(std::int64_t time) const {
+    const auto next = std::upper_bound(time_.begin(), time_.end(), time) - time_.begin();
+    return next == 0 ? std::nullopt : std::optional(value_[static_cast<std::size_t>(next) - 1]);
+}
+
+CounterColumn CounterRow::extremesOf(std::size_t first, std::size_t end) const {
+    CounterColumn extremes;
+    while (first < end) {
+        if (first % kPointsPerBlock == 0 && first + kPointsPerBlock <= end) {
+            widen(extremes, blocks_[first / kPointsPerBlock].low, blocks_[first / kPointsPerBlock].high);
+            first += kPointsPerBlock;
+        } else {
+            widen(extremes, value_[first], value_[first]);
+            ++first;
         }
     }
-    return all;
+    return extremes;
+}
+
+std::vector<CounterColumn> CounterRow::columns(const TimeWindow& window, int columns) const {
+    std::vector<CounterColumn> result(static_cast<std::size_t>(std::max(0, columns)));
+    std::size_t next = firstFrom(timeAt(window, columns, 0));
+    for (std::size_t x = 0; x < result.size() && !time_.empty(); ++x) {
+        const std::size_t first = next;
+        next = firstFrom(timeAt(window, columns, static_cast<double>(x + 1)));
+        result[x] = extremesOf(first, next);
+        if (first > 0) {  // the value at the left edge
+            widen(result[x], value_[first - 1], value_[first - 1]);
+        }
+    }
+    return result;
+}
+
+void TrackStore::setArrows(std::vector<TrackArrow> all) {
+    arrows = std::move(all);
+    std::sort(arrows.begin(), arrows.end());
+    arrows.erase(std::unique(arrows.begin(), arrows.end()), arrows.end());
+    arrivals.clear();
+    arrivals.reserve(arrows.size());
+    for (const TrackArrow& arrow : arrows) {
+        arrivals.push_back({arrow.to, arrow.from});
+    }
+    std::sort(arrivals.begin(), arrivals.end());
+}
+
+std::vector<TrackRef> TrackStore::arrowsFrom(const TrackRef& range, std::size_t most) const {
+    return targetsOf(arrows, range, most);
+}
+
+std::vector<TrackRef> TrackStore::arrowsTo(const TrackRef& range, std::size_t most) const {
+    return targetsOf(arrivals, range, most);
+}
+
+TimeRange TrackStore::range() const {
+    std::optional<TimeRange> all;
+    const auto add = [&](std::int64_t start, std::int64_t end) {
+        all = all ? TimeRange{std::min(all->start, start), std::max(all->end, end)} : TimeRange{start, end};
+    };
+    for (const TrackRow& row : rows) {
+        if (!row.start.empty()) {
+            add(row.start.front(), row.end.back());
+        }
+    }
+    for (const CounterRow& counter : counters) {
+        if (counter.size() > 0) {
+            add(counter.range().start, counter.range().end);
+        }
+    }
+    return all.value_or(TimeRange{0, 0});
 }
 
 std::optional<TrackRef> rangeAt(const TrackStore& store, std::size_t row, std::int64_t time, std::int64_t reach) {
     const TrackRow& track = store.rows.at(row);
+    const auto ref = [row](std::size_t index) {
+        return TrackRef{static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(index)};
+    };
     const auto next =
         static_cast<std::size_t>(std::upper_bound(track.end.begin(), track.end.end(), time) - track.end.begin());
     if (next < track.start.size() && track.start[next] - reach <= time) {
-        return TrackRef{row, next};
+        return ref(next);
     }
-    return next > 0 && time - track.end[next - 1] <= reach ? std::optional(TrackRef{row, next - 1}) : std::nullopt;
+    return next > 0 && time - track.end[next - 1] <= reach ? std::optional(ref(next - 1)) : std::nullopt;
+}
+
+std::optional<TrackRef> nextOfText(const TrackStore& store, const TrackRef& from, int by) {
+    const std::uint32_t text = store.rows.at(from.row).text.at(from.index);
+    const auto place = [&](const TrackRef& ref) { return std::pair(store.rows[ref.row].start[ref.index], ref); };
+    std::optional<TrackRef> best;
+    for (std::uint32_t row = 0; row < store.rows.size(); ++row) {
+        const std::vector<std::uint32_t>& texts = store.rows[row].text;
+        for (std::uint32_t i = 0; i < texts.size(); ++i) {
+            const TrackRef here{row, i};
+            if (texts[i] != text || (by > 0 ? place(here) <= place(from) : place(here) >= place(from))) {
+                continue;
+            }
+            if (!best || (by > 0 ? place(here) < place(*best) : place(here) > place(*best))) {
+                best = here;
+            }
+        }
+    }
+    return best;
 }
 
 std::vector<TrackRun> visibleRuns(const TrackRow& row, const TimeWindow& window, int width) {

@@ -2,6 +2,7 @@
 
 #include "gui/timeline/time_window.h"
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,34 +10,101 @@
 #include <vector>
 
 namespace pipescope {
-/// One row of ranges of a thread or stream, by start, without overlap. 20 bytes per range.
+/// One row of ranges of a thread or stream, by start, without overlap. 20 bytes per range, and 4 more with events.
 struct TrackRow {
     std::string group;  ///< "process 17 (python)", "GPU 0 (NVIDIA H200)"
     std::string name;   ///< "thread 18 (main)", "stream 7"
     int depth = 0;      ///< nested ranges are one row lower
     std::vector<std::int64_t> start;
     std::vector<std::int64_t> end;
-    std::vector<std::uint32_t> text;  ///< index into TrackStore::texts
+    std::vector<std::uint32_t> text;        ///< index into TrackStore::texts
+    std::vector<std::uint32_t> event = {};  ///< TraceRange::event; empty if the file has none
 };
 
-/// Activity of threads and streams beyond the schedule's tasks: calls, ranges, kernels, copies. Threading: immutable
-/// once built; shared between threads.
-struct TrackStore {
-    std::vector<TrackRow> rows;
-    std::vector<std::string> texts;
+/// The least and greatest values within one pixel column.
+struct CounterColumn {
+    double low = 0;
+    double high = 0;
+    bool known = false;  ///< false before the first point
+};
 
-    TimeRange range() const;
+/// A quantity over time. Each value holds until the next point. 16 bytes per point.
+class CounterRow {
+public:
+    CounterRow(std::string group, std::string name);
+    /// `time` must not be before that of the previous point; of several at one time, the last one holds.
+    void add(std::int64_t time, double value);
+
+    const std::string& group() const { return group_; }
+    const std::string& name() const { return name_; }
+    std::size_t size() const { return time_.size(); }
+    TimeRange range() const { return time_.empty() ? TimeRange{} : TimeRange{time_.front(), time_.back()}; }
+    double lowest() const { return lowest_; }
+    double highest() const { return highest_; }
+    /// Empty before the first point.
+    std::optional<double> valueAt(std::int64_t time) const;
+    /// Cost: O(columns times log points).
+    std::vector<CounterColumn> columns(const TimeWindow& window, int columns) const;
+
+private:
+    std::size_t firstFrom(std::int64_t time) const;
+    CounterColumn extremesOf(std::size_t first, std::size_t end) const;
+
+    std::string group_;
+    std::string name_;
+    std::vector<std::int64_t> time_;
+    std::vector<double> value_;
+    std::vector<CounterColumn> blocks_;  // of 64 points each, to draw a whole run quickly
+    double lowest_ = 0;
+    double highest_ = 0;
 };
 
 /// Identifies one range.
 struct TrackRef {
-    std::size_t row = 0;
-    std::size_t index = 0;
+    std::uint32_t row = 0;
+    std::uint32_t index = 0;
 
-    friend bool operator==(const TrackRef&, const TrackRef&) = default;
+    friend auto operator<=>(const TrackRef&, const TrackRef&) = default;
 };
+
+/// An arrow from one range to another, such as from a call to the kernel that it launched.
+struct TrackArrow {
+    TrackRef from;
+    TrackRef to;
+
+    friend auto operator<=>(const TrackArrow&, const TrackArrow&) = default;
+};
+
+/// Activity of threads and streams beyond the schedule's tasks: calls, ranges, kernels, copies, counters. Threading:
+/// immutable once built; shared between threads.
+struct TrackStore {
+    std::vector<TrackRow> rows;  ///< rows of one group are together
+    std::vector<std::string> texts;
+    std::vector<CounterRow> counters = {};
+    std::vector<TrackArrow> arrows = {};    ///< sorted
+    std::vector<TrackArrow> arrivals = {};  ///< the same, with both ends swapped, sorted
+
+    /// Adds arrows; the same one once.
+    void setArrows(std::vector<TrackArrow> all);
+    TimeRange range() const;
+    bool empty() const { return rows.empty() && counters.empty(); }
+    const std::string& textOf(const TrackRef& range) const { return texts.at(rows.at(range.row).text.at(range.index)); }
+    TimeRange rangeOf(const TrackRef& range) const {
+        return {rows.at(range.row).start.at(range.index), rows.at(range.row).end.at(range.index)};
+    }
+    bool has(const TrackRef& range) const {
+        return range.row < rows.size() && range.index < rows[range.row].start.size();
+    }
+    /// The ranges to which arrows lead from this one, at most `most`.
+    std::vector<TrackRef> arrowsFrom(const TrackRef& range, std::size_t most) const;
+    std::vector<TrackRef> arrowsTo(const TrackRef& range, std::size_t most) const;
+};
+
 /// The range of the row that covers `time`, or starts or ends within `reach` ns of it.
 std::optional<TrackRef> rangeAt(const TrackStore& store, std::size_t row, std::int64_t time, std::int64_t reach);
+/// The next range with the text of this one in time order, on any row; the previous one if `by` is negative. Empty
+/// after the last one. Cost: O(ranges).
+std::optional<TrackRef> nextOfText(const TrackStore& store, const TrackRef& from, int by);
 
 /// A rectangle that represents one range, or several that share a pixel.
 struct TrackRun {

@@ -10,6 +10,7 @@
 #include "gui/tables/task_details.h"
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/timeline_pane.h"
+#include "gui/timeline/track_view.h"
 #include "gui/window/compare_bar.h"
 #include "gui/window/memory_pane.h"
 #include "gui/window/step_box.h"
@@ -110,15 +111,16 @@ void LiveBadge::setState(State state) {
     }
 }
 
-DocumentPage::DocumentPage(QString path, QWidget* parent)
+DocumentPage::DocumentPage(const QStringList& files, QWidget* parent)
     : QWidget(parent),
-      path_(std::move(path)),
+      files_(std::make_shared<ViewedFiles>(files)),
       model_(new PageModel(this)),
       messages_(new MessageBar(this)),
       stack_(new QStackedWidget(this)),
-      opening_(new QLabel(tr("Opening %1 …").arg(QFileInfo(path_).fileName()), this)),
+      opening_(new QLabel(tr("Opening %1 …").arg(QFileInfo(path()).fileName()), this)),
       content_(new QWidget(this)),
       top_(new QWidget(content_)),
+      stepLabel_(new QLabel(tr("&Step"), top_)),
       stepBox_(new StepBox(top_)),
       summary_(new ElidedLabel(top_)),
       compareBar_(new CompareBar(top_)),
@@ -146,9 +148,8 @@ DocumentPage::DocumentPage(QString path, QWidget* parent)
 void DocumentPage::fillTop() {
     auto* line = new QHBoxLayout(top_);
     line->setContentsMargins(8, 4, 8, 2);
-    auto* label = new QLabel(tr("&Step"), top_);
-    label->setBuddy(stepBox_);
-    line->addWidget(label);
+    stepLabel_->setBuddy(stepBox_);
+    line->addWidget(stepLabel_);
     line->addWidget(stepBox_);
     line->addSpacing(12);
     line->addWidget(summary_, 1);
@@ -216,6 +217,9 @@ void DocumentPage::connectViews() {
                                                                              : QString();
         });
     }
+    connect(&views_->tracks(), &TrackView::picked, model_, &PageModel::selectRange);
+    connect(model_, &PageModel::rangeSelected, &views_->tracks(),
+            [this](const TrackRef& range) { views_->tracks().revealRow(range.row); });
     connect(&views_->view(Source::simulated), &TimelineView::taskDropped, model_, &PageModel::moveRequested);
     connect(compareBar_, &CompareBar::choiceChanged, this, [this] {
         MarkChoice choice = compareBar_->choice();
@@ -266,6 +270,10 @@ void DocumentPage::resizeEvent(QResizeEvent* event) {
 }
 
 void DocumentPage::focusTimeline() {
+    if (document() && !document()->measured && !document()->simulated) {
+        views_->tracks().setFocus();
+        return;
+    }
     views_->view(document() && !document()->measured ? Source::simulated : Source::measured).setFocus();
 }
 
@@ -291,7 +299,7 @@ void DocumentPage::askForNote() {
 void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document) {
     if (!std::exchange(notesRead_, true)) {
         QMetaObject::invokeMethod(
-            notes_, [this] { notes_->load(path_); }, Qt::QueuedConnection);
+            notes_, [this] { notes_->load(path()); }, Qt::QueuedConnection);
     }
     if (!model_->setDocument(std::move(document), live_->follows())) {
         shareHeightLater();
@@ -308,6 +316,11 @@ void DocumentPage::showDocument() {
     views_->setMeasured(*document());
     showSimulated();
     fillSteps();
+    const bool hasTimeline = !hasOnlyTracks(*document());
+    compareBar_->setVisible(hasTimeline);
+    legend_->setVisible(hasTimeline);
+    stepLabel_->setVisible(hasTimeline || !document()->markedSteps.empty());
+    stepBox_->setVisible(stepLabel_->isVisibleTo(top_));
     stack_->setCurrentWidget(content_);
     showNotes();
 }
@@ -329,7 +342,7 @@ void DocumentPage::showSimulated() {
 
 void DocumentPage::showWaiting() {
     opening_->setText(tr("%1 is being recorded, but has no tasks yet.\nIt is shown as soon as the first step starts.")
-                          .arg(QFileInfo(path_).fileName()));
+                          .arg(QFileInfo(path()).fileName()));
 }
 
 void DocumentPage::setLive(LiveBadge::State state) {
@@ -372,7 +385,9 @@ void DocumentPage::showSelection() {
             .setAccessibleDescription(spoken(taskFacts(*document(), *selection, model_->step())));
     } else if (const std::optional<PartSelection>& part = axis().part()) {
         if (const StepAnalysis* analysis = model_->analysis(); analysis != nullptr) {
-            views_->view(part->source).setAccessibleDescription(spoken(*document(), *analysis, model_->step(), *part));
+            const bool ofTrack = part->kind == PartSelection::Kind::range;
+            QWidget& view = ofTrack ? static_cast<QWidget&>(views_->tracks()) : views_->view(part->source);
+            view.setAccessibleDescription(spoken(*document(), *analysis, model_->step(), *part));
         }
     }
     refreshMarks();
@@ -392,6 +407,7 @@ void DocumentPage::refreshMarks() {
     views_->view(Source::simulated).setLowerBound(isBounded ? shown.simulation->lower_bound : std::nullopt);
     views_->memory().setDocument(shown, shift);
     minimap_->setStore(shown.measured ? shown.measured : shown.simulated, shown.measured ? 0 : shift);
+    minimap_->setTracks(shown.measured || shown.simulated ? nullptr : shown.tracks);
     const TimelineColors colors = timelineColors(palette());
     std::vector<LegendEntry> entries;
     for (const Source source : {Source::measured, Source::simulated}) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gui/document/viewed_files.h"
 #include "gui/window/lane_actions.h"
 #include "gui/window/page_model.h"
 #include "gui/window/page_navigation.h"
@@ -48,10 +49,11 @@ class DocumentPage : public QWidget {
     Q_OBJECT
 
 public:
-    /// Creates an empty page for the file at `path`, which is being opened.
-    explicit DocumentPage(QString path, QWidget* parent = nullptr);
+    /// Creates an empty page for the file, or the files of one run's processes, which are being opened.
+    explicit DocumentPage(const QStringList& files, QWidget* parent = nullptr);
 
-    const QString& path() const { return path_; }
+    QString path() const { return files_->path(); }
+    const std::shared_ptr<ViewedFiles>& files() const { return files_; }
     PageModel& model() const { return *model_; }
     PageNavigation& navigation() { return navigation_; }
     LaneActions& lanes() { return lanes_; }
@@ -98,13 +100,14 @@ private:
     void showSelection();
     void shareHeightLater();
 
-    QString path_;
+    std::shared_ptr<ViewedFiles> files_;  // shared with workers
     PageModel* model_;
     MessageBar* messages_;
     QStackedWidget* stack_;
     QLabel* opening_;
     QWidget* content_;
     QWidget* top_;
+    QLabel* stepLabel_;
     StepBox* stepBox_;
     ElidedLabel* summary_;
     CompareBar* compareBar_;

@@ -6,6 +6,7 @@
 #include "gui/style/work_pool.h"
 #include "gui/window/session_state.h"
 #include "schedule/error.h"
+#include "trace/run_files.h"
 
 #include <QFileInfo>
 #include <QFutureWatcher>
@@ -14,7 +15,9 @@
 #include <QtConcurrentRun>
 
 #include <algorithm>
+#include <filesystem>
 #include <stop_token>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -24,15 +27,19 @@ struct Loaded {
 };
 
 /// Loads a file. A large one yields several documents, each more complete than the previous one.
-void tryLoad(QPromise<Loaded>& promise, const QString& path, const std::shared_ptr<GrowingTrace>& growing,
-             const std::stop_token& stop) {
+void tryLoad(QPromise<Loaded>& promise, const std::shared_ptr<ViewedFiles>& files,
+             const std::shared_ptr<GrowingTrace>& growing, const std::stop_token& stop) {
     try {
         if (growing) {
             promise.addResult(Loaded{growing->next(stop), {}});
             return;
         }
+        if (files->areSeveral()) {  // joining takes longer than reading
+            promise.addResult(Loaded{loadTrace(files->fileToRead()), {}});
+            return;
+        }
         loadDocument(
-            path,
+            files->fileToRead(),
             [&](std::shared_ptr<const TraceDocument> document) {
                 promise.addResult(Loaded{std::move(document), {}});
             },
@@ -57,6 +64,16 @@ QString aboutOf(const TraceDocument& document) {
     facts.removeAll(QString());
     return facts.join(QStringLiteral(", "));
 }
+
+constexpr qsizetype kMostFilesOfAFolder = 8;
+
+QStringList withFilesOfFolders(const QStringList& arguments) {
+    QStringList files;
+    for (const std::filesystem::path& file : with_files_of_folders(pathsOf(arguments))) {
+        files << QString::fromStdString(file.string());
+    }
+    return files;
+}
 }  // namespace
 
 FileTabs::FileTabs(SessionState& session, QWidget* parent) : QTabWidget(parent), session_(session) {
@@ -78,23 +95,21 @@ QList<DocumentPage*> FileTabs::pages() const {
     return all;
 }
 
-DocumentPage* FileTabs::pageOf(const QString& path) const {
-    const QString absolute = QFileInfo(path).absoluteFilePath();
+DocumentPage* FileTabs::pageOf(const QString& entry) const {
     const QList<DocumentPage*> all = pages();
-    const auto found = std::find_if(all.begin(), all.end(), [&](const DocumentPage* each) {
-        return QFileInfo(each->path()).absoluteFilePath() == absolute;
-    });
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const DocumentPage* each) { return each->files()->entry() == entry; });
     return found != all.end() ? *found : nullptr;
 }
 
-DocumentPage& FileTabs::bringUp(const QString& path) {
-    DocumentPage* shown = pageOf(path);
+DocumentPage& FileTabs::bringUp(const QStringList& files) {
+    DocumentPage* shown = pageOf(ViewedFiles(files).entry());
     if (shown == nullptr) {
-        shown = new DocumentPage(path, this);
+        shown = new DocumentPage(files, this);
         repeatSignals(*shown);
         Q_EMIT pageAdded(*shown);
-        const int index = addTab(shown, QFileInfo(path).fileName());
-        setTabToolTip(index, QFileInfo(path).absoluteFilePath());
+        const int index = addTab(shown, ViewedFiles::nameOf(files));
+        setTabToolTip(index, shown->files()->entry());
     }
     setCurrentWidget(shown);
     return *shown;
@@ -114,13 +129,22 @@ void FileTabs::repeatSignals(DocumentPage& page) {
     repeat(&page.axis(), &TimeAxisModel::selectionChanged, &FileTabs::selectionChanged);
 }
 
-void FileTabs::open(const QString& path) {
-    load(bringUp(path));
-}
-
 void FileTabs::open(const QStringList& paths) {
-    for (const QString& path : paths) {
-        open(path);
+    try {
+        const QStringList files = withFilesOfFolders(paths);
+        if (files.size() > 1 && are_of_one_run(pathsOf(files))) {
+            load(bringUp(files));
+            return;
+        }
+        if (files.size() > paths.size() && files.size() > kMostFilesOfAFolder) {
+            throw Error(paths.front().toStdString() + " holds " + std::to_string(files.size()) +
+                        " files that are not of one run; choose some of them");
+        }
+        for (const QString& file : files) {
+            load(bringUp({file}));
+        }
+    } catch (const std::exception& error) {
+        Q_EMIT failed(QString::fromUtf8(error.what()));
     }
 }
 
@@ -130,7 +154,7 @@ void FileTabs::reload() {
     }
 }
 
-void FileTabs::compareWith(const QString& path) {
+void FileTabs::compareWith(const QStringList& paths) {
     struct Read {
         std::shared_ptr<const Baseline> baseline;  // null: see error
         QString error;
@@ -140,9 +164,14 @@ void FileTabs::compareWith(const QString& path) {
     }
     runInPool(
         *page(),
-        [path] {
+        [paths] {
             try {
-                return Read{baselineOf(*loadTrace(path)), {}};
+                const QStringList files = withFilesOfFolders(paths);
+                if (files.size() > 1 && !are_of_one_run(pathsOf(files))) {
+                    throw Error("these " + std::to_string(files.size()) +
+                                " files are not of one run; choose one trace, or those of all its processes");
+                }
+                return Read{baselineOf(*loadTrace(ViewedFiles(files).fileToRead())), {}};
             } catch (const std::exception& error) {
                 return Read{nullptr, QString::fromUtf8(error.what())};
             }
@@ -168,7 +197,7 @@ void FileTabs::backToSimulation() {
 }
 
 void FileTabs::setDocument(std::shared_ptr<const TraceDocument> document) {
-    DocumentPage& shown = bringUp(document->path);
+    DocumentPage& shown = bringUp({document->path});
     showLoaded(shown, std::move(document));
     shown.focusTimeline();
 }
@@ -210,10 +239,10 @@ void FileTabs::load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& gro
                 if (opens) {
                     session_.restorePage(*of);
                 }
-                session_.addRecentFile(of->path(), aboutOf(*of->document()));
+                session_.addRecentFile(of->files()->entry(), aboutOf(*of->document()));
                 Q_EMIT loaded();
             });
-    watcher->setFuture(QtConcurrent::run(&workPool(), tryLoad, page.path(), growing, stop->get_token()));
+    watcher->setFuture(QtConcurrent::run(&workPool(), tryLoad, page.files(), growing, stop->get_token()));
 }
 
 void FileTabs::showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document) {
@@ -238,12 +267,13 @@ void FileTabs::showFailed(DocumentPage& page, const QString& error) {
 }
 
 void FileTabs::followIfLive(DocumentPage& page) {
-    if (page.live().state() != LiveBadge::State::no || !isBeingWritten(page.path())) {
+    if (page.live().state() != LiveBadge::State::no || !isBeingWritten(page.files()->files())) {
         return;
     }
     page.setLive(LiveBadge::State::following);
-    auto* follower = new TraceFollower(page.path(), &page);
-    const auto growing = std::make_shared<GrowingTrace>(page.path());
+    auto* follower = new TraceFollower(page.files()->files(), &page);
+    // Several files are joined anew each time.
+    const auto growing = page.files()->areSeveral() ? nullptr : std::make_shared<GrowingTrace>(page.path());
     connect(follower, &TraceFollower::grown, this, [this, follower, growing, of = QPointer(&page)] {
         if (of) {
             load(*of, follower->ended() ? nullptr : growing);  // resumes the follower once it is shown
@@ -259,7 +289,7 @@ void FileTabs::saveSession() const {
     QStringList open;
     for (const DocumentPage* each : pages()) {
         session_.savePage(*each);
-        open << QFileInfo(each->path()).absoluteFilePath();
+        open << each->files()->entry();
     }
     session_.setValue(kOpenFilesKey, open);
     session_.setValue(kCurrentFileKey, currentIndex());
@@ -268,7 +298,7 @@ void FileTabs::saveSession() const {
 void FileTabs::restoreSession() {
     const int current = session_.value(kCurrentFileKey).toInt();
     for (const QString& file : session_.value(kOpenFilesKey).toStringList()) {
-        if (QFileInfo::exists(file)) {  // skips files deleted since, without an error
+        if (ViewedFiles::exist(file)) {  // skips files deleted since, without an error
             open(file);
         }
     }

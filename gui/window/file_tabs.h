@@ -26,15 +26,17 @@ public:
     /// The current page's document; null if nothing is open or read.
     const TraceDocument* document() const { return page() != nullptr ? page()->document().get() : nullptr; }
 
-    /// Starts reading a file into its own tab; `loaded` or `failed` follows. A file that is open already is read again
-    /// into its tab, which keeps its view.
-    void open(const QString& path);
-    /// Opens each file in its own tab. The last one becomes the current tab.
+    /// Opens a file, folder, or entry of the session (ViewedFiles::entry()).
+    void open(const QString& entry) { open(ViewedFiles::filesOf(entry)); }
+    /// Starts reading files; `loaded` or `failed` follows. A folder stands for the traces in it. Files of one run's
+    /// processes are one timeline in one tab; others have tabs of their own, of which the last one becomes the current
+    /// one. What is open already is read again into its tab, which keeps its view.
     void open(const QStringList& paths);
     /// Reads the current page's file again.
     void reload();
-    /// Starts reading the trace of a run before, and shows it below the current page's run; `failed` may follow.
-    void compareWith(const QString& path);
+    /// Starts reading the trace of a run before, or those of all its processes, and shows it below the current page's
+    /// run; `failed` may follow.
+    void compareWith(const QStringList& paths);
     /// Shows the current page's simulation again.
     void backToSimulation();
     /// Shows a document in the tab of its file, creates the tab if necessary, and makes it the current one.
@@ -61,8 +63,8 @@ Q_SIGNALS:
 
 private:
     DocumentPage* pageOf(const QString& path) const;
-    /// The file's page, a new one if necessary, as the current page.
-    DocumentPage& bringUp(const QString& path);
+    /// The files' page, a new one if necessary, as the current page.
+    DocumentPage& bringUp(const QStringList& files);
     void repeatSignals(DocumentPage& page);
     /// Reads the page's file. With `growing`, reads only the new part.
     void load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& growing = nullptr);

@@ -182,6 +182,8 @@ void MainWindow::createFileMenu() {
     QAction* open = menu.addAction(tr("&Open…"), this, &MainWindow::askForFile);
     withIcon(*open, "open");
     open->setShortcuts(QKeySequence::Open);
+    QAction* folder = menu.addAction(tr("Open a &folder…"), this, &MainWindow::askForFolder);
+    folder->setShortcut(Qt::CTRL | Qt::SHIFT | Qt::Key_O);
     QMenu* recent = menu.addMenu(tr("Open &recent"));
     connect(recent, &QMenu::aboutToShow, this, [this, recent] { fillRecentFiles(*recent); });
     fillRecentFiles(*recent);
@@ -214,12 +216,19 @@ void MainWindow::askForFile() {
         tr("Traces and profiles (*.sqlite *.db *.sqlite3 *.json *.json.gz *.gz);;All files (*)")));
 }
 
+void MainWindow::askForFolder() {
+    const QString folder = QFileDialog::getExistingDirectory(this, tr("Open the traces in a folder"));
+    if (!folder.isEmpty()) {
+        files_->open(folder);
+    }
+}
+
 void MainWindow::askForBaseline() {
-    const QString path =
-        QFileDialog::getOpenFileName(this, tr("Compare with the trace of a run before"), {},
-                                     tr("Traces (*.sqlite *.db *.sqlite3 *.json *.json.gz *.gz);;All files (*)"));
-    if (!path.isEmpty()) {
-        files_->compareWith(path);
+    const QStringList paths =
+        QFileDialog::getOpenFileNames(this, tr("Compare with the trace of a run before, or those of all its processes"),
+                                      {}, tr("Traces (*.sqlite *.db *.sqlite3 *.json *.json.gz *.gz);;All files (*)"));
+    if (!paths.isEmpty()) {
+        files_->compareWith(paths);
     }
 }
 
@@ -227,7 +236,9 @@ void MainWindow::fillRecentFiles(QMenu& menu) {
     menu.clear();
     const QStringList files = session_.value(kRecentFilesKey).toStringList();
     for (const QString& file : files) {
-        menu.addAction(file, this, [this, file] { files_->open(file); });
+        const QStringList paths = ViewedFiles::filesOf(file);
+        const QString text = paths.size() == 1 ? file : ViewedFiles(paths).path();
+        menu.addAction(text, this, [this, file] { files_->open(file); });
     }
     if (files.isEmpty()) {
         menu.addAction(tr("No file was opened yet"))->setEnabled(false);

@@ -63,6 +63,7 @@ private:
     void createGoMenu();
     void createHelpMenu();
     void askForFile();
+    void askForFolder();
     void askForBaseline();
     void fillRecentFiles(QMenu& menu);
     void showError(const QString& text);

@@ -43,7 +43,7 @@ bool PageModel::setDocument(std::shared_ptr<const TraceDocument> document, bool 
         axis_->scrollTo(shifted(window, axis_->origin() - origin));
         selectAgain(selection);
     } else {
-        axis_->show(stepRange(*document_, step_));
+        axis_->show(hasOnlyTracks(*document_) ? axis_->total() : stepRange(*document_, step_));
     }
     if (follows) {
         const auto length = static_cast<std::int64_t>(axis_->window().length);
@@ -84,6 +84,14 @@ void PageModel::selectAgain(const Selected& before) {
                                   : nullptr;
         if (again != nullptr) {
             select(source, *again);
+        }
+    } else if (before.part && before.part->kind == PartSelection::Kind::range) {
+        const TrackStore* old = before.document->tracks.get();
+        const TrackStore* now = document_->tracks.get();
+        const TrackRef range = before.part->range;
+        if (old != nullptr && now != nullptr && now->has(range) && now->rangeOf(range) == old->rangeOf(range) &&
+            now->textOf(range) == old->textOf(range)) {
+            axis_->select(*before.part);
         }
     } else if (before.part) {
         selectLane(before.part->source, before.part->lane, before.part->kind == PartSelection::Kind::links);
@@ -172,6 +180,16 @@ void PageModel::analyse() {
 }
 
 void PageModel::selectStep(std::int32_t step) {
+    if (document_ && hasOnlyTracks(*document_)) {
+        const bool exists = std::any_of(document_->markedSteps.begin(), document_->markedSteps.end(),
+                                        [step](const StepRecord& each) { return each.step == step; });
+        if (exists) {
+            step_ = step;
+            axis_->show(stepRange(*document_, step));
+            Q_EMIT stepChanged();
+        }
+        return;
+    }
     if (!document_ || !document_->measured || document_->measured->step(step) == nullptr || step == step_) {
         return;
     }
@@ -257,6 +275,19 @@ void PageModel::selectLane(Source source, LaneId lane, bool links) {
     }
 }
 
+void PageModel::selectRange(std::optional<TrackRef> range) {
+    if (!range || !document_ || !document_->tracks || !document_->tracks->has(*range)) {
+        axis_->select(std::nullopt);
+        return;
+    }
+    PartSelection part;
+    part.kind = PartSelection::Kind::range;
+    part.lane = LaneId{-1};
+    part.range = *range;
+    axis_->select(part);
+    Q_EMIT rangeSelected(*range);
+}
+
 void PageModel::setArrangement(LaneArrangement arrangement) {
     if (arrangement != arrangement_) {
         arrangement_ = std::move(arrangement);
@@ -266,7 +297,7 @@ void PageModel::setArrangement(LaneArrangement arrangement) {
 
 std::optional<LaneId> PageModel::selectedLane() const {
     if (axis_->part()) {
-        return axis_->part()->lane;
+        return axis_->part()->kind == PartSelection::Kind::range ? std::nullopt : std::optional(axis_->part()->lane);
     }
     const std::optional<TaskSelection>& task = axis_->selection();
     const TimelineStore* store = task && document_ ? document_->store(task->source) : nullptr;

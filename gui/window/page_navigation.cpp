@@ -1,6 +1,7 @@
 #include "gui/window/page_navigation.h"
 
 #include "gui/timeline/timeline_pane.h"
+#include "gui/timeline/track_view.h"
 #include "gui/window/page_model.h"
 #include "gui/window/timeline_stack.h"
 
@@ -160,6 +161,9 @@ std::optional<TimeRange> PageNavigation::selectedRange() const {
     if (!model_.document()) {
         return std::nullopt;
     }
+    if (const std::optional<TrackRef> ref = this->range()) {
+        return model_.document()->tracks->rangeOf(*ref);
+    }
     std::optional<TimeRange> range;
     const auto add = [&](const TimeRange& each) {
         range = range ? TimeRange{std::min(range->start, each.start), std::max(range->end, each.end)} : each;
@@ -179,7 +183,7 @@ std::optional<TimeRange> PageNavigation::selectedRange() const {
 
 void PageNavigation::fitSelection() {
     if (const std::optional<TimeRange> range = selectedRange()) {
-        const std::int64_t margin = range->length();
+        const std::int64_t margin = std::max<std::int64_t>(range->length(), 1);  // a mark has no length
         axis_.show({range->start - margin, range->end + margin});
     } else if (model_.document()) {
         axis_.show(stepRange(*model_.document(), model_.step()));
@@ -194,7 +198,8 @@ void PageNavigation::showSelection() {
     const TimeWindow& window = axis_.window();
     const auto length = static_cast<double>(range->length());
     const Source source = axis_.selection() ? axis_.selection()->source : axis_.part()->source;
-    const double pixels = length / window.length * views_.view(source).lanesRect().width();
+    const AxisView& view = this->range() ? static_cast<const AxisView&>(views_.tracks()) : views_.view(source);
+    const double pixels = length / window.length * view.lanesRect().width();
     if (pixels < kNarrowestSeen || length > kWidestSeen * window.length) {
         fitSelection();
     } else if (range->start < window.start || static_cast<double>(range->end - window.start) > window.length) {
@@ -207,8 +212,26 @@ void PageNavigation::show(Source source, SliceRef slice) {
     showSelection();
 }
 
+void PageNavigation::show(const TrackRef& range) {
+    model_.selectRange(range);
+    showSelection();
+}
+
+std::optional<TrackRef> PageNavigation::range() const {
+    const std::optional<PartSelection>& part = axis_.part();
+    const bool is = part && part->kind == PartSelection::Kind::range && model_.document() &&
+                    model_.document()->tracks && model_.document()->tracks->has(part->range);
+    return is ? std::optional(part->range) : std::nullopt;
+}
+
 void PageNavigation::moveSelection(int by) {
     if (!model_.document()) {
+        return;
+    }
+    const bool hasTimeline = model_.document()->measured || model_.document()->simulated;
+    if (range() || (!hasTimeline && !axis_.selection())) {
+        views_.tracks().moveSelection(by);
+        showSelection();
         return;
     }
     if (const PartSelection* selected = bubble()) {
@@ -225,6 +248,12 @@ void PageNavigation::moveSelection(int by) {
 }
 
 void PageNavigation::selectOfKind(int by) {
+    if (const std::optional<TrackRef> ref = range()) {
+        if (const std::optional<TrackRef> next = nextOfText(*model_.document()->tracks, *ref, by)) {
+            show(*next);
+        }
+        return;
+    }
     if (const PartSelection* selected = model_.document() ? bubble() : nullptr) {
         const Bubble* next = nextOfCause(model_.analysis()->bubbles(selected->source), selected->bubble, by);
         if (next != nullptr) {

@@ -30,11 +30,13 @@ public:
     void showSelection();
     /// Selects a task and moves the view just enough to show it.
     void show(Source source, SliceRef slice);
+    /// Selects a range of a thread or stream and moves the view just enough to show it.
+    void show(const TrackRef& range);
     /// Selects the next (1) or previous (-1) task in the row of the selected one, or bubble of its lane, or the first
     /// visible task without a selection.
     void moveSelection(int by);
     /// Selects the next (1) or previous (-1) task of the same kind on the same lane, or bubble of the same cause on any
-    /// lane, or the first visible task without a selection.
+    /// lane, or range of the same name on any thread, or the first visible task without a selection.
     void selectOfKind(int by);
     /// From the start to the end of the selected task or bubble and its twin, on the axis; empty without a selection.
     std::optional<TimeRange> selectedRange() const;
@@ -49,6 +51,8 @@ private:
     /// The selected bubble; null if none is.
     const PartSelection* bubble() const;
     void selectBubble(const Bubble& next);
+    /// The selected range of a thread or stream.
+    std::optional<TrackRef> range() const;
     void centre(std::int64_t time);
 
     PageModel& model_;

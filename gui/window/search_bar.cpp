@@ -4,6 +4,7 @@
 #include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
 #include "gui/timeline/time_axis_model.h"
+#include "gui/timeline/track_view.h"
 #include "gui/window/document_page.h"
 #include "trace/sql_query.h"
 
@@ -20,6 +21,7 @@
 namespace pipescope {
 namespace {
 constexpr int kTypingRest = 120;
+constexpr std::size_t kMostHits = 1'000'000;
 
 QString escaped(const QString& text) {
     QString quoted = text;
@@ -47,6 +49,34 @@ std::vector<FoundRange> findRanges(const QString& path, const QString& text, con
     return found;
 }
 
+/// Ranges and counters of the threads and streams whose names hold the text.
+std::vector<FoundRange> findInTracks(const TrackStore& store, const QString& text,
+                                     const std::function<bool()>& cancelled) {
+    std::vector<FoundRange> found;
+    std::vector<QString> names(store.texts.size());  // of matching texts; null for the others
+    for (std::size_t k = 0; k < names.size() && !cancelled(); ++k) {
+        const QString name = QString::fromStdString(store.texts[k]);
+        names[k] = name.contains(text, Qt::CaseInsensitive) ? name : QString();
+    }
+    for (std::uint32_t row = 0; row < store.rows.size() && !cancelled(); ++row) {
+        const TrackRow& each = store.rows[row];
+        for (std::uint32_t i = 0; i < each.text.size() && found.size() < kMostHits; ++i) {
+            if (!names[each.text[i]].isNull()) {
+                found.push_back({names[each.text[i]], {each.start[i], each.end[i]}, TrackRef{row, i}});
+            }
+        }
+    }
+    for (std::size_t k = 0; k < store.counters.size(); ++k) {
+        const QString name = QString::fromStdString(store.counters[k].name());
+        if (name.contains(text, Qt::CaseInsensitive)) {
+            found.push_back({name, store.counters[k].range(), std::nullopt, k});
+        }
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const FoundRange& a, const FoundRange& b) { return a.range.start < b.range.start; });
+    return found;
+}
+
 SearchHits findIn(const std::shared_ptr<const TraceDocument>& document, std::int32_t step, const QString& text,
                   const std::function<bool()>& cancelled) {
     SearchHits hits;
@@ -55,10 +85,18 @@ SearchHits findIn(const std::shared_ptr<const TraceDocument>& document, std::int
         hits.tasks = TaskRows::make(document, source, step, *query, {}, cancelled);
         return hits;
     }
-    try {
+    if (document->tracks) {
+        hits.ranges = findInTracks(*document->tracks, text, cancelled);
+    }
+    if (!hits.ranges.empty()) {
+        return hits;
+    }
+    try {  // ranges that are tasks, or of a recording that grows
         hits.ranges = findRanges(document->path, text, cancelled);
     } catch (const std::exception&) {
-        hits.error = SearchBar::tr("No task has this name, and this file has no NVTX ranges to search.");
+        if (!document->tracks) {
+            hits.error = SearchBar::tr("No task has this name, and this file has no ranges to search.");
+        }
     }
     return hits;
 }
@@ -79,7 +117,8 @@ SearchBar::SearchBar(QWidget* parent)
       rest_(new QTimer(this)),
       field_(named(new QLineEdit(this), tr("Find"))),
       status_(new ElidedLabel(this)) {
-    field_->setPlaceholderText(tr("Find a task – F3, backward 2 1, layer conv – or an NVTX range by its text"));
+    field_->setPlaceholderText(
+        tr("Find a task – F3, backward 2 1, layer conv – or a range, kernel or counter by its name"));
     field_->setClearButtonEnabled(true);
     field_->installEventFilter(this);
     auto* line = new QHBoxLayout(this);
@@ -185,9 +224,16 @@ void SearchBar::goTo(std::size_t hit) {
     } else {
         const FoundRange& found = hits_.ranges[hit];
         name = found.text;
-        const std::int64_t margin = found.range.length() / 2 + 1000;
-        page_->axis().show({found.range.start - margin, found.range.end + margin});
-        page_->axis().setCursor(found.range.start);
+        if (found.ref) {
+            page_->navigation().show(*found.ref);
+            page_->axis().setCursor(found.range.start);
+        } else if (found.counter) {
+            page_->views().tracks().revealCounter(*found.counter);
+        } else {
+            const std::int64_t margin = found.range.length() / 2 + 1000;
+            page_->axis().show({found.range.start - margin, found.range.end + margin});
+            page_->axis().setCursor(found.range.start);
+        }
     }
     const QLocale locale;
     status_->setText(tr("%1 of %2 · %3")

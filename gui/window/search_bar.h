@@ -3,6 +3,7 @@
 #include "gui/document/task_rows.h"
 #include "gui/style/work_pool.h"
 #include "gui/timeline/time_window.h"
+#include "gui/timeline/track_store.h"
 
 #include <QPointer>
 #include <QWidget>
@@ -20,9 +21,11 @@ class DocumentPage;
 struct FoundRange {
     QString text;
     TimeRange range;
+    std::optional<TrackRef> ref = {};         ///< if it is shown among the threads and streams
+    std::optional<std::size_t> counter = {};  ///< index of a counter instead
 };
 
-/// Search hits by time: tasks, or NVTX ranges with the text if it does not name a task.
+/// Search hits by time: tasks, or ranges and counters with the text if it does not name a task.
 struct SearchHits {
     std::shared_ptr<const TaskRows> tasks;
     std::vector<FoundRange> ranges;

@@ -1,5 +1,6 @@
 #include "gui/window/session_state.h"
 
+#include "gui/document/viewed_files.h"
 #include "gui/window/document_page.h"
 
 #include <QCryptographicHash>
@@ -86,7 +87,7 @@ void SessionState::addRecentFile(const QString& path, const QString& about) {
         return;
     }
     QStringList files = value(kRecentFilesKey).toStringList();
-    const QString absolute = QFileInfo(path).absoluteFilePath();
+    const QString absolute = ViewedFiles(ViewedFiles::filesOf(path)).entry();
     files.removeAll(absolute);
     files.prepend(absolute);
     files = files.mid(0, kMostRecentFiles);

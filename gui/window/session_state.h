@@ -20,7 +20,7 @@ inline constexpr QLatin1String kWindowStateKey("window/state");
 inline constexpr QLatin1String kThemeKey("window/theme");
 /// Queries of the SQL console, most recent first.
 inline constexpr QLatin1String kQueriesKey("console/queries");
-/// Absolute paths, most recent first.
+/// Absolute paths, most recent first. Files that were open as one timeline are one entry, a path on each line.
 inline constexpr QLatin1String kRecentFilesKey("files/recent");
 /// The tabs in order, and the current one.
 inline constexpr QLatin1String kOpenFilesKey("files/open");
@@ -30,7 +30,7 @@ inline constexpr QLatin1String kCurrentFileKey("files/current");
 inline constexpr QLatin1String kRecentFactsKey("files/recentFacts");
 
 struct RecentFile {
-    QString path;      ///< absolute
+    QString path;      ///< absolute; of several files, one a line
     QString about;     ///< "recorded run, mlp, 4 lanes, 10 steps"; empty: unknown
     QDateTime opened;  ///< invalid: unknown
 };
@@ -43,7 +43,8 @@ public:
 
     QVariant value(QLatin1String key) const;
     void setValue(QLatin1String key, const QVariant& value);
-    /// Puts a file in front of the recent ones, of which ten are kept. `about` says what it is.
+    /// Puts a file, or an entry of several (ViewedFiles::entry()), in front of the recent ones, of which ten are kept.
+    /// `about` says what it is.
     void addRecentFile(const QString& path, const QString& about = {});
     void removeRecentFile(const QString& path);
     /// The most recent first; files may be gone.

@@ -2,6 +2,7 @@
 
 #include "balance/profile.h"
 #include "balance/profile_file.h"
+#include "gui/document/viewed_files.h"
 #include "gui/style/arrange.h"
 #include "gui/style/icons.h"
 #include "gui/style/task_style.h"
@@ -198,19 +199,21 @@ void StartPage::fillSamples() {
 void StartPage::refresh() {
     recent_->clear();
     for (const RecentFile& file : session_.recentFiles()) {
-        const QFileInfo info(file.path);
-        const bool exists = info.exists();
+        const QStringList paths = ViewedFiles::filesOf(file.path);
+        const QString name = ViewedFiles::nameOf(paths);
+        const QFileInfo info(paths.front());
+        const bool exists = ViewedFiles::exist(file.path);
         const QString when = file.opened.isValid() ? QLocale().toString(file.opened, QLocale::ShortFormat) : QString();
         QStringList facts;
         facts << (exists ? file.about : tr("missing; Delete removes it from the list")) << when
               << QDir::toNativeSeparators(info.absolutePath());
         facts.removeAll(QString());
-        auto* item = new QListWidgetItem(info.fileName() + QLatin1Char('\n') + facts.join(QStringLiteral("  ·  ")));
+        auto* item = new QListWidgetItem(name + QLatin1Char('\n') + facts.join(QStringLiteral("  ·  ")));
         const bool isProfile = file.path.endsWith(QLatin1String(".json"));
         item->setIcon(lineIcon(isProfile ? QStringLiteral("profile") : QStringLiteral("trace"), palette()));
         item->setData(kPathRole, file.path);
         item->setToolTip(QDir::toNativeSeparators(file.path));
-        item->setData(Qt::AccessibleTextRole, tr("%1, %2").arg(info.fileName(), facts.join(QStringLiteral(", "))));
+        item->setData(Qt::AccessibleTextRole, tr("%1, %2").arg(name, facts.join(QStringLiteral(", "))));
         if (!exists) {
             item->setForeground(palette().color(QPalette::Disabled, QPalette::Text));
         }
@@ -227,7 +230,7 @@ void StartPage::refresh() {
 
 void StartPage::openItem(const QListWidgetItem& item) {
     const QString path = item.data(kPathRole).toString();
-    if (QFileInfo::exists(path)) {
+    if (ViewedFiles::exist(path)) {
         QMetaObject::invokeMethod(
             this, [this, path] { Q_EMIT fileRequested(path); }, Qt::QueuedConnection);
     }

@@ -13,18 +13,20 @@
 #include "gui/window/file_tabs.h"
 #include "gui/window/marks_panel.h"
 #include "gui/window/session_state.h"
+#include "schedule/error.h"
+#include "trace/chrome_import.h"
 
-#include <QFile>
+#include <nlohmann/json.hpp>
+
 #include <QTimer>
+
+#include <algorithm>
+#include <iterator>
 
 namespace pipescope {
 namespace {
 constexpr int kSliderRest = 150;  // ms
 
-bool isDatabase(const QString& path) {
-    QFile file(path);
-    return file.open(QIODevice::ReadOnly) && file.read(15) == "SQLite format 3";
-}
 }  // namespace
 
 TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, MessageBar& messages, QWidget* window)
@@ -72,6 +74,8 @@ void TableDocks::addLanesAndDifferences(DockSet& docks) {
 
 void TableDocks::refreshSummaries() {
     const TraceDocument* shown = files_.document();
+    lanes_->setEmptyText(shown == nullptr ? tr("Open a trace to see what its lanes did.")
+                                          : tr("This file has no lanes, since it holds no tasks of a pipeline."));
     laneModel_->setTwoRuns(shown != nullptr && shown->baseline);
     differenceModel_->setTwoRuns(shown != nullptr && shown->baseline);
     laneModel_->setRows(shown != nullptr ? laneFacts(*shown, files_.page()->model().step()) : std::vector<LaneFacts>{});
@@ -81,6 +85,7 @@ void TableDocks::refreshSummaries() {
 }
 
 void TableDocks::refreshSelection() {
+    arguments_.drop();
     const TraceDocument* shown = files_.document();
     const StepAnalysis* analysis = shown != nullptr ? files_.page()->model().analysis() : nullptr;
     if (analysis == nullptr) {
@@ -89,6 +94,34 @@ void TableDocks::refreshSelection() {
     }
     const TimeAxisModel& axis = files_.page()->axis();
     selection_->setFacts(factsOf(*shown, *analysis, files_.page()->model().step(), axis.selection(), axis.part()));
+    if (axis.part() && axis.part()->kind == PartSelection::Kind::range && !selection_->facts().isEmpty()) {
+        addArguments(axis.part()->range);
+    }
+}
+
+void TableDocks::addArguments(const TrackRef& range) {
+    const TrackRow& row = files_.document()->tracks->rows[range.row];
+    const std::uint32_t event = row.event.empty() ? 0 : row.event[range.index];
+    if (event == 0) {
+        return;
+    }
+    arguments_.start(
+        *this,
+        [path = files_.page()->path().toStdString(), name = selection_->facts().title.toStdString(),
+         event](const std::function<bool()>&) {
+            try {
+                const nlohmann::json found = event_of_chrome(path, event - 1);
+                const bool same = found.is_object() && (!found.contains("name") || found["name"] == name);
+                return argumentFacts(same ? found : nlohmann::json());  // another one: the file was replaced
+            } catch (const Error&) {
+                return std::vector<FactSection>{};  // the file is gone or was replaced
+            }
+        },
+        [this](std::vector<FactSection> sections) {
+            SelectionFacts facts = selection_->facts();
+            std::move(sections.begin(), sections.end(), std::back_inserter(facts.sections));
+            selection_->setFacts(std::move(facts));
+        });
 }
 
 void TableDocks::addBubbles(DockSet& docks) {
@@ -208,10 +241,11 @@ void TableDocks::addConsole(DockSet& docks, SessionState& session) {
     connect(&files_, &FileTabs::pageChanged, console_, [this] {
         if (files_.document() == nullptr) {
             console_->setFile({});
-        } else if (isDatabase(files_.page()->path())) {
-            console_->setFile(files_.page()->path());
+        } else if (files_.document()->run.origin == TraceOrigin::profile) {
+            console_->setFile({}, tr("A profile is not a trace, so it cannot be queried with SQL."));
         } else {
-            console_->setFile({}, tr("This file is not a database, so it cannot be queried with SQL."));
+            console_->setFile(files_.page()->path(), {},
+                              [files = files_.page()->files()] { return files->database(); });
         }
     });
     connect(console_, &SqlConsole::taskPicked, this, [this](Source source, const TaskKey& task) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include "gui/style/work_pool.h"
+#include "gui/timeline/track_store.h"
+
 #include <QObject>
 
 namespace pipescope {
@@ -48,6 +51,8 @@ private:
     void addConsole(DockSet& docks, SessionState& session);
     void refreshSummaries();
     void refreshSelection();
+    /// Reads the arguments of the selected range from its file, in a worker, and adds them to the facts.
+    void addArguments(const TrackRef& range);
     void refreshBubbles();
     /// Rebuilds a long list when a slider rests, not at every move.
     void refreshAtRest(void (TableDocks::*refresh)());
@@ -68,5 +73,6 @@ private:
     UnmatchedTableModel* unmatchedModel_;
     FilteredTable* unmatched_;
     SqlConsole* console_;
+    LatestJob arguments_;
 };
 }  // namespace pipescope

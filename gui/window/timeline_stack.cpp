@@ -22,7 +22,8 @@ TimelineStack::TimelineStack(TimeAxisModel& axis, QWidget* parent)
       memory_(new MemoryPane(axis, this)),
       trackPane_(new QWidget(this)),
       tracks_(new TrackView(axis, trackPane_)) {
-    auto* title = new QLabel(tr("<b>THREADS AND STREAMS</b>&nbsp;&nbsp; ranges, calls and kernels"), trackPane_);
+    auto* title =
+        new QLabel(tr("<b>THREADS AND STREAMS</b>&nbsp;&nbsp; ranges, calls, kernels and counters"), trackPane_);
     title->setContentsMargins(8, 3, 8, 3);
     arrange(new QVBoxLayout(trackPane_), {0, 0, 0, 0}, 0, {title, {tracks_, 1}});
     trackPane_->hide();
@@ -51,6 +52,7 @@ void TimelineStack::setMeasured(const TraceDocument& document) {
     measured_->view().setStore(document.measured);
     measured_->view().setKernels(document.kernels);
     tracks_->setStore(document.tracks);
+    tracks_->setRulerShown(!document.measured && !document.simulated);
     trackPane_->setVisible(document.tracks != nullptr);
     measured_->setVisible(document.measured != nullptr);
     measured_->view().setNotesShown(document.measured != nullptr);
@@ -59,7 +61,7 @@ void TimelineStack::setMeasured(const TraceDocument& document) {
 
 void TimelineStack::setSimulated(const TraceDocument& document) {
     simulated_->view().setStore(document.simulated);
-    gutter_ = document.tracks ? tracks_->gutterFor({}) : 0;  // leaves room for a thread's name
+    gutter_ = document.tracks ? tracks_->gutterForNames() : 0;
     for (const auto& store : {document.measured, document.simulated}) {
         gutter_ = store ? std::max(gutter_, tracks_->gutterFor(store->lanes())) : gutter_;
     }

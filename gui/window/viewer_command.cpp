@@ -58,7 +58,9 @@ bool headless(const ViewerArguments& arguments) {
 }
 
 void declare(CLI::App& app, ViewerArguments& arguments) {
-    app.add_option("FILE", arguments.files, "Traces to show, each in a tab; default: those open last time");
+    app.add_option("FILE", arguments.files,
+                   "Traces to show, each in a tab, or as one timeline if they are of one run's processes; default: "
+                   "those open last time");
     app.add_option(
            "--render", arguments.render,
            "Draw the window into OUT.png, OUT.svg or OUT.pdf, or write an interactive page OUT.html, instead of "
@@ -289,7 +291,7 @@ int showWindows(const ViewerArguments& arguments) {
     }
     window.files().open(files);
     if (!arguments.baseline.empty()) {
-        window.files().compareWith(QString::fromStdString(arguments.baseline));
+        window.files().compareWith({QString::fromStdString(arguments.baseline)});
     }
     return QApplication::exec();
 }

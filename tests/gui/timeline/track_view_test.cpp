@@ -1,9 +1,11 @@
 #include "gui/timeline/track_view.h"
+#include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 
 #include <gtest/gtest.h>
 
 #include <QApplication>
+#include <QTest>
 
 #include <random>
 
@@ -74,6 +76,141 @@ TEST(TrackView, PaintsRangesAtTheirPixelsAndNothingBetween) {
     EXPECT_NE(image.pixel(at(75), view.rowRect(1).top() + 1), ground);
     EXPECT_EQ(view.rangeAtPixel({at(700), y}), (TrackRef{0, 1}));
     EXPECT_EQ(view.rangeAtPixel({at(350), y}), std::nullopt);
+}
+
+TEST(CounterRow, GivesTheExtremesOfEachColumn) {
+    std::mt19937 random(2);
+    CounterRow counter("process 1", "queue");
+    std::vector<std::pair<std::int64_t, double>> points;
+    std::int64_t time = 1000;
+    for (int i = 0; i < 3000; ++i) {
+        points.emplace_back(time, static_cast<double>(random() % 1000) - 500);
+        counter.add(points.back().first, points.back().second);
+        time += static_cast<int>(random() % 20);  // some at one time
+    }
+    EXPECT_EQ(counter.valueAt(999), std::nullopt);
+    EXPECT_EQ(counter.valueAt(time + 5), points.back().second);
+    constexpr int kWidth = 97;
+    for (const double part : {1.5, 0.3, 0.01}) {
+        const TimeWindow window{500 + time / 4, 0.25, static_cast<double>(time) * part};
+        const std::vector<CounterColumn> columns = counter.columns(window, kWidth);
+        ASSERT_EQ(columns.size(), std::size_t{kWidth});
+        for (int x = 0; x < kWidth; ++x) {
+            // Brute force: what holds at the left edge, and every point within.
+            const std::int64_t left = timeAt(window, kWidth, x);
+            const std::int64_t right = timeAt(window, kWidth, x + 1);
+            std::optional<double> low;
+            std::optional<double> high;
+            for (const auto& [at, value] : points) {
+                if (at < left) {
+                    low = high = value;
+                } else if (at < right) {
+                    low = std::min(low.value_or(value), value);
+                    high = std::max(high.value_or(value), value);
+                }
+            }
+            const CounterColumn& column = columns[static_cast<std::size_t>(x)];
+            ASSERT_EQ(column.known, low.has_value());
+            if (low) {
+                ASSERT_EQ(column.low, *low);
+                ASSERT_EQ(column.high, *high);
+            }
+        }
+    }
+}
+
+std::shared_ptr<const TrackStore> groupedTracks() {
+    TrackStore store;
+    store.texts = {"", "launch 1", "gemm", "launch 2"};
+    store.rows = {{"GPU 0", "stream 7", 0, {300, 600}, {400, 800}, {2, 2}},
+                  {"process 1", "thread 1", 0, {100, 200}, {150, 250}, {1, 3}}};
+    CounterRow& counter = store.counters.emplace_back("GPU 0", "memory of GPU 0");
+    counter.add(100, 1024);
+    counter.add(500, 3 * 1024);
+    store.setArrows({{{1, 0}, {0, 0}}, {{1, 1}, {0, 1}}, {{1, 0}, {0, 0}}});
+    return std::make_shared<const TrackStore>(std::move(store));
+}
+
+TEST(TrackStore, KnowsTheArrowsOfARangeInBothDirections) {
+    const auto store = groupedTracks();
+    EXPECT_EQ(store->arrows.size(), 2U);
+    EXPECT_EQ(store->arrowsFrom({1, 0}, 9), (std::vector<TrackRef>{{0, 0}}));
+    EXPECT_EQ(store->arrowsTo({0, 1}, 9), (std::vector<TrackRef>{{1, 1}}));
+    EXPECT_TRUE(store->arrowsTo({1, 0}, 9).empty());
+    EXPECT_TRUE(store->arrowsFrom({1, 0}, 0).empty());
+    EXPECT_EQ(nextOfText(*store, {0, 0}, 1), (TrackRef{0, 1}));
+    EXPECT_EQ(nextOfText(*store, {0, 0}, -1), std::nullopt);
+    EXPECT_EQ(nextOfText(*store, {1, 0}, 1), std::nullopt);
+}
+
+TEST(TrackView, GroupsRowsByProcessAndDeviceAndHidesAGroup) {
+    TimeAxisModel axis;
+    TrackView view(axis);
+    view.resize(1080, 300);
+    view.setGutter(150);
+    view.setStore(groupedTracks());
+    axis.setTotal({0, 1000});
+    view.show();
+    QApplication::processEvents();
+    EXPECT_LT(view.groupRect("GPU 0").bottom(), view.rowRect(0).top() + 1);
+    EXPECT_LT(view.rowRect(0).bottom(), view.counterRect(0).top());
+    EXPECT_LT(view.counterRect(0).bottom(), view.groupRect("process 1").top());
+    EXPECT_LT(view.groupRect("process 1").bottom(), view.rowRect(1).top() + 1);
+    const QImage image = view.grab().toImage();
+    const auto at = [&](std::int64_t time) { return static_cast<int>(view.pixelAtTime(time)); };
+    const QRgb ground = timelineColors(QApplication::palette()).lane.rgb();
+    const int low = view.counterRect(0).bottom() - 1;
+    const int high = view.counterRect(0).top() + 3;
+    EXPECT_EQ(image.pixel(at(50), low), ground);  // before the first point
+    EXPECT_NE(image.pixel(at(300), low), ground);
+    EXPECT_EQ(image.pixel(at(300), high), ground);
+    EXPECT_NE(image.pixel(at(700), high), ground);
+    EXPECT_EQ(view.counterAtPixel({at(300), low}), std::optional<std::size_t>(0));
+    EXPECT_EQ(view.valueText(0, 3 * 1024), formatBytes(3 * 1024));
+
+    QTest::mouseClick(view.viewport(), Qt::LeftButton, {}, view.groupRect("GPU 0").center());
+    EXPECT_TRUE(view.isCollapsed("GPU 0"));
+    EXPECT_TRUE(view.rowRect(0).isEmpty());
+    EXPECT_TRUE(view.counterRect(0).isEmpty());
+    EXPECT_FALSE(view.rowRect(1).isEmpty());
+    view.revealCounter(0);
+    EXPECT_FALSE(view.isCollapsed("GPU 0"));
+}
+
+TEST(TrackView, DrawsArrowsOfTheSelectedRange) {
+    TimeAxisModel axis;
+    TrackView view(axis);
+    view.resize(1080, 300);
+    view.setGutter(150);
+    view.setStore(groupedTracks());
+    axis.setTotal({0, 1000});
+    view.show();
+    QApplication::processEvents();
+    std::optional<TrackRef> picked;
+    QObject::connect(&view, &TrackView::picked, [&](std::optional<TrackRef> range) { picked = range; });
+    const auto at = [&](std::int64_t time) { return static_cast<int>(view.pixelAtTime(time)); };
+    QTest::mouseClick(view.viewport(), Qt::LeftButton, {}, {at(125), view.rowRect(1).center().y()});
+    ASSERT_EQ(picked, (TrackRef{1, 0}));
+    const QImage before = view.grab().toImage();
+    PartSelection part;
+    part.kind = PartSelection::Kind::range;
+    part.range = *picked;
+    axis.select(part);
+    const QImage after = view.grab().toImage();
+    const auto changes = [&](const QRect& where) {
+        int count = 0;
+        for (int x = where.left(); x <= where.right(); ++x) {
+            for (int y = where.top(); y <= where.bottom(); ++y) {
+                count += before.pixel(x, y) != after.pixel(x, y) ? 1 : 0;
+            }
+        }
+        return count;
+    };
+    const int gap = view.counterRect(0).top();
+    EXPECT_GT(changes({at(151), gap, at(299) - at(151), view.counterRect(0).height()}), 5);  // the way to the kernel
+    EXPECT_EQ(changes({at(650), gap, 100, view.counterRect(0).height()}), 0);  // not to that of another call
+    QTest::mouseClick(view.viewport(), Qt::LeftButton, {}, {at(950), view.rowRect(1).center().y()});
+    EXPECT_EQ(picked, std::nullopt);
 }
 }  // namespace
 }  // namespace pipescope

@@ -180,7 +180,7 @@ TEST_F(WindowBaseline, IsRefusedWithAReasonAndLeavesTheSimulation) {
     broken.write("no trace");
     broken.close();
     QSignalSpy failed(&window_.files(), &FileTabs::failed);
-    window_.files().compareWith(QString::fromStdString(path));
+    window_.files().compareWith({QString::fromStdString(path)});
     window_.finishWork();
     ASSERT_EQ(failed.size(), 1);
     EXPECT_FALSE(shown().baseline);

@@ -215,6 +215,11 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
     const auto focusAndSelect = [this] { selectTask(); };
     QMap<QString, Case> cases;
     cases[text("Open")] = asks("");
+    cases[text("Open a folder")] = {[this] {
+                                        measured().setFocus();
+                                        dialog_ = std::make_unique<DialogAnswer>();
+                                    },
+                                    [this] { return dialog_->answered(); }};
     cases[text("Reload")] = {[this] { spy_ = std::make_unique<QSignalSpy>(&window_.files(), &FileTabs::loaded); },
                              [this] { return !spy_->isEmpty(); }};
     cases[text("Report")] = asks("report.html");

@@ -1,0 +1,97 @@
+#include "gui/document/viewed_files.h"
+
+#include "schedule/error.h"
+#include "trace/run_files.h"
+
+#include <QDir>
+#include <QFile>
+#include <QFileInfo>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+namespace {
+bool isDatabase(const QString& path) {
+    QFile file(path);
+    return file.open(QIODevice::ReadOnly) && file.read(15) == "SQLite format 3";
+}
+}  // namespace
+
+std::vector<std::filesystem::path> pathsOf(const QStringList& files) {
+    std::vector<std::filesystem::path> paths;
+    for (const QString& file : files) {
+        paths.emplace_back(file.toStdString());
+    }
+    return paths;
+}
+
+ViewedFiles::ViewedFiles(QStringList files)
+    : files_(std::move(files)),
+      path_(files_.size() == 1 ? files_.front() : QFileInfo(files_.front()).absoluteDir().filePath(nameOf(files_))) {}
+
+QString ViewedFiles::nameOf(const QStringList& files) {
+    return files.size() == 1 ? QFileInfo(files.front()).fileName()
+                             : QString::fromStdString(joined_name(pathsOf(files)));
+}
+
+bool ViewedFiles::exist(const QString& entry) {
+    const QStringList files = filesOf(entry);
+    return !files.isEmpty() &&
+           std::all_of(files.begin(), files.end(), [](const QString& file) { return QFileInfo::exists(file); });
+}
+
+QString ViewedFiles::entry() const {
+    QStringList absolute;
+    for (const QString& file : files_) {
+        absolute << QFileInfo(file).absoluteFilePath();
+    }
+    return absolute.join(QLatin1Char('\n'));
+}
+
+/// A new name, since somebody may still read the file before.
+QString ViewedFiles::newPlace() {
+    if (!folder_) {
+        folder_ = std::make_unique<QTemporaryDir>(QDir::tempPath() + QStringLiteral("/pipescope-view-XXXXXX"));
+    }
+    if (!folder_->isValid()) {
+        throw Error("no temporary folder can be made below " + QDir::tempPath().toStdString() +
+                    "; a trace is written there; set TMPDIR to a writable folder");
+    }
+    const QDir place(folder_->filePath(QString::number(places_++)));
+    place.mkpath(QStringLiteral("."));
+    QDir(folder_->filePath(QString::number(places_ - 3))).removeRecursively();  // nobody reads the one before the last
+    QString name = QFileInfo(nameOf(files_)).fileName();
+    return place.filePath(name.endsWith(QLatin1String(".sqlite")) ? name : name + QStringLiteral(".sqlite"));
+}
+
+QString ViewedFiles::fileToRead() {
+    const std::lock_guard lock(mutex_);
+    imported_.clear();
+    if (!areSeveral()) {
+        return files_.front();
+    }
+    const QString place = newPlace();
+    merge_any(pathsOf(files_), place.toStdString(), IfExists::refuse, {}, {});  // its warnings are in the trace
+    joined_ = place;
+    return joined_;
+}
+
+QString ViewedFiles::database() {
+    const std::lock_guard lock(mutex_);
+    if (areSeveral()) {
+        return joined_;
+    }
+    if (isDatabase(files_.front())) {
+        return files_.front();
+    }
+    if (imported_.isEmpty()) {
+        const QString place = newPlace();
+        merge_any(pathsOf(files_), place.toStdString(), IfExists::refuse, {}, {});
+        imported_ = place;
+    }
+    return imported_;
+}
+}  // namespace pipescope

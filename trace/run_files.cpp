@@ -1,0 +1,83 @@
+#include "trace/run_files.h"
+
+#include "schedule/error.h"
+#include "trace/merge_rank_files.h"
+#include "trace/trace_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace pipescope {
+namespace fs = std::filesystem;
+
+std::string joined_name(const std::vector<fs::path>& files) {
+    constexpr std::size_t kMostNamed = 3;
+    std::string name = files.front().stem().string();
+    for (std::size_t k = 1; k < files.size() && files.size() <= kMostNamed; ++k) {
+        name += " + " + files[k].stem().string();
+    }
+    if (files.size() > kMostNamed) {
+        name += fmt::format(" + {} more", files.size() - 1);
+    }
+    return name + ".sqlite";
+}
+
+MergedTrace merge_any(const std::vector<fs::path>& inputs, const fs::path& output, IfExists if_exists,
+                      const std::string& configuration, const std::string& rules) {
+    if (inputs.empty() || TraceReader::open(inputs.front())) {
+        if (!rules.empty()) {
+            throw UsageError(
+                fmt::format("--task-rules is {}, but {} is a trace of PipeScope, which names its tasks; leave "
+                            "--task-rules out",
+                            rules, inputs.empty() ? "no file" : inputs.front().string()));
+        }
+        return merge_traces(inputs, output, if_exists, configuration);
+    }
+    return merge_rank_files(inputs, output, if_exists, rules.empty() ? TaskRules() : TaskRules::load(rules));
+}
+
+std::vector<fs::path> with_files_of_folders(const std::vector<fs::path>& arguments) {
+    std::vector<fs::path> files;
+    for (const fs::path& argument : arguments) {
+        std::error_code unknown;
+        if (!fs::is_directory(argument, unknown)) {
+            files.push_back(argument);
+            continue;
+        }
+        std::vector<fs::path> found;
+        for (const fs::directory_entry& entry : fs::directory_iterator(argument)) {
+            const std::string name = entry.path().filename().string();
+            const bool is_trace = name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite");
+            const bool is_notes = name.ends_with(".notes.json");  // of the viewer, beside a trace
+            if (entry.is_regular_file(unknown) && is_trace && !is_notes) {
+                found.push_back(entry.path());
+            }
+        }
+        if (found.empty()) {
+            throw UsageError(fmt::format(
+                "{} is a folder without a trace; traces end in .json, .json.gz or .sqlite; name another folder or file",
+                argument.string()));
+        }
+        std::ranges::sort(found);
+        files.insert(files.end(), found.begin(), found.end());
+    }
+    return files;
+}
+
+bool are_of_one_run(const std::vector<fs::path>& files) {
+    if (are_rank_files(files)) {
+        return true;
+    }
+    std::optional<std::string> run;
+    for (const fs::path& file : files) {
+        const std::optional<ProcessFacts> process = rank_of_trace(file);
+        if (!process || run.value_or(process->run) != process->run) {
+            return false;
+        }
+        run = process->run;
+    }
+    return files.size() > 1;
+}
+}  // namespace pipescope
