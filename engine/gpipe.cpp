@@ -261,6 +261,10 @@ torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archi
     return archive;
 }
 
+void GPipe::list_tensors() {
+    impl().pipeline->list_tensors();
+}
+
 void GPipe::train(bool on) {
     impl().pipeline->train(on);
 }

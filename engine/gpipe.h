@@ -57,6 +57,11 @@ struct GPipeOptions {
     /// or wait.
     int host_cores = 0;
     TaskObserver* observer = nullptr;  ///< not owned; must outlive the model
+    /// Called on the caller's thread every 20 ms while the lanes run a forward, backward or step. If it throws, each
+    /// lane stops at its next task and the exception reaches the caller; the model stays usable. For signals, such as
+    /// Ctrl-C. With the driver autograd it is called during forwards only, since the caller's thread itself goes
+    /// backward.
+    std::function<void()> while_waiting = {};
     /// The processes that run the lanes together; null: this one runs them all. See "Several processes" at GPipe.
     std::shared_ptr<Processes> processes = nullptr;
     /// Pipelines side by side, each with its own share of the processes and of the samples; divides their number.
@@ -198,6 +203,10 @@ public:
     /// exchanged with one, and between balances. load() throws as load_state_dict() does.
     void save(torch::serialize::OutputArchive& archive) const;
     void load(torch::serialize::InputArchive& archive);
+
+    /// Takes the layers' parameters and buffers again. Call it after a layer has replaced some by other tensors, and
+    /// not between a forward and its backward.
+    void list_tensors();
 
     void train(bool on = true);
     void eval() { train(false); }

@@ -61,6 +61,13 @@ void check_outputs(const Tensors& outputs) {
 
 Partition::Partition(PartitionId id, LayerId first, std::vector<ModelLayer> layers, PartitionSkips skips)
     : id_(id), first_(first), layers_(std::move(layers)), skips_(std::move(skips)) {
+    list_tensors();
+}
+
+void Partition::list_tensors() {
+    parameters_.clear();
+    statistics_.clear();
+    other_buffers_.clear();
     for (const ModelLayer& each : layers_) {
         for (const auto& [name, tensor] : each.layer->parameters()) {
             parameters_.push_back(tensor);
@@ -70,6 +77,9 @@ Partition::Partition(PartitionId id, LayerId first, std::vector<ModelLayer> laye
                 (is_running_statistic(name) ? statistics_ : other_buffers_).push_back(tensor);
             }
         }
+    }
+    if (deferred_) {
+        defer_batch_norm();
     }
 }
 

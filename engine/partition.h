@@ -41,6 +41,8 @@ public:
     std::vector<ModelLayer>& layers() noexcept { return layers_; }
     /// "conv", or "conv..relu" for several layers
     std::string name() const;
+    /// Takes the layers' tensors again, after layers have replaced some. Call while no lane runs.
+    void list_tensors();
     const PartitionSkips& skips() const noexcept { return skips_; }
 
     /// Runs the layers under the thread's grad mode. Tells each in CurrentTask::layer before it starts, so that the

@@ -291,6 +291,15 @@ void Pipeline::place(std::vector<ModelLayer> layers) {
     }
 }
 
+void Pipeline::list_tensors() {
+    for (Partition& partition : partitions_) {
+        for (const ModelLayer& each : partition.layers()) {
+            move_layer(*each.layer, devices_->of(lane_of(partition.id())).device());
+        }
+        partition.list_tensors();
+    }
+}
+
 void Pipeline::train(bool on) {
     training_ = on;
     for (Partition& partition : partitions_) {

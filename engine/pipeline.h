@@ -65,6 +65,8 @@ public:
 
     bool is_training() const noexcept { return training_; }
     void train(bool on);
+    /// See GPipe::list_tensors().
+    void list_tensors();
     bool has_trainable_parameters() const;
     /// Parameters that currently require a gradient, in layer order.
     std::vector<at::Tensor> trained_parameters() const;

@@ -207,10 +207,12 @@ void StepRun::run(Part part) {
         input_versions_.update_parts();
     }
     receive(part);
-    pipeline_->lanes().run([this, part](LaneId lane) {
-        run_lane(lane, part);
-        gate_.leave(lane);
-    });
+    pipeline_->lanes().run(
+        [this, part](LaneId lane) {
+            run_lane(lane, part);
+            gate_.leave(lane);
+        },
+        pipeline_->options().while_waiting ? [this] { ask_caller(); } : std::function<void()>());
     if (channels_ != nullptr && part == Part::all && has_replicas() && loss_ && !gate_.stopped()) {
         share_loss();
     }
@@ -226,6 +228,22 @@ void StepRun::run(Part part) {
     if (streams_) {
         pipeline_->devices().end();
         streams_->wait_for_input();
+    }
+}
+
+/// Ends the run early if the caller's while_waiting throws.
+void StepRun::ask_caller() {
+    if (interruption_) {
+        return;
+    }
+    try {
+        pipeline_->options().while_waiting();
+    } catch (...) {
+        interruption_ = std::current_exception();
+        if (channels_ != nullptr) {
+            channels_->processes().fail_by_exception();
+        }
+        gate_.stop();
     }
 }
 
@@ -276,6 +294,9 @@ void StepRun::rethrow_first_failure() {
     input_gradients_.clear();
     input_.clear();
     renew_torn_lanes();
+    if (interruption_) {
+        std::rethrow_exception(std::exchange(interruption_, nullptr));
+    }
     std::exception_ptr exception;
     if (const std::optional<Failure> failure = failure_.take(exception)) {
         pipeline_->set_last_failure(*failure);

@@ -11,6 +11,7 @@
 #include "schedule/task_graph.h"
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -85,6 +86,7 @@ private:
     void receive(Part part);
     void share_loss();
     std::optional<TaskIndex> whole_loss() const;
+    void ask_caller();
     [[noreturn]] void rethrow_first_failure();
 
     bool run_lane(LaneId lane, Part part);
@@ -154,6 +156,7 @@ private:
     TaskGate gate_;
     std::optional<StepStreams> streams_;  // set if a lane is on an accelerator
     FirstFailure failure_;
-    std::vector<char> torn_;  // by lane, each writes its own: its thread can no longer be used
+    std::exception_ptr interruption_;  // of the options' while_waiting
+    std::vector<char> torn_;           // by lane, each writes its own: its thread can no longer be used
 };
 }  // namespace pipescope

@@ -22,6 +22,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -84,6 +85,7 @@ Tensors AutogradRun::forward() {
             }
         });
         rethrow_first_failure();
+        ask_caller();
         for (const Cell& at : cycle) {
             finish(at);
         }
@@ -96,6 +98,15 @@ Tensors AutogradRun::forward() {
         outputs.push_back(std::move(front.tensors));
     }
     return gather(std::move(outputs));
+}
+
+/// Calls the options' while_waiting, between two cycles of tasks.
+void AutogradRun::ask_caller() {
+    const auto now = std::chrono::steady_clock::now();
+    if (pipeline_.options().while_waiting && now - asked_ > Lanes::Jobs::kPatience) {
+        asked_ = now;
+        pipeline_.options().while_waiting();
+    }
 }
 
 /// Orders the caller's streams after the lanes' and lets the caller free the memory.

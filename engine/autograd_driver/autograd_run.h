@@ -8,6 +8,7 @@
 #include "engine/pipeline.h"
 #include "schedule/task_graph.h"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -60,6 +61,7 @@ private:
     Tensors inputs_of(Cell at) const;
     void finish(Cell at);
     Crossing crossing_of(TaskKind kind, MicroBatchId i, PartitionId from, PartitionId to) const;
+    void ask_caller();
     void join_caller();
     void rethrow_first_failure();
     bool is_checkpointed(MicroBatchId i) const;
@@ -71,6 +73,7 @@ private:
     std::shared_ptr<const TaskGraph> graph_;
     std::vector<Front> fronts_;  // by micro-batch
     StreamEvent input_read_;
+    std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
     FirstFailure failure_;
     std::vector<OutputReuse> output_reuse_;  // by partition
 };

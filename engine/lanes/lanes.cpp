@@ -32,13 +32,40 @@ std::unique_ptr<Worker> Lanes::make_worker(LaneId lane, std::latch& started) {
 void Lanes::renew(LaneId lane) {
     const std::lock_guard lock(turn_);
     std::latch started(1);
+    workers_[lane]->end_thread();
     workers_[lane] = make_worker(lane, started);
     started.wait();
 }
 
-void Lanes::run(const std::function<void(LaneId)>& job) {
+void Lanes::run(const std::function<void(LaneId)>& job, const std::function<void()>& while_waiting) {
     Jobs jobs(*this);
     jobs.post(job);
+    jobs.wait_for_oldest(while_waiting);
+}
+
+/// Holds the lock while it notifies: the waiting thread destroys this as soon as it wakes.
+void Lanes::Jobs::Ended::count_down() {
+    const std::lock_guard lock(mutex_);
+    if (--lanes_ == 0) {
+        all_ended_.notify_one();
+    }
+}
+
+void Lanes::Jobs::Ended::wait(const std::function<void()>& while_waiting) {
+    std::unique_lock lock(mutex_);
+    const auto all_have_ended = [this] { return lanes_ == 0; };
+    if (!while_waiting) {
+        all_ended_.wait(lock, all_have_ended);
+        return;
+    }
+    while (!all_ended_.wait_for(lock, kPatience, all_have_ended)) {
+        lock.unlock();
+        {
+            const AtWork at_work;
+            while_waiting();
+        }
+        lock.lock();
+    }
 }
 
 Lanes::Jobs::Jobs(Lanes& lanes) : lanes_(lanes), turn_(lanes.take_turn()) {}
@@ -50,7 +77,7 @@ Lanes::Jobs::~Jobs() {
 }
 
 void Lanes::Jobs::post(std::function<void(LaneId)> job) {
-    Job& posted = jobs_.emplace_back(std::move(job), static_cast<std::ptrdiff_t>(lanes_.workers_.size()));
+    Job& posted = jobs_.emplace_back(std::move(job), lanes_.workers_.size());
     for (const auto& [lane, worker] : lanes_.workers_) {
         worker->post([&posted, lane = lane, in_exit = is_thread_in_exit()] {
             const OnBehalf of_exit(in_exit);
@@ -60,10 +87,10 @@ void Lanes::Jobs::post(std::function<void(LaneId)> job) {
     }
 }
 
-void Lanes::Jobs::wait_for_oldest() {
+void Lanes::Jobs::wait_for_oldest(const std::function<void()>& while_waiting) {
     {
         const AtRest until_lanes_are_done;
-        jobs_.front().ended.wait();
+        jobs_.front().ended.wait(while_waiting);
         prepare_process_end();
     }
     jobs_.pop_front();

@@ -3,6 +3,8 @@
 #include "engine/lanes/worker.h"
 #include "schedule/ids.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -37,13 +39,28 @@ public:
         /// Calls `job` once on every lane, in parallel. It must not throw.
         void post(std::function<void(LaneId)> job);
         /// Returns once the oldest job that was not waited for has ended on all lanes. Precondition: there is one.
-        void wait_for_oldest();
+        /// Meanwhile calls `while_waiting`, unless it is empty, every kPatience; it must not throw.
+        void wait_for_oldest(const std::function<void()>& while_waiting = {});
+
+        static constexpr std::chrono::milliseconds kPatience{20};
 
     private:
+        /// A std::latch has no wait with a time limit.
+        class Ended {
+        public:
+            explicit Ended(std::size_t lanes) : lanes_(lanes) {}
+            void count_down();
+            void wait(const std::function<void()>& while_waiting);
+
+        private:
+            std::mutex mutex_;
+            std::condition_variable all_ended_;
+            std::size_t lanes_;  // guarded by mutex_
+        };
         struct Job {
-            Job(std::function<void(LaneId)> job, std::ptrdiff_t lanes) : run(std::move(job)), ended(lanes) {}
+            Job(std::function<void(LaneId)> job, std::size_t lanes) : run(std::move(job)), ended(lanes) {}
             std::function<void(LaneId)> run;
-            std::latch ended;
+            Ended ended;
         };
         Lanes& lanes_;
         std::unique_lock<std::mutex> turn_;
@@ -51,7 +68,8 @@ public:
     };
 
     /// Calls `job` once on every lane in parallel and returns when the last has ended. `job` must not throw.
-    void run(const std::function<void(LaneId)>& job);
+    /// `while_waiting`: as for Jobs::wait_for_oldest().
+    void run(const std::function<void(LaneId)>& job, const std::function<void()>& while_waiting = {});
     /// Gives the lane a new thread; returns when it has started. Call from outside the lanes.
     void renew(LaneId lane);
     /// False in a forked process, which has no such threads.

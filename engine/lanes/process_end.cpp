@@ -88,9 +88,10 @@ bool expects_a_thread_back() {
     return by != 0 && by != this_thread() && Clock::now() - left < kRecent && lives(by);
 }
 
-void end_threads(int status, void* /*argument*/) {
+/// Returns false if a task goes on.
+bool end_threads() {
     if (process.id.load() != ::getpid() || in_exit) {
-        return;
+        return true;
     }
     in_exit = true;
     const bool expects_one = expects_a_thread_back();
@@ -98,15 +99,23 @@ void end_threads(int status, void* /*argument*/) {
     process.ending.store(true);
     const int own = depth > 0 ? 1 : 0;  // a layer may call exit()
     const bool all_stopped = wait_until(kPatience, [own] { return process.at_work.load() == own; });
-    if (!all_stopped) {
+    if (all_stopped && expects_one) {
+        wait_until(kPatienceFor, [=] { return process.stopped.load() > stopped_before; });
+    }
+    return all_stopped;
+}
+
+void end_threads_in_exit(int status, void* /*argument*/) {
+    if (!end_threads()) {
         std::fflush(nullptr);
         ::_exit(status);
     }
-    if (expects_one) {
-        wait_until(kPatienceFor, [=] { return process.stopped.load() > stopped_before; });
-    }
 }
 }  // namespace
+
+bool end_other_threads() {
+    return end_threads();
+}
 
 void prepare_process_end() {
     const pid_t here = ::getpid();
@@ -115,7 +124,13 @@ void prepare_process_end() {
         process.last_left_by = 0;
     }
     if (std::has_single_bit(++process.prepared)) {  // registrations are permanent, so not on every call
-        ::on_exit(end_threads, nullptr);
+        ::on_exit(end_threads_in_exit, nullptr);
+    }
+}
+
+void stop_if_ending() {
+    if (depth == 0 && must_stop()) {
+        stop_for_good();
     }
 }
 

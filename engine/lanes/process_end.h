@@ -12,6 +12,15 @@ namespace pipescope {
 /// destroys newer state before it reaches a handler that was registered earlier. Most calls cost nothing. Any thread.
 void prepare_process_end();
 
+/// Does now what the handler does: for an interpreter, which destroys its own state before it calls exit(). The calling
+/// thread counts as in exit() from then on. Returns false if a task takes longer than kPatience; then its thread still
+/// runs, and only _exit() is safe.
+bool end_other_threads();
+
+/// Stops this thread for good if the process ends, unless the thread is at work or in exit(). For a thread that is
+/// about to use what the end of the process destroys.
+void stop_if_ending();
+
 /// True if this thread is in exit().
 bool is_thread_in_exit();
 

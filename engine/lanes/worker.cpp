@@ -6,14 +6,59 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <utility>
+#include <vector>
 
 namespace pipescope {
-Worker::Worker(const std::string& name, Job at_start) : process_(::getpid()), running_(std::make_unique<Running>()) {
-    running_->thread = std::thread([running = running_.get(), name, at_start = std::move(at_start)] {
+namespace {
+std::atomic<bool> keeps_threads = false;
+}  // namespace
+
+/// Threads without a worker.
+struct Worker::Kept {
+    const pid_t process = ::getpid();
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Running>> threads = {};  // guarded by mutex
+};
+
+/// Those of this process: a fork takes no threads along, and may have been made while another thread held the lock.
+Worker::Kept& Worker::kept() {
+    static std::atomic<Kept*> current = nullptr;
+    Kept* found = current.load();
+    while (found == nullptr || found->process != ::getpid()) {
+        auto made = std::make_unique<Kept>();
+        if (current.compare_exchange_strong(found, made.get())) {
+            found = made.release();
+        }
+    }
+    return *found;
+}
+
+void Worker::keep_threads() {
+    keeps_threads = true;
+}
+
+Worker::Worker(const std::string& name, Job at_start) : process_(::getpid()) {
+    Job begin = [name, at_start = std::move(at_start)] {
         pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
         name_thread_for_profilers(name);
         at_start();
+    };
+    if (keeps_threads) {
+        const std::lock_guard lock(kept().mutex);
+        if (!kept().threads.empty()) {
+            running_ = std::move(kept().threads.back());
+            kept().threads.pop_back();
+        }
+    }
+    if (running_) {
+        post(std::move(begin));
+        return;
+    }
+    running_ = std::make_unique<Running>();
+    running_->thread = std::thread([running = running_.get(), begin = std::move(begin)] {
+        begin();
         running->run();
     });
 }
@@ -25,9 +70,16 @@ Worker::~Worker() {
         return;
     }
     {
-        const std::lock_guard lock(running_->mutex);
+        std::unique_lock lock(running_->mutex);
         if (is_thread_in_exit() && running_->is_busy) {
             static_cast<void>(running_.release());
+            return;
+        }
+        if (keeps_threads && !ends_thread_) {
+            running_->drained.wait(lock, [this] { return running_->jobs.empty() && !running_->is_busy; });
+            lock.unlock();
+            const std::lock_guard lock_of_kept(kept().mutex);
+            kept().threads.push_back(std::move(running_));
             return;
         }
         running_->ending = true;
@@ -55,13 +107,15 @@ void Worker::Running::run() {
         if (jobs.empty()) {
             return;
         }
-        const Job job = std::move(jobs.front());
+        Job job = std::move(jobs.front());
         jobs.pop_front();
         is_busy = true;
         lock.unlock();
         job();
+        job = nullptr;
         lock.lock();
         is_busy = false;
+        drained.notify_one();
     }
 }
 }  // namespace pipescope

@@ -13,9 +13,9 @@
 namespace pipescope {
 /// A named thread that runs posted jobs one at a time, in order.
 /// Threading: call post() from any thread, but not during destruction. Jobs must not throw.
-/// Ownership: the destructor runs the jobs still queued, then joins. Exceptions, in which it leaves everything as it
-/// is: in a forked process, which has no such thread, and for a worker that was stopped within a job when the process
-/// ended.
+/// Ownership: the destructor runs the jobs still queued, then joins, or keeps the thread (keep_threads()). Exceptions,
+/// in which it leaves everything as it is: in a forked process, which has no such thread, and for a worker that was
+/// stopped within a job when the process ended.
 class Worker {
 public:
     using Job = std::function<void()>;
@@ -30,11 +30,18 @@ public:
     void post(Job job);
     /// False in a forked process, which has no such thread.
     bool is_here() const;
+    /// The thread ends with this worker, whatever keep_threads() says.
+    void end_thread() { ends_thread_ = true; }
+
+    /// From now on a thread whose worker is destroyed waits for the next worker of this process, and never ends. For
+    /// programs in which a thread must not end, since others crash then: torch.compile leaves such threads.
+    static void keep_threads();
 
 private:
     struct Running {
         std::mutex mutex;
         std::condition_variable posted;
+        std::condition_variable drained;
         std::deque<Job> jobs;  // guarded by mutex
         bool ending = false;   // guarded by mutex
         bool is_busy = false;  // guarded by mutex
@@ -42,7 +49,11 @@ private:
 
         void run();
     };
+    struct Kept;
+    static Kept& kept();
+
     const pid_t process_;
     std::unique_ptr<Running> running_;
+    bool ends_thread_ = false;
 };
 }  // namespace pipescope

@@ -47,6 +47,52 @@ TEST(Worker, FinishesWhatIsQueuedBeforeItEnds) {
     EXPECT_EQ(ran, 10);
 }
 
+// In a process of its own, since threads are kept from then on.
+TEST(Worker, LeavesItsThreadToTheNextIfThreadsAreKept) {
+    const auto thread_of = [](Worker& worker) {
+        std::latch told(1);
+        pid_t id = 0;
+        worker.post([&] {
+            id = ::gettid();
+            told.count_down();
+        });
+        told.wait();
+        return id;
+    };
+    const auto uses_threads_again = [&] {
+        Worker::keep_threads();
+        auto first = std::make_unique<Worker>("first", [] {});
+        Worker other("other", [] {});
+        const pid_t thread = thread_of(*first);
+        std::atomic<bool> ran = false;
+        first->post([&ran] { ran = true; });
+        first.reset();
+        const bool drained = ran;
+        auto second = std::make_unique<Worker>("second", [] {});
+        const bool is_same = thread_of(*second) == thread && thread_of(other) != thread;
+        second->end_thread();
+        second.reset();
+        Worker third("third", [] {});
+        ::_exit(drained && is_same && thread_of(third) != thread ? 7 : 8);
+    };
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(uses_threads_again(), ::testing::ExitedWithCode(7), "");
+}
+
+// It asks the caller again and again, but the jobs go on.
+TEST(Lanes, CallWhileWaitingUntilTheJobsHaveEnded) {
+    Lanes lanes(first_lanes(2), [] {});
+    std::latch asked(3);
+    std::atomic<int> calls = 0;
+    lanes.run([&asked](LaneId) { asked.wait(); },
+              [&] {
+                  if (++calls <= 3) {
+                      asked.count_down();
+                  }
+              });
+    EXPECT_GE(calls, 3);
+}
+
 TEST(TaskRange, IsOffWhereNoToolListens) {
     prepare_task_ranges();
     EXPECT_FALSE(task_ranges_enabled);

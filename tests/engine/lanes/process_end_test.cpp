@@ -1,5 +1,6 @@
 // exit() while lanes run, in processes of their own.
 
+#include "engine/lanes/process_end.h"
 #include "engine/gpipe.h"
 #include "tests/engine/engine_fixtures.h"
 
@@ -58,6 +59,28 @@ TEST_P(ProcessEnd, HasExitsCodeWhileAnotherThreadTrains) {
     for (int k = 0; k < 6; ++k) {
         EXPECT_EXIT(train_and_exit(options(), 1 + k, 150 * k), ::testing::ExitedWithCode(3), "");
     }
+}
+
+// As an interpreter does before it destroys its own state.
+TEST_P(ProcessEnd, StopsOtherThreadsBeforeExitOnRequest) {
+    const auto ends = [] {
+        static std::atomic<int> done = 0;
+        std::thread([] {
+            GPipe model(dropout_mlp(), options());
+            while (true) {
+                model.step(samples(8), samples(8, 4), mean_square);
+                ++done;
+            }
+        }).detach();
+        while (done < 3) {
+            std::this_thread::yield();
+        }
+        const bool all_stopped = end_other_threads();
+        const int at_the_end = done;
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        std::exit(all_stopped && done == at_the_end ? 8 : 9);
+    };
+    EXPECT_EXIT(ends(), ::testing::ExitedWithCode(8), "");
 }
 
 TEST_P(ProcessEnd, HasExitsCodeWhereALayerCallsIt) {
