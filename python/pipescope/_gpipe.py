@@ -1,0 +1,439 @@
+"""Pipeline-parallel training of Python modules by the engine."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Optional, Union
+
+import torch
+from torch import Tensor, nn
+
+from pipescope._schedule import Schedule
+from pipescope._torch import engine
+from pipescope.errors import BalanceError, UsageError
+from pipescope.skip import Skippable, verify_skippables
+
+__all__ = ["GPipe", "current_micro_batch", "cut", "is_checkpointing", "is_recomputing"]
+
+Tensors = Union[Tensor, tuple[Tensor, ...], list[Tensor]]
+Device = Union[torch.device, int, str]
+
+
+def is_checkpointing() -> bool:
+    """True in a forward of a micro-batch whose graph will be discarded and computed again."""
+    return bool(engine.is_checkpointing())
+
+
+def is_recomputing() -> bool:
+    """True in the second forward of a checkpointed micro-batch. Side effects belong in the first."""
+    return bool(engine.is_recomputing())
+
+
+def current_micro_batch() -> Optional[int]:
+    """The micro-batch that this thread computes, from 0; None outside a layer or a loss of one micro-batch."""
+    micro_batch: Optional[int] = engine.current_micro_batch()
+    return micro_batch
+
+
+def cut(model: nn.Module, *names: str, sample: Optional[Tensors] = None) -> "OrderedDict[str, nn.Module]":
+    """Cuts a model into layers by its submodules' names, for GPipe.
+
+    ``cut(model, "embed", "blocks.*", "head")`` is the submodule ``embed``, then the children of ``blocks`` in order, then
+    ``head``. Running them one after the other must be what the model does; its own ``forward`` is not used. With a
+    ``sample`` that is checked: both are run in eval mode without gradients, and their outputs must be equal.
+
+    The layers keep the model's names, so the pipeline's state_dict has the model's keys.
+
+    Raises UsageError for a name that is not there, for parameters or buffers that no layer holds, and for a sample whose
+    outputs differ.
+    """
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    for name in names:
+        try:
+            found = model.get_submodule(name[:-2] if name.endswith(".*") else name)
+        except AttributeError:
+            raise UsageError(f"the model has no submodule '{name}'; name some of named_modules()") from None
+        if name.endswith(".*"):
+            layers.update((f"{name[:-1]}{child}", module) for child, module in found.named_children())
+        else:
+            layers[name] = found
+    held = {id(each) for layer in layers.values() for each in (*layer.parameters(), *layer.buffers())}
+    left = [n for n, each in (*model.named_parameters(), *model.named_buffers()) if id(each) not in held]
+    if left:
+        raise UsageError(f"no layer holds {left[0]}; the layers together must hold the whole model; name its submodule too")
+    if sample is not None:
+        _check_chain(model, layers, sample)
+    return layers
+
+
+def _check_chain(model: nn.Module, layers: Mapping[str, nn.Module], sample: Tensors) -> None:
+    modes = [(each, each.training) for each in model.modules()]
+    try:
+        model.eval()
+        with torch.no_grad():
+            expected = model(sample)
+            value: Any = sample
+            for layer in layers.values():
+                value = layer(value)
+    finally:
+        for each, mode in modes:
+            each.training = mode
+    try:
+        torch.testing.assert_close(value, expected)
+    except AssertionError as error:
+        raise UsageError(
+            "the named submodules, one after the other, do not compute what the model computes; put what its forward does "
+            f"between them into modules of their own\n{error}"
+        ) from None
+
+
+def _named_layers(module: Any) -> "OrderedDict[str, nn.Module]":
+    if isinstance(module, nn.Sequential):
+        layers = OrderedDict(module._modules.items())
+    elif isinstance(module, Mapping):
+        layers = OrderedDict(module)
+    elif isinstance(module, (list, tuple, nn.ModuleList)):
+        layers = OrderedDict((str(k), layer) for k, layer in enumerate(module))
+    else:
+        raise UsageError(
+            f"module is a {type(module).__name__}; a pipeline needs layers that run one after the other; give an "
+            "nn.Sequential or a list of modules, or name the submodules with pipescope.cut()"
+        )
+    first: dict[int, str] = {}
+    for name, layer in layers.items():
+        if not isinstance(layer, nn.Module):
+            raise UsageError(f"layer {name} is a {type(layer).__name__}; layers are modules; wrap it in an nn.Module")
+        if id(layer) in first:
+            raise UsageError(
+                f"layer {name} is the same module as layer {first[id(layer)]}; each layer stands once; copy the module"
+            )
+        first[id(layer)] = name
+    return layers
+
+
+def _schedule_option(schedule: Any) -> Union[str, tuple[str, str]]:
+    """Its name, or the name and the text of a CSV."""
+    if isinstance(schedule, str) and not schedule.endswith(".csv"):
+        return schedule
+    if not isinstance(schedule, Schedule):
+        schedule = Schedule.load(schedule)
+    return schedule.name if schedule.name in Schedule.names() else (schedule.name, schedule.to_csv())
+
+
+def _default_devices(lanes: Optional[int], layers: int) -> list[str]:
+    if torch.cuda.is_available():
+        return [f"cuda:{k}" for k in range(torch.cuda.device_count())]
+    cores = len(os.sched_getaffinity(0))
+    return ["cpu"] * (lanes if lanes is not None else max(1, min(cores, layers)))
+
+
+def _device_name(device: Device) -> str:
+    return str(torch.device("cuda", device) if isinstance(device, int) else torch.device(device))
+
+
+class GPipe(nn.Module):
+    """A model whose layers run as a pipeline of micro-batches, on one lane (a thread and a device) per partition.
+
+    ::
+
+        model = pipescope.GPipe(layers, balance=[2, 2], devices=["cpu", "cpu"], chunks=8)
+        model(x).sum().backward()                       # as any module, or
+        loss = model.step(x, y, nn.functional.mse_loss)  # forward, loss and backward inside the schedule
+
+    Losses and gradients are those of the plain model run micro-batch by micro-batch. Parameters are those of the given
+    modules, which stay usable; keys of state_dict() are those of the plain nn.Sequential.
+
+    Shapes: the first dimension of every input, output and value between layers is the samples. A mini-batch is cut into
+    min(chunks, samples) micro-batches. Between layers go a tensor, or a tuple or list of tensors.
+
+    Threading: calls of one model from several threads take turns. A layer runs on its lane's thread, with the caller's
+    grad mode, autocast, hooks and context variables, not with its threading.local values.
+
+    Errors: a layer's exception arrives unchanged, the first in schedule order; Ctrl-C ends a call within a task. The
+    model stays usable.
+
+    Args:
+        module: an nn.Sequential, a list of modules, a mapping of names to modules, or what cut() returns.
+        balance: layers per partition. None: measured at the first call, on its input, for as many lanes as devices.
+        devices: one for each lane. Default: all CUDA devices, else the host ("cpu") for each partition.
+        chunks: micro-batches.
+        checkpoint: "always", "except_last" or "never": which micro-batches keep only their inputs.
+        schedule: a name such as "gpipe", "1f1b" or "zero-bubble-h1", or a pipescope.Schedule. All but gpipe need step().
+        deferred_batch_norm: running statistics of mini-batches instead of micro-batches.
+        driver: "scheduled", or "autograd", in which torch's autograd orders the backwards.
+        seed: of random numbers in layers, which depend only on (seed, step, micro-batch, layer).
+        placement: lane of each partition. reduction: how the loss combines samples, "mean" or "sum".
+        host_cores: cores that lanes on the host share; 0: all of this process.
+        processes: join_processes(), if the lanes are in several processes; replicas and device_messages as in
+            docs/engine.md.
+    """
+
+    def __init__(
+        self,
+        module: Union[nn.Sequential, Sequence[nn.Module], Mapping[str, nn.Module]],
+        balance: Optional[Iterable[int]] = None,
+        *,
+        devices: Optional[Iterable[Device]] = None,
+        chunks: int = 1,
+        checkpoint: str = "except_last",
+        schedule: Any = "gpipe",
+        deferred_batch_norm: bool = False,
+        driver: str = "scheduled",
+        seed: int = 0,
+        placement: Iterable[int] = (),
+        reduction: str = "mean",
+        host_cores: int = 0,
+        processes: Any = None,
+        replicas: int = 1,
+        device_messages: str = "host",
+    ) -> None:
+        super().__init__()
+        self._add_layers(_named_layers(module))
+        lanes = None
+        if balance is not None:
+            balance = [int(size) for size in balance]
+            lanes = len(balance)
+        self._options: dict[str, Any] = {
+            "balance": balance,
+            "devices": [_device_name(each) for each in devices]
+            if devices is not None
+            else _default_devices(lanes, len(self._layers)),
+            "chunks": int(chunks),
+            "checkpoint": str(checkpoint),
+            "schedule": _schedule_option(schedule),
+            "deferred_batch_norm": bool(deferred_batch_norm),
+            "driver": str(driver),
+            "seed": int(seed),
+            "placement": [int(lane) for lane in placement],
+            "reduction": str(reduction),
+            "host_cores": int(host_cores),
+            "processes": processes,
+            "replicas": int(replicas),
+            "device_messages": str(device_messages),
+        }
+        self._step = 0
+        self._model: Any = None
+        self.training = all(layer.training for layer in self._layers.values())  # the layers' own modes stay
+        if balance is not None and self._layers:
+            self._build()
+        elif processes is not None and balance is None:
+            raise BalanceError(
+                "balance is not given with several processes, which must all have the same; give one, such as "
+                "profile(...).balance(...) finds"
+            )
+
+    # ---- Layers ----
+
+    def _add_layers(self, layers: "OrderedDict[str, nn.Module]") -> None:
+        # Not add_module(): a layer may be called as one of our own attributes, or have a dot in its name.
+        self._modules.update(layers)
+
+    @property
+    def _layers(self) -> dict[str, nn.Module]:
+        return self._modules  # type: ignore[return-value]
+
+    def _engine_layers(self) -> list[tuple[nn.Module, str, list[Any], list[Any]]]:
+        """(module, name for messages, stashed skips, popped skips) of each layer of the engine."""
+        verify_skippables(self._layers)
+        layers = []
+        for name, layer in self._layers.items():
+            shown = type(layer).__name__ if name.isdigit() else name
+            stashed, popped = layer.declare_skips() if isinstance(layer, Skippable) else ([], [])
+            layers.append((layer, shown, stashed, popped))
+        return layers
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def __getitem__(self, index: int) -> nn.Module:
+        return list(self._layers.values())[index]
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        return iter(self._layers.values())
+
+    # ---- The engine's model ----
+
+    def _build(self) -> None:
+        self._model = engine.Model(self._engine_layers(), self._options)
+        self._model.next_step = self._step
+        self._model.train(self.training)
+        if self._options["processes"] is not None:
+            self._drop_layers_elsewhere()
+
+    def _drop_layers_elsewhere(self) -> None:
+        names = list(self._layers)
+        for first, end, _lane, _device, is_here in self._model.partitions:
+            for name in [] if is_here else names[first:end]:
+                del self._modules[name]
+
+    def _balance_by(self, input: Tensors) -> None:
+        """Measures the layers on a micro-batch of the input and balances them over the devices."""
+        from pipescope._profiler import profile
+
+        tensors = [input] if isinstance(input, Tensor) else list(input)
+        samples = max(1, int(tensors[0].shape[0]) // max(1, self._options["chunks"]))
+        parts = [each[:samples].detach() for each in tensors]
+        lanes = min(len(self._options["devices"]), len(self._layers))
+        measured = profile(
+            self._layers,
+            parts[0] if isinstance(input, Tensor) else type(input)(parts),
+            samples=[samples],
+            time_limit_s=5.0,
+            tapes=False,
+        )
+        chunks = self._options["chunks"]
+        found = measured.balance(lanes, batch=samples * chunks, chunks=chunks, checkpoint=self._options["checkpoint"])
+        self._options["balance"] = list(found)
+        self._build()
+
+    def _model_for(self, input: Any) -> Any:
+        if self._model is None:
+            if self._options["balance"] is None:
+                self._balance_by(input)
+            else:
+                self._build()
+        return self._model
+
+    @property
+    def balance(self) -> Optional[list[int]]:
+        """Layers per partition; None before they were measured."""
+        balance: Optional[list[int]] = self._options["balance"]
+        return None if balance is None else list(balance)
+
+    @property
+    def devices(self) -> list[torch.device]:
+        """The device of each lane."""
+        names = self._options["devices"] if self._model is None else self._model.devices
+        return [torch.device(name) for name in names]
+
+    @property
+    def chunks(self) -> int:
+        return int(self._options["chunks"])
+
+    @property
+    def checkpoint(self) -> str:
+        return str(self._options["checkpoint"])
+
+    @property
+    def next_step(self) -> int:
+        """Number of the next training step. Random numbers in layers depend on it; set it to continue a training."""
+        return self._step if self._model is None else int(self._model.next_step)
+
+    @next_step.setter
+    def next_step(self, step: int) -> None:
+        self._step = step
+        if self._model is not None:
+            self._model.next_step = step
+
+    @property
+    def last_failure(self) -> Optional[tuple[str, int, int, str]]:
+        """(task, lane, layer, layer's name) of the last exception of a layer; None if there was none."""
+        return None if self._model is None else self._model.last_failure
+
+    # ---- Running ----
+
+    def forward(self, input: Tensors) -> Any:
+        """Runs the pipeline forward, as one node of the caller's graph.
+
+        Shapes: as the plain model. Returns what the last layer returns, gathered over the micro-batches. In several
+        processes, under no_grad: input where partition 0 is, output where the last partition is, else None.
+        """
+        if self._options["processes"] is None:
+            _check(input)
+        if not self._layers and self._model is None:
+            return input
+        return self._model_for(input).forward(input)
+
+    def step(self, input: Optional[Tensors], target: Optional[Tensors], loss: Callable[[Any, Any], Tensor]) -> Tensor:
+        """Runs forward, loss and backward inside the schedule. Adds to the parameters' .grad; returns the loss, detached.
+
+        ``loss(output, target)`` returns one value, reduced as the option ``reduction`` says. It is called for each
+        micro-batch, or, with the schedule gpipe, once on the gathered output. Forward hooks of the GPipe itself do not
+        run. In several processes the input is read where partition 0 is and the target where the last partition is.
+        """
+        if self._options["processes"] is None:
+            _check(input)
+        result: Tensor = self._model_for(input).step(input, target, loss)
+        return result
+
+    def train(self, mode: bool = True) -> "GPipe":
+        super().train(mode)
+        if self.__dict__.get("_model") is not None:
+            self._model.train(mode)
+        return self
+
+    # ---- Copies, files and moves ----
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        if state["_options"]["processes"] is not None:
+            raise UsageError("a pipeline of several processes is copied or pickled; save its state_dict() instead")
+        state["_step"] = self.next_step
+        state["_model"] = None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        if self._options["balance"] is not None and self._layers:
+            self._build()
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        local_metadata: Mapping[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        own: list[str] = []
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, own, error_msgs)
+        layers = tuple(f"{prefix}{name}." for name in self._modules)  # a layer's name may have dots, as cut() makes them
+        unexpected_keys += [key for key in own if not key.startswith(layers)]
+
+    def _refuse_move(self) -> None:
+        raise TypeError(
+            "the model is to move to a device; a pipeline's partitions live on the devices it was built with; name them in "
+            "'devices'"
+        )
+
+    def cuda(self, device: Any = None) -> "GPipe":
+        self._refuse_move()
+        return self
+
+    def cpu(self) -> "GPipe":
+        self._refuse_move()
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> "GPipe":
+        """Casts, as to(dtype). A move to a device is a TypeError."""
+        if "device" in kwargs or "tensor" in kwargs or (args and not isinstance(args[0], torch.dtype)):
+            self._refuse_move()
+        return super().to(*args, **kwargs)
+
+
+def _check(input: Any) -> None:
+    tensors = input if isinstance(input, (tuple, list)) else (input,)
+    for each in tensors:
+        if not isinstance(each, Tensor):
+            raise TypeError(f"the model is given {type(each).__name__}; it takes a tensor, or a tuple or list of tensors")
+
+
+def _end_threads() -> None:
+    """Threads that train stop before the interpreter goes: a daemon thread would crash in the midst of its end."""
+    if engine.end_other_threads():
+        time.sleep(0.01)  # a thread that has just left a call gets the GIL, and stops at its next call
+        return
+    print("pipescope: a layer's call did not end within 5 s of the process's end; it is given up", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1 if hasattr(sys, "last_type") else 0)
+
+
+atexit.register(_end_threads)

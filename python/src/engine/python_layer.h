@@ -1,0 +1,80 @@
+#pragma once
+
+#include "engine/layer.h"
+#include "python/src/engine/gil.h"
+#include "python/src/engine/structure.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pipescope::python {
+/// What the layers of one model share.
+struct ModelState {
+    /// contextvars of the call that runs; null before the first. Read and set with the GIL.
+    PyObject* context = nullptr;
+
+    ModelState() = default;
+    ~ModelState();
+    ModelState(const ModelState&) = delete;
+    ModelState& operator=(const ModelState&) = delete;
+};
+
+/// What a PythonLayer is made of.
+struct PythonLayerParts {
+    Object module;      ///< a torch.nn.Module
+    std::string title;  ///< "layer 3 (Conv2d)"
+    SkipNames skips;
+    std::shared_ptr<Boundary> before;
+    std::shared_ptr<Boundary> after;
+    bool sends_structure = true;  ///< false: the next layer is in another process, which only sees tensors
+    std::shared_ptr<ModelState> model;
+};
+
+/// Runs a torch.nn.Module as a layer of the engine.
+///
+/// The lane takes the GIL for the call of the module and releases it afterwards; torch's operators release it while
+/// they compute. The module sees the contextvars that the caller of forward() or step() had. Buffers that the module
+/// replaces while it is recomputed are put back, since they have seen the micro-batch. Errors: the module's exception
+/// as py::error_already_set; TypeError for a result that is neither tensor nor tuple nor list of tensors.
+class PythonLayer final : public Layer {
+public:
+    explicit PythonLayer(PythonLayerParts parts) : parts_(std::move(parts)) {}
+
+    Tensors forward(const Tensors& inputs) override;
+    SkipNames skips() const override { return parts_.skips; }
+    Tensors forward_with_skips(const Tensors& inputs, SkipContext& skips) override;
+    NamedTensors parameters() const override;
+    NamedTensors buffers() const override;
+    void train(bool /*on*/) override {}            // torch.nn.Module.train() does
+    void to(at::ScalarType /*dtype*/) override {}  // torch.nn.Module.to() does
+
+private:
+    Tensors call(const Tensors& inputs);
+    NamedTensors named(const char* method) const;
+
+    PythonLayerParts parts_;
+};
+
+/// The skips of the layer that this thread runs; null outside one.
+SkipContext* current_skips();
+
+/// Throws the Python exception that is set.
+[[noreturn]] void throw_python_exception();
+
+/// True if this thread runs a layer, or the loss, of that model.
+bool is_in_model(const ModelState& model);
+
+/// While it lives, the thread runs Python for the model, with a copy of its contextvars. Call it with the GIL.
+class InContext {
+public:
+    explicit InContext(const ModelState& model);
+    ~InContext();
+    InContext(const InContext&) = delete;
+    InContext& operator=(const InContext&) = delete;
+
+private:
+    const ModelState* const outer_;
+    PyObject* context_ = nullptr;
+};
+}  // namespace pipescope::python

@@ -1,0 +1,316 @@
+#include "python/src/engine/python_model.h"
+
+#include "engine/current_task.h"
+#include "engine/engine_error.h"
+#include "schedule/balance.h"
+#include "schedule/schedule_table.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+namespace pipescope::python {
+namespace {
+constexpr std::chrono::milliseconds kPatience{20};
+
+SkipName skip_name_from(py::handle name) {
+    const auto pair = py::reinterpret_borrow<py::tuple>(name);
+    return {pair[0].cast<std::string>(), pair[1].cast<std::string>()};
+}
+
+Checkpoint checkpoint_from(const std::string& name) {
+    for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
+        if (name == to_string(mode)) {
+            return mode;
+        }
+    }
+    throw UsageError("checkpoint is '" + name +
+                     "'; it says which micro-batches are recomputed; use always, except_last or "
+                     "never");
+}
+
+Driver driver_from(const std::string& name) {
+    if (name != "scheduled" && name != "autograd") {
+        throw UsageError("driver is '" + name + "'; it orders the backwards; use scheduled or autograd");
+    }
+    return name == "scheduled" ? Driver::scheduled : Driver::autograd;
+}
+
+Reduction reduction_from(const std::string& name) {
+    if (name != "mean" && name != "sum") {
+        throw UsageError("reduction is '" + name + "'; it says how the loss combines its samples; use mean or sum");
+    }
+    return name == "mean" ? Reduction::mean : Reduction::sum;
+}
+
+/// By name; or from a CSV, as (name, text).
+Schedule schedule_from(const py::object& schedule) {
+    if (py::isinstance<py::tuple>(schedule)) {
+        const auto pair = py::reinterpret_borrow<py::tuple>(schedule);
+        return Schedule::from_csv(pair[0].cast<std::string>(), pair[1].cast<std::string>());
+    }
+    return parse_schedule(schedule.cast<std::string>());
+}
+
+GPipeOptions options_from(const py::dict& given) {
+    GPipeOptions options;
+    options.balance = given["balance"].cast<std::vector<std::int64_t>>();
+    options.devices = given["devices"].cast<std::vector<std::string>>();
+    options.chunks = given["chunks"].cast<std::int64_t>();
+    options.checkpoint = checkpoint_from(given["checkpoint"].cast<std::string>());
+    options.schedule = schedule_from(given["schedule"]);
+    options.driver = driver_from(given["driver"].cast<std::string>());
+    options.reduction = reduction_from(given["reduction"].cast<std::string>());
+    options.placement = given["placement"].cast<std::vector<std::int64_t>>();
+    options.deferred_batch_norm = given["deferred_batch_norm"].cast<bool>();
+    options.seed = given["seed"].cast<std::uint64_t>();
+    options.host_cores = given["host_cores"].cast<int>();
+    options.replicas = given["replicas"].cast<int>();
+    options.device_messages = given["device_messages"].cast<std::string>();
+    if (!given["processes"].is_none()) {
+        options.processes = given["processes"].cast<std::shared_ptr<Processes>>();
+    }
+    options.while_waiting = run_signal_handlers;
+    return options;
+}
+
+/// Every module's parameters and buffers, by address, without a call of Python.
+void add_tensors(PyObject* module, std::vector<PyObject*>& found) {
+    static PyObject* const names[] = {PyUnicode_InternFromString("_parameters"),
+                                      PyUnicode_InternFromString("_buffers")};
+    static PyObject* const children = PyUnicode_InternFromString("_modules");
+    PyObject *key = nullptr, *value = nullptr;
+    for (PyObject* const name : names) {
+        const auto tensors = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, name));
+        for (Py_ssize_t at = 0; tensors && PyDict_Next(tensors.ptr(), &at, &key, &value) != 0;) {
+            found.push_back(value);
+        }
+    }
+    const auto modules = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, children));
+    for (Py_ssize_t at = 0; modules && PyDict_Next(modules.ptr(), &at, &key, &value) != 0;) {
+        found.push_back(value);
+        if (value != Py_None) {
+            add_tensors(value, found);
+        }
+    }
+    PyErr_Clear();
+}
+}  // namespace
+
+void run_signal_handlers() {
+    const WithGil gil;
+    if (PyErr_CheckSignals() != 0) {
+        throw_python_exception();
+    }
+}
+
+std::vector<LayerArgument> layers_from(const py::list& layers) {
+    std::vector<LayerArgument> all;
+    for (py::handle each : layers) {
+        const auto layer = py::reinterpret_borrow<py::tuple>(each);  // (module, name, stashed names, popped names)
+        LayerArgument argument{share(py::object(layer[0]).ptr()), layer[1].cast<std::string>(), {}};
+        for (py::handle name : py::object(layer[2])) {
+            argument.skips.stash.push_back(skip_name_from(name));
+        }
+        for (py::handle name : py::object(layer[3])) {
+            argument.skips.pop.push_back(skip_name_from(name));
+        }
+        all.push_back(std::move(argument));
+    }
+    return all;
+}
+
+std::string title_of(const std::vector<LayerArgument>& layers, std::size_t layer) {
+    return "layer " + std::to_string(layer) + " (" + layers[layer].name + ")";
+}
+
+PythonLayers make_python_layers(const std::vector<LayerArgument>& layers, std::size_t micro_batches,
+                                const std::vector<bool>& is_sent) {
+    PythonLayers made;
+    made.state = std::make_shared<ModelState>();
+    for (std::size_t k = 0; k <= layers.size(); ++k) {
+        made.boundaries.push_back(std::make_shared<Boundary>(std::max<std::size_t>(micro_batches, 1)));
+    }
+    for (std::size_t k = 0; k < layers.size(); ++k) {
+        const PythonLayerParts parts{layers[k].module,   title_of(layers, k),    layers[k].skips,
+                                     made.boundaries[k], made.boundaries[k + 1], !(k < is_sent.size() && is_sent[k]),
+                                     made.state};
+        made.specs.push_back({layers[k].name, [parts] { return std::make_unique<PythonLayer>(parts); }});
+    }
+    return made;
+}
+
+/// A call's turn to use the model. A layer of the model that calls it does not wait: the engine refuses it.
+class PythonModel::Turn {
+public:
+    explicit Turn(PythonModel& model) {
+        if (is_in_model(*model.layers_.state)) {
+            return;
+        }
+        if (PyErr_CheckSignals() != 0) {
+            throw_python_exception();
+        }
+        lock_ = std::unique_lock(model.turn_, std::try_to_lock);
+        while (!lock_) {
+            {
+                const WithoutGil gil;
+                static_cast<void>(lock_.try_lock_for(kPatience));
+            }
+            if (!lock_ && PyErr_CheckSignals() != 0) {
+                throw_python_exception();
+            }
+        }
+        Py_XSETREF(model.layers_.state->context, PyContext_CopyCurrent());
+    }
+
+private:
+    std::unique_lock<std::timed_mutex> lock_;
+};
+
+namespace {
+std::vector<bool> sent_layers(const GPipeOptions& options, std::size_t num_layers) {
+    std::vector<bool> is_sent(num_layers, false);
+    if (!options.processes || options.processes->size() == 1) {
+        return is_sent;
+    }
+    std::size_t end = 0;
+    for (const std::int64_t count : options.balance) {  // partitions may be neighbours in one process; harmless
+        end += static_cast<std::size_t>(std::max<std::int64_t>(count, 0));
+        if (end > 0 && end < num_layers) {
+            is_sent[end - 1] = true;
+        }
+    }
+    return is_sent;
+}
+}  // namespace
+
+PythonModel::PythonModel(const py::list& layers, const py::dict& options) : arguments_(layers_from(layers)) {
+    GPipeOptions parsed = options_from(options);
+    layers_ = make_python_layers(arguments_, static_cast<std::size_t>(std::max<std::int64_t>(parsed.chunks, 1)),
+                                 sent_layers(parsed, arguments_.size()));
+    for (const LayerArgument& each : arguments_) {
+        add_tensors(each.module.get(), tensors_);
+    }
+    const WithoutGil gil;
+    model_ = std::make_unique<GPipe>(layers_.specs, std::move(parsed));
+}
+
+PythonModel::~PythonModel() {
+    const WithoutGil gil;
+    model_.reset();
+    layers_ = {};
+    arguments_.clear();
+}
+
+void PythonModel::refresh() {
+    std::vector<PyObject*> now;
+    now.reserve(tensors_.size());
+    for (const LayerArgument& each : arguments_) {
+        add_tensors(each.module.get(), now);
+    }
+    if (now != tensors_) {
+        tensors_ = std::move(now);
+        const WithoutGil gil;
+        model_->list_tensors();
+    }
+}
+
+Tensors PythonModel::inputs_from(const py::object& input, Boundary& boundary, const char* what) const {
+    if (input.is_none()) {
+        return {};
+    }
+    Taken taken = take_tensors(input.ptr(), what);
+    boundary.note_all(taken.structure);
+    return std::move(taken.tensors);
+}
+
+py::object PythonModel::forward(const py::object& input) {
+    Tensors outputs;
+    {
+        const Turn turn(*this);
+        refresh();
+        const Tensors inputs = inputs_from(input, *layers_.boundaries.front(), "the model is given");
+        const WithoutGil gil;
+        outputs = model_->forward(inputs);
+    }
+    if (outputs.empty()) {
+        return py::none();
+    }
+    return py::reinterpret_steal<py::object>(give_tensors(outputs, layers_.boundaries.back()->first()));
+}
+
+at::Tensor PythonModel::step(const py::object& input, const py::object& target, const py::function& loss) {
+    const Turn turn(*this);
+    refresh();
+    const Tensors inputs = inputs_from(input, *layers_.boundaries.front(), "the model is given");
+    Boundary of_target(1);
+    const Tensors targets = inputs_from(target, of_target, "the target is");
+    const Structure target_structure = of_target.first();
+    const auto call_loss = [&](const Tensors& output, const Tensors& part) -> at::Tensor {
+        const WithGil with_gil;
+        PyErr_Clear();
+        const InContext context(*layers_.state);
+        const auto output_object =
+            py::reinterpret_steal<py::object>(give_tensors(output, layers_.boundaries.back()->structure()));
+        const auto target_object = part.empty()
+                                       ? py::object(py::none())
+                                       : py::reinterpret_steal<py::object>(give_tensors(part, target_structure));
+        const py::object value = loss(output_object, target_object);
+        if (!THPVariable_Check(value.ptr())) {
+            throw py::type_error(std::string("the loss function returned ") + Py_TYPE(value.ptr())->tp_name +
+                                 "; step() goes backward from its result; return a tensor with one value");
+        }
+        return THPVariable_Unpack(value.ptr());
+    };
+    const WithoutGil gil;
+    return model_->step(inputs, targets, call_loss);
+}
+
+void bind_model(py::module_& module) {
+    py::class_<PythonModel>(module, "Model")
+        .def(py::init<const py::list&, const py::dict&>())
+        .def("forward", &PythonModel::forward)
+        .def("step", &PythonModel::step)
+        .def("train", &PythonModel::train)
+        .def_property(
+            "next_step", [](PythonModel& self) { return self.model().next_step(); },
+            [](PythonModel& self, std::int32_t step) { self.model().set_next_step(step); })
+        .def_property_readonly("balance",
+                               [](PythonModel& self) {
+                                   std::vector<std::int64_t> sizes;
+                                   for (const PartitionInfo& each : self.model().partitions()) {
+                                       sizes.push_back(static_cast<std::int64_t>(each.layers.size()));
+                                   }
+                                   return sizes;
+                               })
+        .def_property_readonly("devices", [](PythonModel& self) { return self.model().devices(); })
+        .def_property_readonly("partitions",
+                               [](PythonModel& self) {
+                                   py::list all;
+                                   for (const PartitionInfo& each : self.model().partitions()) {
+                                       all.append(py::make_tuple(each.layers.first.value(), each.layers.end.value(),
+                                                                 each.lane.value(), each.device, each.is_here));
+                                   }
+                                   return all;
+                               })
+        .def_property_readonly("last_failure",
+                               [](PythonModel& self) -> py::object {
+                                   const std::optional<Failure> failure = self.model().last_failure();
+                                   if (!failure) {
+                                       return py::none();
+                                   }
+                                   return py::make_tuple(to_string(failure->task), failure->lane.value(),
+                                                         failure->layer.value(), failure->layer_name);
+                               })
+        .def_property_readonly("unsplit_layers", [](PythonModel& self) {
+            py::list all;
+            for (const UnsplitLayer& each : self.model().unsplit_layers()) {
+                all.append(py::make_tuple(each.id.value(), each.name, each.in_part, each.nodes));
+            }
+            return all;
+        });
+}
+}  // namespace pipescope::python

@@ -1,0 +1,493 @@
+"""GPipe as a torch.nn.Module: copies, files, hooks, modes, structures, errors."""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import io
+import pickle
+import threading
+from collections import OrderedDict
+
+import engine_models as models
+import pipescope
+import pytest
+import torch
+from torch import nn
+
+mse = nn.functional.mse_loss
+TWO = {"devices": ["cpu", "cpu"], "chunks": 4}
+
+
+def mlp(width: int = 6, layers: int = 2) -> nn.Sequential:
+    return nn.Sequential(*[layer for _ in range(layers) for layer in (nn.Linear(width, width), nn.Tanh())])
+
+
+def pipeline_of(layers, **options):
+    return pipescope.GPipe(layers, [1, len(layers) - 1], **{**TWO, **options})
+
+
+# ---- A module like any other ----
+
+
+def test_parameters_and_state_have_the_plain_models_keys():
+    layers = nn.Sequential(OrderedDict(stem=nn.Linear(6, 6), norm=nn.BatchNorm1d(6), balance=nn.Linear(6, 2)))
+    model = pipeline_of(layers)
+    assert list(model.state_dict()) == list(layers.state_dict())
+    assert [id(p) for p in model.parameters()] == [id(p) for p in layers.parameters()]
+    assert model.balance == [1, 2] and len(model) == 3 and model[-1] is layers[-1] and list(model) == list(layers)
+    other = copy.deepcopy(layers)
+    model.load_state_dict(other.state_dict())
+    x = torch.randn(8, 6)
+    assert torch.allclose(model.eval()(x), other.eval()(x))
+
+
+def test_a_list_of_modules_and_a_cut_by_names():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(10, 6)
+            self.blocks = nn.ModuleList([nn.Sequential(nn.Linear(6, 6), nn.ReLU()) for _ in range(3)])
+            self.head = nn.Linear(6, 2)
+
+        def forward(self, tokens):
+            x = self.embed(tokens)
+            for block in self.blocks:
+                x = block(x)
+            return self.head(x)
+
+    plain = Model()
+    tokens = torch.randint(10, (8, 4))
+    layers = pipescope.cut(plain, "embed", "blocks.*", "head", sample=tokens)
+    model = pipescope.GPipe(layers, [2, 3], **TWO)
+    assert model.state_dict().keys() == plain.state_dict().keys()
+    assert torch.allclose(model(tokens), plain(tokens))
+    model.load_state_dict(Model().state_dict())
+    assert torch.allclose(model(tokens), plain(tokens))
+    with pytest.raises(pipescope.UsageError, match="no layer holds head.weight"):
+        pipescope.cut(plain, "embed", "blocks.*")
+    with pytest.raises(pipescope.UsageError, match="no submodule 'tail'"):
+        pipescope.cut(plain, "embed", "tail")
+    assert torch.equal(pipescope.GPipe([nn.Identity(), nn.ReLU()], [1, 1], **TWO)(-torch.ones(4)), torch.zeros(4))
+
+
+def test_a_cut_that_computes_something_else_is_refused():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
+
+        def forward(self, x):
+            return self.second(torch.relu(self.first(x)))
+
+    with pytest.raises(pipescope.UsageError, match="do not compute what the model computes"):
+        pipescope.cut(Model(), "first", "second", sample=torch.randn(4, 6))
+
+
+def test_deepcopy_and_pickle():
+    model = pipeline_of(mlp(), seed=3)
+    x, y = torch.randn(8, 6), torch.randn(8, 6)
+    model.step(x, y, mse)
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), torch.load(file, weights_only=False)):
+        assert twin.next_step == 1 and twin.balance == model.balance
+        assert all(one is not other and torch.equal(one, other)
+                   for one, other in zip(model.parameters(), twin.parameters()))
+        twin.zero_grad()
+        twin.step(x, y, mse)
+        assert twin.next_step == 2
+
+
+def test_casts_and_refuses_moves():
+    model = pipeline_of(mlp())
+    model.to(torch.float64)
+    x = torch.randn(8, 6, dtype=torch.float64)
+    assert model(x).dtype == torch.float64
+    model.half().float()
+    for move in (model.cuda, model.cpu, lambda: model.to("cpu"), lambda: model.to(device="cpu"), lambda: model.to(x)):
+        with pytest.raises(TypeError, match="to move to a device"):
+            move()
+
+
+def test_replaced_parameters_are_trained():
+    model = pipeline_of(mlp().double())
+    x, y = (torch.randn(8, 6, dtype=torch.float64) for _ in range(2))
+    model.step(x, y, mse)
+    model[0].weight = nn.Parameter(torch.randn(6, 6, dtype=torch.float64))
+    for parameter in model.parameters():
+        parameter.grad = None
+    _, gradients, _ = models.plain_gradients(nn.Sequential(*model), x, y, mse)
+    model.step(x, y, mse)
+    models.assert_gradients(model, gradients)
+    model[2].requires_grad_(False)
+    model.zero_grad(set_to_none=True)
+    model.step(x, y, mse)
+    assert model[2].weight.grad is None and model[0].weight.grad is not None
+
+
+def test_modes_of_the_layers_stay_and_follow():
+    layers = nn.Sequential(nn.BatchNorm1d(6).eval(), nn.Linear(6, 6), nn.Dropout(0.5))
+    model = pipeline_of(layers)
+    assert not layers[0].training and layers[1].training
+    model.eval()
+    assert not layers[2].training
+    x = torch.randn(8, 6)
+    assert torch.equal(model(x), model(x))
+
+
+def test_no_grad_autocast_and_inference_mode():
+    model = pipeline_of(mlp())
+    x = torch.randn(8, 6)
+    with torch.no_grad():
+        assert not model(x).requires_grad
+    with torch.inference_mode():
+        assert model(x).is_inference()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert model[0](x).dtype == torch.bfloat16
+        assert pipescope.GPipe([nn.Linear(6, 6), nn.Linear(6, 6)], [1, 1], **TWO)(x).dtype == torch.bfloat16
+
+
+def test_an_empty_model_is_the_identity():
+    model = pipescope.GPipe(nn.Sequential(), [])
+    x = torch.randn(3)
+    assert model(x) is x
+    with pytest.raises(TypeError):
+        model(42)
+
+
+# ---- Structures ----
+
+
+class Check(nn.Module):
+    def __init__(self, expected, result):
+        super().__init__()
+        self.expected, self.result = expected, result
+
+    def forward(self, value):
+        assert type(value) is self.expected
+        tensor = value if isinstance(value, torch.Tensor) else value[0]
+        return self.result(tensor)
+
+
+@pytest.mark.parametrize("checkpoint", ["always", "never"])
+def test_tensors_tuples_and_lists_arrive_as_they_left(checkpoint):
+    layers = nn.Sequential(nn.Linear(6, 6), Check(torch.Tensor, lambda x: (x,)), Check(tuple, lambda x: [x]),
+                           Check(list, lambda x: [x, x]), Check(list, lambda x: (x, x)), Check(tuple, lambda x: x),
+                           Check(torch.Tensor, lambda x: (x,)))
+    for balance in ([1] * 7, [2, 5], [7]):
+        model = pipescope.GPipe(layers, balance, devices=["cpu"] * len(balance), chunks=3, checkpoint=checkpoint)
+        out = model(torch.randn(6, 6))
+        assert type(out) is tuple and len(out) == 1
+        out[0].sum().backward()
+
+
+def test_singleton_tuples_go_in():
+    model = pipescope.GPipe([Check(tuple, lambda x: x)], [1], devices=["cpu"])
+    assert model((torch.ones(4),)).shape == (4,)
+    with pytest.raises(AssertionError):
+        model(torch.ones(4))
+
+
+@pytest.mark.parametrize("value", [{"x": torch.ones(1)}, "hello", None, 3, (torch.ones(1), None), ()])
+def test_other_structures_are_refused(value):
+    class Returns(nn.Module):
+        def forward(self, x):
+            return value
+
+    model = pipescope.GPipe([nn.Identity(), Returns()], [1, 1], **TWO)
+    with pytest.raises(TypeError, match=r"layer 1 \(Returns\) returned"):
+        model(torch.ones(4))
+    with pytest.raises(TypeError):
+        model(value)
+
+
+def test_a_named_tuple_is_refused():
+    class Max(nn.Module):
+        def forward(self, x):
+            return x.max(dim=1)
+
+    with pytest.raises(TypeError, match="convert it"):
+        pipescope.GPipe([Max()], [1], devices=["cpu"])(torch.ones(4, 2))
+
+
+# ---- Hooks ----
+
+
+def test_module_hooks_run_once_per_micro_batch():
+    model = pipeline_of(mlp(), checkpoint="never")
+    calls = {"pre": 0, "forward": 0, "backward": 0, "whole": 0}
+    lock = threading.Lock()
+
+    def count(what):
+        def hook(*_args):
+            with lock:
+                calls[what] += 1
+
+        return hook
+
+    model[0].register_forward_pre_hook(count("pre"))
+    model[2].register_forward_hook(count("forward"))
+    model[2].register_full_backward_hook(count("backward"))
+    model.register_forward_hook(count("whole"))
+    model(torch.randn(8, 6)).sum().backward()
+    assert calls == {"pre": 4, "forward": 4, "backward": 4, "whole": 1}
+
+
+@pytest.mark.parametrize("driver", ["scheduled", "autograd"])
+def test_parameter_hooks_see_the_steps_gradient_once(driver):
+    layers = mlp().double()
+    x, y = (torch.randn(8, 6, dtype=torch.float64) for _ in range(2))
+    _, gradients, _ = models.plain_gradients(layers, x, y, mse)
+    model = pipeline_of(layers, driver=driver, checkpoint="never")
+    seen, after = [], []
+    model[0].weight.register_hook(lambda gradient: seen.append(gradient.clone()) or 2 * gradient)
+    model[0].weight.register_post_accumulate_grad_hook(lambda parameter: after.append(parameter.grad.clone()))
+    for step in (lambda: mse(model(x), y).backward(), lambda: model.step(x, y, mse)):
+        seen.clear(), after.clear()
+        model.zero_grad()
+        step()
+        assert len(seen) == 1 and len(after) == 1
+        assert (seen[0] - gradients["0.weight"]).abs().max() <= 1e-12
+        assert (after[0] - 2 * gradients["0.weight"]).abs().max() <= 1e-12
+
+
+# ---- Where a layer runs ----
+
+
+def test_layers_know_their_micro_batch_and_their_callers_context():
+    variable = contextvars.ContextVar("variable", default="none")
+    seen = set()
+
+    class Look(nn.Module):
+        def forward(self, x):
+            seen.add((pipescope.current_micro_batch(), variable.get(), threading.current_thread() is caller))
+            return x * 1
+
+    caller = threading.current_thread()
+    model = pipescope.GPipe([Look(), Look()], [1, 1], **TWO)
+    variable.set("mine")
+    model(torch.ones(4))
+    assert seen == {(k, "mine", False) for k in range(4)}
+    assert pipescope.current_micro_batch() is None
+
+
+@pytest.mark.parametrize("driver", ["scheduled", "autograd"])
+def test_checkpointing_and_recomputing_are_told(driver):
+    seen = []
+
+    class Look(nn.Module):
+        def forward(self, x):
+            seen.append((pipescope.is_checkpointing(), pipescope.is_recomputing()))
+            return x * 1
+
+    model = pipescope.GPipe([Look()], [1], devices=["cpu"], chunks=2, checkpoint="except_last", driver=driver)
+    model(torch.ones(4, requires_grad=True)).sum().backward()
+    assert sorted(seen) == [(False, False), (False, True), (True, False)]
+
+
+def test_replaced_and_changed_buffers_see_each_micro_batch_once():
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("replaced", torch.zeros(()))
+            self.register_buffer("changed", torch.zeros(()))
+
+        def forward(self, x):
+            self.replaced = self.replaced + 1
+            self.changed += 1
+            return x * 1
+
+    for checkpoint in ("always", "never"):
+        layer = Counter()
+        model = pipescope.GPipe([layer, nn.Linear(1, 1)], [1, 1], checkpoint=checkpoint, **TWO)
+        for _ in range(3):
+            model(torch.ones(4, 1, requires_grad=True)).sum().backward()
+        assert layer.replaced == 12 and layer.changed == 12
+
+
+def test_deferred_batch_norm():
+    norm = nn.BatchNorm1d(6)
+    x = torch.randn(12, 6)
+    plain = copy.deepcopy(norm)
+    plain(x)
+    pipescope.GPipe([norm], [1], devices=["cpu"], chunks=3, deferred_batch_norm=True)(x)
+    assert torch.allclose(norm.running_mean, plain.running_mean)
+    assert torch.allclose(norm.running_var, plain.running_var)
+    assert norm.num_batches_tracked == 1
+
+
+# ---- Errors ----
+
+
+class Odd(Exception):
+    def __init__(self, number, *, detail):
+        super().__init__(number)
+        self.number, self.detail = number, detail
+
+
+class Raises(nn.Module):
+    def __init__(self, when="forward"):
+        super().__init__()
+        self.when = when
+
+    def forward(self, x):
+        if self.when == "forward" or (self.when == "recompute" and pipescope.is_recomputing()):
+            raise Odd(7, detail="why")
+        return RaisesBackward.apply(x) if self.when == "backward" else x * 1
+
+
+class RaisesBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise Odd(7, detail="why")
+
+
+@pytest.mark.parametrize("when", ["forward", "recompute", "backward"])
+@pytest.mark.parametrize("driver", ["scheduled", "autograd"])
+@pytest.mark.parametrize("call", ["step", "backward"])
+def test_exceptions_arrive_unchanged_and_the_model_stays_usable(when, driver, call):
+    layer = Raises(when)
+    model = pipescope.GPipe([nn.Linear(6, 6), layer, nn.Linear(6, 6)], [1, 2], checkpoint="always", driver=driver, **TWO)
+    x, y = torch.randn(8, 6), torch.randn(8, 6)
+    for _ in range(3):
+        with pytest.raises(Odd) as caught:
+            model.step(x, y, mse) if call == "step" else mse(model(x), y).backward()
+        assert (caught.value.number, caught.value.detail) == (7, "why")
+    if driver == "scheduled":
+        assert model.last_failure[1] == 1
+    layer.when = "never"
+    model.zero_grad()
+    model.step(x, y, mse)
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_a_loss_that_is_no_loss():
+    model = pipeline_of(mlp())
+    x = torch.randn(8, 6)
+    with pytest.raises(TypeError, match="loss function returned float"):
+        model.step(x, x, lambda output, target: 3.0)
+    with pytest.raises(Odd):
+        model.step(x, x, lambda output, target: (_ for _ in ()).throw(Odd(1, detail="")))
+    with pytest.raises(RuntimeError, match="no value|scalar|one value|loss"):
+        model.step(x, x, lambda output, target: output)
+
+
+def test_what_is_refused_says_so():
+    model = pipeline_of(mlp())
+    x = torch.randn(8, 6, requires_grad=True)
+    output = model(x)
+    with pytest.raises(RuntimeError, match="create_graph"):
+        output.sum().backward(create_graph=True)
+    with pytest.raises(RuntimeError, match="autograd::grad"):
+        torch.autograd.grad(model(x).sum(), x)
+    output = model(x)
+    output.sum().backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="second time"):
+        output.sum().backward()
+    with pytest.raises(pipescope.UsageError, match="loss inside"):
+        pipeline_of(mlp(), schedule="1f1b")(x)
+    shared = nn.Linear(6, 6)
+    with pytest.raises(pipescope.UsageError, match="same module"):
+        pipescope.GPipe([shared, shared], [1, 1], **TWO)
+    twin = nn.Linear(6, 6)
+    twin.weight = shared.weight
+    with pytest.raises(pipescope.errors.EngineError, match="share parameters"):
+        pipescope.GPipe([shared, twin], [1, 1], **TWO)
+    for wrong in ({"chunks": 0}, {"checkpoint": "sometimes"}, {"driver": "me"}, {"schedule": "magic"}, {"reduction": "max"}):
+        with pytest.raises(ValueError):
+            pipeline_of(mlp(), **wrong)
+    with pytest.raises(pipescope.BalanceError):
+        pipescope.GPipe(mlp(), [1, 1], **TWO)
+    with pytest.raises(pipescope.UsageError, match="cut"):
+        pipescope.GPipe(nn.Linear(1, 1), [1])
+
+
+def test_a_layer_that_calls_its_own_model_is_refused():
+    class Calls(nn.Module):
+        def forward(self, x):
+            return self.__dict__["model"](x)
+
+    layer = Calls()
+    model = pipescope.GPipe([layer], [1], devices=["cpu"])
+    layer.__dict__["model"] = model
+    with pytest.raises(RuntimeError, match="a lane cannot wait for itself"):
+        model(torch.ones(2))
+
+
+# ---- Threads ----
+
+
+def test_one_model_from_several_threads():
+    model = pipeline_of(mlp().double(), checkpoint="never")
+    x = torch.randn(8, 6, dtype=torch.float64)
+    with torch.no_grad():
+        expected = model(x)
+    failures = []
+
+    def work():
+        for _ in range(20):
+            with torch.no_grad():
+                if not torch.equal(model(x), expected):
+                    failures.append("values differ")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures and not any(thread.is_alive() for thread in threads)
+
+
+def test_models_come_and_go_without_threads_left_behind():
+    before = threading.active_count()
+    for _ in range(30):
+        pipeline_of(mlp())(torch.randn(8, 6)).sum().backward()
+    assert threading.active_count() <= before + 4
+
+
+# ---- Skips and balance ----
+
+
+@pytest.mark.parametrize("checkpoint", ["always", "never"])
+def test_skips(checkpoint):
+    from pipescope.skip import Namespace, pop, skippable, stash
+
+    @skippable(stash=["early"])
+    class Stem(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(6, 6)
+
+        def forward(self, x):
+            yield stash("early", x)
+            return self.linear(x)
+
+    @skippable(pop=["early"])
+    class Head(nn.Module):
+        def forward(self, x):
+            early = yield pop("early")
+            return x * early
+
+    inner, outer = Namespace(), Namespace()
+    layers = nn.Sequential(Stem().isolate(outer), Stem().isolate(inner), nn.Tanh(), Head().isolate(inner),
+                           Head().isolate(outer)).double()
+    x, y = (torch.randn(8, 6, dtype=torch.float64) for _ in range(2))
+    loss, gradients, _ = models.plain_gradients(layers, x, y, mse)
+    model = pipescope.GPipe(layers, [1, 2, 2], devices=["cpu"] * 3, chunks=4, checkpoint=checkpoint)
+    assert abs(model.step(x, y, mse) - loss) <= 1e-12
+    models.assert_gradients(model, gradients)
+    with pytest.raises(TypeError, match="do not match"):
+        pipescope.GPipe(nn.Sequential(Stem(), nn.Tanh()), [1, 1], **TWO)
+
+
+def test_a_balance_is_found_at_the_first_call():
+    model = pipescope.GPipe(nn.Sequential(*[nn.Linear(32, 32) for _ in range(4)]), devices=["cpu"] * 2, chunks=4)
+    assert model.balance is None
+    model(torch.randn(16, 32)).sum().backward()
+    assert len(model.balance) == 2 and sum(model.balance) == 4
