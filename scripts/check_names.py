@@ -175,7 +175,7 @@ def main():
     sources = [path for path in tracked(root) if pathlib.PurePath(path).suffix in SOURCES]
     by_file, by_definition = collections.defaultdict(set), collections.defaultdict(set)
     for path in sources:
-        if not path.startswith(SHIM):
+        if not path.startswith(SHIM) and pathlib.PurePath(path).name != "__init__.py":  # Python gives that name
             by_file[pathlib.PurePath(path).name].add(path)
         if pathlib.PurePath(path).suffix in CPP and not STANDALONE.match(path) and path not in ALTERNATIVES:
             for name in definitions((root / path).read_text(encoding="utf-8")):

@@ -59,7 +59,7 @@ class DeferredBatchNorm(_BatchNorm):
             self._move_statistics()
 
     def _move_statistics(self) -> None:
-        self.num_batches_tracked += 1  # type: ignore[operator]
+        self.num_batches_tracked += 1  # type: ignore[operator, assignment]
         weight = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum  # type: ignore[arg-type]
         mean = self.sum / self.counter
         variance = self.sum_squares / self.counter - mean**2

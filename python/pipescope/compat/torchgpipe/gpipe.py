@@ -79,10 +79,10 @@ class GPipe(_gpipe.GPipe):
     @property
     def _layers(self) -> dict[str, nn.Module]:
         """To the engine each partition is one layer, so that its hooks run."""
-        return self.partitions._modules  # type: ignore[return-value]
+        return self.partitions._modules
 
     def _engine_layers(self) -> list[tuple[nn.Module, str, list[Any], list[Any]]]:
-        places = {}  # (stashing or not, skip): partition
+        places: dict[tuple[bool, tuple[str, str]], int] = {}  # (stashing or not, skip): partition
         for j, partition in enumerate(self.partitions):
             for layer in partition.children():
                 if isinstance(layer, Skippable):
