@@ -13,7 +13,7 @@ from pipescope import _core
 from pipescope._results import FoundBalance, Plan, PlanCandidate, ScheduleComparison, SimulatedStep, Simulation, built
 from pipescope._schedule import Schedule
 from pipescope._timeline import MemorySamples, Timeline
-from pipescope._words import Numbers, Path, Quantity, python_messages, words_of
+from pipescope._words import Numbers, Path, Quantity, encoded, python_messages, words_of
 from pipescope.errors import ProfileError, UsageError
 
 if TYPE_CHECKING:
@@ -65,13 +65,18 @@ class Profile:
     @classmethod
     def load(cls, path: Path) -> Profile:
         """Reads a profile file. Throws ProfileError that names the fault."""
-        file = os.fsencode(path)
+        file = encoded(path)
         return cls._of(_core.Profile.load(file), file)
 
     @classmethod
     def from_json(cls, text: str) -> Profile:
         """Reads the text of a profile file."""
-        return cls._of(_core.Profile.parse(text))
+        if not isinstance(text, str):
+            raise TypeError(f"text is a {type(text).__name__}; it must be the text of a profile file")
+        try:
+            return cls._of(_core.Profile.parse(text.encode()))
+        except UnicodeEncodeError as error:
+            raise ProfileError(f"the text is no profile: {error}") from None
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Profile:
@@ -85,7 +90,7 @@ class Profile:
     def save(self, path: Path, *, force: bool = False) -> None:
         """Writes the profile file. `force` replaces a file that exists."""
         with python_messages():
-            _core.write_text(os.fsencode(path), self.to_json(), force)
+            _core.write_text(encoded(path), self.to_json(), force)
 
     def to_json(self) -> str:
         """The text of the profile file."""

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from pipescope import _core
-from pipescope._words import Path, python_messages, words_of
+from pipescope._words import Path, encoded, python_messages, words_of
 
 
 class Schedule:
@@ -32,8 +32,8 @@ class Schedule:
         """A named schedule for so many lanes and micro-batches. `partitions` are placed on the lanes in turn; by default
         one per lane, or two for schedules that need several."""
         words = words_of({"lanes": lanes, "chunks": chunks, "partitions": partitions})
-        with python_messages():
-            self._take(name, _core.schedule(_encoded(name), words))
+        with python_messages("lanes"):
+            self._take(name, _core.schedule(encoded(name), words))
 
     def _take(self, name: str, answer: tuple[str, str]) -> None:
         facts: dict[str, Any] = json.loads(answer[0])
@@ -53,7 +53,7 @@ class Schedule:
         """A schedule from a CSV file. Its name must end in .csv."""
         schedule = object.__new__(cls)
         with python_messages():
-            schedule._take(os.path.basename(os.fspath(path)), _core.schedule(_encoded(os.fspath(path)), []))
+            schedule._take(os.path.basename(os.fspath(path)), _core.schedule(encoded(path), []))
         return schedule
 
     @staticmethod
@@ -69,7 +69,7 @@ class Schedule:
     def save(self, path: Path, *, force: bool = False) -> None:
         """Writes the CSV. `force` replaces a file that exists."""
         with python_messages():
-            _core.write_text(os.fsencode(path), self.to_csv(), force)
+            _core.write_text(encoded(path), self.to_csv(), force)
 
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
@@ -87,7 +87,3 @@ class Schedule:
 
     def __repr__(self) -> str:
         return f"Schedule({self.name!r}, lanes={self.lanes}, chunks={self.micro_batches}, partitions={self.partitions})"
-
-
-def _encoded(name: str) -> bytes:
-    return os.fsencode(name)

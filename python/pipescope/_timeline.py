@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from pipescope import _core
 
@@ -124,7 +124,13 @@ class Timeline(_Columns):
     def __repr__(self) -> str:
         return f"Timeline({self.source}, {len(self.lanes)} lanes, {len(self)} tasks)"
 
-    def __getitem__(self, place: int) -> Task:
+    @overload
+    def __getitem__(self, place: int) -> Task: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Task, ...]: ...
+    def __getitem__(self, place: int | slice) -> Task | tuple[Task, ...]:
+        if isinstance(place, slice):
+            return tuple(self[each] for each in range(*place.indices(len(self))))
         kind, *rest = (values[place] for values in self._columns.values())
         return Task(KINDS[kind], *rest)
 

@@ -13,7 +13,7 @@ from pipescope import _core
 from pipescope._profile import Profile
 from pipescope._results import Comparison, RunsComparison, built
 from pipescope._timeline import Lane, MemorySamples, Timeline
-from pipescope._words import Path, python_messages
+from pipescope._words import Path, encoded, python_messages
 from pipescope.errors import TraceFormatError, UsageError
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ class Trace:
         paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         if not paths:
             raise UsageError("path is an empty list; name one trace or more")
-        rules = b"" if task_rules is None else os.fsencode(task_rules)
+        rules = b"" if task_rules is None else encoded(task_rules)
         with python_messages():
-            text, files, profile, measured, simulated, memory = _core.open_trace([os.fsencode(each) for each in paths], rules)
+            text, files, profile, measured, simulated, memory = _core.open_trace([encoded(each) for each in paths], rules)
         facts: dict[str, Any] = json.loads(text)
         trace = object.__new__(cls)
         if facts["origin"] == "a profile":
@@ -149,7 +149,7 @@ class Trace:
         return pandas.concat(parts, ignore_index=True) if parts else self.measured.to_pandas()
 
     def _paths(self) -> list[bytes]:
-        return [os.fsencode(each) for each in self.files]
+        return [encoded(each) for each in self.files]
 
     def _rules_text(self) -> bytes:
         rules: bytes = self.__dict__["_rules"]

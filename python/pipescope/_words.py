@@ -19,7 +19,6 @@ Numbers = Union[str, int, float, Iterable[SupportsIndex], Iterable[float]]
 Path = Union[str, "os.PathLike[str]"]
 
 FLAGS = frozenset({"master_weights", "expandable_segments", "force"})
-_SHORT = {"-m": "chunks=", "-n": "partitions="}
 
 
 def _text(name: str, value: Any) -> str:
@@ -63,16 +62,27 @@ def words_of(options: Mapping[str, Any]) -> list[bytes]:
     return words
 
 
-def in_python(message: str) -> str:
-    """The message of a command with the names that Python has for its options."""
+def encoded(path: Path | bytes) -> bytes:
+    """The name of a file as the system has it."""
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise UsageError(f"{os.fsdecode(name)!r} is no name of a file, since it has a NUL character; correct it")
+    return name
+
+
+def in_python(message: str, n: str = "partitions") -> str:
+    """The message of a command with the names that Python has for its options. `n`: what -n is."""
     message = re.sub(r"(?<![\w-])--([a-z][a-z-]*[a-z])", lambda match: match[1].replace("-", "_"), message)
-    return re.sub(r"(?<![\w-])(-[mn]) (?=\d)", lambda match: _SHORT[match[1]], message)
+    for option, long in (("-m", "chunks"), ("-n", n)):
+        message = re.sub(rf"(?<![\w-]){option} (?=\d)", f"{long}=", message)
+        message = re.sub(rf"(?<![\w-]){option}(?= )", long, message)
+    return message
 
 
 @contextlib.contextmanager
-def python_messages() -> Iterator[None]:
+def python_messages(n: str = "partitions") -> Iterator[None]:
     """Errors in the block name options as Python does."""
     try:
         yield
     except Error as error:
-        raise type(error)(in_python(str(error))) from None
+        raise type(error)(in_python(str(error), n)) from None

@@ -69,9 +69,16 @@ def test_refuses_what_is_no_profile(tmp_path):
         pipescope.Profile.load(tmp_path / "missing.json")
     with pytest.raises(TypeError, match="from_json"):
         pipescope.Profile()
-    for no_text in (None, 3, b"\xff"):
-        with pytest.raises((TypeError, UnicodeDecodeError, pipescope.ProfileError)):
+    for no_text in (None, 3, b"{}"):
+        with pytest.raises(TypeError, match="text is a"):
             pipescope.Profile.from_json(no_text)
+    for text in ("", "\ud800", "[" * 200_000, "{}"):
+        with pytest.raises(pipescope.ProfileError):
+            pipescope.Profile.from_json(text)
+    with pytest.raises(pipescope.UsageError, match="NUL"):
+        pipescope.Profile.load("a\0b")
+    with pytest.raises(pipescope.ProfileError, match=r"\\xff.json"):
+        pipescope.Profile.load(b"/missing/\xff.json")
 
 
 def test_does_not_change(profile):

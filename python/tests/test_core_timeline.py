@@ -22,6 +22,7 @@ def test_is_a_sequence_of_tasks(timeline):
     assert len(tasks) == len(timeline)
     assert timeline[0] == tasks[0]
     assert timeline[-1] == tasks[-1]
+    assert timeline[1:3] == tuple(tasks[1:3])
     assert tasks[0].kind == "forward"
     assert (tasks[0].partition, tasks[0].micro_batch, tasks[0].lane, tasks[0].start_ns) == (0, 0, 0, 0)
     assert sum(task.kind == "forward" for task in tasks) == 8
@@ -121,6 +122,8 @@ def test_refuses_schedules_that_cannot_run(tmp_path):
         pipescope.Schedule.from_csv("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n")
     with pytest.raises(pipescope.UsageError, match="lanes|-n"):
         pipescope.Schedule("1f1b")
+    with pytest.raises(pipescope.UsageError, match="lanes is -1"):
+        pipescope.Schedule("1f1b", lanes=-1, chunks=2)
     with pytest.raises(pipescope.UsageError, match="1f1c"):
         pipescope.Schedule("1f1c", lanes=2, chunks=4)
     with pytest.raises(pipescope.Error, match="missing.csv"):
