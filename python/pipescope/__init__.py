@@ -8,7 +8,7 @@ first used: GPipe, profile, annotate and others. Options have the names and text
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipescope._core import __version__
 from pipescope._profile import Layer, Profile
@@ -25,6 +25,13 @@ from pipescope._schedule import Schedule
 from pipescope._timeline import Lane, MemorySamples, Task, Timeline
 from pipescope._trace import MeasuredRun, Step, Trace
 from pipescope.errors import BalanceError, Error, ProfileError, TraceError, TraceFormatError, UsageError
+
+if TYPE_CHECKING:
+    from pipescope import compat, skip
+    from pipescope._annotate import annotate
+    from pipescope._gpipe import GPipe, current_micro_batch, cut, is_checkpointing, is_recomputing
+    from pipescope._processes import Processes, join_processes
+    from pipescope._profiler import profile
 
 # Name: the module that has it, which needs torch.
 _ENGINE_NAMES = {
