@@ -49,7 +49,7 @@ def profile(
         co_running_lanes: lanes that are busy at the same time, as in a training; their slowdown is part of the profile,
             and so is the GIL's.
         time_limit_s, target_cv, one_layer_at_a_time, tapes: as in ``pipescope-torch profile``.
-        estimate_for: a device of the catalogue, such as "H100-SXM". The layers then run on torch's meta device, without
+        estimate_for: a device of the catalogue, such as "H100". The layers then run on torch's meta device, without
             values and almost without memory, and times are estimated for that device. The module may be on "meta" too.
 
     The first call makes torch's host allocator count its bytes, for the rest of the process, and memory that the process

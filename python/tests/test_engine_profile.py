@@ -1,0 +1,187 @@
+"""Profiles of Python modules; names for torch.distributed.pipelining; programs written for torchgpipe."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pipescope
+import pytest
+import torch
+from torch import nn
+
+mse = nn.functional.mse_loss
+
+
+def layers_of(count: int = 4) -> nn.Sequential:
+    return nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(count)])
+
+
+def test_a_profile_describes_the_layers_and_leaves_them_alone():
+    layers = nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.Dropout(0.5), nn.Linear(64, 8)).eval()
+    before = {name: value.clone() for name, value in layers.state_dict().items()}
+    x, y = torch.randn(16, 64), torch.randn(16, 8)
+    profile = pipescope.profile(layers, x, y, mse, samples=[2, 4], time_limit_s=1)
+    assert [layer.name for layer in profile.layers] == ["Linear", "BatchNorm1d", "Dropout", "Linear"]
+    assert profile.samples == (2, 4)
+    assert profile.layers[0].parameter_bytes == (64 * 64 + 64) * 4
+    assert all(layer.forward_ns[0] > 0 and layer.backward_ns[0] > 0 for layer in profile.layers)
+    assert profile.layers[3].output_bytes == (2 * 8 * 4, 4 * 8 * 4)
+    assert all(torch.equal(value, before[name]) for name, value in layers.state_dict().items())
+    assert not layers.training and all(p.grad is None for p in layers.parameters())
+    found = profile.balance(2, batch=16, chunks=4)
+    assert sum(found) == 4
+    assert profile.simulate(balance=found, batch=16, chunks=4).step_ns > 0
+
+
+def test_an_estimate_has_the_measured_bytes_and_flops():
+    layers = layers_of()
+    x = torch.randn(4, 64)
+    measured = pipescope.profile(layers, x, samples=[4], time_limit_s=0.5)
+    estimate = pipescope.profile(layers, x, samples=[4], estimate_for="H100")
+    for one, other in zip(measured.layers, estimate.layers):
+        assert one.parameter_bytes == other.parameter_bytes
+        assert one.output_bytes == other.output_bytes
+        assert one.saved_bytes == other.saved_bytes
+        assert one.flops == other.flops
+    with torch.device("meta"):
+        large = layers_of(2)
+    assert len(pipescope.profile(large, torch.empty(4, 64, device="meta"), samples=[4], estimate_for="H100")) == 2
+    with pytest.raises(pipescope.UsageError, match="meta device"):
+        pipescope.profile(large, x)
+
+
+def test_a_layers_exception_ends_a_profile():
+    class Raises(nn.Module):
+        def forward(self, x):
+            raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        pipescope.profile([Raises()], torch.randn(4, 4), samples=[1])
+    with pytest.raises(pipescope.UsageError, match="without a loss"):
+        pipescope.profile([nn.Identity()], torch.randn(4, 4), torch.randn(4, 4))
+
+
+# ---- annotate() ----
+
+RANK = """
+import json, os, sys, torch, torch.distributed as dist
+from torch import nn
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from torch.profiler import profile, ProfilerActivity
+import pipescope
+rank = int(sys.argv[1])
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[2], RANK=str(rank), WORLD_SIZE="2")
+dist.init_process_group("gloo")
+stage = PipelineStage(nn.Linear(8, 8), rank, 2, torch.device("cpu"))
+schedule = Schedule1F1B(stage, n_microbatches=4, loss_fn=nn.functional.mse_loss)
+pipescope.annotate(schedule)
+pipescope.annotate(stage)   # changes nothing more
+def step():
+    schedule.step(torch.randn(8, 8)) if rank == 0 else schedule.step(target=torch.randn(8, 8))
+step()
+with profile(activities=[ProfilerActivity.CPU]) as profiler:
+    step()
+print(json.dumps(sorted(event.name for event in profiler.events() if event.name.startswith("PP:"))))
+dist.destroy_process_group()
+"""
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def test_annotate_names_every_task_of_1f1b_once():
+    port = str(free_port())
+    ranks = [subprocess.Popen([sys.executable, "-c", RANK, str(rank), port], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) for rank in range(2)]
+    try:
+        outputs = [process.communicate(timeout=90) for process in ranks]
+    finally:
+        for process in ranks:
+            process.kill()
+    for rank, (out, err) in enumerate(outputs):
+        assert out, err
+        expected = sorted(f"PP:{rank}{kind}{chunk}" for kind in "FB" for chunk in range(4))
+        assert out.strip().splitlines()[-1].replace('"', "'") == str(expected)
+
+
+def test_annotate_costs_little_without_a_profiler():
+    from torch.distributed.pipelining.stage import _PipelineStageBase
+
+    from pipescope._annotate import _named
+
+    class Stage:
+        stage_index = 0
+
+    stage = Stage()
+
+    def task(chunk, *args, **kwargs):
+        return chunk
+
+    named = _named(task, "forward_one_chunk", stage)
+    count = 20000
+    best = {}
+    for _ in range(5):
+        for name, function in (("plain", task), ("named", named)):
+            start = time.perf_counter()
+            for chunk in range(count):
+                function(chunk, (), None)
+            took = (time.perf_counter() - start) / count
+            best[name] = min(took, best.get(name, took))
+    assert best["named"] - best["plain"] < 20e-6  # it is below 1 µs
+    assert not getattr(_PipelineStageBase.forward_one_chunk, "_is_annotated", False)
+    with pytest.raises(TypeError, match="schedule or a stage"):
+        pipescope.annotate(nn.Linear(1, 1))
+
+
+# ---- compat ----
+
+
+def test_a_program_written_for_torchgpipe():
+    program = """
+import pipescope.compat
+pipescope.compat.install()
+import torch, torchgpipe
+from torch import nn
+from torchgpipe import GPipe, is_checkpointing, is_recomputing
+from torchgpipe.balance import balance_by_time
+from torchgpipe.batchnorm import DeferredBatchNorm
+from torchgpipe.skip import Namespace, pop, skippable, stash, verify_skippables
+
+@skippable(stash=["skip"])
+class Stash(nn.Module):
+    def forward(self, x):
+        yield stash("skip", x)
+        return x * 2
+
+@skippable(pop=["skip"])
+class Pop(nn.Module):
+    def forward(self, x):
+        skip = yield pop("skip")
+        return x + skip
+
+inside, across = Namespace(), Namespace()
+layers = nn.Sequential(Stash().isolate(across), Stash().isolate(inside), nn.Linear(4, 4), Pop().isolate(inside),
+                       Pop().isolate(across))
+x = torch.randn(6, 4)
+expected = layers(x)
+expected.sum().backward()
+gradient = layers[2].weight.grad.clone()
+layers.zero_grad()
+balance = balance_by_time(2, nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), x, timeout=0.1, device="cpu")
+assert balance == [1, 1]
+model = GPipe(layers, [4, 1], devices=["cpu", "cpu"], chunks=3, checkpoint="always")
+assert "partitions.0.2.weight" in model.state_dict()
+output = model(x)
+output.sum().backward()
+assert torch.allclose(output, expected) and torch.allclose(layers[2].weight.grad, gradient)
+print(torchgpipe.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=90)
+    assert done.stdout.strip() == "pipescope.compat.torchgpipe", done.stderr
