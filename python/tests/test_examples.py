@@ -27,11 +27,23 @@ def test_the_example_of_the_page_runs(tmp_path):
     make_run(tmp_path / "run.sqlite", profile, balance=[4, 4], chunks=8, batch=16, devices=["cpu", "cpu"])
     blocks = blocks_below("## An example")
     assert len(blocks) == 2
+    assert "8 layers on cpu" in run_in(tmp_path, "\n".join(blocks))
+
+
+def run_in(folder, code):
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
-    result = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=tmp_path, env=environment, capture_output=True,
-                            text=True, timeout=120, check=False)
+    result = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True,
+                            timeout=120, check=False)
     assert result.returncode == 0, result.stderr
-    assert "8 layers on cpu" in result.stdout
+    return result.stdout
+
+
+def test_the_readme_ends_with_a_picture(tmp_path):
+    pytest.importorskip("pipescope._engine", reason="this build has no engine")
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    run_in(tmp_path, code)
+    assert (tmp_path / "timeline.svg").read_text().startswith("<svg")
 
 
 def test_the_notebook_runs(monkeypatch):
