@@ -7,11 +7,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <utility>
 #include <vector>
 
 namespace pipescope {
 namespace {
+constexpr std::chrono::seconds kPatienceInExit{1};
+
 std::atomic<bool> keeps_threads = false;
 }  // namespace
 
@@ -71,7 +74,9 @@ Worker::~Worker() {
     }
     {
         std::unique_lock lock(running_->mutex);
-        if (is_thread_in_exit() && running_->is_busy) {
+        // A job that was stopped for good never ends, and one that only runs must not outlive what it uses.
+        const auto is_idle = [this] { return !running_->is_busy; };
+        if (is_thread_in_exit() && !running_->drained.wait_for(lock, kPatienceInExit, is_idle)) {
             static_cast<void>(running_.release());
             return;
         }
