@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace pipescope::python {
@@ -15,13 +17,22 @@ thread_local const ModelState* model_of_this_thread = nullptr;
 /// Notes the buffers of a module and its children; puts those back that were replaced.
 class KeepBuffers {
 public:
-    explicit KeepBuffers(py::handle module) {
-        for (py::handle each : module.attr("modules")()) {
-            py::dict buffers = each.attr("_buffers");
-            if (!buffers.empty()) {
-                kept_.emplace_back(buffers, buffers.attr("copy")());
+    explicit KeepBuffers(PyObject* module) {
+        static PyObject* const buffers = PyUnicode_InternFromString("_buffers");
+        static PyObject* const children = PyUnicode_InternFromString("_modules");
+        const auto own = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, buffers));
+        if (own && PyDict_Check(own.ptr()) && PyDict_GET_SIZE(own.ptr()) > 0) {
+            kept_.emplace_back(own, py::reinterpret_steal<py::dict>(PyDict_Copy(own.ptr())));
+        }
+        const auto modules = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, children));
+        PyObject *name = nullptr, *child = nullptr;
+        for (Py_ssize_t at = 0; modules && PyDict_Next(modules.ptr(), &at, &name, &child) != 0;) {
+            if (child != Py_None) {
+                KeepBuffers of_child(child);
+                std::move(of_child.kept_.begin(), of_child.kept_.end(), std::back_inserter(kept_));
             }
         }
+        PyErr_Clear();
     }
     void put_back() {
         for (auto& [buffers, before] : kept_) {
