@@ -164,8 +164,9 @@ void add_other_work(const StepGraph& tasks, LaneId lane, std::vector<Bubble>& bu
         if (is_compute(task.key.kind)) {
             continue;
         }
-        const BubbleCause cause =
-            task.key.kind == TaskKind::loss ? BubbleCause::computes_loss : BubbleCause::sums_gradients;
+        const BubbleCause cause = task.key.kind == TaskKind::loss        ? BubbleCause::computes_loss
+                                  : task.key.kind == TaskKind::optimizer ? BubbleCause::updates_parameters
+                                                                         : BubbleCause::sums_gradients;
         const StepTaskIndex next = k + 1 < order.size() ? order[k + 1] : kNoTask;
         const std::int64_t end = std::min(task.end, tasks.range().end);
         std::int64_t from = std::max(done, task.start);
@@ -221,6 +222,7 @@ std::string_view to_string(BubbleCause cause) {
         case BubbleCause::finished: return "finished";
         case BubbleCause::computes_loss: return "computes_loss";
         case BubbleCause::sums_gradients: return "sums_gradients";
+        case BubbleCause::updates_parameters: return "updates_parameters";
     }
     return "unknown";
 }
@@ -236,6 +238,7 @@ std::string_view describe(BubbleCause cause) {
         case BubbleCause::finished: return "lane done";
         case BubbleCause::computes_loss: return "computes the loss";
         case BubbleCause::sums_gradients: return "sums gradients over replicas";
+        case BubbleCause::updates_parameters: return "updates its parameters";
     }
     return "unknown";
 }

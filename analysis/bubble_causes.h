@@ -21,15 +21,17 @@ enum class BubbleCause {
     finished,            ///< it had no more work in this step
     computes_loss,       ///< it ran a loss, which a bubble fraction does not count as busy
     sums_gradients,      ///< it ran a sum over replicas, likewise
+    updates_parameters,  ///< it ran a staggered update, likewise
 };
-inline constexpr int kNumBubbleCauses = 9;
+inline constexpr int kNumBubbleCauses = 10;
 /// The key in JSON and SQL: previous_partition.
 std::string_view to_string(BubbleCause cause);
 /// For people: "waits for the previous partition".
 std::string_view describe(BubbleCause cause);
 /// True if the lane ran a task, which timelines show.
 constexpr bool is_work(BubbleCause cause) {
-    return cause == BubbleCause::computes_loss || cause == BubbleCause::sums_gradients;
+    return cause == BubbleCause::computes_loss || cause == BubbleCause::sums_gradients ||
+           cause == BubbleCause::updates_parameters;
 }
 
 /// A part of a lane's bubble: time of the step that a bubble fraction does not count as busy, with one cause.

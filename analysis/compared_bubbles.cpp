@@ -32,9 +32,31 @@ void add_sums(const BubbleSums& sums, std::size_t steps, std::array<double, kNum
     }
 }
 
+/// `staggered`: the number of the step, if updates are staggered.
 StepGraph graph_of(const Timeline& step, const StepStatistics& statistics,
-                   const std::shared_ptr<const TaskGraph>& graph) {
-    return step_graph_of(step, {statistics.start.count(), statistics.end.count()}, graph);
+                   const std::shared_ptr<const TaskGraph>& graph,
+                   std::optional<std::int32_t> staggered = std::nullopt) {
+    return step_graph_of(step, {statistics.start.count(), statistics.end.count()}, graph, staggered);
+}
+
+/// The tasks of each compared step; with staggered updates also those of the steps that overlap it.
+std::map<std::int32_t, Timeline> tasks_within(const Measured& measured) {
+    if (measured.update == Update::synchronous) {
+        return compared_tasks(measured);
+    }
+    Measured all{measured.timeline, measured.memory, steps_of(measured.timeline), {}, measured.update};
+    const std::map<std::int32_t, Timeline> tasks = compared_tasks(all);
+    std::map<std::int32_t, Timeline> within;
+    for (const std::int32_t step : measured.steps) {
+        Timeline& around =
+            within.emplace(step, Timeline{measured.timeline.source, measured.timeline.lanes, {}}).first->second;
+        for (const std::int32_t each : {step - 1, step, step + 1}) {
+            if (const auto found = tasks.find(each); found != tasks.end()) {
+                around.slices.insert(around.slices.end(), found->second.slices.begin(), found->second.slices.end());
+            }
+        }
+    }
+    return within;
 }
 
 /// The upper median by length, which the viewer shows first.
@@ -67,8 +89,9 @@ double BubbleReport::total() const {
 
 BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const TaskGraph>& graph) {
     BubbleReport report;
-    const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
-    const std::map<std::int32_t, StepStatistics> statistics = statistics_of(steps);
+    const std::map<std::int32_t, Timeline> steps = tasks_within(measured);
+    const std::map<std::int32_t, StepStatistics> statistics = statistics_of(measured);
+    const bool is_staggered = measured.update == Update::staggered;
     std::vector<std::pair<std::int64_t, std::int32_t>> lengths;
     lengths.reserve(steps.size());
     for (const auto& [step, each] : statistics) {
@@ -77,7 +100,8 @@ BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const
     report.step = median_step(lengths);
     std::array<double, kNumBubbleCauses> ns{};
     for (const auto& [step, timeline] : steps) {
-        const StepGraph tasks = graph_of(timeline, statistics.at(step), graph);
+        const StepGraph tasks =
+            graph_of(timeline, statistics.at(step), graph, is_staggered ? std::optional(step) : std::nullopt);
         std::vector<Bubble> bubbles = bubbles_of(tasks);
         add_sums(sum_bubbles(tasks, bubbles), steps.size(), ns, report);
         if (step == report.step) {
@@ -92,10 +116,13 @@ ComparedBubbles compare_bubbles(const Measured& measured, const Simulation& simu
                                 std::shared_ptr<const TaskGraph> simulated_graph) {
     ComparedBubbles compared{bubble_report(measured, graph), {}};
     std::array<double, kNumBubbleCauses> ns{};
-    const StepGraph tasks = graph_of(simulation.timeline, one_step_statistics(simulation), simulated_graph);
+    const bool is_staggered = simulation.options.update == Update::staggered;
+    const StepGraph tasks = graph_of(simulation.timeline, one_step_statistics(simulation), simulated_graph,
+                                     is_staggered ? std::optional(simulation.step) : std::nullopt);
     std::vector<Bubble> bubbles = bubbles_of(tasks);
     add_sums(sum_bubbles(tasks, bubbles), 1, ns, compared.simulated);
-    compared.simulated.step = simulation.timeline.slices.empty() ? 0 : simulation.timeline.slices.front().key.step;
+    const bool is_named = is_staggered || simulation.timeline.slices.empty();
+    compared.simulated.step = is_named ? simulation.step : simulation.timeline.slices.front().key.step;
     list_largest(tasks, std::move(bubbles), compared.simulated);
     return compared;
 }

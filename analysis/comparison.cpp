@@ -12,8 +12,8 @@
 
 namespace pipescope {
 namespace {
-bool belongs_to_step(const Slice& slice) {
-    return slice.key.kind != TaskKind::optimizer;
+bool belongs_to_step(const Slice& slice, Update update) {
+    return update == Update::staggered || slice.key.kind != TaskKind::optimizer;
 }
 
 /// A duration of one task in one step.
@@ -39,9 +39,8 @@ std::vector<TaskKey> keys_of(const std::vector<Slice>& slices) {
 }
 
 /// Joins the tasks of every step with the simulated ones.
-void match_steps(const std::map<std::int32_t, Timeline>& steps, const Timeline& simulated, Comparison& comparison) {
-    std::vector<Slice> twins;
-    std::copy_if(simulated.slices.begin(), simulated.slices.end(), std::back_inserter(twins), belongs_to_step);
+void match_steps(const std::map<std::int32_t, Timeline>& steps, const std::vector<Slice>& twins,
+                 Comparison& comparison) {
     const std::vector<TaskKey> twin_keys = keys_of(twins);
     std::map<std::pair<TaskKey, std::size_t>, std::vector<Occurrence>> found;  // by twin
     for (const auto& [step, timeline] : steps) {
@@ -116,7 +115,7 @@ void add_peaks(const Measured& measured, const std::map<std::int32_t, StepStatis
 }
 
 RunFigures figures_of(const Measured& measured, const std::map<std::int32_t, Timeline>& steps) {
-    const std::map<std::int32_t, StepStatistics> statistics = statistics_of(steps);
+    const std::map<std::int32_t, StepStatistics> statistics = statistics_of(measured);
     RunFigures figures;
     figures.steps = measured.steps;
     const StepStatistics& first = statistics.begin()->second;
@@ -157,7 +156,7 @@ void require_steps(const Measured& measured) {
 }
 
 /// `twins`: the tasks of the other side's step.
-Comparison compare_sides(const Measured& measured, const OtherSide& other, const Timeline& twins) {
+Comparison compare_sides(const Measured& measured, const OtherSide& other, const std::vector<Slice>& twins) {
     const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
     const RunFigures figures = figures_of(measured, steps);
     Comparison comparison;
@@ -210,17 +209,19 @@ std::map<std::int32_t, Timeline> compared_tasks(const Measured& measured) {
     }
     // One pass, since a run may have very many steps.
     for (const Slice& slice : measured.timeline.slices) {
-        if (const auto found = steps.find(slice.key.step); found != steps.end() && belongs_to_step(slice)) {
+        const auto found = steps.find(slice.key.step);
+        if (found != steps.end() && belongs_to_step(slice, measured.update)) {
             found->second.slices.push_back(slice);
         }
     }
     return steps;
 }
 
-std::map<std::int32_t, StepStatistics> statistics_of(const std::map<std::int32_t, Timeline>& steps) {
+std::map<std::int32_t, StepStatistics> statistics_of(const Measured& measured) {
+    std::map<std::int32_t, StepStatistics> all = statistics_by_step(measured.timeline, measured.update);
     std::map<std::int32_t, StepStatistics> statistics;
-    for (const auto& [step, timeline] : steps) {
-        const StepStatistics& each = statistics.emplace(step, step_statistics(timeline, step)).first->second;
+    for (const std::int32_t step : measured.steps) {
+        const StepStatistics& each = statistics.emplace(step, std::move(all[step])).first->second;
         if (each.step_time().count() <= 0) {
             throw Error("step " + std::to_string(step) +
                         " has no forward or backward task; a step to compare has both; leave it out, or record again");
@@ -236,9 +237,10 @@ RunFigures run_figures(const Measured& measured) {
 
 Timeline typical_step(const Measured& measured) {
     const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
+    const std::map<std::int32_t, StepStatistics> statistics = statistics_of(measured);
     std::map<TaskKey, std::vector<Slice>> found;  // by key without step
     for (const auto& [step, timeline] : steps) {
-        const Nanoseconds start = step_statistics(timeline, step).start;
+        const Nanoseconds start = statistics.at(step).start;
         const std::vector<TaskKey> keys = keys_of(timeline.slices);
         for (const TaskJoin::Pair& own : join_tasks(keys, keys).pairs) {  // leaves out repeated tasks
             Slice slice = timeline.slices[own.measured];
@@ -262,11 +264,16 @@ Comparison compare(const Measured& measured, const Simulation& simulation) {
     if (simulation.step_time.count() <= 0) {
         throw Error("the simulated step takes 0 ns; a comparison divides by it; check the profile's times");
     }
-    return compare_sides(measured, side_of(simulation), simulation.timeline);
+    std::vector<Slice> twins;
+    std::ranges::copy_if(simulation.timeline.slices, std::back_inserter(twins), [&](const Slice& slice) {
+        const Update update = simulation.options.update;
+        return belongs_to_step(slice, update) && (update == Update::synchronous || slice.key.step == simulation.step);
+    });
+    return compare_sides(measured, side_of(simulation), twins);
 }
 
 Comparison compare(const Measured& after, const RunFigures& before, const Timeline& typical) {
     require_steps(after);
-    return compare_sides(after, side_of(before), typical);
+    return compare_sides(after, side_of(before), typical.slices);
 }
 }  // namespace pipescope

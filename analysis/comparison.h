@@ -46,8 +46,8 @@ struct JudgedStep {
 };
 
 /// Measured steps against one simulated step, or against the typical step of another run, joined by TaskKey. Medians
-/// over the compared steps, except for counts and peaks. Excludes the optimizer, which is outside the step. Of two
-/// runs, `simulated` stands for the run before, whose means are known.
+/// over the compared steps, except for counts and peaks. Excludes the optimizer, which is outside the step unless
+/// updates are staggered. Of two runs, `simulated` stands for the run before, whose means are known.
 struct Comparison {
     std::vector<std::int32_t> steps;
     Nanoseconds measured_step_time{0};
@@ -77,13 +77,15 @@ struct Measured {
     const std::vector<MemorySample>& memory;
     std::vector<std::int32_t> steps;           ///< to compare, without warm-up
     std::vector<Nanoseconds> wall_step_times;  ///< of those steps, or empty
+    /// With staggered updates the timeline also needs the steps before and after each of them, which overlap it.
+    Update update = Update::synchronous;
 };
 
-/// The tasks of each compared step, without optimizer and all-reduce, which are outside it.
+/// The tasks of each compared step. Without the optimizer, which is outside it unless updates are staggered.
 std::map<std::int32_t, Timeline> compared_tasks(const Measured& measured);
 
-/// Statistics of each of these steps. Throws Error if one has no compute task.
-std::map<std::int32_t, StepStatistics> statistics_of(const std::map<std::int32_t, Timeline>& steps);
+/// Statistics of each compared step, as by statistics_by_step(). Throws Error if one has no compute task.
+std::map<std::int32_t, StepStatistics> statistics_of(const Measured& measured);
 
 struct RunLane {
     Nanoseconds busy{0};

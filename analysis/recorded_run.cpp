@@ -167,6 +167,10 @@ std::optional<Simulation> simulate_run(RecordedRun& run) {
     }
 }
 
+Update update_of(const RecordedRun& run) {
+    return run.options ? run.options->update : Update::synchronous;
+}
+
 std::shared_ptr<const TaskGraph> pipeline_graph_of(const Profile& profile, const PipelineOptions& options) {
     try {
         check_options(options, profile.layers.size());

@@ -44,6 +44,8 @@ struct RecordedRun {
     bool is_whole(std::int32_t step, std::int32_t last) const;
 };
 
+/// How the run's options say that lanes updated; synchronous if it has none.
+Update update_of(const RecordedRun& run);
 /// Reads `trace` without its tasks, samples and tracks. Never throws for the trace's contents: see why_not_simulated.
 RecordedRun recorded_run(const OpenedTrace& trace);
 /// Adds a warning if the pipeline lacks `partition`, the highest of the run's tasks (-1: none has one).

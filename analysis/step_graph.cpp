@@ -38,8 +38,8 @@ bool has(const std::vector<StepTaskIndex>& tasks, StepTaskIndex task) {
 }  // namespace
 
 StepGraph::StepGraph(std::vector<StepTask> tasks, std::size_t lanes, TimeRange range,
-                     std::shared_ptr<const TaskGraph> graph)
-    : range_(range), graph_(std::move(graph)), tasks_(std::move(tasks)), lanes_(lanes) {
+                     std::shared_ptr<const TaskGraph> graph, std::optional<std::int32_t> own_step)
+    : range_(range), own_step_(own_step), graph_(std::move(graph)), tasks_(std::move(tasks)), lanes_(lanes) {
     order();
     if (!graph_) {
         find_popping_partitions();
@@ -71,7 +71,7 @@ void StepGraph::order() {
             continue;
         }
         lane_of_.emplace(task.key.partition, task.lane);
-        if (task.key.kind != TaskKind::optimizer) {
+        if (task.key.kind != TaskKind::optimizer || has_updates()) {
             lanes_[task.lane.index()].push_back(i);
         }
     }
@@ -185,6 +185,10 @@ void StepGraph::link() {
 StepTaskIndex StepGraph::find(const TaskKey& key) const {
     StepTaskIndex first = kNoTask;  // the largest index
     TaskKey of_step = key;
+    of_step.step = own_step_.value_or(key.step);
+    if (const StepTaskIndex own = own_step_ ? find_in_step(of_step) : kNoTask; own != kNoTask) {
+        return own;
+    }
     for (const std::int32_t step : steps_) {
         of_step.step = step;
         first = std::min(first, find_in_step(of_step));
@@ -319,14 +323,15 @@ std::vector<StepTaskIndex> StepGraph::dependents(StepTaskIndex index) const {
     return dependents_.at(index);
 }
 
-StepGraph step_graph_of(const Timeline& step, TimeRange range, std::shared_ptr<const TaskGraph> graph) {
+StepGraph step_graph_of(const Timeline& step, TimeRange range, std::shared_ptr<const TaskGraph> graph,
+                        std::optional<std::int32_t> own_step) {
     std::vector<StepTask> tasks;
     tasks.reserve(step.slices.size());
     for (std::uint32_t i = 0; i < step.slices.size(); ++i) {
         const Slice& slice = step.slices[i];
         tasks.push_back({slice.key, {0, i}, slice.lane, slice.start.count(), slice.end.count()});
     }
-    return {std::move(tasks), step.lanes.size(), range, std::move(graph)};
+    return {std::move(tasks), step.lanes.size(), range, std::move(graph), own_step};
 }
 
 CriticalPath critical_path(const StepGraph& tasks) {
@@ -334,8 +339,9 @@ CriticalPath critical_path(const StepGraph& tasks) {
     StepTaskIndex at = kNoTask;
     for (StepTaskIndex i = 0; i < tasks.tasks().size(); ++i) {
         const StepTask& task = tasks.task(i);
-        const bool in_the_step = is_compute(task.key.kind) || task.key.kind == TaskKind::all_reduce;
-        if (in_the_step && (at == kNoTask || task.end >= tasks.task(at).end)) {
+        const bool in_the_step = is_compute(task.key.kind) || task.key.kind == TaskKind::all_reduce ||
+                                 (task.key.kind == TaskKind::optimizer && tasks.has_updates());
+        if (in_the_step && tasks.is_own(task) && (at == kNoTask || task.end >= tasks.task(at).end)) {
             at = i;
         }
     }
@@ -344,6 +350,9 @@ CriticalPath critical_path(const StepGraph& tasks) {
         const bool moves = is_copy(task.key.kind) || task.key.kind == TaskKind::all_reduce;
         path.tasks.push_back(at);
         (moves ? path.copies : path.compute) += task.duration();
+        if (tasks.has_updates() && task.start <= tasks.range().start) {
+            break;
+        }
         std::vector<StepTaskIndex> before = tasks.dependencies(at);
         before.push_back(tasks.previous(at));
         StepTaskIndex latest = kNoTask;

@@ -38,14 +38,16 @@ class StepGraph {
 public:
     /// `tasks` in any order, on lanes below `lanes`. `range`: see range(). `graph`: the graph that ran:
     /// RecordedRun::graph, or pipeline_graph_of() for a simulation; null if unknown.
+    /// `own_step`: with staggered updates, the number of the step that the graph is about; `tasks` then also holds
+    /// those of the steps before and after it, which overlap it. Empty: all tasks are about one step.
     StepGraph(std::vector<StepTask> tasks, std::size_t lanes, TimeRange range,
-              std::shared_ptr<const TaskGraph> graph = nullptr);
+              std::shared_ptr<const TaskGraph> graph = nullptr, std::optional<std::int32_t> own_step = std::nullopt);
 
     /// In a topological order that is also the order of starts: a task follows all that ended before it began,
     /// including copies that took no time. A repeated task appears twice; its key finds the first run.
     std::span<const StepTask> tasks() const { return tasks_; }
     const StepTask& task(StepTaskIndex index) const { return tasks_.at(index); }
-    /// Ignores the key's step. If several steps have the task, finds the first one.
+    /// Ignores the key's step. If several steps have the task, finds the step's own, or else the first one.
     StepTaskIndex find(const TaskKey& key) const;
     StepTaskIndex index_of(SliceRef slice) const;
     /// The recorded tasks that produce this task's data.
@@ -53,7 +55,11 @@ public:
     /// Like the above, for a task that may not be recorded, such as the first one after the window.
     std::vector<StepTaskIndex> dependencies(const TaskKey& key) const;
     /// True for the window of a schedule that never drains: every lane goes on after its last task.
-    bool never_drains() const { return steps_.size() > 1; }
+    bool never_drains() const { return steps_.size() > 1 && !own_step_; }
+    /// False for a task of another step that overlaps this one.
+    bool is_own(const StepTask& task) const { return !own_step_ || task.key.step == *own_step_; }
+    /// True if each lane's update is a task of the step, as updates are staggered.
+    bool has_updates() const { return own_step_.has_value(); }
     std::vector<StepTaskIndex> dependents(StepTaskIndex index) const;
     /// The previous task on its lane, or for a copy the previous copy on its link; kNoTask for the first.
     StepTaskIndex previous(StepTaskIndex index) const { return previous_.at(index); }
@@ -61,7 +67,7 @@ public:
     std::optional<std::int32_t> popping_partition(std::int32_t skip) const;
     /// The lane that receives a copy; empty for other tasks, and if the step does not show it.
     std::optional<LaneId> receiver(StepTaskIndex copy) const;
-    /// The compute tasks, losses and sums over replicas of a lane, by start.
+    /// The compute tasks, losses and sums over replicas of a lane, by start; staggered updates too.
     std::span<const StepTaskIndex> lane_order(LaneId lane) const;
     std::size_t num_lanes() const { return lanes_.size(); }
     /// First forward's start to the end of the last backward, or of the last sum over replicas.
@@ -84,6 +90,7 @@ private:
     StepTaskIndex loss_of(std::int32_t step, std::int32_t micro_batch) const;
 
     TimeRange range_;
+    std::optional<std::int32_t> own_step_;
     std::shared_ptr<const TaskGraph> graph_;
     std::int32_t last_partition_ = -1;
     /// Inferred from the step too: no recompute started before its gradient arrived (RecomputeStart::ordinary).
@@ -106,10 +113,11 @@ private:
 };
 
 /// All tasks of a timeline as one step; a slice's index in row 0 is its place in the timeline.
-StepGraph step_graph_of(const Timeline& step, TimeRange range, std::shared_ptr<const TaskGraph> graph = nullptr);
+StepGraph step_graph_of(const Timeline& step, TimeRange range, std::shared_ptr<const TaskGraph> graph = nullptr,
+                        std::optional<std::int32_t> own_step = std::nullopt);
 
 /// The chain of tasks that determined the step's length: from its last task back, each time to the dependency, data or
-/// lane, that ended last.
+/// lane, that ended last. With staggered updates, back to the start of the step's range.
 struct CriticalPath {
     std::vector<StepTaskIndex> tasks;  ///< from the step's start to its end
     std::int64_t compute = 0;          ///< ns in forward, recompute, backward and loss

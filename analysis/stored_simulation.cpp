@@ -33,8 +33,16 @@ std::size_t count_others(const std::vector<Slice>& these, const std::vector<Slic
     return others.size();
 }
 
+/// Of the stored step, or of the staggered one that is judged.
+StepStatistics statistics_of(const Simulation& simulation, const Timeline& timeline) {
+    return simulation.options.update == Update::staggered
+               ? statistics_by_step(timeline, Update::staggered)[simulation.step]
+               : one_step_statistics(timeline);
+}
+
 void take_figures(Simulation& simulation, const Timeline& stored) {
-    const StepStatistics found = one_step_statistics(stored);
+    StepStatistics found = statistics_of(simulation, stored);
+    found.lanes.resize(stored.lanes.size());
     const double quicker = found.step_time().count() > 0 ? static_cast<double>(simulation.step_time.count()) /
                                                                static_cast<double>(found.step_time().count())
                                                          : 0.0;
@@ -66,7 +74,7 @@ StepStatistics one_step_statistics(const Simulation& simulation) {
     StepStatistics statistics;
     // A steady state's window begins with the timeline, where every lane may be waiting.
     if (is_synchronous(simulation.options.schedule)) {
-        statistics.start = one_step_statistics(simulation.timeline).start;
+        statistics.start = statistics_of(simulation, simulation.timeline).start;
     }
     statistics.end = statistics.start + simulation.step_time;
     statistics.bubble_fraction = simulation.bubble_fraction;

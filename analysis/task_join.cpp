@@ -30,10 +30,22 @@ UnmatchedReason why_not_simulated(TaskKind kind) {
                                      : UnmatchedReason::not_in_the_schedule;
 }
 
-std::vector<TaskKey> keys_of(const StepGraph& tasks) {
+/// The step's own tasks.
+std::vector<StepTaskIndex> own_tasks(const StepGraph& tasks) {
+    std::vector<StepTaskIndex> own;
+    for (StepTaskIndex i = 0; i < tasks.tasks().size(); ++i) {
+        if (tasks.is_own(tasks.task(i))) {
+            own.push_back(i);
+        }
+    }
+    return own;
+}
+
+std::vector<TaskKey> keys_of(const StepGraph& tasks, const std::vector<StepTaskIndex>& own) {
     std::vector<TaskKey> keys;
-    for (const StepTask& task : tasks.tasks()) {
-        keys.push_back(task.key);
+    keys.reserve(own.size());
+    for (const StepTaskIndex index : own) {
+        keys.push_back(tasks.task(index).key);
     }
     return keys;
 }
@@ -93,19 +105,22 @@ TaskJoin join_tasks(std::span<const TaskKey> measured, std::span<const TaskKey> 
 }
 
 TaskMatching match_tasks(const StepGraph& measured, const StepGraph& simulated, bool lossy) {
-    const TaskJoin join = join_tasks(keys_of(measured), keys_of(simulated), lossy);
+    const std::vector<StepTaskIndex> own = own_tasks(measured);
+    const std::vector<StepTaskIndex> other_own = own_tasks(simulated);
+    const TaskJoin join = join_tasks(keys_of(measured, own), keys_of(simulated, other_own), lossy);
     TaskMatching matching;
     for (const TaskJoin::Pair& pair : join.pairs) {
-        const StepTask& task = measured.task(pair.measured);
-        const StepTask& other = simulated.task(pair.simulated);
+        const StepTask& task = measured.task(own[pair.measured]);
+        const StepTask& other = simulated.task(other_own[pair.simulated]);
         const std::int64_t start = (task.start - measured.range().start) - (other.start - simulated.range().start);
         const std::int64_t change = task.duration() - other.duration();
         matching.pairs.push_back({task.slice, other.slice, task.key, start, start + change});
     }
-    for (const auto& [source, tasks, singles] :
-         {std::tuple(Source::measured, &measured, &join.measured), {Source::simulated, &simulated, &join.simulated}}) {
+    for (const auto& [source, tasks, indices, singles] :
+         {std::tuple(Source::measured, &measured, &own, &join.measured),
+          {Source::simulated, &simulated, &other_own, &join.simulated}}) {
         for (const TaskJoin::Single& single : *singles) {
-            const StepTask& task = tasks->task(single.task);
+            const StepTask& task = tasks->task((*indices)[single.task]);
             matching.unmatched.push_back({source, task.slice, task.key, single.reason});
         }
     }

@@ -77,7 +77,8 @@ RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, 
         compared.warnings.push_back({Severity::refusal, std::string(kOnlyStepCutOff)});
     }
     try {
-        compared.comparison = compare({measured, memory, steps.numbers(), steps.wall_times()}, *simulation);
+        compared.comparison =
+            compare({measured, memory, steps.numbers(), steps.wall_times(), update_of(run)}, *simulation);
     } catch (const Error& error) {
         compared.why_none = fmt::format("holds a run that cannot be compared: {}", error.what());
     }
@@ -113,7 +114,7 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
         refuse(name, compared.why_none, trace);
     }
     Comparison& comparison = *compared.comparison;
-    const Measured measured{trace.measured, trace.memory, comparison.steps, {}};
+    const Measured measured{trace.measured, trace.memory, comparison.steps, {}, update_of(run)};
     ComparedBubbles bubbles =
         compare_bubbles(measured, *simulation, run.graph, pipeline_graph_of(*run.profile, simulation->options));
     try {

@@ -26,7 +26,8 @@ struct ReadRun {
 
     bool is_simulated() const { return trace.measured.slices.empty() && !trace.simulated.slices.empty(); }
     const Timeline& tasks() const { return is_simulated() ? trace.simulated : trace.measured; }
-    Measured steps() const { return {tasks(), trace.memory, compared.figures->steps, {}}; }
+    Measured steps() const { return {tasks(), trace.memory, compared.figures->steps, {}, update()}; }
+    Update update() const { return update_of(compared.run); }
 };
 
 void caution(std::vector<TraceWarning>& warnings, std::string text) {
@@ -37,7 +38,7 @@ std::string why_no_steps(const ReadRun& read, const MeasuredSteps& steps) {
     if (read.tasks().slices.empty()) {
         return "holds no task of a pipeline";
     }
-    if (read.is_simulated() && steps_of(read.tasks()).size() > 1) {
+    if (read.is_simulated() && read.update() == Update::synchronous && steps_of(read.tasks()).size() > 1) {
         return "is a simulation of a schedule that never drains, which has no single step";
     }
     return steps.why_none;
@@ -55,6 +56,9 @@ ReadRun read_run(const std::filesystem::path& path) {
     }
     MeasuredSteps steps = steps_to_compare(compared.run, steps_in_time(read.tasks()));
     leave_out_halves(read.tasks(), steps);
+    if (read.is_simulated() && read.update() == Update::staggered) {
+        std::erase_if(steps.steps, [](const StepRecord& step) { return step.step != Simulation::kStaggeredStep; });
+    }
     if (!steps.left_out.empty()) {
         caution(compared.warnings, left_out_warning(steps.left_out));
     }
@@ -68,7 +72,8 @@ ReadRun read_run(const std::filesystem::path& path) {
     if (steps.cut_off) {
         compared.warnings.push_back({Severity::refusal, std::string(kOnlyStepCutOff)});
     }
-    const Measured measured{read.tasks(), read.trace.memory, steps.numbers(), steps.wall_times()};
+    const Measured measured{read.tasks(), read.trace.memory, steps.numbers(), steps.wall_times(),
+                            update_of(compared.run)};
     compared.figures = run_figures(measured);
     compared.bubbles = bubble_report(measured, compared.run.graph);
     if (compared.run.options && compared.figures->step_mean.count() > 0) {

@@ -340,6 +340,17 @@ bool has_weight_half(const LayerProfile& layer) {
                : std::ranges::any_of(layer.backward_weight_ns, [](double each) { return each > 0; });
 }
 
+double optimizer_time(const Profile& profile, LayerRange layers) {
+    double all = 0;
+    double own = 0;
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        const auto bytes = static_cast<double>(profile.layers[l].gradient_bytes);
+        all += bytes;
+        own += l >= layers.first.index() && l < layers.end.index() ? bytes : 0;
+    }
+    return all > 0 ? profile.optimizer_ns * (own / all) : 0;
+}
+
 Interpolated loss_time(const Profile& profile, double samples) {
     if (profile.loss_batch.samples.empty()) {
         return interpolate(profile.samples, profile.loss_ns, samples);

@@ -154,6 +154,9 @@ bool has_weight_half(const LayerProfile& layer);
 /// Time in ns of the loss and its gradient for that many samples, from loss_ns and loss_batch together.
 Interpolated loss_time(const Profile& profile, double samples);
 
+/// Part of optimizer_ns for the parameters of these layers: by bytes of their gradients. 0 if no layer has any.
+double optimizer_time(const Profile& profile, LayerRange layers);
+
 /// Memory of the loss for that many samples, besides the output and its gradient. The output is one micro-batch's, as
 /// the last layer leaves it, or a gathered one, which is contiguous. For a gathered one uses loss_batch, if measured.
 /// `all_gradients`: every output requires a gradient (LayerTape::all_gradients).

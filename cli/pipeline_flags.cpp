@@ -147,6 +147,13 @@ void add_replicas_option(CLI::App& command, PipelineFlags& flags) {
                "N", "Pipeline");
 }
 
+void add_update_option(CLI::App& command, PipelineFlags& flags) {
+    add_parsed(command, "--update", flags.options.update, parse_update,
+               "When lanes update their parameters: synchronous (default), once all are done with the step; or "
+               "staggered, each as soon as it is done itself, so that it goes on with the next step",
+               "WHEN", "Pipeline");
+}
+
 void add_device_type_options(CLI::App& command, PipelineFlags& flags, const std::string& help) {
     add_option(command, "--device-types,--device-type", flags.device_types,
                help +
@@ -194,6 +201,7 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
     options.hardware.host_cores = flags.cores.value_or(0);
     check_micro_batches(options.batch, options.chunks);
     check_replicas(options);
+    check_update(options);
     check_link(options.hardware.link);
     check_cores(options.hardware.host_cores);
     check_processes(options.hardware.processes);

@@ -54,6 +54,7 @@ void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::st
 /// --optimizer, --master-weights and --dtype: memory of parameters besides their values.
 void add_parameter_options(CLI::App& command, PipelineFlags& flags);
 void add_replicas_option(CLI::App& command, PipelineFlags& flags);  ///< --replicas, one number
+void add_update_option(CLI::App& command, PipelineFlags& flags);    ///< --update
 /// --device-types and --device-catalogue. `help` describes the purpose of the types.
 void add_device_type_options(CLI::App& command, PipelineFlags& flags, const std::string& help);
 /// --json, with the same help text everywhere.

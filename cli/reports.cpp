@@ -223,6 +223,7 @@ Json simulation_json(const Simulation& simulation) {
     object["batch"] = options.batch;
     object["checkpoint"] = to_string(options.checkpoint);
     object["schedule"] = to_string(options.schedule);
+    object["update"] = to_string(options.update);
     object["dtype"] = simulation.dtype;
     object["optimizer"] = options.optimizer;
     object["master_weights"] = options.master_weights;
@@ -313,10 +314,10 @@ std::string flops_text(const Simulation& simulation, Nanoseconds step) {
 
 std::string simulation_text(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
-    std::string text =
-        fmt::format("balance {}, batch of {} in {}, checkpoint {}, schedule {}\n\n", to_string(options.balance),
-                    options.batch, counted(simulation.micro_batches, "micro-batch", "micro-batches"),
-                    to_string(options.checkpoint), to_string(options.schedule));
+    std::string text = fmt::format(
+        "balance {}, batch of {} in {}, checkpoint {}, schedule {}{}\n\n", to_string(options.balance), options.batch,
+        counted(simulation.micro_batches, "micro-batch", "micro-batches"), to_string(options.checkpoint),
+        to_string(options.schedule), options.update == Update::staggered ? ", staggered updates" : "");
     text.insert(text.size() - 1, basis_text(simulation.dtype, options));
     if (options.replicas > 1) {
         text += fmt::format("{} replicas, {} each; one of them is shown\n\n", options.replicas,

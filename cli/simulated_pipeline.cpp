@@ -38,6 +38,7 @@ void add_simulated_pipeline_options(CLI::App& command, SimulatedPipelineFlags& f
                              "which finds the order with the shortest step" +
                              (all_schedules == nullptr ? "" : "; or all, which compares them in a table"),
                          all_schedules);
+    add_update_option(command, flags.pipeline);
     add_hardware_options(command, flags.pipeline);
     add_device_type_options(command, flags.pipeline, "Type of all devices, such as A100");
     add_replicas_option(command, flags.pipeline);

@@ -18,6 +18,7 @@ set(PIPESCOPE_CORE_HEADERS
   schedule/task_graph.h
   schedule/task_key.h
   schedule/timeline.h
+  schedule/update.h
   simulator/balance_algorithm.h
   simulator/balance_search.h
   simulator/hardware.h

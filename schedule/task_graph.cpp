@@ -361,4 +361,56 @@ std::optional<TaskIndex> TaskGraph::find(TaskKey key) const {
     const auto found = by_key_.find(pack(key));
     return found == by_key_.end() ? std::nullopt : std::optional(found->second);
 }
+
+TaskGraph consecutive_steps(const TaskGraph& step, int steps) {
+    const int m = step.shape_.num_micro_batches;
+    if (m > kMostMicroBatches / steps) {
+        throw UsageError("the update is staggered with " + std::to_string(m) + " micro-batches; " +
+                         counted(steps, "step", "steps") + " in a row may have " + std::to_string(kMostMicroBatches) +
+                         "; use fewer micro-batches, or synchronous updates");
+    }
+    TaskGraph all;
+    all.shape_ = step.shape_;
+    all.shape_.num_micro_batches = m * steps;
+    all.shape_.steps = steps;
+    all.lane_orders_.resize(step.lane_orders_.size());
+    for (const Channel& channel : step.channels_) {
+        all.channels_.push_back({channel.from, channel.to, {}});
+    }
+    const auto add = [&all](const Task& task) {
+        all.by_key_.emplace(pack(task.key), all.tasks_.size());
+        all.tasks_.push_back(task);
+        all.dependencies_.emplace_back();
+        all.dependents_.emplace_back();
+    };
+    const auto shifted = [](std::span<const TaskIndex> from, TaskIndex offset, std::vector<TaskIndex>& to) {
+        for (const TaskIndex task : from) {
+            to.push_back(task + offset);
+        }
+    };
+    for (int s = 0; s < steps; ++s) {
+        const TaskIndex offset = all.tasks_.size();
+        for (TaskIndex each = 0; each < step.tasks_.size(); ++each) {
+            Task task = step.tasks_[each];
+            (task.key.micro_batch < 0 ? task.key.step : task.key.micro_batch) += task.key.micro_batch < 0 ? s : s * m;
+            add(task);
+            shifted(step.dependencies_[each], offset, all.dependencies_.back());
+            shifted(step.dependents_[each], offset, all.dependents_.back());
+        }
+        for (std::size_t k = 0; k < step.channels_.size(); ++k) {
+            shifted(step.channels_[k].order, offset, all.channels_[k].order);
+        }
+        for (std::size_t lane = 0; lane < step.lane_orders_.size(); ++lane) {
+            shifted(step.lane_orders_[lane], offset, all.lane_orders_[lane]);
+            const LaneId id{static_cast<std::int64_t>(lane)};
+            int first = 0;
+            while (step.shape_.lane_of(PartitionId{first}) != id) {
+                ++first;
+            }
+            all.lane_orders_[lane].push_back(all.tasks_.size());
+            add({{s, TaskKind::optimizer, first, -1, -1}, id, id});
+        }
+    }
+    return all;
+}
 }  // namespace pipescope

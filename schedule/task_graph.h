@@ -57,7 +57,10 @@ struct PipelineShape {
     /// Copies of the whole pipeline. With several, an all_reduce at the end of the lane sums each partition's gradients
     /// over them.
     int replicas = 1;
+    /// Consecutive steps in one graph (consecutive_steps()); num_micro_batches is the number of all of them together.
+    int steps = 1;
 
+    int micro_batches_per_step() const { return num_micro_batches / steps; }
     LaneId lane_of(PartitionId partition) const {
         return placement.empty() ? LaneId{partition.value()} : placement.at(partition.index());
     }
@@ -120,8 +123,10 @@ public:
     std::optional<TaskIndex> find(TaskKey key) const;
 
 private:
-    // Fills the members below during construction only.
+    // Fill the members below during construction only.
     friend class TaskGraphBuilder;
+    friend TaskGraph consecutive_steps(const TaskGraph& step, int steps);
+    TaskGraph() = default;
 
     PipelineShape shape_;
     std::vector<Task> tasks_;
@@ -131,4 +136,9 @@ private:
     std::vector<Channel> channels_;
     std::unordered_map<std::uint64_t, TaskIndex> by_key_;  // packed key with step 0
 };
+
+/// So many steps in a row with staggered updates: each lane runs its tasks of a step, an optimizer task, and then those
+/// of the next step. Micro-batch i of step s has number s m + i, in a key of step 0. Tasks without a micro-batch have
+/// the step in their key instead. Throws UsageError if so many micro-batches do not fit a key.
+TaskGraph consecutive_steps(const TaskGraph& step, int steps);
 }  // namespace pipescope

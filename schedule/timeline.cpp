@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -20,6 +21,92 @@ Nanoseconds union_length(std::vector<std::pair<Nanoseconds, Nanoseconds>>& inter
         covered_to = covered_to ? std::max(*covered_to, end) : end;
     }
     return total;
+}
+
+/// The first forward of a step and the end of its last task.
+struct StepEnds {
+    std::int32_t step = 0;
+    std::optional<Nanoseconds> start;  // empty without a compute slice
+    Nanoseconds end{0};
+};
+
+/// By end.
+std::vector<StepEnds> ends_of_steps(const Timeline& timeline) {
+    std::map<std::int32_t, StepEnds> steps;
+    for (const Slice& slice : timeline.slices) {
+        const bool computes = is_compute(slice.key.kind);
+        if ((computes || slice.key.kind == TaskKind::optimizer) && slice.lane.index() < timeline.lanes.size()) {
+            StepEnds& step = steps.try_emplace(slice.key.step, StepEnds{slice.key.step, {}, slice.end}).first->second;
+            step.end = std::max(step.end, slice.end);
+            step.start = computes ? std::min(step.start.value_or(slice.start), slice.start) : step.start;
+        }
+    }
+    std::vector<StepEnds> sorted;
+    for (const auto& [number, step] : steps) {
+        if (step.start) {
+            sorted.push_back(step);
+        }
+    }
+    std::stable_sort(sorted.begin(), sorted.end(), [](const StepEnds& a, const StepEnds& b) { return a.end < b.end; });
+    return sorted;
+}
+
+/// Adds the part of the intervals that lies within each step to its busy time. The steps follow each other in time.
+void add_busy(std::vector<std::pair<Nanoseconds, Nanoseconds>> intervals, std::size_t lane,
+              const std::vector<StepStatistics*>& steps) {
+    std::sort(intervals.begin(), intervals.end());
+    std::size_t step = 0;
+    Nanoseconds covered_to = Nanoseconds::min();
+    for (const auto& [start, end] : intervals) {
+        Nanoseconds from = std::max(start, covered_to);
+        covered_to = std::max(covered_to, end);
+        while (step < steps.size() && from < end) {
+            const Nanoseconds until = std::min(end, steps[step]->end);
+            from = std::max(from, steps[step]->start);
+            if (until > from) {
+                steps[step]->lanes[lane].busy += until - from;
+                from = until;
+            }
+            if (end < steps[step]->end) {
+                break;
+            }
+            ++step;
+        }
+    }
+}
+
+std::map<std::int32_t, StepStatistics> staggered_statistics(const Timeline& timeline) {
+    std::map<std::int32_t, StepStatistics> by_step;
+    std::vector<StepStatistics*> in_time;
+    Nanoseconds before = Nanoseconds::min();
+    for (const StepEnds& each : ends_of_steps(timeline)) {
+        StepStatistics& step = by_step[each.step];
+        step.lanes.resize(timeline.lanes.size());
+        const Nanoseconds start = std::max(*each.start, before);
+        if (each.end > start) {
+            step.start = start;
+            step.end = each.end;
+            before = each.end;
+            in_time.push_back(&step);
+        }
+    }
+    std::vector<std::vector<std::pair<Nanoseconds, Nanoseconds>>> busy(timeline.lanes.size());
+    for (const Slice& slice : timeline.slices) {
+        if (is_compute(slice.key.kind) && slice.lane.index() < busy.size()) {
+            busy[slice.lane.index()].emplace_back(slice.start, slice.end);
+        }
+    }
+    for (std::size_t lane = 0; lane < busy.size(); ++lane) {
+        add_busy(std::move(busy[lane]), lane, in_time);
+    }
+    for (StepStatistics* step : in_time) {
+        for (LaneStatistics& lane : step->lanes) {
+            lane.bubble_fraction =
+                1.0 - static_cast<double>(lane.busy.count()) / static_cast<double>(step->step_time().count());
+            step->bubble_fraction += lane.bubble_fraction / static_cast<double>(step->lanes.size());
+        }
+    }
+    return by_step;
 }
 }  // namespace
 
@@ -77,6 +164,24 @@ StepStatistics step_statistics(const Timeline& timeline, std::int32_t step) {
         each.bubble_fraction =
             1.0 - static_cast<double>(each.busy.count()) / static_cast<double>((*end - *start).count());
         statistics.bubble_fraction += each.bubble_fraction / static_cast<double>(busy.size());
+    }
+    return statistics;
+}
+
+std::map<std::int32_t, StepStatistics> statistics_by_step(const Timeline& timeline, Update update) {
+    if (update == Update::staggered) {
+        return staggered_statistics(timeline);
+    }
+    std::map<std::int32_t, Timeline> steps;
+    for (const Slice& slice : timeline.slices) {
+        if (is_compute(slice.key.kind) || slice.key.kind == TaskKind::all_reduce) {
+            steps.try_emplace(slice.key.step, Timeline{timeline.source, timeline.lanes, {}})
+                .first->second.slices.push_back(slice);
+        }
+    }
+    std::map<std::int32_t, StepStatistics> statistics;
+    for (const auto& [step, slices] : steps) {
+        statistics.emplace(step, step_statistics(slices, step));
     }
     return statistics;
 }

@@ -3,8 +3,10 @@
 #include "schedule/ids.h"
 #include "schedule/memory_category.h"
 #include "schedule/task_key.h"
+#include "schedule/update.h"
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -69,6 +71,12 @@ struct StepStatistics {
 /// Statistics of one step. All zero if the timeline has no compute slice of that step.
 /// Cost: O(slices log slices).
 StepStatistics step_statistics(const Timeline& timeline, std::int32_t step);
+/// Statistics of all steps of a run, by number; steps without a compute slice are left out. With staggered updates
+/// steps overlap, and a step includes its updates: it lasts from the end of the step before it, or from its own first
+/// forward if that is later, to the end of its last task. So steps never overlap here, and step_time() is the period of
+/// consecutive steps. The compute slices of all steps within that time count as busy.
+/// Cost: O(slices log slices).
+std::map<std::int32_t, StepStatistics> statistics_by_step(const Timeline& timeline, Update update);
 
 struct MemorySample {
     LaneId lane;

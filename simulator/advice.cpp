@@ -400,7 +400,8 @@ private:
     void try_balanced(MoveKind kind, const std::string& title, PipelineOptions changed, int lanes,
                       const std::string& note = "") {
         changed.placement.clear();
-        if (stop() || !can_be_balanced(profile_, changed, lanes)) {
+        // Cuts are sought for steps that do not overlap.
+        if (options_.update == Update::staggered || stop() || !can_be_balanced(profile_, changed, lanes)) {
             return;
         }
         if (!tables_) {
@@ -584,6 +585,7 @@ std::vector<OptionChange> changed_options(const PipelineOptions& from, const Pip
     compare("chunks", from.chunks, to.chunks, number);
     compare("checkpoint", from.checkpoint, to.checkpoint, name);
     compare("schedule", from.schedule, to.schedule, name);
+    compare("update", from.update, to.update, name);
     compare("placement", from.placement, to.placement, placement_text);
     compare("backward", from.backward_order, to.backward_order, [](BackwardOrder) { return std::string(); });
     const Hardware& before = from.hardware;

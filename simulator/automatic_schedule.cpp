@@ -61,6 +61,10 @@ ScheduleCosts costs_of(const PipelineOptions& options, const TaskCosts& costs, i
         each.input = j == 0 ? sized.input : sized.output[layers.first.index() - 1];
         each.saved = std::max(each.input, sum(sized.saved, layers));
     }
+    for (int lane = 0; lane < all.num_lanes() && options.update == Update::staggered; ++lane) {
+        const LaneId id{lane};
+        all.updates.push_back(costs.duration({{0, TaskKind::optimizer, 0, -1, -1}, id, id}));
+    }
     return all;
 }
 
@@ -167,6 +171,10 @@ ScheduleCosts least_costs(const Profile& profile, const PipelineOptions& options
         }
         const std::int64_t own = each.forward + each.backward + each.backward_weight;
         each.larger = num_larger * std::max<std::int64_t>(0, fastest(of_other) - own);
+    }
+    for (std::size_t lane = 0; lane < least.updates.size(); ++lane) {
+        const double speed = std::max(1.0, speed_alone(profile, options, LaneId{static_cast<std::int64_t>(lane)}));
+        least.updates[lane] = static_cast<std::int64_t>(std::floor(static_cast<double>(least.updates[lane]) / speed));
     }
     return least;
 }

@@ -322,6 +322,11 @@ void check_request(const Profile& profile, const PipelineOptions& options, int p
     if (!options.placement.empty()) {
         throw UsageError("placement is given; a balance is sought with partition j on lane j; leave the placement out");
     }
+    if (options.update == Update::staggered) {
+        throw UsageError(
+            "update is staggered; a balance is sought for steps that do not overlap; use synchronous, or the algorithm "
+            "minmax, which suits lanes that never wait");
+    }
     const std::vector<double> any(profile.layers.size(), 0.0);
     check_partition_request(any, partitions);
     std::vector<std::int64_t> parts(static_cast<std::size_t>(partitions), 1);

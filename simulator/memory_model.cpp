@@ -352,19 +352,21 @@ private:
         const std::int32_t gradient = is_each_listed ? tape.output_gradients.at(k) : 0;
         return work(in_last(i)).bytes(gradient != 0 ? gradient : tape.outputs.at(k));
     }
-    /// Bytes of the k-th output of all micro-batches, as one tensor.
-    Bytes whole_output(std::size_t k) {
+    /// Bytes of the k-th output of all micro-batches of a step, as one tensor.
+    Bytes whole_output(int step, std::size_t k) {
         Bytes bytes = 0;
-        for (int i = 0; i < graph_.shape().num_micro_batches; ++i) {
+        for (int i = begin_of(step); i < begin_of(step + 1); ++i) {
             bytes += output_bytes(i, k);
         }
         return bytes;
     }
+    /// First micro-batch of a step.
+    int begin_of(int step) const { return step * graph_.shape().micro_batches_per_step(); }
     /// The gathered output has a gradient if any micro-batch needs its part.
-    Bytes whole_output_gradient(std::size_t k) {
+    Bytes whole_output_gradient(int step, std::size_t k) {
         Bytes bytes = 0;
         bool is_wanted = false;
-        for (int i = 0; i < graph_.shape().num_micro_batches; ++i) {
+        for (int i = begin_of(step); i < begin_of(step + 1); ++i) {
             const Bytes part = memories_.loss_gradients(i).at(k);
             is_wanted = is_wanted || part > 0;
             bytes += part > 0 ? part : output_bytes(i, k);
@@ -380,17 +382,20 @@ private:
             start_loss_work(task.lane, i, costs_.sized(i).samples, false);
             return;
         }
-        const int m = graph_.shape().num_micro_batches;
+        const int step = task.key.step;
+        const int begin = begin_of(step);
+        const int end = begin_of(step + 1);
+        const int m = end - begin;
         const PartitionTape& tape = work(in_last(0)).tape();
         for (std::size_t k = 0; m > 1 && k < tape.outputs.size(); ++k) {  // a single one is passed through
-            gathered_.push_back(storages_.take(task.lane, output, whole_output(k)));
-            for (int j = 0; j < m; ++j) {
+            gathered_.push_back(storages_.take(task.lane, output, whole_output(step, k)));
+            for (int j = begin; j < end; ++j) {
                 storages_.release(std::exchange(cell(in_last(j)).outputs.at(k), 0));
             }
         }
         for (std::size_t k = 0; k < memories_.loss_gradients(0).size(); ++k) {
-            const Id gradient = storages_.take(task.lane, output, whole_output_gradient(k), m);
-            for (int j = 0; j < m; ++j) {
+            const Id gradient = storages_.take(task.lane, output, whole_output_gradient(step, k), m);
+            for (int j = begin; j < end; ++j) {
                 cell(in_last(j)).output_gradients.push_back(gradient);
             }
         }
@@ -669,7 +674,8 @@ private:
         ledger(task.lane).end_work();
         storages_.release(gathered_);
         const int i = task.key.micro_batch;
-        for (int k = i < 0 ? 0 : i; k < (i < 0 ? graph_.shape().num_micro_batches : i + 1); ++k) {
+        const int begin = i < 0 ? begin_of(task.key.step) : i;
+        for (int k = begin; k < (i < 0 ? begin_of(task.key.step + 1) : i + 1); ++k) {
             storages_.release(cell(in_last(k)).outputs);
         }
     }

@@ -4,13 +4,16 @@
 
 namespace pipescope {
 TaskGraph pipeline_graph(const PipelineOptions& options, const TaskCosts& costs) {
-    return make_schedule(options.schedule, {.num_partitions = static_cast<int>(options.balance.num_partitions()),
-                                            .num_micro_batches = static_cast<int>(costs.micro_batches().size()),
-                                            .checkpoint = options.checkpoint,
-                                            .placement = options.placement,
-                                            .skips = costs.routes(),
-                                            .backward_order = options.backward_order,
-                                            .recompute_start = options.recompute_start,
-                                            .replicas = options.replicas});
+    const int steps = options.update == Update::staggered ? costs.mini_batches() : 1;
+    TaskGraph graph =
+        make_schedule(options.schedule, {.num_partitions = static_cast<int>(options.balance.num_partitions()),
+                                         .num_micro_batches = static_cast<int>(costs.micro_batches().size()) / steps,
+                                         .checkpoint = options.checkpoint,
+                                         .placement = options.placement,
+                                         .skips = costs.routes(),
+                                         .backward_order = options.backward_order,
+                                         .recompute_start = options.recompute_start,
+                                         .replicas = options.replicas});
+    return steps > 1 ? consecutive_steps(graph, steps) : graph;
 }
 }  // namespace pipescope

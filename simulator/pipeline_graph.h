@@ -5,7 +5,7 @@
 #include "simulator/task_costs.h"
 
 namespace pipescope {
-/// The task graph that the options describe, with the costs' micro-batches and skips. Throws UsageError if the schedule
-/// rejects them.
+/// The task graph that the options describe, with the costs' micro-batches and skips. With staggered updates and costs
+/// of several mini-batches, these are consecutive steps. Throws UsageError if the schedule rejects them.
 TaskGraph pipeline_graph(const PipelineOptions& options, const TaskCosts& costs);
 }  // namespace pipescope

@@ -111,6 +111,26 @@ void check_replicas(const PipelineOptions& options) {
     }
 }
 
+void check_update(const PipelineOptions& options) {
+    if (options.update == Update::synchronous) {
+        return;
+    }
+    const auto refuse = [](const std::string& why) {
+        throw OptionError("update is staggered with " + why + "; leave it out, or use synchronous");
+    };
+    if (options.replicas > 1) {
+        refuse("replicas " + std::to_string(options.replicas) +
+               ", whose gradients all lanes sum before any of them updates");
+    }
+    if (!is_synchronous(options.schedule)) {
+        refuse("schedule " + to_string(options.schedule) + ", which never drains and updates as it goes");
+    }
+    if (options.most_in_flight > 0) {
+        refuse("in-flight " + std::to_string(options.most_in_flight) +
+               ", a limit within one step, while steps overlap");
+    }
+}
+
 namespace {
 void check_in_flight(const PipelineOptions& options) {
     const int most = options.most_in_flight;
@@ -185,6 +205,7 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
     check_hardware(options.hardware, num_lanes(options));
     optimizer_state_factor(options.optimizer);
     check_replicas(options);
+    check_update(options);
     check_in_flight(options);
 }
 }  // namespace pipescope

@@ -5,6 +5,7 @@
 #include "schedule/ids.h"
 #include "schedule/schedules.h"
 #include "schedule/task_graph.h"
+#include "schedule/update.h"
 #include "simulator/hardware.h"
 
 #include <cstdint>
@@ -21,6 +22,7 @@ struct PipelineOptions {
     std::int64_t batch = 1;
     Checkpoint checkpoint = Checkpoint::except_last;
     Schedule schedule = Schedule::gpipe;
+    Update update = Update::synchronous;
     std::vector<LaneId> placement;  ///< lane of each partition; empty: partition j on lane j
     std::string optimizer = "sgd";  ///< name, or bytes of state per byte of parameter
     bool master_weights = false;    ///< the optimizer keeps a float32 copy of each parameter, its state in float32
@@ -51,6 +53,8 @@ void check_options(const PipelineOptions& options, std::size_t num_layers);
 
 /// Throws UsageError unless the batch can be cut among the replicas, and the schedule can sum their gradients.
 void check_replicas(const PipelineOptions& options);
+/// Throws UsageError for staggered updates where the lanes' updates depend on each other, or where steps drain.
+void check_update(const PipelineOptions& options);
 /// Number of lanes the options ask for.
 int num_lanes(const PipelineOptions& options);
 /// Samples of one replica's mini-batch: batch / replicas.

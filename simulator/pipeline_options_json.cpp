@@ -20,6 +20,7 @@ void for_each_key(Options& options, Each each) {
     each("batch", options.batch);
     each("checkpoint", options.checkpoint);
     each("schedule", options.schedule);
+    each("update", options.update);
     each("placement", options.placement);
     each("devices", options.hardware.devices);
     each("speeds", options.hardware.speeds);
@@ -157,6 +158,9 @@ void read(const Json& json, const std::string& key, Checkpoint& value) {
 }
 void read(const Json& json, const std::string& key, Schedule& value) {
     value = parse_schedule(text_of(json, key));
+}
+void read(const Json& json, const std::string& key, Update& value) {
+    value = parse_update(text_of(json, key));
 }
 void read(const Json& json, const std::string& key, BackwardOrder& value) {
     value = parse_backward_order(text_of(json, key));

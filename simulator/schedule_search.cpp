@@ -77,6 +77,7 @@ public:
         : problem_(&problem),
           m_(static_cast<std::size_t>(problem.m())),
           free_(static_cast<std::size_t>(problem.num_lanes), 0),
+          begin_(free_.size(), kNotYet),
           used_(free_.size(), 0),
           in_flight_(free_.size(), 0),
           done_(problem.costs.partitions.size()),
@@ -94,7 +95,22 @@ public:
     int done(StepKind kind, int j) const {
         return done_[static_cast<std::size_t>(j)].of[static_cast<std::size_t>(kind)];
     }
-    Ns last_end() const { return *std::ranges::max_element(free_); }
+    /// What the search minimises, of a step whose tasks have all run.
+    Ns length() const {
+        const std::vector<Ns>& updates = problem_->costs.updates;
+        if (updates.empty()) {
+            return *std::ranges::max_element(free_);
+        }
+        Ns longest = 0;
+        for (std::size_t lane = 0; lane < free_.size(); ++lane) {
+            longest = std::max(longest, length_of(lane));
+        }
+        return longest;
+    }
+    /// From the lane's first task to the end of its update.
+    Ns length_of(std::size_t lane) const {
+        return free_[lane] - std::min(begin_[lane], free_[lane]) + problem_->costs.updates[lane];
+    }
 
     /// When the partition's next task of that kind can start, were its lane free; kNotYet if that is unknown or the
     /// lane has no memory for it.
@@ -175,6 +191,7 @@ public:
                 used_[lane] -= at.saved;
                 break;
         }
+        begin_[lane] = std::min(begin_[lane], ran.start);
         free_[lane] = ran.end;
         ++done_[static_cast<std::size_t>(j)].of[static_cast<std::size_t>(kind)];
         return ran;
@@ -215,6 +232,7 @@ private:
     const ScheduleProblem* problem_;
     std::size_t m_;
     std::vector<Ns> free_;                                // by lane
+    std::vector<Ns> begin_;                               // of the first task, by lane
     std::vector<Bytes> used_;                             // by lane
     std::vector<int> in_flight_;                          // by lane, from forward to backward
     std::vector<Counts> done_;                            // by partition
@@ -339,7 +357,7 @@ FoundOrder plan_by(const ScheduleProblem& problem, const OrderRule& rule, Foreca
             look(static_cast<std::size_t>(ran.touched));
         }
     }
-    plan.step = planner.last_end();
+    plan.step = planner.length();
     forecast = {planner.forward_arrivals(), planner.gradient_arrivals()};
     return plan;
 }
@@ -465,7 +483,8 @@ public:
                 return kNotYet;
             }
         }
-        return planner.last_end();
+        longest_ = longest_lane(planner);
+        return planner.length();
     }
 
     /// Pairs of neighbours, as lane and place of the second, that run without a pause right before something that the
@@ -489,12 +508,7 @@ public:
                 micro_batch[lane].push_back(i);
             }
         }
-        std::size_t lane = 0;
-        for (std::size_t l = 1; l < order.size(); ++l) {
-            if (!ran_[l].empty() && (ran_[lane].empty() || ran_[l].back().end > ran_[lane].back().end)) {
-                lane = l;
-            }
-        }
+        std::size_t lane = longest_;
         std::size_t k = order[lane].size() - 1;
         while (true) {
             const OrderStep& step = order[lane][k];
@@ -518,8 +532,21 @@ public:
     }
 
 private:
+    /// The lane that makes the step as long as it is.
+    std::size_t longest_lane(const LaneSweep& planner) const {
+        const bool has_updates = !problem_.costs.updates.empty();
+        std::size_t longest = 0;
+        for (std::size_t lane = 1; lane < ran_.size(); ++lane) {
+            const bool is_longer = has_updates ? planner.length_of(lane) > planner.length_of(longest)
+                                               : planner.free(lane) > planner.free(longest);
+            longest = is_longer ? lane : longest;
+        }
+        return longest;
+    }
+
     const ScheduleProblem& problem_;
     std::vector<std::vector<LaneSweep::Ran>> ran_;  // by lane and place
+    std::size_t longest_ = 0;
 };
 
 /// Swaps neighbours on the critical path as long as that shortens the step.
@@ -615,8 +642,8 @@ private:
             return;
         }
         if (left == 0) {
-            if (planner.last_end() < best_.step) {
-                best_ = {order_, planner.last_end()};
+            if (planner.length() < best_.step) {
+                best_ = {order_, planner.length()};
             }
             return;
         }
@@ -788,6 +815,13 @@ int ScheduleCosts::num_lanes() const {
 std::int64_t step_bound(const ScheduleCosts& costs) {
     const ScheduleCosts least = least_costs(costs);
     const ScheduleProblem problem(least);
+    Ns longest = 0;
+    for (std::size_t lane = 0; lane < least.updates.size(); ++lane) {
+        longest = std::max(longest, work_of(problem, lane, true) + least.updates[lane]);
+    }
+    if (!least.updates.empty()) {
+        return longest;
+    }
     const std::vector<Ns> head = heads(least);
     const std::vector<Ns> tail = tails(least);
     const std::vector<Ns> trip = round_trips(least);
@@ -899,7 +933,7 @@ FoundSchedule find_schedule(const ScheduleCosts& costs) {
         return {{}, kNotYet, bound, false};
     }
     bool is_proved = best.step <= bound;
-    if (problem.num_tasks() <= kFewTasks && !is_proved) {
+    if (problem.num_tasks() <= kFewTasks && !is_proved && costs.updates.empty()) {
         const bool is_complete = CompleteSearch(problem, best, bound).run();
         is_proved = best.step <= bound || (is_complete && ascending_is_best(problem));
     }

@@ -29,6 +29,9 @@ struct ScheduleCosts {
     Checkpoint checkpoint = Checkpoint::never;
     RecomputeStart recompute_start = RecomputeStart::early;
     std::vector<Bytes> limits;  ///< by lane, for what micro-batches hold; empty: none
+    /// With staggered updates: ns of each lane's update. The search then minimises the longest time from a lane's first
+    /// task to the end of its update, since steps that are repeated at that distance never collide. Empty: the step.
+    std::vector<std::int64_t> updates;
 
     int num_lanes() const;
     const Partition& at(int j, int micro_batch) const {
@@ -40,12 +43,13 @@ struct ScheduleCosts {
 /// An order of each lane's tasks: F and I of micro-batches in ascending order, W (backward_weight) when it fits.
 struct FoundSchedule {
     std::vector<LaneProgram> programs;  ///< by lane; empty if not even one micro-batch fits the limits
-    std::int64_t step_ns = 0;           ///< from 0 to the end of the last task
+    std::int64_t step_ns = 0;           ///< from 0 to the end of the last task; with updates, the longest of a lane
     std::int64_t bound_ns = 0;          ///< step_bound() of the costs
     bool is_optimal = false;            ///< proved: by the bound, or by trying every order of equal micro-batches
 };
 
-/// No schedule of these costs has a shorter step, whatever its order. In ns.
+/// No schedule of these costs has a shorter step, whatever its order. In ns. With updates, no period of staggered steps
+/// is shorter than the work of the busiest lane and its update. Otherwise:
 ///
 /// It is the largest of: for each lane, the time until its first micro-batch can arrive, its work, and the way back of
 /// its last backward; for each micro-batch, its way through all partitions; and under a limit of k micro-batches at a

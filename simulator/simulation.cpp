@@ -15,10 +15,13 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 namespace pipescope {
 namespace {
-constexpr double kLatest = 8e18;  // fits 64 bits, in ns
+constexpr double kLatest = 8e18;     // fits 64 bits, in ns
+constexpr int kFewestStaggered = 4;  // staggered, in a row: two to fill, the one measured, one that overlaps it
+constexpr int kMostStaggered = 32;   // if their period does not settle sooner
 
 /// When each task runs, in whole ns.
 struct TaskTimes {
@@ -86,6 +89,19 @@ double busy_core_time(const Timeline& timeline, const std::vector<bool>& lanes, 
     return busy;
 }
 
+/// The timeline's slices within that time, cut at its edges.
+Timeline within(const Timeline& timeline, Nanoseconds start, Nanoseconds end) {
+    Timeline cut{timeline.source, timeline.lanes, {}};
+    for (Slice slice : timeline.slices) {
+        slice.start = std::max(slice.start, start);
+        slice.end = std::min(slice.end, end);
+        if (slice.end > slice.start) {
+            cut.slices.push_back(slice);
+        }
+    }
+    return cut;
+}
+
 /// Empty unless some device holds two lanes: then a lane's bubble says little about the device.
 std::optional<double> device_idle_fraction(const PipelineOptions& options, const Timeline& timeline, Nanoseconds step) {
     std::map<std::pair<int, std::string>, std::vector<bool>> lanes_of;  // by process and device
@@ -124,13 +140,21 @@ std::vector<SimulatedPartition> partitions_of(const Profile& profile, const Pipe
     return partitions;
 }
 
-/// `period`: the step time of a schedule that never drains.
-void fill_in_statistics(Simulation& simulation, double serial_time, std::optional<Nanoseconds> period) {
+/// Of the whole timeline as one step, or of the step among several.
+StepStatistics statistics_of(const Simulation& simulation) {
+    if (simulation.options.update == Update::staggered) {
+        return statistics_by_step(simulation.timeline, Update::staggered)[simulation.step];
+    }
     Timeline one_step = simulation.timeline;
     for (Slice& slice : one_step.slices) {
         slice.key.step = 0;
     }
-    const StepStatistics statistics = step_statistics(one_step, 0);
+    return step_statistics(one_step, 0);
+}
+
+/// `period`: the step time of a schedule that never drains.
+void fill_in_statistics(Simulation& simulation, double serial_time, std::optional<Nanoseconds> period) {
+    const StepStatistics statistics = statistics_of(simulation);
     simulation.step_time = period.value_or(statistics.step_time());
     const auto step = static_cast<double>(simulation.step_time.count());
     for (const LaneStatistics& lane : statistics.lanes) {
@@ -143,8 +167,32 @@ void fill_in_statistics(Simulation& simulation, double serial_time, std::optiona
         simulation.speedup = simulation.options.replicas * serial_time / step;
         simulation.samples_per_second = static_cast<double>(simulation.options.batch) / step * 1e9;
     }
-    simulation.device_idle_fraction =
-        device_idle_fraction(simulation.options, simulation.timeline, simulation.step_time);
+    simulation.device_idle_fraction = device_idle_fraction(
+        simulation.options, within(simulation.timeline, statistics.start, statistics.end), simulation.step_time);
+}
+
+/// Mini-batches in a row on the virtual clock.
+struct RunInARow {
+    RunInARow(const Profile& profile, const PipelineOptions& options, int mini_batches)
+        : costs(profile, options, mini_batches),
+          graph(pipeline_graph(options, costs)),
+          clock(graph, shared_resources(profile, options, graph)),
+          times(run_once(graph, costs, clock)) {}
+
+    TaskCosts costs;
+    TaskGraph graph;
+    VirtualClock clock;
+    TaskTimes times;
+};
+
+/// From the first start to the last end.
+SteadyWindow range_of(const Timeline& timeline) {
+    SteadyWindow range{Nanoseconds::max(), Nanoseconds::min()};
+    for (const Slice& slice : timeline.slices) {
+        range.start = std::min(range.start, slice.start);
+        range.end = std::max(range.end, slice.end);
+    }
+    return range;
 }
 
 /// Time of the same layers on the fastest lane alone, without slowdown by other lanes.
@@ -161,7 +209,14 @@ double serial_time(const Profile& profile, const PipelineOptions& options, const
 StepOfTimes step_of(const TaskGraph& graph, std::optional<SteadyTasks> steady) {
     if (steady) {
         return [steady = *steady](std::span<const double>, std::span<const double> ends) {
-            return ends[steady.last] - ends[steady.before];
+            const auto end_of = [&](const std::vector<TaskIndex>& tasks) {
+                double end = 0;
+                for (const TaskIndex task : tasks) {
+                    end = std::max(end, ends[task]);
+                }
+                return end;
+            };
+            return end_of(steady.last) - end_of(steady.before);
         };
     }
     std::vector<TaskIndex> counted;
@@ -302,13 +357,21 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
         simulation.lower_bound = found.lower_bound;
         return simulation;
     }
-    const bool drains = is_synchronous(options.schedule);
+    const bool is_staggered = options.update == Update::staggered;
+    const bool drains = is_synchronous(options.schedule) && !is_staggered;
     const auto m = static_cast<int>(micro_batch_sizes(options).size());
-    const int mini_batches = drains ? 1 : mini_batches_to_settle(static_cast<int>(options.balance.num_partitions()), m);
-    const TaskCosts costs(profile, options, mini_batches);
-    const TaskGraph graph = pipeline_graph(options, costs);
-    VirtualClock clock(graph, shared_resources(profile, options, graph));
-    const TaskTimes times = run_once(graph, costs, clock);
+    const int mini_batches = drains ? 1
+                             : is_staggered
+                                 ? kFewestStaggered
+                                 : mini_batches_to_settle(static_cast<int>(options.balance.num_partitions()), m);
+    std::optional<RunInARow> run(std::in_place, profile, options, mini_batches);
+    while (is_staggered && run->costs.mini_batches() < kMostStaggered &&
+           !is_settled(run->graph, run->times.ends, run->costs.mini_batches() - 2)) {
+        run.emplace(profile, options, 2 * run->costs.mini_batches());
+    }
+    const TaskCosts& costs = run->costs;
+    const TaskGraph& graph = run->graph;
+    const TaskTimes& times = run->times;
 
     Simulation simulation;
     simulation.options = options;
@@ -321,16 +384,27 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     simulation.partitions = partitions_of(profile, options);
     simulation.timeline = timeline_of(options, graph, costs, times);
     std::optional<SteadyTasks> steady;
-    std::optional<SteadyWindow> window;
-    if (!drains) {
+    std::optional<SteadyWindow> window;  // of the timeline and the samples
+    std::optional<Nanoseconds> period;
+    const int step = costs.mini_batches() - 2;  // among staggered ones
+    if (is_staggered) {
+        steady = updates_around(graph, step);
+        simulation.step = Simulation::kStaggeredStep;
+        simulation.timeline = steps_around(simulation.timeline, step, m);
+        window = range_of(simulation.timeline);
+        for (Slice& slice : simulation.timeline.slices) {
+            slice.start -= window->start;
+            slice.end -= window->start;
+        }
+    } else if (!drains) {
         steady = steady_tasks(graph, mini_batches);
-        window = {Nanoseconds{times.ends[steady->before]}, Nanoseconds{times.ends[steady->last]}};
+        window = {Nanoseconds{times.ends[steady->before.front()]}, Nanoseconds{times.ends[steady->last.front()]}};
+        period = window->period();
         simulation.timeline = cut_to(simulation.timeline, *window, m);
     }
-    fill_in_statistics(simulation, serial_time(profile, options, costs),
-                       window ? std::optional(window->period()) : std::nullopt);
+    fill_in_statistics(simulation, serial_time(profile, options, costs), period);
     if (detail.noise) {
-        fill_in_noise(simulation, clock, times.durations, noise_of(graph, costs, profile, options.replicas),
+        fill_in_noise(simulation, run->clock, times.durations, noise_of(graph, costs, profile, options.replicas),
                       step_of(graph, steady));
     }
     if (detail.memory) {
@@ -338,7 +412,8 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
                        memory_use(profile, options, costs, graph, times.starts, times.ends, detail.reserved),
                        detail.reserved);
         if (window) {
-            simulation.memory = cut_to(simulation.memory, *window, m);
+            simulation.memory = is_staggered ? samples_around(simulation.memory, *window, step, m)
+                                             : cut_to(simulation.memory, *window, m);
         }
     }
     return simulation;

@@ -35,8 +35,12 @@ struct SimulatedLane {
 /// One step of the pipeline on the virtual clock.
 struct Simulation {
     PipelineOptions options;
-    std::int64_t micro_batches = 0;    ///< the actual m
-    Timeline timeline;                 ///< of step 0; starts at 0. pipedream: parts of several steps, cut at the edges
+    std::int64_t micro_batches = 0;  ///< the actual m
+    Timeline timeline;               ///< of step 0; starts at 0. pipedream: parts of several steps, cut at the edges
+    /// With staggered updates, the timeline holds three whole steps, and all figures are those of this one, step 1, as
+    /// statistics_by_step() has it.
+    std::int32_t step = 0;
+    static constexpr std::int32_t kStaggeredStep = 1;
     std::vector<MemorySample> memory;  ///< by lane over time, ascending; steady state
     /// With schedule auto: no order of the tasks has a shorter step.
     std::optional<Nanoseconds> lower_bound;
@@ -107,7 +111,8 @@ struct SimulationDetail {
 
 /// Runs the options' task graph with the profile's costs. Lanes that share a device or the host's cores slow each other
 /// down (contention.h). A schedule that never drains (pipedream) is shown for one period of its steady state
-/// (steady_state.h): the timeline then holds parts of several steps, and the noise band is that of the period.
+/// (steady_state.h): the timeline then holds parts of several steps, and the noise band is that of the period. So it is
+/// for steps that overlap because updates are staggered; their updates belong to the step.
 /// Throws ProfileError, UsageError or BalanceError for a profile or options that do not fit. Deterministic.
 Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail = {});
 

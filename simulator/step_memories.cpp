@@ -80,7 +80,7 @@ StepMemories::StepMemories(const Profile& profile, const PipelineOptions& option
     : options_(options), graph_(graph) {
     const int partitions = graph.shape().num_partitions;
     const auto micro_batches = static_cast<int>(costs.micro_batches().size());
-    const bool is_gathered = graph.shape().loss == LossScope::mini_batch && graph.shape().num_micro_batches > 1;
+    const bool is_gathered = graph.shape().loss == LossScope::mini_batch && graph.shape().micro_batches_per_step() > 1;
     const int first_trained = first_trained_partition(profile, options.balance, partitions);
     trains_ = first_trained < partitions;
     // A skip from below requires no gradient; the layers' own tapes were recorded for such a skip.
@@ -125,6 +125,7 @@ PartitionWork& StepMemories::work(Cell at) {
 }
 
 bool StepMemories::is_checkpointed(int i) const {
-    return pipescope::is_checkpointed(options_.checkpoint, MicroBatchId{i}, graph_.shape().num_micro_batches);
+    const int m = graph_.shape().micro_batches_per_step();
+    return pipescope::is_checkpointed(options_.checkpoint, MicroBatchId{i % m}, m);
 }
 }  // namespace pipescope

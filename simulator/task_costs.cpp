@@ -27,7 +27,10 @@ double combined_cv(const std::vector<double>& times, LayerRange layers, double c
 }  // namespace
 
 TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int mini_batches)
-    : options_(options), sizes_(micro_batch_sizes(options)), routes_(skip_routes(profile, options.balance)) {
+    : options_(options),
+      mini_batches_(mini_batches),
+      sizes_(micro_batch_sizes(options)),
+      routes_(skip_routes(profile, options.balance)) {
     sized_.push_back(at_size(profile, sizes_.front()));
     if (sizes_.back() != sizes_.front()) {
         sized_.push_back(at_size(profile, sizes_.back()));
@@ -51,6 +54,7 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
                             : options.placement.back();
     const auto loss_of = [&](std::int64_t samples) { return loss_time(profile, static_cast<double>(samples)).value; };
     loss_ns_ = rounded_time(loss_of(replica_batch(options)), speed_of(options.hardware, last));
+    optimizer_ = optimizer_times(profile);
     for (const SizedProfile& at : sized_) {
         times_.push_back(partition_times(profile, at));
         times_.back().loss = rounded_time(loss_of(at.samples), speed_of(options.hardware, last));
@@ -67,7 +71,7 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
     for (const double speed : options_.hardware.speeds) {
         slowest = std::min(slowest, speed);
     }
-    double time = serial_ns_;
+    double time = serial_ns_ + profile.optimizer_ns / slowest;
     double bytes = 0;
     for (std::size_t l = 0; l < profile.layers.size(); ++l) {
         const LayerProfile& layer = profile.layers[l];
@@ -98,6 +102,19 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
                          " ns or bytes; a step must stay below 4e18 of either; use a smaller batch, or correct the "
                          "profile's units, the speeds or the link");
     }
+}
+
+std::vector<std::int64_t> TaskCosts::optimizer_times(const Profile& profile) const {
+    std::vector<double> ns(static_cast<std::size_t>(num_lanes(options_)));
+    for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
+        const std::size_t lane = options_.placement.empty() ? j : options_.placement[j].index();
+        ns[lane] += optimizer_time(profile, options_.balance.layers_of(PartitionId{j}));
+    }
+    std::vector<std::int64_t> times;
+    for (std::size_t lane = 0; lane < ns.size(); ++lane) {
+        times.push_back(rounded_time(ns[lane], speed_of(options_.hardware, LaneId{lane})));
+    }
+    return times;
 }
 
 TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, const SizedProfile& at) const {
@@ -167,6 +184,9 @@ std::int64_t TaskCosts::duration(const Task& task) const {
             return 0;
         }
         return std::llround(options_.hardware.link.copy_ns(static_cast<double>(bytes(key))));
+    }
+    if (key.kind == TaskKind::optimizer) {
+        return optimizer_[task.lane.index()];
     }
     const auto j = static_cast<std::size_t>(key.partition);
     if (key.kind == TaskKind::all_reduce) {

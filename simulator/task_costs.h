@@ -17,6 +17,7 @@ public:
     /// check_options() pass. With several mini-batches in a row, micro-batch i of mini-batch s has number s m + i.
     TaskCosts(const Profile& profile, const PipelineOptions& options, int mini_batches = 1);
 
+    int mini_batches() const { return mini_batches_; }
     /// Sizes of all micro-batches, in samples.
     const std::vector<std::int64_t>& micro_batches() const { return sizes_; }
     /// The profile at the size of micro-batch i.
@@ -25,7 +26,8 @@ public:
     /// The skips' routes under the options' balance, by skip index.
     const std::vector<SkipRoute>& routes() const { return routes_; }
 
-    /// In ns; 0 for a copy between lanes of one device or over a free link.
+    /// In ns; 0 for a copy between lanes of one device or over a free link. An optimizer task takes the lane's part of
+    /// the profile's optimizer_ns, by bytes of gradients.
     std::int64_t duration(const Task& task) const;
     /// Standard deviation over mean, from the layers' own noise, taken as independent; 0 for copies and the loss.
     double cv(const Task& task) const;
@@ -43,17 +45,20 @@ private:
     };
 
     std::size_t size_class(int i) const { return sizes_[static_cast<std::size_t>(i)] == sizes_.front() ? 0 : 1; }
+    std::vector<std::int64_t> optimizer_times(const Profile& profile) const;
     PartitionTimes partition_times(const Profile& profile, const SizedProfile& sized) const;
     double ring_ns(double gradients) const;  ///< of the all-reduce of that many bytes
     std::int64_t all_reduce_time(const Profile& profile, LayerRange layers) const;
     void check_magnitude(const Profile& profile) const;
 
     PipelineOptions options_;
+    int mini_batches_;
     std::vector<std::int64_t> sizes_;
     std::vector<SizedProfile> sized_;    // by size class
     std::vector<PartitionTimes> times_;  // by size class
     std::vector<SkipRoute> routes_;
-    std::int64_t loss_ns_ = 0;  // of the whole mini-batch
+    std::int64_t loss_ns_ = 0;             // of the whole mini-batch
+    std::vector<std::int64_t> optimizer_;  // ns, by lane
     double serial_ns_ = 0;
 };
 }  // namespace pipescope

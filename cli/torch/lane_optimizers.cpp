@@ -1,8 +1,10 @@
 #include "cli/torch/lane_optimizers.h"
 
+#include "balance/profile.h"
 #include "engine/gpipe.h"
 #include "engine/lanes/task_ranges.h"
 #include "engine/saved_training.h"
+#include "models/emulated_wait.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "schedule/error.h"
 #include "simulator/pipeline_options.h"
@@ -110,6 +112,15 @@ void LaneOptimizers::step(std::int32_t step) {
     }
 }
 
+void LaneOptimizers::update(LaneId lane) {
+    for (const OfLane& each : lanes_) {
+        if (each.lane == lane) {
+            each.optimizer->step();
+            each.optimizer->zero_grad(/*set_to_none=*/false);
+        }
+    }
+}
+
 std::vector<torch::optim::Optimizer*> LaneOptimizers::all() const {
     std::vector<torch::optim::Optimizer*> optimizers;
     for (const OfLane& each : lanes_) {
@@ -131,21 +142,40 @@ void LaneOptimizers::zero_grad() {
     }
 }
 
-EmulatedOptimizerState::EmulatedOptimizerState(const std::string& name)
+EmulatedOptimizer::EmulatedOptimizer(const GPipe& model, const std::string& name, const Profile* profile)
     : state_per_byte_(optimizer_state_factor(name)) {
     check_optimizer(name);
+    for (auto& [lane, parameters] : parameters_by_lane(model)) {
+        lanes_.emplace(lane, OfLane{.parameters = std::move(parameters.tensors)});
+    }
+    for (const PartitionInfo& partition : model.partitions()) {
+        if (const auto lane = lanes_.find(partition.lane); lane != lanes_.end() && profile != nullptr) {
+            lane->second.update_ns += optimizer_time(*profile, partition.layers);
+        }
+    }
 }
 
-void EmulatedOptimizerState::hold(const GPipe& model) {
-    if (std::exchange(is_held_, true)) {
+void EmulatedOptimizer::hold() {
+    for (auto& [id, lane] : lanes_) {
+        hold(id, lane);
+    }
+}
+
+void EmulatedOptimizer::update(LaneId lane) {
+    if (const auto found = lanes_.find(lane); found != lanes_.end()) {
+        hold(lane, found->second);
+        wait_in_task(found->second.update_ns);
+    }
+}
+
+void EmulatedOptimizer::hold(LaneId id, OfLane& lane) const {
+    if (std::exchange(lane.is_held, true)) {
         return;
     }
-    for (const auto& [lane, parameters] : parameters_by_lane(model)) {
-        const ChargedTo charged(lane);
-        for (const at::Tensor& parameter : parameters.tensors) {
-            const double bytes = parameter.grad().defined() ? static_cast<double>(parameter.nbytes()) : 0;
-            state_.push_back(at::empty({std::llround(state_per_byte_ * bytes)}, parameter.options().dtype(at::kByte)));
-        }
+    const ChargedTo charged(id);
+    for (const at::Tensor& parameter : lane.parameters) {
+        const double bytes = parameter.grad().defined() ? static_cast<double>(parameter.nbytes()) : 0;
+        lane.state.push_back(at::empty({std::llround(state_per_byte_ * bytes)}, parameter.options().dtype(at::kByte)));
     }
 }
 }  // namespace pipescope

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ class Optimizer;
 namespace pipescope {
 class GPipe;
 class SavedTraining;
+struct Profile;
 
 /// Throws UsageError unless runs support the optimizer: sgd, momentum (SGD with 0.9), adam or adamw.
 void check_optimizer(const std::string& name);
@@ -24,7 +26,8 @@ void check_optimizer(const std::string& name);
 double default_learning_rate(const std::string& optimizer);
 
 /// One optimizer per lane over the parameters of its partitions. Its state is charged to the lane that would hold it,
-/// and each lane's update is a separate task. Threading: one thread, between the steps of the model.
+/// and each lane's update is a separate task. Threading: one thread, between the steps of the model; update() on the
+/// lane's own.
 class LaneOptimizers {
 public:
     /// Throws like check_optimizer().
@@ -32,6 +35,9 @@ public:
 
     /// Updates the parameters. The tasks have kind optimizer and the given step.
     void step(std::int32_t step);
+    /// Updates the parameters of one lane and zeroes their gradients, within the caller's task of kind optimizer.
+    /// Threading: lanes may update at once.
+    void update(LaneId lane);
     /// All of them, for save_training().
     std::vector<torch::optim::Optimizer*> all() const;
     /// Restores their state. Throws like SavedTraining::load().
@@ -48,19 +54,29 @@ private:
     std::vector<OfLane> lanes_;  // lanes with parameters
 };
 
-/// The optimizer state of an emulated model, which is never updated: the bytes that the optimizer would keep, charged
-/// to the same lanes. They are allocated and never touched. Threading: one thread, between the steps of the model.
-class EmulatedOptimizerState {
+/// The optimizer of an emulated model, which is never updated: the bytes of state that it would keep, charged to the
+/// same lanes, and the time that it would take. The bytes are allocated and never touched.
+/// Threading: one thread, between the steps of the model; update() on the lane's own.
+class EmulatedOptimizer {
 public:
-    /// Throws like check_optimizer().
-    explicit EmulatedOptimizerState(const std::string& name);
+    /// `profile`: for update(); null if it is not called. Throws like check_optimizer().
+    EmulatedOptimizer(const GPipe& model, const std::string& name, const Profile* profile);
 
     /// The first call allocates the state of all parameters with a gradient, as an optimizer's first step does.
-    void hold(const GPipe& model);
+    void hold();
+    /// Likewise for one lane, and waits as long as the update of its parameters takes. Within a task of kind optimizer.
+    void update(LaneId lane);
 
 private:
+    struct OfLane {
+        std::vector<at::Tensor> parameters;
+        double update_ns = 0;
+        bool is_held = false;
+        std::vector<at::Tensor> state = {};
+    };
+    void hold(LaneId id, OfLane& lane) const;
+
     double state_per_byte_;
-    bool is_held_ = false;
-    std::vector<at::Tensor> state_;
+    std::map<LaneId, OfLane> lanes_;  // lanes with parameters
 };
 }  // namespace pipescope

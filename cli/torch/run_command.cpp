@@ -326,6 +326,7 @@ void agree(const RunFlags& flags, const TrainingOptions& options) {
                               {"--balance", to_string(options.pipeline.balance)},
                               {"-m", std::to_string(options.pipeline.chunks)},
                               {"--schedule", to_string(options.pipeline.schedule)},
+                              {"--update", to_string(options.pipeline.update)},
                               {"--checkpoint", to_string(options.pipeline.checkpoint)},
                               {"the number of lanes", std::to_string(num_lanes(options.pipeline))},
                               {"--device-messages", options.device_messages},
@@ -414,6 +415,7 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
     if (flags.json) {
         auto object = run_json(result, micro_batches);
         object["optimizer"] = options.pipeline.optimizer;
+        object["update"] = to_string(options.pipeline.update);
         if (saves) {
             add_saves(object, flags, *saves);
         }
@@ -500,6 +502,7 @@ void add_run_command(Program& program) {
     add_schedule_options(*command, flags->pipeline,
                          runnable_schedule_names(", ") +
                              " (default gpipe); or a file that ends in .csv, as 'pipescope schedule' writes it");
+    add_update_option(*command, flags->pipeline);
     add_training_options(*command, *flags);
     add_option(*command, "--trace", flags->trace, "Record into this trace", "FILE", "Output");
     add_option(*command, "--profile", flags->profile, "Profile to store in the trace, instead of measuring one", "FILE",

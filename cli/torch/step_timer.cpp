@@ -4,7 +4,10 @@
 #include <utility>
 
 namespace pipescope {
-StepTimer::StepTimer(TaskObserver& next, std::function<Nanoseconds()> now) : next_(next), now_(std::move(now)) {}
+StepTimer::StepTimer(TaskObserver& next, Update update, std::function<Nanoseconds()> now)
+    : next_(next),
+      last_kind_(update == Update::staggered ? TaskKind::optimizer : TaskKind::backward),
+      now_(std::move(now)) {}
 
 void StepTimer::placed(const at::Tensor& tensor, LaneId lane) {
     next_.placed(tensor, lane);
@@ -25,21 +28,24 @@ void StepTimer::task_started(const TaskKey& key, LaneId lane) {
     if (key.kind == TaskKind::forward) {
         const Nanoseconds now = now_();
         const std::lock_guard lock(mutex_);
-        bounds_.start = bounds_.start ? std::min(*bounds_.start, now) : now;
+        Bounds& bounds = bounds_[key.step];
+        bounds.start = bounds.start ? std::min(*bounds.start, now) : now;
     }
 }
 
 void StepTimer::task_ended(const TaskKey& key, LaneId lane) {
     next_.task_ended(key, lane);
-    if (key.kind == TaskKind::backward) {
+    if (key.kind == last_kind_) {
         const Nanoseconds now = now_();
         const std::lock_guard lock(mutex_);
-        bounds_.end = bounds_.end ? std::max(*bounds_.end, now) : now;
+        Bounds& bounds = bounds_[key.step];
+        bounds.end = bounds.end ? std::max(*bounds.end, now) : now;
     }
 }
 
-StepTimer::Bounds StepTimer::take() {
+StepTimer::Bounds StepTimer::take(std::int32_t step) {
     const std::lock_guard lock(mutex_);
-    return std::exchange(bounds_, {});
+    const auto found = bounds_.find(step);
+    return found == bounds_.end() ? Bounds{} : bounds_.extract(found).mapped();
 }
 }  // namespace pipescope

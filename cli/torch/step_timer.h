@@ -3,17 +3,20 @@
 #include "engine/task_observer.h"
 #include "schedule/timeline.h"
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 
 namespace pipescope {
 /// Forwards everything to another observer, and records the start of each step's first forward and the end of its last
-/// backward. A trace then knows its steps even if the run is killed later.
+/// backward, or of its last update if updates are staggered. A trace then knows its steps even if the run is killed
+/// later.
 class StepTimer : public TaskObserver {
 public:
     /// `next` is borrowed and must outlive this object.
-    StepTimer(TaskObserver& next, std::function<Nanoseconds()> now);
+    StepTimer(TaskObserver& next, Update update, std::function<Nanoseconds()> now);
 
     void placed(const at::Tensor& tensor, LaneId lane) override;
     void task_started(const TaskKey& key, LaneId lane) override;
@@ -26,13 +29,14 @@ public:
         std::optional<Nanoseconds> start;
         std::optional<Nanoseconds> end;
     };
-    /// Bounds of the tasks since the last call. Call between steps.
-    Bounds take();
+    /// Bounds of the step's tasks so far, which are then forgotten. Call once no lane runs the step.
+    Bounds take(std::int32_t step);
 
 private:
     TaskObserver& next_;
+    const TaskKind last_kind_;  // of a step's tasks
     std::function<Nanoseconds()> now_;
     std::mutex mutex_;
-    Bounds bounds_;  // guarded by mutex_
+    std::map<std::int32_t, Bounds> bounds_;  // by step; guarded by mutex_
 };
 }  // namespace pipescope

@@ -22,6 +22,7 @@
 #include "profiler/recorder/recorder.h"
 #include "schedule/error.h"
 #include "schedule/median.h"
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "trace/clock_alignment.h"
@@ -34,6 +35,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -143,12 +145,139 @@ struct Trained {
 };
 
 /// The training loop. All measurements go into the recording; the steps are also returned.
+class TrainingLoop {
+public:
+    TrainingLoop(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder)
+        : model_(model),
+          options_(options),
+          recorder_(recorder),
+          memory_([this] { return recorder_.now(); },
+                  [this](const MemorySample& sample) { recorder_.add_memory(sample); }),
+          timer_(memory_, options.pipeline.update, [this] { return recorder_.now(); }),
+          pipeline_(model, engine_options(options, &timer_)),
+          optimizers_(pipeline_, options.pipeline.optimizer, learning_rate_of(options)),
+          emulated_(pipeline_, options.pipeline.optimizer, options.profile ? &*options.profile : nullptr) {}
+
+    GPipe& pipeline() { return pipeline_; }
+
+    std::vector<StepRecord> run() {
+        if (options_.saves != nullptr) {
+            options_.saves->restore(pipeline_, optimizers_);
+        }
+        first_ = pipeline_.next_step();
+        if (options_.pipeline.update == Update::staggered) {
+            run_staggered();
+        } else {
+            while (is_more(pipeline_.next_step())) {
+                run_step();
+            }
+        }
+        return std::move(steps_);
+    }
+    void finish() {
+        if (options_.saves != nullptr) {
+            options_.saves->finish(pipeline_, optimizers_);
+        }
+    }
+
+private:
+    bool is_more(std::int64_t step) const { return step < options_.steps && (step == first_ || !is_to_stop(options_)); }
+
+    Batch begin_step(std::int64_t step) {
+        if (options_.processes && stop_signal() != 0) {
+            options_.processes->ask_to_stop();
+        }
+        if (options_.before_step) {
+            options_.before_step();
+        }
+        return batch_for(pipeline_, model_, options_, options_.seed + static_cast<std::uint64_t>(step));
+    }
+
+    void run_step() {
+        const std::int32_t step = pipeline_.next_step();
+        const Batch batch = begin_step(step);
+        const Nanoseconds wall_start = recorder_.now();
+        if (options_.update_parameters) {
+            optimizers_.zero_grad();
+        }
+        const double loss = pipeline_.step(batch.input, batch.target, model_.loss).item<double>();
+        if (options_.update_parameters) {
+            optimizers_.step(step);
+        } else {
+            emulated_.hold();
+        }
+        end_step(step, loss, wall_start);
+        if (options_.saves != nullptr) {
+            options_.saves->after_step(pipeline_, optimizers_);
+        }
+    }
+
+    /// A save needs whole steps: those that overlap drain before it.
+    void run_staggered() {
+        while (is_more(pipeline_.next_step())) {
+            std::int32_t done = pipeline_.next_step();
+            Nanoseconds wall_start = recorder_.now();
+            const auto next = [&, begun = done]() mutable -> std::optional<MiniBatch> {
+                const bool drains = begun > done && options_.saves != nullptr && options_.saves->is_due(begun);
+                if (drains || !is_more(begun)) {
+                    return std::nullopt;
+                }
+                Batch batch = begin_step(begun++);
+                return MiniBatch{std::move(batch.input), std::move(batch.target)};
+            };
+            const auto update = [&](LaneId lane) {
+                if (options_.update_parameters) {
+                    optimizers_.update(lane);
+                } else {
+                    emulated_.update(lane);
+                }
+            };
+            const auto end = [&](const at::Tensor& loss) {
+                end_step(done++, loss.item<double>(), wall_start);
+                wall_start = recorder_.now();
+            };
+            pipeline_.train_staggered({.next = next, .loss = model_.loss, .update = update, .done = end});
+            if (options_.saves != nullptr) {
+                options_.saves->after_step(pipeline_, optimizers_);
+            }
+        }
+    }
+
+    void end_step(std::int32_t step, double loss, Nanoseconds wall_start) {
+        const Nanoseconds before = steps_.empty() ? Nanoseconds::min() : steps_.back().end;
+        StepRecord record;
+        record.step = step;
+        record.warmup = step - first_ < options_.warmup;
+        record.training_loss = loss;
+        record.wall_start = wall_start;
+        record.wall_end = recorder_.now();
+        const StepTimer::Bounds bounds = timer_.take(step);
+        record.start = std::max(bounds.start.value_or(record.wall_start), before);
+        record.end = bounds.end.value_or(record.wall_end);
+        recorder_.add_step(record);
+        steps_.push_back(record);
+        if (options_.progress) {
+            options_.progress(static_cast<double>(step + 1) / static_cast<double>(options_.steps));
+        }
+    }
+
+    const ModelSpec& model_;
+    const TrainingOptions& options_;
+    Recorder& recorder_;
+    const DeviceListening listening_;
+    LaneMemory memory_;
+    StepTimer timer_;
+    GPipe pipeline_;
+    LaneOptimizers optimizers_;
+    EmulatedOptimizer emulated_;
+    std::int64_t first_ = 0;
+    std::vector<StepRecord> steps_;
+};
+
 Trained train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder) {
-    const DeviceListening listening;
-    LaneMemory memory([&] { return recorder.now(); }, [&](const MemorySample& sample) { recorder.add_memory(sample); });
-    StepTimer timer(memory, [&] { return recorder.now(); });
     torch::manual_seed(options.seed);
-    GPipe pipeline(model, engine_options(options, &timer));
+    TrainingLoop loop(model, options, recorder);
+    GPipe& pipeline = loop.pipeline();
     describe_lanes(recorder, pipeline, replica_batch(options.pipeline));
     Trained trained;
     for (const PartitionInfo& partition : pipeline.partitions()) {
@@ -158,54 +287,13 @@ Trained train(const ModelSpec& model, const TrainingOptions& options, Recorder& 
     }
     ProcessRecord process(options, trained.lanes_here, recorder);
     process.read_clock();
-    LaneOptimizers optimizers(pipeline, options.pipeline.optimizer, learning_rate_of(options));
-    EmulatedOptimizerState emulated_state(options.pipeline.optimizer);
-    if (options.saves != nullptr) {
-        options.saves->restore(pipeline, optimizers);
-    }
-    const std::int64_t first = pipeline.next_step();
-    for (std::int64_t i = first; i < options.steps && (i == first || !is_to_stop(options)); ++i) {
-        if (options.processes && stop_signal() != 0) {
-            options.processes->ask_to_stop();
-        }
-        if (options.before_step) {
-            options.before_step();
-        }
-        const Batch batch = batch_for(pipeline, model, options, options.seed + static_cast<std::uint64_t>(i));
-        StepRecord record;
-        record.step = pipeline.next_step();
-        record.warmup = i - first < options.warmup;
-        record.wall_start = recorder.now();
-        if (options.update_parameters) {
-            optimizers.zero_grad();
-        }
-        record.training_loss = pipeline.step(batch.input, batch.target, model.loss).item<double>();
-        if (options.update_parameters) {
-            optimizers.step(record.step);
-        } else {
-            emulated_state.hold(pipeline);
-        }
-        record.wall_end = recorder.now();
-        const StepTimer::Bounds bounds = timer.take();
-        record.start = bounds.start.value_or(record.wall_start);
-        record.end = bounds.end.value_or(record.wall_end);
-        recorder.add_step(record);
-        trained.steps.push_back(record);
-        if (options.saves != nullptr) {
-            options.saves->after_step(pipeline, optimizers);
-        }
-        if (options.progress) {
-            options.progress(static_cast<double>(i + 1) / static_cast<double>(options.steps));
-        }
-    }
+    trained.steps = loop.run();
     process.read_clock();
     if (splits_backward(options.pipeline.schedule)) {
         trained.unsplit_layers = pipeline.unsplit_layers();
         recorder.set_run("unsplit_layers", unsplit_json(*trained.unsplit_layers));
     }
-    if (options.saves != nullptr) {
-        options.saves->finish(pipeline, optimizers);
-    }
+    loop.finish();
     trained.clock = process.clock();
     return trained;
 }
@@ -257,16 +345,18 @@ std::string what_is_missing(const TraceReader& reader, const Timeline& timeline,
     return text;
 }
 
-TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
+TrainingResult read_result(const fs::path& path, std::size_t num_lanes, Update update) {
     const TraceReader reader(path);
     const Timeline timeline = reader.timeline(Source::measured);
+    std::map<std::int32_t, StepStatistics> by_step = statistics_by_step(timeline, update);
     TrainingResult result;
     const std::vector<StepRecord> steps = reader.steps();
     result.loss = what_is_missing(reader, timeline, steps);
     const bool whole = result.loss.empty();
     result.lanes.resize(num_lanes);
     for (const StepRecord& record : steps) {
-        const StepStatistics statistics = step_statistics(step_of(timeline, record.step), record.step);
+        StepStatistics& statistics = by_step[record.step];
+        statistics.lanes.resize(num_lanes);
         result.steps.push_back({record.step, record.training_loss, whole ? statistics.start : record.start,
                                 whole ? statistics.end : record.end, record.wall_end - record.wall_start,
                                 record.warmup});
@@ -340,6 +430,28 @@ private:
     bool has_trace_ = true;
 };
 
+/// Refuses what GPipe::train_staggered() does, before anything is profiled or written.
+void check_update_runs(const TrainingOptions& options) {
+    if (options.pipeline.update == Update::synchronous) {
+        return;
+    }
+    check_update(options.pipeline);
+    const auto refuse = [](const std::string& why) {
+        throw UsageError("--update is staggered " + why + "; leave it out");
+    };
+    if (options.driver == Driver::autograd) {
+        refuse("with driver autograd, whose graph joins all lanes of a step");
+    }
+    if (options.processes && options.processes->size() > 1) {
+        refuse("in several processes, which agree on the start and end of each step");
+    }
+    for (const std::string& device : options.pipeline.hardware.devices) {
+        if (device != "cpu") {
+            refuse("with a lane on " + printable(device) + "; lanes of accelerators update after the whole step");
+        }
+    }
+}
+
 /// Another process has its own devices.
 void check_devices_here(const TrainingOptions& options) {
     const std::vector<std::string>& devices = options.pipeline.hardware.devices;
@@ -405,6 +517,7 @@ void check_training(const ModelSpec& model, const TrainingOptions& options) {
                                      counted(options.steps, "step", "steps"), options.steps - 1));
     }
     check_optimizer(pipeline.optimizer);
+    check_update_runs(options);
     check_devices_here(options);
     if (options.profile && options.profile->layers.size() != model.layers.size()) {
         throw UsageError(fmt::format("the profile has {}; the model {} has {}; profile this model",
@@ -442,7 +555,7 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
             return result;
         }
     }
-    TrainingResult result = read_result(file.path(), options.pipeline.hardware.devices.size());
+    TrainingResult result = read_result(file.path(), options.pipeline.hardware.devices.size(), options.pipeline.update);
     result.unsplit_layers = std::move(trained.unsplit_layers);
     if (options.processes) {
         share_lanes(result, trained.lanes_here, trained.clock, *options.processes, options.pipeline.replicas);

@@ -47,6 +47,7 @@ struct TrainedStep {
     std::int64_t step = 0;  ///< its number; a resumed run does not begin at 0
     double loss = 0;
     // Times over all lanes, those of other processes included, since rank 0 began to record.
+    // Staggered steps overlap: as statistics_by_step().
     Nanoseconds start{0};           ///< start of the first forward
     Nanoseconds end{0};             ///< end of the last backward; with replicas, of the last all_reduce
     Nanoseconds wall_step_time{0};  ///< whole step of the training loop

@@ -85,7 +85,7 @@ void TrainingSaves::restore(GPipe& model, LaneOptimizers& optimizers) {
 }
 
 void TrainingSaves::after_step(const GPipe& model, const LaneOptimizers& optimizers) {
-    if (every_ && model.next_step() % *every_ == 0) {
+    if (is_due(model.next_step())) {
         save(model, optimizers);
     }
 }

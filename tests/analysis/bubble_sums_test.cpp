@@ -86,6 +86,46 @@ TEST(BubbleSums, AreThoseOfAPeriodIfTheScheduleNeverDrains) {
     }
 }
 
+TEST(BubbleSums, AreThoseOfAPeriodIfStepsOverlap) {
+    bool seen_update = false;
+    for (std::uint32_t seed = 0; seed < 100; ++seed) {
+        std::mt19937 random(seed);
+        RandomRun run = random_run(random);
+        run.options.update = Update::staggered;
+        run.profile.optimizer_ns = seed % 3 == 0 ? 0.0 : 5000.0;
+        run.profile.layers.front().gradient_bytes = 8;
+        SCOPED_TRACE("seed " + std::to_string(seed) + " " + to_json(run.options));
+        const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = true});
+        const StepStatistics statistics = one_step_statistics(simulation);
+        ASSERT_NEAR(statistics.bubble_fraction, simulation.bubble_fraction, kExact);
+        const std::shared_ptr<const TaskGraph> graph = pipeline_graph_of(run.profile, run.options);
+        const StepGraph tasks = step_graph_of(simulation.timeline, {statistics.start.count(), statistics.end.count()},
+                                              graph, simulation.step);
+        expect_sums(tasks, statistics);
+        ASSERT_FALSE(critical_path(tasks).tasks.empty());
+        for (const Bubble& each : bubbles_of(tasks)) {
+            seen_update = seen_update || each.cause == BubbleCause::updates_parameters;
+            ASSERT_NE(each.cause, BubbleCause::finished) << "lanes go on with the next step";
+        }
+        // As a recording of the same steps, it has the simulated figures, and each task its twin.
+        const std::vector<MemorySample> memory;
+        const Measured measured{simulation.timeline, memory, {simulation.step}, {}, Update::staggered};
+        const Comparison comparison = compare(measured, simulation);
+        ASSERT_EQ(comparison.measured_step_time, simulation.step_time);
+        ASSERT_EQ(comparison.step_error, 0);
+        ASSERT_NEAR(comparison.measured_bubble_fraction, simulation.bubble_fraction, kExact);
+        ASSERT_EQ(comparison.tasks_unmatched, 0);
+        ASSERT_EQ(comparison.worst.front().measured, comparison.worst.front().simulated);
+        const ComparedBubbles bubbles = compare_bubbles(measured, simulation, graph, graph);
+        ASSERT_NEAR(bubbles.measured.total(), simulation.bubble_fraction, kExact);
+        ASSERT_NEAR(bubbles.simulated.total(), simulation.bubble_fraction, kExact);
+        if (HasFatalFailure()) {
+            return;
+        }
+    }
+    EXPECT_TRUE(seen_update);
+}
+
 TEST(BubbleSums, KnowWhatTheFirstTaskOfTheNextPeriodWaitsFor) {
     PipelineOptions options;
     options.balance = Balance({1, 1, 1});

@@ -104,8 +104,8 @@ TEST_F(EndToEnd, FromProfileToPicture) {
     const auto ran =
         user.succeeds("run " + kModel + " " + pipeline + " --steps 4 --trace out.sqlite --profile p.json --json")
             .json();
-    EXPECT_THAT(keys_of(ran),
-                ElementsAre("micro_batches", "steps", "bubble_fraction", "lanes", "load", "trace", "optimizer"));
+    EXPECT_THAT(keys_of(ran), ElementsAre("micro_batches", "steps", "bubble_fraction", "lanes", "load", "trace",
+                                          "optimizer", "update"));
     ASSERT_EQ(ran.at("steps").size(), 4u);
     for (const auto& step : ran.at("steps")) {
         EXPECT_THAT(keys_of(step), ElementsAre("loss", "step_ns", "wall_step_ns"));

@@ -39,10 +39,11 @@ Simulation small_simulation() {
 
 TEST(SimulationReport, HasTheDocumentedKeysInTheirOrder) {
     Simulation simulation = small_simulation();
-    EXPECT_THAT(keys_of(simulation_json(simulation)),
-                ElementsAre("step_ns", "bubble_fraction", "utilization", "speedup", "samples_per_second", "balance",
-                            "chunks", "micro_batches", "batch", "checkpoint", "schedule", "dtype", "optimizer",
-                            "master_weights", "feasible", "extrapolated", "estimated", "partitions", "lanes"));
+    EXPECT_THAT(
+        keys_of(simulation_json(simulation)),
+        ElementsAre("step_ns", "bubble_fraction", "utilization", "speedup", "samples_per_second", "balance", "chunks",
+                    "micro_batches", "batch", "checkpoint", "schedule", "update", "dtype", "optimizer",
+                    "master_weights", "feasible", "extrapolated", "estimated", "partitions", "lanes"));
     simulation.step_band = {Nanoseconds{1}, Nanoseconds{3}};
     simulation.step_mean = Nanoseconds{2};
     simulation.device_idle_fraction = 0.5;

@@ -20,6 +20,7 @@ TEST(PipelineOptions, ComeBackFromTheirJson) {
     options.batch = 64;
     options.checkpoint = Checkpoint::always;
     options.schedule = Schedule::one_f_one_b;
+    options.update = Update::staggered;
     options.placement = {LaneId{1}, LaneId{0}};
     options.hardware.devices = {"cpu", "cuda:0"};
     options.hardware.speeds = {1, 0.5};
@@ -109,6 +110,17 @@ TEST(PipelineOptions, AreRefusedByTheNameOfTheOption) {
     check_options(bad, 2);
     bad.schedule = Schedule::pipedream;
     refuses(bad, "replicas is 2 with schedule pipedream");
+    bad.schedule = Schedule::gpipe;
+    bad.update = Update::staggered;
+    refuses(bad, "update is staggered with replicas 2");
+    bad = good;
+    bad.update = Update::staggered;
+    check_options(bad, 2);
+    bad.schedule = Schedule::pipedream;
+    refuses(bad, "update is staggered with schedule pipedream, which never drains");
+    bad.schedule = Schedule::one_f_one_b;
+    bad.most_in_flight = 2;
+    refuses(bad, "update is staggered with in-flight 2");
     bad = good;
     bad.hardware.speeds = {1};
     refuses(bad, "speed names 1 lane; the pipeline has 2");

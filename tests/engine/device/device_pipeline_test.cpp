@@ -183,6 +183,16 @@ TEST_F(DevicePipelineTest, RunsSchedulesThatGoBackwardEarly) {
     }
 }
 
+TEST_F(DevicePipelineTest, RefusesStaggeredUpdates) {
+    GPipe pipe = device_pipeline(skip_chain(), {"cpu", "fake:1"}, Checkpoint::never);
+    const StaggeredTraining training{.next = [] { return std::optional<MiniBatch>(); },
+                                     .loss = [](const Tensors& output, const Tensors&) { return output[0].sum(); },
+                                     .update = [](LaneId) {}};
+    EXPECT_THAT([&] { pipe.train_staggered(training); },
+                testing::ThrowsMessage<UsageError>(
+                    testing::AllOf(testing::HasSubstr("a lane on fake:1"), testing::HasSubstr("use step()"))));
+}
+
 TEST_F(DevicePipelineTest, TakesAnOptimizerMadeBeforeAndAfter) {
     GPipe pipe = device_pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::except_last);
     torch::optim::SGD optimizer(pipe.parameters(), 0.1);
