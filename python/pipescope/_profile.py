@@ -213,6 +213,7 @@ class Profile:
         chunks: int | None = None,
         checkpoint: str | None = None,
         schedule: AnySchedule | None = None,
+        update: str | None = None,
         placement: Numbers | None = None,
         devices: Names | None = None,
         cores: int | None = None,

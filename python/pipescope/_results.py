@@ -120,6 +120,7 @@ class SimulatedStep:
     mfu_mean: float | None = None
     memory_unknown: bool = False  #: bytes have no meaning
     replicas: int = 1
+    update: str = "synchronous"  #: or staggered: steps overlap, and the step is their period
     device_idle_fraction: float | None = None
 
     @property
@@ -140,6 +141,8 @@ class SimulatedStep:
         }
         if self.replicas > 1:
             options["replicas"] = self.replicas
+        if self.update != "synchronous":
+            options["update"] = self.update
         if self.master_weights:
             options["master_weights"] = True
         return options
