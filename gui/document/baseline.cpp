@@ -34,8 +34,15 @@ void showMeasured(const TraceDocument& before, Baseline& baseline) {
         throw Error(before.path.toStdString() + " holds no whole step to compare with; record a run with more steps");
     }
     const TimeRange range = span->range();
-    baseline.timeline = std::make_shared<const TimelineStore>(
-        stepFromZero(*before.measured, baseline.step, span->statistics.start.count()));
+    const Timeline fromZero = stepFromZero(*before.measured, baseline.step, span->statistics.start.count());
+    if (before.measured->overlaps()) {
+        StepStatistics statistics = span->statistics;
+        statistics.end -= statistics.start;
+        statistics.start = Nanoseconds{0};
+        baseline.timeline = std::make_shared<const TimelineStore>(fromZero, statistics, baseline.step);
+    } else {
+        baseline.timeline = std::make_shared<const TimelineStore>(fromZero);
+    }
     for (const MemoryTrack& track : *before.measuredMemory) {
         baseline.memory.push_back(track.cut(range, span->statistics.start.count()));
         baseline.peaks.push_back(track.highestIn(range));
@@ -47,7 +54,7 @@ void showMeasured(const TraceDocument& before, Baseline& baseline) {
         throw Error(before.path.toStdString() + " " + steps.why_none);
     }
     const std::vector<MemorySample> noMemory;
-    const Measured measured{timeline, noMemory, steps.numbers(), steps.wall_times()};
+    const Measured measured{timeline, noMemory, steps.numbers(), steps.wall_times(), update_of(before.run)};
     baseline.figures = run_figures(measured);
     baseline.typical = typical_step(measured);
     for (const std::int32_t step : baseline.figures.steps) {
@@ -59,7 +66,7 @@ void showMeasured(const TraceDocument& before, Baseline& baseline) {
 
 void showSimulated(const TraceDocument& before, Baseline& baseline) {
     const Timeline timeline = timelineOf(*before.simulated);
-    if (steps_of(timeline).size() != 1) {
+    if (steps_of(timeline).size() != 1 && !before.simulated->overlaps()) {
         throw Error(before.path.toStdString() +
                     " is a simulation of a schedule that never drains, which has no single step to compare with; "
                     "choose another file");
@@ -71,7 +78,7 @@ void showSimulated(const TraceDocument& before, Baseline& baseline) {
         baseline.peaks.push_back(track.empty() ? std::nullopt : std::optional(track.highest()));
     }
     const std::vector<MemorySample> noMemory;
-    const Measured measured{timeline, noMemory, {baseline.step}, {}};
+    const Measured measured{timeline, noMemory, {baseline.step}, {}, update_of(before.run)};
     baseline.figures = run_figures(measured);
     baseline.typical = typical_step(measured);
 }
@@ -87,7 +94,7 @@ void compareRuns(const Baseline& baseline, TraceDocument& document) {
         return;
     }
     const std::vector<MemorySample> noMemory;
-    const Measured after{timeline, noMemory, steps.numbers(), steps.wall_times()};
+    const Measured after{timeline, noMemory, steps.numbers(), steps.wall_times(), update_of(document.run)};
     document.comparison = compare(after, baseline.figures, document.whyNoTwins.empty() ? baseline.typical : Timeline{});
     document.stepChange = step_change(baseline.figures, run_figures(after));
     if (!document.whyNoTwins.empty()) {

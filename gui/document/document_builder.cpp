@@ -68,8 +68,14 @@ void addHidden(TraceDocument& document) {
     }
 }
 
+std::shared_ptr<const TimelineStore> storeOf(const Simulation& simulation) {
+    const bool isStaggered = simulation.options.update == Update::staggered;
+    return std::make_shared<const TimelineStore>(simulation.timeline, one_step_statistics(simulation),
+                                                 isStaggered ? std::optional(simulation.step) : std::nullopt);
+}
+
 Simulation adopt(Simulation simulation, TraceDocument& document) {
-    document.simulated = std::make_shared<const TimelineStore>(simulation.timeline, one_step_statistics(simulation));
+    document.simulated = storeOf(simulation);
     if (!simulation.memory_unknown) {
         document.simulatedMemory = memoryTracks(simulation.memory, document.simulated->lanes().size());
     }
@@ -285,6 +291,9 @@ Timeline timelineOf(const TimelineStore& store, const MeasuredSteps& steps) {
     std::unordered_set<std::int32_t> wanted;
     for (const StepRecord& step : steps.steps) {
         wanted.insert(step.step);
+        if (store.overlaps()) {
+            wanted.insert({step.step - 1, step.step + 1});
+        }
     }
     return slicesOf(store, [&](std::uint64_t key) { return wanted.contains(unpack(key).value_or(TaskKey{}).step); });
 }

@@ -14,6 +14,8 @@ namespace pipescope {
 
 /// Moves the simulation's timeline and memory into the document; returns the rest, for compareWith().
 Simulation adopt(Simulation simulation, TraceDocument& document);
+/// The simulated step as the viewer draws it; with staggered updates, between the steps that overlap it.
+std::shared_ptr<const TimelineStore> storeOf(const Simulation& simulation);
 /// Shows the stored simulated tasks and memory of a file without measured tasks; no effect if it has none.
 /// `simulation`: that of its profile and configuration, or null.
 void showStored(TraceDocument& document, const Timeline& stored, const std::vector<MemorySample>& memory,

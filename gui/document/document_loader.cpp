@@ -66,7 +66,7 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
         showStored(document, trace.simulated, trace.memory, simulation ? &*simulation : nullptr);
     }
     if (!trace.measured.slices.empty()) {
-        document.measured = std::make_shared<const TimelineStore>(trace.measured);
+        document.measured = std::make_shared<const TimelineStore>(trace.measured, update_of(document.run));
         document.measuredMemory = std::make_shared<const std::vector<MemoryTrack>>(
             memoryTracks(trace.memory, document.measured->lanes().size()));
         document.kernels = kernelsOf(trace);

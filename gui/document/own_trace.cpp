@@ -43,7 +43,7 @@ void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop)
         return;
     }
     if (tasks_.size() > 0) {
-        document_.measured = std::make_shared<const TimelineStore>(tasks_.finish());
+        document_.measured = std::make_shared<const TimelineStore>(tasks_.finish(update_of(document_.run)));
     }
     takeTasks();
     if (!small) {
@@ -78,7 +78,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
     }
     tasks_.readMore(stop);
     if (tasks_.size() > 0) {
-        document_.measured = std::make_shared<const TimelineStore>(tasks_.snapshot());
+        document_.measured = std::make_shared<const TimelineStore>(tasks_.snapshot(update_of(document_.run)));
     }
     takeTasks();
     readNewMemory();
@@ -108,7 +108,7 @@ void OwnTrace::readHead() {
 
 std::shared_ptr<const TraceDocument> OwnTrace::firstPart() const {
     TraceDocument first = document_;
-    first.measured = std::make_shared<const TimelineStore>(tasks_.snapshot());
+    first.measured = std::make_shared<const TimelineStore>(tasks_.snapshot(update_of(document_.run)));
     first.loaded = tasks_.part();
     first.complete = false;
     return std::make_shared<const TraceDocument>(std::move(first));

@@ -247,7 +247,7 @@ SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scena
         return simulated;
     }
     Simulation& simulation = simulated.simulation;
-    simulated.timeline = std::make_shared<const TimelineStore>(simulation.timeline, one_step_statistics(simulation));
+    simulated.timeline = storeOf(simulation);
     if (!simulation.memory_unknown) {
         simulated.memory = memoryTracks(simulation.memory, simulated.timeline->lanes().size());
     }
@@ -338,7 +338,7 @@ std::optional<Comparison> compareWithMeasured(const TraceDocument& document, con
     simulation.timeline = timelineOf(*simulated.timeline);
     const std::vector<MemorySample> noMemory;  // measured memory is in the recorded comparison
     try {
-        return compare({timeline, noMemory, steps.numbers(), steps.wall_times()}, simulation);
+        return compare({timeline, noMemory, steps.numbers(), steps.wall_times(), update_of(document.run)}, simulation);
     } catch (const Error&) {
         return std::nullopt;  // no step can be compared
     }
@@ -355,7 +355,8 @@ QString scenarioName(const Scenario& scenario) {
         .arg(formatCount(options.chunks, translated("micro-batch"), translated("micro-batches")))
         .arg(options.batch)
         .arg(QString::fromStdString(to_string(options.checkpoint)),
-             QString::fromStdString(to_string(options.schedule)));
+             QString::fromStdString(to_string(options.schedule)) +
+                 (options.update == Update::staggered ? translated(", staggered updates") : QString()));
 }
 
 std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simulation& simulation) {

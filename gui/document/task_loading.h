@@ -26,9 +26,11 @@ public:
     /// Share of all rows read so far, 0 to 1.
     double part() const;
     /// The tasks read so far.
-    TimelineStore snapshot() const { return TimelineStoreBuilder(builder_).finish(); }
+    TimelineStore snapshot(Update update = Update::synchronous) const {
+        return TimelineStoreBuilder(builder_).finish(update);
+    }
     /// The tasks read so far; leaves this object empty.
-    TimelineStore finish() { return builder_.finish(); }
+    TimelineStore finish(Update update = Update::synchronous) { return builder_.finish(update); }
 
 private:
     std::filesystem::path path_;

@@ -4,6 +4,7 @@
 #include "gui/style/number_format.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace pipescope {
 namespace {
@@ -108,7 +109,11 @@ std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, Sli
         return std::nullopt;
     }
     TaskKey key = document.store(source)->slice(slice).key;
-    key.step = source == Source::measured ? simulated->step : step;
+    // Where steps overlap, a task of the next one has its twin in the next one, too.
+    const std::int32_t own = source == Source::measured ? step : simulated->step;
+    const bool isNeighbour = document.simulated->overlaps() && std::abs(key.step - own) == 1;
+    const std::int32_t away = isNeighbour ? key.step - own : 0;
+    key.step = (source == Source::measured ? simulated->step : step) + away;
     return document.store(source == Source::measured ? Source::simulated : Source::measured)->find(key);
 }
 

@@ -114,6 +114,7 @@ ReportTable configuration(const TraceDocument& document) {
     }
     const PipelineOptions& options = document.simulation->options;
     add(translated("Schedule"), QString::fromStdString(to_string(options.schedule)));
+    add(translated("Updates"), QString::fromStdString(to_string(options.update)));
     add(translated("Balance (layers per partition)"), QString::fromStdString(to_string(options.balance)));
     add(translated("Micro-batches"), number(document.simulation->micro_batches));
     add(translated("Mini-batch"), formatCount(options.batch, translated("sample"), translated("samples")));

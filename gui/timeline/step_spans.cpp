@@ -1,9 +1,11 @@
 #include "gui/timeline/step_spans.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -154,11 +156,32 @@ std::vector<StepSpan> stepSpans(const std::vector<StoredRow>& rows, std::size_t 
     return buckets.spans(lanes);
 }
 
+std::vector<StepSpan> staggeredSpans(const std::vector<StoredRow>& rows, const std::vector<LaneInfo>& lanes) {
+    Timeline timeline{Source::measured, lanes, {}};
+    for (const StoredRow& row : rows) {
+        for (std::size_t i = 0; i < row.start.size() && !row.copies; ++i) {
+            timeline.slices.push_back({unpack(row.key[i]).value_or(TaskKey{}), row.lane, Nanoseconds{row.start[i]},
+                                       Nanoseconds{row.end[i]}, 0});
+        }
+    }
+    std::vector<StepSpan> spans;
+    for (auto& [step, statistics] : statistics_by_step(timeline, Update::staggered)) {
+        if (statistics.end > statistics.start) {
+            spans.push_back({step, std::move(statistics)});
+        }
+    }
+    std::sort(spans.begin(), spans.end(), [](const StepSpan& a, const StepSpan& b) {
+        return std::tie(a.statistics.start, a.step) < std::tie(b.statistics.start, b.step);
+    });
+    return spans;
+}
+
 StepGraph stepGraphOf(const TimelineStore& store, std::int32_t step, std::shared_ptr<const TaskGraph> graph) {
     const StepSpan* span = store.step(step);
     const TimeRange range = span != nullptr ? span->range() : TimeRange{};
-    // A step's other tasks lie near it: copies and the optimizer that end after the last backward.
-    const std::int64_t margin = range.length();
+    // A step's other tasks lie near it: copies and the optimizer that end after the last backward; and if steps
+    // overlap, tasks that ran before the end of the step before.
+    const std::int64_t margin = (store.overlaps() ? 2 : 1) * range.length();
     const TimeRange near{range.start - margin, range.end + margin};
     std::vector<StepTask> tasks;
     for (std::uint32_t row = 0; row < store.rows().size() && span != nullptr; ++row) {
@@ -166,12 +189,13 @@ StepGraph stepGraphOf(const TimelineStore& store, std::int32_t step, std::shared
         const auto first = std::lower_bound(stored.end.begin(), stored.end.end(), near.start) - stored.end.begin();
         for (auto i = static_cast<std::size_t>(first); i < stored.start.size() && stored.start[i] <= near.end; ++i) {
             const std::optional<TaskKey> key = unpack(stored.key[i]);
-            if (key && store.isOf(*key, step)) {
+            if (key && (store.overlaps() ? std::abs(key->step - step) <= 1 : store.isOf(*key, step))) {
                 tasks.push_back(
                     {*key, {row, static_cast<std::uint32_t>(i)}, stored.lane, stored.start[i], stored.end[i]});
             }
         }
     }
-    return {std::move(tasks), store.lanes().size(), range, std::move(graph)};
+    return {std::move(tasks), store.lanes().size(), range, std::move(graph),
+            store.overlaps() ? std::optional(step) : std::nullopt};
 }
 }  // namespace pipescope

@@ -5,23 +5,27 @@
 #include <algorithm>
 
 namespace pipescope {
-TimelineStore::TimelineStore(const Timeline& timeline) {
+TimelineStore::TimelineStore(const Timeline& timeline, Update update) {
     TimelineStoreBuilder builder(timeline.source, timeline.lanes);
     builder.add(timeline.slices);
-    *this = builder.finish();
+    *this = builder.finish(update);
 }
 
-TimelineStore::TimelineStore(const Timeline& timeline, const StepStatistics& step) : TimelineStore(timeline) {
-    if (!steps_.empty()) {
-        const auto first = std::min_element(steps_.begin(), steps_.end(),
-                                            [](const StepSpan& a, const StepSpan& b) { return a.step < b.step; });
-        for (const StepSpan& each : steps_) {
-            stepNumbers_.push_back(each.step);
-        }
-        steps_ = {{first->step, step}};
-        steps_.front().statistics.lanes.resize(lanes_.size());
-        oneStep_ = true;
+TimelineStore::TimelineStore(const Timeline& timeline, const StepStatistics& step,
+                             std::optional<std::int32_t> staggered)
+    : TimelineStore(timeline) {
+    if (steps_.empty()) {
+        return;
     }
+    const auto first = std::min_element(steps_.begin(), steps_.end(),
+                                        [](const StepSpan& a, const StepSpan& b) { return a.step < b.step; });
+    for (const StepSpan& each : steps_) {
+        stepNumbers_.push_back(each.step);
+    }
+    steps_ = {{staggered.value_or(first->step), step}};
+    steps_.front().statistics.lanes.resize(lanes_.size());
+    overlaps_ = staggered.has_value();
+    oneStep_ = !overlaps_;
 }
 
 bool TimelineStore::isOf(const TaskKey& key, std::int32_t step) const {

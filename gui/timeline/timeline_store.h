@@ -10,7 +10,8 @@
 #include <vector>
 
 namespace pipescope {
-/// A step, from the first forward's start to the end of the last backward or all-reduce.
+/// A step, from the first forward's start to the end of the last backward or all-reduce; with staggered updates as by
+/// statistics_by_step().
 struct StepSpan {
     std::int32_t step = 0;
     StepStatistics statistics;
@@ -45,16 +46,19 @@ class TimelineStore {
 public:
     TimelineStore() = default;
     /// For a large timeline, fill a TimelineStoreBuilder directly instead.
-    explicit TimelineStore(const Timeline& timeline);
+    explicit TimelineStore(const Timeline& timeline, Update update = Update::synchronous);
     /// All slices are of one step with these statistics, whatever the steps of their keys: the window of a schedule
-    /// that never drains holds tasks of several steps.
-    TimelineStore(const Timeline& timeline, const StepStatistics& step);
+    /// that never drains holds tasks of several steps. `staggered`: the only step; the slices of others overlap it.
+    TimelineStore(const Timeline& timeline, const StepStatistics& step,
+                  std::optional<std::int32_t> staggered = std::nullopt);
 
     Source source() const { return source_; }
     const std::vector<LaneInfo>& lanes() const { return lanes_; }
     const std::vector<StoredRow>& rows() const { return rows_; }
     const std::vector<StepSpan>& steps() const { return steps_; }
     const StepSpan* step(std::int32_t number) const;
+    /// True if tasks of consecutive steps overlap, since updates are staggered.
+    bool overlaps() const { return overlaps_; }
     /// True if the task belongs to this step, one of steps().
     bool isOf(const TaskKey& key, std::int32_t step) const;
     /// From the first start to the last end; {0, 0} without slices.
@@ -83,6 +87,7 @@ private:
     std::vector<StoredRow> rows_;
     std::vector<StepSpan> steps_;
     bool oneStep_ = false;
+    bool overlaps_ = false;
     std::vector<std::int32_t> stepNumbers_;  // of the keys, in order of time, where all are one step
     TimeRange range_;
     std::size_t numSlices_ = 0;

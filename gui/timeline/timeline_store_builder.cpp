@@ -165,7 +165,7 @@ TimelineStoreBuilder::Finished TimelineStoreBuilder::finishLane(Lane&& lane, Lan
     return finished;
 }
 
-TimelineStore TimelineStoreBuilder::finish() {
+TimelineStore TimelineStoreBuilder::finish(Update update) {
     TimelineStore store;
     store.source_ = source_;
     store.lanes_ = names_;
@@ -190,7 +190,9 @@ TimelineStore TimelineStoreBuilder::finish() {
         }
         store.numSlices_ += row.start.size();
     }
-    store.steps_ = stepSpans(store.rows_, store.lanes_.size());
+    store.overlaps_ = update == Update::staggered;
+    store.steps_ =
+        store.overlaps_ ? staggeredSpans(store.rows_, store.lanes_) : stepSpans(store.rows_, store.lanes_.size());
     lanes_.assign(names_.size(), {});
     size_ = 0;
     return store;

@@ -20,8 +20,8 @@ public:
     std::size_t size() const { return size_; }
 
     /// Sorts slices, gives overlapping ones separate rows, and builds the indexes, lane by lane on all cores. Leaves
-    /// the builder empty.
-    TimelineStore finish();
+    /// the builder empty. `update`: how lanes updated, which says what a step is.
+    TimelineStore finish(Update update = Update::synchronous);
 
 private:
     /// Slices of a lane's tasks or copies, in order of arrival.

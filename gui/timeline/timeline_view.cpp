@@ -66,9 +66,14 @@ QString TimelineView::lowerBoundText() const {
     return lowerBound_ ? tr("no order can be faster than %1").arg(formatDuration(lowerBound_->count())) : QString();
 }
 
+/// Of the simulated step; steps before it are drawn too if they overlap it.
+std::int64_t TimelineView::stepStart() const {
+    return store_->overlaps() ? store_->steps().front().range().start : store_->range().start;
+}
+
 QRectF TimelineView::lowerBoundPlate() const {
     const QRect lanes = lanesRect();
-    const double x = lowerBound_ && store_ ? pixelAtTime(store_->range().start + lowerBound_->count() + shift_) : -1;
+    const double x = lowerBound_ && store_ ? pixelAtTime(stepStart() + lowerBound_->count() + shift_) : -1;
     if (x < lanes.left() || x > lanes.right() + 1) {
         return {};
     }
@@ -85,7 +90,7 @@ void TimelineView::paintLowerBound(QPainter& painter) const {
         return;
     }
     const QRect lanes = lanesRect();
-    const double x = pixelAtTime(store_->range().start + lowerBound_->count() + shift_);
+    const double x = pixelAtTime(stepStart() + lowerBound_->count() + shift_);
     painter.save();
     painter.setClipRect(lanes, Qt::IntersectClip);
     painter.setPen(QPen(colors().text, 2, Qt::DashLine));

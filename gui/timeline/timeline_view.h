@@ -43,6 +43,7 @@ public:
     QString lowerBoundText() const;
     /// Plate with that text, in viewport pixels. Empty if the line is not visible.
     QRectF lowerBoundPlate() const;
+    std::int64_t stepStart() const;
     /// Sets the marks on top of the bars; null: none.
     void setMarks(std::shared_ptr<const TimelineMarks> marks);
     const TimelineMarks* marks() const { return marks_.get(); }

@@ -232,6 +232,12 @@ void WhatIfPanel::addPipelineRows(QFormLayout& form) {
     }
     schedule_->addItem(tr(kFromFile));
     schedule_->setToolTip(tr("auto: the order with the shortest step, found for these costs and limits"));
+    update_ = named(new QComboBox(this), tr("Updates"));
+    for (const Update update : {Update::synchronous, Update::staggered}) {
+        update_->addItem(QString::fromStdString(to_string(update)));
+    }
+    update_->setToolTip(
+        tr("staggered: each lane updates its parameters when it is done itself, and goes on with the next step"));
     form.addRow(tr("Partitions K"), partitions_);
     form.addRow(tr("on each lane"), perLane_);
     form.addRow(tr("Balance"), createBalanceButtons(this));
@@ -239,6 +245,7 @@ void WhatIfPanel::addPipelineRows(QFormLayout& form) {
     form.addRow(tr("Batch"), batch_);
     form.addRow(tr("Checkpoint"), checkpoint_);
     form.addRow(tr("Schedule"), schedule_);
+    form.addRow(tr("Updates"), update_);
     schedule_->setAccessibleName(tr("Schedule"));
 }
 
@@ -369,6 +376,8 @@ void WhatIfPanel::connectControls() {
     connect(placement_, &PlacementEditor::failed, this, &WhatIfPanel::say);
     connectChoice(*checkpoint_, tr("checkpoint mode"),
                   [](Scenario& next, const std::string& name) { next.options.checkpoint = parse_checkpoint(name); });
+    connectChoice(*update_, tr("updates"),
+                  [](Scenario& next, const std::string& name) { next.options.update = parse_update(name); });
     connect(schedule_, &QComboBox::textActivated, this, &WhatIfPanel::chooseSchedule);
     connectChoice(*optimizer_, tr("optimizer"), [](Scenario& next, const std::string& name) {
         optimizer_state_factor(name);  // throws for an unknown name
@@ -415,6 +424,7 @@ void WhatIfPanel::showScenario() {
     batch_->setValue(static_cast<double>(options.batch));
     choose(*checkpoint_, to_string(options.checkpoint));
     showSchedule(options.schedule);
+    choose(*update_, to_string(options.update));
     choose(*optimizer_, options.optimizer);
     bandwidth_->setValue(options.hardware.link.bytes_per_second / 1e9);
     latency_->setValue(options.hardware.link.latency_ns / 1e3);

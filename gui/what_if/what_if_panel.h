@@ -40,6 +40,7 @@ public:
     ValueSlider& memoryLimit() const { return *memoryLimit_; }
     QComboBox& checkpoint() const { return *checkpoint_; }
     QComboBox& schedule() const { return *schedule_; }
+    QComboBox& update() const { return *update_; }
     /// Uses the schedule of this CSV file. Says why if it cannot.
     void openSchedule(const QString& path);
     LaneSpeedEditor& speeds() const { return *speeds_; }
@@ -91,6 +92,7 @@ private:
     ValueSlider* batch_ = nullptr;
     QComboBox* checkpoint_ = nullptr;
     QComboBox* schedule_ = nullptr;
+    QComboBox* update_ = nullptr;
     ValueSlider* bandwidth_ = nullptr;
     ValueSlider* latency_ = nullptr;
     LaneSpeedEditor* speeds_ = nullptr;

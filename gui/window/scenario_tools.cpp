@@ -179,9 +179,15 @@ void ScenarioTools::moveTaskBefore(SliceRef slice, std::uint32_t before) {
         std::set<TaskKey> ahead;
         for (std::uint32_t index = 0; index < std::min<std::size_t>(before, store.rows()[slice.row].start.size());
              ++index) {
-            ahead.insert(store.slice({slice.row, index}).key);
+            TaskKey key = store.slice({slice.row, index}).key;
+            if (key.step == task.step) {  // others are of steps that overlap it
+                key.step = 0;
+                ahead.insert(key);
+            }
         }
-        ahead.erase(task);
+        TaskKey own = task;
+        own.step = 0;
+        ahead.erase(own);
         const std::vector<TaskKey> tasks = tasksOf(table, place.lane);
         const auto index = std::ranges::count_if(tasks, [&](const TaskKey& each) { return ahead.contains(each); });
         if (static_cast<std::size_t>(index) != place.index) {

@@ -304,5 +304,49 @@ TEST(Headlines, SayTheSameStepAndPercentageOfANoisyRunInEveryLine) {
                 AllOf(HasSubstr(expected), HasSubstr(formatShareChange(more).toStdString())));
     EXPECT_THAT(comparisonHeadline(*changed).toStdString(), HasSubstr(expected + " what if"));
 }
+
+TEST(Scenario, WithStaggeredUpdatesIsAStepBetweenThoseThatOverlapIt) {
+    const Profile profile = unevenProfile();
+    Scenario scenario = scenarioOf(profile);
+    scenario.options.schedule = Schedule::zero_bubble_2p;
+    scenario.options.update = Update::staggered;
+    const SimulatedScenario simulated = simulateScenario(profile, scenario);
+    ASSERT_TRUE(simulated.runs()) << textOf(simulated);
+    const TimelineStore& store = *simulated.timeline;
+    ASSERT_TRUE(store.overlaps());
+    ASSERT_EQ(store.steps().size(), 1U);
+    const StepSpan& step = store.steps().front();
+    EXPECT_EQ(step.step, simulated.simulation.step);
+    EXPECT_EQ(step.statistics.step_time(), simulated.simulation.step_time);
+    EXPECT_GT(step.range().start, store.range().start) << "the step before it is drawn";
+    EXPECT_LT(step.range().end, store.range().end);
+    EXPECT_EQ(store.busyIn(LaneId{0}, step.range()), step.statistics.lanes[0].busy.count());
+    const TaskKey first{step.step, TaskKind::forward, 0, 0, -1};
+    const std::optional<SliceRef> own = store.find(first);
+    ASSERT_TRUE(own);
+    EXPECT_TRUE(store.isOf(store.slice(*own).key, step.step));
+    TaskKey next = first;
+    ++next.step;
+    ASSERT_TRUE(store.find(next));
+    EXPECT_FALSE(store.isOf(next, step.step));
+    EXPECT_NE(*store.find(next), *own);
+    // As a recording, its steps are as long, and the same tasks are twins.
+    Timeline recorded = simulate(profile, scenario.options, {.noise = false}).timeline;
+    recorded.source = Source::measured;
+    TraceDocument document;
+    document.measured = std::make_shared<const TimelineStore>(recorded, Update::staggered);
+    document.simulated = simulated.timeline;
+    ASSERT_EQ(document.measured->steps().size(), 3U);
+    EXPECT_EQ(document.measured->step(1)->statistics, step.statistics);
+    EXPECT_EQ(simulatedShift(document, 1), 0);
+    for (const std::int32_t number : {0, 1, 2}) {
+        TaskKey key = first;
+        key.step = number;
+        const std::optional<SliceRef> slice = document.measured->find(key);
+        const std::optional<SliceRef> twin = twinOf(document, Source::measured, slice.value(), 1);
+        ASSERT_TRUE(twin);
+        EXPECT_EQ(store.slice(*twin).key, key) << "of the step that lies beside it";
+    }
+}
 }  // namespace
 }  // namespace pipescope
