@@ -166,6 +166,8 @@ class TorchFree(Shell):
                                 "--recompute full --device-types A100")
         self.assertGreater(step["tokens_per_second"], 0)
         self.expect_fits(f"simulate p.json{cluster} -n 2 --data-parallel 2 --batch 8 --device-types V100")
+        self.assertTrue(self.expect_fits(f"plan {model}{cluster} --batch 16 --devices 4..8 --tokens 1e9")["candidates"])
+        self.assertTrue(self.expect_fits(f"plan p.json{cluster} --batch 16 --devices 4..8")["candidates"])
         self.expect_fits("doctor" + cluster)
         for file in (ROOT / "examples" / "clusters").glob("*.json"):
             self.assertEqual(SCHEMAS.errors("cluster.schema.json", json.loads(file.read_text())), [])
