@@ -166,8 +166,8 @@ ExitCode simulate_on_cluster(const SimulateFlags& flags, const LayoutFlags& layo
         check_not_input(outputs.trace, flags.profile);
         check_not_input(outputs.trace, layout.cluster);
     }
-    const LayoutStep step = simulate_layout(flags.profile, layout, flags.simulated.pipeline, flags.simulated.recompute,
-                                            {.noise = false});
+    const LayoutStep step =
+        simulate_layout(flags.profile, layout, flags.simulated.pipeline, flags.simulated.recompute, {.noise = false});
     if (!outputs.trace.empty()) {
         replace_output(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
             write_simulation(beside, step.profile, step.simulation);
