@@ -7,8 +7,10 @@
 #include "schedule/printable.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -38,8 +40,8 @@ double number(const Json& object, const std::string& path, const char* key, bool
     return value;
 }
 
-double efficiency(const Json& object, const std::string& path, const char* key) {
-    const double value = number(object, path, key, false, 1);
+double efficiency(const Json& object, const std::string& path, const char* key, double otherwise = 1) {
+    const double value = number(object, path, key, false, otherwise);
     if (!(value > 0 && value <= 1)) {
         refuse(path + "." + key, shortest(value), "an efficiency is above 0 and at most 1");
     }
@@ -89,7 +91,7 @@ DeviceType device_of(const Json& object, const std::string& path) {
     refuse_unknown_keys(object, path,
                         {"name", "flops_per_second", "memory_bytes", "memory_bytes_per_second", "link_bytes_per_second",
                          "link_latency_ns", "launch_ns", "compute_efficiency", "memory_efficiency", "link_efficiency",
-                         "price_per_hour", "source"});
+                         "matmul_efficiency", "multiprocessors", "price_per_hour", "source"});
     DeviceType device;
     device.name = text(object, path, "name", true);
     const auto flops = object.find("flops_per_second");
@@ -114,6 +116,12 @@ DeviceType device_of(const Json& object, const std::string& path) {
     device.compute_efficiency = efficiency(object, path, "compute_efficiency");
     device.memory_efficiency = efficiency(object, path, "memory_efficiency");
     device.link_efficiency = efficiency(object, path, "link_efficiency");
+    device.matmul_efficiency = efficiency(object, path, "matmul_efficiency", device.compute_efficiency);
+    const double multiprocessors = number(object, path, "multiprocessors", false, 0);
+    if (multiprocessors != std::floor(multiprocessors) || multiprocessors > 1e6) {
+        refuse(path + ".multiprocessors", shortest(multiprocessors), "it must be a whole number up to 1e6");
+    }
+    device.multiprocessors = static_cast<int>(multiprocessors);
     device.price_per_hour = number(object, path, "price_per_hour", false, 0);
     device.source = text(object, path, "source", false);
     return device;
@@ -196,6 +204,37 @@ double peak_rate(const DeviceType& device, const std::string& dtype) {
     throw UsageError("dtype is " + dtype + " on " + device.name + ", which has rates for " + names +
                      " only; times are estimated from a rate; choose another device type, or profile in one of these "
                      "dtypes with --device meta --dtype");
+}
+
+DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, double m, double n, double k, double batch) {
+    const auto element = static_cast<double>(dtype_bytes(dtype));
+    DeviceWork work{2 * m * n * k * batch, (m * k + k * n + m * n) * element * batch, 1};
+    // Large tiles reuse what they load most. Shares of the rate of a large tile: our assumption, as the efficiencies
+    // are.
+    struct Tile {
+        double rows = 0, columns = 0, share = 0;
+    };
+    constexpr std::array kTiles = {Tile{256, 128, 1},   Tile{128, 256, 1},  Tile{128, 128, 0.95}, Tile{256, 64, 0.85},
+                                   Tile{64, 256, 0.85}, Tile{128, 64, 0.8}, Tile{64, 128, 0.8},   Tile{64, 64, 0.65}};
+    constexpr double kFill = 64;  // multiply-adds along k that fill and drain a tile's pipeline
+    constexpr int kMostParts = 4;
+    constexpr double kPartialSum = 4;  // bytes
+    const double units = std::max(1, device.multiprocessors);
+    const double rate = peak_rate(device, dtype) * device.matmul_efficiency;
+    const double bandwidth = device.memory_bytes_per_second * device.memory_efficiency;
+    double quickest = std::numeric_limits<double>::infinity();
+    for (const Tile& tile : kTiles) {
+        const double tiles = std::ceil(m / tile.rows) * std::ceil(n / tile.columns) * batch;
+        for (int parts = 1; parts <= kMostParts; ++parts) {
+            const double turns =
+                device.multiprocessors > 0 ? std::ceil(tiles * parts / units) : std::max(1.0, tiles * parts);
+            const double per_tile = 2 * tile.rows * tile.columns * (std::ceil(k / parts) + kFill);
+            const double sums = parts == 1 ? 0 : m * n * batch * kPartialSum * parts / bandwidth;
+            quickest = std::min(quickest, turns * per_tile * units / (rate * tile.share) + sums);
+        }
+    }
+    work.flops = quickest * peak_rate(device, dtype) * device.compute_efficiency;
+    return work;
 }
 
 double estimated_ns(const DeviceType& device, const std::string& dtype, const DeviceWork& work) {

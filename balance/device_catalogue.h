@@ -23,8 +23,10 @@ struct DeviceType {
     double compute_efficiency = 1;  ///< greater than 0, at most 1
     double memory_efficiency = 1;
     double link_efficiency = 1;
-    double price_per_hour = 0;  ///< in any currency; 0: unknown
-    std::string source;         ///< where the figures come from
+    double matmul_efficiency = 1;  ///< of a large matrix product whose tiles fill the device
+    int multiprocessors = 0;       ///< which run a product's tiles in turns; 0: unknown, no turn is partly filled
+    double price_per_hour = 0;     ///< in any currency; 0: unknown
+    std::string source;            ///< where the figures come from
 
     friend bool operator==(const DeviceType&, const DeviceType&) = default;
 };
@@ -40,6 +42,13 @@ const DeviceType& find_device(const std::vector<DeviceType>& catalogue, std::str
 
 /// Peak operations per second in that dtype. Throws UsageError that lists the dtypes of the device.
 double peak_rate(const DeviceType& device, const std::string& dtype);
+
+/// Work of `batch` products of an m x k with a k x n matrix, elements of that many bytes. A product is cut into tiles;
+/// the multiprocessors run as many at once as there are, so the last turn may be partly filled. Its flops are those of
+/// a product that takes as long at compute_efficiency, so that estimated_ns() applies. Of the usual tile sizes, and
+/// cuts along k, takes the quickest.
+DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, double m, double n, double k,
+                       double batch = 1);
 
 /// Roofline estimate of the time in ns: the slower of computing and moving, each at its peak times its efficiency, but
 /// at least the launches:

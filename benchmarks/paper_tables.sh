@@ -1,22 +1,11 @@
 #!/bin/sh
 # Predicts the published tables before any device is rented: profiles the models on torch's meta device, with times
-# estimated for a Tesla P40, and writes docs/paper-tables.md. Also writes docs/published-pipelines.md, which needs no
-# profiles; with --pipelines only that. Usage: benchmarks/paper_tables.sh [BIN [PROFILES]]
+# estimated for a Tesla P40, and writes docs/paper-tables.md. Usage: benchmarks/paper_tables.sh [BIN [PROFILES]]
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 bin=${1:-$root/build/release/bin}
 profiles=${2:-$root/build/paper-profiles}
 
-write_pipelines() {
-    "$bin/paper_tables" --pipelines >"$root/docs/published-pipelines.md.new"
-    mv "$root/docs/published-pipelines.md.new" "$root/docs/published-pipelines.md"
-    echo "wrote docs/published-pipelines.md" >&2
-}
-if [ "${1:-}" = --pipelines ]; then
-    bin=$root/build/release/bin
-    write_pipelines
-    exit
-fi
 mkdir -p "$profiles"
 
 "$bin/paper_tables" --needs | while read -r model sizes file; do
@@ -34,4 +23,3 @@ done
 } >"$root/docs/paper-tables.md.new"
 mv "$root/docs/paper-tables.md.new" "$root/docs/paper-tables.md"
 echo "wrote docs/paper-tables.md" >&2
-write_pipelines

@@ -71,12 +71,13 @@ void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer)
 struct PlanFlags {
     std::string profile;
     PipelineFlags pipeline;
-    PlanRequest request;                                 ///< checkpoint modes, schedules, goal and algorithm
+    PlanRequest request;                                 ///< checkpoint modes, schedules and algorithm
     std::optional<std::vector<NumberRange>> partitions;  ///< default: 1..8, or those of schedules' files
     std::vector<NumberRange> replicas = {{1, 1}};
     std::optional<std::vector<NumberRange>> chunks;  ///< default: 1..64, as far as there are samples
     std::string price = "1";
     bool has_price = false;
+    std::string rank_by;  ///< a PlanGoal; with --cluster a ClusterGoal; empty: the default
     std::int64_t most = 10;
 };
 struct PlanAnswer {

@@ -7,7 +7,10 @@
 #include "cli/temporary_trace.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
+#include "cluster/cluster.h"
 #include "profiler/recorder/device_capture.h"
+#include "schedule/error.h"
+#include "schedule/quantities.h"
 #include "trace/trace_reader.h"
 #include "trace/trace_writer.h"
 
@@ -20,6 +23,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -249,8 +253,70 @@ std::vector<DoctorCheck> examine_machine() {
     return checks;
 }
 
-ExitCode doctor_command(bool json) {
-    const std::vector<DoctorCheck> checks = examine_machine();
+struct DoctorFlags {
+    std::string cluster;  ///< file; empty: this machine
+    std::string device_catalogue;
+    bool json = false;
+};
+
+std::string link_figures(const Link& link) {
+    constexpr double kLarge = 64 << 20;
+    return fmt::format("{:.1f} us, {:.1f} GB/s for 64 MiB", link.message_ns(0) / 1e3, kLarge / link.message_ns(kLarge));
+}
+
+DoctorCheck check_group(const Cluster& cluster, const NodeGroup& group) {
+    std::string detail = fmt::format("{} of {} {}, {} of memory each; inside a node {}",
+                                     counted(group.nodes, "node", "nodes"), group.devices_per_node, group.device.name,
+                                     format_bytes(group.device.memory_bytes), link_figures(group.link));
+    if (group.nodes > 1) {
+        detail += fmt::format("; between nodes, a device's share of {}: {}",
+                              counted(group.ports_per_node, "port", "ports"), link_figures(node_link(cluster, group)));
+    }
+    if (cluster.racks) {
+        detail += fmt::format("; between racks of {}: {}", counted(cluster.racks->nodes, "node", "nodes"),
+                              link_figures(rack_link(cluster, group)));
+    }
+    return {group.device.name, true, detail};
+}
+
+/// Notes what a plan needs and the file leaves out, and links that are slower the nearer they are.
+std::vector<DoctorCheck> examine_cluster(const DoctorFlags& flags) {
+    const Cluster cluster =
+        load_cluster(flags.cluster, flags.device_catalogue.empty() ? device_catalogue()
+                                                                   : load_device_catalogue(flags.device_catalogue));
+    constexpr double kLarge = 64 << 20;
+    std::vector<DoctorCheck> checks;
+    std::int64_t devices = 0;
+    for (const NodeGroup& group : cluster.groups) {
+        devices += group.devices();
+    }
+    checks.push_back({"cluster", true, cluster.name + ": " + counted(devices, "device", "devices"), true});
+    for (const NodeGroup& group : cluster.groups) {
+        const std::string& name = group.device.name;
+        checks.push_back(check_group(cluster, group));
+        checks.push_back({name + " price", group.price_per_hour > 0,
+                          group.price_per_hour > 0 ? fmt::format("{} an hour and node", group.price_per_hour)
+                                                   : "unknown: a run's cost cannot be told; add price_per_hour"});
+        checks.push_back({name + " failures", group.hours_between_failures > 0,
+                          group.hours_between_failures > 0
+                              ? fmt::format("a node fails every {} h; one of them every {:.1f} h",
+                                            group.hours_between_failures, group.hours_between_failures / group.nodes)
+                              : "unknown: plans assume that nothing fails; add hours_between_failures"});
+        const bool slow_inside =
+            group.nodes > 1 && group.link.message_ns(kLarge) > node_link(cluster, group).message_ns(kLarge);
+        if (group.link.is_free() || slow_inside) {
+            checks.push_back({name + " link", false,
+                              group.link.is_free()
+                                  ? "the catalogue knows no link inside a node, so it is free; add link"
+                                  : "a node's own link is slower than that to other nodes; check both"});
+        }
+    }
+    return checks;
+}
+
+ExitCode doctor_command(const DoctorFlags& flags) {
+    const bool json = flags.json;
+    const std::vector<DoctorCheck> checks = flags.cluster.empty() ? examine_machine() : examine_cluster(flags);
     if (json) {
         nlohmann::ordered_json list = nlohmann::ordered_json::array();
         for (const DoctorCheck& check : checks) {
@@ -271,13 +337,24 @@ ExitCode doctor_command(bool json) {
 }  // namespace
 
 void add_doctor_command(Program& program) {
-    const auto json = std::make_shared<bool>(false);
+    const auto flags = std::make_shared<DoctorFlags>();
     CLI::App* command = program.add_command(
         "doctor", "Show what is installed, what is missing, and how to fix it",
         "Example:\n"
         "  pipescope doctor\n"
+        "  pipescope doctor --cluster examples/clusters/dgx-a100.json\n"
         "A 'note' is something optional that is missing. The exit code is 1 only if something essential fails.");
-    add_json_flag(*command, *json);
-    program.set_action(command, [json] { return doctor_command(*json); });
+    add_option(*command, "--cluster", flags->cluster,
+               "Check this cluster file instead of the machine (docs/cluster-format.md)", "FILE");
+    add_option(*command, "--device-catalogue", flags->device_catalogue,
+               "With --cluster: the catalogue of its devices; default: the built-in one", "FILE");
+    add_json_flag(*command, flags->json);
+    program.set_action(command, [flags] {
+        if (flags->cluster.empty() && !flags->device_catalogue.empty()) {
+            throw UsageError(
+                "--device-catalogue is given without --cluster; it describes a cluster's devices; name one");
+        }
+        return doctor_command(*flags);
+    });
 }
 }  // namespace pipescope

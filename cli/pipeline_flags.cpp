@@ -53,7 +53,8 @@ void add_algorithm_option(CLI::App& command, BalanceAlgorithm& algorithm) {
 }
 
 void add_schedule_option(CLI::App& command, PipelineFlags& flags, const std::string& help, bool* all) {
-    const auto parse = [all](const std::string& name) {
+    const auto parse = [all, &flags](const std::string& name) {
+        flags.schedule_given = true;
         const bool takes_all = all != nullptr && name == "all";
         if (takes_all) {
             *all = true;

@@ -20,6 +20,7 @@ namespace pipescope {
 struct PipelineFlags {
     PipelineOptions options;             ///< as given; the rest have their defaults
     std::optional<std::int64_t> chunks;  ///< a schedule's file has its own
+    bool schedule_given = false;         ///< otherwise the default
     bool needs_chunks = false;           ///< the command has --chunks
     std::optional<Checkpoint> checkpoint;
     std::optional<std::string> optimizer;  ///< its default depends on the model

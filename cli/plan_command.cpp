@@ -1,5 +1,6 @@
 #include "balance/profile_file.h"
 #include "cli/answers.h"
+#include "cli/cluster_plan.h"
 #include "cli/commands.h"
 #include "cli/plan_report.h"
 #include "cli/program.h"
@@ -133,6 +134,9 @@ std::vector<NumberRange> or_of_files(const std::optional<std::vector<NumberRange
 /// Everything that is independent of the profile, so that wrong flags are refused before it is read.
 PlanRequest request_of(const PlanFlags& flags, std::int64_t batch, std::vector<std::string>& unused_prices) {
     PlanRequest request = flags.request;
+    if (!flags.rank_by.empty()) {
+        request.goal = parse_plan_goal(flags.rank_by);
+    }
     request.chunks =
         chunks_to_try(or_of_files(flags.chunks, request, kChunks, &PipelineShape::num_micro_batches), batch);
     request.replicas =
@@ -275,8 +279,11 @@ void add_plan_options(CLI::App& command, PlanFlags& flags) {
             "default: the catalogue's price, or 1, which makes the cost lane-hours")
         ->type_name("N")
         ->group("Hardware");
-    add_parsed(command, "--rank-by", flags.request.goal, parse_plan_goal,
-               "speed (default): most samples per second first; cost: cheapest first", "NAME", "Output");
+    add_option(
+        command, "--rank-by", flags.rank_by,
+        "speed (default): most samples per second first; cost: cheapest first; with --cluster step (default), cost or "
+        "time",
+        "NAME", "Output");
     add_parameter_options(command, flags.pipeline);
     add_option(
         command, "--most", flags.most,
@@ -292,13 +299,31 @@ void add_plan_command(Program& program) {
         "Examples:\n"
         "  pipescope plan p.json -n 1..8 -m 1..64 --batch 64 --memory-limit 16GiB\n"
         "  pipescope plan p.json --batch 64 --device-types A100,H100 --price-per-lane-hour A100=1.5,H100=3\n"
+        "  pipescope plan gpt:layers=48,hidden=8192,heads=64,sequence=2048,vocabulary=51200 --batch 512 --devices "
+        "64..512 "
+        "--cluster examples/clusters/dgx-a100.json\n"
         "Every combination of partitions, micro-batches, schedule and checkpoint mode is simulated with its best\n"
         "balance. The fastest that keeps --memory-limit is best; of equally fast ones (0.05 %), the one with the\n"
         "fewest lanes.\n"
         "Exit code 3: none keeps the limit. The candidates are printed all the same.");
-    command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
+    command
+        ->add_option("PROFILE", flags->profile,
+                     "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:..")
+        ->required();
     add_plan_options(*command, *flags);
+    const auto cluster = std::make_shared<ClusterPlanFlags>();
+    add_cluster_plan_options(*command, *cluster);
     add_json_flag(*command, *json);
-    program.set_action(command, [flags, json] { return plan_command(*flags, *json); });
+    program.set_action(command, [flags, cluster, json, command] {
+        check_cluster_plan_options(*command, *cluster);
+        if (cluster->given()) {
+            if (flags->most < 1) {
+                throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags->most));
+            }
+            return plan_on_cluster(flags->profile, *cluster, flags->pipeline, flags->rank_by,
+                                   static_cast<std::size_t>(flags->most), *json);
+        }
+        return plan_command(*flags, *json);
+    });
 }
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 #include "balance/profile_file.h"
 #include "cli/answers.h"
 #include "cli/commands.h"
+#include "cli/layout_flags.h"
 #include "cli/output_file.h"
 #include "cli/program.h"
 #include "cli/reports.h"
@@ -158,6 +159,33 @@ void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer)
 }
 
 namespace {
+ExitCode simulate_on_cluster(const SimulateFlags& flags, const LayoutFlags& layout, const SimulateOutputs& outputs,
+                             bool json) {
+    if (flags.all_schedules) {
+        throw UsageError("--schedule is all with --cluster; a layout has one schedule; name it");
+    }
+    if (!outputs.trace.empty()) {
+        check_output(outputs.trace, outputs.force);
+        check_not_input(outputs.trace, flags.profile);
+        check_not_input(outputs.trace, layout.cluster);
+    }
+    const LayoutStep step =
+        simulate_layout(flags.profile, layout, flags.simulated.pipeline, flags.simulated.recompute, {.noise = false});
+    if (!outputs.trace.empty()) {
+        replace_output(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
+            write_simulation(beside, step.profile, step.simulation);
+        });
+    }
+    if (json) {
+        nlohmann::ordered_json object = layout_json(step);
+        object.update(explanation_json(step));
+        std::cout << dump(object);
+    } else {
+        std::cout << layout_text(step);
+    }
+    return step.simulation.feasible ? ExitCode::success : ExitCode::infeasible;
+}
+
 ExitCode simulate_command(const SimulateFlags& flags, const SimulateOutputs& outputs, bool json) {
     check_outputs(flags, outputs);
     const SimulateAnswer answer = simulate_answer(flags, load_profile(flags.profile));
@@ -184,16 +212,40 @@ void add_simulate_command(Program& program) {
     const auto flags = std::make_shared<SimulateFlags>();
     const auto outputs = std::make_shared<SimulateOutputs>();
     const auto json = std::make_shared<bool>();
-    CLI::App* command =
-        program.add_command("simulate", "Predict step time, bubble and memory of a pipeline from a profile",
-                            "Examples:\n"
-                            "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --link-bandwidth 12GB/s\n"
-                            "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --schedule all\n"
-                            "Exit code 3: a lane needs more than --memory-limit.");
-    command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
+    const auto layout = std::make_shared<LayoutFlags>();
+    CLI::App* command = program.add_command(
+        "simulate", "Predict step time, bubble and memory of a pipeline from a profile",
+        "Examples:\n"
+        "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --link-bandwidth 12GB/s\n"
+        "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --schedule all\n"
+        "  pipescope simulate gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200 "
+        "--cluster examples/clusters/dgx-a100.json --data-parallel 32 --micro-batch-size 16 --batch 512 "
+        "--recompute full\n"
+        "Exit code 3: a lane needs more than --memory-limit.");
+    command
+        ->add_option("PROFILE", flags->profile,
+                     "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:..")
+        ->required();
     add_simulate_options(*command, *flags);
+    add_layout_options(*command, *layout);
     add_simulate_outputs(*command, *outputs);
     add_json_flag(*command, *json);
-    program.set_action(command, [flags, outputs, json] { return simulate_command(*flags, *outputs, *json); });
+    CLI::Option* const balance = command->get_option("--balance")->required(false);
+    program.set_action(command, [flags, outputs, layout, json, command, balance] {
+        check_layout_options(*command, *layout);
+        if (layout->given()) {
+            return simulate_on_cluster(*flags, *layout, *outputs, *json);
+        }
+        if (is_language_model(flags->profile)) {
+            throw UsageError("'" + flags->profile +
+                             "' is a model without --cluster, whose devices it would run on; name a cluster file");
+        }
+        if (balance->count() == 0) {
+            throw UsageError(
+                "--balance is required; it says where a pipeline is cut; give it, such as --balance 2,2,3, or "
+                "--cluster");
+        }
+        return simulate_command(*flags, *outputs, *json);
+    });
 }
 }  // namespace pipescope

@@ -12,7 +12,7 @@
 namespace pipescope {
 namespace {
 /// Adds options that only the simulator has.
-void add_simulation_options(CLI::App& command, SimulatedPipelineFlags& flags) {
+void add_simulation_options(CLI::App& command, SimulatedPipelineFlags& flags, bool knows_clusters) {
     PipelineOptions& options = flags.pipeline.options;
     command
         .add_flag("--expandable-segments", options.hardware.expandable_segments,
@@ -22,8 +22,10 @@ void add_simulation_options(CLI::App& command, SimulatedPipelineFlags& flags) {
                "Most micro-batches between first forward and last backward; default: no limit", "N", "Pipeline");
     add_parsed(command, "--backward", flags.backward_order, parse_backward_order,
                "Order of gpipe's backwards: last-first (default) or first-first", "ORDER", "Pipeline");
-    add_parsed(command, "--recompute", options.recompute_start, parse_recompute_start,
-               "When to recompute: early (default), while the gradient is on its way, or ordinary, once it has arrived",
+    add_option(command, "--recompute", flags.recompute,
+               std::string("When to recompute: early (default), while the gradient is on its way, or ordinary, once it "
+                           "has arrived") +
+                   (knows_clusters ? "; with --cluster what: none (default), selective or full" : ""),
                "WHEN", "Pipeline");
 }
 }  // namespace
@@ -42,7 +44,7 @@ void add_simulated_pipeline_options(CLI::App& command, SimulatedPipelineFlags& f
     add_hardware_options(command, flags.pipeline);
     add_device_type_options(command, flags.pipeline, "Type of all devices, such as A100");
     add_replicas_option(command, flags.pipeline);
-    add_simulation_options(command, flags);
+    add_simulation_options(command, flags, all_schedules != nullptr);
     add_parameter_options(command, flags.pipeline);
 }
 
@@ -60,6 +62,9 @@ PipelineOptions simulated_pipeline_options(const SimulatedPipelineFlags& flags) 
             to_string(*flags.backward_order), to_string(options.schedule)));
     }
     options.backward_order = flags.backward_order.value_or(options.backward_order);
+    if (!flags.recompute.empty()) {
+        options.recompute_start = parse_recompute_start(flags.recompute);
+    }
     place(options);
     return options;
 }

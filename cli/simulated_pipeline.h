@@ -14,6 +14,7 @@ struct SimulatedPipelineFlags {
     PipelineFlags pipeline;
     std::optional<int> most_in_flight;
     std::optional<BackwardOrder> backward_order;
+    std::string recompute;  ///< as given; with a cluster it says what is recomputed, otherwise when
 };
 
 /// Adds all options of the pipeline: balance, batch, schedule, hardware, replicas, simulation and parameters. As

@@ -103,6 +103,14 @@ public:
     void build() {
         graph_.lane_orders_.resize(programs_.size());
         in_backward_phase_.resize(programs_.size(), false);
+        std::size_t computes = 0;
+        for (const LaneProgram& program : programs_) {
+            computes += program.size();
+        }
+        const std::size_t likely = 2 * computes + computes / 8;  // as many copies, some losses and sums
+        graph_.tasks_.reserve(likely);
+        graph_.dependencies_.reserve(likely);
+        graph_.by_key_.reserve(likely);
         std::vector<std::size_t> next(programs_.size(), 0);
         bool progress = true;
         while (progress) {

@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-CORE = ["schedule", "trace", "balance", "simulator", "analysis"]
+CORE = ["schedule", "trace", "balance", "simulator", "analysis", "cluster"]
 ENGINE_ROOMS = ["engine/cores", "engine/lanes", "engine/device", "engine/skips", "engine/gradients",
                 "engine/autograd_driver", "engine/processes"]
 # Folder: the project folders it may include, besides itself.
@@ -18,6 +18,7 @@ FOLDERS = {
     "balance": ["schedule"],
     "simulator": ["schedule", "balance"],
     "analysis": ["schedule", "trace", "balance", "simulator"],
+    "cluster": ["schedule", "balance", "simulator"],
     "profiler/recorder": ["schedule", "trace"],
     "save": ["schedule"],
     # The rooms of the engine. What is directly in engine/ is its public interface and the step, which uses them all.
@@ -62,7 +63,7 @@ OUTSIDE = {
     "Qt": (r"^(Q[A-Z]|Qt)", {"gui"}),
     "SQLite": (r"^(sqlite3\.h|SQLiteCpp/)", {"trace"}),
     "RE2": (r"^re2/", {"trace"}),
-    "nlohmann-json": (r"^nlohmann/", {"trace", "balance", "simulator", "analysis", "models", "profiler/recorder", "save",
+    "nlohmann-json": (r"^nlohmann/", {"trace", "balance", "simulator", "analysis", "cluster", "models", "profiler/recorder", "save",
                                          "cli", "gui", "python"}),
     "CLI11": (r"^CLI/", {"cli", "gui"}),
     "NVTX": (r"^nvtx3/", {"engine", "profiler/recorder", "cli"}),

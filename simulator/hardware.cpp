@@ -69,6 +69,24 @@ void check_limit(const std::string& name, Bytes limit) {
     }
 }
 
+void check_links(const Hardware& hardware) {
+    check_link(hardware.link);
+    check_link(hardware.replica_link.value_or(Link{}));
+    int before = 0;
+    for (const LinkTier& tier : hardware.nearer) {
+        check_link(tier.link);
+        if (tier.lanes <= before) {
+            throw UsageError("a link tier holds " + counted(tier.lanes, "lane", "lanes") +
+                             "; each holds more than the one before, the first at least 1; sort them");
+        }
+        before = tier.lanes;
+        if (tier.link.sharing != LinkSharing::none || hardware.link.sharing != LinkSharing::none) {
+            throw UsageError("link sharing is " + to_string(hardware.link.sharing) +
+                             " beside link tiers, whose links share with no other; use none");
+        }
+    }
+}
+
 /// Calls each(values) for every list by lane.
 template <class Given, class Each>
 void for_each_list(Given& hardware, Each each) {
@@ -105,6 +123,20 @@ std::string to_string(LinkProtocol protocol) {
 LinkProtocol parse_link_protocol(std::string_view name) {
     return parse_name<LinkProtocol>(name, {LinkProtocol::eager, LinkProtocol::rendezvous, LinkProtocol::blocking},
                                     "link protocol is '" + std::string(name) + "'", "leave it out for eager");
+}
+
+std::string to_string(Sends sends) {
+    switch (sends) {
+        case Sends::overlapped: return "overlapped";
+        case Sends::blocking: return "blocking";
+        case Sends::serial: return "serial";
+    }
+    return "unknown";
+}
+
+Sends parse_sends(std::string_view name) {
+    return parse_name<Sends>(name, {Sends::overlapped, Sends::blocking, Sends::serial},
+                             "sends is '" + std::string(name) + "'", "correct it");
 }
 
 void check_link(const Link& link) {
@@ -151,7 +183,7 @@ void check_hardware(const Hardware& hardware, int lanes) {
     for (std::size_t lane = 0; lane < hardware.speeds.size(); ++lane) {
         check_speed(hardware.speeds[lane], lane);
     }
-    check_link(hardware.link);
+    check_links(hardware);
     check_limit("the memory limit", hardware.memory_limit.value_or(1));
     for (std::size_t lane = 0; lane < hardware.memory_limits.size(); ++lane) {
         check_limit("the memory limit of lane " + std::to_string(lane), hardware.memory_limits[lane]);
@@ -195,6 +227,15 @@ bool runs_on_host(const Hardware& hardware, LaneId lane) {
 
 double speed_of(const Hardware& hardware, LaneId lane) {
     return hardware.speeds.empty() ? 1.0 : hardware.speeds.at(lane.index());
+}
+
+const Link& link_between(const Hardware& hardware, LaneId a, LaneId b) {
+    for (const LinkTier& tier : hardware.nearer) {
+        if (a.value() / tier.lanes == b.value() / tier.lanes) {
+            return tier.link;
+        }
+    }
+    return hardware.link;
 }
 
 std::vector<Bytes> memory_limits_of(const Hardware& hardware, int lanes) {

@@ -33,6 +33,16 @@ std::string to_string(LinkProtocol protocol);
 /// Throws UsageError that lists the names.
 LinkProtocol parse_link_protocol(std::string_view name);
 
+/// Which lanes a copy keeps from computing.
+enum class Sends {
+    overlapped,  ///< none
+    blocking,    ///< the sender's, until the copy has ended
+    serial,      ///< the sender's, then the receiver's as long again: each lane handles one message after the other
+};
+std::string to_string(Sends sends);
+/// Throws UsageError that lists the names.
+Sends parse_sends(std::string_view name);
+
 /// The measured time of one message over a link.
 struct LinkTime {
     Bytes bytes = 0;
@@ -53,6 +63,7 @@ struct Link {
     /// the last two. A message smaller than the first takes as long as the first.
     std::vector<LinkTime> times = {};
     LinkProtocol protocol = LinkProtocol::eager;
+    Sends sends = Sends::overlapped;  ///< others only for pipelines whose lanes share nothing
 
     bool is_free() const { return bytes_per_second == 0 && latency_ns == 0 && times.empty(); }
     /// Time of one message that has the link to itself and whose receive is posted.
@@ -68,11 +79,22 @@ struct Link {
     friend bool operator==(const Link&, const Link&) = default;
 };
 
+/// The link between lanes that are near each other: of every `lanes` consecutive lanes, counted from lane 0.
+struct LinkTier {
+    int lanes = 1;
+    Link link;
+
+    friend bool operator==(const LinkTier&, const LinkTier&) = default;
+};
+
 /// The machine that a pipeline runs on: devices, speeds, links and memory of its lanes.
 struct Hardware {
     std::vector<std::string> devices;  ///< by lane; empty: all different ("device 0", ..)
     std::vector<double> speeds;        ///< by lane, 1 being the profiled device; empty: all 1
     Link link;
+    /// Ascending by lanes; the first that holds both ends of a copy replaces `link`. Its links share with no other.
+    std::vector<LinkTier> nearer;
+    std::optional<Link> replica_link;   ///< between the replicas' lanes of one partition; empty: `link`
     std::optional<Bytes> memory_limit;  ///< for every lane
     std::vector<Bytes> memory_limits;   ///< by lane, if they differ; the smaller of both applies
     int host_cores = 0;                 ///< cores that "cpu" lanes of a process share; 0: one per such lane
@@ -102,6 +124,8 @@ bool share_device(const Hardware& hardware, LaneId a, LaneId b, int lanes);
 /// True if the lane runs on the cores of a host: on the device "cpu".
 bool runs_on_host(const Hardware& hardware, LaneId lane);
 double speed_of(const Hardware& hardware, LaneId lane);
+/// The link of copies between two lanes.
+const Link& link_between(const Hardware& hardware, LaneId a, LaneId b);
 /// Limits of the first `lanes` lanes; empty if there is no limit.
 std::vector<Bytes> memory_limits_of(const Hardware& hardware, int lanes);
 /// "--memory-limit is 16.00 GiB" or "--memory-limit is 16.00 GiB, 8.00 GiB", for messages. Precondition: there is a

@@ -34,6 +34,10 @@ LinkTime time_of(const Json& object, const std::string& path) {
 }
 }  // namespace
 
+std::vector<LinkTime> read_link_times(const Json& times, const std::string& path) {
+    return read_array(times, path, "a list of objects with bytes and ns", time_of);
+}
+
 std::vector<LinkTime> parse_links(std::string_view json) {
     const Json document = parse_json_with_path(json, "a links file", kRemedy);
     if (!document.is_object() || document.value("format", Json()) != Json(kFormat) ||
@@ -44,8 +48,7 @@ std::vector<LinkTime> parse_links(std::string_view json) {
     const auto list = document.find("times");
     const Json missing;
     Link link;
-    link.times =
-        read_array(list == document.end() ? missing : *list, "times", "a list of objects with bytes and ns", time_of);
+    link.times = read_link_times(list == document.end() ? missing : *list, "times");
     check_link(link);
     if (link.times.empty()) {
         throw ProfileError("times is empty; a links file holds the times of at least two sizes; measure some");

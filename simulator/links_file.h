@@ -2,6 +2,8 @@
 
 #include "simulator/hardware.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -11,7 +13,10 @@ namespace pipescope {
 /// The times of a links file (docs/links-format.md). Throws ProfileError whose message starts with the path of the
 /// fault, and OptionError for times that no link can have (check_link()).
 std::vector<LinkTime> parse_links(std::string_view json);
-/// Like the above; messages start with the file's name.
+/// The list `times` of such a file, or of another that holds one; `path` is its own. Checks the form of each entry
+/// only. Throws ProfileError.
+std::vector<LinkTime> read_link_times(const nlohmann::ordered_json& times, const std::string& path);
+/// Like parse_links(); messages start with the file's name.
 std::vector<LinkTime> load_links(const std::filesystem::path& path);
 /// The text of a links file.
 std::string links_json(const std::vector<LinkTime>& times);

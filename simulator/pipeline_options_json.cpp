@@ -25,6 +25,8 @@ void for_each_key(Options& options, Each each) {
     each("devices", options.hardware.devices);
     each("speeds", options.hardware.speeds);
     each("link", options.hardware.link);
+    each("nearer", options.hardware.nearer);
+    each("replica_link", options.hardware.replica_link);
     each("memory_limit", options.hardware.memory_limit);
     each("memory_limits", options.hardware.memory_limits);
     each("optimizer", options.optimizer);
@@ -45,6 +47,13 @@ void for_each_key_of_link(AnyLink& link, Each each) {
     each("sharing", link.sharing);
     each("times", link.times);
     each("protocol", link.protocol);
+    each("sends", link.sends);
+}
+
+template <class AnyTier, class Each>
+void for_each_key_of_tier(AnyTier& tier, Each each) {
+    each("lanes", tier.lanes);
+    each("link", tier.link);
 }
 
 template <class AnyTime, class Each>
@@ -77,6 +86,11 @@ Json json_of(const LinkTime& time) {
     return json;
 }
 Json json_of(const Link& link);
+Json json_of(const LinkTier& tier) {
+    Json json;
+    for_each_key_of_tier(tier, [&](const char* key, const auto& value) { json[key] = json_of(value); });
+    return json;
+}
 template <class Value>
 Json json_of(const std::optional<Value>& value) {
     return value ? json_of(*value) : Json(nullptr);
@@ -172,10 +186,15 @@ void read(const Json& json, const std::string& key, LinkSharing& value) {
     value = parse_link_sharing(text_of(json, key));
 }
 
+void read(const Json& json, const std::string& key, Sends& value) {
+    value = parse_sends(text_of(json, key));
+}
+
 void read(const Json& json, const std::string& key, LinkProtocol& value) {
     value = parse_link_protocol(text_of(json, key));
 }
 
+void read(const Json& json, const std::string& key, Link& link);
 template <class Value>
 void read(const Json& json, const std::string& key, std::vector<Value>& values);
 
@@ -200,7 +219,12 @@ void read(const Json& json, const std::string& key, Link& link) {
     read_object(json, key, link, [](auto& object, auto each) { for_each_key_of_link(object, each); });
 }
 
-void read(const Json& json, const std::string& key, std::optional<Bytes>& value) {
+void read(const Json& json, const std::string& key, LinkTier& tier) {
+    read_object(json, key, tier, [](auto& object, auto each) { for_each_key_of_tier(object, each); });
+}
+
+template <class Value>
+void read(const Json& json, const std::string& key, std::optional<Value>& value) {
     if (!json.is_null()) {
         read(json, key, value.emplace());
     }

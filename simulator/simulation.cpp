@@ -30,11 +30,84 @@ struct TaskTimes {
     std::vector<std::int64_t> ends;
 };
 
-TaskTimes run_once(const TaskGraph& graph, const TaskCosts& costs, VirtualClock& clock) {
+/// Copies that keep lanes from computing (Sends).
+struct BlockingCopies {
+    struct Copy {
+        TaskIndex producer = 0;
+        TaskIndex copy = 0;
+        std::optional<TaskIndex> consumer;  ///< if its lane is busy with the message, too
+        std::int64_t ns = 0;
+    };
+    std::vector<Copy> copies;  ///< in the order of their sends
+
+    /// The clock runs a task and its messages as one task, and the copies take no time of their own.
+    void merge(std::vector<std::int64_t>& durations) const {
+        for (const Copy& each : copies) {
+            durations[each.producer] += each.ns;
+            durations[each.copy] = 0;
+            if (each.consumer) {
+                durations[*each.consumer] += each.ns;
+            }
+        }
+    }
+    /// Takes the copies out of the tasks again.
+    void part(TaskTimes& times) const {
+        for (auto each = copies.rbegin(); each != copies.rend(); ++each) {
+            times.durations[each->producer] -= each->ns;
+            times.durations[each->copy] = each->ns;
+            times.ends[each->copy] = times.ends[each->producer];
+            times.ends[each->producer] -= each->ns;
+            times.starts[each->copy] = times.ends[each->producer];
+            if (each->consumer) {
+                times.durations[*each->consumer] -= each->ns;
+                times.starts[*each->consumer] += each->ns;
+            }
+        }
+    }
+};
+
+BlockingCopies blocking_copies(const PipelineOptions& options, const TaskGraph& graph, const TaskCosts& costs) {
+    const auto computes = [&](TaskIndex index, LaneId lane) {
+        const Task& task = graph.tasks()[index];
+        return is_compute(task.key.kind) && task.lane == lane;
+    };
+    BlockingCopies blocking;
+    for (TaskIndex index = 0; index < graph.tasks().size(); ++index) {
+        const Task& task = graph.tasks()[index];
+        const Sends sends =
+            is_copy(task.key.kind) ? link_between(options.hardware, task.lane, task.receiver).sends : Sends::overlapped;
+        if (sends == Sends::overlapped) {
+            continue;
+        }
+        const auto before =
+            std::ranges::find_if(graph.dependencies(index), [&](TaskIndex each) { return computes(each, task.lane); });
+        if (before == graph.dependencies(index).end()) {
+            continue;
+        }
+        BlockingCopies::Copy& copy = blocking.copies.emplace_back(*before, index, std::nullopt, costs.duration(task));
+        const auto after = std::ranges::find_if(graph.dependents(index),
+                                                [&](TaskIndex each) { return computes(each, task.receiver); });
+        if (sends == Sends::serial && after != graph.dependents(index).end()) {
+            copy.consumer = *after;
+        }
+    }
+    return blocking;
+}
+
+TaskTimes run_once(const TaskGraph& graph, const TaskCosts& costs, const BlockingCopies& blocking,
+                   VirtualClock& clock) {
+    if (!blocking.copies.empty() && clock.shares()) {
+        throw UsageError(
+            "sends are not overlapped while lanes share devices, links or a launching host; only lanes that share "
+            "nothing "
+            "can wait for their copies; leave one or the other out");
+    }
     TaskTimes times;
+    times.durations.reserve(graph.tasks().size());
     for (const Task& task : graph.tasks()) {
         times.durations.push_back(costs.duration(task));
     }
+    blocking.merge(times.durations);
     const std::vector<double> durations(times.durations.begin(), times.durations.end());
     std::vector<double> starts(durations.size());
     std::vector<double> ends(durations.size());
@@ -49,6 +122,7 @@ TaskTimes run_once(const TaskGraph& graph, const TaskCosts& costs, VirtualClock&
         times.starts.push_back(std::llround(starts[task]));
         times.ends.push_back(std::llround(ends[task]));
     }
+    blocking.part(times);
     return times;
 }
 
@@ -176,11 +250,13 @@ struct RunInARow {
     RunInARow(const Profile& profile, const PipelineOptions& options, int mini_batches)
         : costs(profile, options, mini_batches),
           graph(pipeline_graph(options, costs)),
+          blocking(blocking_copies(options, graph, costs)),
           clock(graph, shared_resources(profile, options, graph)),
-          times(run_once(graph, costs, clock)) {}
+          times(run_once(graph, costs, blocking, clock)) {}
 
     TaskCosts costs;
     TaskGraph graph;
+    BlockingCopies blocking;
     VirtualClock clock;
     TaskTimes times;
 };
@@ -404,7 +480,9 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     }
     fill_in_statistics(simulation, serial_time(profile, options, costs), period);
     if (detail.noise) {
-        fill_in_noise(simulation, run->clock, times.durations, noise_of(graph, costs, profile, options.replicas),
+        std::vector<std::int64_t> durations = times.durations;
+        run->blocking.merge(durations);
+        fill_in_noise(simulation, run->clock, durations, noise_of(graph, costs, profile, options.replicas),
                       step_of(graph, steady));
     }
     if (detail.memory) {

@@ -87,7 +87,11 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
         bytes += m * static_cast<double>(loss_transient(profile, at.samples, false));
         const auto add_transfer = [&](Bytes moved) {
             bytes += 4 * m * static_cast<double>(moved);
-            time += 2 * m * options_.hardware.link.copy_ns(static_cast<double>(moved));
+            double longest = options_.hardware.link.copy_ns(static_cast<double>(moved));
+            for (const LinkTier& tier : options_.hardware.nearer) {
+                longest = std::max(longest, tier.link.copy_ns(static_cast<double>(moved)));
+            }
+            time += 2 * m * longest;
         };
         add_transfer(at.input);
         for (std::size_t l = 0; l < at.forward.size(); ++l) {
@@ -147,7 +151,8 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
 /// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69 (2009).
 double TaskCosts::ring_ns(double gradients) const {
     const double replicas = options_.replicas;
-    return 2 * (replicas - 1) * options_.hardware.link.exchange_ns(gradients / replicas);
+    const Link& link = options_.hardware.replica_link ? *options_.hardware.replica_link : options_.hardware.link;
+    return 2 * (replicas - 1) * link.exchange_ns(gradients / replicas);
 }
 
 std::int64_t TaskCosts::all_reduce_time(const Profile& profile, LayerRange layers) const {
@@ -183,7 +188,8 @@ std::int64_t TaskCosts::duration(const Task& task) const {
         if (share_device(options_.hardware, task.lane, task.receiver, num_lanes(options_))) {
             return 0;
         }
-        return std::llround(options_.hardware.link.copy_ns(static_cast<double>(bytes(key))));
+        return std::llround(
+            link_between(options_.hardware, task.lane, task.receiver).copy_ns(static_cast<double>(bytes(key))));
     }
     if (key.kind == TaskKind::optimizer) {
         return optimizer_[task.lane.index()];

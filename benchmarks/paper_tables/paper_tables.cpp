@@ -2,7 +2,6 @@
 //
 //     paper_tables FOLDER    profiles made by `pipescope profile MODEL --device meta --device-type P40`
 //     paper_tables --needs   the required profiles: model, micro-batch sizes and file name, one per line
-//     paper_tables --pipelines   published pipelines, which need no profiles: docs/published-pipelines.md
 //
 // benchmarks/paper_tables.sh runs all. A row whose profile is missing says so.
 
@@ -11,7 +10,6 @@
 #include "benchmarks/paper_tables/explainer.h"
 #include "benchmarks/paper_tables/predicted.h"
 #include "benchmarks/paper_tables/published.h"
-#include "benchmarks/paper_tables/zero_bubble.h"
 #include "schedule/error.h"
 #include "simulator/planner.h"
 
@@ -203,72 +201,6 @@ private:
     std::map<std::string, std::vector<double>> errors_;
 };
 
-constexpr const char* kPipelinesHead = R"(# Published pipelines, predicted
-
-Schedules whose bubbles or memories are published, simulated from the published times of a stage. Nothing is fitted. This page is
-written by `benchmarks/paper_tables.sh --pipelines`, and `paper_tables_test` holds it to the published figures.
-
-## Bubbles of zero-bubble schedules
-
-Zero Bubble Pipeline Parallelism (arXiv 2401.10241), tables 5 and 9: GPT models on A100-SXM-80G, one stage per GPU. A stage's forward,
-gradients of inputs, gradients of weights and copy take the published times. A bubble is (cost - work) / cost, where cost is
-the longest time from the first to the last task of a lane. The paper counts it so, because it moves the optimizer's step; the
-synchronous step of `simulate` is longer by the ramp.
-)";
-
-constexpr const char* kMemoryHead = R"(
-## Memory and idle time of named schedules
-
-F = I = W, free copies, 24 micro-batches on 8 lanes, no recompute. Memory is the largest lane's, in activations of one micro-batch through
-all of the lane's layers; they stay until the end of the gradients of the weights. Idle is the step without the work, in
-forwards of all of a lane's layers. Published: 1F1B and zero bubble as above (sections 3 and 6); V-Half and V-Min,
-Pipeline Parallelism with Controllable Memory (arXiv 2405.15362), section 3, asymptotically; interleaved, Megatron-LM
-(arXiv 2104.04473), section 2.2.
-
-| schedule | published memory | simulated | step's idle time | lane's own span |
-| --- | ---: | ---: | ---: | ---: |
-)";
-
-void print_bubbles() {
-    fmt::print(
-        "{}\n| model | lanes | micro-batches | 1F1B, published | simulated | ZB-H1, published | simulated | ZB-H2, "
-        "published | simulated |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-        kPipelinesHead);
-    for (const ZeroBubbleRow& row : zero_bubble_rows()) {
-        const auto bubble = [&](const Schedule& schedule) { return bubble_of_lanes(simulated_row(row, schedule)); };
-        fmt::print("| {} | {} | {} | {:.4f} | {:.4f} | {:.4f} | {:.4f} | {:.4f} | {:.4f} |\n", row.model, row.lanes,
-                   row.micro_batches, row.one_f_one_b, bubble(Schedule::one_f_one_b), row.zero_bubble_h1,
-                   bubble(Schedule::zero_bubble_h1), row.zero_bubble_2p, bubble(Schedule::zero_bubble_2p));
-    }
-}
-
-void print_memories() {
-    const ZeroBubbleRow uniform{"uniform", 8, 24, 1, 1, 1, 0};
-    const std::map<std::string, std::string> published{{"gpipe", "m = 24"},
-                                                       {"1f1b", "p = 8"},
-                                                       {"interleaved", "p + (p - 1) / 2 = 11.5"},
-                                                       {"looped-bfs", "m = 24"},
-                                                       {"zero-bubble-h1", "p = 8"},
-                                                       {"zero-bubble-2p", "2p - 1 = 15"},
-                                                       {"zero-bubble-v", "p = 8"},
-                                                       {"v-half", "about p / 2 = 4"},
-                                                       {"v-min", "about p / 3 = 2.7"}};
-    fmt::print("{}", kMemoryHead);
-    for (const Schedule& schedule : all_schedules()) {
-        if (!is_synchronous(schedule) || schedule == Schedule::model_parallel) {
-            continue;
-        }
-        const Simulation simulation = simulated_row(uniform, schedule);
-        const double work = static_cast<double>(uniform.micro_batches) * 3;
-        const double idle = static_cast<double>(simulation.step_time.count()) / 1e6 - work;
-        const double bubble = bubble_of_lanes(simulation);
-        const auto own = published.find(to_string(schedule));
-        fmt::print("| {} | {} | {:.1f} | {:.1f} | {:.1f} |\n", to_string(schedule),
-                   own == published.end() ? "" : own->second, most_activations(simulation), idle,
-                   work * bubble / (1 - bubble));
-    }
-}
-
 void print_needs() {
     for (const NeededProfile& each : needed_profiles()) {
         fmt::print("{} {} {}\n", each.model, fmt::join(each.samples, ","), profile_file_name(each.model));
@@ -280,7 +212,7 @@ void print_needs() {
 int main(int argc, char** argv) {
     if (argc != 2) {
         fmt::print(stderr,
-                   "paper_tables: {} arguments; it takes a folder of profiles, --needs or --pipelines; see "
+                   "paper_tables: {} arguments; it takes a folder of profiles or --needs; see "
                    "benchmarks/paper_tables.sh\n",
                    argc - 1);
         return 2;
@@ -288,9 +220,6 @@ int main(int argc, char** argv) {
     try {
         if (std::string(argv[1]) == "--needs") {
             pipescope::print_needs();
-        } else if (std::string(argv[1]) == "--pipelines") {
-            pipescope::print_bubbles();
-            pipescope::print_memories();
         } else {
             pipescope::PaperTables(argv[1]).print();
         }

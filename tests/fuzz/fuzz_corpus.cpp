@@ -27,6 +27,12 @@ constexpr const char* kDevices = R"({"format": "pipescope.devices", "version": 1
    "memory_bytes_per_second": 9e11, "link_bytes_per_second": 1e10, "link_latency_ns": 5000, "launch_ns": 4000,
    "compute_efficiency": 0.5, "memory_efficiency": 0.8, "link_efficiency": 0.7, "price_per_hour": 1.5,
    "source": "made up"}]})";
+constexpr const char* kCluster = R"({"format": "pipescope.cluster", "version": 1, "name": "c", "nodes": [
+  {"device": "A100", "count": 4, "devices": 8, "ports": 4, "price_per_hour": 20, "hours_between_failures": 1000,
+   "link": {"times": [{"bytes": 1024, "ns": 10}, {"bytes": 4096, "ns": 20, "exchange_ns": 30}]}}],
+  "between_nodes": {"bytes_per_second": 25e9, "efficiency": 0.8, "latency_ns": 5000},
+  "between_racks": {"nodes": 2, "bytes_per_second": 1e10}})";
+constexpr const char* kLanguageModel = "gpt:layers=2,hidden=64,heads=8,kv_heads=2,sequence=16,vocabulary=99,gated=true";
 constexpr const char* kKineto = R"({"schemaVersion": 1, "baseTimeNanoseconds": 1700000000000000000, "traceEvents": [
   {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "python"}},
   {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 7, "tid": 8, "ts": 10.125, "dur": 3.5,
@@ -70,6 +76,8 @@ void write_corpus(const Corpus& corpus) {
     corpus.add("profile", "small", kProfile);
     corpus.add("profile", "all_fields", to_json(parse_profile(kProfile)));
     corpus.add("device_catalogue", "small", kDevices);
+    corpus.add("cluster", "small", kCluster);
+    corpus.add("cluster", "model", kLanguageModel);
     corpus.add(
         "task_rules", "small",
         R"json({"format": "pipescope.task-rules", "version": 1, "rules": [{"name": "a", "kinds": {"F": "forward"},

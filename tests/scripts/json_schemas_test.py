@@ -116,7 +116,7 @@ class Pages(Shell):
             self.expect_options(command, (DOCS / "cli" / f"{command}.md").read_text() + common)
 
     def test_every_key_has_a_description_and_stands_on_its_page(self):
-        pages = {"profile": ["profile-format.md"], "links": ["links-format.md"],
+        pages = {"profile": ["profile-format.md"], "links": ["links-format.md"], "cluster": ["cluster-format.md", "links-format.md"],
                  "compare-runs": ["cli/compare.md"],
                  "common": ["cli.md", "cli/simulate.md", "cli/run.md", "accuracy.md"],
                  "validate": ["cli.md", "accuracy.md"], "ablation": ["cli.md", "benchmarks.md"]}
@@ -158,6 +158,19 @@ class TorchFree(Shell):
         self.assertTrue(self.expect_fits("simulate p.json --schedule all" + pipeline)["schedules"])
         self.expect_fits("simulate p.json --device-types A100" + pipeline)
         self.expect_fits("simulate p.json --memory-limit 1B" + pipeline, [3])
+
+    def test_clusters(self):
+        cluster = f" --cluster {ROOT}/examples/clusters/mixed.json"
+        model = "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=1000"
+        step = self.expect_fits(f"simulate {model}{cluster} -n 2 --data-parallel 2 --tensor-parallel 2 --batch 8 "
+                                "--recompute full --device-types A100")
+        self.assertGreater(step["tokens_per_second"], 0)
+        self.expect_fits(f"simulate p.json{cluster} -n 2 --data-parallel 2 --batch 8 --device-types V100")
+        self.assertTrue(self.expect_fits(f"plan {model}{cluster} --batch 16 --devices 4..8 --tokens 1e9")["candidates"])
+        self.assertTrue(self.expect_fits(f"plan p.json{cluster} --batch 16 --devices 4..8")["candidates"])
+        self.expect_fits("doctor" + cluster)
+        for file in (ROOT / "examples" / "clusters").glob("*.json"):
+            self.assertEqual(SCHEMAS.errors("cluster.schema.json", json.loads(file.read_text())), [])
 
     def test_advise(self):
         pipeline = " --balance 4,4 -m 4 --batch 4"

@@ -121,6 +121,36 @@ TEST(Links, StartLateIfReceivesBlock) {
     EXPECT_THAT([&] { simulate(profile, options); }, ThrowsMessage<Error>(HasSubstr("link protocol blocking")));
 }
 
+// Forwards 1000, backwards 2000, copies 500; times at which lane 0's last backward ends.
+TEST(Links, MayKeepLanesWaiting) {
+    const Profile profile = uniform_profile(2);
+    const auto step = [&](Sends sends) {
+        PipelineOptions options = two_lanes({.latency_ns = 500, .sends = sends});
+        options.schedule = Schedule::one_f_one_b;
+        options.chunks = options.batch = 2;
+        const Simulation simulation = simulate(profile, options);
+        EXPECT_EQ(simulation.lanes[0].busy.count(), 6000);
+        EXPECT_EQ(simulation.lanes[1].busy.count(), 6000);
+        return simulation.step_time.count();
+    };
+    // Lane 1: forward 1500-2500, backward -4500, forward -5500, backward -7500; lane 0 has its gradient at 8000.
+    EXPECT_EQ(step(Sends::overlapped), 10000);
+    // Lane 1 sends the first gradient from 4500 to 5000, so its second backward ends 500 later.
+    EXPECT_EQ(step(Sends::blocking), 10500);
+    // It also takes 500 for each input, as lane 0 does for each gradient.
+    EXPECT_EQ(step(Sends::serial), 12000);
+}
+
+TEST(Links, OfNearLanesReplaceTheOthers) {
+    PipelineOptions options = two_lanes({.latency_ns = 1000});
+    options.balance = Balance({1, 1, 1, 1});
+    options.hardware.nearer = {{2, {.latency_ns = 10}}};
+    // Copies 0-1 and 2-3 are near; each goes both ways.
+    EXPECT_EQ(simulate(uniform_profile(4), options).step_time.count(), 4 * 3000 + 2 * (10 + 1000 + 10));
+    options.hardware.nearer.push_back({2, {}});
+    EXPECT_THAT([&] { simulate(uniform_profile(4), options); }, ThrowsMessage<UsageError>(HasSubstr("sort them")));
+}
+
 TEST(Links, ComeFromAFile) {
     const std::vector<LinkTime> times = parse_links(
         R"({"format": "pipescope.links", "version": 1, "times": [{"bytes": 1024, "ns": 5e3}, {"bytes": 4096, "ns": 6e3, "exchange_ns": 7e3}]})");

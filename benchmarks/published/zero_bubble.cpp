@@ -1,5 +1,6 @@
-#include "benchmarks/paper_tables/zero_bubble.h"
+#include "benchmarks/published/zero_bubble.h"
 
+#include "benchmarks/published/csv_rows.h"
 #include "simulator/planner.h"
 
 #include <algorithm>
@@ -7,17 +8,14 @@
 #include <utility>
 
 namespace pipescope {
-std::vector<ZeroBubbleRow> zero_bubble_rows() {
-    return {
-        {"1.5B", 8, 24, 18.522, 18.086, 9.337, 0.601, 0.2431, 0.1585, 0.1083},
-        {"1.5B", 8, 32, 18.513, 18.086, 9.331, 0.626, 0.1985, 0.1242, 0.0837},
-        {"6.2B", 8, 24, 29.718, 29.444, 19.927, 0.527, 0.2347, 0.1323, 0.0698},
-        {"6.2B", 8, 32, 29.802, 29.428, 19.530, 0.577, 0.1898, 0.1045, 0.0559},
-        {"14.6B", 16, 48, 11.347, 11.248, 8.132, 0.377, 0.2552, 0.1397, 0.0672},
-        {"14.6B", 16, 64, 11.307, 11.254, 8.101, 0.379, 0.2082, 0.1088, 0.0516},
-        {"28.3B", 32, 96, 10.419, 10.207, 7.715, 0.408, 0.2646, 0.1421, 0.0641},
-        {"28.3B", 32, 128, 10.408, 10.204, 7.703, 0.408, 0.2168, 0.1106, 0.0490},
-    };
+std::vector<ZeroBubbleRow> zero_bubble_rows(const std::filesystem::path& folder) {
+    std::vector<ZeroBubbleRow> rows;
+    for (const CsvRow& row : read_csv_rows(folder / "benchmarks" / "published" / "zero_bubble.csv")) {
+        rows.push_back({row.text("model"), row.count("p"), row.count("m"), row.number("T_F"), row.number("T_B"),
+                        row.number("T_W"), row.number("T_comm"), row.number("bubble_1f1b"), row.number("bubble_zbh1"),
+                        row.number("bubble_zbh2")});
+    }
+    return rows;
 }
 
 Simulation simulated_row(const ZeroBubbleRow& row, const Schedule& schedule) {
@@ -47,7 +45,7 @@ Simulation simulated_row(const ZeroBubbleRow& row, const Schedule& schedule) {
     return simulate(profile, options, {.noise = false, .memory = true});
 }
 
-double bubble_of_lanes(const Simulation& simulation) {
+double span_of_lanes(const Simulation& simulation) {
     std::vector<std::pair<std::int64_t, std::int64_t>> spans(simulation.lanes.size(), {INT64_MAX, 0});
     for (const Slice& slice : simulation.timeline.slices) {
         if (is_compute(slice.key.kind)) {
@@ -56,11 +54,18 @@ double bubble_of_lanes(const Simulation& simulation) {
             last = std::max(last, slice.end.count());
         }
     }
-    double cost = 0;
+    double longest = 0;
+    for (const auto& [first, last] : spans) {
+        longest = std::max(longest, static_cast<double>(last - first));
+    }
+    return longest;
+}
+
+double bubble_of_lanes(const Simulation& simulation) {
+    const double cost = span_of_lanes(simulation);
     double work = 0;
-    for (std::size_t lane = 0; lane < spans.size(); ++lane) {
-        cost = std::max(cost, static_cast<double>(spans[lane].second - spans[lane].first));
-        work = std::max(work, static_cast<double>(simulation.lanes[lane].busy.count()));
+    for (const SimulatedLane& lane : simulation.lanes) {
+        work = std::max(work, static_cast<double>(lane.busy.count()));
     }
     return (cost - work) / cost;
 }

@@ -1,0 +1,164 @@
+// Published figures of pipelines beside what the simulator predicts, as Markdown on stdout.
+//
+//     published FOLDER    the repository's folder, which holds the published rows and the cluster files
+//
+// benchmarks/published.sh writes docs/published-pipelines.md with it.
+
+#include "benchmarks/published/published_pipelines.h"
+#include "benchmarks/published/zero_bubble.h"
+#include "schedule/error.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <vector>
+
+namespace pipescope {
+namespace {
+constexpr const char* kHead = R"(# Published pipelines, predicted
+
+Steps, speed-ups, memories and bubbles of published training runs, beside what the simulator predicts without having seen them. This
+page is written by `benchmarks/published.sh`, and `published_test` holds it to the published figures. The published rows are in
+`benchmarks/published/`, the machines in `examples/clusters/`.
+
+**What is calibrated**
+
+- One constant of the A100: `matmul_efficiency` 0.8 of the [device catalogue](device-catalogue.md). It is a round number that we
+  chose before we compared any row, and it was not changed after.
+- One constant of the GH200: {:.2f} GB that a process holds besides its tensors, set from the memory of one row of Sailor's that is in
+  no table below (OPT-350/N1/plan_config_N1_D1_M4_G32).
+
+**What is assumed**
+
+- Layers of GPT models are estimated by operator ([device-catalogue.md](device-catalogue.md)), pipelines are simulated, as
+  `simulate gpt:.. --cluster` does ([simulate](cli/simulate.md)). A lane waits for its sends. Gradients are summed by rings once a lane
+  has ended. Each device has its share of its node's ports, at 0.8 of their rate.
+- Which lanes a copy keeps waiting follows from the programs: Megatron-LM's lanes wait for their sends, DeepSpeed's handle one
+  message after the other, zero bubble's compute on. We settled the last two after a comparison.
+- Error is predicted / measured - 1.
+
+**What is not explained**
+
+- Rows of vTrain with two or four tensor-parallel devices that took 10 to 37 % longer than predicted. Others of the same layout
+  come out within 2 %: of 39.1 B, p8 d16 t4 took 16.1 s with b2, 17.6 s with b3, and 16.1 s with b6.
+- Sailor's row with one micro-batch measures 0.05 s more than its layers, copies and update take; our prediction lacks what it is.
+- The memory of Sailor's row with four lanes and micro-batches of four is less than four times that of its row with micro-batches of one
+  would suggest, by a quarter.
+)";
+
+constexpr const char* kBubblesHead = R"(
+## Bubbles of zero-bubble schedules
+
+Zero Bubble Pipeline Parallelism (arXiv 2401.10241), tables 5 and 9: GPT models on A100-SXM-80G, one stage per GPU. A stage's forward,
+gradients of inputs, gradients of weights and copy take the published times, and copies overlap. A bubble is (cost - work) / cost,
+where cost is the longest time from the first to the last task of a lane. The paper counts it so, because it moves the
+optimizer's step; the synchronous step of `simulate` is longer by the ramp.
+)";
+
+constexpr const char* kMemoryHead = R"(
+## Memory and idle time of named schedules
+
+F = I = W, free copies, 24 micro-batches on 8 lanes, no recompute. Memory is the largest lane's, in activations of one micro-batch through
+all of the lane's layers; they stay until the end of the gradients of the weights. Idle is the step without the work, in
+forwards of all of a lane's layers. Published: 1F1B and zero bubble as above (sections 3 and 6); V-Half and V-Min,
+Pipeline Parallelism with Controllable Memory (arXiv 2405.15362), section 3, asymptotically; interleaved, Megatron-LM
+(arXiv 2104.04473), section 2.2.
+
+| schedule | published memory | simulated | step's idle time | lane's own span |
+| --- | ---: | ---: | ---: | ---: |
+)";
+
+void print_bubbles(const std::filesystem::path& folder) {
+    fmt::print(
+        "{}\n| model | lanes | micro-batches | 1F1B, published | simulated | ZB-H1, published | simulated | ZB-H2, "
+        "published | simulated |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        kBubblesHead);
+    for (const ZeroBubbleRow& row : zero_bubble_rows(folder)) {
+        const auto bubble = [&](const Schedule& schedule) { return bubble_of_lanes(simulated_row(row, schedule)); };
+        fmt::print("| {} | {} | {} | {:.4f} | {:.4f} | {:.4f} | {:.4f} | {:.4f} | {:.4f} |\n", row.model, row.lanes,
+                   row.micro_batches, row.one_f_one_b, bubble(Schedule::one_f_one_b), row.zero_bubble_h1,
+                   bubble(Schedule::zero_bubble_h1), row.zero_bubble_2p, bubble(Schedule::zero_bubble_2p));
+    }
+}
+
+void print_memories() {
+    const ZeroBubbleRow uniform{"uniform", 8, 24, 1, 1, 1, 0};
+    const std::map<std::string, std::string> published{{"gpipe", "m = 24"},
+                                                       {"1f1b", "p = 8"},
+                                                       {"interleaved", "p + (p - 1) / 2 = 11.5"},
+                                                       {"looped-bfs", "m = 24"},
+                                                       {"zero-bubble-h1", "p = 8"},
+                                                       {"zero-bubble-2p", "2p - 1 = 15"},
+                                                       {"zero-bubble-v", "p = 8"},
+                                                       {"v-half", "about p / 2 = 4"},
+                                                       {"v-min", "about p / 3 = 2.7"}};
+    fmt::print("{}", kMemoryHead);
+    for (const Schedule& schedule : all_schedules()) {
+        if (!is_synchronous(schedule) || schedule == Schedule::model_parallel) {
+            continue;
+        }
+        const Simulation simulation = simulated_row(uniform, schedule);
+        const double work = static_cast<double>(uniform.micro_batches) * 3;
+        const double idle = static_cast<double>(simulation.step_time.count()) / 1e6 - work;
+        const double bubble = bubble_of_lanes(simulation);
+        const auto own = published.find(to_string(schedule));
+        fmt::print("| {} | {} | {:.1f} | {:.1f} | {:.1f} |\n", to_string(schedule),
+                   own == published.end() ? "" : own->second, most_activations(simulation), idle,
+                   work * bubble / (1 - bubble));
+    }
+}
+
+void print_summary(const std::vector<PublishedSet>& sets) {
+    fmt::print("\n## All sets\n\n| set | rows | mean absolute error | largest |\n| --- | ---: | ---: | ---: |\n");
+    for (const PublishedSet& set : sets) {
+        fmt::print("| {} | {} | {:.1f} % | {:.1f} % |\n", set.title, set.figures.size(), set.mean_error() * 100,
+                   set.largest_error() * 100);
+    }
+}
+
+void print_set(const PublishedSet& set) {
+    fmt::print("\n## {}\n\n{}\n\n", set.title, set.about);
+    const std::string unit = set.unit.empty() ? "" : ", " + set.unit;
+    fmt::print("| row | measured{0} | predicted{0} | error |\n| --- | ---: | ---: | ---: |\n", unit);
+    for (const PublishedFigure& each : set.figures) {
+        fmt::print("| {} | {:.4g} | {:.4g} | {:+.1f} % |\n", each.row, each.measured, each.predicted,
+                   each.error() * 100);
+    }
+}
+
+void print_page(const std::filesystem::path& folder) {
+    std::vector<PublishedSet> sets;
+    const auto add = [&](const std::vector<PublishedSet>& more) { sets.insert(sets.end(), more.begin(), more.end()); };
+    sets.push_back(megatron_weak_scaling(folder));
+    add(selective_recompute(folder));
+    sets.push_back(strong_scaling(folder));
+    sets.push_back(vtrain(folder));
+    add(zero_bubble_speed_ups(folder));
+    add(sailor(folder));
+    fmt::print(fmt::runtime(kHead), kSailorContextBytes / 1e9);
+    print_summary(sets);
+    for (const PublishedSet& set : sets) {
+        print_set(set);
+    }
+    print_bubbles(folder);
+    print_memories();
+}
+}  // namespace
+}  // namespace pipescope
+
+int main(int argc, char** argv) {
+    if (argc != 2) {
+        fmt::print(stderr, "published: {} arguments; it takes the repository's folder; see benchmarks/published.sh\n",
+                   argc - 1);
+        return 2;
+    }
+    try {
+        pipescope::print_page(argv[1]);
+        return 0;
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "published: {}\n", error.what());
+        return 1;
+    }
+}

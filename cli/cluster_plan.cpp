@@ -1,0 +1,197 @@
+#include "cli/cluster_plan.h"
+
+#include "balance/profile_file.h"
+#include "cli/layout_flags.h"
+#include "cli/progress_bar.h"
+#include "cli/reports.h"
+#include "cli/text_table.h"
+#include "cli/units.h"
+#include "schedule/error.h"
+#include "simulator/number_ranges.h"
+#include "simulator/planner.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <iostream>
+#include <set>
+
+namespace pipescope {
+namespace {
+constexpr const char* kRunGroup = "Cluster";
+const std::set<std::string> kOfClusters = {"tokens", "checkpoint-time", "restart-time", "repair-time"};
+const std::set<std::string> kWithClusters = {"cluster", "batch", "devices", "device-catalogue", "dtype", "optimizer",
+                                             "rank-by", "most",  "json"};
+
+nlohmann::ordered_json candidate_json(const ClusterCandidate& candidate) {
+    nlohmann::ordered_json object = layout_json(candidate.step);
+    object["nodes"] = candidate.nodes;
+    object["spare_nodes"] = candidate.spare_nodes;
+    object["run_hours"] = candidate.run_hours;
+    object["cost"] = candidate.cost;
+    object["effective_share"] = candidate.checkpoints.effective;
+    object["checkpoint_interval_seconds"] = candidate.checkpoints.interval_seconds;
+    object["pareto"] = candidate.pareto;
+    object["reason"] = candidate.reason;
+    return object;
+}
+
+const char* cost_unit(const ClusterPlan& plan) {
+    return plan.priced ? "price" : "device-hours";
+}
+
+std::string hours_text(double hours) {
+    constexpr double kDay = 24;
+    return hours >= 2 * kDay ? fmt::format("{:.1f} days", hours / kDay)
+           : hours >= 1      ? fmt::format("{:.2f} h", hours)
+                             : fmt::format("{:.2f} s", hours * 3600);
+}
+
+std::string plan_text(const ClusterPlan& plan, std::size_t most) {
+    TextTable table({{"devices"},
+                     {"type", Align::left},
+                     {"layout", Align::left},
+                     {"recompute", Align::left},
+                     {"zero"},
+                     {"step"},
+                     {"TFLOP/s"},
+                     {"peak"},
+                     {"run"},
+                     {cost_unit(plan)},
+                     {"effective"},
+                     {"", Align::left},
+                     {"step consists of", Align::left}});
+    std::size_t rows = 0;
+    for (const ClusterCandidate& each : plan.candidates) {
+        if (rows >= most && !(each.pareto && rows < 2 * most)) {
+            continue;
+        }
+        ++rows;
+        const LayoutStep& step = each.step;
+        table.add_row({std::to_string(step.layout.devices()), step.device, to_string(step.layout),
+                       to_string(step.layout.recompute), std::to_string(step.layout.zero),
+                       format_duration(Nanoseconds{std::llround(step.step_ns())}),
+                       fmt::format("{:.1f}", step.tflops_per_device()), format_bytes(highest_peak(step.simulation)),
+                       hours_text(each.run_hours), fmt::format("{:.6g}", each.cost),
+                       format_percent(each.checkpoints.effective), each.pareto ? "pareto" : "", each.reason});
+    }
+    std::string text = table.str();
+    text += fmt::format(
+        "\n{} layouts, {} simulated; ranked by {}; p lanes, d replicas, t tensor-parallel devices, v "
+        "partitions a lane, b samples a micro-batch\n",
+        plan.considered, plan.simulated, to_string(plan.goal));
+    if (!plan.candidates.empty()) {
+        const ClusterCandidate& best = plan.candidates.front();
+        if (best.checkpoints.interval_seconds > 0) {
+            text += fmt::format("best: a checkpoint every {:.1f} min, {}\n", best.checkpoints.interval_seconds / 60,
+                                counted(best.spare_nodes, "spare node", "spare nodes"));
+        }
+    }
+    if (plan.infeasible_because) {
+        text += "infeasible: " + *plan.infeasible_because + "\n";
+    }
+    return text;
+}
+}  // namespace
+
+void add_cluster_plan_options(CLI::App& command, ClusterPlanFlags& flags) {
+    add_option(command, "--cluster", flags.cluster,
+               "Plan layouts on this cluster (docs/cluster-format.md); PROFILE may then be a model such as "
+               "gpt:layers=24,..; --devices is a range such as 64..1024",
+               "FILE", kRunGroup);
+    add_option(command, "--tokens", flags.request.tokens, "Tokens of the whole run, such as 1e12; default: one step",
+               "N", kRunGroup);
+    const auto add_time = [&](const std::string& name, double& value, const std::string& help) {
+        add_parsed(
+            command, name, value, [name](const std::string& text) { return parse_duration_ns(text, name); }, help,
+            "TIME", kRunGroup);
+    };
+    add_time("--checkpoint-time", flags.checkpoint_ns, "Time in which a checkpoint holds the training up; default 60s");
+    add_time("--restart-time", flags.restart_ns, "Time from a failure until the training goes on; default 900s");
+    add_time("--repair-time", flags.repair_ns, "Time until a failed node is back, for spare nodes; default 86400s");
+}
+
+void check_cluster_plan_options(const CLI::App& command, const ClusterPlanFlags& flags) {
+    check_options_with_cluster(command, flags.given(), kOfClusters, kWithClusters);
+}
+
+ExitCode plan_on_cluster(const std::string& model_or_profile, ClusterPlanFlags flags, const PipelineFlags& pipeline,
+                         const std::string& rank_by, std::size_t most, bool json) {
+    ClusterPlanRequest& request = flags.request;
+    const Cluster cluster = cluster_of({flags.cluster, {}}, pipeline);
+    constexpr double kNsPerSecond = 1e9;
+    if (!(request.tokens >= 0 && request.tokens <= 1e18)) {
+        throw UsageError("--tokens is " + fmt::format("{:g}", request.tokens) +
+                         "; a run has from 0 to 1e18 tokens; write it as 1e12");
+    }
+    if (!(flags.checkpoint_ns > 0)) {
+        throw UsageError(
+            "--checkpoint-time is 0; saving takes time, and without any the best interval is none; write it as 1s");
+    }
+    request.checkpoint_seconds = flags.checkpoint_ns / kNsPerSecond;
+    request.restart_seconds = flags.restart_ns / kNsPerSecond;
+    request.repair_hours = flags.repair_ns / kNsPerSecond / 3600;
+    request.layout.batch = pipeline.options.batch;
+    request.goal = rank_by.empty() ? ClusterGoal::step : parse_cluster_goal(rank_by);
+    if (!pipeline.options.hardware.devices.empty()) {
+        std::string text;
+        for (const std::string& each : pipeline.options.hardware.devices) {
+            text += (text.empty() ? "" : ",") + each;
+        }
+        const std::vector<NumberRange> ranges = parse_ranges(text, "--devices");
+        constexpr std::int64_t kMostDevices = 1'000'000'000;
+        const std::int64_t largest = std::ranges::max(ranges, {}, &NumberRange::last).last;
+        request.least_devices =
+            static_cast<int>(std::min(kMostDevices, std::ranges::min(ranges, {}, &NumberRange::first).first));
+        request.most_devices = static_cast<int>(std::min(kMostDevices, largest));
+    }
+    ClusterPlan plan;
+    {
+        ProgressBar bar("planning");
+        request.progress = [&bar](double done) {
+            bar.show(done);
+            return true;
+        };
+        if (is_language_model(model_or_profile)) {
+            if (pipeline.optimizer) {
+                throw UsageError("--optimizer is given with a gpt: model, which trains with Adam; leave it out");
+            }
+            request.layout.dtype = pipeline.dtype.empty() ? request.layout.dtype : pipeline.dtype;
+            dtype_bytes(request.layout.dtype);
+            plan = plan_cluster(parse_language_model(model_or_profile), cluster, request);
+        } else {
+            const Profile profile = in_dtype(load_profile(model_or_profile), pipeline, model_or_profile);
+            PipelineOptions options;
+            options.optimizer = pipeline.optimizer.value_or(options.optimizer);
+            request.layout.dtype = profile.dtype;
+            if (request.tokens > 0) {
+                throw UsageError(
+                    "--tokens is given with a profile, which does not know the tokens of a sample; leave it out");
+            }
+            plan = plan_cluster(profile, options, cluster, request);
+        }
+    }
+    if (json) {
+        nlohmann::ordered_json object;
+        object["candidates"] = nlohmann::ordered_json::array();
+        for (const ClusterCandidate& each : plan.candidates) {
+            object["candidates"].push_back(candidate_json(each));
+        }
+        object["rank_by"] = to_string(plan.goal);
+        object["cost_unit"] = cost_unit(plan);
+        object["considered"] = plan.considered;
+        object["simulated"] = plan.simulated;
+        object["infeasible_because"] = nullptr;
+        if (plan.infeasible_because) {
+            object["infeasible_because"] = *plan.infeasible_because;
+        }
+        std::cout << dump(object);
+    } else {
+        std::cout << plan_text(plan, most);
+    }
+    return plan.candidates.empty() ? ExitCode::infeasible : ExitCode::success;
+}
+}  // namespace pipescope

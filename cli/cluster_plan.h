@@ -1,0 +1,30 @@
+#pragma once
+
+#include "cli/pipeline_flags.h"
+#include "cli/program.h"
+#include "cluster/cluster_plan.h"
+
+#include <CLI/App.hpp>
+
+#include <string>
+
+namespace pipescope {
+/// The options of a plan for a cluster, as on the command line.
+struct ClusterPlanFlags {
+    std::string cluster;  ///< file; empty: a plan for lanes
+    ClusterPlanRequest request;
+    double repair_ns = 24 * 3600e9;
+    double checkpoint_ns = 60e9;
+    double restart_ns = 900e9;
+
+    bool given() const { return !cluster.empty(); }
+};
+
+/// Adds --cluster and its options. `flags` must outlive the parsing.
+void add_cluster_plan_options(CLI::App& command, ClusterPlanFlags& flags);
+/// Throws UsageError for options of the command that say nothing with --cluster, or nothing without it.
+void check_cluster_plan_options(const CLI::App& command, const ClusterPlanFlags& flags);
+/// Plans for MODEL ("gpt:..") or the profile in that file, prints the table of `most` rows or JSON.
+ExitCode plan_on_cluster(const std::string& model_or_profile, ClusterPlanFlags flags, const PipelineFlags& pipeline,
+                         const std::string& rank_by, std::size_t most, bool json);
+}  // namespace pipescope

@@ -1,0 +1,229 @@
+#include "cluster/cluster.h"
+
+#include "balance/json_path.h"
+#include "balance/text_file.h"
+#include "schedule/error.h"
+#include "schedule/nearest_name.h"
+#include "schedule/printable.h"
+#include "simulator/links_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+namespace pipescope {
+namespace {
+constexpr const char* kFormat = "pipescope.cluster";
+constexpr const char* kRemedy = "see docs/cluster-format.md";
+constexpr std::int64_t kMostNodes = 1'000'000;
+constexpr double kMostDevices = 1e9;
+
+void refuse_unknown_keys(const Json& object, const std::string& path, const std::vector<std::string>& known) {
+    if (!object.is_object()) {
+        wrong_type(path, object, "an object");
+    }
+    for (const auto& [key, value] : object.items()) {
+        if (std::ranges::find(known, key) != known.end()) {
+            continue;
+        }
+        std::string names;
+        for (const std::string& name : known) {
+            names += (names.empty() ? "" : ", ") + name;
+        }
+        const std::optional<std::string> nearest = nearest_name(key, known);
+        throw ProfileError(path + (path.empty() ? "" : ".") + printable(key) + " is unknown; " +
+                           (nearest ? "the nearest key is " + *nearest : "the keys here are " + names) +
+                           "; correct the cluster file");
+    }
+}
+
+const Json& required(const Json& object, const std::string& path, const char* key) {
+    const auto found = object.find(key);
+    if (found == object.end()) {
+        throw ProfileError(path + (path.empty() ? "" : ".") + key + " is missing; every cluster file has it; " +
+                           kRemedy);
+    }
+    return *found;
+}
+
+double number(const Json& object, const std::string& path, const char* key, double otherwise) {
+    const auto found = object.find(key);
+    if (found == object.end()) {
+        return otherwise;
+    }
+    const double value = found->is_number() ? found->get<double>() : -1;
+    if (!(value >= 0) || !std::isfinite(value)) {
+        wrong_type(path + "." + key, *found, "a finite number, not negative");
+    }
+    return value;
+}
+
+int count(const Json& value, const std::string& path) {
+    const double number = value.is_number() ? value.get<double>() : 0;
+    if (!(number >= 1 && number <= kMostNodes) || number != std::floor(number)) {
+        wrong_type(path, value, "a whole number from 1 to 1000000");
+    }
+    return static_cast<int>(number);
+}
+
+int count(const Json& object, const std::string& path, const char* key, int otherwise) {
+    const auto found = object.find(key);
+    return found == object.end() ? otherwise : count(*found, path + "." + key);
+}
+
+std::string text(const Json& value, const std::string& path) {
+    if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
+        wrong_type(path, value, "a text");
+    }
+    return value.get<std::string>();
+}
+
+/// `more`: further keys of the object.
+Link link_of(const Json& object, const std::string& path, std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"bytes_per_second", "efficiency", "latency_ns", "times", "source"});
+    refuse_unknown_keys(object, path, more);
+    Link link;
+    const double efficiency = number(object, path, "efficiency", 1);
+    if (!(efficiency > 0 && efficiency <= 1)) {
+        wrong_type(path + ".efficiency", object["efficiency"], "above 0 and at most 1");
+    }
+    link.bytes_per_second = number(object, path, "bytes_per_second", 0) * efficiency;
+    link.latency_ns = number(object, path, "latency_ns", 0);
+    if (const auto times = object.find("times"); times != object.end()) {
+        link.times = read_link_times(*times, path + ".times");
+        if (link.times.empty()) {
+            wrong_type(path + ".times", *times, "a list of at least two sizes");
+        }
+    } else if (link.bytes_per_second == 0) {
+        throw ProfileError(
+            path + ".bytes_per_second is missing or 0; a link has a bandwidth, or times by message size; " + kRemedy);
+    }
+    try {
+        check_link(link);
+    } catch (const UsageError& fault) {
+        throw ProfileError(path + ": " + fault.what());
+    }
+    return link;
+}
+
+NodeGroup group_of(const Json& object, const std::string& path, const std::vector<DeviceType>& catalogue) {
+    refuse_unknown_keys(object, path,
+                        {"device", "count", "devices", "ports", "link", "price_per_hour", "hours_between_failures"});
+    NodeGroup group;
+    const std::string name = text(required(object, path, "device"), path + ".device");
+    try {
+        group.device = find_device(catalogue, name);
+    } catch (const UsageError& fault) {
+        throw ProfileError(path + ".device: " + fault.what());
+    }
+    group.nodes = count(required(object, path, "count"), path + ".count");
+    group.devices_per_node = count(required(object, path, "devices"), path + ".devices");
+    if (static_cast<double>(group.nodes) * group.devices_per_node > kMostDevices) {
+        throw ProfileError(path + " holds more than 1e9 devices; correct count or devices");
+    }
+    group.ports_per_node = count(object, path, "ports", group.devices_per_node);
+    if (const auto link = object.find("link"); link != object.end()) {
+        group.link = link_of(*link, path + ".link");
+    } else {
+        group.link.bytes_per_second = group.device.link_bytes_per_second * group.device.link_efficiency;
+        group.link.latency_ns = group.device.link_latency_ns;
+    }
+    group.price_per_hour = number(object, path, "price_per_hour", group.device.price_per_hour * group.devices_per_node);
+    group.hours_between_failures = number(object, path, "hours_between_failures", 0);
+    return group;
+}
+
+/// The link for one of several users of its bandwidth, each of whom gets `share` of it; above 1: that many links.
+Link shared(Link link, double share) {
+    link.bytes_per_second *= share;
+    const double least = link.times.empty() ? 0 : link.times.front().ns;
+    const double least_exchange = link.times.empty() ? 0 : link.times.front().exchange_ns;
+    for (LinkTime& time : link.times) {
+        time.ns = least + (time.ns - least) / share;
+        time.exchange_ns = time.exchange_ns > 0 ? least_exchange + (time.exchange_ns - least_exchange) / share : 0;
+    }
+    return link;
+}
+
+const Link& slower(const Link& a, const Link& b) {
+    constexpr double kLargeMessage = 64 << 20;
+    return a.exchange_ns(kLargeMessage) >= b.exchange_ns(kLargeMessage) ? a : b;
+}
+}  // namespace
+
+Cluster parse_cluster(std::string_view json, const std::vector<DeviceType>& catalogue) {
+    const Json document = parse_json_with_path(json, "a cluster file", kRemedy);
+    if (!document.is_object() || document.value("format", Json()) != Json(kFormat) ||
+        document.value("version", Json()) != Json(1)) {
+        throw ProfileError(std::string("format is not ") + kFormat +
+                           " of version 1; every cluster file declares that; " + kRemedy);
+    }
+    refuse_unknown_keys(document, "",
+                        {"format", "version", "name", "source", "nodes", "between_nodes", "between_racks"});
+    Cluster cluster;
+    cluster.name = text(required(document, "", "name"), "name");
+    cluster.groups =
+        read_array(required(document, "", "nodes"), "nodes", "a list of groups of nodes",
+                   [&](const Json& each, const std::string& path) { return group_of(each, path, catalogue); });
+    if (cluster.groups.empty()) {
+        wrong_type("nodes", document["nodes"], "a list of one group or more");
+    }
+    double nodes = 0;
+    double devices = 0;
+    for (const NodeGroup& group : cluster.groups) {
+        nodes += group.nodes;
+        devices += group.devices();
+    }
+    if (devices > kMostDevices) {
+        throw ProfileError("nodes hold more than 1e9 devices; correct their counts");
+    }
+    if (nodes > 1) {
+        cluster.between_nodes = link_of(required(document, "", "between_nodes"), "between_nodes");
+    } else if (document.contains("between_nodes")) {
+        cluster.between_nodes = link_of(document["between_nodes"], "between_nodes");
+    }
+    if (const auto racks = document.find("between_racks"); racks != document.end()) {
+        cluster.racks = {1, link_of(*racks, "between_racks", {"nodes"})};
+        cluster.racks->nodes = count(required(*racks, "between_racks", "nodes"), "between_racks.nodes");
+    }
+    return cluster;
+}
+
+Cluster load_cluster(const std::filesystem::path& path, const std::vector<DeviceType>& catalogue) {
+    const std::string text = read_text_file(path, "a cluster file", kRemedy);
+    try {
+        return parse_cluster(text, catalogue);
+    } catch (const Error& fault) {
+        throw ProfileError(path.string() + ": " + fault.what());
+    }
+}
+
+Link node_link(const Cluster& cluster, const NodeGroup& group) {
+    return shared(cluster.between_nodes, static_cast<double>(group.ports_per_node) / group.devices_per_node);
+}
+
+Link rack_link(const Cluster& cluster, const NodeGroup& group) {
+    return shared(cluster.racks.value().link, static_cast<double>(group.ports_per_node) / group.devices_per_node);
+}
+
+Link ring_link(const Cluster& cluster, const NodeGroup& group, int ranks, int stride) {
+    const std::int64_t spanned = static_cast<std::int64_t>(ranks - 1) * stride + 1;  // devices
+    if (ranks < 2 || spanned <= group.devices_per_node) {
+        return group.link;
+    }
+    const int in_a_node = std::clamp(group.devices_per_node / stride, 1, ranks);
+    const bool leaves_rack =
+        cluster.racks && spanned > static_cast<std::int64_t>(cluster.racks->nodes) * group.devices_per_node;
+    const Link between = shared(leaves_rack ? rack_link(cluster, group) : node_link(cluster, group), in_a_node);
+    return in_a_node > 1 ? slower(between, group.link) : between;
+}
+
+double all_reduce_ns(const Link& link, int ranks, double bytes) {
+    return ranks < 2 ? 0 : 2 * (ranks - 1) * link.exchange_ns(bytes / ranks);
+}
+
+double all_gather_ns(const Link& link, int ranks, double bytes) {
+    return ranks < 2 ? 0 : (ranks - 1) * link.exchange_ns(bytes / ranks);
+}
+}  // namespace pipescope

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "balance/device_catalogue.h"
+#include "simulator/hardware.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipescope {
+/// Nodes of one kind.
+struct NodeGroup {
+    DeviceType device;
+    int nodes = 1;
+    int devices_per_node = 1;
+    int ports_per_node = 1;             ///< to other nodes, each with the bandwidth of the cluster's link
+    Link link;                          ///< between two devices of one node, one way, as programs reach it
+    double price_per_hour = 0;          ///< of a node, in any currency; 0: unknown
+    double hours_between_failures = 0;  ///< mean of one node; 0: it never fails
+
+    int devices() const { return nodes * devices_per_node; }
+    friend bool operator==(const NodeGroup&, const NodeGroup&) = default;
+};
+
+/// Racks, or whatever holds nodes that are nearer to each other than to the rest.
+struct Racks {
+    int nodes = 1;  ///< of each
+    Link link;      ///< between nodes of different racks, for each port
+
+    friend bool operator==(const Racks&, const Racks&) = default;
+};
+
+/// What one rents: groups of nodes, and the links between them.
+/// Invariant (checked by the parser): one group or more; counts are at least 1; links keep check_link().
+struct Cluster {
+    std::string name;
+    std::vector<NodeGroup> groups;
+    Link between_nodes;  ///< of one port, one way, as programs reach it
+    std::optional<Racks> racks;
+
+    friend bool operator==(const Cluster&, const Cluster&) = default;
+};
+
+/// Parses a cluster file (docs/cluster-format.md), whose devices are those of the catalogue. Throws ProfileError that
+/// starts with the JSON path of the first fault, and UsageError for a device that the catalogue does not hold.
+Cluster parse_cluster(std::string_view json, const std::vector<DeviceType>& catalogue);
+/// Like the above; messages start with the file's name.
+Cluster load_cluster(const std::filesystem::path& path, const std::vector<DeviceType>& catalogue);
+
+// Devices are numbered node by node. A set of ranks with a stride of s is every s-th device. All devices of a node use
+// its ports at once and equally, since every replica runs the same schedule.
+
+/// The link of each rank of a ring of so many, spaced `stride` devices apart. A ring that enters a node leaves it
+/// through as many ports as its ranks there have shares in.
+Link ring_link(const Cluster& cluster, const NodeGroup& group, int ranks, int stride);
+/// The link between devices of different nodes, for one device's share of the ports.
+Link node_link(const Cluster& cluster, const NodeGroup& group);
+/// Likewise for nodes of different racks. Precondition: the cluster has racks.
+Link rack_link(const Cluster& cluster, const NodeGroup& group);
+
+/// Time in ns of an all-reduce of that many bytes over a ring of ranks: 2 (R - 1) messages of 1 / R of the bytes.
+/// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69 (2009).
+double all_reduce_ns(const Link& link, int ranks, double bytes);
+/// Time in ns in which each rank gets the others' parts of that many bytes in total: R - 1 messages.
+double all_gather_ns(const Link& link, int ranks, double bytes);
+}  // namespace pipescope

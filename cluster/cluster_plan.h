@@ -1,0 +1,67 @@
+#pragma once
+
+#include "cluster/failures.h"
+#include "cluster/layout.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// Ranks candidates by step, by cost of the run, or by time to its end.
+enum class ClusterGoal { step, cost, time };
+std::string to_string(ClusterGoal goal);
+/// Throws UsageError that lists the names.
+ClusterGoal parse_cluster_goal(std::string_view name);
+
+struct ClusterPlanRequest {
+    Layout layout;  ///< batch, dtype, gradient bytes and sends of all candidates
+    int least_devices = 1;
+    int most_devices = 0;  ///< 0: all of each group
+    double tokens = 0;     ///< of the whole run; 0: a run of one step
+    ClusterGoal goal = ClusterGoal::step;
+    double checkpoint_seconds = 60;
+    double restart_seconds = 900;
+    double repair_hours = 24;       ///< of a failed node
+    std::size_t most_per_size = 3;  ///< candidates that are kept for each type and number of devices
+    int threads = 0;                ///< 0: one per core
+    /// Called in the calling thread with the share that is done, 0..1; returns false to stop. May be empty.
+    std::function<bool(double done)> progress;
+};
+
+struct ClusterCandidate {
+    LayoutStep step;  ///< without timeline and memory over time
+    int nodes = 0;
+    int spare_nodes = 0;
+    CheckpointPlan checkpoints;
+    double run_hours = 0;  ///< of all steps, with failures and checkpoints
+    double cost = 0;       ///< of the run's nodes and spares: price, or device-hours if the price is not known
+    bool pareto = false;   ///< no other has as short a run, as low a cost and as few devices, and is better in one
+    std::string reason;    ///< what its step consists of
+};
+
+struct ClusterPlan {
+    std::vector<ClusterCandidate> candidates;  ///< that fit into memory, best first
+    ClusterGoal goal = ClusterGoal::step;
+    bool priced = true;          ///< cost is a price; otherwise device-hours
+    std::size_t considered = 0;  ///< layouts whose lower bound was computed
+    std::size_t simulated = 0;
+    std::optional<std::string> infeasible_because;  ///< if there is none
+    bool cancelled = false;
+};
+
+/// Tries every type of device, numbers of devices that are powers of two, three or five quarters of them or the limits,
+/// tensor-parallel ranks of one node, lanes, micro-batch sizes, interleaving, recompute, and ZeRO 0 and 1; sequence
+/// parallelism with tensor parallelism. Each candidate that is listed was simulated, with its memory. A layout is not
+/// simulated if a bound shows that it is slower than most_per_size others of its type and size: work of the last lane,
+/// the way of the first micro-batch to it and of the last one back, and what follows the pipeline.
+/// Throws UsageError for a request without any layout. Deterministic for any number of threads. Threading: starts its
+/// own threads and ends them before it returns.
+ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request);
+/// Likewise for a profiled model: lanes, replicas and micro-batch sizes of the profile's range; cuts, checkpoint mode
+/// and optimizer as simulate_layout() takes them from `options`.
+ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
+                         const ClusterPlanRequest& request);
+}  // namespace pipescope

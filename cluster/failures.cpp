@@ -1,0 +1,51 @@
+#include "cluster/failures.h"
+
+#include <cmath>
+
+namespace pipescope {
+double effective_share(const Failures& failures, double interval_seconds) {
+    if (failures.hours_between <= 0) {
+        return interval_seconds > 0 ? interval_seconds / (interval_seconds + failures.checkpoint_seconds) : 1;
+    }
+    const double mean = failures.hours_between * 3600;
+    const double expected = mean * std::exp(failures.restart_seconds / mean) *
+                            std::expm1((interval_seconds + failures.checkpoint_seconds) / mean);
+    return interval_seconds / expected;
+}
+
+CheckpointPlan best_checkpoints(const Failures& failures) {
+    if (failures.hours_between <= 0) {
+        return {};
+    }
+    const double mean = failures.hours_between * 3600;
+    const double saving = failures.checkpoint_seconds / mean;
+    // (x - 1) e^(x + c) + 1 ascends from below 0 at x = 0 to 1 at x = 1.
+    double low = 0;
+    double high = 1;
+    constexpr int kHalvings = 60;
+    for (int k = 0; k < kHalvings; ++k) {
+        const double x = (low + high) / 2;
+        ((x - 1) * std::exp(x + saving) + 1 < 0 ? low : high) = x;
+    }
+    CheckpointPlan plan;
+    plan.interval_seconds = (low + high) / 2 * mean;
+    plan.effective = effective_share(failures, plan.interval_seconds);
+    return plan;
+}
+
+int spare_nodes(int nodes, double hours_between_failures_of_one, double repair_hours, double most_risk) {
+    if (hours_between_failures_of_one <= 0 || repair_hours <= 0) {
+        return 0;
+    }
+    const double in_repair = nodes * repair_hours / hours_between_failures_of_one;
+    // Sums the Poisson distribution in logarithms, since e^-mean may be 0 in double.
+    double sum = 0;
+    for (int k = 0; k <= nodes; ++k) {
+        sum += std::exp(k * std::log(in_repair) - in_repair - std::lgamma(k + 1.0));
+        if (1 - sum <= most_risk) {
+            return k;
+        }
+    }
+    return nodes;
+}
+}  // namespace pipescope

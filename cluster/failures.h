@@ -1,0 +1,28 @@
+#pragma once
+
+namespace pipescope {
+/// What interrupts a run, and what an interruption costs. Failures are a Poisson process; they also hit checkpoints and
+/// restarts.
+struct Failures {
+    double hours_between = 0;        ///< mean, of all nodes together; 0: none
+    double checkpoint_seconds = 60;  ///< in which a checkpoint holds the training up; above 0
+    double restart_seconds = 900;    ///< from a failure until the training goes on from the last checkpoint
+};
+
+/// A run that saves regularly.
+struct CheckpointPlan {
+    double interval_seconds = 0;  ///< of training between two checkpoints; 0: none are needed
+    double effective = 1;         ///< share of the time that the run would take without failures and checkpoints
+};
+
+/// Share of a run's time that is progress, with so many seconds of training between checkpoints. The expected time of
+/// an interval t with checkpoint c, restart r and mean M between failures is M e^(r / M) (e^((t + c) / M) - 1). Source:
+/// Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22 (2006), section 3.
+double effective_share(const Failures& failures, double interval_seconds);
+/// The interval with the largest share: the root of (t / M - 1) e^((t + c) / M) = -1.
+CheckpointPlan best_checkpoints(const Failures& failures);
+
+/// The fewest spare nodes that are all in repair at once with at most that probability. A node is repaired after
+/// `repair_hours`; nodes in repair are then Poisson distributed.
+int spare_nodes(int nodes, double hours_between_failures_of_one, double repair_hours, double most_risk = 0.01);
+}  // namespace pipescope

@@ -1,0 +1,31 @@
+#include "benchmarks/published/published_pipelines.h"
+
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+// docs/published-pipelines.md shows the rows. The constants are those of all users; nothing is set for a row.
+TEST(PublishedPipelines, AreWithinAFewPerCent) {
+    const PublishedSet weak = megatron_weak_scaling(PIPESCOPE_SOURCE_DIR);
+    EXPECT_LE(weak.mean_error(), 0.05);
+    EXPECT_LE(weak.largest_error(), 0.12);
+    const PublishedSet strong = strong_scaling(PIPESCOPE_SOURCE_DIR);
+    EXPECT_LE(strong.mean_error(), 0.05);
+    EXPECT_LE(strong.largest_error(), 0.12);
+    for (const PublishedSet& set : selective_recompute(PIPESCOPE_SOURCE_DIR)) {
+        EXPECT_LE(set.mean_error(), 0.05) << set.title;
+        EXPECT_LE(set.largest_error(), 0.12) << set.title;
+    }
+}
+
+TEST(PublishedPipelines, OfVTrainAreWithinEightPerCentInTheMean) {
+    EXPECT_LE(vtrain(PIPESCOPE_SOURCE_DIR).mean_error(), 0.08);
+}
+
+TEST(PublishedPipelines, SpeedUpsOfZeroBubbleComeOutOfItsStages) {
+    const std::vector<PublishedSet> sets = zero_bubble_speed_ups(PIPESCOPE_SOURCE_DIR);
+    EXPECT_LE(sets[0].mean_error(), 0.0135);
+    EXPECT_LE(sets[1].mean_error(), 0.03);
+}
+}  // namespace
+}  // namespace pipescope

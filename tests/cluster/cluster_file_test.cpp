@@ -1,0 +1,125 @@
+#include "cluster/cluster.h"
+#include "schedule/error.h"
+#include "tests/cluster/clusters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+namespace pipescope {
+namespace {
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using ::testing::ThrowsMessage;
+
+std::string cluster_with(const std::string& nodes, const std::string& more = "") {
+    return R"({"format": "pipescope.cluster", "version": 1, "name": "test", "nodes": [)" + nodes +
+           R"(], "between_nodes": {"bytes_per_second": 20e9, "efficiency": 0.5, "latency_ns": 3000})" + more + "}";
+}
+
+Cluster parsed(const std::string& json) {
+    return parse_cluster(json, device_catalogue());
+}
+
+TEST(ClusterFile, HoldsGroupsAndLinks) {
+    const Cluster cluster = parsed(cluster_with(
+        R"({"device": "a100", "count": 3, "devices": 8, "ports": 4, "price_per_hour": 20, "hours_between_failures": 1000},
+           {"device": "H100", "count": 2, "devices": 4, "link": {"bytes_per_second": 1e9}})",
+        R"(, "between_racks": {"nodes": 2, "bytes_per_second": 5e9})"));
+    ASSERT_EQ(cluster.groups.size(), 2U);
+    const NodeGroup& first = cluster.groups[0];
+    EXPECT_EQ(first.device.name, "A100");
+    EXPECT_EQ(first.devices(), 24);
+    EXPECT_EQ(first.ports_per_node, 4);
+    EXPECT_EQ(first.price_per_hour, 20);
+    EXPECT_EQ(first.hours_between_failures, 1000);
+    EXPECT_DOUBLE_EQ(first.link.bytes_per_second, 300e9 * 0.8);  // the catalogue's, as programs reach it
+    EXPECT_EQ(cluster.groups[1].ports_per_node, 4);              // one for each device
+    EXPECT_DOUBLE_EQ(cluster.groups[1].link.bytes_per_second, 1e9);
+    EXPECT_DOUBLE_EQ(cluster.between_nodes.bytes_per_second, 10e9);
+    EXPECT_EQ(cluster.racks->nodes, 2);
+}
+
+TEST(ClusterFile, ErrorsNameThePathOfTheFault) {
+    const auto refuses = [](const std::string& json, const std::string& path) {
+        EXPECT_THAT([&] { parsed(json); }, ThrowsMessage<ProfileError>(StartsWith(path))) << json;
+    };
+    const std::string node = R"({"device": "A100", "count": 1, "devices": 8})";
+    refuses("{}", "format");
+    refuses("[", "[0] is not valid JSON");
+    refuses(cluster_with(""), "nodes");
+    refuses(cluster_with(R"({"device": "A100", "count": 0, "devices": 8})"), "nodes[0].count");
+    refuses(cluster_with(R"({"device": "A100", "count": 1.5, "devices": 8})"), "nodes[0].count");
+    refuses(cluster_with(R"({"device": "A100", "count": 1})"), "nodes[0].devices");
+    refuses(cluster_with(R"({"device": "A1000", "count": 1, "devices": 8})"), "nodes[0].device");
+    refuses(cluster_with(node + R"(, {"device": "A100", "count": 1, "devices": 8, "prize_per_hour": 3})"),
+            "nodes[1].prize_per_hour is unknown; the nearest key is price_per_hour");
+    refuses(cluster_with(R"({"device": "A100", "count": 1, "devices": 8, "hours_between_failures": -1})"),
+            "nodes[0].hours_between_failures");
+    refuses(cluster_with(R"({"device": "A100", "count": 1, "devices": 8, "link": {}})"),
+            "nodes[0].link.bytes_per_second");
+    refuses(cluster_with(R"({"device": "A100", "count": 1, "devices": 8,
+                             "link": {"times": [{"bytes": 10, "ns": 5}, {"bytes": 5, "ns": 6}]}})"),
+            "nodes[0].link: links: times[1].bytes");
+    refuses(cluster_with(R"({"device": "A100", "count": 1000000, "devices": 1000000})"), "nodes[0]");
+    refuses(cluster_with(node, R"(, "between_racks": {"bytes_per_second": 1e9})"), "between_racks.nodes");
+    refuses(R"({"format": "pipescope.cluster", "version": 1, "name": "x",
+                "nodes": [{"device": "A100", "count": 2, "devices": 8}]})",
+            "between_nodes");
+}
+
+TEST(ClusterFile, ExamplesOfTheRepositoryLoad) {
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(PIPESCOPE_SOURCE_DIR "/examples/clusters")) {
+        EXPECT_NO_THROW(load_cluster(entry.path(), device_catalogue())) << entry.path();
+        ++count;
+    }
+    EXPECT_GE(count, 3U);
+}
+
+TEST(ClusterLinks, ARingUsesTheLinkThatItsRanksLieOn) {
+    const Cluster cluster = plain_cluster(8);
+    const NodeGroup& group = cluster.groups.front();
+    EXPECT_EQ(ring_link(cluster, group, 4, 1).bytes_per_second, 1e9);    // a node
+    EXPECT_EQ(ring_link(cluster, group, 2, 2).bytes_per_second, 1e9);    // two of its devices
+    EXPECT_EQ(ring_link(cluster, group, 2, 4).bytes_per_second, 0.5e9);  // one device of each of two nodes
+    // Two ranks in each node: the ring has the ports of both, 1 byte a ns, as fast as the link inside.
+    EXPECT_EQ(ring_link(cluster, group, 4, 2).bytes_per_second, 1e9);
+    // Four in each: the ports of the whole node would be faster than the link inside.
+    EXPECT_EQ(ring_link(cluster, group, 8, 1).bytes_per_second, 1e9);
+}
+
+TEST(ClusterLinks, DevicesShareTheirNodesPorts) {
+    Cluster cluster = plain_cluster(2);
+    cluster.groups.front().ports_per_node = 1;
+    EXPECT_EQ(node_link(cluster, cluster.groups.front()).bytes_per_second, 0.125e9);
+    cluster.between_nodes = {};
+    cluster.between_nodes.times = {{1000, 100}, {2000, 300}};
+    const Link share = node_link(cluster, cluster.groups.front());
+    EXPECT_EQ(share.message_ns(1000), 100);            // the latency is each message's own
+    EXPECT_EQ(share.message_ns(2000), 100 + 4 * 200);  // the rest takes four times as long
+}
+
+TEST(ClusterLinks, RingsBetweenRacksUseTheirLink) {
+    Cluster cluster = plain_cluster(8);
+    cluster.racks = Racks{2, {}};
+    cluster.racks->link.bytes_per_second = 0.1e9;
+    const NodeGroup& group = cluster.groups.front();
+    EXPECT_EQ(ring_link(cluster, group, 2, 4).bytes_per_second, 0.5e9);  // both nodes of a rack
+    EXPECT_EQ(ring_link(cluster, group, 3, 4).bytes_per_second, 0.1e9);
+}
+
+TEST(ClusterLinks, AnAllReduceIsARing) {
+    Link link;
+    link.bytes_per_second = 1e9;
+    link.latency_ns = 10;
+    EXPECT_EQ(all_reduce_ns(link, 1, 4000), 0);
+    EXPECT_EQ(all_reduce_ns(link, 4, 4000), 6 * (1000 + 10));
+    EXPECT_EQ(all_gather_ns(link, 4, 4000), 3 * (1000 + 10));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,98 @@
+#include "cluster/language_model.h"
+#include "schedule/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace pipescope {
+namespace {
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const std::string kTwentyTwoBillion = "gpt:layers=48,hidden=6144,heads=64,sequence=2048,vocabulary=51200";
+
+TEST(LanguageModel, ParsesWhatItPrints) {
+    for (const std::string& text : {kTwentyTwoBillion, kTwentyTwoBillion + ",kv_heads=8,gated=true",
+                                    kTwentyTwoBillion + ",mlp=100,tied=false,dropout=false,attention=flash"}) {
+        const LanguageModel model = parse_language_model(text);
+        EXPECT_EQ(parse_language_model(to_string(model)), model) << text;
+    }
+}
+
+TEST(LanguageModel, GatedModelsDefaultToLlamasParts) {
+    const LanguageModel model =
+        parse_language_model("gpt:layers=2,hidden=96,heads=4,sequence=8,vocabulary=10,gated=true");
+    EXPECT_EQ(model.mlp, 256);
+    EXPECT_FALSE(model.tied);
+    EXPECT_FALSE(model.dropout);
+    EXPECT_EQ(model.attention, Attention::flash);
+}
+
+TEST(LanguageModel, RefusesWhatIsNoModel) {
+    const auto refuses = [](const std::string& text, const std::string& part) {
+        EXPECT_THAT([&] { parse_language_model(text); }, ThrowsMessage<UsageError>(HasSubstr(part))) << text;
+    };
+    refuses("mlp:layers=2", "does not begin with gpt:");
+    refuses("gpt:", "has no layers");
+    refuses("gpt:layers", "each entry is a key, = and a value");
+    refuses(kTwentyTwoBillion + ",layer=3", "the nearest is layers");
+    refuses(kTwentyTwoBillion + ",layers=3", "appears twice");
+    refuses("gpt:layers=0,hidden=8,heads=1,sequence=8,vocabulary=8", "layers is '0'");
+    refuses("gpt:layers=1,hidden=8,heads=3,sequence=8,vocabulary=8", "heads is 3, which does not divide hidden, 8");
+    refuses(kTwentyTwoBillion + ",kv_heads=7", "kv_heads is 7");
+    refuses(kTwentyTwoBillion + ",gated=yes", "it must be true or false");
+    refuses(kTwentyTwoBillion + ",attention=fast", "it must be one of standard, flash");
+}
+
+// Megatron-LM (arXiv 2104.04473), section 3: parameters 12 l h^2 (1 + V / (12 l h)), of the matrices, and
+// operations of a step 96 B s l h^2 (1 + s / 6h + V / 16 l h), of which a quarter of the blocks' are recomputed.
+TEST(LanguageModel, CountsWhatMegatronsFormulasCount) {
+    const LanguageModel model = parse_language_model(kTwentyTwoBillion);
+    const double l = 48;
+    const double h = 6144;
+    const double s = 2048;
+    const double v = 51200;
+    EXPECT_NEAR(parameters_of(model) / (12 * l * h * h * (1 + v / (12 * l * h))), 1, 1e-12);
+    const double published = 96 * 4 * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
+    EXPECT_NEAR((step_flops(model, 4) + l * block_flops(model, 4)) / published, 1, 1e-12);
+}
+
+// Llama 3 8B: 8.03 billion parameters (arXiv 2407.21783, table 3: 32 layers, 4096 wide, 14336 in the feed-forward
+// layer, 32 heads, 8 of keys and values, 128,256 tokens).
+TEST(LanguageModel, CountsLlamasParameters) {
+    const LanguageModel model = parse_language_model(
+        "gpt:layers=32,hidden=4096,heads=32,kv_heads=8,sequence=8192,vocabulary=128256,mlp=14336,gated=true");
+    EXPECT_NEAR(parameters_of(model), 8.03e9, 0.005e9);
+}
+
+// Terms of arXiv 2205.05198 for 22 B parameters: s = 2048, b = 4, h = 6144, a = 64, t = 8.
+TEST(BlockActivations, AreThePapersTermByTerm) {
+    const LanguageModel model = parse_language_model(kTwentyTwoBillion);
+    const double sbh = 2048.0 * 4 * 6144;
+    const double scores = 5.0 * 64 * 2048 / 6144;  // 5 a s / h
+    const auto per_sbh = [&](const BlockActivations& bytes) { return bytes.total() / sbh; };
+    EXPECT_NEAR(per_sbh(block_activations(model, 4, 1, false, 2)), 34 + scores, 1e-9);             // equation 1
+    EXPECT_NEAR(per_sbh(block_activations(model, 4, 8, false, 2)), 10 + (24 + scores) / 8, 1e-9);  // equation 2
+    EXPECT_NEAR(per_sbh(block_activations(model, 4, 8, true, 2)), (34 + scores) / 8, 1e-9);        // equation 4
+    const BlockActivations selective = block_activations(model, 4, 8, true, 2);
+    EXPECT_NEAR((selective.total() - selective.core) / sbh, 34.0 / 8, 1e-9);  // equation 6
+    EXPECT_NEAR(selective.input / sbh, 2.0 / 8, 1e-12);                       // what full recompute keeps, table 2
+    // Table 5's columns for this model, in GiB, over 48 blocks.
+    constexpr double kGiB = 1 << 30;
+    EXPECT_NEAR(48 * block_activations(model, 4, 8, false, 2).total() / kGiB, 59.25, 0.01);
+    EXPECT_NEAR(48 * (selective.total() - selective.core) / kGiB, 9.56, 0.01);
+}
+
+TEST(BlockActivations, WithoutDropoutOrStoredScoresKeepLess) {
+    LanguageModel model = parse_language_model(kTwentyTwoBillion);
+    model.dropout = false;
+    const double tokens_h = 2048.0 * 6144;
+    const double scores = 2.0 * 64 * 2048 / 6144;
+    EXPECT_NEAR(block_activations(model, 1, 1, false, 2).total() / tokens_h, 32 + scores, 1e-9);
+    model.attention = Attention::flash;
+    EXPECT_NEAR(block_activations(model, 1, 1, false, 2).total() / tokens_h, 32 + 4.0 * 64 / 6144, 1e-9);
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,253 @@
+#include "cluster/layout.h"
+#include "schedule/error.h"
+#include "simulator/planner.h"
+#include "tests/cluster/clusters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace pipescope {
+namespace {
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const std::string kSmall = "gpt:layers=8,hidden=64,heads=8,sequence=16,vocabulary=128";
+
+LayoutStep step_of(const std::string& model, const Cluster& cluster, const Layout& layout) {
+    return simulate_layout(parse_language_model(model), cluster, cluster.groups.front(), layout);
+}
+
+/// Forward and backward of a block in ns.
+std::pair<double, double> block_of(const Profile& profile) {
+    return {profile.layers[1].forward_ns.front(), profile.layers[1].backward_ns.front()};
+}
+
+TEST(Layout, RefusesWhatNoClusterCouldRun) {
+    const Cluster cluster = plain_cluster(2);
+    const auto refuses = [&](Layout layout, const std::string& part) {
+        EXPECT_THAT([&] { step_of(kSmall, cluster, layout); }, ThrowsMessage<UsageError>(HasSubstr(part)));
+    };
+    refuses({.pipeline = 0}, "pipeline is 0");
+    refuses({.pipeline = 4, .data = 3, .batch = 3}, "needs 12 devices; the cluster has 8 devices of type plain");
+    refuses({.data = 2, .batch = 3}, "batch is 3");
+    refuses({.tensor = 3}, "it must divide the model's heads, 8");
+    refuses({.pipeline = 8, .interleave = 2, .batch = 8}, "each holds at least one of the model's 8 blocks");
+    refuses({.zero = 4}, "ZeRO has stages 0 to 3");
+    refuses({.sequence_parallel = true}, "sequence parallelism with one");
+    refuses({.pipeline = 2, .interleave = 2, .batch = 2, .schedule = Schedule::one_f_one_b}, "one partition a lane");
+    refuses({.gradient_bytes = 3}, "2 or 4 bytes");
+    refuses({.pipeline = 100000, .interleave = 100000}, "more than 4096 partitions");
+}
+
+// One device: the step is the sum of its layers' times and the optimizer's; nothing is sent.
+TEST(Layout, OnOneDeviceIsItsLayersTimes) {
+    const Cluster cluster = plain_cluster(1);
+    const LayoutStep step = step_of(kSmall, cluster, {.batch = 3});
+    double once = 0;
+    for (const LayerProfile& layer : step.profile.layers) {
+        once += layer.forward_ns.front() + layer.backward_ns.front();
+    }
+    EXPECT_NEAR(static_cast<double>(step.simulation.step_time.count()), 3 * once, 10);
+    EXPECT_EQ(step.tied_ns, 0);
+    EXPECT_NEAR(step.step_ns(), 3 * once + step.optimizer_ns, 10);
+    EXPECT_EQ(step.tokens, 3 * 16);
+}
+
+// A product of m x k and k x n takes 2 m n k operations, at 1 a ns; here tiles of 64 x 64 at 0.65 of the rate, and 64
+// more multiply-adds along k. With whole turns and large k the share of the rate is what is left.
+TEST(Layout, ProductsFillWholeTurns) {
+    DeviceType device = plain_device();
+    device.multiprocessors = 4;
+    const auto ns = [&](double m, double n, double k) {
+        return estimated_ns(device, "bfloat16", matmul_work(device, "bfloat16", m, n, k));
+    };
+    // 8 tiles of 256 x 128: two turns of four. Each multiprocessor has a quarter of the rate.
+    const double turn = 2.0 * 256 * 128 * (4096 + 64) * 4;
+    EXPECT_NEAR(ns(1024, 256, 4096), 2 * turn, 1);
+    // Nine tiles take a third turn, unless smaller ones or cuts along k fill it better.
+    EXPECT_GT(ns(1152, 256, 4096), 2 * turn);
+    EXPECT_LE(ns(1152, 256, 4096), 3 * turn);
+    EXPECT_GE(ns(1152, 256, 4096), 2.0 * 1152 * 256 * 4096);  // never above the peak
+}
+
+TEST(Layout, TensorParallelRanksSumActivationsFourTimesABlock) {
+    Cluster cluster = plain_cluster(1);
+    const Layout layout{.tensor = 4};
+    const LanguageModel model = parse_language_model(kSmall);
+    const auto slow = block_of(language_model_profile(model, cluster, cluster.groups.front(), layout));
+    cluster.groups.front().link.bytes_per_second = 1e18;
+    const auto fast = block_of(language_model_profile(model, cluster, cluster.groups.front(), layout));
+    // 16 tokens x 64 x 2 bytes over 4 ranks: 6 messages of 512 bytes.
+    EXPECT_NEAR(slow.first - fast.first, 2 * 6 * 512, 0.01);
+    EXPECT_NEAR(slow.second - fast.second, 2 * 6 * 512, 0.01);
+}
+
+TEST(Layout, FullRecomputeRepeatsTheForward) {
+    const Cluster cluster = plain_cluster(1);
+    const LanguageModel model = parse_language_model(kSmall);
+    const auto block = [&](Recompute recompute) {
+        Layout layout{.tensor = 2};
+        layout.recompute = recompute;
+        return block_of(language_model_profile(model, cluster, cluster.groups.front(), layout));
+    };
+    EXPECT_NEAR(block(Recompute::full).second, block(Recompute::none).second + block(Recompute::none).first, 1e-6);
+    EXPECT_GT(block(Recompute::selective).second, block(Recompute::none).second);
+    EXPECT_LT(block(Recompute::selective).second, block(Recompute::full).second);
+}
+
+// Copies of 16 tokens x 64 x 2 bytes between nodes take 4096 ns. A blocking lane waits for each: in a pipeline of two,
+// the first lane sends m times forward, the second m times backward, so the step is longer by m + 1 - .. copies.
+TEST(Layout, BlockingSendsHoldTheLane) {
+    Cluster cluster = plain_cluster(2);
+    cluster.groups.front().devices_per_node = cluster.groups.front().ports_per_node = 1;
+    Layout layout{.pipeline = 2, .batch = 16};
+    const LayoutStep blocking = step_of(kSmall, cluster, layout);
+    layout.sends = Sends::overlapped;
+    const LayoutStep overlapped = step_of(kSmall, cluster, layout);
+    constexpr double kCopy = 16.0 * 64 * 2 * 2;
+    EXPECT_GE(blocking.step_ns(), overlapped.step_ns() + 8 * kCopy);
+    // No task is longer, and no copy overlaps its sender's next task.
+    EXPECT_EQ(blocking.simulation.lanes[0].busy, overlapped.simulation.lanes[0].busy);
+    const auto& slices = blocking.simulation.timeline.slices;
+    for (const Slice& copy : slices) {
+        if (!is_copy(copy.key.kind)) {
+            continue;
+        }
+        EXPECT_EQ((copy.end - copy.start).count(), static_cast<std::int64_t>(kCopy));
+        for (const Slice& task : slices) {
+            const bool overlaps =
+                is_compute(task.key.kind) && task.lane == copy.lane && task.start < copy.end && copy.start < task.end;
+            EXPECT_FALSE(overlaps);
+        }
+    }
+}
+
+// With serial messages, the middle lanes handle four of a micro-batch, the outer ones two, besides its forward and
+// backward.
+TEST(Layout, SerialMessagesTakeBothLanesTime) {
+    Cluster cluster = plain_cluster(4);
+    cluster.groups.front().devices_per_node = cluster.groups.front().ports_per_node = 1;
+    cluster.between_nodes.bytes_per_second = 1e5;
+    Layout layout{.pipeline = 4, .batch = 400};
+    layout.sends = Sends::serial;
+    const LayoutStep step = step_of("gpt:layers=4,hidden=64,heads=8,sequence=16,vocabulary=8", cluster, layout);
+    const auto [forward, backward] = block_of(step.profile);
+    constexpr double kCopy = 16.0 * 64 * 2 * 1e4;  // longer than the output layer
+    const double rate = forward + backward + 4 * kCopy;
+    EXPECT_NEAR(static_cast<double>(step.simulation.step_time.count()) / (400 * rate), 1, 0.02);
+    EXPECT_GT(static_cast<double>(step.simulation.step_time.count()), 400 * rate);
+}
+
+// Two lanes of four lie in each node: copies 0-1 and 2-3 stay inside, 1-2 leaves it.
+TEST(Layout, CopiesUseTheTierBetweenTheirLanes) {
+    Cluster cluster = plain_cluster(2);
+    cluster.groups.front().devices_per_node = cluster.groups.front().ports_per_node = 2;
+    const LayoutStep step = step_of(kSmall, cluster, {.pipeline = 4, .batch = 1});
+    for (const Slice& slice : step.simulation.timeline.slices) {
+        if (is_copy(slice.key.kind)) {
+            EXPECT_EQ((slice.end - slice.start).count(), slice.key.partition == 1 ? 4096 : 2048);
+        }
+    }
+}
+
+TEST(Layout, BlocksAreDealtOutEvenlyOrCutByTime) {
+    const Cluster cluster = plain_cluster(4);
+    EXPECT_EQ(step_of(kSmall, cluster, {.pipeline = 4, .batch = 4}).simulation.options.balance, Balance({3, 2, 2, 3}));
+    const Balance uneven = step_of(kSmall, cluster, {.pipeline = 3, .batch = 3}).simulation.options.balance;
+    EXPECT_EQ(uneven.num_layers(), 10U);
+    EXPECT_EQ(uneven.num_partitions(), 3U);
+    const LayoutStep interleaved = step_of(kSmall, cluster, {.pipeline = 2, .interleave = 2, .batch = 4});
+    EXPECT_EQ(interleaved.simulation.options.balance, Balance({3, 2, 2, 3}));
+    EXPECT_EQ(interleaved.simulation.lanes.size(), 2U);
+    EXPECT_EQ(interleaved.simulation.options.schedule, Schedule::interleaved_1f1b);
+}
+
+TEST(Layout, ReplicasSumGradientsAndShareTheBatch) {
+    const Cluster cluster = plain_cluster(2);
+    const LayoutStep alone = step_of(kSmall, cluster, {.batch = 2});
+    const LayoutStep both = step_of(kSmall, cluster, {.data = 8, .batch = 16});
+    // 8 blocks x 12 x 64^2 weights and 128 x 64 of the embedding, 4 bytes each; 14 messages of an eighth at 1 byte a
+    // ns.
+    const double gradients = (8 * 12 * 64.0 * 64 + 128 * 64) * 4;
+    EXPECT_NEAR(both.step_ns() - alone.step_ns(), 14 * gradients / 8, 10);
+    EXPECT_NEAR(both.tokens, 8 * alone.tokens, 1e-9);
+}
+
+TEST(Layout, ZeroSplitsWhatReplicasHold) {
+    const Cluster cluster = plain_cluster(2);
+    const auto peak = [&](int zero) {
+        const LayoutStep step = step_of(kSmall, cluster, {.data = 8, .batch = 8, .zero = zero});
+        return step.simulation.lanes.front().peak;
+    };
+    const double parameters = 8 * 12 * 64.0 * 64 + 128 * 64;
+    const auto bytes = [](const MemoryBreakdown& memory, MemoryCategory category) {
+        return static_cast<double>(memory[category]);
+    };
+    for (int zero = 0; zero <= 3; ++zero) {
+        const MemoryBreakdown memory = peak(zero);
+        EXPECT_NEAR(bytes(memory, MemoryCategory::parameters), 2 * parameters / (zero >= 3 ? 8 : 1), 20) << zero;
+        EXPECT_NEAR(bytes(memory, MemoryCategory::gradients), 4 * parameters / (zero >= 2 ? 8 : 1), 20) << zero;
+        EXPECT_NEAR(bytes(memory, MemoryCategory::optimizer), 12 * parameters / (zero >= 1 ? 8 : 1), 20) << zero;
+    }
+    // Each stage moves parameters besides gradients, or gathers them in the layers: no stage is free of time.
+    const auto time = [&](int zero) {
+        return step_of(kSmall, cluster, {.data = 8, .batch = 8, .zero = zero}).step_ns();
+    };
+    EXPECT_GT(time(3), time(2));
+}
+
+// Interleaving holds 1 + (p - 1) / (p v) times the activations of 1F1B on the first lane (arXiv 2205.05198,
+// section 4.2.3).
+TEST(Layout, InterleavingHoldsMoreActivations) {
+    const Cluster cluster = plain_cluster(1);
+    const auto saved = [&](int interleave) {
+        const LayoutStep step = step_of("gpt:layers=16,hidden=64,heads=8,sequence=64,vocabulary=8", cluster,
+                                        {.pipeline = 4, .interleave = interleave, .batch = 16});
+        return static_cast<double>(step.simulation.lanes.front().peak[MemoryCategory::saved]);
+    };
+    EXPECT_NEAR(saved(2) / saved(1), 1 + 3.0 / 8, 0.02);
+    EXPECT_NEAR(saved(4) / saved(1), 1 + 3.0 / 16, 0.02);
+}
+
+TEST(Layout, AnyScheduleRuns) {
+    const Cluster cluster = plain_cluster(2);
+    for (const Schedule& schedule : {Schedule(Schedule::gpipe), Schedule(Schedule::zero_bubble_h1),
+                                     Schedule(Schedule::zero_bubble_2p), Schedule(Schedule::automatic)}) {
+        Layout layout{.pipeline = 4, .batch = 8};
+        layout.schedule = schedule;
+        EXPECT_GT(step_of(kSmall, cluster, layout).step_ns(), 0) << to_string(schedule);
+    }
+    for (const Schedule& schedule : {Schedule(Schedule::zero_bubble_v), Schedule(Schedule::v_half)}) {
+        Layout layout{.pipeline = 4, .interleave = 2, .batch = 8};
+        layout.schedule = schedule;
+        EXPECT_GT(step_of(kSmall, cluster, layout).step_ns(), 0) << to_string(schedule);
+    }
+}
+
+TEST(Layout, AProfileHasPipelineAndDataParallelismOnly) {
+    Profile profile;
+    profile.model = "test";
+    profile.samples = {1};
+    LayerProfile layer;
+    layer.name = "layer";
+    layer.forward_ns = {1000};
+    layer.backward_ns = {2000};
+    layer.output_bytes = {500};
+    layer.gradient_bytes = 800;
+    profile.layers.assign(4, layer);
+    const Cluster cluster = plain_cluster(2);
+    const NodeGroup& group = cluster.groups.front();
+    const Layout layout{.pipeline = 2, .data = 2, .batch = 8, .dtype = "float32"};
+    const LayoutStep step = simulate_layout(profile, {}, cluster, group, layout);
+    EXPECT_EQ(step.simulation.options.balance, Balance({2, 2}));
+    // Four micro-batches of 3 x 2000 ns, the ramp of one, copies of 500 ns, two replicas' 1600 bytes.
+    EXPECT_GE(step.step_ns(), 5 * 6000 + 1600);
+    EXPECT_THAT([&] { simulate_layout(profile, {}, cluster, group, {.tensor = 2}); },
+                ThrowsMessage<UsageError>(HasSubstr("splits the layers of a profile")));
+}
+}  // namespace
+}  // namespace pipescope

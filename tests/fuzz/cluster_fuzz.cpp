@@ -1,0 +1,34 @@
+#include "cluster/cluster.h"
+#include "cluster/language_model.h"
+#include "schedule/error.h"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace pipescope;
+    static const std::vector<DeviceType> catalogue = device_catalogue();
+    const std::string_view text{reinterpret_cast<const char*>(data), size};
+    try {
+        const LanguageModel model = parse_language_model(text);
+        if (!(parse_language_model(to_string(model)) == model) || !(step_flops(model, 1) > 0)) {
+            std::abort();
+        }
+    } catch (const Error&) {
+    }
+    try {
+        const Cluster cluster = parse_cluster(text, catalogue);
+        for (const NodeGroup& group : cluster.groups) {
+            if (!(all_reduce_ns(ring_link(cluster, group, group.devices(), 1), group.devices(), 1e9) >= 0)) {
+                std::abort();
+            }
+        }
+    } catch (const Error&) {
+        return 0;
+    }
+    return 0;
+}
