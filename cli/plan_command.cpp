@@ -1,6 +1,6 @@
 #include "balance/profile_file.h"
 #include "cli/answers.h"
-#include "cli/cluster_plan.h"
+#include "cli/cluster_plan_command.h"
 #include "cli/commands.h"
 #include "cli/plan_report.h"
 #include "cli/program.h"

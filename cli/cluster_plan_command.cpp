@@ -1,4 +1,4 @@
-#include "cli/cluster_plan.h"
+#include "cli/cluster_plan_command.h"
 
 #include "balance/profile_file.h"
 #include "cli/layout_flags.h"
