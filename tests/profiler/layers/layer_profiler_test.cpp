@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdint>
 #include <ctime>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -375,11 +376,17 @@ TEST_F(LayerProfilerTest, RepeatsTakeTurnsOverTheSizesUntilTheEstimateIsGoodEnou
     const int fewest = turns(sizes);
     EXPECT_GE(fewest, 2 * (1 + 20)) << "bytes once, then twenty rounds";
     EXPECT_LT(fewest, 2 * (40 + 101)) << "then at most a hundred rounds of split backwards, after one to warm up";
-    sizes.clear();
     options.time_limit_s = 1e-9;  // no more than one round, which all need
-    profile_model(model, options);
-    EXPECT_GE(turns(sizes), 2 * (1 + 1));
-    EXPECT_LT(turns(sizes), fewest);
+    // Split backwards take a part of the time so far, which a busy machine stretches: the shortest of a few runs
+    // counts.
+    int shortest = std::numeric_limits<int>::max();
+    for (int run = 0; run < 5; ++run) {
+        sizes.clear();
+        profile_model(model, options);
+        shortest = std::min(shortest, turns(sizes));
+    }
+    EXPECT_GE(shortest, 2 * (1 + 1));
+    EXPECT_LT(shortest, fewest);
 }
 
 /// Alternates between 1 and 6 ms, so that no two rounds are equal.
