@@ -447,6 +447,9 @@ TEST_F(WhatIfPanelTest, PutsTwoPartitionsOnALaneWhereInterleaved) {
 }
 
 TEST_F(WhatIfPanelTest, FindsTheOrderOfScheduleAuto) {
+    Scenario roomy = model_.scenario();
+    roomy.options.hardware.memory_limit = Bytes{2} << 30;  // for some graphs that wait for their second half
+    model_.change(roomy, QStringLiteral("memory limit"));
     const Nanoseconds recorded = simulation().step_time;
     QComboBox& schedule = panel_.schedule();
     Q_EMIT schedule.textActivated(QStringLiteral("auto"));
