@@ -40,11 +40,8 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::torch)
     string(APPEND rpath ":${directory}")
   endforeach()
   if(SKBUILD)
-    # In a wheel torch lies beside the package, which has libraries in its folder and programs in commands/bin/.
-    set(beside "$ORIGIN/../torch/lib:$ORIGIN/../nvidia/cu13/lib")
-    string(REPLACE "../" "../../../" above "${beside}")
-    target_link_options(LibTorch::torch INTERFACE
-      "LINKER:--disable-new-dtags,-rpath-link,${rpath}" "LINKER:-rpath,${beside}:${above}")
+    # A wheel's files find torch beside the package, by the INSTALL_RPATH that python/ gives them.
+    target_link_options(LibTorch::torch INTERFACE "LINKER:--disable-new-dtags,-rpath-link,${rpath}")
   else()
     target_link_options(LibTorch::torch INTERFACE "LINKER:--disable-new-dtags,-rpath,${rpath}")
   endif()

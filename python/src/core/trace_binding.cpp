@@ -40,6 +40,9 @@ Json arguments_json(const PipelineOptions& options) {
     if (options.schedule == Schedule::gpipe) {
         object["backward"] = to_string(options.backward_order);
     }
+    if (options.update != Update::synchronous) {
+        object["update"] = to_string(options.update);
+    }
     if (!options.placement.empty()) {
         for (const LaneId lane : options.placement) {
             object["placement"].push_back(lane.value());
