@@ -3,7 +3,6 @@
 #include "balance/json_path.h"
 #include "balance/text_file.h"
 #include "schedule/error.h"
-#include "schedule/nearest_name.h"
 #include "schedule/printable.h"
 
 #include <algorithm>
@@ -67,23 +66,6 @@ std::string text(const Json& object, const std::string& path, const char* key, b
     return found->get<std::string>();
 }
 
-/// Refuses a key that is none of `known`: a mistyped one would silently leave its value at the default.
-void refuse_unknown_keys(const Json& object, const std::string& path, const std::vector<std::string>& known) {
-    for (const auto& [key, value] : object.items()) {
-        if (std::ranges::find(known, key) != known.end()) {
-            continue;
-        }
-        std::string names;
-        for (const std::string& name : known) {
-            names += (names.empty() ? "" : ", ") + name;
-        }
-        const std::optional<std::string> nearest = nearest_name(key, known);
-        throw ProfileError(path + (path.empty() ? "" : ".") + printable(key) + " is unknown; " +
-                           (nearest ? "the nearest key is " + *nearest : "the keys here are " + names) +
-                           "; correct the device catalogue");
-    }
-}
-
 DeviceType device_of(const Json& object, const std::string& path) {
     if (!object.is_object()) {
         refuse(path, object.dump(), "it must be an object");
@@ -91,7 +73,8 @@ DeviceType device_of(const Json& object, const std::string& path) {
     refuse_unknown_keys(object, path,
                         {"name", "flops_per_second", "memory_bytes", "memory_bytes_per_second", "link_bytes_per_second",
                          "link_latency_ns", "launch_ns", "compute_efficiency", "memory_efficiency", "link_efficiency",
-                         "matmul_efficiency", "multiprocessors", "price_per_hour", "source"});
+                         "matmul_efficiency", "multiprocessors", "price_per_hour", "source"},
+                        "device catalogue");
     DeviceType device;
     device.name = text(object, path, "name", true);
     const auto flops = object.find("flops_per_second");
@@ -99,7 +82,7 @@ DeviceType device_of(const Json& object, const std::string& path) {
         refuse(path + ".flops_per_second", flops == object.end() ? "missing" : flops->dump(),
                "it must be an object of dtypes and rates");
     }
-    refuse_unknown_keys(*flops, path + ".flops_per_second", dtypes());
+    refuse_unknown_keys(*flops, path + ".flops_per_second", dtypes(), "device catalogue");
     for (const auto& [dtype, value] : flops->items()) {
         device.flops_per_second[dtype] = rate(*flops, path + ".flops_per_second", dtype.c_str());
     }
@@ -150,7 +133,7 @@ std::vector<DeviceType> parse_device_catalogue(std::string_view json) {
         throw ProfileError("format is not " + std::string(kCatalogueFormat) +
                            " of version 1; every device catalogue declares that; see docs/device-catalogue.md");
     }
-    refuse_unknown_keys(document, "", {"format", "version", "devices"});
+    refuse_unknown_keys(document, "", {"format", "version", "devices"}, "device catalogue");
     const auto list = document.find("devices");
     if (list == document.end() || !list->is_array() || list->empty()) {
         refuse("devices", list == document.end() ? "missing" : list->dump(), "it must be a list of one device or more");

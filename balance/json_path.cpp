@@ -1,8 +1,10 @@
 #include "balance/json_path.h"
 
+#include "schedule/nearest_name.h"
 #include "schedule/printable.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace pipescope {
 namespace {
@@ -89,6 +91,23 @@ Json parse_json_with_path(std::string_view text, std::string_view file, std::str
 
 std::string dumped(const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void refuse_unknown_keys(const Json& object, const std::string& path, const std::vector<std::string>& known,
+                         const std::string& file) {
+    for (const auto& [key, value] : object.items()) {
+        if (std::ranges::find(known, key) != known.end()) {
+            continue;
+        }
+        std::string names;
+        for (const std::string& name : known) {
+            names += (names.empty() ? "" : ", ") + name;
+        }
+        const std::optional<std::string> nearest = nearest_name(key, known);
+        throw ProfileError(path + (path.empty() ? "" : ".") + printable(key) + " is unknown; " +
+                           (nearest ? "the nearest key is " + *nearest : "the keys here are " + names) +
+                           "; correct the " + file);
+    }
 }
 
 void wrong_type(const std::string& path, const Json& value, const std::string& wanted) {

@@ -40,6 +40,11 @@ Json parse_json_with_path(std::string_view text, std::string_view file = "a prof
 /// Throws ProfileError with the path, the value, cut if long, and what it must be.
 [[noreturn]] void wrong_type(const std::string& path, const Json& value, const std::string& wanted);
 
+/// Throws ProfileError for a key that is none of `known`: a mistyped one would silently leave its value at the default.
+/// `file` names what to correct.
+void refuse_unknown_keys(const Json& object, const std::string& path, const std::vector<std::string>& known,
+                         const std::string& file);
+
 /// As in a file. Invalid UTF-8 is replaced.
 std::string dumped(const Json& json);
 

@@ -3,8 +3,6 @@
 #include "balance/json_path.h"
 #include "balance/text_file.h"
 #include "schedule/error.h"
-#include "schedule/nearest_name.h"
-#include "schedule/printable.h"
 #include "simulator/links_file.h"
 
 #include <algorithm>
@@ -19,23 +17,11 @@ constexpr const char* kRemedy = "see docs/cluster-format.md";
 constexpr std::int64_t kMostNodes = 1'000'000;
 constexpr double kMostDevices = 1e9;
 
-void refuse_unknown_keys(const Json& object, const std::string& path, const std::vector<std::string>& known) {
+void check_keys(const Json& object, const std::string& path, const std::vector<std::string>& known) {
     if (!object.is_object()) {
         wrong_type(path, object, "an object");
     }
-    for (const auto& [key, value] : object.items()) {
-        if (std::ranges::find(known, key) != known.end()) {
-            continue;
-        }
-        std::string names;
-        for (const std::string& name : known) {
-            names += (names.empty() ? "" : ", ") + name;
-        }
-        const std::optional<std::string> nearest = nearest_name(key, known);
-        throw ProfileError(path + (path.empty() ? "" : ".") + printable(key) + " is unknown; " +
-                           (nearest ? "the nearest key is " + *nearest : "the keys here are " + names) +
-                           "; correct the cluster file");
-    }
+    refuse_unknown_keys(object, path, known, "cluster file");
 }
 
 const Json& required(const Json& object, const std::string& path, const char* key) {
@@ -82,7 +68,7 @@ std::string text(const Json& value, const std::string& path) {
 /// `more`: further keys of the object.
 Link link_of(const Json& object, const std::string& path, std::vector<std::string> more = {}) {
     more.insert(more.end(), {"bytes_per_second", "efficiency", "latency_ns", "times", "source"});
-    refuse_unknown_keys(object, path, more);
+    check_keys(object, path, more);
     Link link;
     const double efficiency = number(object, path, "efficiency", 1);
     if (!(efficiency > 0 && efficiency <= 1)) {
@@ -108,8 +94,8 @@ Link link_of(const Json& object, const std::string& path, std::vector<std::strin
 }
 
 NodeGroup group_of(const Json& object, const std::string& path, const std::vector<DeviceType>& catalogue) {
-    refuse_unknown_keys(object, path,
-                        {"device", "count", "devices", "ports", "link", "price_per_hour", "hours_between_failures"});
+    check_keys(object, path,
+               {"device", "count", "devices", "ports", "link", "price_per_hour", "hours_between_failures"});
     NodeGroup group;
     const std::string name = text(required(object, path, "device"), path + ".device");
     try {
@@ -159,8 +145,7 @@ Cluster parse_cluster(std::string_view json, const std::vector<DeviceType>& cata
         throw ProfileError(std::string("format is not ") + kFormat +
                            " of version 1; every cluster file declares that; " + kRemedy);
     }
-    refuse_unknown_keys(document, "",
-                        {"format", "version", "name", "source", "nodes", "between_nodes", "between_racks"});
+    check_keys(document, "", {"format", "version", "name", "source", "nodes", "between_nodes", "between_racks"});
     Cluster cluster;
     cluster.name = text(required(document, "", "name"), "name");
     cluster.groups =
