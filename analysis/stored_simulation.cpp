@@ -33,7 +33,7 @@ std::size_t count_others(const std::vector<Slice>& these, const std::vector<Slic
     return others.size();
 }
 
-/// Of the stored step, or of the staggered one that is judged.
+/// Takes the whole timeline as one step; with staggered updates, judges the simulated step among several.
 StepStatistics statistics_of(const Simulation& simulation, const Timeline& timeline) {
     return simulation.options.update == Update::staggered
                ? statistics_by_step(timeline, Update::staggered)[simulation.step]

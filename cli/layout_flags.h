@@ -38,7 +38,7 @@ LayoutStep simulate_layout(const std::string& model_or_profile, const LayoutFlag
 
 /// The figures of a step; without what needs its timeline.
 nlohmann::ordered_json layout_json(const LayoutStep& step);
-/// What the step consists of, and its bubble by cause. Precondition: it has its timeline.
+/// Explains the length of a step: its parts, and its bubble by cause. Precondition: it has its timeline.
 nlohmann::ordered_json explanation_json(const LayoutStep& step);
 std::string layout_text(const LayoutStep& step);
 }  // namespace pipescope

@@ -32,7 +32,7 @@ struct Racks {
     friend bool operator==(const Racks&, const Racks&) = default;
 };
 
-/// What one rents: groups of nodes, and the links between them.
+/// A cluster to rent: groups of nodes, and the links between them.
 /// Invariant (checked by the parser): one group or more; counts are at least 1; links keep check_link().
 struct Cluster {
     std::string name;

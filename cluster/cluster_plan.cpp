@@ -193,7 +193,7 @@ bool may_fit(const LanguageModel& model, const Layout& layout, const NodeGroup& 
     return constants + activation_bytes <= static_cast<double>(group.device.memory_bytes);
 }
 
-/// What is planned, and how.
+/// A model to plan for, and how its layouts are found and simulated.
 struct PlannedModel {
     std::function<void(Size& size)> add_layouts;  ///< with their bounds, shortest first
     std::function<bool(const Layout& layout, const NodeGroup& group)> may_fit;

@@ -1,7 +1,7 @@
 #pragma once
 
 namespace pipescope {
-/// What interrupts a run, and what an interruption costs. Failures are a Poisson process; they also hit checkpoints and
+/// How often a run fails, and what a failure costs. Failures are a Poisson process; they also hit checkpoints and
 /// restarts.
 struct Failures {
     double hours_between = 0;        ///< mean, of all nodes together; 0: none

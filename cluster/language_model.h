@@ -58,7 +58,7 @@ double output_flops(const LanguageModel& model, double samples);
 /// Operations of a step of so many samples without recompute: three times those of its forwards.
 double step_flops(const LanguageModel& model, double samples);
 
-/// What a backward computes again.
+/// The part of the forward that a backward computes again.
 enum class Recompute {
     none,
     selective,  ///< attention between the projections

@@ -7,7 +7,7 @@
 #include <utility>
 
 namespace pipescope {
-/// What a step consists of: shares of its time, mean over the lanes of a pipeline, that sum to 1.
+/// The parts of a step: shares of its time, mean over the lanes of a pipeline, that sum to 1.
 struct StepParts {
     double compute = 0;      ///< layers' operators, without the three below
     double recompute = 0;    ///< operators that repeat a forward
@@ -24,6 +24,6 @@ std::array<std::pair<const char*, double>, 7> named_parts(const StepParts& parts
 /// "compute 71 %, recompute 18 %, bubble 6 %, ..", the largest first, without those below half a per cent.
 std::string to_string(const StepParts& parts);
 
-/// What to change first, in words: the largest part that a change of layout could shrink, and what limits that.
+/// Names what to change first: the largest part that a change of layout could shrink, and what limits that.
 std::string next_constraint(const LayoutStep& step);
 }  // namespace pipescope

@@ -214,7 +214,7 @@ std::vector<SimulatedPartition> partitions_of(const Profile& profile, const Pipe
     return partitions;
 }
 
-/// Of the whole timeline as one step, or of the step among several.
+/// Takes the whole timeline as one step; with staggered updates, judges the simulated step among several.
 StepStatistics statistics_of(const Simulation& simulation) {
     if (simulation.options.update == Update::staggered) {
         return statistics_by_step(simulation.timeline, Update::staggered)[simulation.step];

@@ -184,7 +184,7 @@ PublishedSet vtrain(const fs::path& folder) {
 }
 
 namespace {
-/// What follows the pipeline of a zero-bubble row, on any schedule: tied embeddings and the optimizer.
+/// After its pipeline, a step of a zero-bubble row sums the gradients of tied embeddings and updates the parameters.
 double tail_ns(const Cluster& cluster, const CsvRow& row) {
     const LanguageModel model =
         parse_language_model("gpt:layers=" + row.text("layers") + ",hidden=" + row.text("hidden") +
