@@ -33,15 +33,8 @@ std::size_t count_others(const std::vector<Slice>& these, const std::vector<Slic
     return others.size();
 }
 
-/// Takes the whole timeline as one step; with staggered updates, judges the simulated step among several.
-StepStatistics statistics_of(const Simulation& simulation, const Timeline& timeline) {
-    return simulation.options.update == Update::staggered
-               ? statistics_by_step(timeline, Update::staggered)[simulation.step]
-               : one_step_statistics(timeline);
-}
-
 void take_figures(Simulation& simulation, const Timeline& stored) {
-    StepStatistics found = statistics_of(simulation, stored);
+    StepStatistics found = simulated_step_statistics(simulation, stored);
     found.lanes.resize(stored.lanes.size());
     const double quicker = found.step_time().count() > 0 ? static_cast<double>(simulation.step_time.count()) /
                                                                static_cast<double>(found.step_time().count())
@@ -62,19 +55,11 @@ void take_figures(Simulation& simulation, const Timeline& stored) {
 }
 }  // namespace
 
-StepStatistics one_step_statistics(const Timeline& timeline) {
-    Timeline one_step = timeline;
-    for (Slice& slice : one_step.slices) {
-        slice.key.step = 0;
-    }
-    return step_statistics(one_step, 0);
-}
-
 StepStatistics one_step_statistics(const Simulation& simulation) {
     StepStatistics statistics;
     // A steady state's window begins with the timeline, where every lane may be waiting.
     if (is_synchronous(simulation.options.schedule)) {
-        statistics.start = statistics_of(simulation, simulation.timeline).start;
+        statistics.start = simulated_step_statistics(simulation, simulation.timeline).start;
     }
     statistics.end = statistics.start + simulation.step_time;
     statistics.bubble_fraction = simulation.bubble_fraction;

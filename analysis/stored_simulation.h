@@ -9,11 +9,8 @@
 #include <vector>
 
 namespace pipescope {
-/// Statistics of all slices, as if they were of one step: the window of a schedule that never drains holds parts of
-/// several steps. Cost: O(slices log slices).
-StepStatistics one_step_statistics(const Timeline& timeline);
 /// The simulated step without noise: where it lies in the simulation's timeline, which must be there, and what the
-/// lanes did in it. Of a schedule that never drains, one period. Cost: as above.
+/// lanes did in it. Of a schedule that never drains, one period. Cost: O(slices log slices).
 StepStatistics one_step_statistics(const Simulation& simulation);
 
 /// Replaces the tasks and memory samples of `simulation`, which was made from a trace's profile and configuration, by

@@ -168,6 +168,14 @@ StepStatistics step_statistics(const Timeline& timeline, std::int32_t step) {
     return statistics;
 }
 
+StepStatistics one_step_statistics(const Timeline& timeline) {
+    Timeline one_step = timeline;
+    for (Slice& slice : one_step.slices) {
+        slice.key.step = 0;
+    }
+    return step_statistics(one_step, 0);
+}
+
 std::map<std::int32_t, StepStatistics> statistics_by_step(const Timeline& timeline, Update update) {
     if (update == Update::staggered) {
         return staggered_statistics(timeline);

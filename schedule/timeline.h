@@ -71,6 +71,9 @@ struct StepStatistics {
 /// Statistics of one step. All zero if the timeline has no compute slice of that step.
 /// Cost: O(slices log slices).
 StepStatistics step_statistics(const Timeline& timeline, std::int32_t step);
+/// Statistics of all slices, as if they were of one step: the window of a schedule that never drains holds parts of
+/// several steps. Cost: O(slices log slices).
+StepStatistics one_step_statistics(const Timeline& timeline);
 /// Statistics of all steps of a run, by number; steps without a compute slice are left out. With staggered updates
 /// steps overlap, and a step includes its updates: it lasts from the end of the step before it, or from its own first
 /// forward if that is later, to the end of its last task. So steps never overlap here, and step_time() is the period of

@@ -214,21 +214,9 @@ std::vector<SimulatedPartition> partitions_of(const Profile& profile, const Pipe
     return partitions;
 }
 
-/// Takes the whole timeline as one step; with staggered updates, judges the simulated step among several.
-StepStatistics statistics_of(const Simulation& simulation) {
-    if (simulation.options.update == Update::staggered) {
-        return statistics_by_step(simulation.timeline, Update::staggered)[simulation.step];
-    }
-    Timeline one_step = simulation.timeline;
-    for (Slice& slice : one_step.slices) {
-        slice.key.step = 0;
-    }
-    return step_statistics(one_step, 0);
-}
-
 /// `period`: the step time of a schedule that never drains.
 void fill_in_statistics(Simulation& simulation, double serial_time, std::optional<Nanoseconds> period) {
-    const StepStatistics statistics = statistics_of(simulation);
+    const StepStatistics statistics = simulated_step_statistics(simulation, simulation.timeline);
     simulation.step_time = period.value_or(statistics.step_time());
     const auto step = static_cast<double>(simulation.step_time.count());
     for (const LaneStatistics& lane : statistics.lanes) {
@@ -357,6 +345,12 @@ void fill_in_memory(Simulation& simulation, MemoryUse use, bool with_reserved) {
     simulation.memory = std::move(use.samples);
 }
 }  // namespace
+
+StepStatistics simulated_step_statistics(const Simulation& simulation, const Timeline& timeline) {
+    return simulation.options.update == Update::staggered
+               ? statistics_by_step(timeline, Update::staggered)[simulation.step]
+               : one_step_statistics(timeline);
+}
 
 StepFigures expected_figures(const Simulation& simulation) {
     StepFigures figures{simulation.step_time, simulation.bubble_fraction, simulation.utilization, simulation.speedup,

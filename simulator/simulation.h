@@ -102,6 +102,10 @@ double relative_throughput(const Simulation& one, const Simulation& other);
 /// True if a simulation of this profile with noise has a band and a mean.
 bool has_noise(const Profile& profile);
 
+/// The statistics by which the simulation is judged, of its own timeline or of one like it. Takes the whole timeline as
+/// one step; with staggered updates, the simulated step among several. Cost: O(slices log slices).
+StepStatistics simulated_step_statistics(const Simulation& simulation, const Timeline& timeline);
+
 /// Parts to skip if only the step time is needed, as in a search over many options.
 struct SimulationDetail {
     bool noise = true;      ///< step_band and step_mean, if the profile has a cv
