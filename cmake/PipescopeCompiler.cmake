@@ -18,6 +18,8 @@ target_include_directories(pipescope_compiler INTERFACE "${PROJECT_SOURCE_DIR}")
 target_compile_options(pipescope_compiler INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align -Wunused
   "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>"  # GCC 12 reports "a" + std::string (PR 105329)
+  # GCC collects its garbage from 128 MiB on by default, which costs a tenth of the time of files this large.
+  "$<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1048576>"
   "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.")
 option(PIPESCOPE_WERROR "Treat warnings as errors" OFF)
 if(PIPESCOPE_WERROR)
@@ -30,7 +32,9 @@ endif()
 
 find_program(PIPESCOPE_CCACHE ccache)
 if(PIPESCOPE_CCACHE)
-  # Relative paths let another checkout of the same files hit; the sloppiness is about times of files.
+  # Relative paths let another checkout of the same files hit; the sloppiness is about times of files; the compiler's
+  # garbage collector does not change what it makes.
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
-      "CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime" "${PIPESCOPE_CCACHE}")
+      "CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime" "CCACHE_IGNOREOPTIONS=--param=ggc*"
+      "${PIPESCOPE_CCACHE}")
 endif()
