@@ -126,6 +126,7 @@ void add_balance_options(CLI::App& command, BalanceFlags& flags) {
         "zero-bubble-2p, pipedream, model-parallel, whose balances are compared by simulation; or auto, which finds "
         "balance and order together; or a file "
         "that ends in .csv, as 'pipescope schedule' writes it");
+    add_update_option(command, flags.pipeline);
     add_hardware_options(command, flags.pipeline);
     add_device_type_options(command, flags.pipeline, "Type of all devices, such as A100");
     add_replicas_option(command, flags.pipeline);

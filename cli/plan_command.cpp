@@ -266,6 +266,7 @@ void add_choices(CLI::App& command, PlanFlags& flags) {
 void add_plan_options(CLI::App& command, PlanFlags& flags) {
     add_choices(command, flags);
     add_algorithm_option(command, flags.request.algorithm);
+    add_update_option(command, flags.pipeline);
     add_hardware_options(command, flags.pipeline);
     add_device_type_options(command, flags.pipeline, "Device types to try, such as A100,H100");
     const auto take_price = [&flags](const std::string& text) {

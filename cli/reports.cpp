@@ -652,6 +652,9 @@ std::string schedules_text(const ScheduleComparison& comparison) {
                             [](const ComparedSchedule& each) { return each.simulation.step_mean.has_value(); })) {
         text += "\nmeans of noisy steps, as the profile's layers vary\n";
     }
+    if (!comparison.schedules.empty() && comparison.schedules.front().simulation.options.update == Update::staggered) {
+        text += "\nstaggered updates: a step time is the period of consecutive steps\n";
+    }
     for (const LeftOutSchedule& each : comparison.left_out) {
         text += fmt::format("\nleft out: {}: {}\n", each.name, each.because);
     }

@@ -63,9 +63,6 @@ void check_for_all_schedules(const SimulateFlags& flags) {
     if (options.replicas != 1) {
         refuse("--replicas", std::to_string(options.replicas), "compares replicas of its own");
     }
-    if (options.update == Update::staggered) {
-        refuse("--update", to_string(options.update), "compares schedules of which some cannot update so");
-    }
     if (flags.simulated.backward_order == BackwardOrder::first_first) {
         refuse("--backward", to_string(*flags.simulated.backward_order), "runs the last micro-batch's backward first");
     }

@@ -120,6 +120,9 @@ private:
         if (profile_.layers.size() > kMostExactLayers) {
             optimal_partitions(problems_.least());  // refuses, and says what to do
         }
+        if (options_.update == Update::staggered) {  // its period is the busiest lane's work, if no lane waits
+            balances.push_back(minmax_partition(problems_.layer_costs(), partitions_));
+        }
         propose(shortest());
         const bool needs_several = leaves_a_gap() || problems_.lanes_share() || !problems_.cost_is_a_bound();
         const std::size_t most = needs_several ? kCandidates : 1;
@@ -322,11 +325,6 @@ void check_request(const Profile& profile, const PipelineOptions& options, int p
     if (!options.placement.empty()) {
         throw UsageError("placement is given; a balance is sought with partition j on lane j; leave the placement out");
     }
-    if (options.update == Update::staggered) {
-        throw UsageError(
-            "update is staggered; a balance is sought for steps that do not overlap; use synchronous, or the algorithm "
-            "minmax, which suits lanes that never wait");
-    }
     const std::vector<double> any(profile.layers.size(), 0.0);
     check_partition_request(any, partitions);
     std::vector<std::int64_t> parts(static_cast<std::size_t>(partitions), 1);
@@ -429,6 +427,7 @@ PipelineOptions placed_options(const Profile& profile, const PipelineOptions& op
     const std::size_t partitions = usual_partitions(options.schedule, static_cast<std::size_t>(lanes));
     PipelineOptions apart = options;
     apart.schedule = Schedule::gpipe;
+    apart.update = Update::synchronous;
     apart.placement.clear();
     apart.hardware.devices.clear();
     apart.hardware.speeds.clear();

@@ -11,13 +11,20 @@
 #include <vector>
 
 namespace pipescope {
-SearchEffort quick_effort(std::size_t layers, int lanes) {
+namespace {
+/// True if so few cuts exist that all of them can be simulated.
+bool has_few_cuts(std::size_t layers, int partitions) {
     constexpr double kFewCuts = 64;
     double cuts = 1;
-    for (int cut = 1; cut < lanes && cuts <= kFewCuts; ++cut) {
+    for (int cut = 1; cut < partitions && cuts <= kFewCuts; ++cut) {
         cuts *= (static_cast<double>(layers) - cut) / cut;
     }
-    return {20'000, 30'000, cuts <= kFewCuts, false};
+    return cuts <= kFewCuts;
+}
+}  // namespace
+
+SearchEffort quick_effort(std::size_t layers, int lanes) {
+    return {20'000, 30'000, has_few_cuts(layers, lanes), false};
 }
 
 bool can_be_balanced(const Profile& profile, const PipelineOptions& options, int lanes) {
@@ -46,6 +53,27 @@ public:
             options_ = std::move(options);
         }
         return is_better;
+    }
+
+    /// Considers every cut into as many partitions.
+    void try_all_cuts() {
+        std::vector<std::int64_t> layers;
+        const auto cut_rest = [&](const auto& self, std::size_t partitions, std::int64_t rest) -> void {
+            if (partitions == 1) {
+                layers.push_back(rest);
+                PipelineOptions options = options_;
+                options.balance = Balance(layers);
+                consider(std::move(options));
+                layers.pop_back();
+                return;
+            }
+            for (std::int64_t here = 1; here + static_cast<std::int64_t>(partitions) - 1 <= rest; ++here) {
+                layers.push_back(here);
+                self(self, partitions - 1, rest - here);
+                layers.pop_back();
+            }
+        };
+        cut_rest(cut_rest, options_.balance.num_partitions(), static_cast<std::int64_t>(profile_.layers.size()));
     }
 
     /// Moves layers from one partition to the next, or back.
@@ -89,29 +117,21 @@ private:
 };
 }  // namespace
 
-BalancedPipeline automatic_pipeline(const Profile& profile, const PipelineOptions& options, int lanes,
-                                    BalanceAlgorithm algorithm, const SearchTables& tables, bool one_each) {
-    AutomaticBalance best(profile);
-    for (const Schedule& named : all_schedules()) {
-        PipelineOptions with = options;
-        with.schedule = named;
-        if (is_synchronous(named) && can_be_balanced(profile, with, lanes) &&
-            (!one_each || runs_one_partition_a_lane(named))) {
-            best.consider(balanced_pipeline(profile, with, lanes, algorithm, tables).simulation.options);
-        }
-    }
-    best.move_cuts();
-    BalancedPipeline balanced;
-    balanced.simulation = best.take();
-    return balanced;
-}
-
 BalancedPipeline balanced_pipeline(const Profile& profile, const PipelineOptions& options, int lanes,
                                    BalanceAlgorithm algorithm, const SearchTables& tables) {
     const SearchEffort effort = quick_effort(profile.layers.size(), lanes);
     BalancedPipeline balanced;
     if (options.schedule == Schedule::automatic) {
-        balanced = automatic_pipeline(profile, options, lanes, algorithm, tables, false);
+        AutomaticBalance best(profile);
+        for (const Schedule& named : all_schedules()) {
+            PipelineOptions with = options;
+            with.schedule = named;
+            if (is_synchronous(named) && can_be_balanced(profile, with, lanes)) {
+                best.consider(balanced_pipeline(profile, with, lanes, algorithm, tables).simulation.options);
+            }
+        }
+        best.move_cuts();
+        balanced.simulation = best.take();
     } else if (!runs_one_partition_a_lane(options.schedule)) {
         balanced.simulation = simulate(profile, placed_options(profile, options, lanes, algorithm, effort, tables),
                                        {.noise = false, .memory = true});
@@ -126,15 +146,27 @@ BalancedPipeline balanced_pipeline(const Profile& profile, const PipelineOptions
 }
 
 FoundBalance find_automatic_balance(const Profile& profile, const PipelineOptions& options, int partitions,
-                                    BalanceAlgorithm algorithm) {
+                                    BalanceAlgorithm algorithm, SearchEffort effort) {
     check_profile(profile);
     check_partition_request(std::vector<double>(profile.layers.size(), 0.0), partitions);
-    PipelineOptions on_lanes = options;
-    on_lanes.hardware = with_lanes(std::move(on_lanes.hardware), partitions);
-    PipelineOptions plain = on_lanes;
-    plain.schedule = Schedule::gpipe;
-    const Simulation simulation =
-        automatic_pipeline(profile, on_lanes, partitions, algorithm, SearchTables(profile, plain), true).simulation;
+    effort.explain_infeasible = false;
+    PipelineOptions with = options;
+    with.hardware = with_lanes(std::move(with.hardware), partitions);
+    with.schedule = Schedule::gpipe;
+    const SearchTables tables(profile, with);
+    AutomaticBalance best(profile);
+    for (const Schedule& named : all_schedules()) {
+        with.schedule = named;
+        if (is_synchronous(named) && runs_one_partition_a_lane(named) && can_be_balanced(profile, with, partitions)) {
+            best.consider(search_balance(profile, with, partitions, algorithm, effort, tables).simulation.options);
+        }
+    }
+    if (has_few_cuts(profile.layers.size(), partitions)) {
+        best.try_all_cuts();
+    } else {
+        best.move_cuts();
+    }
+    const Simulation simulation = best.take();
     FoundBalance found = unproved_balance(simulation, algorithm);
     if (!found.feasible) {
         found.infeasible_because = memory_limit_text(options.hardware) + "; the balance " + to_string(found.balance) +

@@ -21,22 +21,21 @@ struct BalancedPipeline {
 SearchEffort quick_effort(std::size_t layers, int lanes);
 /// True if the schedule can run so many lanes and the options' micro-batches (can_run()), and the model has the layers.
 bool can_be_balanced(const Profile& profile, const PipelineOptions& options, int lanes);
-/// Finds cuts and order together for schedule auto (automatic_schedule()): starts from each named schedule's best
-/// balance, and of the best one moves single layers over the cuts as long as that helps. So the step is never longer
-/// than that of a named schedule with its balance of balanced_pipeline(). `one_each`: without the balances of schedules
-/// that run several partitions a lane. Nothing is proved: lower_bound_ns is 0. The simulation has timeline and memory
-/// over time. Preconditions and errors as balanced_pipeline().
-BalancedPipeline automatic_pipeline(const Profile& profile, const PipelineOptions& options, int lanes,
-                                    BalanceAlgorithm algorithm, const SearchTables& tables, bool one_each);
 /// Cuts the model for `lanes` lanes: into one partition for each, or as the schedule needs them (usual_partitions()).
 /// Preconditions: can_be_balanced(); the options have no placement, and their hardware describes `lanes` lanes; those
 /// of search_balance() for `tables`. Throws as search_balance() does.
+///
+/// Schedule auto finds cuts and order together (automatic_schedule()): it starts from the balance that this finds for
+/// each named schedule, and of the best one moves single layers over the cuts as long as that helps. So the step is
+/// never longer than that of a named schedule. Nothing is proved: lower_bound_ns is 0.
 BalancedPipeline balanced_pipeline(const Profile& profile, const PipelineOptions& options, int lanes,
                                    BalanceAlgorithm algorithm, const SearchTables& tables);
 
-/// automatic_pipeline() with one partition a lane, as `balance` prints it. Throws as find_balance() does.
+/// The same for schedule auto with one partition a lane, as `balance` prints it: starts from the balances of
+/// find_balance() with that effort, so the step is never longer than theirs. Tries all cuts if they are few. Throws as
+/// find_balance() does.
 FoundBalance find_automatic_balance(const Profile& profile, const PipelineOptions& options, int partitions,
-                                    BalanceAlgorithm algorithm);
+                                    BalanceAlgorithm algorithm, SearchEffort effort = {});
 
 /// Drops what a list of many simulations does not keep: timeline and memory over time.
 void keep_figures_only(Simulation& simulation);

@@ -81,7 +81,7 @@ PartitionProblem CutProblems::whatever_waits() const {
 
 bool CutProblems::cost_is_a_bound() const {
     // Everything ignored here (shared links, recompute that waits, replicas) only makes a step longer.
-    const bool is_known_order = options_.schedule == Schedule::gpipe &&
+    const bool is_known_order = options_.schedule == Schedule::gpipe && options_.update == Update::synchronous &&
                                 options_.backward_order == BackwardOrder::last_first && options_.most_in_flight == 0;
     return is_known_order && (lanes_are_apart_ || profile_.co_running_slowdown.empty());
 }

@@ -95,6 +95,7 @@ void copy_shared(const From& from, To& to) {
     to.batch = from.batch;
     to.optimizer = from.optimizer;
     to.master_weights = from.master_weights;
+    to.update = from.update;
     to.backward_order = from.backward_order;
     to.recompute_start = from.recompute_start;
     to.most_in_flight = from.most_in_flight;
@@ -712,6 +713,12 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     const std::vector<Variant> variants = variants_of(profile, request);
     const std::int64_t fewest = *std::ranges::min_element(request.chunks);
     for (const Variant& variant : variants) {
+        for (const Schedule& schedule : request.schedules) {
+            for (const int each : replicas) {
+                check_update(
+                    options_for(variant.options, {schedule, *partitions.begin(), Checkpoint::never, fewest, each}));
+            }
+        }
         // Rejects here, before any thread starts, whatever a simulation would reject.
         const Schedule& first = request.schedules.front();
         const bool is_plain = runs_one_partition_a_lane(first) && !first.file();

@@ -31,6 +31,7 @@ struct PlanRequest {
     std::int64_t batch = 1;
     std::string optimizer = PipelineOptions{}.optimizer;
     bool master_weights = false;
+    Update update = Update::synchronous;
     BackwardOrder backward_order = BackwardOrder::last_first;
     RecomputeStart recompute_start = RecomputeStart::early;
     int most_in_flight = 0;
@@ -48,7 +49,7 @@ struct PlanRequest {
     std::function<bool(double done)> progress;
 };
 
-/// Gives the request the batch, optimizer, order of tasks and hardware of these options.
+/// Gives the request the batch, optimizer, updates, order of tasks and hardware of these options.
 void take_options(PlanRequest& request, const PipelineOptions& options);
 
 /// Candidates whose samples per second or cost differ by less than this share count as equal in it. A prediction cannot

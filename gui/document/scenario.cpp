@@ -239,7 +239,8 @@ SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scena
         checkSize(scenario.options);
         simulated.simulation = simulate(profile, scenario.options, {.noise = false});
         if (scenario.options.schedule.file()) {
-            simulated.simulation.lower_bound = least_step(profile, scenario.options);
+            simulated.simulation.lower_bound = least_step(
+                profile, simulated.simulation.feasible ? scenario.options : without_limits(scenario.options));
         }
     } catch (const Error& error) {
         simulated.simulation.options = scenario.options;
@@ -275,14 +276,14 @@ Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAl
     const int partitions = static_cast<int>(scenario.options.balance.num_partitions());
     const bool searchable = scenario.options.placement.empty() && profile.layers.size() <= kMostLayersSearched;
     const bool isAutomatic = scenario.options.schedule == Schedule::automatic;
+    // At most a second, since the user waits for it.
+    constexpr SearchEffort kEffort{100'000, 500'000, false, false};
     if (algorithm == BalanceAlgorithm::optimal && searchable && isAutomatic) {
         const std::int64_t forwards = std::min(scenario.options.chunks, scenario.options.batch) * partitions;
         if (forwards <= kMostForwardsOrdered) {
-            return find_automatic_balance(profile, scenario.options, partitions, algorithm).balance;
+            return find_automatic_balance(profile, scenario.options, partitions, algorithm, kEffort).balance;
         }
     } else if (algorithm == BalanceAlgorithm::optimal && searchable) {
-        // At most a second, since the user waits for it.
-        constexpr SearchEffort kEffort{100'000, 500'000, false, false};
         return find_balance(profile, scenario.options, partitions, algorithm, kEffort).balance;
     }
     const std::vector<double> costs = layerCosts(profile, scenario.options);

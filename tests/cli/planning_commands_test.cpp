@@ -242,6 +242,25 @@ TEST_F(PlanningCommands, AllSchedulesAreComparedOnTheirOwnTerms) {
     EXPECT_THAT(user.succeeds(all).out, HasSubstr("checkpoint never"));
 }
 
+TEST_F(PlanningCommands, StaggeredUpdatesAreBalancedPlannedAndCompared) {
+    auto profile = nlohmann::ordered_json::parse(chain({10, 10, 10, 10}));
+    for (auto& layer : profile.at("layers")) {
+        layer["parameter_bytes"] = layer["gradient_bytes"] = 8;  // so that half of the backward is for the weights
+    }
+    user.writes("w.json", profile.dump());
+    const std::string step = " -m 4 --batch 4 --checkpoint never --update staggered ";
+    const std::int64_t work = 4 * 2 * 30'000'000;  // of a lane that never waits
+    EXPECT_EQ(step_of("balance w.json -n 2 --schedule zero-bubble-2p" + step), work);
+    EXPECT_EQ(step_of("balance w.json -n 2 --schedule auto" + step), work);
+    const auto best = user.succeeds("plan w.json -n 2 --schedule 1f1b,zero-bubble-2p --json" + step).json();
+    EXPECT_EQ(best.at("candidates").at(0).at("step_ns"), work);
+    EXPECT_EQ(best.at("candidates").at(0).at("update"), "staggered");
+    EXPECT_THAT(refused("plan w.json -n 2 --schedule 1f1b,pipedream" + step),
+                HasSubstr("update is staggered with schedule pipedream"));
+    EXPECT_THAT(user.succeeds("simulate w.json --balance 2,2 --schedule all" + step).out,
+                AllOf(HasSubstr("a step time is the period"), HasSubstr("left out: pipedream: update is staggered")));
+}
+
 TEST_F(PlanningCommands, SizesOutsideTheProfileAreExtrapolatedAloud) {
     const std::string pipeline = "p.json -m 2 --batch 64 ";
     EXPECT_EQ(user.succeeds("balance -n 2 --json " + pipeline).json().at("extrapolated"), true);

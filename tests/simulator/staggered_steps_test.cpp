@@ -2,17 +2,24 @@
 
 #include "schedule/schedules.h"
 #include "simulator/automatic_schedule.h"
+#include "simulator/balance_search.h"
+#include "simulator/balanced_pipeline.h"
 #include "simulator/pipeline_graph.h"
+#include "simulator/planner.h"
+#include "simulator/schedule_comparison.h"
 #include "simulator/simulation.h"
 #include "simulator/task_clock.h"
+#include "tests/balance/every_balance.h"
 #include "tests/simulator/profiles.h"
 #include "tests/simulator/random_pipelines.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <random>
+#include <string>
 
 namespace pipescope {
 namespace {
@@ -215,6 +222,68 @@ TEST(StaggeredSteps, HaveAnAutomaticOrderThatIsNeverSlowerThanANamedOne) {
         const Simulation within = simulate(uneven, limited, {.noise = false});
         EXPECT_TRUE(within.feasible);
         EXPECT_LE(within.step_time, other.step_time) << to_string(Schedule(named));
+    }
+}
+
+TEST(StaggeredSteps, HaveABalanceNearTheBestOfAllCuts) {
+    std::mt19937 random(7);
+    double excess = 0;
+    int rounds = 0;
+    for (const Schedule::Name named : {Schedule::one_f_one_b, Schedule::zero_bubble_2p, Schedule::automatic}) {
+        for (int round = 0; round < 6; ++round, ++rounds) {
+            const Profile profile = random_profile(random, 7, round % 3 == 0);
+            PipelineOptions options = staggered(3, 2 + static_cast<int>(random() % 5), named);
+            const FoundBalance found = named == Schedule::automatic
+                                           ? find_automatic_balance(profile, options, 3, BalanceAlgorithm::optimal)
+                                           : find_balance(profile, options, 3, BalanceAlgorithm::optimal);
+            std::int64_t best = std::numeric_limits<std::int64_t>::max();
+            for_every_balance(7, 3, [&](const Balance& balance) {
+                options.balance = balance;
+                best = std::min<std::int64_t>(best, simulate(profile, options, {.noise = false}).step_time.count());
+            });
+            EXPECT_LE(found.lower_bound_ns, best);
+            EXPECT_GE(found.step_ns, best);
+            EXPECT_TRUE(named != Schedule::automatic || found.step_ns == best) << "all cuts are tried";
+            excess += static_cast<double>(found.step_ns) / static_cast<double>(best) - 1;
+        }
+    }
+    EXPECT_LT(excess / rounds, 0.01);
+}
+
+TEST(StaggeredSteps, ArePlanned) {
+    PlanRequest request;
+    request.partitions = {2, 4};
+    request.chunks = {8};
+    request.batch = 8;
+    request.checkpoints = {Checkpoint::never};
+    request.schedules = {Schedule::one_f_one_b, Schedule::zero_bubble_2p, Schedule::zero_bubble_v, Schedule::automatic};
+    request.update = Update::staggered;
+    const Plan planned = plan(profile_with_updates(8), request);
+    ASSERT_TRUE(planned.best);
+    const Simulation& best = planned.candidates.front().simulation;
+    EXPECT_EQ(best.options.update, Update::staggered);
+    EXPECT_EQ(best.step_time.count(), 8 * 2 * (kForward + kBackward) + 2 * kUpdate) << "no lane waits";
+    request.replicas = {1, 2};
+    EXPECT_THAT([&] { plan(profile_with_updates(8), request); },
+                ThrowsMessage<UsageError>(HasSubstr("update is staggered with replicas 2")));
+    request.replicas = {1};
+    request.schedules.emplace_back(Schedule::pipedream);
+    EXPECT_THAT([&] { plan(profile_with_updates(8), request); },
+                ThrowsMessage<UsageError>(HasSubstr("update is staggered with schedule pipedream")));
+}
+
+TEST(StaggeredSteps, AreComparedUnderAllSchedules) {
+    const ScheduleComparison comparison = compare_schedules(profile_with_updates(4), staggered(4, 8, Schedule::gpipe));
+    const auto period_of = [&](const std::string& name) {
+        const auto found = std::ranges::find(comparison.schedules, name, &ComparedSchedule::name);
+        return found == comparison.schedules.end() ? 0 : found->simulation.step_time.count();
+    };
+    EXPECT_EQ(period_of("zero-bubble-2p"), simulated(staggered(4, 8, Schedule::zero_bubble_2p)).step_time.count());
+    EXPECT_EQ(period_of("1f1b"), simulated(staggered(4, 8, Schedule::one_f_one_b)).step_time.count());
+    for (const char* const name : {"pipedream", "data-parallel"}) {
+        const auto left_out = std::ranges::find(comparison.left_out, name, &LeftOutSchedule::name);
+        ASSERT_NE(left_out, comparison.left_out.end()) << name;
+        EXPECT_THAT(left_out->because, HasSubstr("update is staggered with"));
     }
 }
 
