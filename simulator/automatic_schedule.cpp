@@ -1,25 +1,27 @@
 #include "simulator/automatic_schedule.h"
 
+#include "schedule/schedule_programs.h"
 #include "schedule/schedule_table.h"
 #include "simulator/contention.h"
 #include "simulator/planner.h"
 #include "simulator/schedule_search.h"
 #include "simulator/simulation.h"
+#include "simulator/step_memories.h"
 #include "simulator/task_costs.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 namespace pipescope {
 namespace {
-constexpr int kMostSearches = 6;
-
 PipelineShape shape_for_search(const PipelineOptions& options, const TaskCosts& costs) {
     return {.num_partitions = static_cast<int>(options.balance.num_partitions()),
             .num_micro_batches = static_cast<int>(costs.micro_batches().size()),
@@ -133,6 +135,8 @@ public:
     /// True if the last schedule considered is the best so far.
     bool is_better() const { return is_better_; }
     const std::optional<Schedule>& schedule() const { return schedule_; }
+    bool keeps_limits() const { return std::get<0>(score_) == 0; }
+    Nanoseconds step() const { return std::get<1>(score_); }
 
 private:
     const Profile& profile_;
@@ -141,6 +145,194 @@ private:
     using Score = std::tuple<Bytes, Nanoseconds, Bytes>;  // excess, step, highest peak: less is better
     Score score_;
     bool is_better_ = false;
+};
+
+/// Searches orders that keep the options' memory limits. The search counts only what micro-batches hold from forward to
+/// backward_weight, so it is given more or less memory, and the simulator, which counts everything, judges.
+class SearchesWithinLimits {
+public:
+    SearchesWithinLimits(ScheduleCosts costs, const PipelineShape& shape, Best& best)
+        : costs_(std::move(costs)), shape_(shape), best_(best), one_(bytes_of_one(costs_)) {}
+
+    /// Searches without a limit, then with less for the lanes that need too much. If none does, looks for an equal step
+    /// in less memory. Returns true if none did at once.
+    bool follow_excess() {
+        bool is_tight = false;
+        std::vector<Bytes> limits;
+        for (int search = 0; search < kMostSearches; ++search) {
+            const std::optional<Found> found = search_with(limits);
+            if (!found) {
+                break;
+            }
+            const std::vector<Bytes> before = limits;
+            if (found->excess.empty()) {
+                if (!found->is_better) {
+                    break;
+                }
+                limits = one_;
+                for (std::size_t lane = 0; lane < limits.size(); ++lane) {
+                    limits[lane] = std::max(limits[lane], found->in_flight[lane] - found->in_flight[lane] / 4);
+                }
+                continue;
+            }
+            is_tight = is_tight || search == 0;
+            if (limits.empty()) {
+                limits.assign(one_.size(), std::numeric_limits<Bytes>::max() / 4);
+            }
+            for (const Shortfall& each : found->excess) {
+                const std::size_t lane = each.lane.index();
+                limits[lane] = std::max(one_[lane], found->in_flight[lane] - each.bytes());
+            }
+            if (limits == before) {
+                break;
+            }
+        }
+        return !is_tight;
+    }
+
+    /// Gives all lanes as many micro-batches at a time as they can hold, then one more to those that have room, then
+    /// fewer to later lanes, as in 1F1B.
+    void fill_up() {
+        const int fit = fill_evenly();
+        fill_unevenly(fit);
+        taper(fit);
+    }
+
+    /// If there are so few orders that all can be listed: tries those that are quicker than the best, quickest first.
+    void try_all_orders() {
+        int tries = kMostOrdersTried;
+        for_each_order(costs_, [&](const FoundSchedule& order) {
+            if (best_.keeps_limits() && Nanoseconds{order.step_ns} >= best_.step()) {
+                return false;
+            }
+            best_.consider(Schedule::from_csv(kName, csv_of(order.programs)));
+            return --tries > 0;
+        });
+    }
+
+private:
+    static constexpr const char* kName = "auto";
+    static constexpr int kMostSearches = 6;
+    static constexpr int kMostOrdersTried = 2000;
+
+    struct Found {
+        std::vector<Shortfall> excess;
+        std::vector<Bytes> in_flight;  // most bytes by lane, by the search's account
+        bool is_better = false;        // than all before
+    };
+
+    /// Returns the most micro-batches at a time that all lanes can hold.
+    int fill_evenly() {
+        const int m = costs_.micro_batches;
+        int fit = 0;
+        int too_many = m + 1;
+        while (too_many - fit > 1 && trials_ > 0) {
+            const int k = too_many > m ? std::min(std::max(1, 2 * fit), m) : (fit + too_many) / 2;
+            const std::optional<Found> found = hold(std::vector<int>(one_.size(), k));
+            (found && found->excess.empty() ? fit : too_many) = k;
+        }
+        return fit;
+    }
+
+    void fill_unevenly(int fit) {
+        const int m = costs_.micro_batches;
+        std::vector<int> held(one_.size(), fit);
+        std::vector<bool> is_full(one_.size(), fit == 0);
+        while (trials_ > 0) {
+            std::vector<int> more = held;
+            for (std::size_t lane = 0; lane < more.size(); ++lane) {
+                more[lane] += is_full[lane] || held[lane] == m ? 0 : 1;
+            }
+            if (more == held) {
+                return;
+            }
+            const std::optional<Found> found = hold(more);
+            if (!found) {
+                return;
+            }
+            held = found->excess.empty() ? more : held;
+            const std::vector<bool> before = is_full;
+            for (const Shortfall& each : found->excess) {
+                const std::size_t lane = each.lane.index();
+                if (before[lane]) {  // its neighbours send too early
+                    is_full[lane == 0 ? 0 : lane - 1] = true;
+                    is_full[std::min(lane + 1, is_full.size() - 1)] = true;
+                }
+                is_full[lane] = true;
+            }
+            if (!found->excess.empty() && is_full == before) {
+                return;
+            }
+        }
+    }
+
+    void taper(int fit) {
+        constexpr int kMostMore = 2;
+        const auto lanes = static_cast<int>(one_.size());
+        for (int more = 0; more <= kMostMore; ++more) {
+            for (int k = std::max(1, fit); k <= std::min({costs_.micro_batches, lanes + more, fit + 3}); ++k) {
+                std::vector<int> held;
+                for (int lane = 0; lane < lanes; ++lane) {
+                    held.push_back(std::clamp(lanes - lane + more, 1, k));
+                }
+                const std::optional<Found> found = hold(held);
+                if (!found || !found->excess.empty()) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Empty if no order keeps the limits by the search's account.
+    std::optional<Found> search_with(const std::vector<Bytes>& limits) {
+        ScheduleCosts costs = costs_;
+        costs.limits = limits;
+        const FoundSchedule found = find_schedule(costs);
+        if (found.programs.empty()) {
+            return std::nullopt;
+        }
+        return judge(costs, found.programs);
+    }
+
+    Found judge(const ScheduleCosts& costs, const std::vector<LaneProgram>& programs) {
+        const std::string csv = csv_of(programs);
+        const auto [known, is_new] = excess_.try_emplace(csv);
+        if (is_new) {
+            known->second = best_.consider(Schedule::from_csv(kName, csv));
+        }
+        return {known->second, bytes_in_flight(costs, programs), is_new && best_.is_better()};
+    }
+
+    /// Searches with so many micro-batches at a time, by lane. Returns what exceeds the limits least, or an order that
+    /// keeps them.
+    std::optional<Found> hold(const std::vector<int>& micro_batches) {
+        --trials_;
+        ScheduleCosts costs = costs_;
+        costs.limits = one_;
+        for (std::size_t lane = 0; lane < one_.size(); ++lane) {
+            costs.limits[lane] *= micro_batches[lane];
+        }
+        std::optional<Found> least = search_with(costs.limits);
+        for (const FoundSchedule& plain : plain_schedules(costs)) {
+            Found found = judge(costs, plain.programs);
+            if (!least || (!least->excess.empty() &&
+                           (found.excess.empty() || found.excess.front().bytes() < least->excess.front().bytes()))) {
+                least = std::move(found);
+            }
+        }
+        return least;
+    }
+
+    std::string csv_of(const std::vector<LaneProgram>& programs) const {
+        return to_csv(schedule_table(TaskGraph(shape_, programs)));
+    }
+
+    const ScheduleCosts costs_;
+    const PipelineShape& shape_;
+    Best& best_;
+    const std::vector<Bytes> one_;                          // by lane
+    std::map<std::string, std::vector<Shortfall>> excess_;  // of the orders simulated, by their CSV
+    int trials_ = 24;
 };
 
 /// The costs for a bound: those of the smallest micro-batch, on lanes that run as fast as they ever do, and with the
@@ -179,6 +371,65 @@ ScheduleCosts least_costs(const Profile& profile, const PipelineOptions& options
     return least;
 }
 
+/// Parameters, gradients and the optimizer's state, by lane.
+std::vector<Bytes> constant_bytes(const Profile& profile, const PipelineOptions& options, const ScheduleCosts& costs) {
+    const double factor = optimizer_state_factor(options, profile.dtype);
+    std::vector<Bytes> constant(static_cast<std::size_t>(costs.num_lanes()));
+    for (std::size_t j = 0; j < costs.partitions.size(); ++j) {
+        const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            const LayerProfile& layer = profile.layers[l];
+            constant[costs.partitions[j].lane.index()] +=
+                layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes +
+                std::llround(factor * static_cast<double>(layer.gradient_bytes));
+        }
+    }
+    return constant;
+}
+
+/// The least that a micro-batch holds on each partition at every instant from the end of its forward, or its recompute,
+/// to the start of its backward, whole or in halves, or of its backward_weight.
+std::vector<Bytes> least_held(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs) {
+    PipelineShape shape = shape_for_search(options, costs);
+    shape.skips = costs.routes();
+    std::vector<Bytes> least(static_cast<std::size_t>(shape.num_partitions), std::numeric_limits<Bytes>::max());
+    for (const auto& [schedule, loss] : {std::pair{Schedule::gpipe, LossScope::mini_batch},
+                                         {Schedule::one_f_one_b, LossScope::micro_batch},
+                                         {Schedule::zero_bubble_h1, LossScope::micro_batch}}) {
+        PipelineOptions with = options;
+        with.schedule = schedule;
+        shape.loss = loss;
+        const TaskGraph graph(shape,
+                              loss == LossScope::mini_batch ? gpipe_programs(shape) : model_parallel_programs(shape));
+        StepMemories memories(profile, with, costs, graph);
+        for (int j = 0; j < shape.num_partitions; ++j) {
+            Bytes& held = least[static_cast<std::size_t>(j)];
+            for (int i = 0; i < shape.num_micro_batches; ++i) {
+                const PartitionWork& work = memories.work({MicroBatchId{i}, PartitionId{j}});
+                held = std::min({held, work.graph(), work.is_split() ? work.graph_between() : held});
+            }
+        }
+    }
+    return least;
+}
+
+/// Below the step of every order that keeps the options' memory limits.
+Nanoseconds bound_of(const Profile& profile, const PipelineOptions& options, const TaskCosts& task_costs) {
+    ScheduleCosts costs = least_costs(profile, options, task_costs);
+    costs.limits = memory_limits_of(options.hardware, costs.num_lanes());
+    if (!costs.limits.empty()) {
+        const std::vector<Bytes> constant = constant_bytes(profile, options, costs);
+        for (std::size_t lane = 0; lane < costs.limits.size(); ++lane) {
+            costs.limits[lane] -= constant[lane];
+        }
+        const std::vector<Bytes> held = least_held(profile, options, task_costs);
+        for (std::size_t j = 0; j < held.size(); ++j) {
+            costs.partitions[j].saved = held[j];
+        }
+    }
+    return Nanoseconds{step_bound(costs)};
+}
+
 bool accepts(const PipelineOptions& options, const Schedule& schedule, const PipelineShape& shape) {
     PipelineOptions with = options;
     with.schedule = schedule;
@@ -198,49 +449,36 @@ TaskCosts split_costs(const Profile& profile, const PipelineOptions& options) {
 }
 }  // namespace
 
+PipelineOptions without_limits(PipelineOptions options) {
+    options.hardware.memory_limit.reset();
+    options.hardware.memory_limits.clear();
+    return options;
+}
+
 Nanoseconds least_step(const Profile& profile, const PipelineOptions& options) {
-    return Nanoseconds{step_bound(least_costs(profile, options, split_costs(profile, options)))};
+    return bound_of(profile, options, split_costs(profile, options));
 }
 
 AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptions& options) {
     const TaskCosts task_costs = split_costs(profile, options);
     const PipelineShape shape = shape_for_search(options, task_costs);
-    ScheduleCosts costs = costs_of(options, task_costs);
-    const Nanoseconds bound{step_bound(least_costs(profile, options, task_costs))};
 
     Best best(profile, options);
-    for (int search = 0; search < kMostSearches; ++search) {
-        const FoundSchedule found = find_schedule(costs);
-        if (found.programs.empty()) {
-            break;
-        }
-        const TaskGraph graph(shape, found.programs);
-        const std::vector<Shortfall> excess = best.consider(Schedule::from_csv("auto", to_csv(schedule_table(graph))));
-        const std::vector<Bytes> in_flight = bytes_in_flight(costs, found.programs);
-        if (excess.empty()) {
-            // The same step may need less memory.
-            if (!best.is_better()) {
-                break;
-            }
-            costs.limits = bytes_of_one(costs);
-            for (std::size_t lane = 0; lane < in_flight.size(); ++lane) {
-                costs.limits[lane] = std::max(costs.limits[lane], in_flight[lane] - in_flight[lane] / 4);
-            }
-            continue;
-        }
-        // Less for the lanes that need too much.
-        if (costs.limits.empty()) {
-            costs.limits.assign(in_flight.size(), std::numeric_limits<Bytes>::max() / 4);
-        }
-        for (const Shortfall& each : excess) {
-            costs.limits[each.lane.index()] = in_flight[each.lane.index()] - each.bytes();
-        }
+    SearchesWithinLimits searches(costs_of(options, task_costs), shape, best);
+    const bool is_tight = !searches.follow_excess();
+    const Nanoseconds bound = bound_of(profile, options, task_costs);
+    constexpr int kNear = 100;  // 1 % above the bound
+    if (is_tight && !(best.keeps_limits() && best.step() <= bound + bound / kNear)) {
+        searches.fill_up();
     }
     for (const Schedule& named : all_schedules()) {
         if (is_synchronous(named) && accepts(options, named, shape)) {
             best.consider(named);
         }
     }
-    return {*best.schedule(), bound};
+    if (is_tight) {
+        searches.try_all_orders();
+    }
+    return {*best.schedule(), best.keeps_limits() ? bound : bound_of(profile, without_limits(options), task_costs)};
 }
 }  // namespace pipescope

@@ -7,14 +7,18 @@
 
 namespace pipescope {
 struct AutomaticSchedule {
-    Schedule schedule;  ///< a table named "auto", or a named schedule that is quicker
-    /// No order of the same tasks has a shorter step (step_bound()), with or without a memory limit.
-    Nanoseconds lower_bound{0};
+    Schedule schedule;           ///< a table named "auto", or a named schedule that is quicker
+    Nanoseconds lower_bound{0};  ///< least_step(); of any order if the schedule does not keep the memory limits
 };
 
-/// The lower bound alone, without a search: no order of the options' tasks has a shorter step. Ignores their schedule.
+/// The lower bound alone, without a search: no order of the options' tasks that keeps their memory limits has a shorter
+/// step (step_bound()). Ignores their schedule. Under a limit, lanes can put off gradients of weights only for as many
+/// micro-batches as fit: each holds what the memory model (memory_model.h) says that its graph alone keeps.
 /// Throws as simulate() does.
 Nanoseconds least_step(const Profile& profile, const PipelineOptions& options);
+
+/// The same options without memory limits.
+PipelineOptions without_limits(PipelineOptions options);
 
 /// Finds the order of tasks for the options' balance, placement, checkpoint mode, links and memory limits. Ignores
 /// their schedule.

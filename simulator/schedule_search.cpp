@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <numeric>
@@ -246,6 +247,7 @@ struct OrderRule {
     bool forward_first = false;       ///< up to most_in_flight; otherwise a backward that is ready goes first
     double fill = 1;                  ///< a backward_weight starts if this share of it fits before the next task
     bool deep_first = false;          ///< of several partitions, the one nearest to the loss goes first
+    bool weight_first = false;        ///< a backward_weight starts as soon as it can
 };
 
 /// Arrivals in an earlier plan, by partition and micro-batch. A lane that expects a task soon does not begin a long
@@ -289,6 +291,9 @@ OrderChoice choose(const ScheduleProblem& problem, const LaneSweep& planner, con
     OrderChoice next = backward;
     if (forward.start < backward.start || (rule.forward_first && forward.start == backward.start)) {
         next = forward;
+    }
+    if (pending >= 0 && rule.weight_first) {
+        return {now, {StepKind::weight, pending}};
     }
     if (pending >= 0 && next.start > now) {
         if (forecast != nullptr) {
@@ -430,6 +435,35 @@ Ns work_of(const ScheduleProblem& problem, std::size_t lane, bool with_weights) 
         }
     }
     return work;
+}
+
+/// Work of a lane until the end of its last backward, at least: forwards, backwards, and the weights' gradients but for
+/// those of as many micro-batches as the memory limit lets wait. For micro-batches of one size.
+Ns work_before_last_gradient(const ScheduleProblem& problem, std::size_t lane) {
+    const Ns without = work_of(problem, lane, false);
+    std::vector<Ns> weights;  // that take time, one for each partition
+    Bytes least = std::numeric_limits<Bytes>::max();
+    for (const int j : problem.partitions_of[lane]) {
+        if (const ScheduleCosts::Partition& at = problem.at(j); at.backward_weight > 0) {
+            weights.push_back(at.backward_weight);
+            least = std::min(least, at.saved);
+        }
+    }
+    const auto limit = problem.limit(lane);
+    if (!limit || weights.empty() || least <= 0 || *limit < least) {
+        return without;
+    }
+    std::ranges::sort(weights, std::greater());
+    Ns after = 0;
+    Ns all = 0;
+    Bytes may_wait = *limit / least;
+    for (const Ns each : weights) {  // the longest ones wait
+        const Ns waiting = std::min<Ns>(problem.m(), may_wait);
+        may_wait -= waiting;
+        after += waiting * each;
+        all += problem.m() * each;
+    }
+    return without + all - after;
 }
 
 /// Under a limit of k micro-batches at a time, the (q k + 1)-th forward waits for q round trips.
@@ -835,8 +869,8 @@ std::int64_t step_bound(const ScheduleCosts& costs) {
             way_back = std::min(way_back, tail[at]);
             bound = std::max(bound, memory_bound(problem, j, head[at], trip[at], tail[at]));
         }
-        bound =
-            std::max({bound, begin + work_of(problem, lane, true), begin + work_of(problem, lane, false) + way_back});
+        bound = std::max(
+            {bound, begin + work_of(problem, lane, true), begin + work_before_last_gradient(problem, lane) + way_back});
     }
     return bound;
 }
@@ -922,6 +956,86 @@ private:
     std::size_t visits_ = 0;
 };
 }  // namespace
+
+namespace {
+/// Every order of a lane's F, I and W with ascending micro-batches, each after what it needs of its lane.
+void add_lane_orders(int partition, int m, std::array<int, 3> done, std::vector<OrderStep>& order,
+                     std::vector<std::vector<OrderStep>>& all) {
+    if (done[2] == m) {
+        all.push_back(order);
+        return;
+    }
+    for (std::size_t kind = 0; kind < done.size(); ++kind) {
+        if (done[kind] < (kind == 0 ? m : done[kind - 1])) {
+            order.push_back({static_cast<StepKind>(kind), partition});
+            ++done[kind];
+            add_lane_orders(partition, m, done, order, all);
+            --done[kind];
+            order.pop_back();
+        }
+    }
+}
+}  // namespace
+
+void for_each_order(const ScheduleCosts& costs, const std::function<bool(const FoundSchedule&)>& visit) {
+    constexpr std::size_t kMostOrders = 2000;
+    constexpr int kMostListed = 4;  // 462 orders of a lane
+    ScheduleCosts unlimited = costs;
+    unlimited.limits.clear();
+    unlimited.updates.clear();
+    const ScheduleProblem problem(unlimited);
+    const int lanes = problem.num_lanes;
+    if (lanes != problem.num_partitions() || problem.m() > kMostListed) {
+        return;
+    }
+    std::vector<std::vector<std::vector<OrderStep>>> of_lane(static_cast<std::size_t>(lanes));
+    std::size_t number = 1;
+    for (int j = 0; j < lanes; ++j) {
+        auto& orders = of_lane[problem.at(j).lane.index()];
+        std::vector<OrderStep> order;
+        add_lane_orders(j, problem.m(), {0, 0, 0}, order, orders);
+        number *= orders.size();
+        if (number > kMostOrders) {
+            return;
+        }
+    }
+    const auto nth = [&](std::size_t n) {
+        Order order;
+        for (const auto& orders : of_lane) {
+            order.push_back(orders[n % orders.size()]);
+            n /= orders.size();
+        }
+        return order;
+    };
+    std::vector<std::pair<Ns, std::size_t>> by_step;
+    OrderClock clock(problem);
+    for (std::size_t n = 0; n < number; ++n) {
+        if (const Ns step = clock.run(nth(n)); step != kNotYet) {
+            by_step.emplace_back(step, n);
+        }
+    }
+    std::ranges::sort(by_step);
+    for (const auto& [step, n] : by_step) {
+        if (!visit({programs_of(problem, nth(n)), step})) {
+            return;
+        }
+    }
+}
+
+std::vector<FoundSchedule> plain_schedules(const ScheduleCosts& costs) {
+    const ScheduleProblem problem(costs);
+    const std::vector<int> unlimited(static_cast<std::size_t>(problem.num_lanes),
+                                     problem.m() * problem.num_partitions() + 1);
+    std::vector<FoundSchedule> found;
+    for (const bool weight_first : {false, true}) {
+        Forecast forecast;
+        const FoundOrder order = plan_by(problem, {unlimited, false, 0, true, weight_first}, forecast);
+        if (order.step != kNotYet) {
+            found.push_back({programs_of(problem, order.order), order.step});
+        }
+    }
+    return found;
+}
 
 FoundSchedule find_schedule(const ScheduleCosts& costs) {
     const ScheduleProblem problem(costs);

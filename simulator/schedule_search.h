@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace pipescope {
@@ -51,9 +52,10 @@ struct FoundSchedule {
 /// No schedule of these costs has a shorter step, whatever its order. In ns. With updates, no period of staggered steps
 /// is shorter than the work of the busiest lane and its update. Otherwise:
 ///
-/// It is the largest of: for each lane, the time until its first micro-batch can arrive, its work, and the way back of
-/// its last backward; for each micro-batch, its way through all partitions; and under a limit of k micro-batches at a
-/// time, m / k times the way from a partition to the end and back.
+/// It is the largest of: for each lane, the time until its first micro-batch can arrive and its work; the same time,
+/// the work that cannot wait for the end of its last backward, and the way back of that; for each micro-batch, its way
+/// through all partitions; and under a limit of k micro-batches at a time, m / k times the way from a partition to the
+/// end and back. Gradients of the weights can wait, but under that limit only those of k micro-batches.
 std::int64_t step_bound(const ScheduleCosts& costs);
 
 /// Searches the orders of forward, recompute, backward and backward_weight for the shortest step within the limits.
@@ -66,4 +68,13 @@ std::int64_t step_bound(const ScheduleCosts& costs);
 /// Source: the greedy of Zero Bubble Pipeline Parallelism (arXiv 2401.10241), section 3.1, for the rules; Giffler and
 /// Thompson, Algorithms for solving production-scheduling problems, Oper. Res. 8 (1960), for the complete search.
 FoundSchedule find_schedule(const ScheduleCosts& costs);
+
+/// Two orders without a search: a lane takes a backward that is ready, or else a forward that the limits allow, or else
+/// a backward_weight; and the same with backward_weight first. They need little memory beside that which is limited.
+std::vector<FoundSchedule> plain_schedules(const ScheduleCosts& costs);
+
+/// If there are at most two thousand orders in which each lane's micro-batches ascend, and each lane has one
+/// partition: calls `visit` for those that end, quickest first, until it returns false. Otherwise not at all. Ignores
+/// the limits, and updates. Of the schedules, is_optimal and bound_ns are not set.
+void for_each_order(const ScheduleCosts& costs, const std::function<bool(const FoundSchedule&)>& visit);
 }  // namespace pipescope
