@@ -56,6 +56,12 @@ PipelineOptions simulated_pipeline_options(const SimulatedPipelineFlags& flags) 
                         *flags.most_in_flight));
     }
     options.most_in_flight = flags.most_in_flight.value_or(0);
+    if (options.most_in_flight > 0 && options.schedule.file()) {
+        throw UsageError(
+            fmt::format("--in-flight is {} with schedule {}, a file that gives the order of all tasks; "
+                        "leave it out",
+                        options.most_in_flight, to_string(options.schedule)));
+    }
     if (flags.backward_order && options.schedule != Schedule::gpipe) {
         throw UsageError(fmt::format(
             "--backward is {} with schedule {}, which fixes the order of its backwards; leave it out, or use gpipe",

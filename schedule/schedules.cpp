@@ -87,7 +87,8 @@ void check_in_turn(const PipelineShape& shape, std::string_view schedule) {
     if (shape.num_partitions % lanes != 0 || shape.num_partitions == lanes) {
         throw UsageError(subject + " needs two or more partitions a lane, the same number on all; the pipeline has " +
                          counted(shape.num_partitions, "partition", "partitions") + " on " +
-                         counted(lanes, "lane", "lanes") + "; give a placement such as 0,1,0,1");
+                         counted(lanes, "lane", "lanes") + "; use a multiple of " + std::to_string(lanes) +
+                         ", at least " + std::to_string(2 * lanes));
     }
     check_placement(shape,
                     placement_in_turn(static_cast<std::size_t>(shape.num_partitions), static_cast<std::size_t>(lanes)),
@@ -98,9 +99,11 @@ void check_v(const PipelineShape& shape, std::string_view schedule) {
     const int lanes = shape.num_lanes();
     const std::string subject = "the " + std::string(schedule) + " schedule";
     if (shape.num_partitions != 2 * lanes) {
-        throw UsageError(subject + " needs two partitions a lane; the pipeline has " +
-                         counted(shape.num_partitions, "partition", "partitions") + " on " +
-                         counted(lanes, "lane", "lanes") + "; give a placement such as 0,1,1,0");
+        throw UsageError(
+            subject + " needs two partitions a lane; the pipeline has " +
+            counted(shape.num_partitions, "partition", "partitions") + " on " + counted(lanes, "lane", "lanes") +
+            "; use " + std::to_string(2 * lanes) + " partitions" +
+            (shape.num_partitions % 2 == 0 ? ", or " + counted(shape.num_partitions / 2, "lane", "lanes") : ""));
     }
     check_placement(shape, placement_in_v(static_cast<std::size_t>(lanes)), subject);
 }
@@ -122,14 +125,16 @@ void check_micro_batches(Schedule::Name schedule, int lanes, std::int64_t micro_
 
 /// Refuses a shape that contradicts the file.
 void check_file(const Schedule::File& file, const PipelineShape& shape) {
-    const auto require = [&](int asked, int own, const char* one, const char* many) {
+    const auto require = [&](int asked, int own, const char* one, const char* many, const char* what) {
         if (asked != own) {
             throw UsageError("the pipeline has " + counted(asked, one, many) + "; the schedule " + file.name +
-                             " is for " + counted(own, one, many) + "; change the pipeline, or use another schedule");
+                             " is for " + counted(own, one, many) + "; change the " + what +
+                             ", or use another schedule");
         }
     };
-    require(shape.num_partitions, file.shape.num_partitions, "partition", "partitions");
-    require(shape.num_micro_batches, file.shape.num_micro_batches, "micro-batch", "micro-batches");
+    require(shape.num_partitions, file.shape.num_partitions, "partition", "partitions", "balance");
+    require(shape.num_micro_batches, file.shape.num_micro_batches, "micro-batch", "micro-batches",
+            "chunks or the batch");
     check_placement(shape, file.shape.placement, "the schedule " + file.name);
     if (file.recomputes && shape.checkpoint != file.shape.checkpoint) {
         throw UsageError("checkpoint is " + to_string(shape.checkpoint) + "; the recomputes (R) of the schedule " +

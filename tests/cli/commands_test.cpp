@@ -325,6 +325,9 @@ TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --cores -1"), HasSubstr("cores is -1"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --replicas 3"), HasSubstr("replicas is 3"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --in-flight 1"), HasSubstr("1f1b"));
+    user.writes("s.csv", "0F0,0F1,,,0B0,0B1\n,1F0,1B0,1F1,1B1\n");
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 --batch 2 --schedule s.csv --in-flight 1"),
+                HasSubstr("--in-flight is 1 with schedule s.csv, a file that gives the order"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --in-flight 0"),
                 AllOf(HasSubstr("--in-flight is 0"), HasSubstr("leave it out for no limit")));
     EXPECT_THAT(refused(2, "balance p.json -n 2 -m 2 --batch 2 --schedule interleaved"), HasSubstr("use plan"));
