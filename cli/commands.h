@@ -3,7 +3,7 @@
 namespace pipescope {
 class Program;
 
-// One file each: <name>_command.cpp. None of them needs torch.
+// One file each: <name>_command.cpp; import is in that of merge. None of them needs torch.
 void add_balance_command(Program& program);
 void add_simulate_command(Program& program);
 void add_advise_command(Program& program);
@@ -15,6 +15,7 @@ void add_export_command(Program& program);
 void add_view_command(Program& program);
 void add_record_command(Program& program);
 void add_merge_command(Program& program);
+void add_import_command(Program& program);
 void add_recover_command(Program& program);
 void add_doctor_command(Program& program);
 }  // namespace pipescope

@@ -144,6 +144,15 @@ ExitCode merge_command(const MergeFlags& flags) {
     std::cout << (flags.json ? dump(merge_json(merged, flags.output)) : merge_text(merged, flags.output));
     return ExitCode::success;
 }
+
+/// What `merge` and `import` share. Each has described its traces.
+void add_merging_command(Program& program, CLI::App* command, const std::shared_ptr<MergeFlags>& flags) {
+    add_task_rules_option(*command, flags->rules);
+    add_option(*command, "-o,--output", flags->output, "The trace to write", "FILE", "Output")->required();
+    add_force_flag(*command, flags->force);
+    add_json_flag(*command, flags->json);
+    program.set_action(command, [flags] { return merge_command(*flags); });
+}
 }  // namespace
 
 void add_merge_command(Program& program) {
@@ -153,13 +162,12 @@ void add_merge_command(Program& program) {
                             "Examples:\n"
                             "  pipescope merge out.rank*.sqlite -o out.sqlite\n"
                             "  pipescope merge out.rank*.sqlite --links links.json -o out.sqlite\n"
-                            "  pipescope merge traces/rank*_trace.json -o out.sqlite\n"
-                            "Times are those of rank 0. The error of the others' clocks is bounded, and stated.");
+                            "Times are those of rank 0. The error of the others' clocks is bounded, and stated.\n"
+                            "'pipescope import' does this for traces of other programs.");
     command
         ->add_option("TRACE", flags->traces,
                      "Traces of all ranks of one run: of 'pipescope launch', or of PyTorch's profiler; or their folder")
         ->required();
-    add_task_rules_option(*command, flags->rules);
     add_parsed(
         *command, "--links", flags->link.times, [](const std::string& file) { return load_links(file); },
         "Measured times of messages between the processes (docs/links-format.md), for the simulation that compare and "
@@ -169,9 +177,24 @@ void add_merge_command(Program& program) {
                "Which copies share bandwidth: none, sender, host (default) or all; as in simulate", "NAME",
                "Simulation")
         ->needs("--links");
-    add_option(*command, "-o,--output", flags->output, "The merged trace", "FILE", "Output")->required();
-    add_force_flag(*command, flags->force);
-    add_json_flag(*command, flags->json);
-    program.set_action(command, [flags] { return merge_command(*flags); });
+    add_merging_command(program, command, flags);
+}
+
+void add_import_command(Program& program) {
+    const auto flags = std::make_shared<MergeFlags>();
+    CLI::App* command =
+        program.add_command("import", "Turn the traces of another program's ranks into one trace, on one timeline",
+                            "Examples:\n"
+                            "  pipescope import traces/ -o run.sqlite\n"
+                            "  pipescope import traces/rank*_trace.json.gz -o run.sqlite\n"
+                            "Then 'pipescope compare run.sqlite', 'pipescope advise run.sqlite' or 'pipescope view "
+                            "run.sqlite'.\n"
+                            "Tasks are those of torch.distributed.pipelining; --task-rules finds others.");
+    command
+        ->add_option("TRACE", flags->traces,
+                     "What PyTorch's profiler wrote for each rank of one run, or its folder; or one trace of another "
+                     "program")
+        ->required();
+    add_merging_command(program, command, flags);
 }
 }  // namespace pipescope

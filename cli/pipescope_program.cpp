@@ -93,6 +93,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_export_command(program);
     add_record_command(program);
     add_merge_command(program);
+    add_import_command(program);
     add_recover_command(program);
     add_doctor_command(program);
     add_forwarded(program, "demo", "Do the whole job once on this machine, from profile to picture");

@@ -47,18 +47,21 @@ std::vector<fs::path> with_files_of_folders(const std::vector<fs::path>& argumen
             continue;
         }
         std::vector<fs::path> found;
+        std::string folder;  // torchtitan has one for each recorded iteration
         for (const fs::directory_entry& entry : fs::directory_iterator(argument)) {
             const std::string name = entry.path().filename().string();
             const bool is_trace = name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite");
             const bool is_notes = name.ends_with(".notes.json");  // of the viewer, beside a trace
             if (entry.is_regular_file(unknown) && is_trace && !is_notes) {
                 found.push_back(entry.path());
+            } else if (entry.is_directory(unknown)) {
+                folder = std::max(folder, entry.path().string());
             }
         }
         if (found.empty()) {
             throw UsageError(fmt::format(
-                "{} is a folder without a trace; traces end in .json, .json.gz or .sqlite; name another folder or file",
-                argument.string()));
+                "{} is a folder without a trace; traces end in .json, .json.gz or .sqlite; name {}", argument.string(),
+                folder.empty() ? "another folder or file" : "one run's folder in it, such as " + folder));
         }
         std::ranges::sort(found);
         files.insert(files.end(), found.begin(), found.end());

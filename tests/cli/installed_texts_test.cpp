@@ -27,6 +27,8 @@ TEST(InstalledTexts, BashOffersCommandsAndTheirOptions) {
     EXPECT_THAT(bash_offers(user, "pipescope plan -", 2), HasSubstr(" -n --partitions "));
     EXPECT_EQ(bash_offers(user, "pipescope help reco", 2), " record recover \n");
     EXPECT_EQ(bash_offers(user, "pipescope simulate p", 2), "  \n");  // names of files
+    EXPECT_EQ(bash_offers(user, "pipescope im", 1), " import \n");
+    EXPECT_EQ(bash_offers(user, "pipescope import traces --task", 3), " --task-rules \n");
 }
 
 TEST(InstalledTexts, ZshAndFishKnowEveryOption) {
@@ -56,6 +58,7 @@ TEST(InstalledTexts, TheManualPageDescribesEveryCommandWithoutWarnings) {
     const User user;
     user.writes("page", user.succeeds("--print-man").out);
     EXPECT_THAT(user.reads("page"), HasSubstr(".SS simulate\n"));
+    EXPECT_THAT(user.reads("page"), HasSubstr(".SS import\n"));
     EXPECT_THAT(user.reads("page"), HasSubstr("\\fB\\-\\-batch\\fR \\fIN\\fR (required)\n"));
     EXPECT_EQ(
         user.types_to_shell("command -v groff >/dev/null || exit 0; groff -man -Tascii -ww page >/dev/null 2>.stderr")

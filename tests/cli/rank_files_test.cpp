@@ -60,6 +60,22 @@ TEST_F(RankFiles, OfAFolderBecomeOneTrace) {
     EXPECT_TRUE(compared.at("measured_samples_per_second").is_null()) << "the size of a micro-batch is not known";
     user.types_to_shell("mkdir empty");
     EXPECT_THAT(user.types("merge empty -o x.sqlite").err, HasSubstr("is a folder without a trace"));
+    user.types_to_shell("mkdir empty/iteration_5");
+    EXPECT_THAT(user.types("import empty -o x.sqlite").err, HasSubstr("such as empty/iteration_5"));
+}
+
+TEST_F(RankFiles, AreImportedAsTheyAreMerged) {
+    user.succeeds("merge traces -o merged.sqlite");
+    const auto imported = user.succeeds("import traces -o run.sqlite --json").json();
+    EXPECT_EQ(imported.at("tasks"), 4);
+    EXPECT_EQ(user.succeeds("export run.sqlite --format csv -o -").out,
+              user.succeeds("export merged.sqlite --format csv -o -").out);
+    EXPECT_EQ(user.succeeds("import traces/rank1.json -o one.sqlite --json").json().at("tasks"), 2);
+    EXPECT_THAT(user.types("import traces -o run.sqlite").err, HasSubstr("run.sqlite"));
+    EXPECT_EQ(user.types("import traces -o run.sqlite --force").code, 0);
+    EXPECT_THAT(user.succeeds("import --help").out, HasSubstr("pipescope import traces/ -o run.sqlite"));
+    EXPECT_EQ(user.types("import traces -o traces/rank0.json --force").code, 1) << "the output is an input";
+    EXPECT_EQ(user.types("import -o run.sqlite").code, 2);
 }
 
 TEST_F(RankFiles, ThatAreNoTracesAreTheCause) {

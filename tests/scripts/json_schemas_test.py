@@ -206,6 +206,7 @@ class TorchFree(Shell):
             (self.folder / f"{name}.json").write_text(json.dumps({"traceEvents": [
                 {"ph": "X", "name": "load", "cat": "user_annotation", "pid": 1, "tid": 2, "ts": 10 * k, "dur": length}
                 for k in range(2)]}))
+        self.assertEqual(self.expect_fits("import before.json -o imported.sqlite")["tasks"], 0)
         named = self.expect_fits("compare before.json after.json", schema=schema)
         self.assertEqual(named["joined_by"], "name")
         self.assertEqual([(each["before_ns"], each["after_ns"]) for each in named["ranges"]], [(20_000, 30_000)])
