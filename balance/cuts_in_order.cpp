@@ -2,6 +2,7 @@
 
 #include "balance/contiguous_partition.h"
 #include "balance/partition_table.h"
+#include "schedule/stop_check.h"
 
 #include <algorithm>
 #include <limits>
@@ -128,6 +129,7 @@ std::int64_t CutsInOrder::always_backward(const Node& node, const Least& before)
 
 std::optional<RankedBalance> CutsInOrder::next() {
     while (!queue_.empty() && !gave_up_) {
+        check_stop();
         const Entry top = queue_.top();
         queue_.pop();
         if (top.partition > 0) {

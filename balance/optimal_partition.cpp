@@ -2,6 +2,7 @@
 
 #include "balance/contiguous_partition.h"
 #include "balance/partition_table.h"
+#include "schedule/stop_check.h"
 
 #include <algorithm>
 #include <limits>
@@ -135,6 +136,7 @@ private:
         for (std::size_t p = n_; p-- > 0;) {
             const auto [first_from, first_to] = starts(p);
             for (std::size_t first = first_from; first <= first_to; ++first) {
+                check_stop();
                 std::int64_t& least = heaviest[at(p, first)];
                 const auto [from, to] = ends(p, first);
                 for (std::size_t end = from; end <= to; ++end) {
@@ -184,6 +186,7 @@ private:
         for (std::size_t p = n_; p-- > 0;) {
             const auto [first_from, first_to] = starts(p);
             for (std::size_t first = first_from; first <= first_to; ++first) {
+                check_stop();
                 Rest& best = rest(p, first);
                 const std::int64_t c = table_.copy_forward(p, first);
                 const std::int64_t g = table_.copy_backward(p, first);
@@ -227,6 +230,7 @@ private:
             std::vector<std::vector<std::int32_t>> next(layers_ + 1);
             for (std::size_t first = 0; first <= layers_; ++first) {
                 for (const std::int32_t index : here[first]) {
+                    check_stop();
                     extend(index, p, next);
                 }
             }

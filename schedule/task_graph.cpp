@@ -4,6 +4,7 @@
 #include "schedule/parse_name.h"
 #include "schedule/placement.h"
 #include "schedule/quantities.h"
+#include "schedule/stop_check.h"
 
 #include <algorithm>
 #include <map>
@@ -114,6 +115,7 @@ public:
         std::vector<std::size_t> next(programs_.size(), 0);
         bool progress = true;
         while (progress) {
+            check_stop();
             progress = false;
             for (std::size_t lane = 0; lane < programs_.size(); ++lane) {
                 if (next[lane] < programs_[lane].size() && emit_if_ready(programs_[lane][next[lane]], lane)) {

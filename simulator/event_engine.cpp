@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "schedule/quantities.h"
+#include "schedule/stop_check.h"
 
 #include <algorithm>
 #include <bit>
@@ -13,6 +14,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kNoTask = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kEventsPerCheck = 256;
 constexpr std::size_t kFewLeaves = 8;  // a linear scan is faster than a tournament up to here
 }  // namespace
 
@@ -58,7 +60,10 @@ void EventEngine::run(std::span<const double> durations, std::span<double> start
     }
     settle();
     refresh_changed();
-    while (finished_ + passing_.size() < tasks_.size()) {
+    for (std::size_t event = 0; finished_ + passing_.size() < tasks_.size(); ++event) {
+        if (event % kEventsPerCheck == 0) {
+            check_stop();
+        }
         const std::size_t leaf = next_leaf();
         now_ = next_end_[num_leaves_ + leaf];
         if (now_ == kNever) {

@@ -2,6 +2,7 @@
 
 #include "schedule/all_reduce.h"
 #include "schedule/schedules.h"
+#include "schedule/stop_check.h"
 #include "simulator/lane_ledger.h"
 #include "simulator/reserved_memory.h"
 #include "simulator/step_memories.h"
@@ -132,6 +133,7 @@ public:
             return std::tie(a.time, a.task, a.is_end) < std::tie(b.time, b.task, b.is_end);
         });
         for (const Instant& instant : instants) {
+            check_stop();
             now_ = Nanoseconds{instant.time};
             storages_.set_time(now_);
             const Task& task = graph_.tasks()[instant.task];

@@ -1,5 +1,7 @@
 #include "simulator/noise_band.h"
 
+#include "schedule/stop_check.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -133,6 +135,7 @@ std::optional<NoiseBand> noise_band(VirtualClock& clock, std::span<const std::in
             drawn[task] *= sigma[task] > 0 ? own.factor(sigma[task]) : 1;
             drawn[task] *= noise.lanes[task] >= 0 ? lane_factors[static_cast<std::size_t>(noise.lanes[task])] : 1;
         }
+        check_stop();
         clock.run(drawn, starts, ends);
         each = step(starts, ends);
     }

@@ -1,5 +1,6 @@
 #include "simulator/range_table.h"
 
+#include "schedule/stop_check.h"
 #include "simulator/partition_tape.h"
 #include "simulator/task_work.h"
 
@@ -314,6 +315,7 @@ RangePeaks RangeTable::played(LayerRange layers) {
     played_.resize(width * profile_.layers.size());
     std::unique_ptr<const RangePeaks>& known = played_[layers.first.index() * width + layers.end.index()];
     if (!known) {
+        check_stop();
         RangePeaks peaks = from_bytes(layers);
         if (auto recorded = recorded_partition_tape(profile_, sized_, layers)) {
             fill_in(PartitionWork(sized_, layers, *std::move(recorded)), peaks);

@@ -2,6 +2,7 @@
 
 #include "schedule/lane_plan.h"
 #include "schedule/schedule_programs.h"
+#include "schedule/stop_check.h"
 
 #include <algorithm>
 #include <array>
@@ -342,6 +343,7 @@ FoundOrder plan_by(const ScheduleProblem& problem, const OrderRule& rule, Foreca
         look(lane);
     }
     for (std::size_t left = problem.num_tasks(); left > 0; --left) {
+        check_stop();
         auto lane = static_cast<std::size_t>(std::ranges::min_element(starts) - starts.begin());
         if (starts[lane] == kNotYet && expected != nullptr) {  // all wait for what the forecast was wrong about
             const Forecast* const kept = std::exchange(expected, nullptr);
@@ -497,6 +499,7 @@ public:
         std::vector<std::size_t> waiting(lanes);
         std::iota(waiting.rbegin(), waiting.rend(), std::size_t{0});
         while (!waiting.empty()) {
+            check_stop();
             const std::size_t lane = waiting.back();
             waiting.pop_back();
             while (at[lane] < order[lane].size()) {
@@ -672,6 +675,7 @@ private:
     }
 
     void visit(const LaneSweep& planner, std::size_t left) {
+        check_stop();
         if (++nodes_ > kMostNodes || best_.step <= bound_) {
             return;
         }

@@ -1,5 +1,7 @@
 #include "trace/chrome_json.h"
 
+#include "schedule/stop_check.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -156,6 +158,7 @@ public:
     bool end_object() override {
         const Place left = leave();
         if (left == Place::event) {
+            check_stop();
             listener_->event(event_, header_);
         }
         return true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "schedule/stop_check.h"
 #include "schedule/timeline.h"
 #include "trace/sqlite_guard.h"
 
@@ -28,6 +29,7 @@ public:
         check(sqlite3_bind_text(get(), index, text.data(), static_cast<int>(text.size()), SQLITE_STATIC), SQLITE_OK);
     }
     bool next() {
+        check_stop();
         const int result = sqlite3_step(get());
         if (result != SQLITE_DONE) {
             check(result, SQLITE_ROW);

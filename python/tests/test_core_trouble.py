@@ -81,21 +81,73 @@ def test_reports_progress_and_passes_its_exceptions_on(noisy):
     assert noisy.plan(batch=16, partitions=1).best
 
 
-def test_ends_a_plan_on_ctrl_c():
-    code = """
+LONG_CALLS = {
+    "plan": """big(200).plan(batch=512, partitions="1..64", chunks="1..512",
+                             schedule="gpipe,1f1b,interleaved,zero-bubble-h1")""",
+    "balance": """[big(1500).balance(64, chunks=256, batch=1024, schedule="1f1b") for _ in range(100)]""",
+    "simulate auto": """[big(64).simulate(balance=[1] * 64, chunks=512, batch=512, schedule="auto") for _ in range(100)]""",
+    "simulate": """[big(128).simulate(balance=[1] * 128, chunks=1024, batch=2048) for _ in range(100)]""",
+}
+
+
+@pytest.mark.parametrize("call", LONG_CALLS)
+def test_ctrl_c_ends_a_long_call(call):
+    """One signal ends the call, by a handler of the user's too, and what follows works."""
+    code = f"""
 import threading, os, signal, time
-big = pipescope.Profile.from_dict(fields_of(200, step_cv=0.05))
-threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-start = time.monotonic()
-try:
-    big.plan(batch=512, partitions="1..64", chunks="1..512", schedule="gpipe,1f1b,interleaved,zero-bubble-h1")
-    print("finished")
-except KeyboardInterrupt:
-    print("interrupted", time.monotonic() - start < 20)
+def big(layers):
+    profile = pipescope.Profile.from_dict(fields_of(layers, step_cv=0.05))
+    begun.append(time.monotonic())
+    return profile
+def interrupt():
+    while not begun:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    sent.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+class Own(Exception):
+    pass
+def own(*_):
+    raise Own("mine")
+for handler, expected in ((signal.default_int_handler, KeyboardInterrupt), (own, Own)):
+    begun, sent = [], []
+    signal.signal(signal.SIGINT, handler)
+    threading.Thread(target=interrupt).start()
+    try:
+        {LONG_CALLS[call]}
+        print("finished")
+    except expected:
+        print("interrupted", time.monotonic() - sent[0] < 5)
 print(p.simulate(balance=[8, 8], chunks=4, batch=8).feasible)
 """
     result = python(code)
-    assert result.stdout.split("\n")[:2] == ["interrupted True", "True"], result.stderr
+    assert result.stdout.splitlines() == ["interrupted True", "interrupted True", "True"], result.stdout + result.stderr
+
+
+def test_ctrl_c_ends_the_reading_of_a_trace(tmp_path):
+    with (tmp_path / "rank0.json").open("w") as file:
+        file.write('{"schemaVersion": 1, "traceEvents": [\n')
+        for k in range(300_000):
+            file.write('{"ph": "X", "cat": "user_annotation", "name": "Forward 0", "pid": 1, "tid": 1, '
+                       f'"ts": {10 * k}, "dur": 5}},\n')
+        file.write('{"ph": "X", "cat": "user_annotation", "name": "load", "pid": 1, "tid": 1, "ts": 0, "dur": 1}]}')
+    code = """
+import os, signal, threading, time
+for call in (lambda: pipescope.Trace.open(sys.argv[1]), lambda: pipescope.Trace.open(sys.argv[1])):
+    def interrupt():
+        time.sleep(0.15)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+    sent = []
+    threading.Thread(target=interrupt).start()
+    try:
+        call()
+        print("finished")
+    except KeyboardInterrupt:
+        print("interrupted", time.monotonic() - sent[0] < 5)
+"""
+    result = python(code, tmp_path / "rank0.json")
+    assert result.stdout.splitlines() == ["interrupted True"] * 2, result.stdout + result.stderr
 
 
 def test_works_in_a_forked_child(noisy):

@@ -12,7 +12,6 @@
 #include <pybind11/stl.h>
 #include <nlohmann/json.hpp>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,45 +85,26 @@ py::tuple simulate_pipeline(const Profile& profile, const std::string& file, con
                           memory_columns(answer.simulation->memory));
 }
 
-/// Asks a Python function, and for Ctrl-C. After an exception it stops the search.
-class Progress {
-public:
-    explicit Progress(py::object function) : function_(std::move(function)) {}
-
-    bool operator()(double done) {
-        if (LongCall::should_stop()) {
-            return false;
-        }
-        const py::gil_scoped_acquire gil;
-        if (PyErr_CheckSignals() != 0) {
-            error_.emplace();
-            return false;
-        }
-        if (!function_.is_none()) {
-            try {
-                function_(done);
-            } catch (py::error_already_set& error) {
-                error_.emplace(error);
-                return false;
-            }
-        }
-        return true;
+/// Calls the Python function, and stops what the calling thread waits for. Python's error stays set in the thread.
+bool tell(const py::object& function, double done) {
+    if (!LongCall::goes_on()) {
+        throw ComputationStopped();
     }
-    void rethrow() {
-        if (error_) {
-            throw py::error_already_set(std::move(*error_));
+    const py::gil_scoped_acquire gil;
+    if (!function.is_none()) {
+        try {
+            function(done);
+        } catch (py::error_already_set& error) {
+            error.restore();
+            throw ComputationStopped();
         }
     }
-
-private:
-    py::object function_;
-    std::optional<py::error_already_set> error_;
-};
+    return true;
+}
 
 /// The JSON, and the notes about prices.
 py::tuple plan_pipelines(const Profile& profile, const std::string& file, const Words& words, const Tables& tables,
-                         py::object function) {
-    Progress progress(std::move(function));
+                         const py::object& progress) {
     PlanAnswer answer;
     std::string json;
     {
@@ -142,13 +122,9 @@ py::tuple plan_pipelines(const Profile& profile, const std::string& file, const 
             }
             flags.request.schedules = asked;
         }
-        answer = plan_answer(flags, profile, [&progress](double done) { return progress(done); });
-        if (!answer.plan.cancelled) {
-            json = json_text(plan_answer_json(answer));
-        }
+        answer = plan_answer(flags, profile, [&progress](double done) { return tell(progress, done); });
+        json = json_text(plan_answer_json(answer));
     }
-    LongCall::exit_if_stopped();
-    progress.rethrow();
     return py::make_tuple(json, answer.price_notes);
 }
 

@@ -12,6 +12,8 @@ namespace {
 void translate_more(const std::exception_ptr& thrown) {
     try {
         std::rethrow_exception(thrown);
+    } catch (const ComputationStopped&) {
+        LongCall::set_error_of_stop();
     } catch (const ProfileError& error) {
         set_python_error("ProfileError", error);
     } catch (const TraceFormatError& error) {

@@ -24,11 +24,12 @@ void end_long_calls() {
 }
 }  // namespace
 
-LongCall::LongCall() {
+LongCall::LongCall() : check_(&goes_on) {
     ++running;
     if (ending) {
         --running;
-        exit_if_stopped();
+        PyErr_SetNone(PyExc_SystemExit);
+        throw py::error_already_set();
     }
     thread_ = PyEval_SaveThread();
 }
@@ -38,14 +39,17 @@ LongCall::~LongCall() {
     --running;
 }
 
-bool LongCall::should_stop() noexcept {
-    return ending;
+bool LongCall::goes_on() {
+    if (ending) {
+        return false;
+    }
+    const py::gil_scoped_acquire gil;
+    return PyErr_CheckSignals() == 0;
 }
 
-void LongCall::exit_if_stopped() {
-    if (ending) {
+void LongCall::set_error_of_stop() {
+    if (PyErr_Occurred() == nullptr) {
         PyErr_SetNone(PyExc_SystemExit);
-        throw py::error_already_set();
     }
 }
 

@@ -1,7 +1,12 @@
 #pragma once
 
+#include "schedule/stop_check.h"
+
 namespace pipescope {
 /// Releases the GIL while it lives, for a call that takes long. Precondition: the thread holds the GIL.
+///
+/// Ctrl-C, any other signal handler that raises, and the program's end stop the call's computation: it throws
+/// ComputationStopped. What the handler raised stays set in the thread, and set_error_of_stop() sees to the rest.
 ///
 /// Once Python finalizes, a thread that asks for the GIL is ended where it stands, which no C++ frame survives. So the
 /// program's end waits for these calls, and later ones raise SystemExit, which ends their thread quietly.
@@ -12,14 +17,16 @@ public:
     LongCall(const LongCall&) = delete;
     LongCall& operator=(const LongCall&) = delete;
 
-    /// True once the program ends: a call that can stop should.
-    static bool should_stop() noexcept;
-    /// Raises SystemExit if should_stop(). Call it with the GIL.
-    static void exit_if_stopped();
+    /// Runs Python's signal handlers. False if one has raised, or if the program ends: the call should stop. Call it
+    /// without the GIL.
+    static bool goes_on();
+    /// Sets SystemExit unless a signal handler has raised. Call it with the GIL, after a computation was stopped.
+    static void set_error_of_stop();
     /// Has Python call the end of long calls at its exit. Call it once, with the GIL.
     static void wait_at_exit();
 
 private:
     void* thread_;
+    StopCheck check_;
 };
 }  // namespace pipescope

@@ -71,6 +71,9 @@ Json arguments_json(const PipelineOptions& options) {
 Json steps_json(const RecordedRun& run, const OpenedTrace& trace) {
     Json steps = Json::array();
     for (const std::int32_t number : steps_of(trace.measured)) {
+        if (number < 0) {
+            continue;  // forwards outside of training
+        }
         const StepStatistics statistics = step_statistics(trace.measured, number);
         Json step{{"step", number},
                   {"start_ns", statistics.start.count()},
