@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch.autograd import profiler as _profiler
 from torch.distributed.pipelining.stage import _PipelineStageBase
 from torch.profiler import record_function
 
 __all__ = ["annotate"]
+
+# Costs 0.7 us where record_function costs 11. Kineto shows only the latter's ranges on a GPU.
+_range_on_host = getattr(torch._C._profiler, "_RecordFunctionFast", record_function)
 
 _METHODS = ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk")
 
@@ -19,7 +23,8 @@ def annotate(schedule_or_stage: Any = None) -> None:
 
     Schedule1F1B names nothing, and the ranges of other schedules hold the wait for a message; these hold the computation
     alone. Call it once, before training, with a schedule, a stage, or nothing for all stages of the process. Calling it
-    again changes nothing. Without a profiler a task costs less than 1 µs more.
+    again changes nothing. A task on the host costs less than 2 µs more, also while the profiler runs; a task on a GPU
+    that is being profiled costs 10 to 15 µs more.
 
     ::
 
@@ -52,6 +57,7 @@ def _annotate(target: Any) -> None:
 
 def _named(original: Any, method: str, stage: Any) -> Any:
     names: dict[tuple[int, str, int], str] = {}  # made once, since making one costs more than the rest
+    ranges: dict[bool, Any] = {True: _range_on_host, False: record_function}
 
     def name_of(of: Any, letter: str, chunk: int) -> str:
         key = (of.stage_index, letter, chunk)
@@ -72,14 +78,15 @@ def _named(original: Any, method: str, stage: Any) -> Any:
         def named(self: Any, chunk: int, *args: Any, **kwargs: Any) -> Any:
             if not _profiler._is_profiler_enabled:
                 return original(self, chunk, *args, **kwargs)
-            with record_function(name_of(self, letter_of(args, kwargs), chunk)):
+            with ranges[self.device.type == "cpu"](name_of(self, letter_of(args, kwargs), chunk)):
                 return original(self, chunk, *args, **kwargs)
     else:
+        range_of_stage = ranges[stage.device.type == "cpu"]
 
         def named(chunk: int, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
             if not _profiler._is_profiler_enabled:
                 return original(chunk, *args, **kwargs)
-            with record_function(name_of(stage, letter_of(args, kwargs), chunk)):
+            with range_of_stage(name_of(stage, letter_of(args, kwargs), chunk)):
                 return original(chunk, *args, **kwargs)
 
     named._is_annotated = True  # type: ignore[attr-defined]
