@@ -1,8 +1,10 @@
 """Trains a small model through torch.distributed.pipelining on gloo, one process per rank, and profiles a few steps.
 
-    python torch_pipeline_runs.py FOLDER --ranks 2 --schedule 1F1B --width 512
+    python torch_pipeline.py FOLDER --ranks 2 --schedule 1F1B --width 512
 
 Writes FOLDER/rank0.json .. Each rank computes in one thread. A step's loss is part of the last stage's forward.
+FOLDER/calls-rank0.txt .. say what the stages were really told to do in the profiled steps, a line each: step, kind,
+stage, micro-batch.
 """
 
 import argparse
@@ -45,6 +47,23 @@ class Waiting(nn.Module):
         return Wait.apply(tensor, self.ms)
 
 
+def note_calls(stage, calls):
+    """Notes each call of the stage's methods, whatever the profiler says."""
+
+    def wrap(method, kind_of):
+        original = getattr(stage, method)
+
+        def noted(chunk, *args, **kwargs):
+            calls.append((kind_of(kwargs), stage.stage_index, chunk))
+            return original(chunk, *args, **kwargs)
+
+        setattr(stage, method, noted)
+
+    wrap("forward_one_chunk", lambda kwargs: "forward")
+    wrap("backward_one_chunk", lambda kwargs: "backward")
+    wrap("backward_weight_one_chunk", lambda kwargs: "backward_weight")
+
+
 def train(rank, options, store):
     torch.set_num_threads(1)
     torch.manual_seed(rank)
@@ -62,8 +81,9 @@ def train(rank, options, store):
     num_stages = options.ranks * stages_per_rank
     device = torch.device("cpu")
     stages = []
+    in_a_v = options.schedule in ("ZBVZeroBubble", "DualPipeV")
     for k in range(stages_per_rank):
-        index = rank + k * options.ranks
+        index = num_stages - 1 - rank if in_a_v and k == 1 else rank + k * options.ranks
         depth = options.depth + (options.uneven if index == num_stages - 1 else 0)
         layers = []
         if options.wait_ms:
@@ -72,7 +92,10 @@ def train(rank, options, store):
             layers.append(Waiting(options.wait_ms * (1 + (options.uneven if index == num_stages - 1 else 0) / 10)))
         for _ in range(depth):
             layers += [nn.Linear(options.width, options.width), nn.ReLU()]
-        stages.append(PipelineStage(nn.Sequential(*layers), index, num_stages, device))
+        stage = PipelineStage(nn.Sequential(*layers), index, num_stages, device)
+        if in_a_v:  # torch opens the connections by sends, also to the rank itself, which gloo refuses and does not need
+            stage._get_init_p2p_neighbors_ops = list
+        stages.append(stage)
     parameters = [p for stage in stages for p in stage.submod.parameters()]
     optimizer = torch.optim.SGD(parameters, lr=0.01)
     loss = nn.MSELoss()
@@ -91,13 +114,20 @@ def train(rank, options, store):
 
     for _ in range(options.warm_up):
         step()
+    calls = []
+    for stage in stages:
+        note_calls(stage, calls)
     path = os.path.join(options.folder, f"rank{rank}.json")
+    lines = []
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True, acc_events=True,
                  schedule=torch.profiler.schedule(wait=0, warmup=2, active=options.steps, repeat=1),
                  on_trace_ready=lambda profiler: profiler.export_chrome_trace(path)) as profiler:
-        for _ in range(options.steps + 2):
+        for number in range(options.steps + 2):
+            calls.clear()
             step()
             profiler.step()
+            lines += [f"{number} {kind} {stage} {chunk}\n" for kind, stage, chunk in calls if number >= 2]
+    pathlib.Path(options.folder, f"calls-rank{rank}.txt").write_text("".join(lines))
     dist.barrier()
     dist.destroy_process_group()
 

@@ -143,7 +143,13 @@ TEST(TaskRules, OfTheExampleKnowPythonFunctionsOfOtherPrograms) {
     EXPECT_EQ(kind_of("/opt/megatron/core/pipeline_parallel/schedules.py(414): backward_step"), TaskKind::backward);
     EXPECT_EQ(kind_of("deepspeed/runtime/pipe/engine.py(693): _exec_forward_pass"), TaskKind::forward);
     EXPECT_EQ(kind_of("deepspeed/runtime/pipe/engine.py(759): _exec_backward_pass"), TaskKind::backward);
-    EXPECT_EQ(kind_of("deepspeed/runtime/pipe/engine.py(1200): _exec_optimizer_step"), TaskKind::optimizer);
+    const auto role_of = [&](const char* name) { return rules.meaning_of(name).value_or(RangeMeaning{}).role; };
+    EXPECT_EQ(role_of("deepspeed/runtime/pipe/engine.py(1024): _exec_send_activations"), RangeRole::send_forward);
+    EXPECT_EQ(role_of("deepspeed/runtime/pipe/engine.py(1116): _exec_recv_activations"), RangeRole::receive_forward);
+    EXPECT_EQ(role_of("deepspeed/runtime/pipe/engine.py(1060): _exec_send_grads"), RangeRole::send_backward);
+    EXPECT_EQ(role_of("deepspeed/runtime/pipe/engine.py(1159): _exec_recv_grads"), RangeRole::receive_backward);
+    // Its optimizer calls one of torch, which names itself.
+    EXPECT_EQ(kind_of("deepspeed/runtime/pipe/engine.py(1221): _exec_optimizer_step"), std::nullopt);
     EXPECT_EQ(kind_of("megatron/core/pipeline_parallel/schedules.py(9): forward_step_calc_loss"), std::nullopt);
     EXPECT_EQ(kind_of("deepspeed/runtime/pipe/engine.py(1): _exec_schedule"), std::nullopt);
 }
