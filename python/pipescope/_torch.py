@@ -27,7 +27,7 @@ def _check_torch() -> None:
     if importlib.util.find_spec("pipescope._engine") is None:
         raise ImportError(
             "this build of pipescope has no engine, since it was built where there was no torch; install a wheel that "
-            "has it, or build it as docs/python.md says"
+            f"has it, or, in a clone: pip install 'torch=={SUPPORTED}.*', then pip install --force-reinstall --no-deps ."
         )
 
 
