@@ -55,20 +55,27 @@ def _starts_in_place(layers, balance):
 
 
 @pytest.mark.parametrize("schedule", pipescope.Schedule.names(runnable=True))
-@pytest.mark.parametrize("checkpoint", ["always", "never"])
-def test_schedules(schedule, checkpoint):
-    lanes, chunks = 2, 4
+@pytest.mark.parametrize("checkpoint", ["always", "except_last", "never"])
+@pytest.mark.parametrize("lanes, chunks", [(2, 4), (3, 6)])
+def test_schedules(schedule, checkpoint, lanes, chunks):
+    """Those that split the backward too, over layers of every kind and uneven cuts."""
     partitions = pipescope.Schedule(schedule, lanes=lanes, chunks=chunks).partitions
-    layers = nn.Sequential(*[layer for k in range(partitions)
-                             for layer in (nn.Linear(6, 6), models.Squares(), nn.Tanh())]).double()
-    x, y = batch(8)
-    loss, gradients, _ = models.plain_gradients(layers, x, y, mse)
-    pipeline = pipescope.GPipe(copy.deepcopy(layers), [3] * partitions, devices=["cpu"] * lanes, chunks=chunks,
-                               checkpoint=checkpoint, schedule=schedule)
-    for _ in range(2):
-        pipeline.zero_grad()
-        assert abs(pipeline.step(x, y, mse) - loss) <= 1e-12
-        models.assert_gradients(pipeline, gradients)
+    for seed in range(4):
+        layers = models.random_layers(seed, count=3 * partitions)
+        balance = models.random_balance(seed, len(layers), partitions)
+        if checkpoint != "never" and _starts_in_place(layers, balance):
+            continue
+        x, y = batch(2 * chunks + 1)
+        loss, gradients, of_input = models.plain_gradients(layers, x, y, mse)
+        pipeline = pipescope.GPipe(copy.deepcopy(layers), balance, devices=["cpu"] * lanes, chunks=chunks,
+                                   checkpoint=checkpoint, schedule=schedule)
+        own = x.clone().requires_grad_()
+        for _ in range(2):
+            pipeline.zero_grad()
+            own.grad = None
+            assert abs(pipeline.step(own, y, mse) - loss) <= 1e-12
+            models.assert_gradients(pipeline, gradients)
+            assert (own.grad - of_input).abs().max() <= 1e-12
 
 
 def test_a_schedule_from_a_csv():
