@@ -49,7 +49,7 @@ FOLDERS = {
                    "engine/processes", "models", "profiler/memory", "profiler/layers"],
     "python/src": ["schedule"],
     "python/src/core": [*CORE, "cli", "python/src"],
-    "python/src/engine": ["schedule", "save", "balance", "simulator", "profiler/recorder", "engine", *ENGINE_ROOMS, "models",
+    "python/src/engine": ["schedule", "trace", "save", "balance", "simulator", "profiler/recorder", "engine", *ENGINE_ROOMS, "models",
                           "profiler/memory", "profiler/layers", "python/src"],
 }
 # The core half of cli/ is built without torch: only these files may use the torch half of the project.

@@ -10,7 +10,6 @@
 #include "cli/torch/gpipe_options.h"
 #include "cli/torch/lane_optimizers.h"
 #include "cli/torch/process_results.h"
-#include "cli/torch/step_timer.h"
 #include "cli/torch/training_saves.h"
 #include "cli/torch/unsplit_layers.h"
 #include "engine/cores/usable_cores.h"
@@ -18,6 +17,7 @@
 #include "engine/processes/lane_channels.h"
 #include "profiler/memory/device_listening.h"
 #include "profiler/memory/lane_memory.h"
+#include "profiler/memory/step_timer.h"
 #include "profiler/recorder/load_meter.h"
 #include "profiler/recorder/recorder.h"
 #include "schedule/error.h"
@@ -153,7 +153,7 @@ public:
           recorder_(recorder),
           memory_([this] { return recorder_.now(); },
                   [this](const MemorySample& sample) { recorder_.add_memory(sample); }),
-          timer_(memory_, options.pipeline.update, [this] { return recorder_.now(); }),
+          timer_(&memory_, options.pipeline.update, [this] { return recorder_.now(); }),
           pipeline_(model, engine_options(options, &timer_)),
           optimizers_(pipeline_, options.pipeline.optimizer, learning_rate_of(options)),
           emulated_(pipeline_, options.pipeline.optimizer, options.profile ? &*options.profile : nullptr) {}

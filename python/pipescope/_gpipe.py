@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import itertools
 import os
 import sys
 import time
@@ -13,6 +15,7 @@ from typing import Any, Optional, Union
 import torch
 from torch import Tensor, nn
 
+from pipescope._profile import Profile
 from pipescope._schedule import Schedule
 from pipescope._torch import engine
 from pipescope.errors import BalanceError, UsageError
@@ -218,6 +221,7 @@ class GPipe(nn.Module):
         }
         self._step = 0
         self._model: Any = None
+        self._recording: Any = None
         self.training = all(layer.training for layer in self._layers.values())  # the layers' own modes stay
         if balance is not None and self._layers:
             self._build()
@@ -347,7 +351,9 @@ class GPipe(nn.Module):
             _check(input)
         if not self._layers and self._model is None:
             return input
-        return self._model_for(input).forward(input)
+        model = self._model_for(input)
+        with self._recorded(model, input):
+            return model.forward(input)
 
     def step(self, input: Optional[Tensors], target: Optional[Tensors], loss: Callable[[Any, Any], Tensor]) -> Tensor:
         """Runs forward, loss and backward inside the schedule. Adds to the parameters' .grad; returns the loss, detached.
@@ -358,8 +364,127 @@ class GPipe(nn.Module):
         """
         if self._options["processes"] is None:
             _check(input)
-        result: Tensor = self._model_for(input).step(input, target, loss)
+        model = self._model_for(input)
+        with self._recorded(model, input) as losses:
+            result: Tensor = model.step(input, target, loss)
+            losses.append(result)
         return result
+
+    def train_staggered(
+        self,
+        batches: Iterable[tuple[Tensors, Tensors]],
+        loss: Callable[[Any, Any], Tensor],
+        update: Callable[[int], None],
+        done: Callable[[Tensor], None] = lambda loss: None,
+    ) -> None:
+        """Trains on all mini-batches with staggered updates: each lane updates its own parameters as soon as it has done
+        its tasks of a step, and goes on with the next step while other lanes still run this one. Losses and parameters
+        equal those of step() and an update, bit for bit, and the pipeline fills and drains only once.
+
+        ::
+
+            optimizers = [torch.optim.SGD(model.lane_parameters(lane), lr=0.1) for lane in range(len(model.devices))]
+
+            def update(lane):
+                optimizers[lane].step()
+                optimizers[lane].zero_grad()
+
+            losses = []
+            model.train_staggered(loader, nn.functional.mse_loss, update, losses.append)
+
+        ``batches`` gives pairs of input and target, one step ahead. ``update(lane)`` runs on the lane's thread while
+        other lanes run: it may touch nothing of theirs, and must clear the gradients. ``done`` takes each step's loss, in
+        order, on the calling thread. Clipping by a norm over all lanes needs step().
+
+        Raises UsageError with several processes, the driver autograd or lanes on an accelerator, and while record() runs.
+        After an exception some lanes may have updated their parameters in the last step; see docs/engine.md.
+        """
+        if self._recording is not None:
+            raise UsageError("train_staggered() is called while record() runs, which records step(); call it outside")
+        batches = iter(batches)
+        if self._model is None:
+            first = next(batches, None)
+            if first is None:
+                return
+            self._model_for(first[0])
+            batches = itertools.chain([first], batches)
+        self._model.train_staggered(batches, loss, update, done)
+
+    def lane_parameters(self, lane: int) -> list[nn.Parameter]:
+        """The parameters of a lane's partitions, for an optimizer of its own. Needs a balance."""
+        if self._options["processes"] is not None:
+            raise UsageError("lane_parameters() is called on a pipeline of several processes; parameters() are those here")
+        if self._model is None:
+            raise BalanceError("lanes have no parameters before they are balanced; give a balance, or run the model once")
+        layers = list(self._layers.values())
+        return [
+            parameter
+            for first, end, of, _device, _is_here in self._model.partitions
+            if of == lane
+            for layer in layers[first:end]
+            for parameter in layer.parameters()
+        ]
+
+    @contextlib.contextmanager
+    def record(
+        self,
+        path: Union[str, "os.PathLike[str]"],
+        *,
+        profile: Optional[Profile] = None,
+        optimizer: str = "sgd",
+        warmup: int = 1,
+        force: bool = False,
+    ) -> Iterator[None]:
+        """Records the steps inside the block into a trace: each task, on its lane, and each step's loss and times.
+
+        ::
+
+            with model.record("run.sqlite", profile=profile):
+                for x, y in loader:
+                    optimizer.zero_grad()
+                    model.step(x, y, loss)
+                    optimizer.step()
+            pipescope.Trace.open("run.sqlite").compare().step_error
+
+        With a ``profile`` of the layers, as profile() measures it, the trace can be compared with its simulation.
+        ``optimizer`` says whose state the simulated memory counts. The first ``warmup`` steps do not count in
+        comparisons. Measured memory is not recorded. Mini-batches should have one size: that of the first is noted.
+
+        A call of step() is a step, and so is a call of the model with gradients in train(), with its backward.
+        One recording runs at a time in a process. Raises UsageError with several processes, and TraceError if the file
+        exists, unless ``force``, or cannot be written.
+        """
+        if self._options["processes"] is not None:
+            raise UsageError("record() is called on a pipeline of several processes; 'pipescope run --trace' records those")
+        if self._recording is not None:
+            raise UsageError("record() is called while the model is being recorded; leave that block first")
+        if profile is not None and len(profile) != len(self):
+            raise UsageError(f"the profile has {len(profile)} layers, and the model {len(self)}; profile this model")
+        from pipescope._recording import Recording
+
+        recording = Recording(path, profile, optimizer, warmup, force)
+        self._recording = recording
+        try:
+            yield
+        finally:
+            self._recording = None
+            recording.stop()
+            if self._model is not None:
+                self._model.time_steps(False)
+
+    @contextlib.contextmanager
+    def _recorded(self, model: Any, input: Optional[Tensors]) -> Iterator[list[Tensor]]:
+        """Around a call that may be a step; takes its loss in the list."""
+        losses: list[Tensor] = []
+        if self._recording is None:
+            yield losses
+            return
+        step = model.next_step
+        first = input if isinstance(input, Tensor) else input[0] if input else None
+        start = self._recording.begin(model, self._options, 1 if first is None else int(first.shape[0]))
+        yield losses
+        if model.next_step != step:
+            self._recording.end(model, step, start, float(losses[0]) if losses else float("nan"))
 
     def train(self, mode: bool = True) -> "GPipe":
         super().train(mode)
@@ -375,6 +500,7 @@ class GPipe(nn.Module):
             raise UsageError("a pipeline of several processes is copied or pickled; save its state_dict() instead")
         state["_step"] = self.next_step
         state["_model"] = None
+        state["_recording"] = None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@
 #include "engine/random.h"
 #include "python/src/engine/python_model.h"
 #include "python/src/python_errors.h"
+#include "trace/trace_records.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/Exceptions.h>
@@ -57,6 +58,8 @@ void set_error(const std::exception_ptr& thrown) {
         set_python_error("LayerError", error);
     } catch (const EngineError& error) {
         set_python_error("EngineError", error);
+    } catch (const TraceError& error) {
+        set_python_error("TraceError", error);
     }
 }
 }  // namespace
@@ -71,6 +74,7 @@ PYBIND11_MODULE(_engine, module) {
     bind_processes(module);
     bind_model(module);
     bind_profile(module);
+    bind_recording(module);
     module.def("is_checkpointing", &pipescope::is_checkpointing);
     module.def("is_recomputing", &pipescope::is_recomputing);
     module.def("current_micro_batch", &micro_batch_here);

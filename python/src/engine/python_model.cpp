@@ -2,6 +2,7 @@
 
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
+#include "profiler/recorder/recording_clock.h"
 #include "schedule/balance.h"
 #include "schedule/schedule_table.h"
 
@@ -143,6 +144,21 @@ PythonLayers make_python_layers(const std::vector<LayerArgument>& layers, std::s
     return made;
 }
 
+PythonModel::Timer::Timer()
+    : StepTimer(nullptr, Update::synchronous, [] { return Nanoseconds{recording_clock_ns()}; }) {}
+
+void PythonModel::Timer::task_started(const TaskKey& key, LaneId lane) {
+    if (is_on) {
+        StepTimer::task_started(key, lane);
+    }
+}
+
+void PythonModel::Timer::task_ended(const TaskKey& key, LaneId lane) {
+    if (is_on) {
+        StepTimer::task_ended(key, lane);
+    }
+}
+
 /// A call's turn to use the model. A layer of the model that calls it does not wait: the engine refuses it.
 class PythonModel::Turn {
 public:
@@ -194,6 +210,7 @@ PythonModel::PythonModel(const py::list& layers, const py::dict& options) : argu
     for (const LayerArgument& each : arguments_) {
         add_tensors(each.module.get(), tensors_);
     }
+    parsed.observer = &timer_;
     const WithoutGil gil;
     model_ = std::make_unique<GPipe>(layers_.specs, std::move(parsed));
 }
@@ -242,14 +259,8 @@ py::object PythonModel::forward(const py::object& input) {
     return py::reinterpret_steal<py::object>(give_tensors(outputs, layers_.boundaries.back()->first()));
 }
 
-at::Tensor PythonModel::step(const py::object& input, const py::object& target, const py::function& loss) {
-    const Turn turn(*this);
-    refresh();
-    const Tensors inputs = inputs_from(input, *layers_.boundaries.front(), "the model is given");
-    Boundary of_target(1);
-    const Tensors targets = inputs_from(target, of_target, "the target is");
-    const Structure target_structure = of_target.first();
-    const auto call_loss = [&](const Tensors& output, const Tensors& part) -> at::Tensor {
+GPipe::LossFunction PythonModel::function_of(const py::function& loss, const std::shared_ptr<Boundary>& target) {
+    return [this, loss = share(loss.ptr()), target](const Tensors& output, const Tensors& part) -> at::Tensor {
         const WithGil with_gil;
         PyErr_Clear();
         const InContext context(*layers_.state);
@@ -257,16 +268,65 @@ at::Tensor PythonModel::step(const py::object& input, const py::object& target, 
             py::reinterpret_steal<py::object>(give_tensors(output, layers_.boundaries.back()->structure()));
         const auto target_object = part.empty()
                                        ? py::object(py::none())
-                                       : py::reinterpret_steal<py::object>(give_tensors(part, target_structure));
-        const py::object value = loss(output_object, target_object);
+                                       : py::reinterpret_steal<py::object>(give_tensors(part, target->first()));
+        const py::object value = py::handle(loss.get())(output_object, target_object);
         if (!THPVariable_Check(value.ptr())) {
             throw py::type_error(std::string("the loss function returned ") + Py_TYPE(value.ptr())->tp_name +
                                  "; step() goes backward from its result; return a tensor with one value");
         }
         return THPVariable_Unpack(value.ptr());
     };
+}
+
+at::Tensor PythonModel::step(const py::object& input, const py::object& target, const py::function& loss) {
+    const Turn turn(*this);
+    refresh();
+    const Tensors inputs = inputs_from(input, *layers_.boundaries.front(), "the model is given");
+    const auto of_target = std::make_shared<Boundary>(1);
+    const Tensors targets = inputs_from(target, *of_target, "the target is");
+    const GPipe::LossFunction call_loss = function_of(loss, of_target);
     const WithoutGil gil;
     return model_->step(inputs, targets, call_loss);
+}
+
+void PythonModel::train_staggered(const py::iterator& batches, const py::function& loss, const py::function& update,
+                                  const py::function& done) {
+    const Turn turn(*this);
+    refresh();
+    const auto of_target = std::make_shared<Boundary>(1);
+    const StaggeredTraining training{
+        .next = [&]() -> std::optional<MiniBatch> {
+            const WithGil gil;
+            const auto batch = py::reinterpret_steal<py::object>(PyIter_Next(batches.ptr()));
+            if (!batch) {
+                if (PyErr_Occurred() != nullptr) {
+                    throw_python_exception();
+                }
+                return std::nullopt;
+            }
+            if (!py::isinstance<py::sequence>(batch) || THPVariable_Check(batch.ptr()) || py::len(batch) != 2) {
+                throw py::type_error(std::string("a mini-batch is a ") + Py_TYPE(batch.ptr())->tp_name +
+                                     "; train_staggered() takes pairs of an input and a target; give (input, target)");
+            }
+            return MiniBatch{inputs_from(batch[py::int_(0)], *layers_.boundaries.front(), "the model is given"),
+                             inputs_from(batch[py::int_(1)], *of_target, "the target is")};
+        },
+        .loss = function_of(loss, of_target),
+        .update =
+            [&](LaneId lane) {
+                const WithGil gil;
+                PyErr_Clear();
+                const InContext context(*layers_.state);
+                update(lane.value());
+            },
+        .done =
+            [&](const at::Tensor& value) {
+                const WithGil gil;
+                done(value);
+            },
+    };
+    const WithoutGil gil;
+    model_->train_staggered(training);
 }
 
 void bind_model(py::module_& module) {
@@ -274,7 +334,9 @@ void bind_model(py::module_& module) {
         .def(py::init<const py::list&, const py::dict&>())
         .def("forward", &PythonModel::forward)
         .def("step", &PythonModel::step)
+        .def("train_staggered", &PythonModel::train_staggered)
         .def("train", &PythonModel::train)
+        .def("time_steps", &PythonModel::time_steps)
         .def_property(
             "next_step", [](PythonModel& self) { return self.model().next_step(); },
             [](PythonModel& self, std::int32_t step) { self.model().set_next_step(step); })

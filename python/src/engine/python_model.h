@@ -2,11 +2,13 @@
 
 #include "engine/gpipe.h"
 #include "engine/processes/processes.h"
+#include "profiler/memory/step_timer.h"
 #include "python/src/engine/python_layer.h"
 #include "python/src/engine/structure.h"
 
 #include <torch/csrc/utils/pybind.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -45,20 +47,38 @@ public:
 
     py::object forward(const py::object& input);
     at::Tensor step(const py::object& input, const py::object& target, const py::function& loss);
+    /// GPipe::train_staggered(): `batches` iterates over pairs (input, target), update(lane) updates the lane's
+    /// parameters on its thread, done(loss) takes each step's loss.
+    void train_staggered(const py::iterator& batches, const py::function& loss, const py::function& update,
+                         const py::function& done);
 
     void train(bool on) { model_->train(on); }
     /// Takes the layers' tensors again if a module has others than at the last call.
     void refresh();
     GPipe& model() { return *model_; }
 
+    /// Has the steps timed from now on, or not any more. They are not at first.
+    void time_steps(bool on) { timer_.is_on = on; }
+    /// The first start and the last end of a timed step's tasks, in ns of the recording's clock.
+    StepTimer::Bounds take_step(std::int32_t step) { return timer_.take(step); }
+
 private:
     class Turn;
+    /// A step's times while somebody records; otherwise it costs one look at `is_on`.
+    struct Timer : StepTimer {
+        Timer();
+        void task_started(const TaskKey& key, LaneId lane) override;
+        void task_ended(const TaskKey& key, LaneId lane) override;
+        std::atomic<bool> is_on = false;
+    };
     Tensors inputs_from(const py::object& input, Boundary& boundary, const char* what) const;
+    GPipe::LossFunction function_of(const py::function& loss, const std::shared_ptr<Boundary>& target);
 
     std::vector<LayerArgument> arguments_;
     PythonLayers layers_;
     std::timed_mutex turn_;
     std::vector<PyObject*> tensors_;  // of all modules, borrowed: the engine keeps them alive
+    Timer timer_;                     // outlives the model, whose observer it is
     std::unique_ptr<GPipe> model_;
 };
 
@@ -67,6 +87,8 @@ void run_signal_handlers();
 
 /// Adds PythonModel to the module.
 void bind_model(py::module_& module);
+/// Adds Recording.
+void bind_recording(py::module_& module);
 /// Adds profile().
 void bind_profile(py::module_& module);
 /// Adds Processes and join_processes().

@@ -1,30 +1,42 @@
-#include "cli/torch/step_timer.h"
+#include "profiler/memory/step_timer.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace pipescope {
-StepTimer::StepTimer(TaskObserver& next, Update update, std::function<Nanoseconds()> now)
+StepTimer::StepTimer(TaskObserver* next, Update update, std::function<Nanoseconds()> now)
     : next_(next),
       last_kind_(update == Update::staggered ? TaskKind::optimizer : TaskKind::backward),
       now_(std::move(now)) {}
 
 void StepTimer::placed(const at::Tensor& tensor, LaneId lane) {
-    next_.placed(tensor, lane);
+    if (next_ != nullptr) {
+        next_->placed(tensor, lane);
+    }
 }
+
 void StepTimer::kept(const at::Tensor& gradient, LaneId lane) {
-    next_.kept(gradient, lane);
+    if (next_ != nullptr) {
+        next_->kept(gradient, lane);
+    }
 }
 
 void StepTimer::moved(const at::Tensor& tensor, LaneId to) {
-    next_.moved(tensor, to);
+    if (next_ != nullptr) {
+        next_->moved(tensor, to);
+    }
 }
+
 void StepTimer::received(const at::Tensor& tensor, const TaskKey& copy, LaneId to) {
-    next_.received(tensor, copy, to);
+    if (next_ != nullptr) {
+        next_->received(tensor, copy, to);
+    }
 }
 
 void StepTimer::task_started(const TaskKey& key, LaneId lane) {
-    next_.task_started(key, lane);
+    if (next_ != nullptr) {
+        next_->task_started(key, lane);
+    }
     if (key.kind == TaskKind::forward) {
         const Nanoseconds now = now_();
         const std::lock_guard lock(mutex_);
@@ -34,7 +46,9 @@ void StepTimer::task_started(const TaskKey& key, LaneId lane) {
 }
 
 void StepTimer::task_ended(const TaskKey& key, LaneId lane) {
-    next_.task_ended(key, lane);
+    if (next_ != nullptr) {
+        next_->task_ended(key, lane);
+    }
     if (key.kind == last_kind_) {
         const Nanoseconds now = now_();
         const std::lock_guard lock(mutex_);

@@ -10,13 +10,13 @@
 #include <optional>
 
 namespace pipescope {
-/// Forwards everything to another observer, and records the start of each step's first forward and the end of its last
-/// backward, or of its last update if updates are staggered. A trace then knows its steps even if the run is killed
-/// later.
+/// Forwards everything to another observer, if there is one, and records the start of each step's first forward and the
+/// end of its last backward, or of its last update if updates are staggered. A trace then knows its steps even if the
+/// run is killed later.
 class StepTimer : public TaskObserver {
 public:
-    /// `next` is borrowed and must outlive this object.
-    StepTimer(TaskObserver& next, Update update, std::function<Nanoseconds()> now);
+    /// `next` is borrowed and must outlive this object; may be null.
+    StepTimer(TaskObserver* next, Update update, std::function<Nanoseconds()> now);
 
     void placed(const at::Tensor& tensor, LaneId lane) override;
     void task_started(const TaskKey& key, LaneId lane) override;
@@ -33,7 +33,7 @@ public:
     Bounds take(std::int32_t step);
 
 private:
-    TaskObserver& next_;
+    TaskObserver* const next_;
     const TaskKind last_kind_;  // of a step's tasks
     std::function<Nanoseconds()> now_;
     std::mutex mutex_;
