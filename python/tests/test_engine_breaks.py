@@ -1,4 +1,19 @@
-"""Forks, threads, exits, signals, random numbers inside torch.utils.checkpoint, compilation: in processes of their own."""
+"""Forks, threads, exits, signals, random numbers inside torch.utils.checkpoint, compilation: in processes of their own.
+
+What threatens Python modules that run on the engine's threads, and the tests of it:
+
+1. silently wrong gradients of torch.utils.checkpoint: test_torch_checkpoint_with_dropout_inside_a_layer
+2. forks: test_a_forked_child_.., test_a_fork_frees_.., test_forks_while_.., test_a_data_loader_with_workers
+3. the process's end: test_the_process_ends_.. (two), test_models_live_until_the_interpreter_ends
+4. Ctrl-C: test_ctrl_c_ends_a_call_within_a_task, test_a_signal_handler_runs_during_a_step; test_core_trouble.py
+5. lanes that take turns at Python's lock: benchmarks/peers/compare_python.py measures it, docs/python-training.md tells it
+6. torch.compile: test_compiled_layers_in_models_that_come_and_go
+7. hooks: test_module_hooks_.. and test_parameter_hooks_.. of test_engine_module.py
+8. tensors, tuples, lists: test_tensors_tuples_and_lists_arrive_as_they_left of test_engine_module.py, and those after it
+9. thread states: test_a_model_is_freed_by_a_thread_that_holds_the_gil; test_models_come_and_go_.. of test_engine_module.py
+10. context variables: test_layers_know_their_micro_batch_and_their_callers_context; graphs of graphs: test_what_is_refused_says_so,
+    both of test_engine_module.py
+"""
 
 from __future__ import annotations
 
