@@ -1,16 +1,16 @@
 #include "analysis/trace_profile.h"
 
+#include "analysis/calibration.h"
 #include "balance/profile_file.h"
 #include "schedule/micro_batches.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
-#include "simulator/contention.h"
 #include "simulator/pipeline_defaults.h"
-#include "simulator/task_costs.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -503,110 +503,20 @@ TraceProfile measure_other_program(const RecordedRun& run, const Timeline& measu
     return made;
 }
 
-void scale(PerSize& values, double factor) {
-    std::ranges::for_each(values, [factor](double& value) { value *= factor; });
-}
-
-/// Scales the layers of the stored profile until the partitions cost what was measured.
-class ScaledProfile {
-public:
-    ScaledProfile(const RecordedRun& run, const RunShape& shape)
-        : profile_(*run.profile),
-          options_(*run.options),
-          costs_(profile_, options_),
-          measured_(costs_of(shape, false)) {
-        if (shape.partitions() != static_cast<std::int32_t>(options_.balance.num_partitions())) {
-            throw Error(
-                fmt::format("holds tasks of {}, but its configuration has {}; the file is damaged; record it again",
-                            counted(shape.partitions(), "partition", "partitions"), options_.balance.num_partitions()));
-        }
-        for (std::int32_t j = 0; j < shape.partitions(); ++j) {
-            scale_partition(j);
-        }
-    }
-
-    Profile take() { return std::move(profile_); }
-
-private:
-    /// Measured over predicted time of all such tasks; 1 if none was measured or predicted.
-    double factor(TaskKind kind, std::int32_t partition) const {
-        double predicted = 0;
-        for (const auto& [name, times] : measured_) {
-            if (std::get<0>(name) == kind && std::get<1>(name) == partition) {
-                predicted += static_cast<double>(
-                    costs_.duration({TaskKey{0, kind, partition, std::get<2>(name), -1}, LaneId{0}, LaneId{0}}));
-            }
-        }
-        const double measured = total_of(measured_, kind, partition);
-        return predicted > 0 && measured > 0 ? measured / predicted : 1;
-    }
-
-    void scale_partition(std::int32_t partition) {
-        const double forward = factor(TaskKind::forward, partition);
-        const double recompute = factor(TaskKind::recompute, partition);
-        const double backward = factor(TaskKind::backward, partition);
-        const double weight = factor(TaskKind::backward_weight, partition);
-        const bool splits = splits_backward(options_.schedule);
-        const LayerRange layers = options_.balance.layers_of(PartitionId{partition});
-        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            LayerProfile& layer = profile_.layers[l];
-            if (layer.recompute_ns.empty() && (recompute != 1 || forward != 1)) {
-                layer.recompute_ns = layer.forward_ns;
-            }
-            // Without recomputed tasks a recompute follows the forward.
-            scale(layer.recompute_ns, recompute == 1 ? forward : recompute);
-            scale(layer.forward_ns, forward);
-            if (splits && !layer.backward_weight_ns.empty()) {
-                for (std::size_t k = 0; k < layer.backward_ns.size(); ++k) {
-                    const double rest = layer.backward_ns[k] - layer.backward_weight_ns[k];
-                    layer.backward_ns[k] = rest * backward + layer.backward_weight_ns[k] * weight;
-                }
-                scale(layer.backward_weight_ns, weight);
-            } else {
-                scale(layer.backward_ns, backward);
-                scale(layer.backward_weight_ns, backward);
-            }
-        }
-    }
-
-    Profile profile_;
-    const PipelineOptions options_;
-    const TaskCosts costs_;
-    const Costs measured_;
-};
-
-/// The lanes that were busy at once when the tasks were measured.
-int busy_lanes(const PipelineOptions& options) {
-    const int lanes = num_lanes(options);
-    int beside = 1;
-    for (int one = 0; one < lanes; ++one) {
-        int sharing = 0;
-        for (int other = 0; other < lanes; ++other) {
-            sharing += share_device(options.hardware, LaneId{one}, LaneId{other}, lanes) ? 1 : 0;
-        }
-        beside = std::max(beside, sharing);
-    }
-    const int cores = options.hardware.host_cores;
-    return cores > 0 && runs_on_host(options.hardware, LaneId{0}) ? std::min(beside, cores) : beside;
-}
-
 TraceProfile measure_own(const RecordedRun& run, const Timeline& measured, const RunShape& shape) {
-    for (const LaneInfo& lane : measured.lanes) {
-        if (!lane.device.empty() && lane.device != kHost) {
-            throw Error(fmt::format(
-                "has a lane on {}, where a task's range is its launching and not its work; a profile is measured of "
-                "lanes on the CPU; use the profile in the trace, or profile the model",
-                lane.device));
-        }
+    const std::size_t partitions = run.options->balance.num_partitions();
+    if (shape.partitions() != static_cast<std::int32_t>(partitions)) {
+        throw Error(fmt::format("holds tasks of {}, but its configuration has {}; the file is damaged; record it again",
+                                counted(shape.partitions(), "partition", "partitions"), partitions));
+    }
+    std::vector<std::int32_t> steps;
+    for (const RunStep& step : shape.steps()) {
+        steps.push_back(step.number);
     }
     TraceProfile made;
     made.options = *run.options;
-    made.profile = ScaledProfile(run, shape).take();
-    made.profile.co_running_lanes = busy_lanes(made.options);
-    made.profile.load = run.load;
-    if (const double optimizer = optimizer_ns(measured, shape); optimizer > 0) {
-        made.profile.optimizer_ns = optimizer;
-    }
+    made.profile =
+        calibrated_profile(*run.profile, std::array{CalibrationRun{*run.options, measured, steps, run.load}});
     if (made.options.hardware.processes > 1) {
         Link link;
         if (const std::size_t messages = set_link(times_of_messages(shape), link); messages > 0) {

@@ -1,5 +1,6 @@
 #include "cli/profile_from_trace.h"
 
+#include "analysis/calibration.h"
 #include "analysis/trace_profile.h"
 #include "balance/profile_file.h"
 #include "cli/joined_trace.h"
@@ -16,13 +17,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <set>
+#include <utility>
 
 namespace pipescope {
 namespace {
 constexpr const char* kFromTrace = "--from-trace";
+constexpr const char* kCalibrate = "--calibrate";
 
 Nanoseconds whole_ns(double ns) {
     return Nanoseconds{std::llround(ns)};
@@ -131,6 +137,13 @@ void add_trace_profile_options(CLI::App& command, TraceProfileFlags& flags) {
                "folder of them",
                "FILE", kGroup)
         ->expected(1, CLI::detail::expected_max_vector_size);
+    add_option(command, kCalibrate, flags.runs,
+               "Scale a profile until partitions take what they took in recorded runs of PipeScope: a trace for each "
+               "run, or a folder with the files of its ranks",
+               "RUN", kGroup)
+        ->expected(1, CLI::detail::expected_max_vector_size);
+    add_option(command, "--profile", flags.earlier,
+               "With --calibrate: the profile to scale, of the same model; default: the first run's", "FILE", kGroup);
     add_option(command, "--steps", flags.steps,
                "With --from-trace: the steps to measure, such as 3,4,5; default: all without warm-up", "LIST", kGroup);
     add_option(command, "--micro-batch-size", flags.micro_batch_size,
@@ -172,12 +185,130 @@ TraceProfile measured_profile(const TraceProfileFlags& flags) {
     }
 }
 
+namespace {
+/// A recorded run with its trace.
+class CalibrationTrace {
+public:
+    /// Throws TraceFormatError unless it can be calibrated with.
+    explicit CalibrationTrace(const std::string& file)
+        : joined_(with_files_of_folders(std::vector<std::string>{file})),
+          trace_(open_trace(joined_.path(), {.tracks = false})),
+          run_(recorded_run(trace_)) {
+        try {
+            view_.emplace(calibration_run(run_, trace_));
+        } catch (const Error& error) {
+            throw TraceFormatError(joined_.name() + " " + error.what());
+        }
+    }
+    CalibrationTrace(const CalibrationTrace&) = delete;
+    CalibrationTrace& operator=(const CalibrationTrace&) = delete;
+
+    const std::string& name() const { return joined_.name(); }
+    const RecordedRun& run() const { return run_; }
+    const CalibrationRun& view() const { return *view_; }
+
+private:
+    JoinedTrace joined_;
+    OpenedTrace trace_;
+    RecordedRun run_;
+    std::optional<CalibrationRun> view_;
+};
+
+double pass_ns(const LayerProfile& layer, std::size_t size) {
+    return layer.forward_ns[size] + layer.backward_ns[size];
+}
+
+std::string change(double before, double after) {
+    return before > 0 ? fmt::format("{:+.1f} %", 100 * (after / before - 1)) : std::string();
+}
+
+std::string calibration_text(const Profile& earlier, const Profile& profile, std::size_t runs, std::size_t steps) {
+    const std::size_t last = profile.samples.size() - 1;
+    std::string text =
+        fmt::format("{}: calibrated with {} of {}; per micro-batch of {}:\n\n",
+                    profile.model.empty() ? "profile" : printable(profile.model), counted(steps, "step", "steps"),
+                    counted(runs, "run", "runs"), counted(profile.samples[last], "sample", "samples"));
+    TextTable table({{"layer", Align::left}, {"forward"}, {"backward"}, {"change"}});
+    double before = 0;
+    double after = 0;
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        const LayerProfile& layer = profile.layers[l];
+        before += pass_ns(earlier.layers[l], last);
+        after += pass_ns(layer, last);
+        table.add_row({layer.name, format_duration(whole_ns(layer.forward_ns[last])),
+                       format_duration(whole_ns(layer.backward_ns[last])),
+                       change(pass_ns(earlier.layers[l], last), pass_ns(layer, last))});
+    }
+    return text + table.str() + fmt::format("\nall layers: {}\n", change(before, after));
+}
+
+/// The sizes of a run's micro-batches that the profile does not hold, as a warning.
+void warn_of_sizes(const Profile& earlier, const CalibrationTrace& trace, std::vector<std::string>& warnings) {
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(*trace.run().options);
+    for (const std::int64_t size : std::set(sizes.begin(), sizes.end())) {
+        if (std::ranges::find(earlier.samples, size) == earlier.samples.end()) {
+            warnings.push_back(fmt::format(
+                "{} has micro-batches of {}, which the earlier profile does not hold: its times between or outside the "
+                "sizes it holds are scaled; profile that size, too",
+                trace.name(), counted(size, "sample", "samples")));
+        }
+    }
+}
+
+ExitCode calibrate(const TraceProfileFlags& flags) {
+    for (const auto& [option, given] : {std::pair{"--from-trace", !flags.traces.empty()},
+                                        {"--steps", !flags.steps.empty()},
+                                        {"--micro-batch-size", flags.micro_batch_size.has_value()},
+                                        {"--task-rules", !flags.rules.empty()}}) {
+        if (given) {
+            throw UsageError(fmt::format(
+                "{} is given with --calibrate, which takes whole runs of PipeScope; leave one of the two out", option));
+        }
+    }
+    std::vector<std::unique_ptr<CalibrationTrace>> traces;
+    std::vector<CalibrationRun> runs;
+    std::vector<std::string> warnings;
+    std::size_t steps = 0;
+    for (const std::string& file : flags.runs) {
+        traces.push_back(std::make_unique<CalibrationTrace>(file));
+        runs.push_back(traces.back()->view());
+        steps += runs.back().steps.size();
+    }
+    const Profile earlier = flags.earlier.empty() ? *traces.front()->run().profile : load_profile(flags.earlier);
+    for (const auto& trace : traces) {
+        if (const std::string why = why_not_of_one_model(earlier, *trace->run().profile); !why.empty()) {
+            throw UsageError(fmt::format(
+                "{} {}; a calibration scales the layers of the model that ran; give a run and a profile of one model",
+                trace->name(), why));
+        }
+        const std::vector<std::string> of_trace = texts_of(trace->run().warnings);
+        warnings.insert(warnings.end(), of_trace.begin(), of_trace.end());
+        warn_of_sizes(earlier, *trace, warnings);
+    }
+    const Profile profile = calibrated_profile(earlier, runs);
+    if (!flags.output.empty()) {
+        write_output(flags.output, flags.force, to_json(profile));
+    }
+    std::cout << (flags.json ? to_json(profile) : calibration_text(earlier, profile, runs.size(), steps));
+    print_warnings(warnings);
+    return ExitCode::success;
+}
+}  // namespace
+
 ExitCode profile_from_trace(const TraceProfileFlags& flags) {
     if (!flags.output.empty()) {
         check_output(flags.output, flags.force);
-        for (const std::string& trace : flags.traces) {
-            check_not_input(flags.output, trace);
+        for (const std::vector<std::string>& inputs : {flags.traces, flags.runs, {flags.earlier}}) {
+            for (const std::string& input : inputs) {
+                check_not_input(flags.output, input);
+            }
         }
+    }
+    if (!flags.runs.empty()) {
+        return calibrate(flags);
+    }
+    if (!flags.earlier.empty()) {
+        throw UsageError("--profile is given without --calibrate; it is the profile to calibrate; add --calibrate RUN");
     }
     const TraceProfile made = measured_profile(flags);
     if (!flags.output.empty()) {
@@ -202,7 +333,9 @@ void add_trace_profile_command(Program& program) {
 bool asks_for_trace_profile(const std::vector<std::string>& arguments) {
     return !arguments.empty() && arguments.front() == "profile" &&
            std::ranges::any_of(arguments, [](const std::string& word) {
-               return word == kFromTrace || word.starts_with(std::string(kFromTrace) + "=");
+               return std::ranges::any_of(std::array{kFromTrace, kCalibrate}, [&word](const std::string& option) {
+                   return word == option || word.starts_with(option + "=");
+               });
            });
 }
 }  // namespace pipescope

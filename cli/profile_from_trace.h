@@ -9,9 +9,11 @@
 #include <vector>
 
 namespace pipescope {
-/// `profile --from-trace`: measures a profile from a recorded run. Needs no torch.
+/// `profile --from-trace` and `--calibrate`: measure a profile from recorded runs. Need no torch.
 struct TraceProfileFlags {
     std::vector<std::string> traces;  ///< --from-trace; empty: not given
+    std::vector<std::string> runs;    ///< --calibrate; empty: not given
+    std::string earlier;              ///< --profile
     std::string rules;
     std::string steps;
     std::optional<std::int64_t> micro_batch_size;
@@ -20,14 +22,14 @@ struct TraceProfileFlags {
     bool json = false;
 };
 
-/// Adds --from-trace, --steps, --micro-batch-size and --task-rules.
+/// Adds --from-trace, --calibrate, --profile, --steps, --micro-batch-size and --task-rules.
 void add_trace_profile_options(CLI::App& command, TraceProfileFlags& flags);
 /// The profile and the pipeline that ran; its notes begin with the trace's warnings. Throws as profile_from_trace().
 TraceProfile measured_profile(const TraceProfileFlags& flags);
-/// Throws UsageError, or Error for a trace from which no profile can be measured.
+/// Does what the flags ask for. Throws UsageError, or Error for a trace from which no profile can be measured.
 ExitCode profile_from_trace(const TraceProfileFlags& flags);
 /// Adds the command `profile` with these options alone, for a program without torch.
 void add_trace_profile_command(Program& program);
-/// True if these words of a command line are `profile` with --from-trace.
+/// True if these words of a command line are `profile` with --from-trace or --calibrate.
 bool asks_for_trace_profile(const std::vector<std::string>& arguments);
 }  // namespace pipescope

@@ -67,12 +67,7 @@ void share_devices(const Profile& profile, const PipelineOptions& options, const
                                device_of(options.hardware, lane));
         const auto [found, is_new] = server_of_device.emplace(device, resources.speeds.size());
         if (is_new) {
-            std::vector<double>& speeds = resources.speeds.emplace_back();
-            const int most = most_at_work(options, lane);
-            const int capacity = capacity_at(options, lane);
-            for (int busy = 1; busy <= most; ++busy) {
-                speeds.push_back(co_running_speed(profile, busy, capacity, runs_on_host(options.hardware, lane)));
-            }
+            resources.speeds.push_back(speeds_when_busy(profile, options, lane));
         }
         resources.server_of_lane.push_back(found->second);
     }
@@ -159,6 +154,16 @@ double co_running_speed(const Profile& profile, int busy, int capacity, bool on_
     const int profiled = is_profiled_kind ? profile.co_running_lanes : 1;
     const int profiled_capacity = profile.host_cores > 0 && on_host ? profile.host_cores : profiled;
     return absolute_speed(slowdown, busy, capacity) / absolute_speed(slowdown, profiled, profiled_capacity);
+}
+
+std::vector<double> speeds_when_busy(const Profile& profile, const PipelineOptions& options, LaneId lane) {
+    std::vector<double> speeds;
+    const int most = most_at_work(options, lane);
+    const int capacity = capacity_at(options, lane);
+    for (int busy = 1; busy <= most; ++busy) {
+        speeds.push_back(co_running_speed(profile, busy, capacity, runs_on_host(options.hardware, lane)));
+    }
+    return speeds;
 }
 
 std::optional<SharedResources> shared_resources(const Profile& profile, const PipelineOptions& options,

@@ -26,6 +26,9 @@ namespace pipescope {
 /// `capacity` lanes are busy. If more lanes than that were profiled, they shared the cores evenly.
 double co_running_speed(const Profile& profile, int busy, int capacity, bool on_host);
 
+/// v(k) / v(c) on the lane's device with k = 1, 2, .. busy lanes, up to the most that work there at once; at least one.
+std::vector<double> speeds_when_busy(const Profile& profile, const PipelineOptions& options, LaneId lane);
+
 /// The resources that tasks share under these options; empty if every task runs as if alone, so that TaskClock is
 /// enough.
 /// Preconditions: check_profile() and check_options() pass; the graph is that of the options.

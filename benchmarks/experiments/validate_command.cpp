@@ -12,21 +12,31 @@
 #include "cli/torch/self_profile.h"
 #include "engine/cores/usable_cores.h"
 #include "models/zoo.h"
+#include "profiler/layers/layer_profiler.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/quantities.h"
 
 #include <fmt/format.h>
 
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
 struct ValidateFlags {
     std::string model;
     bool emulated = false;
+    bool calibrated = false;
+    int busy = 0;
     int lanes = 2;
     std::int64_t batch = 32;
     std::int64_t chunks = 8;
@@ -68,12 +78,47 @@ std::vector<ValidatedCandidate> validate_emulated(const ValidateFlags& flags) {
     return run_plan(file ? flags.model : "emulated layers", emulated_model(profile), plan);
 }
 
+/// A profile of all micro-batch sizes of the candidates.
+Profile profile_of_candidates(const ModelSpec& model, const ValidateFlags& flags, std::uint64_t seed) {
+    std::set<std::int64_t> sizes;
+    for (const std::int64_t chunks : real_chunks(flags.chunks, flags.batch)) {
+        const std::vector<std::int64_t> own = micro_batch_sizes(flags.batch, chunks);
+        sizes.insert(own.begin(), own.end());
+    }
+    ProfileOptions options;
+    options.samples.assign(sizes.begin(), sizes.end());
+    options.co_running_lanes = flags.lanes;
+    options.seed = seed;
+    options.progress = [](double) { throw_if_stopped(); };
+    return profile_model(model, options);
+}
+
+/// Predicts with a profile that a run of the first pipeline calibrates right before each run. One pipeline more has
+/// another schedule.
+std::vector<ValidatedCandidate> validate_calibrated(const ValidateFlags& flags, const ModelSpec& model) {
+    ValidationPlan plan;
+    plan.rounds = flags.rounds;
+    plan.steps = flags.steps;
+    const Profile earlier = profile_of_candidates(model, flags, plan.seed);
+    plan.candidates = real_candidates(earlier, flags.lanes, flags.chunks, flags.batch);
+    const PipelineOptions first = plan.candidates.front();
+    plan.candidates.push_back(first);
+    plan.candidates.back().schedule = Schedule::one_f_one_b;
+    plan.profile = [&](const PipelineOptions&) {
+        return calibrated_by_run(model, earlier, first, plan.steps, plan.warmup, plan.seed);
+    };
+    return run_plan(flags.model, model, plan);
+}
+
 std::vector<ValidatedCandidate> validate_real(const ValidateFlags& flags) {
     const ModelSpec model = make_model(flags.model);
     check_micro_batches(flags.batch, flags.chunks);
     if (flags.lanes < 1 || static_cast<std::size_t>(flags.lanes) > model.layers.size()) {
         throw UsageError(fmt::format("-n is {}; each lane needs a layer, and {} has {}; use 1 to {}", flags.lanes,
                                      flags.model, model.layers.size(), model.layers.size()));
+    }
+    if (flags.calibrated) {
+        return validate_calibrated(flags, model);
     }
     PipelineOptions first;
     first.batch = flags.batch;
@@ -88,6 +133,42 @@ std::vector<ValidatedCandidate> validate_real(const ValidateFlags& flags) {
     plan.steps = flags.steps;
     return run_plan(flags.model, model, plan);
 }
+
+/// Processes that keep a core busy each, until destruction.
+class BusyProcesses {
+public:
+    explicit BusyProcesses(int count) {
+        const pid_t parent = ::getpid();
+        for (int k = 0; k < count; ++k) {
+            const pid_t child = ::fork();
+            if (child == 0) {
+                ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+                const volatile int read_each_time = 0;
+                while (::getppid() == parent) {
+                    for (int spin = 0; spin < 100'000'000; ++spin) {
+                        static_cast<void>(read_each_time);
+                    }
+                }
+                ::_exit(0);
+            }
+            if (child < 0) {
+                throw Error("a busy process cannot be started: the system has no room for it; use a smaller --busy");
+            }
+            children_.push_back(child);
+        }
+    }
+    ~BusyProcesses() {
+        for (const pid_t child : children_) {
+            ::kill(child, SIGKILL);
+            ::waitpid(child, nullptr, 0);
+        }
+    }
+    BusyProcesses(const BusyProcesses&) = delete;
+    BusyProcesses& operator=(const BusyProcesses&) = delete;
+
+private:
+    std::vector<pid_t> children_;
+};
 
 ExitCode validate_command(const ValidateFlags& flags) {
     const StopSignals signals;
@@ -107,8 +188,17 @@ ExitCode validate_command(const ValidateFlags& flags) {
             "leave one of the two out",
             flags.model));
     }
+    if (flags.calibrated && emulated) {
+        throw UsageError(
+            "--calibrated is given with emulated layers, whose times are known; leave it out, or name a real model");
+    }
+    if (flags.busy < 0) {
+        throw UsageError(fmt::format("--busy is {}; it is a number of processes; use 0 or more", flags.busy));
+    }
+    const BusyProcesses busy(flags.busy);
     const auto candidates = emulated ? validate_emulated(flags) : validate_real(flags);
-    const ValidationGoal goal = validation_goal(emulated, flags.lanes, usable_cores());
+    const ValidationGoal goal =
+        validation_goal(emulated, flags.lanes, usable_cores(), flags.calibrated, flags.busy > 0);
     if (candidates_that_ran(candidates).empty()) {
         throw Interrupted();
     }
@@ -138,6 +228,10 @@ void add_validate_command(Program& program) {
     command->add_option("MODEL", flags->model, "Built-in model with options, a .so or .pt file, or emulated:PROFILE");
     command->add_flag("--emulated", flags->emulated,
                       "Use layers that wait instead of computing: 2 to 8 lanes, 4 to 32 micro-batches");
+    command->add_flag("--calibrated", flags->calibrated,
+                      "Profile once, and calibrate the profile with a run of the first pipeline before each run");
+    command->add_option("--busy", flags->busy, "Processes that keep a core busy each, all the time; default 0")
+        ->type_name("N");
     command->add_option("-n,--lanes", flags->lanes, "Lanes on this host; default 2")->type_name("N");
     command->add_option("--batch", flags->batch, "Samples of a step; default 32")->type_name("N");
     command

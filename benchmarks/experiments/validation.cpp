@@ -232,7 +232,7 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
     return summary;
 }
 
-ValidationGoal validation_goal(bool emulated, int lanes, int cores) {
+ValidationGoal validation_goal(bool emulated, int lanes, int cores, bool calibrated, bool busy) {
     ValidationGoal goal;
     if (emulated) {
         goal.step_error = 0.01;
@@ -242,6 +242,14 @@ ValidationGoal validation_goal(bool emulated, int lanes, int cores) {
         goal.step_error = 0.05;
         goal.bubble_error.reset();
         goal.peak_error.reset();
+    }
+    if (calibrated && !emulated) {
+        if (busy) {
+            goal.peak_error.reset();
+        }
+        goal.step_error = busy ? 0.04 : 0.015;
+        goal.worst_step_error = busy ? std::nullopt : std::optional(0.038);
+        goal.bubble_error = busy ? std::nullopt : std::optional(0.01);
     }
     goal.regret = goal.step_error;
     return goal;

@@ -84,8 +84,9 @@ struct ValidationGoal {
 };
 /// If layers only wait: step 1 % (3 % at worst) and bubble 0.5 points. For real layers: 3 % and 2 points. With more
 /// lanes than cores: 5 %, and no goal for bubble or peak, which depend on the order in which lanes get cores. The
-/// regret's goal is that of the step.
-ValidationGoal validation_goal(bool emulated, int lanes, int cores);
+/// regret's goal is that of the step. With a calibrated profile: 1.5 % (3.8 % at worst) and 1 point for any number of
+/// lanes; beside busy processes 4 %, and no goal for the worst, bubble or peak.
+ValidationGoal validation_goal(bool emulated, int lanes, int cores, bool calibrated = false, bool busy = false);
 
 /// One part of a goal with the result.
 struct JudgedGoal {

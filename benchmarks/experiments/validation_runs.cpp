@@ -1,5 +1,6 @@
 #include "benchmarks/experiments/validation_runs.h"
 
+#include "analysis/calibration.h"
 #include "analysis/trace_comparison.h"
 #include "cli/stop_signals.h"
 #include "cli/temporary_trace.h"
@@ -8,11 +9,13 @@
 #include "schedule/error.h"
 #include "simulator/balance_search.h"
 #include "simulator/pipeline_defaults.h"
+#include "trace/open_trace.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 namespace pipescope {
 namespace {
@@ -47,11 +50,17 @@ PipelineOptions candidate(const Profile& profile, int lanes, std::int64_t chunks
 }
 }  // namespace
 
+std::vector<std::int64_t> real_chunks(std::int64_t micro_batches, std::int64_t batch) {
+    const std::int64_t m = std::min(micro_batches, batch);
+    return {m, std::max<std::int64_t>(1, m / 2), std::min(batch, 2 * m)};
+}
+
 std::vector<PipelineOptions> real_candidates(const Profile& profile, int lanes, std::int64_t micro_batches,
                                              std::int64_t batch) {
-    const std::int64_t m = std::min(micro_batches, batch);
-    const std::int64_t fewer = std::max<std::int64_t>(1, m / 2);
-    const std::int64_t more = std::min(batch, 2 * m);
+    const std::vector<std::int64_t> chunks = real_chunks(micro_batches, batch);
+    const std::int64_t m = chunks[0];
+    const std::int64_t fewer = chunks[1];
+    const std::int64_t more = chunks[2];
     std::vector<PipelineOptions> candidates{
         candidate(profile, lanes, m, batch, Checkpoint::except_last, Cut::optimal),
         candidate(profile, lanes, m, batch, Checkpoint::never, Cut::heavy_first),
@@ -77,6 +86,23 @@ std::vector<PipelineOptions> emulated_candidates(const Profile& profile) {
             make(4, 4, Checkpoint::always, heavy_first),  make(8, 8, Checkpoint::except_last, heavy_last),
             make(8, 16, Checkpoint::always, optimal),     make(8, 32, Checkpoint::except_last, optimal),
             make(8, 32, Checkpoint::never, heavy_first)};
+}
+
+Profile calibrated_by_run(const ModelSpec& model, const Profile& earlier, const PipelineOptions& layout,
+                          std::int64_t steps, std::int64_t warmup, std::uint64_t seed) {
+    const TemporaryTrace file;
+    TrainingOptions training;
+    training.pipeline = layout;
+    training.steps = steps + warmup;
+    training.warmup = warmup;
+    training.seed = seed;
+    training.profile = earlier;
+    training.trace = file.path();
+    train_recorded(model, training);
+    throw_if_stopped();
+    const OpenedTrace trace = open_trace(file.path(), {.tracks = false});
+    const RecordedRun run = recorded_run(trace);
+    return calibrated_profile(earlier, std::array{calibration_run(run, trace)});
 }
 
 std::vector<ValidatedCandidate> validate(const ModelSpec& model, const ValidationPlan& plan) {

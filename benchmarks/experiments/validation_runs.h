@@ -13,8 +13,15 @@ namespace pipescope {
 /// all checkpoint modes. The profile gives the number of layers; `micro_batches` is at most `batch`.
 std::vector<PipelineOptions> real_candidates(const Profile& profile, int lanes, std::int64_t micro_batches,
                                              std::int64_t batch);
+/// The numbers of micro-batches of those, the requested one first.
+std::vector<std::int64_t> real_chunks(std::int64_t micro_batches, std::int64_t batch);
 /// Likewise for emulated layers, on up to 8 lanes with up to 32 micro-batches of one sample.
 std::vector<PipelineOptions> emulated_candidates(const Profile& profile);
+
+/// Records a run of `layout`, `steps` after the warm-up, and calibrates the profile with it (analysis/calibration.h).
+/// Throws Interrupted if the run was stopped. Precondition: the tracking allocator is installed.
+Profile calibrated_by_run(const ModelSpec& model, const Profile& earlier, const PipelineOptions& layout,
+                          std::int64_t steps, std::int64_t warmup, std::uint64_t seed);
 
 struct ValidationPlan {
     std::vector<PipelineOptions> candidates;

@@ -278,13 +278,13 @@ ExitCode profile_links_command(const CLI::App& command, const ProfileFlags& flag
 
 /// Refuses options that measure a model.
 ExitCode profile_trace_command(const CLI::App& command, const ProfileFlags& flags) {
-    constexpr std::array kAllowed{"--from-trace", "--steps", "--micro-batch-size", "--task-rules", "--output",
-                                  "--force",      "--json"};
+    constexpr std::array kAllowed{"--from-trace", "--calibrate", "--profile", "--steps", "--micro-batch-size",
+                                  "--task-rules", "--output",    "--force",   "--json"};
     for (const CLI::Option* option : command.get_options()) {
         const std::string name = option->get_name();
         if (option->count() > 0 && std::ranges::find(kAllowed, name) == kAllowed.end()) {
-            throw UsageError(
-                fmt::format("{} is given with --from-trace, which measures a trace and no model; leave it out", name));
+            throw UsageError(fmt::format("{} is given with {}, which measures a trace and no model; leave it out", name,
+                                         flags.trace.traces.empty() ? "--calibrate" : "--from-trace"));
         }
     }
     TraceProfileFlags trace = flags.trace;
@@ -295,7 +295,7 @@ ExitCode profile_trace_command(const CLI::App& command, const ProfileFlags& flag
 }
 
 ExitCode profile_command(const CLI::App& command, const ProfileFlags& flags) {
-    if (!flags.trace.traces.empty()) {
+    if (!flags.trace.traces.empty() || !flags.trace.runs.empty() || !flags.trace.earlier.empty()) {
         return profile_trace_command(command, flags);
     }
     if (flags.links) {
@@ -333,6 +333,7 @@ void add_profile_command(Program& program) {
                             "  pipescope profile transformer:layers=8 -o p.json --micro-batch-sizes 1,2,4\n"
                             "  pipescope profile unet:B=48,C=160 --device meta --device-type V100 -o p.json\n"
                             "  pipescope profile --from-trace traces/ -o p.json\n"
+                            "  pipescope profile --calibrate run.sqlite --profile p.json -o calibrated.json\n"
                             "Measure the sizes you will run: batch / chunks. Costs are interpolated between them and "
                             "extrapolated outside.");
     command->add_option(

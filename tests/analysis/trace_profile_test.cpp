@@ -260,11 +260,12 @@ TEST(TraceProfile, ScalesTheLayersOfAnOwnRun) {
     run.profile = std::make_shared<const Profile>(profile);
     run.options = options;
     const TraceProfile made = profile_of(run, measured);
-    EXPECT_THAT(made.profile.layers[0].forward_ns, ElementsAre(200'000));
-    EXPECT_THAT(made.profile.layers[1].forward_ns, ElementsAre(300'000));
-    EXPECT_THAT(made.profile.layers[2].forward_ns, ElementsAre(80'000));
-    EXPECT_THAT(made.profile.layers[0].backward_ns, ElementsAre(600'000));
-    EXPECT_THAT(made.profile.layers[2].backward_ns, ElementsAre(160'000));
+    const auto near = [](double ns) { return ElementsAre(testing::DoubleNear(ns, 1e-3)); };
+    EXPECT_THAT(made.profile.layers[0].forward_ns, near(200'000));
+    EXPECT_THAT(made.profile.layers[1].forward_ns, near(300'000));
+    EXPECT_THAT(made.profile.layers[2].forward_ns, near(80'000));
+    EXPECT_THAT(made.profile.layers[0].backward_ns, near(600'000));
+    EXPECT_THAT(made.profile.layers[2].backward_ns, near(160'000));
     EXPECT_FALSE(made.profile.memory_unknown);
     EXPECT_EQ(made.profile.layers[0].parameter_bytes, 64);
     EXPECT_EQ(made.profile.co_running_lanes, 2);

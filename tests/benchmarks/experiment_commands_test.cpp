@@ -62,6 +62,17 @@ TEST_F(Experiments, ValidateJudgesAndSaysWhereSamplesAreFewerThanMicroBatches) {
                             HasSubstr("8 micro-batches were requested; 4 samples make 4, of a sample each")));
 }
 
+TEST_F(Experiments, ValidateCalibratesWithARunBeforeEachRun) {
+    const auto object =
+        user.succeeds("validate " + kSmallModel + " -m 2 --batch 4 --rounds 1 --steps 1 --calibrated --busy 1 --json")
+            .json();
+    ASSERT_EQ(object.at("candidates").size(), 6u);
+    EXPECT_EQ(object.at("candidates").at(5).at("schedule"), "1f1b");
+    EXPECT_EQ(object.at("allowed_step_error"), 0.04) << "beside a busy process";
+    EXPECT_THAT(refused("validate --emulated --calibrated"), HasSubstr("whose times are known"));
+    EXPECT_THAT(refused("validate " + kSmallModel + " --busy -1"), HasSubstr("--busy is -1"));
+}
+
 TEST_F(Experiments, AblationMeasuresThePaperDriversPartsAndSaysWhatACpuCannotShow) {
     const auto object =
         user.succeeds("ablation " + kSmallModel + " --balance 2,2 --batch 4 -m 2 --rounds 1 --steps 1 --json").json();

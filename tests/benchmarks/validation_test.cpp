@@ -192,6 +192,12 @@ TEST(ValidationGoal, DependsOnWhatIsRunAndOnHowManyCores) {
     EXPECT_EQ(validation_goal(false, 2, 2).step_error, 0.03);
     EXPECT_EQ(validation_goal(false, 3, 2).step_error, 0.05);
     EXPECT_FALSE(validation_goal(false, 3, 2).peak_error);
+    const ValidationGoal calibrated = validation_goal(false, 3, 2, true);
+    EXPECT_EQ(calibrated.step_error, 0.015);
+    EXPECT_EQ(calibrated.worst_step_error, 0.038);
+    EXPECT_EQ(calibrated.bubble_error, 0.01);
+    EXPECT_EQ(validation_goal(false, 2, 2, true, true).step_error, 0.04);
+    EXPECT_FALSE(validation_goal(false, 2, 2, true, true).worst_step_error);
 }
 
 TEST(ValidationGoal, HasAPartForEachErrorThatIsKnown) {

@@ -223,6 +223,30 @@ TEST_F(ProfileCommand, KeepsTheGivenOptionsForPrintedCommandsToRepeat) {
                 HasSubstr("--micro-batch-sizes 1,2 --co-running 1 --seed 7 --no-tapes -o p.json --force"));
 }
 
+// Layers that wait take what their profile says, so a profile of half the times is doubled.
+TEST_F(ProfileCommand, CalibratesAProfileWithARecordedRun) {
+    user.writes("slow.json", emulated_profile(4));
+    user.writes("p.json", emulated_profile(2));
+    user.succeeds("run emulated:slow.json --balance 5,3 -m 2 --batch 2 --steps 3 --warmup 1 --trace run.sqlite");
+    const CommandResult made = user.succeeds("profile --calibrate run.sqlite --profile p.json -o calibrated.json");
+    EXPECT_THAT(made.out,
+                AllOf(HasSubstr("calibrated with 2 steps of 1 run"), HasSubstr("layer.7"), HasSubstr("all layers: +")));
+    const auto simulated =
+        user.succeeds("simulate calibrated.json --balance 4,4 -m 4 --batch 4 --checkpoint never --json").json();
+    EXPECT_GT(simulated.at("step_ns").get<double>(), 0.99 * 4 * 5 * (4 + 8) * 1e6) << "waits are never shorter";
+    user.succeeds("profile --calibrate run.sqlite run.sqlite -o own.json");
+    EXPECT_TRUE(user.has("own.json"));
+
+    user.writes("other.json", user.reads("p.json").replace(user.reads("p.json").find("layer.3"), 7, "other.3"));
+    EXPECT_THAT(refused(2, "--calibrate run.sqlite --profile other.json"),
+                AllOf(HasSubstr("has a layer 3 named layer.3, and the earlier profile other.3"),
+                      HasSubstr("give a run and a profile of one model")));
+    EXPECT_THAT(refused(2, "--profile p.json"), HasSubstr("add --calibrate RUN"));
+    EXPECT_THAT(refused(2, "--calibrate run.sqlite --steps 1"), HasSubstr("--steps is given with --calibrate"));
+    EXPECT_THAT(refused(2, "mlp:layers=1 --calibrate run.sqlite"), HasSubstr("one argument too many"));
+    EXPECT_THAT(refused(1, "--calibrate p.json"), HasSubstr("p.json"));
+}
+
 TEST_F(ProfileCommand, RefusesWhatMakesNoSenseAndWritesNothing) {
     const std::string model = "mlp:layers=1,width=16 -o p.json ";
     EXPECT_THAT(refused(2, model + "--micro-batch-sizes 0,1"), HasSubstr("at least 1"));

@@ -1,0 +1,383 @@
+#include "analysis/calibration.h"
+
+#include "analysis/measured_steps.h"
+#include "schedule/error.h"
+#include "schedule/printable.h"
+#include "schedule/quantities.h"
+#include "schedule/schedules.h"
+#include "simulator/contention.h"
+#include "simulator/task_costs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace pipescope {
+namespace {
+constexpr int kMostRounds = 200;
+constexpr double kSettled = 1e-9;
+
+/// Work done by one lane of a device while it is busy: the integral of its speed, which depends on how many lanes are.
+class DeviceWorkClock {
+public:
+    /// `slices` are of all lanes of the device. `speeds` as by speeds_when_busy().
+    DeviceWorkClock(const std::vector<Slice>& slices, const std::vector<double>& speeds) {
+        std::vector<std::pair<std::int64_t, int>> changes;
+        for (const Slice& slice : slices) {
+            changes.emplace_back(slice.start.count(), 1);
+            changes.emplace_back(slice.end.count(), -1);
+        }
+        std::ranges::sort(changes);
+        std::size_t busy = 0;
+        double work = 0;
+        for (const auto& [time, change] : changes) {
+            if (!times_.empty() && busy > 0) {
+                work += static_cast<double>(time - times_.back()) * speeds[std::min(busy, speeds.size()) - 1];
+            }
+            busy += static_cast<std::size_t>(change);
+            times_.push_back(time);
+            works_.push_back(work);
+        }
+    }
+
+    double work(const Slice& slice) const { return at(slice.end.count()) - at(slice.start.count()); }
+
+private:
+    /// Precondition: some slice starts or ends there.
+    double at(std::int64_t time) const {
+        return works_[static_cast<std::size_t>(std::ranges::lower_bound(times_, time) - times_.begin())];
+    }
+
+    std::vector<std::int64_t> times_;
+    std::vector<double> works_;
+};
+
+bool occupies_lane(TaskKind kind) {
+    return is_compute(kind) || kind == TaskKind::loss || kind == TaskKind::optimizer;
+}
+
+/// Measured tasks that cost the same: of one kind, partition and micro-batch; -1 where a kind has none.
+struct MeasuredTask {
+    double work = 0;  ///< of all of them, in ns
+    double count = 0;
+};
+using TaskName = std::tuple<TaskKind, std::int32_t, std::int32_t>;  // kind, partition, micro-batch
+
+/// What one run says, independent of any profile's times.
+struct RunWork {
+    const PipelineOptions* options = nullptr;
+    std::map<TaskName, MeasuredTask> tasks;  ///< without optimizer
+    std::map<TaskName, LaneId> lanes;
+    double optimizer_ns = 0;  ///< of all lanes, mean of the steps
+    double steps = 0;
+};
+
+RunWork work_of(const Profile& earlier, const CalibrationRun& run) {
+    for (const LaneInfo& lane : run.measured.lanes) {
+        if (!lane.device.empty() && lane.device != kHost) {
+            throw Error(fmt::format(
+                "has a lane on {}, where a task's range is its launching and not its work; a profile is measured of "
+                "lanes on the CPU; use the profile in the trace, or profile the model",
+                lane.device));
+        }
+    }
+    const int lanes = num_lanes(run.options);
+    // By lane, the first one that shares its device.
+    std::vector<int> device_of_lane;
+    for (int lane = 0; lane < lanes; ++lane) {
+        int first = 0;
+        while (first < lane && !share_device(run.options.hardware, LaneId{first}, LaneId{lane}, lanes)) {
+            ++first;
+        }
+        device_of_lane.push_back(first);
+    }
+    std::map<int, std::vector<Slice>> slices;
+    for (const Slice& slice : run.measured.slices) {
+        if (occupies_lane(slice.key.kind) && slice.lane.value() >= 0 && slice.lane.value() < lanes) {
+            slices[device_of_lane[slice.lane.index()]].push_back(slice);
+        }
+    }
+    const auto partitions = static_cast<std::int32_t>(run.options.balance.num_partitions());
+    const auto micro_batches = static_cast<std::int32_t>(micro_batch_sizes(run.options).size());
+    const std::set<std::int32_t> steps(run.steps.begin(), run.steps.end());
+    RunWork found;
+    found.options = &run.options;
+    for (const auto& [first, own] : slices) {
+        const DeviceWorkClock clock(own, speeds_when_busy(earlier, run.options, LaneId{first}));
+        for (const Slice& slice : own) {
+            if (!steps.contains(slice.key.step)) {
+                continue;
+            }
+            if (slice.key.partition >= partitions || slice.key.micro_batch >= micro_batches) {
+                throw Error(
+                    fmt::format("holds {}, but its configuration has {} and {}; the file is damaged; record it again",
+                                to_string(slice.key), counted(partitions, "partition", "partitions"),
+                                counted(micro_batches, "micro-batch", "micro-batches")));
+            }
+            const double work = clock.work(slice);
+            if (slice.key.kind == TaskKind::optimizer) {
+                found.optimizer_ns += work;
+                continue;
+            }
+            const TaskName name{slice.key.kind, slice.key.partition, slice.key.micro_batch};
+            MeasuredTask& task = found.tasks[name];
+            task.work += work;
+            ++task.count;
+            found.lanes.emplace(name, slice.lane);
+        }
+    }
+    found.steps = static_cast<double>(steps.size());
+    found.optimizer_ns /= std::max(1.0, found.steps);
+    return found;
+}
+
+/// Measured over predicted work. Empty if no such task was measured or predicted.
+using Factor = std::optional<double>;
+struct PartitionFactors {
+    Factor forward, recompute, backward, weight;
+};
+
+/// How much longer the tasks of a run take than a profile says.
+class RunFactors {
+public:
+    RunFactors(const Profile& profile, const RunWork& run) : run_(run), costs_(profile, *run.options) {}
+
+    Factor of(TaskKind kind, std::int32_t partition) const {
+        double measured = 0;
+        double predicted = 0;
+        const auto first = run_.tasks.lower_bound({kind, partition, -1});
+        for (auto at = first; at != run_.tasks.end(); ++at) {
+            const auto& [of_kind, of_partition, micro_batch] = at->first;
+            if (of_kind != kind || of_partition != partition) {
+                break;
+            }
+            measured += at->second.work;
+            predicted += at->second.count *
+                         static_cast<double>(costs_.duration({TaskKey{0, kind, partition, micro_batch, -1},
+                                                              run_.lanes.at(at->first), run_.lanes.at(at->first)}));
+        }
+        return measured > 0 && predicted > 0 ? Factor(measured / predicted) : std::nullopt;
+    }
+
+    PartitionFactors of_partition(std::int32_t partition) const {
+        PartitionFactors factors{of(TaskKind::forward, partition), of(TaskKind::recompute, partition),
+                                 of(TaskKind::backward, partition), of(TaskKind::backward_weight, partition)};
+        if (!splits_backward(run_.options->schedule)) {
+            factors.weight = factors.backward;
+        }
+        return factors;
+    }
+
+private:
+    const RunWork& run_;
+    TaskCosts costs_;
+};
+
+/// Geometric mean with weights.
+class MeanFactor {
+public:
+    void add(const Factor& factor, double weight) {
+        if (factor) {
+            sum_ += weight * std::log(*factor);
+            weights_ += weight;
+        }
+    }
+    Factor value() const { return weights_ > 0 ? Factor(std::exp(sum_ / weights_)) : std::nullopt; }
+
+private:
+    double sum_ = 0;
+    double weights_ = 0;
+};
+
+void scale(PerSize& values, double factor) {
+    std::ranges::for_each(values, [factor](double& value) { value *= factor; });
+}
+
+/// Writes out the times that have defaults and may get factors of their own.
+void make_explicit(Profile& profile, bool recomputes, bool splits) {
+    for (LayerProfile& layer : profile.layers) {
+        if (recomputes && layer.recompute_ns.empty()) {
+            layer.recompute_ns = layer.forward_ns;
+        }
+        if (splits && layer.backward_weight_ns.empty() && has_weight_half(layer)) {
+            layer.backward_weight_ns = layer.backward_ns;
+            scale(layer.backward_weight_ns, 0.5);
+        }
+    }
+}
+
+void scale_layer(LayerProfile& layer, const PartitionFactors& factors) {
+    const double forward = factors.forward.value_or(1);
+    const double backward = factors.backward.value_or(1);
+    const double weight = factors.weight.value_or(backward);
+    scale(layer.forward_ns, forward);
+    scale(layer.recompute_ns, factors.recompute.value_or(forward));
+    if (layer.backward_weight_ns.empty() || weight == backward) {
+        scale(layer.backward_ns, backward);
+        scale(layer.backward_weight_ns, backward);
+        return;
+    }
+    for (std::size_t k = 0; k < layer.backward_ns.size(); ++k) {
+        const double rest = layer.backward_ns[k] - layer.backward_weight_ns[k];
+        layer.backward_ns[k] = rest * backward + layer.backward_weight_ns[k] * weight;
+    }
+    scale(layer.backward_weight_ns, weight);
+}
+
+bool has_any(const std::vector<RunWork>& runs, TaskKind kind) {
+    return std::ranges::any_of(runs, [kind](const RunWork& run) {
+        return std::ranges::any_of(run.tasks, [kind](const auto& task) { return std::get<0>(task.first) == kind; });
+    });
+}
+
+/// Scales every layer by the mean of its partitions' factors. Returns the largest change, as a logarithm.
+double scale_layers(Profile& profile, const std::vector<RunWork>& runs) {
+    struct LayerFactors {
+        MeanFactor forward, recompute, backward, weight;
+    };
+    std::vector<LayerFactors> layers(profile.layers.size());
+    for (const RunWork& run : runs) {
+        const RunFactors factors(profile, run);
+        const Balance& balance = run.options->balance;
+        for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
+            const PartitionFactors of = factors.of_partition(static_cast<std::int32_t>(j));
+            const LayerRange range = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+            for (std::size_t l = range.first.index(); l < range.end.index(); ++l) {
+                layers[l].forward.add(of.forward, run.steps);
+                layers[l].recompute.add(of.recompute, run.steps);
+                layers[l].backward.add(of.backward, run.steps);
+                layers[l].weight.add(of.weight, run.steps);
+            }
+        }
+    }
+    double change = 0;
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+        const PartitionFactors means{layers[l].forward.value(), layers[l].recompute.value(), layers[l].backward.value(),
+                                     layers[l].weight.value()};
+        scale_layer(profile.layers[l], means);
+        for (const Factor& each : {means.forward, means.recompute, means.backward, means.weight}) {
+            change = std::max(change, std::abs(std::log(each.value_or(1))));
+        }
+    }
+    return change;
+}
+
+void scale_loss(Profile& profile, const std::vector<RunWork>& runs) {
+    MeanFactor mean;
+    for (const RunWork& run : runs) {
+        const auto last = static_cast<std::int32_t>(run.options->balance.num_partitions()) - 1;
+        mean.add(RunFactors(profile, run).of(TaskKind::loss, last), run.steps);
+    }
+    const double factor = mean.value().value_or(1);
+    scale(profile.loss_ns, factor);
+    scale(profile.loss_batch.ns, factor);
+}
+
+void check_partitions(const RunWork& run) {
+    for (std::size_t j = 0; j < run.options->balance.num_partitions(); ++j) {
+        for (const TaskKind kind : {TaskKind::forward, TaskKind::backward}) {
+            const auto partition = static_cast<std::int32_t>(j);
+            const auto found = run.tasks.lower_bound({kind, partition, -1});
+            if (found == run.tasks.end() || std::get<0>(found->first) != kind ||
+                std::get<1>(found->first) != partition) {
+                throw Error(fmt::format("holds no {} of partition {}; each partition needs one; record whole steps",
+                                        to_string(kind), j));
+            }
+        }
+    }
+}
+
+/// The lanes that were busy at once when the tasks were measured.
+int busy_lanes(const PipelineOptions& options) {
+    const int lanes = num_lanes(options);
+    int beside = 1;
+    for (int one = 0; one < lanes; ++one) {
+        int sharing = 0;
+        for (int other = 0; other < lanes; ++other) {
+            sharing += share_device(options.hardware, LaneId{one}, LaneId{other}, lanes) ? 1 : 0;
+        }
+        beside = std::max(beside, sharing);
+    }
+    const int cores = options.hardware.host_cores;
+    return cores > 0 && runs_on_host(options.hardware, LaneId{0}) ? std::min(beside, cores) : beside;
+}
+}  // namespace
+
+CalibrationRun calibration_run(const RecordedRun& run, const OpenedTrace& trace) {
+    if (run.of_another_program) {
+        throw Error(
+            "was recorded by another program and holds no layers; a calibration needs a run of PipeScope's engine; "
+            "record one with 'pipescope run --trace', or use --from-trace");
+    }
+    if (!run.profile || !run.options) {
+        throw Error(run.why_not_simulated);
+    }
+    if (trace.measured.slices.empty()) {
+        throw Error("holds no measured task; a calibration needs the tasks of a run; record one with 'pipescope run'");
+    }
+    MeasuredSteps steps = steps_to_compare(run, steps_in_time(trace.measured));
+    leave_out_halves(trace.measured, steps);
+    if (!steps.why_none.empty()) {
+        throw Error(steps.why_none);
+    }
+    return {*run.options, trace.measured, steps.numbers(), run.load};
+}
+
+std::string why_not_of_one_model(const Profile& earlier, const Profile& of_run) {
+    if (!earlier.model.empty() && !of_run.model.empty() && earlier.model != of_run.model) {
+        return fmt::format("is of the model {}, and the earlier profile of {}", printable(of_run.model),
+                           printable(earlier.model));
+    }
+    if (earlier.dtype != of_run.dtype) {
+        return fmt::format("is of {}, and the earlier profile of {}", of_run.dtype, earlier.dtype);
+    }
+    if (earlier.layers.size() != of_run.layers.size()) {
+        return fmt::format("has {}, and the earlier profile {}", counted(of_run.layers.size(), "layer", "layers"),
+                           earlier.layers.size());
+    }
+    for (std::size_t l = 0; l < earlier.layers.size(); ++l) {
+        if (earlier.layers[l].name != of_run.layers[l].name) {
+            return fmt::format("has a layer {} named {}, and the earlier profile {}", l,
+                               printable(of_run.layers[l].name), printable(earlier.layers[l].name));
+        }
+    }
+    return {};
+}
+
+Profile calibrated_profile(const Profile& earlier, std::span<const CalibrationRun> runs) {
+    std::vector<RunWork> work;
+    for (const CalibrationRun& run : runs) {
+        work.push_back(work_of(earlier, run));
+        check_partitions(work.back());
+    }
+    Profile profile = earlier;
+    make_explicit(profile, has_any(work, TaskKind::recompute), has_any(work, TaskKind::backward_weight));
+    for (int round = 0; round < kMostRounds && scale_layers(profile, work) > kSettled; ++round) {
+    }
+    scale_loss(profile, work);
+    double optimizer = 0;
+    double steps = 0;
+    for (const RunWork& run : work) {
+        optimizer += run.optimizer_ns > 0 ? run.optimizer_ns * run.steps : 0;
+        steps += run.optimizer_ns > 0 ? run.steps : 0;
+    }
+    profile.optimizer_ns = steps > 0 ? optimizer / steps : profile.optimizer_ns;
+    if (profile.co_running_slowdown.empty()) {
+        profile.co_running_lanes = busy_lanes(runs.front().options);
+    }
+    if (runs.front().options.hardware.host_cores > 0) {
+        profile.host_cores = runs.front().options.hardware.host_cores;
+    }
+    profile.from_trace = true;
+    profile.estimated = false;
+    profile.load = runs.back().load;
+    profile.command_options.clear();
+    check_profile(profile);
+    return profile;
+}
+}  // namespace pipescope

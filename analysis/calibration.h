@@ -1,0 +1,46 @@
+#pragma once
+
+#include "analysis/recorded_run.h"
+#include "balance/profile.h"
+#include "schedule/machine_load.h"
+#include "schedule/timeline.h"
+#include "simulator/pipeline_options.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// The tasks of a run of PipeScope's engine on lanes of the host. A borrowed view.
+struct CalibrationRun {
+    const PipelineOptions& options;
+    const Timeline& measured;
+    std::vector<std::int32_t> steps;  ///< to measure, without warm-up
+    std::optional<MachineLoad> load = {};
+};
+
+/// The run of a trace. Throws Error, worded to follow its name, unless PipeScope's engine recorded it and it has a
+/// whole step and a profile. Both must outlive the result.
+CalibrationRun calibration_run(const RecordedRun& run, const OpenedTrace& trace);
+
+/// Reason why a run of a model with profile `of_run` says nothing about `earlier`, worded to follow the run's name: the
+/// model, a layer or the dtype is another one. Empty if both are of the same model.
+std::string why_not_of_one_model(const Profile& earlier, const Profile& of_run);
+
+/// The earlier profile with its layers' times scaled until partitions take what they took in the runs.
+///
+/// Idea: a run shows the time of each partition, beside the lanes that really were busy, and the earlier profile shows
+/// how that time is shared among layers and sizes. For each kind of task, a partition's factor is the measured work of
+/// all its tasks over the predicted one. Work is time times speed (contention.h), so that a task which had the machine
+/// to itself counts as longer: the profile's times stay those with co_running_lanes busy. Means, because only means sum
+/// to the mean of a step. Runs of several layouts are weighted by their steps, and each layer takes the geometric mean
+/// of its partitions' factors, until all runs agree as far as they can.
+/// Source: simultaneous multiplicative algebraic reconstruction (Byrne, IEEE Trans. Image Processing 2, 1993).
+///
+/// Loss and optimizer are measured likewise. Without a recompute in any run, recomputes follow the forwards. Bytes and
+/// sizes are the earlier profile's. Throws Error, worded to follow a run's name, if a partition has no forward or no
+/// backward, or if a lane is not on the host. Cost: O(tasks log tasks).
+Profile calibrated_profile(const Profile& earlier, std::span<const CalibrationRun> runs);
+}  // namespace pipescope
