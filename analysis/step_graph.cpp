@@ -107,6 +107,12 @@ void StepGraph::find_previous() {
         }
         const auto [before, first] = last.try_emplace({tasks_[i].lane.value(), link}, i);
         previous_[i] = first ? kNoTask : std::exchange(before->second, i);
+        // A sum in buckets runs beside the lane's tasks and keeps none of them waiting.
+        for (StepTaskIndex& earlier = previous_[i];
+             earlier != kNoTask && tasks_[earlier].key.kind == TaskKind::all_reduce &&
+             tasks_[i].key.kind != TaskKind::all_reduce && tasks_[earlier].end > tasks_[i].start;) {
+            earlier = previous_[earlier];
+        }
     }
 }
 

@@ -37,8 +37,12 @@ private:
 Json parse_json_with_path(std::string_view text, std::string_view file = "a profile",
                           std::string_view remedy = "correct it, or profile again");
 
-/// Throws ProfileError with the path, the value, cut if long, and what it must be.
-[[noreturn]] void wrong_type(const std::string& path, const Json& value, const std::string& wanted);
+/// What helps with a profile.
+inline constexpr const char* kProfileRemedy = "correct it, or profile again";
+
+/// Throws ProfileError with the path, the value, cut if long, what it must be, and what to do.
+[[noreturn]] void wrong_type(const std::string& path, const Json& value, const std::string& wanted,
+                             const std::string& remedy = kProfileRemedy);
 
 /// Throws ProfileError for a key that is none of `known`: a mistyped one would silently leave its value at the default.
 /// `file` names what to correct.
@@ -50,9 +54,10 @@ std::string dumped(const Json& json);
 
 /// Reads each element of an array by read(element, its path). `wanted` describes the array in messages.
 template <typename Read>
-auto read_array(const Json& json, const std::string& path, const std::string& wanted, Read read) {
+auto read_array(const Json& json, const std::string& path, const std::string& wanted, Read read,
+                const std::string& remedy = kProfileRemedy) {
     if (!json.is_array()) {
-        wrong_type(path, json, wanted);
+        wrong_type(path, json, wanted, remedy);
     }
     std::vector<decltype(read(json, path))> values;
     values.reserve(json.size());

@@ -4,6 +4,7 @@
 #include "cli/layout_flags.h"
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
+#include "cli/stop_signals.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "schedule/error.h"
@@ -22,14 +23,16 @@
 namespace pipescope {
 namespace {
 constexpr const char* kRunGroup = "Cluster";
-const std::set<std::string> kOfClusters = {"tokens", "checkpoint-time", "restart-time", "repair-time"};
+const std::set<std::string> kOfClusters = {"tokens",      "checkpoint-time", "restart-time",
+                                           "repair-time", "gradient-bucket", "sends"};
 const std::set<std::string> kWithClusters = {"cluster", "batch", "devices", "device-catalogue", "dtype", "optimizer",
-                                             "rank-by", "most",  "json"};
+                                             "rank-by", "most",  "json",    "schedule"};
 
 nlohmann::ordered_json candidate_json(const ClusterCandidate& candidate) {
     nlohmann::ordered_json object = layout_json(candidate.step);
     object["nodes"] = candidate.nodes;
     object["spare_nodes"] = candidate.spare_nodes;
+    object["missing_nodes"] = candidate.missing_nodes;
     object["run_hours"] = candidate.run_hours;
     object["cost"] = candidate.cost;
     object["effective_share"] = candidate.checkpoints.effective;
@@ -45,6 +48,10 @@ const char* cost_unit(const ClusterPlan& plan) {
 
 std::string hours_text(double hours) {
     constexpr double kDay = 24;
+    constexpr double kNever = 1e7;  // a thousand years
+    if (!(hours < kNever)) {
+        return "never";
+    }
     return hours >= 2 * kDay ? fmt::format("{:.1f} days", hours / kDay)
            : hours >= 1      ? fmt::format("{:.2f} h", hours)
                              : fmt::format("{:.2f} s", hours * 3600);
@@ -54,6 +61,7 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
     TextTable table({{"devices"},
                      {"type", Align::left},
                      {"layout", Align::left},
+                     {"schedule", Align::left},
                      {"recompute", Align::left},
                      {"zero"},
                      {"step"},
@@ -72,8 +80,8 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
         ++rows;
         const LayoutStep& step = each.step;
         table.add_row({std::to_string(step.layout.devices()), step.device, to_string(step.layout),
-                       to_string(step.layout.recompute), std::to_string(step.layout.zero),
-                       format_duration(Nanoseconds{std::llround(step.step_ns())}),
+                       to_string(step.simulation.options.schedule), to_string(step.layout.recompute),
+                       std::to_string(step.layout.zero), format_duration(Nanoseconds{std::llround(step.step_ns())}),
                        fmt::format("{:.1f}", step.tflops_per_device()), format_bytes(highest_peak(step.simulation)),
                        hours_text(each.run_hours), fmt::format("{:.6g}", each.cost),
                        format_percent(each.checkpoints.effective), each.pareto ? "pareto" : "", each.reason});
@@ -88,7 +96,14 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
         if (best.checkpoints.interval_seconds > 0) {
             text += fmt::format("best: a checkpoint every {:.1f} min, {}\n", best.checkpoints.interval_seconds / 60,
                                 counted(best.spare_nodes, "spare node", "spare nodes"));
+            text += best.missing_nodes > 0
+                        ? fmt::format("the cluster lacks {} that such a run needs now and then\n",
+                                      counted(best.missing_nodes, "further spare node", "further spare nodes"))
+                        : "";
         }
+    }
+    for (const std::string& each : plan.left_out) {
+        text += each + "\n";
     }
     if (plan.infeasible_because) {
         text += "infeasible: " + *plan.infeasible_because + "\n";
@@ -109,6 +124,7 @@ void add_cluster_plan_options(CLI::App& command, ClusterPlanFlags& flags) {
             command, name, value, [name](const std::string& text) { return parse_duration_ns(text, name); }, help,
             "TIME", kRunGroup);
     };
+    add_replica_options(command, flags.request.layout);
     add_time("--checkpoint-time", flags.checkpoint_ns, "Time in which a checkpoint holds the training up; default 60s");
     add_time("--restart-time", flags.restart_ns, "Time from a failure until the training goes on; default 900s");
     add_time("--repair-time", flags.repair_ns, "Time until a failed node is back, for spare nodes; default 86400s");
@@ -118,8 +134,8 @@ void check_cluster_plan_options(const CLI::App& command, const ClusterPlanFlags&
     check_options_with_cluster(command, flags.given(), kOfClusters, kWithClusters);
 }
 
-ExitCode plan_on_cluster(const std::string& model_or_profile, ClusterPlanFlags flags, const PipelineFlags& pipeline,
-                         const std::string& rank_by, std::size_t most, bool json) {
+ClusterPlan cluster_plan_of(const std::string& model_or_profile, ClusterPlanFlags flags, const PipelineFlags& pipeline,
+                            const std::string& rank_by) {
     ClusterPlanRequest& request = flags.request;
     const Cluster cluster = cluster_of({flags.cluster, {}}, pipeline);
     constexpr double kNsPerSecond = 1e9;
@@ -136,6 +152,12 @@ ExitCode plan_on_cluster(const std::string& model_or_profile, ClusterPlanFlags f
     request.repair_hours = flags.repair_ns / kNsPerSecond / 3600;
     request.layout.batch = pipeline.options.batch;
     request.goal = rank_by.empty() ? ClusterGoal::step : parse_cluster_goal(rank_by);
+    for (const Schedule& each : request.schedules) {
+        if (each.file() != nullptr || !is_synchronous(each)) {
+            throw UsageError("--schedule has " + to_string(each) +
+                             " with --cluster; a plan tries named schedules that drain; leave it out");
+        }
+    }
     if (!pipeline.options.hardware.devices.empty()) {
         std::string text;
         for (const std::string& each : pipeline.options.hardware.devices) {
@@ -148,31 +170,37 @@ ExitCode plan_on_cluster(const std::string& model_or_profile, ClusterPlanFlags f
             static_cast<int>(std::min(kMostDevices, std::ranges::min(ranges, {}, &NumberRange::first).first));
         request.most_devices = static_cast<int>(std::min(kMostDevices, largest));
     }
-    ClusterPlan plan;
-    {
-        ProgressBar bar("planning");
-        request.progress = [&bar](double done) {
-            bar.show(done);
-            return true;
-        };
-        if (is_language_model(model_or_profile)) {
-            if (pipeline.optimizer) {
-                throw UsageError("--optimizer is given with a gpt: model, which trains with Adam; leave it out");
-            }
-            request.layout.dtype = pipeline.dtype.empty() ? request.layout.dtype : pipeline.dtype;
-            dtype_bytes(request.layout.dtype);
-            plan = plan_cluster(parse_language_model(model_or_profile), cluster, request);
-        } else {
-            const Profile profile = in_dtype(load_profile(model_or_profile), pipeline, model_or_profile);
-            PipelineOptions options;
-            options.optimizer = pipeline.optimizer.value_or(options.optimizer);
-            request.layout.dtype = profile.dtype;
-            if (request.tokens > 0) {
-                throw UsageError(
-                    "--tokens is given with a profile, which does not know the tokens of a sample; leave it out");
-            }
-            plan = plan_cluster(profile, options, cluster, request);
+    const StopSignals signals;
+    ProgressBar bar("planning");
+    request.progress = [&bar](double done) {
+        bar.show(done);
+        return stop_signal() == 0;
+    };
+    if (is_language_model(model_or_profile)) {
+        if (pipeline.optimizer) {
+            throw UsageError("--optimizer is given with a gpt: model, which trains with Adam; leave it out");
         }
+        request.layout.dtype = pipeline.dtype.empty() ? request.layout.dtype : pipeline.dtype;
+        request.layout.gradient_bytes =
+            std::max(request.layout.gradient_bytes, dtype_bytes(request.layout.dtype) > 4 ? 8 : 2);
+        return plan_cluster(parse_language_model(model_or_profile), cluster, request);
+    }
+    const Profile profile = in_dtype(load_profile(model_or_profile), pipeline, model_or_profile);
+    PipelineOptions options;
+    options.optimizer = pipeline.optimizer.value_or(options.optimizer);
+    options.checkpoint = Checkpoint::never;
+    request.layout.dtype = profile.dtype;
+    if (request.tokens > 0) {
+        throw UsageError("--tokens is given with a profile, which does not know the tokens of a sample; leave it out");
+    }
+    return plan_cluster(profile, options, cluster, request);
+}
+
+ExitCode plan_on_cluster(const std::string& model_or_profile, const ClusterPlanFlags& flags,
+                         const PipelineFlags& pipeline, const std::string& rank_by, std::size_t most, bool json) {
+    const ClusterPlan plan = cluster_plan_of(model_or_profile, flags, pipeline, rank_by);
+    if (plan.cancelled && plan.candidates.empty()) {
+        throw Interrupted();
     }
     if (json) {
         nlohmann::ordered_json object;
@@ -184,6 +212,8 @@ ExitCode plan_on_cluster(const std::string& model_or_profile, ClusterPlanFlags f
         object["cost_unit"] = cost_unit(plan);
         object["considered"] = plan.considered;
         object["simulated"] = plan.simulated;
+        object["cancelled"] = plan.cancelled;
+        object["left_out"] = plan.left_out;
         object["infeasible_because"] = nullptr;
         if (plan.infeasible_because) {
             object["infeasible_because"] = *plan.infeasible_because;
@@ -191,6 +221,10 @@ ExitCode plan_on_cluster(const std::string& model_or_profile, ClusterPlanFlags f
         std::cout << dump(object);
     } else {
         std::cout << plan_text(plan, most);
+    }
+    if (plan.cancelled) {
+        print_warnings({"interrupted before all layouts were tried; there may be better ones than those above"});
+        return stop_exit_code();
     }
     return plan.candidates.empty() ? ExitCode::infeasible : ExitCode::success;
 }

@@ -24,7 +24,10 @@ struct ClusterPlanFlags {
 void add_cluster_plan_options(CLI::App& command, ClusterPlanFlags& flags);
 /// Throws UsageError for options of the command that say nothing with --cluster, or nothing without it.
 void check_cluster_plan_options(const CLI::App& command, const ClusterPlanFlags& flags);
-/// Plans for MODEL ("gpt:..") or the profile in that file, prints the table of `most` rows or JSON.
-ExitCode plan_on_cluster(const std::string& model_or_profile, ClusterPlanFlags flags, const PipelineFlags& pipeline,
-                         const std::string& rank_by, std::size_t most, bool json);
+/// Plans for MODEL ("gpt:..") or the profile in that file, with a progress bar. Ctrl-C ends it with what was found.
+ClusterPlan cluster_plan_of(const std::string& model_or_profile, ClusterPlanFlags flags, const PipelineFlags& pipeline,
+                            const std::string& rank_by);
+/// Likewise, and prints the table of `most` rows or JSON.
+ExitCode plan_on_cluster(const std::string& model_or_profile, const ClusterPlanFlags& flags,
+                         const PipelineFlags& pipeline, const std::string& rank_by, std::size_t most, bool json);
 }  // namespace pipescope

@@ -8,6 +8,7 @@ void add_balance_command(Program& program);
 void add_simulate_command(Program& program);
 void add_advise_command(Program& program);
 void add_plan_command(Program& program);
+void add_explain_command(Program& program);
 void add_schedule_command(Program& program);
 void add_launch_command(Program& program);
 void add_compare_command(Program& program);

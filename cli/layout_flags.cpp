@@ -23,9 +23,9 @@ namespace {
 constexpr const char* kGroup = "Cluster";
 
 /// Options that only a layout has.
-const std::set<std::string> kOfLayouts = {"partitions", "data-parallel",    "tensor-parallel",
-                                          "interleave", "micro-batch-size", "sequence-parallel",
-                                          "zero",       "gradient-bytes",   "sends"};
+const std::set<std::string> kOfLayouts = {
+    "partitions",        "data-parallel", "tensor-parallel", "interleave",      "micro-batch-size",
+    "sequence-parallel", "zero",          "gradient-bytes",  "gradient-bucket", "sends"};
 /// Others that it takes.
 const std::set<std::string> kWithLayouts = {
     "cluster", "batch", "schedule", "recompute", "dtype",      "device-types", "device-catalogue",
@@ -35,6 +35,21 @@ bool is_among(const CLI::Option& option, const std::set<std::string>& names) {
     return std::ranges::any_of(option.get_lnames(), [&](const std::string& name) { return names.contains(name); });
 }
 }  // namespace
+
+void add_replica_options(CLI::App& command, Layout& layout) {
+    add_parsed(
+        command, "--gradient-bucket", layout.gradient_bucket,
+        [](const std::string& text) { return parse_bytes(text, "--gradient-bucket"); },
+        "Sum gradients in parts of this size while the last backward makes them, such as 40MB; default: once a lane "
+        "has "
+        "ended",
+        "SIZE", kGroup);
+    add_parsed(
+        command, "--sends", layout.sends, parse_sends,
+        "blocking (default): a lane waits for its sends, as in Megatron-LM; serial: it handles one message after the "
+        "other, as in DeepSpeed; or overlapped",
+        "HOW", kGroup);
+}
 
 void add_layout_options(CLI::App& command, LayoutFlags& flags) {
     Layout& layout = flags.layout;
@@ -57,11 +72,7 @@ void add_layout_options(CLI::App& command, LayoutFlags& flags) {
                kGroup);
     add_option(command, "--gradient-bytes", layout.gradient_bytes, "Bytes of a summed gradient: 4 (default) or 2", "N",
                kGroup);
-    add_parsed(
-        command, "--sends", layout.sends, parse_sends,
-        "blocking (default): a lane waits for its sends, as in Megatron-LM; serial: it handles one message after the "
-        "other, as in DeepSpeed; or overlapped",
-        "HOW", kGroup);
+    add_replica_options(command, layout);
 }
 
 void check_options_with_cluster(const CLI::App& command, bool has_cluster, const std::set<std::string>& own,
@@ -90,31 +101,18 @@ Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline) {
                                            : load_device_catalogue(pipeline.device_catalogue));
 }
 
-const NodeGroup& node_group(const Cluster& cluster, const PipelineFlags& pipeline) {
-    if (pipeline.device_types.empty() && cluster.groups.size() == 1) {
-        return cluster.groups.front();
-    }
-    std::string known;
-    for (const NodeGroup& group : cluster.groups) {
-        if (group.device.name == pipeline.device_types) {
-            return group;
-        }
-        known += (known.empty() ? "" : ", ") + group.device.name;
-    }
-    throw UsageError(fmt::format("--device-types is '{}'; a layout lies on one group of nodes; name one of {}",
-                                 pipeline.device_types, known));
-}
-
-LayoutStep simulate_layout(const std::string& model_or_profile, const LayoutFlags& flags, const PipelineFlags& pipeline,
-                           const std::string& recompute, const SimulationDetail& detail) {
-    const Cluster cluster = cluster_of(flags, pipeline);
-    const NodeGroup& group = node_group(cluster, pipeline);
-    Layout layout = flags.layout;
+LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& flags, const PipelineFlags& pipeline,
+                       const std::string& recompute) {
+    LayoutCase found{cluster_of(flags, pipeline), flags.layout, {}};
+    Layout& layout = found.layout;
     layout.batch = pipeline.options.batch;
     layout.recompute = recompute.empty() ? Recompute::none : parse_recompute(recompute);
     if (pipeline.schedule_given) {
         layout.schedule = pipeline.options.schedule;
     }
+    const auto parts_on = [types = pipeline.device_types](const Cluster& cluster, const Layout& on) {
+        return parse_pipeline_parts(types, cluster, on.pipeline);
+    };
     if (is_language_model(model_or_profile)) {
         if (pipeline.optimizer || pipeline.checkpoint || pipeline.options.master_weights ||
             pipeline.options.balance != PipelineOptions{}.balance) {
@@ -123,22 +121,41 @@ LayoutStep simulate_layout(const std::string& model_or_profile, const LayoutFlag
                 "evenly, recomputes as --recompute says, and trains with Adam; leave it out");
         }
         layout.dtype = pipeline.dtype.empty() ? layout.dtype : pipeline.dtype;
-        dtype_bytes(layout.dtype);
-        return simulate_layout(parse_language_model(model_or_profile), cluster, group, layout, detail);
+        layout.gradient_bytes = std::max(layout.gradient_bytes, dtype_bytes(layout.dtype) > 4 ? 8 : 2);
+        found.simulate = [parts_on, model = parse_language_model(model_or_profile)](
+                             const Cluster& cluster, const Layout& on, const SimulationDetail& detail) {
+            return simulate_layout(model, cluster, parts_on(cluster, on), on, detail);
+        };
+        return found;
     }
     PipelineOptions options = pipeline.options;
     options.optimizer = pipeline.optimizer.value_or(options.optimizer);
-    options.checkpoint = pipeline.checkpoint.value_or(options.checkpoint);
+    if (!recompute.empty() && pipeline.checkpoint) {
+        throw UsageError("--recompute is " + recompute + " beside --checkpoint " + to_string(*pipeline.checkpoint) +
+                         "; both say what is recomputed; leave one out");
+    }
+    options.checkpoint = pipeline.checkpoint.value_or(Checkpoint::never);
     if (layout.recompute == Recompute::selective) {
         throw UsageError(
             "--recompute is selective with a profile, which does not know parts of layers; use none or full");
     }
-    if (!recompute.empty()) {
-        options.checkpoint = layout.recompute == Recompute::full ? Checkpoint::always : Checkpoint::never;
-    }
     const Profile profile = in_dtype(load_profile(model_or_profile), pipeline, model_or_profile);
     layout.dtype = profile.dtype;
-    return simulate_layout(profile, options, cluster, group, layout, detail);
+    found.simulate = [parts_on, profile, options](const Cluster& cluster, const Layout& on,
+                                                  const SimulationDetail& detail) {
+        return simulate_layout(profile, options, cluster, parts_on(cluster, on), on, detail);
+    };
+    return found;
+}
+
+LayoutStep LayoutCase::step() const {
+    return simulate(cluster, layout, {.noise = false});
+}
+
+std::vector<StepLimit> LayoutCase::limits(const LayoutStep& step) const {
+    return step_limits(step, cluster, [this](const Cluster& on, const Layout& with) {
+        return simulate(on, with, {.noise = false, .memory = false});
+    });
 }
 
 nlohmann::ordered_json layout_json(const LayoutStep& step) {
@@ -148,11 +165,13 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
     object["step_ns"] = whole(step.step_ns());
     object["pipeline_ns"] = step.simulation.step_time.count();
     object["tied_embedding_ns"] = whole(step.tied_ns);
+    object["parameter_gather_ns"] = whole(step.gather_ns);
     object["optimizer_ns"] = whole(step.optimizer_ns);
     object["samples_per_second"] = static_cast<double>(layout.batch) / step.step_ns() * 1e9;
     object["tflops_per_device"] = step.tflops_per_device();
     object["hardware_tflops_per_device"] = step.hardware_tflops_per_device();
     if (step.tokens > 0) {
+        object["optimizer"] = "adam";
         object["tokens_per_second"] = step.tokens_per_second();
         object["model_flops"] = step.model_flops;
         object["model_tflops_per_second"] = step.model_flops / step.step_ns() * 1e9 / 1e12;
@@ -172,6 +191,7 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
                         {"sequence_parallel", layout.sequence_parallel},
                         {"zero", layout.zero},
                         {"gradient_bytes", layout.gradient_bytes},
+                        {"gradient_bucket_bytes", layout.gradient_bucket},
                         {"sends", to_string(layout.sends)}};
     return object;
 }
@@ -186,41 +206,92 @@ BubbleSums bubble_sums_of(const LayoutStep& step) {
 }
 }  // namespace
 
-nlohmann::ordered_json explanation_json(const LayoutStep& step) {
+nlohmann::ordered_json explanation_json(const LayoutStep& step, const std::vector<StepLimit>& limits) {
     nlohmann::ordered_json object;
-    for (const auto& [name, share] : named_parts(step_parts(step))) {
-        object["step_parts"][name] = share;
+    const StepParts parts = step_parts(step);
+    nlohmann::ordered_json& sums = object["step_parts"];
+    for (const NamedPart& each : named_parts(parts)) {
+        if (!each.is_bubble) {
+            sums[each.name] = each.share;
+        }
     }
-    const BubbleSums sums = bubble_sums_of(step);
+    sums["bubble"] = parts.bubble();
+    const BubbleSums causes = bubble_sums_of(step);
     for (int k = 0; k < kNumBubbleCauses; ++k) {
         const auto cause = static_cast<BubbleCause>(k);
-        object["bubble_causes"][std::string(to_string(cause))] = sums.share(cause);
+        object["bubble_causes"][std::string(to_string(cause))] = causes.share(cause);
     }
-    object["next_constraint"] = next_constraint(step);
+    object["next_constraint"] = next_constraint(step, limits);
     return object;
 }
 
-std::string layout_text(const LayoutStep& step) {
+nlohmann::ordered_json limits_json(const LayoutStep& step, const std::vector<StepLimit>& limits) {
+    nlohmann::ordered_json object;
+    object["parts"] = nlohmann::ordered_json::array();
+    for (const NamedPart& each : named_parts(step_parts(step))) {
+        object["parts"].push_back({{"part", each.is_bubble ? "bubble" : each.name},
+                                   {"cause", each.is_bubble ? nlohmann::ordered_json(each.name) : nullptr},
+                                   {"ns", std::llround(each.share * step.step_ns())},
+                                   {"share", each.share}});
+    }
+    object["limits"] = nlohmann::ordered_json::array();
+    for (const StepLimit& each : limits) {
+        object["limits"].push_back(
+            {{"limit", each.name}, {"step_without_ns", std::llround(each.step_ns)}, {"remedy", each.remedy}});
+    }
+    return object;
+}
+
+namespace {
+std::string duration_text(double ns) {
+    return format_duration(Nanoseconds{std::llround(ns)});
+}
+}  // namespace
+
+std::string step_text(const LayoutStep& step) {
     const Layout& layout = step.layout;
-    const auto duration = [](double ns) { return format_duration(Nanoseconds{std::llround(ns)}); };
     std::string text = fmt::format("{} of type {}: pipeline {} x data {} x tensor {}\n\n",
                                    counted(layout.devices(), "device", "devices"), step.device, layout.pipeline,
                                    layout.data, layout.tensor);
-    TextTable table(
-        {{"step time"}, {"pipeline"}, {"tied embedding"}, {"optimizer"}, {"TFLOP/s a device"}, {"tokens/s"}});
-    table.add_row({duration(step.step_ns()), format_duration(step.simulation.step_time), duration(step.tied_ns),
-                   duration(step.optimizer_ns), fmt::format("{:.1f}", step.tflops_per_device()),
+    TextTable table({{"step time"},
+                     {"pipeline"},
+                     {"tied embedding"},
+                     {"parameter gather"},
+                     {"optimizer"},
+                     {"TFLOP/s a device"},
+                     {"tokens/s"}});
+    table.add_row({duration_text(step.step_ns()), format_duration(step.simulation.step_time),
+                   duration_text(step.tied_ns), duration_text(step.gather_ns), duration_text(step.optimizer_ns),
+                   fmt::format("{:.1f}", step.tflops_per_device()),
                    step.tokens > 0 ? fmt::format("{:.0f}", step.tokens_per_second()) : ""});
-    const BubbleSums sums = bubble_sums_of(step);
-    TextTable causes({{"bubble by cause", Align::left}, {"of the pipeline"}});
-    for (int k = 0; k < kNumBubbleCauses; ++k) {
-        const auto cause = static_cast<BubbleCause>(k);
-        if (sums.of(cause) > 0) {
-            causes.add_row({std::string(describe(cause)), format_percent(sums.share(cause))});
+    return text + table.str();
+}
+
+std::string parts_text(const LayoutStep& step) {
+    TextTable table({{"part of the step", Align::left}, {"time"}, {"share"}, {"", Align::left}});
+    double sum = 0;
+    for (const NamedPart& each : named_parts(step_parts(step))) {
+        sum += each.share;
+        if (each.share > 0) {
+            table.add_row({each.is_bubble ? "bubble" : each.name, duration_text(each.share * step.step_ns()),
+                           format_percent(each.share), each.about});
         }
     }
-    text += table.str() + "\nstep: " + to_string(step_parts(step)) + "\nnext: " + next_constraint(step) + "\n\n";
-    text += causes.str();
-    return text + "\nthe pipeline of one tensor-parallel rank of one replica:\n\n" + simulation_text(step.simulation);
+    table.add_row({"step", duration_text(sum * step.step_ns()), format_percent(sum), "mean of the lanes"});
+    return table.str();
+}
+
+std::string limits_text(const LayoutStep& step, const std::vector<StepLimit>& limits) {
+    TextTable table({{"limit", Align::left}, {"step without"}, {"shorter by"}, {"what helps", Align::left}});
+    for (const StepLimit& each : limits) {
+        table.add_row(
+            {each.name, duration_text(each.step_ns), format_percent(1 - each.step_ns / step.step_ns()), each.remedy});
+    }
+    return table.str() + "\nnext: " + next_constraint(step, limits) + "\n";
+}
+
+std::string layout_text(const LayoutStep& step, const std::vector<StepLimit>& limits) {
+    return step_text(step) + "\n" + parts_text(step) + "\nnext: " + next_constraint(step, limits) +
+           "\n\nthe pipeline of one tensor-parallel rank of one replica:\n\n" + simulation_text(step.simulation);
 }
 }  // namespace pipescope

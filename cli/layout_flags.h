@@ -2,9 +2,11 @@
 
 #include "cli/pipeline_flags.h"
 #include "cluster/layout.h"
+#include "cluster/step_parts.h"
 
 #include <CLI/App.hpp>
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +22,8 @@ struct LayoutFlags {
 
 /// Adds --cluster and the options of the layout. `flags` must outlive the parsing.
 void add_layout_options(CLI::App& command, LayoutFlags& flags);
+/// Adds the options of how lanes and replicas send: --gradient-bucket and --sends. `layout` must outlive the parsing.
+void add_replica_options(CLI::App& command, Layout& layout);
 /// Throws UsageError for options of the command that say nothing with --cluster, or nothing without it.
 void check_layout_options(const CLI::App& command, const LayoutFlags& flags);
 
@@ -30,15 +34,34 @@ void check_options_with_cluster(const CLI::App& command, bool has_cluster, const
 
 /// The cluster of --cluster, with the devices of --device-catalogue or the built-in ones.
 Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline);
-/// The nodes of the type in --device-types, or the only ones. Throws UsageError if several are left.
-const NodeGroup& node_group(const Cluster& cluster, const PipelineFlags& pipeline);
-/// Simulates the layout of MODEL ("gpt:..") or of the profile in that file. `recompute` is the text of --recompute.
-LayoutStep simulate_layout(const std::string& model_or_profile, const LayoutFlags& flags, const PipelineFlags& pipeline,
-                           const std::string& recompute, const SimulationDetail& detail);
+/// A model or profile with the layout that the options ask for.
+struct LayoutCase {
+    Cluster cluster;
+    Layout layout;
+    /// On the types of --device-types.
+    std::function<LayoutStep(const Cluster& cluster, const Layout& layout, const SimulationDetail& detail)> simulate;
+
+    /// The layout's step, with its memory.
+    LayoutStep step() const;
+    /// What limits that step.
+    std::vector<StepLimit> limits(const LayoutStep& step) const;
+};
+/// The layout of MODEL ("gpt:..") or of the profile in that file. `recompute` is the text of --recompute.
+LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& flags, const PipelineFlags& pipeline,
+                       const std::string& recompute);
 
 /// The figures of a step; without what needs its timeline.
 nlohmann::ordered_json layout_json(const LayoutStep& step);
-/// Explains the length of a step: its parts, and its bubble by cause. Precondition: it has its timeline.
-nlohmann::ordered_json explanation_json(const LayoutStep& step);
-std::string layout_text(const LayoutStep& step);
+
+// What explains the length of a step. Precondition: it has its timeline.
+
+/// Its parts, and its bubble by cause.
+nlohmann::ordered_json explanation_json(const LayoutStep& step, const std::vector<StepLimit>& limits);
+/// The parts with the bubble by cause, and the limits.
+nlohmann::ordered_json limits_json(const LayoutStep& step, const std::vector<StepLimit>& limits);
+/// Tables of the step's figures, of its parts, of its limits; and those that simulate prints.
+std::string step_text(const LayoutStep& step);
+std::string parts_text(const LayoutStep& step);
+std::string limits_text(const LayoutStep& step, const std::vector<StepLimit>& limits);
+std::string layout_text(const LayoutStep& step, const std::vector<StepLimit>& limits);
 }  // namespace pipescope

@@ -85,6 +85,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_simulate_command(program);
     add_advise_command(program);
     add_plan_command(program);
+    add_explain_command(program);
     add_schedule_command(program);
     add_forwarded(program, "run", "Train a model through the pipeline and record it");
     add_launch_command(program);

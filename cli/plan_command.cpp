@@ -321,8 +321,15 @@ void add_plan_command(Program& program) {
             if (flags->most < 1) {
                 throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags->most));
             }
+            if (command->get_option("--schedule")->count() > 0) {
+                cluster->request.schedules = flags->request.schedules;
+            }
             return plan_on_cluster(flags->profile, *cluster, flags->pipeline, flags->rank_by,
                                    static_cast<std::size_t>(flags->most), *json);
+        }
+        if (is_language_model(flags->profile)) {
+            throw UsageError("'" + flags->profile +
+                             "' is a model without --cluster, whose devices it would run on; name a cluster file");
         }
         return plan_command(*flags, *json);
     });

@@ -166,8 +166,9 @@ ExitCode simulate_on_cluster(const SimulateFlags& flags, const LayoutFlags& layo
         check_not_input(outputs.trace, flags.profile);
         check_not_input(outputs.trace, layout.cluster);
     }
-    const LayoutStep step =
-        simulate_layout(flags.profile, layout, flags.simulated.pipeline, flags.simulated.recompute, {.noise = false});
+    const LayoutCase laid_out = layout_case(flags.profile, layout, flags.simulated.pipeline, flags.simulated.recompute);
+    const LayoutStep step = laid_out.step();
+    const std::vector<StepLimit> limits = laid_out.limits(step);
     if (!outputs.trace.empty()) {
         replace_output(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
             write_simulation(beside, step.profile, step.simulation);
@@ -175,10 +176,10 @@ ExitCode simulate_on_cluster(const SimulateFlags& flags, const LayoutFlags& layo
     }
     if (json) {
         nlohmann::ordered_json object = layout_json(step);
-        object.update(explanation_json(step));
+        object.update(explanation_json(step, limits));
         std::cout << dump(object);
     } else {
-        std::cout << layout_text(step);
+        std::cout << layout_text(step, limits);
     }
     return step.simulation.feasible ? ExitCode::success : ExitCode::infeasible;
 }

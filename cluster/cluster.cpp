@@ -13,13 +13,13 @@
 namespace pipescope {
 namespace {
 constexpr const char* kFormat = "pipescope.cluster";
-constexpr const char* kRemedy = "see docs/cluster-format.md";
+constexpr const char* kRemedy = "correct it; see docs/cluster-format.md";
 constexpr std::int64_t kMostNodes = 1'000'000;
 constexpr double kMostDevices = 1e9;
 
 void check_keys(const Json& object, const std::string& path, const std::vector<std::string>& known) {
     if (!object.is_object()) {
-        wrong_type(path, object, "an object");
+        wrong_type(path, object, "an object", kRemedy);
     }
     refuse_unknown_keys(object, path, known, "cluster file");
 }
@@ -40,7 +40,7 @@ double number(const Json& object, const std::string& path, const char* key, doub
     }
     const double value = found->is_number() ? found->get<double>() : -1;
     if (!(value >= 0) || !std::isfinite(value)) {
-        wrong_type(path + "." + key, *found, "a finite number, not negative");
+        wrong_type(path + "." + key, *found, "a finite number, not negative", kRemedy);
     }
     return value;
 }
@@ -48,7 +48,7 @@ double number(const Json& object, const std::string& path, const char* key, doub
 int count(const Json& value, const std::string& path) {
     const double number = value.is_number() ? value.get<double>() : 0;
     if (!(number >= 1 && number <= kMostNodes) || number != std::floor(number)) {
-        wrong_type(path, value, "a whole number from 1 to 1000000");
+        wrong_type(path, value, "a whole number from 1 to 1000000", kRemedy);
     }
     return static_cast<int>(number);
 }
@@ -60,7 +60,7 @@ int count(const Json& object, const std::string& path, const char* key, int othe
 
 std::string text(const Json& value, const std::string& path) {
     if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
-        wrong_type(path, value, "a text");
+        wrong_type(path, value, "a text", kRemedy);
     }
     return value.get<std::string>();
 }
@@ -72,14 +72,23 @@ Link link_of(const Json& object, const std::string& path, std::vector<std::strin
     Link link;
     const double efficiency = number(object, path, "efficiency", 1);
     if (!(efficiency > 0 && efficiency <= 1)) {
-        wrong_type(path + ".efficiency", object["efficiency"], "above 0 and at most 1");
+        wrong_type(path + ".efficiency", object["efficiency"], "above 0 and at most 1", kRemedy);
     }
     link.bytes_per_second = number(object, path, "bytes_per_second", 0) * efficiency;
+    constexpr double kSlowest = 1000;
+    if (link.bytes_per_second > 0 && link.bytes_per_second < kSlowest) {
+        wrong_type(path + ".bytes_per_second", object["bytes_per_second"],
+                   "at least 1000 bytes a second, efficiency included", kRemedy);
+    }
     link.latency_ns = number(object, path, "latency_ns", 0);
     if (const auto times = object.find("times"); times != object.end()) {
+        if (object.contains("efficiency")) {
+            throw ProfileError(path + ".efficiency is given beside times, which are as programs reach them; " +
+                               kRemedy);
+        }
         link.times = read_link_times(*times, path + ".times");
         if (link.times.empty()) {
-            wrong_type(path + ".times", *times, "a list of at least two sizes");
+            wrong_type(path + ".times", *times, "a list of at least two sizes", kRemedy);
         }
     } else if (link.bytes_per_second == 0) {
         throw ProfileError(
@@ -117,6 +126,11 @@ NodeGroup group_of(const Json& object, const std::string& path, const std::vecto
     }
     group.price_per_hour = number(object, path, "price_per_hour", group.device.price_per_hour * group.devices_per_node);
     group.hours_between_failures = number(object, path, "hours_between_failures", 0);
+    constexpr double kFewestHours = 0.01;
+    if (group.hours_between_failures > 0 && group.hours_between_failures < kFewestHours) {
+        wrong_type(path + ".hours_between_failures", object["hours_between_failures"], "0, or at least 0.01 hours",
+                   kRemedy);
+    }
     return group;
 }
 
@@ -148,20 +162,32 @@ Cluster parse_cluster(std::string_view json, const std::vector<DeviceType>& cata
     check_keys(document, "", {"format", "version", "name", "source", "nodes", "between_nodes", "between_racks"});
     Cluster cluster;
     cluster.name = text(required(document, "", "name"), "name");
-    cluster.groups =
-        read_array(required(document, "", "nodes"), "nodes", "a list of groups of nodes",
-                   [&](const Json& each, const std::string& path) { return group_of(each, path, catalogue); });
+    cluster.groups = read_array(
+        required(document, "", "nodes"), "nodes", "a list of groups of nodes",
+        [&](const Json& each, const std::string& path) { return group_of(each, path, catalogue); }, kRemedy);
     if (cluster.groups.empty()) {
-        wrong_type("nodes", document["nodes"], "a list of one group or more");
+        wrong_type("nodes", document["nodes"], "a list of one group or more", kRemedy);
     }
     double nodes = 0;
     double devices = 0;
-    for (const NodeGroup& group : cluster.groups) {
+    for (std::size_t k = 0; k < cluster.groups.size(); ++k) {
+        const NodeGroup& group = cluster.groups[k];
+        for (std::size_t other = 0; other < k; ++other) {
+            if (cluster.groups[other].device.name == group.device.name) {
+                throw ProfileError("nodes[" + std::to_string(k) + "].device is " + group.device.name +
+                                   " again; layouts name nodes by their type; join both groups, or give one of them "
+                                   "another name in a device catalogue of yours");
+            }
+        }
         nodes += group.nodes;
         devices += group.devices();
     }
     if (devices > kMostDevices) {
         throw ProfileError("nodes hold more than 1e9 devices; correct their counts");
+    }
+    if (nodes > 1 && !document.contains("between_nodes")) {
+        throw ProfileError(std::string("between_nodes is missing; with several nodes there is a link between them; ") +
+                           kRemedy);
     }
     if (nodes > 1) {
         cluster.between_nodes = link_of(required(document, "", "between_nodes"), "between_nodes");
@@ -197,11 +223,12 @@ Link ring_link(const Cluster& cluster, const NodeGroup& group, int ranks, int st
     if (ranks < 2 || spanned <= group.devices_per_node) {
         return group.link;
     }
-    const int in_a_node = std::clamp(group.devices_per_node / stride, 1, ranks);
+    const int fullest = std::clamp(group.devices_per_node / stride, 1, ranks);
+    const int in_a_node = ranks % fullest == 0 ? fullest : ranks % fullest;  // the node with the fewest is the slowest
     const bool leaves_rack =
         cluster.racks && spanned > static_cast<std::int64_t>(cluster.racks->nodes) * group.devices_per_node;
     const Link between = shared(leaves_rack ? rack_link(cluster, group) : node_link(cluster, group), in_a_node);
-    return in_a_node > 1 ? slower(between, group.link) : between;
+    return fullest > 1 ? slower(between, group.link) : between;
 }
 
 double all_reduce_ns(const Link& link, int ranks, double bytes) {

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -23,18 +24,25 @@
 
 namespace pipescope {
 namespace {
-/// A layout with a bound: no simulated step is shorter.
+/// A layout with a bound: no simulated step is shorter. Layouts of the same base differ in recompute and ZeRO only.
 struct BoundedLayout {
     Layout layout;
+    PipelineParts parts;
     double least_ns = 0;
+    std::size_t base = 0;
 };
 
-/// The layouts of one type on one number of devices.
+/// The layouts on one number of devices, of one type or of two.
 struct Size {
-    const NodeGroup* group = nullptr;
+    std::vector<const NodeGroup*> groups = {};
     int devices = 0;
     std::vector<BoundedLayout> layouts = {};
-    std::vector<ClusterCandidate> found = {};
+    struct Found {
+        ClusterCandidate candidate;
+        PipelineParts parts;
+        std::size_t base = 0;
+    };
+    std::vector<Found> found = {};  ///< the quickest of a base
     std::optional<Shortfall> least_shortfall = {};
     std::size_t simulated = 0;
 };
@@ -65,37 +73,58 @@ std::vector<int> device_numbers(int least, int most) {
 /// A bound of layouts' steps from the costs of their layers, which many layouts have in common.
 class StepBounds {
 public:
-    StepBounds(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group)
-        : model_(model), cluster_(cluster), group_(group) {}
+    StepBounds(const LanguageModel& model, const Cluster& cluster) : model_(model), cluster_(cluster) {}
 
-    double of(const Layout& layout) {
-        const auto [block, embedding, output] = costs_of(layout);
+    double of(const Layout& layout, const PipelineParts& parts) {
+        const std::scoped_lock lock(mutex_);
         const double blocks = static_cast<double>(model_.layers);
+        const double m = static_cast<double>(layout.micro_batches());
+        if (parts.size() > 1) {  // lanes that share the blocks so that all end at once
+            double rate = 0;
+            for (const PipelinePart& part : parts) {
+                rate += part.lanes / costs_of(*part.group, layout).block;
+            }
+            return m * blocks / rate;
+        }
+        const NodeGroup& group = *parts.front().group;
+        const auto [block, embedding, output, weights] = costs_of(group, layout);
         const double lanes = layout.pipeline;
         const double partitions = lanes * layout.interleave;
-        const double m = static_cast<double>(layout.micro_batches());
         // The busiest lane does the mean at least. With even cuts the last lane does its share and the output layer,
         // after the first micro-batch has passed the others' first partitions, and before the last one passes them
-        // again.
+        // again, then perhaps without gradients of weights.
         const bool even = model_.layers % (static_cast<std::int64_t>(layout.pipeline) * layout.interleave) == 0;
-        const double pipeline = even ? m * (blocks / lanes * block + output) + blocks / partitions * (lanes - 1) * block
-                                     : m * (blocks * block + embedding + output) / lanes;
-        const double gradients =
-            block_weights(model_) * std::floor(blocks / lanes) / layout.tensor * layout.gradient_bytes;
-        const double sums = all_reduce_ns(ring_link(cluster_, group_, layout.data, layout.tensor), layout.data,
-                                          layout.zero == 0 ? gradients : gradients / 2);
-        return std::max(pipeline, m * blocks * block / lanes + sums);
+        const double way = block - (layout.schedule && splits_backward(*layout.schedule) ? weights : 0);
+        const double uneven =
+            std::max((blocks * block + embedding + output) / lanes, std::ceil(blocks / lanes) * block);
+        const double pipeline =
+            even ? m * (blocks / lanes * block + output) + blocks / partitions * (lanes - 1) * way : m * uneven;
+        const double parameters = rank_block_weights(model_, layout.tensor) * std::floor(blocks / lanes);
+        const Link ring = ring_link(cluster_, group, layout.data, layout.tensor);
+        const double gather =
+            layout.zero == 1 || layout.zero == 2
+                ? all_gather_ns(ring, layout.data, parameters * static_cast<double>(dtype_bytes(layout.dtype)))
+                : 0;
+        if (layout.gradient_bucket > 0) {  // may be summed beside the last backward
+            return pipeline + gather;
+        }
+        const double gradients = parameters * layout.gradient_bytes;
+        const double sums = layout.zero == 0   ? all_reduce_ns(ring, layout.data, gradients)
+                            : layout.zero == 1 ? all_gather_ns(ring, layout.data, gradients)
+                                               : 0;
+        return std::max(pipeline, m * blocks * block / lanes + sums) + gather;
     }
 
 private:
-    /// Forward and backward of a micro-batch.
+    /// Forward and backward of a micro-batch; weights: the part of a block's backward for gradients of weights.
     struct Costs {
         double block = 0;
         double embedding = 0;
         double output = 0;
+        double weights = 0;
     };
-    Costs costs_of(const Layout& layout) {
-        const auto key = std::tuple(layout.tensor, layout.micro_batch_size, layout.recompute);
+    Costs costs_of(const NodeGroup& group, const Layout& layout) {
+        const auto key = std::tuple(&group, layout.tensor, layout.micro_batch_size, layout.recompute);
         const auto found = known_.find(key);
         if (found != known_.end()) {
             return found->second;
@@ -104,17 +133,17 @@ private:
         one.layers = 1;
         Layout alone = layout;
         alone.zero = 0;
-        const Profile profile = language_model_profile(one, cluster_, group_, alone);
+        const Profile profile = language_model_profile(one, cluster_, group, alone);
         const auto time = [&](std::size_t layer) {
             return profile.layers[layer].forward_ns.front() + profile.layers[layer].backward_ns.front();
         };
-        return known_[key] = {time(1), time(0), time(2)};
+        return known_[key] = {time(1), time(0), time(2), profile.layers[1].backward_weight_ns.front()};
     }
 
     const LanguageModel& model_;
     const Cluster& cluster_;
-    const NodeGroup& group_;
-    std::map<std::tuple<int, std::int64_t, Recompute>, Costs> known_;
+    std::map<std::tuple<const NodeGroup*, int, std::int64_t, Recompute>, Costs> known_;
+    std::mutex mutex_;
 };
 
 bool fits_tensor(const LanguageModel& model, int tensor) {
@@ -122,23 +151,99 @@ bool fits_tensor(const LanguageModel& model, int tensor) {
            (model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0);
 }
 
-/// Adds the layouts of one size with their bounds, shortest bound first.
+/// Lanes of two groups that have so many devices together: as many lanes as possible on the quicker ones, which come
+/// first or last. Of one group: all lanes.
+std::vector<PipelineParts> parts_of(const Size& size, const Layout& layout) {
+    if (size.groups.size() == 1) {
+        return {{{size.groups.front(), layout.pipeline}}};
+    }
+    const int stage = layout.data * layout.tensor;
+    const auto rate = [&](const NodeGroup* group) { return peak_rate(group->device, layout.dtype); };
+    const bool first_is_quicker = rate(size.groups[0]) >= rate(size.groups[1]);
+    const NodeGroup* quick = size.groups[first_is_quicker ? 0 : 1];
+    const NodeGroup* slow = size.groups[first_is_quicker ? 1 : 0];
+    const int lanes = std::min(layout.pipeline - 1, quick->devices() / stage);
+    const int others = layout.pipeline - lanes;
+    if (lanes < 1 || others < 1 || others > slow->devices() / stage) {
+        return {};
+    }
+    return {{{quick, lanes}, {slow, others}}, {{slow, others}, {quick, lanes}}};
+}
+
+/// The schedules to try with so many lanes and partitions a lane; an empty one is the usual.
+std::vector<std::optional<Schedule>> schedules_of(const ClusterPlanRequest& request, const Layout& layout) {
+    std::vector<std::optional<Schedule>> schedules;
+    const auto micro_batches = layout.micro_batches();
+    for (const Schedule& each : request.schedules) {
+        if (each == Schedule::automatic) {
+            continue;  // add_automatic()
+        }
+        const bool one_each = runs_one_partition_a_lane(each);
+        const bool in_a_v = !one_each && !placement_of(each, 4, 2).empty() && placement_of(each, 4, 2)[2] == LaneId{1};
+        const bool fits = layout.interleave == 1 ? one_each : !one_each && (!in_a_v || layout.interleave == 2);
+        if (!fits || !can_run(each, layout.pipeline, micro_batches)) {
+            continue;
+        }
+        const bool usual = each == Schedule::one_f_one_b || each == Schedule::interleaved_1f1b;
+        schedules.push_back(usual ? std::nullopt : std::optional(each));
+    }
+    return schedules;
+}
+
+/// Layouts of the same base that take longer and hold less: the next recompute, and from ZeRO 1 on the next stage.
+std::vector<Layout> smaller_layouts(const LanguageModel& model, const Layout& layout) {
+    std::vector<Layout> smaller;
+    if (layout.recompute != Recompute::full) {
+        Layout& more = smaller.emplace_back(layout);
+        // Flash attention has no scores to compute again.
+        more.recompute = layout.recompute == Recompute::none && model.attention == Attention::standard
+                             ? Recompute::selective
+                             : Recompute::full;
+    }
+    constexpr int kMostZero = 3;
+    if (layout.zero > 0 && layout.zero < kMostZero) {
+        ++smaller.emplace_back(layout).zero;
+    }
+    return smaller;
+}
+
+/// Adds the bases of one size, without recompute, with ZeRO 0 and 1, and their bounds.
 void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanRequest& request, StepBounds& bounds) {
     constexpr std::int64_t kMostTensor = 64;
     constexpr std::int64_t kLargestMicroBatch = 16;
     constexpr std::int64_t kMostPartitions = 1024;
     constexpr int kMostInterleave = 8;
-    const NodeGroup& group = *size.group;
-    for (const int tensor : divisors(group.devices_per_node, kMostTensor)) {
+    int node = 0;
+    for (const NodeGroup* group : size.groups) {
+        node = std::gcd(node, group->devices_per_node);
+    }
+    std::size_t base = 0;
+    const auto add = [&](const Layout& layout) {
+        for (PipelineParts& parts : parts_of(size, layout)) {
+            const double least = bounds.of(layout, parts);
+            size.layouts.push_back({layout, std::move(parts), least, base++});
+            if (layout.data > 1) {
+                BoundedLayout& with_zero = size.layouts.emplace_back(size.layouts.back());
+                with_zero.layout.zero = 1;
+                with_zero.least_ns = bounds.of(with_zero.layout, with_zero.parts);
+            }
+        }
+    };
+    for (const int tensor : divisors(node, kMostTensor)) {
         if (!fits_tensor(model, tensor) || size.devices % tensor != 0) {
             continue;
         }
         for (const int pipeline : divisors(size.devices / tensor, std::min(model.layers, kMostPartitions))) {
             const int data = size.devices / tensor / pipeline;
-            if (request.layout.batch % data != 0) {
+            if (request.layout.batch % data != 0 || (size.groups.size() > 1 && pipeline == 1)) {
                 continue;
             }
             for (const int samples : divisors(request.layout.batch / data, kLargestMicroBatch)) {
+                // Numbers of partitions that divide the blocks; any, if none does.
+                bool divides = false;
+                for (int k = 2; k <= kMostInterleave; ++k) {
+                    divides = divides || model.layers % (static_cast<std::int64_t>(pipeline) * k) == 0;
+                }
                 for (int interleave = 1; interleave <= kMostInterleave; ++interleave) {
                     Layout layout = request.layout;
                     layout.pipeline = pipeline;
@@ -148,110 +253,161 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
                     layout.micro_batch_size = samples;
                     layout.sequence_parallel = tensor > 1 && model.sequence % tensor == 0;
                     const std::int64_t partitions = static_cast<std::int64_t>(pipeline) * interleave;
-                    const bool interleaves = interleave > 1;
-                    if (interleaves && (pipeline == 1 || layout.schedule || model.layers % partitions != 0 ||
-                                        layout.micro_batches() % pipeline != 0)) {
+                    if (interleave > 1 &&
+                        (pipeline == 1 || partitions > model.layers || (divides && model.layers % partitions != 0))) {
                         continue;
                     }
-                    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
-                        if (recompute == Recompute::selective && model.attention == Attention::flash) {
-                            continue;  // there are no scores to compute again
-                        }
-                        layout.recompute = recompute;
-                        for (const int zero : {0, 1}) {
-                            layout.zero = zero;
-                            if (zero == 0 || data > 1) {
-                                size.layouts.push_back({layout, bounds.of(layout)});
-                            }
-                        }
+                    for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
+                        layout.schedule = schedule;
+                        add(layout);
                     }
                 }
             }
         }
     }
-    std::ranges::stable_sort(size.layouts, {}, &BoundedLayout::least_ns);
 }
 
 /// Bytes of parameters, gradients and optimizer state alone, of a lane with the mean number of blocks: what does not
 /// fit needs no simulation.
-bool may_fit(const LanguageModel& model, const Layout& layout, const NodeGroup& group) {
-    const std::int64_t even = model.layers / layout.pipeline;
-    const double blocks =
-        static_cast<double>(model.layers % layout.pipeline == 0 ? even : std::max<std::int64_t>(0, even - 1));
+bool may_fit(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
     const double state = element < 4 ? 12 : 8;
-    const double constants = blocks * block_weights(model) / layout.tensor *
-                             (element + layout.gradient_bytes + state / (layout.zero >= 1 ? layout.data : 1));
+    const auto split = [&](int stage) { return layout.zero >= stage ? layout.data : 1; };
+    const double constants =
+        rank_block_weights(model, layout.tensor) *
+        (element / split(3) + static_cast<double>(layout.gradient_bytes) / split(2) + state / split(1));
+    const std::int64_t even = model.layers / layout.pipeline;
+    if (parts.size() > 1) {  // cuts follow the speeds: all lanes together hold the blocks
+        double memory = 0;
+        for (const PipelinePart& part : parts) {
+            memory += static_cast<double>(part.group->device.memory_bytes) * part.lanes;
+        }
+        return static_cast<double>(model.layers) * constants <= memory;
+    }
+    const double blocks =
+        static_cast<double>(model.layers % layout.pipeline == 0 ? even : std::max<std::int64_t>(0, even - 1));
     const BlockActivations activations = block_activations(model, static_cast<double>(layout.micro_batch_size),
                                                            layout.tensor, layout.sequence_parallel, element);
     const double kept = layout.recompute == Recompute::full        ? activations.input
                         : layout.recompute == Recompute::selective ? activations.total() - activations.core
                                                                    : activations.total();
     // The first lane of 1F1B holds a micro-batch for each lane, or all of them.
-    const double held = static_cast<double>(std::min<std::int64_t>(layout.pipeline, layout.micro_batches()));
+    // Interleaved it holds the partitions of p - 1 more (arXiv 2205.05198, section 4.2.3).
+    const double lanes = layout.pipeline;
+    const double held = std::min(static_cast<double>(layout.micro_batches()),
+                                 layout.interleave > 1 ? lanes + (lanes - 1) / layout.interleave : lanes);
     const double activation_bytes = layout.schedule ? 0 : blocks * kept * held;
-    return constants + activation_bytes <= static_cast<double>(group.device.memory_bytes);
+    return blocks * constants + activation_bytes <= static_cast<double>(parts.front().group->device.memory_bytes);
 }
 
 /// A model to plan for, and how its layouts are found and simulated.
 struct PlannedModel {
-    std::function<void(Size& size)> add_layouts;  ///< with their bounds, shortest first
-    std::function<bool(const Layout& layout, const NodeGroup& group)> may_fit;
-    std::function<LayoutStep(const Layout& layout, const NodeGroup& group, const SimulationDetail& detail)> simulate;
+    std::function<void(Size& size)> add_layouts;  ///< with their bounds
+    /// Layouts of the same base for one that does not fit, with their bounds.
+    std::function<std::vector<BoundedLayout>(const BoundedLayout& layout)> smaller;
+    std::function<bool(const Layout& layout, const PipelineParts& parts)> may_fit;
+    std::function<LayoutStep(const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail)>
+        simulate;
 };
 
-/// Simulates a size's layouts, shortest bound first, until `most` of them are shorter than every other's bound.
-void simulate_size(Size& size, const PlannedModel& model, std::size_t most, const std::atomic<bool>& stop) {
-    std::vector<double> steps;  // of found layouts, ascending
-    for (const BoundedLayout& each : size.layouts) {
-        if (stop || (steps.size() >= most && each.least_ns >= steps[most - 1])) {
+/// Keeps what a list of candidates needs.
+ClusterCandidate candidate_of(LayoutStep step) {
+    ClusterCandidate candidate;
+    candidate.reason = to_string(step_parts(step));
+    step.simulation.timeline = {};
+    step.simulation.memory = {};
+    step.profile = {};
+    candidate.step = std::move(step);
+    return candidate;
+}
+
+/// Simulates a size's layouts, shortest bound first, until `most` bases are quicker than every other's bound. `done`
+/// counts layouts.
+void simulate_size(Size& size, const PlannedModel& model, std::size_t most, const std::atomic<bool>& stop,
+                   std::atomic<std::size_t>& done) {
+    std::multimap<double, BoundedLayout> open;  // by bound
+    for (BoundedLayout& each : size.layouts) {
+        open.emplace(each.least_ns, std::move(each));
+    }
+    size.layouts.clear();
+    std::set<std::tuple<std::size_t, Recompute, int>> seen;
+    const auto add_smaller = [&](const BoundedLayout& layout) {
+        for (BoundedLayout& each : model.smaller(layout)) {
+            if (seen.emplace(each.base, each.layout.recompute, each.layout.zero).second) {
+                open.emplace(each.least_ns, std::move(each));
+            }
+        }
+    };
+    const auto step_of = [](const Size::Found& found) { return found.candidate.step.step_ns(); };
+    while (!open.empty() && !stop) {
+        const BoundedLayout each = std::move(open.begin()->second);
+        open.erase(open.begin());
+        ++done;
+        const auto enough = [&](double ns) { return size.found.size() >= most && ns >= step_of(size.found[most - 1]); };
+        // The bound of unlike devices knows no ramps, so it ends no search soon.
+        constexpr std::size_t kMostOfTwoTypes = 200;
+        if (enough(each.least_ns) || (size.groups.size() > 1 && size.simulated >= kMostOfTwoTypes)) {
             break;
         }
-        if (!model.may_fit(each.layout, *size.group)) {
+        if (!model.may_fit(each.layout, each.parts)) {
+            add_smaller(each);
             continue;
         }
-        LayoutStep step = model.simulate(each.layout, *size.group, {.noise = false, .memory = false});
-        if (steps.size() >= most && step.step_ns() >= steps[most - 1]) {
-            ++size.simulated;
-            continue;
-        }
-        step = model.simulate(each.layout, *size.group, {.noise = false, .memory = true});
         ++size.simulated;
+        if (size.found.size() >= most &&
+            enough(model.simulate(each.layout, each.parts, {.noise = false, .memory = false}).step_ns())) {
+            continue;
+        }
+        LayoutStep step = model.simulate(each.layout, each.parts, {.noise = false, .memory = true});
         if (!step.simulation.feasible) {
             const Shortfall shortfall = shortfalls(step.simulation).front();
             if (!size.least_shortfall || shortfall.bytes() < size.least_shortfall->bytes()) {
                 size.least_shortfall = shortfall;
             }
+            add_smaller(each);
             continue;
         }
-        ClusterCandidate candidate;
-        candidate.reason = to_string(step_parts(step));
-        step.simulation.timeline = {};
-        step.simulation.memory = {};
-        step.profile = {};
-        steps.insert(std::ranges::upper_bound(steps, step.step_ns()), step.step_ns());
-        candidate.step = std::move(step);
-        size.found.push_back(std::move(candidate));
+        const auto other = std::ranges::find(size.found, each.base, &Size::Found::base);
+        if (other != size.found.end() && step_of(*other) <= step.step_ns()) {
+            continue;
+        }
+        if (other != size.found.end()) {
+            size.found.erase(other);
+        }
+        ClusterCandidate candidate = candidate_of(std::move(step));
+        const auto place = std::ranges::upper_bound(size.found, candidate.step.step_ns(), {}, step_of);
+        size.found.insert(place, {std::move(candidate), each.parts, each.base});
     }
-    std::ranges::stable_sort(size.found, {}, [](const ClusterCandidate& each) { return each.step.step_ns(); });
     if (size.found.size() > most) {
         size.found.resize(most);
     }
 }
 
-void add_run(ClusterCandidate& candidate, const NodeGroup& group, const ClusterPlanRequest& request, bool priced) {
-    const int devices = candidate.step.layout.devices();
-    candidate.nodes = (devices + group.devices_per_node - 1) / group.devices_per_node;
+void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const ClusterPlanRequest& request, bool priced) {
     Failures failures{0, request.checkpoint_seconds, request.restart_seconds};
-    if (group.hours_between_failures > 0) {
-        failures.hours_between = group.hours_between_failures / candidate.nodes;
+    double failures_an_hour = 0;
+    double rented_an_hour = 0;
+    for (const auto& [group, lanes] : parts) {
+        const int devices = lanes * candidate.step.layout.data * candidate.step.layout.tensor;
+        const int nodes = (devices + group->devices_per_node - 1) / group->devices_per_node;
+        int spares = 0;
+        if (group->hours_between_failures > 0) {
+            failures_an_hour += nodes / group->hours_between_failures;
+            const int needed = spare_nodes(nodes, group->hours_between_failures, request.repair_hours);
+            spares = std::min(needed, group->nodes - nodes);
+            candidate.missing_nodes += needed - spares;
+        }
+        candidate.nodes += nodes;
+        candidate.spare_nodes += spares;
+        rented_an_hour += (nodes + spares) * (priced ? group->price_per_hour : group->devices_per_node);
+    }
+    if (failures_an_hour > 0) {
+        failures.hours_between = 1 / failures_an_hour;
         candidate.checkpoints = best_checkpoints(failures);
-        candidate.spare_nodes = spare_nodes(candidate.nodes, group.hours_between_failures, request.repair_hours);
     }
     const double steps = request.tokens > 0 ? std::ceil(request.tokens / candidate.step.tokens) : 1;
     candidate.run_hours = steps * candidate.step.step_ns() / 1e9 / 3600 / candidate.checkpoints.effective;
-    const double rented = candidate.nodes + candidate.spare_nodes;
-    candidate.cost = candidate.run_hours * rented * (priced ? group.price_per_hour : group.devices_per_node);
+    candidate.cost = candidate.run_hours * rented_an_hour;
 }
 
 double rank_of(const ClusterCandidate& candidate, ClusterGoal goal) {
@@ -277,15 +433,26 @@ void mark_pareto(std::vector<ClusterCandidate>& candidates) {
     }
 }
 
+/// Each type alone, and each two types for numbers of devices that neither has alone.
 std::vector<Size> sizes_of(const Cluster& cluster, const ClusterPlanRequest& request) {
     std::vector<Size> sizes;
-    for (const NodeGroup& group : cluster.groups) {
-        const int most = request.most_devices > 0 ? std::min(request.most_devices, group.devices()) : group.devices();
-        if (request.least_devices > most) {
-            continue;
+    const auto add = [&](const std::vector<const NodeGroup*>& groups, int least, int all) {
+        const int most = request.most_devices > 0 ? std::min(request.most_devices, all) : all;
+        if (least <= most) {
+            for (const int devices : device_numbers(least, most)) {
+                sizes.push_back({groups, devices});
+            }
         }
-        for (const int devices : device_numbers(request.least_devices, most)) {
-            sizes.push_back({&group, devices});
+    };
+    for (std::size_t k = 0; k < cluster.groups.size(); ++k) {
+        const NodeGroup& group = cluster.groups[k];
+        add({&group}, request.least_devices, group.devices());
+        for (std::size_t other = 0; other < k; ++other) {
+            const NodeGroup& second = cluster.groups[other];
+            const int alone = std::max(group.devices(), second.devices());
+            if (group.device.name != second.device.name) {
+                add({&second, &group}, std::max(request.least_devices, alone + 1), group.devices() + second.devices());
+            }
         }
     }
     return sizes;
@@ -300,12 +467,14 @@ double work_of(const Profile& profile, double samples) {
     return work;
 }
 
-/// Lanes, replicas and micro-batch sizes; the bound is each lane's mean work.
-void add_layouts(Size& size, const Profile& profile, const Profile& here, const ClusterPlanRequest& request) {
+/// Lanes, replicas and micro-batch sizes; the bound is each lane's mean work. `here`: the profile on each of the size's
+/// groups.
+void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGroup*, Profile>& here,
+                 const ClusterPlanRequest& request) {
     const auto layers = static_cast<std::int64_t>(profile.layers.size());
     for (const int pipeline : divisors(size.devices, layers)) {
         const int data = size.devices / pipeline;
-        if (request.layout.batch % data != 0) {
+        if (request.layout.batch % data != 0 || (size.groups.size() > 1 && pipeline == 1)) {
             continue;
         }
         for (const int samples : divisors(request.layout.batch / data, profile.samples.back())) {
@@ -316,14 +485,61 @@ void add_layouts(Size& size, const Profile& profile, const Profile& here, const 
             layout.pipeline = pipeline;
             layout.data = data;
             layout.micro_batch_size = samples;
-            const double work = work_of(here, samples) * static_cast<double>(layout.micro_batches());
-            size.layouts.push_back({layout, work / pipeline});
+            for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
+                layout.schedule = schedule;
+                for (PipelineParts& parts : parts_of(size, layout)) {
+                    double rate = 0;  // of all lanes together
+                    for (const auto& [group, lanes] : parts) {
+                        rate += lanes / work_of(here.at(group), samples);
+                    }
+                    const double least = static_cast<double>(layout.micro_batches()) / rate;
+                    size.layouts.push_back({layout, std::move(parts), least, size.layouts.size()});
+                }
+            }
         }
     }
-    std::ranges::stable_sort(size.layouts, {}, &BoundedLayout::least_ns);
 }
 
-ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const ClusterPlanRequest& request) {
+/// Tries schedule auto for the layouts of the best candidates, with one partition a lane. It takes a hundred times as
+/// long as a named one, so not for all.
+void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
+                   const ClusterPlanRequest& request) {
+    constexpr std::size_t kMostTried = 8;
+    std::vector<Layout> tried;
+    const std::size_t count = std::min(found.size(), kMostTried);
+    for (std::size_t k = 0; k < count && !plan.cancelled; ++k) {
+        Layout layout = found[k].candidate.step.layout;
+        layout.interleave = 1;
+        layout.schedule = Schedule::automatic;
+        if (layout.pipeline == 1 || std::ranges::find(tried, layout) != tried.end()) {
+            continue;
+        }
+        tried.push_back(layout);
+        const PipelineParts parts = found[k].parts;
+        LayoutStep step = model.simulate(layout, parts, {.noise = false, .memory = true});
+        ++plan.simulated;
+        if (step.simulation.feasible) {
+            Size::Found& added = found.emplace_back(candidate_of(std::move(step)), parts);
+            add_run(added.candidate, parts, request, plan.priced);
+        }
+        plan.cancelled = request.progress && !request.progress(1);
+    }
+}
+
+ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const ClusterPlanRequest& request,
+                     std::vector<std::string> left_out) {
+    if (request.layout.batch < 1) {
+        throw UsageError("--batch is " + std::to_string(request.layout.batch) +
+                         "; a step has at least 1 sample; correct it");
+    }
+    std::int64_t devices = 0;
+    for (const NodeGroup& group : cluster.groups) {
+        devices += group.devices();
+    }
+    if (request.least_devices > devices) {
+        throw UsageError("--devices begins with " + std::to_string(request.least_devices) + "; the cluster has " +
+                         std::to_string(devices) + "; ask for fewer");
+    }
     if (request.least_devices < 1 || (request.most_devices != 0 && request.most_devices < request.least_devices)) {
         throw UsageError("--devices is " + std::to_string(request.least_devices) + ".." +
                          std::to_string(request.most_devices) +
@@ -332,6 +548,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     std::vector<Size> sizes = sizes_of(cluster, request);
     ClusterPlan plan;
     plan.goal = request.goal;
+    plan.left_out = std::move(left_out);
     plan.priced = std::ranges::all_of(cluster.groups, [](const NodeGroup& group) { return group.price_per_hour > 0; });
     for (Size& size : sizes) {
         model.add_layouts(size);
@@ -349,20 +566,23 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t k) { return sizes[k].devices; });
     std::atomic<std::size_t> next{0};
-    std::atomic<std::size_t> done{0};
+    std::atomic<std::size_t> done{0};  // layouts
+    std::atomic<std::size_t> sizes_left{sizes.size()};
     std::atomic<bool> stop{false};
     std::mutex mutex;
     std::exception_ptr fault;
     const auto work = [&] {
         for (std::size_t k = next++; k < order.size() && !stop; k = next++) {
             try {
-                simulate_size(sizes[order[k]], model, std::max<std::size_t>(1, request.most_per_size), stop);
+                Size& size = sizes[order[k]];
+                const std::size_t most = size.groups.size() > 1 ? 1 : std::max<std::size_t>(1, request.most_per_size);
+                simulate_size(size, model, most, stop, done);
             } catch (...) {
                 const std::scoped_lock lock(mutex);
                 fault = std::current_exception();
                 stop = true;
             }
-            ++done;
+            --sizes_left;
         }
     };
     const unsigned threads = request.threads > 0 ? static_cast<unsigned>(request.threads)
@@ -371,10 +591,11 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     for (unsigned k = 0; k < std::min<std::size_t>(threads, sizes.size()); ++k) {
         workers.emplace_back(work);
     }
-    while (done < sizes.size() && !stop) {
+    while (sizes_left > 0 && !stop) {
         constexpr std::chrono::milliseconds kBetweenReports{20};
         std::this_thread::sleep_for(kBetweenReports);
-        if (request.progress && !request.progress(static_cast<double>(done) / static_cast<double>(sizes.size()))) {
+        if (request.progress &&
+            !request.progress(std::min(1.0, static_cast<double>(done) / static_cast<double>(plan.considered)))) {
             plan.cancelled = true;
             stop = true;
         }
@@ -384,26 +605,37 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
         std::rethrow_exception(fault);
     }
     std::optional<Shortfall> least;
+    std::vector<Size::Found> found;
     for (Size& size : sizes) {
         plan.simulated += size.simulated;
-        for (ClusterCandidate& each : size.found) {
-            add_run(each, *size.group, request, plan.priced);
-            plan.candidates.push_back(std::move(each));
-        }
+        found.insert(found.end(), std::move_iterator(size.found.begin()), std::move_iterator(size.found.end()));
         if (size.least_shortfall && (!least || size.least_shortfall->bytes() < least->bytes())) {
             least = size.least_shortfall;
         }
     }
-    std::ranges::stable_sort(plan.candidates, [&](const ClusterCandidate& a, const ClusterCandidate& b) {
-        return std::pair(rank_of(a, request.goal), a.step.layout.devices()) <
-               std::pair(rank_of(b, request.goal), b.step.layout.devices());
-    });
+    const auto rank = [&] {
+        std::ranges::stable_sort(found, {}, [&](const Size::Found& each) {
+            return std::pair(rank_of(each.candidate, request.goal), each.candidate.step.layout.devices());
+        });
+    };
+    for (Size::Found& each : found) {
+        add_run(each.candidate, each.parts, request, plan.priced);
+    }
+    rank();
+    if (std::ranges::find(request.schedules, Schedule(Schedule::automatic)) != request.schedules.end()) {
+        add_automatic(plan, found, model, request);
+        rank();
+    }
+    for (Size::Found& each : found) {
+        plan.candidates.push_back(std::move(each.candidate));
+    }
     mark_pareto(plan.candidates);
     if (plan.candidates.empty() && !plan.cancelled) {
         plan.infeasible_because = least
                                       ? "no layout fits: the closest needs " + format_bytes(least->peak) +
                                             " on a device of " + format_bytes(least->limit)
-                                      : "no layout fits: parameters and activations alone exceed each device's memory";
+                                      : "no layout fits: parameters and activations alone exceed each device's memory; "
+                                        "more devices, or gradients of 2 bytes, take less on each";
     }
     return plan;
 }
@@ -420,44 +652,71 @@ std::string to_string(ClusterGoal goal) {
 
 ClusterGoal parse_cluster_goal(std::string_view name) {
     return parse_name<ClusterGoal>(name, {ClusterGoal::step, ClusterGoal::cost, ClusterGoal::time},
-                                   "--goal is '" + std::string(name) + "' with --cluster", "leave it out for step");
+                                   "--rank-by is '" + std::string(name) + "' with --cluster", "leave it out for step");
 }
 
 ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request) {
-    std::map<const NodeGroup*, StepBounds> bounds;
+    StepBounds bounds(model, cluster);
+    std::vector<std::string> left_out;
+    for (const NodeGroup& group : cluster.groups) {
+        if (!group.device.flops_per_second.contains(request.layout.dtype)) {
+            left_out.push_back(group.device.name + " is left out: it has no rate for " + request.layout.dtype);
+        }
+    }
     const PlannedModel planned{
         [&](Size& size) {
-            if (!size.group->device.flops_per_second.contains(request.layout.dtype)) {
-                return;  // such a device cannot run the model
+            const bool can_run_all = std::ranges::all_of(size.groups, [&](const NodeGroup* group) {
+                return group->device.flops_per_second.contains(request.layout.dtype);
+            });
+            if (can_run_all) {
+                add_layouts(size, model, request, bounds);
             }
-            const auto [found, is_new] = bounds.try_emplace(size.group, model, cluster, *size.group);
-            add_layouts(size, model, request, found->second);
         },
-        [&](const Layout& layout, const NodeGroup& group) { return may_fit(model, layout, group); },
-        [&](const Layout& layout, const NodeGroup& group, const SimulationDetail& detail) {
-            return simulate_layout(model, cluster, group, layout, detail);
+        [&](const BoundedLayout& layout) {
+            std::vector<BoundedLayout> smaller;
+            for (const Layout& each : smaller_layouts(model, layout.layout)) {
+                smaller.push_back({each, layout.parts, bounds.of(each, layout.parts), layout.base});
+            }
+            return smaller;
+        },
+        [&](const Layout& layout, const PipelineParts& parts) { return may_fit(model, layout, parts); },
+        [&](const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
+            return simulate_layout(model, cluster, parts, layout, detail);
         }};
-    return plan_any(planned, cluster, request);
+    return plan_any(planned, cluster, request, std::move(left_out));
 }
 
 ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
                          const ClusterPlanRequest& request) {
     std::map<const NodeGroup*, Profile> here;
+    std::vector<std::string> left_out;
     for (const NodeGroup& group : cluster.groups) {
         try {
             here.emplace(&group, on_device(profile, group));
-        } catch (const UsageError&) {  // the device has no rate for the profile's dtype
+        } catch (const UsageError&) {
+            left_out.push_back(group.device.name + " is left out: it has no rate for " + profile.dtype);
         }
     }
     const PlannedModel planned{[&](Size& size) {
-                                   if (const auto found = here.find(size.group); found != here.end()) {
-                                       add_layouts(size, profile, found->second, request);
+                                   const bool is_known = std::ranges::all_of(
+                                       size.groups, [&](const NodeGroup* group) { return here.contains(group); });
+                                   const bool differs = size.groups.size() == 1 || has_operations(profile);
+                                   if (is_known && differs) {
+                                       add_layouts(size, profile, here, request);
                                    }
                                },
-                               [](const Layout&, const NodeGroup&) { return true; },
-                               [&](const Layout& layout, const NodeGroup& group, const SimulationDetail& detail) {
-                                   return simulate_layout(profile, options, cluster, group, layout, detail);
+                               [](const BoundedLayout& layout) {
+                                   std::vector<BoundedLayout> smaller;
+                                   if (layout.layout.recompute == Recompute::none) {
+                                       smaller.push_back(layout);  // the bound leaves out what is recomputed
+                                       smaller.back().layout.recompute = Recompute::full;
+                                   }
+                                   return smaller;
+                               },
+                               [](const Layout&, const PipelineParts&) { return true; },
+                               [&](const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
+                                   return simulate_layout(profile, options, cluster, parts, layout, detail);
                                }};
-    return plan_any(planned, cluster, request);
+    return plan_any(planned, cluster, request, std::move(left_out));
 }
 }  // namespace pipescope

@@ -17,15 +17,17 @@ std::string to_string(ClusterGoal goal);
 ClusterGoal parse_cluster_goal(std::string_view name);
 
 struct ClusterPlanRequest {
-    Layout layout;  ///< batch, dtype, gradient bytes and sends of all candidates
+    Layout layout;  ///< batch, dtype, gradient bytes and bucket, and sends of all candidates
     int least_devices = 1;
     int most_devices = 0;  ///< 0: all of each group
     double tokens = 0;     ///< of the whole run; 0: a run of one step
     ClusterGoal goal = ClusterGoal::step;
+    /// Those that run one partition a lane are tried so, others with several; auto for the eight best layouts only.
+    std::vector<Schedule> schedules = {Schedule::one_f_one_b, Schedule::interleaved_1f1b, Schedule::automatic};
     double checkpoint_seconds = 60;
     double restart_seconds = 900;
     double repair_hours = 24;       ///< of a failed node
-    std::size_t most_per_size = 3;  ///< candidates that are kept for each type and number of devices
+    std::size_t most_per_size = 3;  ///< candidates that are kept for each type and number of devices; of two types one
     int threads = 0;                ///< 0: one per core
     /// Called in the calling thread with the share that is done, 0..1; returns false to stop. May be empty.
     std::function<bool(double done)> progress;
@@ -34,7 +36,8 @@ struct ClusterPlanRequest {
 struct ClusterCandidate {
     LayoutStep step;  ///< without timeline and memory over time
     int nodes = 0;
-    int spare_nodes = 0;
+    int spare_nodes = 0;    ///< at most those that the cluster has
+    int missing_nodes = 0;  ///< spares that the cluster does not have
     CheckpointPlan checkpoints;
     double run_hours = 0;  ///< of all steps, with failures and checkpoints
     double cost = 0;       ///< of the run's nodes and spares: price, or device-hours if the price is not known
@@ -50,18 +53,21 @@ struct ClusterPlan {
     std::size_t simulated = 0;
     std::optional<std::string> infeasible_because;  ///< if there is none
     bool cancelled = false;
+    std::vector<std::string> left_out;  ///< sentences about types that no layout uses
 };
 
-/// Tries every type of device, numbers of devices that are powers of two, three or five quarters of them or the limits,
-/// tensor-parallel ranks of one node, lanes, micro-batch sizes, interleaving, recompute, and ZeRO 0 and 1; sequence
-/// parallelism with tensor parallelism. Each candidate that is listed was simulated, with its memory. A layout is not
-/// simulated if a bound shows that it is slower than most_per_size others of its type and size: work of the last lane,
-/// the way of the first micro-batch to it and of the last one back, and what follows the pipeline.
-/// Throws UsageError for a request without any layout. Deterministic for any number of threads. Threading: starts its
-/// own threads and ends them before it returns.
+/// Tries every type of device, numbers of devices that are powers of two, 3/2 or 5/4 of them or the limits,
+/// tensor-parallel ranks of one node, lanes, schedules, micro-batch sizes, interleaving, recompute, and ZeRO 0 to 3;
+/// sequence parallelism with tensor parallelism. Of layouts that differ in recompute and ZeRO only, the quickest that
+/// fits counts: more of either is tried where less does not fit. Two types together for numbers of devices that neither
+/// has alone: one pipeline lies on both, with as many lanes as possible on the quicker one, first or last. Each
+/// candidate that is listed was simulated, with its memory. A layout is not simulated if a bound shows that it is
+/// slower than most_per_size others of its type and size: work of the last lane, the way of the first micro-batch to it
+/// and of the last one back, and what follows the pipeline. Throws UsageError for a request without any layout.
+/// Deterministic for any number of threads. Threading: starts its own threads and ends them before it returns.
 ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request);
-/// Likewise for a profiled model: lanes, replicas and micro-batch sizes of the profile's range; cuts, checkpoint mode
-/// and optimizer as simulate_layout() takes them from `options`.
+/// Likewise for a profiled model: lanes, replicas, micro-batch sizes of the profile's range, recompute none or full;
+/// cuts and optimizer as simulate_layout() takes them from `options`, whose checkpoint mode should be never.
 ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
                          const ClusterPlanRequest& request);
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #include "cluster/failures.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace pipescope {
@@ -40,12 +41,14 @@ int spare_nodes(int nodes, double hours_between_failures_of_one, double repair_h
     const double in_repair = nodes * repair_hours / hours_between_failures_of_one;
     // Sums the Poisson distribution in logarithms, since e^-mean may be 0 in double.
     double sum = 0;
-    for (int k = 0; k <= nodes; ++k) {
+    // Running nodes fail at the same rate however many are in repair, so more may be in repair than run.
+    const int most = static_cast<int>(std::min(1e6, 2 * in_repair + 100));
+    for (int k = 0; k <= most; ++k) {
         sum += std::exp(k * std::log(in_repair) - in_repair - std::lgamma(k + 1.0));
         if (1 - sum <= most_risk) {
             return k;
         }
     }
-    return nodes;
+    return most;
 }
 }  // namespace pipescope

@@ -99,7 +99,7 @@ LanguageModel parse_language_model(std::string_view text) {
     model.kv_heads = number("kv_heads", model.heads);
     model.sequence = number("sequence");
     model.vocabulary = number("vocabulary");
-    model.mlp = number("mlp", model.gated ? (8 * model.hidden + 2) / 3 : 4 * model.hidden);
+    model.mlp = number("mlp", model.gated ? (8 * model.hidden + 767) / 768 * 256 : 4 * model.hidden);
     model.tied = flag("tied", !model.gated);
     model.dropout = flag("dropout", !model.gated);
     model.attention = model.gated ? Attention::flash : Attention::standard;
@@ -125,6 +125,16 @@ std::string to_string(const LanguageModel& model) {
 double block_weights(const LanguageModel& model) {
     const auto h = static_cast<double>(model.hidden);
     return h * (2 * h + 2 * model.kv_width()) + (model.gated ? 3 : 2) * h * static_cast<double>(model.mlp);
+}
+
+double rank_kv_width(const LanguageModel& model, int tensor) {
+    return std::max(model.kv_width() / tensor, model.head_width());
+}
+
+double rank_block_weights(const LanguageModel& model, int tensor) {
+    const auto h = static_cast<double>(model.hidden);
+    return h * (2 * h / tensor + 2 * rank_kv_width(model, tensor)) +
+           (model.gated ? 3 : 2) * h * static_cast<double>(model.mlp) / tensor;
 }
 
 double embedding_weights(const LanguageModel& model) {
@@ -176,8 +186,9 @@ BlockActivations block_activations(const LanguageModel& model, double samples, i
     // The second norm's input, the inputs of both matrices that follow a norm, and both dropouts' masks.
     const double replicated = (3 * e + 2 * mask) * h;
     // Queries, keys, values, the projection's input; the activation's inputs and the second matrix's input.
-    const double own = e * (2 * h + 2 * model.kv_width()) + e * (model.gated ? 3 : 2) * static_cast<double>(model.mlp);
-    bytes.rest = tokens * (replicated / split + own / t);
+    const double own = e * (2 * h / t + 2 * rank_kv_width(model, tensor)) +
+                       e * (model.gated ? 3 : 2) * static_cast<double>(model.mlp) / t;
+    bytes.rest = tokens * (replicated / split + own);
     if (model.attention == Attention::standard) {
         const double scores = tokens * static_cast<double>(model.sequence) * static_cast<double>(model.heads) / t;
         bytes.core = scores * (e + (model.dropout ? e + mask : 0));  // softmax; the dropout's output and mask

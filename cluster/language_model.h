@@ -38,14 +38,19 @@ struct LanguageModel {
 /// True for a text that parse_language_model() is to read: it begins with "gpt:".
 bool is_language_model(std::string_view text);
 /// Parses "gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200". Further keys: kv_heads, mlp, gated,
-/// tied, dropout, attention. Defaults: kv_heads = heads; mlp = 4 hidden, or 8 / 3 of it if gated; tied and dropout
-/// unless gated; attention standard, or flash if gated. Throws UsageError.
+/// tied, dropout, attention. Defaults: kv_heads = heads; mlp = 4 hidden, or if gated 8 / 3 of it, rounded up to a
+/// multiple of 256 as in Llama; tied and dropout unless gated; attention standard, or flash if gated. Throws
+/// UsageError.
 LanguageModel parse_language_model(std::string_view text);
 /// The text of the model, with all keys.
 std::string to_string(const LanguageModel& model);
 
 /// Weights of a block's matrices.
 double block_weights(const LanguageModel& model);
+/// Those of one of `tensor` ranks. Heads of keys and values that are fewer than the ranks are on several of them.
+double rank_block_weights(const LanguageModel& model, int tensor);
+/// Width of one rank's keys, or of its values.
+double rank_kv_width(const LanguageModel& model, int tensor);
 /// Weights of the embedding, which are those of the output layer too.
 double embedding_weights(const LanguageModel& model);
 /// All parameters, each once. Biases and norms, less than 0.1 % from hidden 1024 on, do not count.

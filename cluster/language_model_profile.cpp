@@ -52,7 +52,8 @@ public:
             add_weights(times, pass(3 * h / tensor_) + 2 * pass(h) + pass(wide));
         }
         // Sums of the weights' gradients over micro-batches: read one, read and write the sum.
-        add_weights(times, pass(block_weights(model_) / tensor_ * (element_ + 2.0 * layout_.gradient_bytes)));
+        add_weights(times,
+                    pass(rank_block_weights(model_, layout_.tensor) * (element_ + 2.0 * layout_.gradient_bytes)));
         return times;
     }
 
@@ -95,7 +96,7 @@ private:
         add_weights(times, product(k, n, tokens_));
     }
     void add_matrices(LayerTimes& times) const {
-        const double kv = std::max(model_.kv_width() / tensor_, model_.head_width());
+        const double kv = rank_kv_width(model_, layout_.tensor);
         const double mlp = static_cast<double>(model_.mlp) / tensor_;
         add_matrix(times, hidden_ / tensor_ + 2 * kv, hidden_);
         add_matrix(times, hidden_, hidden_ / tensor_);
@@ -162,26 +163,61 @@ double tensor_sum_ns(const RankTimes& rank, const Cluster& cluster, const NodeGr
     return all_reduce_ns(ring_link(cluster, group, layout.tensor, 1), layout.tensor, rank.activation());
 }
 
-/// ZeRO 3: each pass gets the layer's parameters.
-double gather_ns(double parameters, const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
-    return layout.zero < 3 ? 0
-                           : all_gather_ns(ring_link(cluster, group, layout.data, layout.tensor), layout.data,
-                                           parameters * static_cast<double>(dtype_bytes(layout.dtype)));
+/// What replicas move for a layer in each pass.
+struct ZeroMoves {
+    double gather = 0;    ///< ns; ZeRO 3: a pass gets the parameters
+    double sum = 0;       ///< ns; ZeRO 2 and 3: a backward sums the gradients, of which each replica keeps its part
+    bool beside = false;  ///< while the layer works
+
+    double forward(double work) const { return beside ? std::max(work, gather) : work + gather; }
+    double backward(double work) const { return beside ? std::max(work, gather + sum) : work + gather + sum; }
+};
+/// `summed`: parameters whose gradients the layer's backward completes.
+ZeroMoves zero_moves(double parameters, double summed, const Cluster& cluster, const NodeGroup& group,
+                     const Layout& layout) {
+    const Link ring = ring_link(cluster, group, layout.data, layout.tensor);
+    ZeroMoves moves;
+    moves.beside = layout.gradient_bucket > 0;
+    if (layout.zero >= 2) {
+        moves.sum = all_gather_ns(ring, layout.data, summed * layout.gradient_bytes);
+    }
+    if (layout.zero >= 3) {
+        moves.gather = all_gather_ns(ring, layout.data, parameters * static_cast<double>(dtype_bytes(layout.dtype)));
+    }
+    return moves;
 }
 constexpr double kSumsAPass = 2;  // after the projection and after the feed-forward layer
+
+/// The part of the block's forward that its backward repeats, sums over ranks included.
+double recomputed(const LayerTimes& block, const Layout& layout) {
+    return layout.recompute == Recompute::full        ? block.forward
+           : layout.recompute == Recompute::selective ? block.core
+                                                      : 0;
+}
+
+/// A block with its sums over the ranks and what it recomputes, but without what ZeRO moves.
+LayerTimes whole_block(const RankTimes& rank, double sum, const Layout& layout) {
+    LayerTimes times = rank.block();
+    times.forward += kSumsAPass * sum;
+    times.backward += kSumsAPass * sum;
+    times.backward += recomputed(times, layout);
+    return times;
+}
 }  // namespace
 
 BlockExtras block_extras(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                          const Layout& layout) {
     const RankTimes rank(model, group, layout);
-    const LayerTimes times = rank.block();
     BlockExtras extras;
-    extras.recompute = layout.recompute == Recompute::full        ? times.forward
-                       : layout.recompute == Recompute::selective ? times.core
-                                                                  : 0;
+    extras.recompute = recomputed(rank.block(), layout);
+    const double sum = tensor_sum_ns(rank, cluster, group, layout);
+    const LayerTimes whole = whole_block(rank, sum, layout);
+    const ZeroMoves moves = zero_moves(rank_block_weights(model, layout.tensor),
+                                       rank_block_weights(model, layout.tensor), cluster, group, layout);
     const double passes = layout.recompute == Recompute::full ? 3 : 2;
-    extras.collectives = passes * kSumsAPass * tensor_sum_ns(rank, cluster, group, layout) +
-                         2 * gather_ns(block_weights(model) / layout.tensor, cluster, group, layout);
+    extras.collectives = passes * kSumsAPass * sum + moves.forward(whole.forward) - whole.forward +
+                         moves.backward(whole.backward) - whole.backward;
+    extras.ends = 2 * sum;  // the embedding's output, and the gradient of the output layer's input
     return extras;
 }
 
@@ -193,7 +229,6 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     const double tokens = samples * static_cast<double>(model.sequence);
     const double split = layout.sequence_parallel ? layout.tensor : 1;
     const double sum = tensor_sum_ns(rank, cluster, group, layout);
-    const auto gather = [&](double parameters) { return gather_ns(parameters, cluster, group, layout); };
     Profile profile;
     profile.model = to_string(model);
     profile.device = group.device.name;
@@ -206,44 +241,42 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     profile.loss_ns = {0};
     profile.loss_transient_bytes = {0};
 
-    const auto layer_of = [&](const std::string& name, const LayerTimes& times, double gathering, double flops) {
+    const auto layer_of = [&](const std::string& name, const LayerTimes& times, double parameters, double summed,
+                              double flops) {
+        const ZeroMoves moves = zero_moves(parameters, summed, cluster, group, layout);
         LayerProfile layer;
         layer.name = name;
-        layer.forward_ns = layer.recompute_ns = {times.forward + gathering};
-        layer.backward_ns = {times.backward + gathering};
+        layer.forward_ns = layer.recompute_ns = {moves.forward(times.forward)};
+        layer.backward_ns = {moves.backward(times.backward)};
         layer.backward_weight_ns = {times.weights};
         layer.output_bytes = {rank.activation() / split};
         layer.saved_bytes = {0};
-        layer.transient_bytes = {0};
+        // What ZeRO splits is whole while the layer works on it.
+        layer.transient_bytes = {layout.data == 1 ? 0
+                                                  : parameters * ((layout.zero >= 2 ? layout.gradient_bytes : 0) +
+                                                                  (layout.zero >= 3 ? element : 0))};
         layer.flops = {flops / layout.tensor};
         return layer;
     };
     const double embedding = embedding_weights(model) / layout.tensor;
     LayerTimes times = rank.embedding();
     times.forward += sum;
-    LayerProfile first = layer_of("embedding", times, gather(embedding), 0);
+    LayerProfile first = layer_of("embedding", times, embedding, embedding, 0);
     first.saved_bytes = {model.dropout ? tokens * static_cast<double>(model.hidden) / split : 0};
     set_parameters(first, embedding, layout);
     profile.layers.push_back(std::move(first));
 
-    times = rank.block();
-    times.forward += kSumsAPass * sum;
-    times.backward += kSumsAPass * sum;
-    const double recomputed = layout.recompute == Recompute::full        ? times.forward
-                              : layout.recompute == Recompute::selective ? times.core
-                                                                         : 0;
-    times.backward += recomputed;
-    const double weights = block_weights(model) / layout.tensor;
-    LayerProfile block = layer_of("", times, gather(weights), block_flops(model, samples));
+    const double weights = rank_block_weights(model, layout.tensor);
+    LayerProfile block = layer_of("", whole_block(rank, sum, layout), weights, weights, block_flops(model, samples));
     const BlockActivations activations =
         block_activations(model, samples, layout.tensor, layout.sequence_parallel, element);
     switch (layout.recompute) {
         case Recompute::none: block.saved_bytes = {activations.core + activations.rest}; break;
         case Recompute::selective:
             block.saved_bytes = {activations.rest};
-            block.transient_bytes = {activations.core};
+            block.transient_bytes.front() += activations.core;
             break;
-        case Recompute::full: block.transient_bytes = {activations.core + activations.rest}; break;
+        case Recompute::full: block.transient_bytes.front() += activations.core + activations.rest; break;
     }
     set_parameters(block, weights, layout);
     for (std::int64_t k = 0; k < model.layers; ++k) {
@@ -251,13 +284,14 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         profile.layers.push_back(block);
     }
 
-    LayerProfile last = layer_of("output", rank.output(), gather(embedding), output_flops(model, samples));
+    const double own = model.tied && layout.pipeline == 1 ? 0 : embedding;  // otherwise the first layer's
+    times = rank.output();
+    times.backward += sum;  // of its input's gradient
+    LayerProfile last = layer_of("output", times, embedding, own, output_flops(model, samples));
     last.saved_bytes = {rank.activation() / split};  // the norm's output
     constexpr double kLogitBytes = 4;
     last.output_bytes = {tokens * static_cast<double>(model.vocabulary) / layout.tensor * kLogitBytes};
-    if (!model.tied || layout.pipeline > 1) {
-        set_parameters(last, embedding, layout);
-    }
+    set_parameters(last, own, layout);
     profile.layers.push_back(std::move(last));
     return profile;
 }

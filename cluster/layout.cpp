@@ -5,9 +5,13 @@
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "simulator/balance_search.h"
+#include "simulator/number_ranges.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <utility>
 
 namespace pipescope {
@@ -28,8 +32,8 @@ bool is_mixed(const std::string& dtype) {
 
 /// Bytes of optimizer state a parameter: Adam's two moments, and a float32 copy of a shorter parameter.
 double state_bytes(const Layout& layout) {
-    constexpr double kMoments = 8;
-    return kMoments + (is_mixed(layout.dtype) ? 4 : 0);
+    const double moments = 2 * std::max(4.0, static_cast<double>(dtype_bytes(layout.dtype)));
+    return moments + (is_mixed(layout.dtype) ? 4 : 0);
 }
 
 /// The options' optimizer, as bytes of state per byte of gradient on this replica.
@@ -38,26 +42,23 @@ std::string optimizer_of(const Layout& layout) {
     return shortest(state_bytes(layout) / layout.gradient_bytes / share);
 }
 
-/// The link with messages of `factor` times the size taking the same time.
-Link for_sizes(Link link, double factor) {
-    link.bytes_per_second *= factor;
+/// The link with messages that take half as long.
+Link halved(Link link) {
+    link.bytes_per_second *= 2;
+    link.latency_ns /= 2;
     for (LinkTime& time : link.times) {
-        time.bytes = std::llround(static_cast<double>(time.bytes) * factor);
+        time.ns /= 2;
+        time.exchange_ns /= 2;
     }
     return link;
 }
 
-/// The link on which an all-reduce of a lane's gradient_bytes takes what replicas take to sum their gradients. ZeRO
-/// sums parts of them, and gathers the parameters, whose shards its replicas update.
+/// The link on which an all-reduce of a partition's gradients takes what replicas take to sum them at the end of the
+/// step. With ZeRO 1 each gets the sum of its own part only, which is half of an all-reduce. From ZeRO 2 on every
+/// backward does that.
 Link replica_link_of(const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
     const Link ring = ring_link(cluster, group, layout.data, layout.tensor);
-    const auto element = static_cast<double>(dtype_bytes(layout.dtype));
-    const double gradient = layout.gradient_bytes;
-    const double sent = layout.zero == 0  ? gradient
-                        : layout.zero < 3 ? (gradient + element) / 2
-                                          : gradient / 2;  // parameters were gathered by the layers
-    const double counted = layout.zero >= 2 ? gradient / layout.data : gradient;
-    return for_sizes(ring, counted / sent);
+    return layout.zero >= 2 ? Link{} : layout.zero == 1 ? halved(ring) : ring;
 }
 
 /// A copy of `bytes` between two lanes: each tensor-parallel rank sends its part, and the receivers gather it.
@@ -73,7 +74,8 @@ Link hop_link(const Link& base, const NodeGroup& group, const Layout& layout, do
     return link;
 }
 
-void set_links(Hardware& hardware, const Cluster& cluster, const NodeGroup& group, const Layout& layout, double bytes) {
+/// Tiers of a pipeline on one group.
+void set_tiers(Hardware& hardware, const Cluster& cluster, const NodeGroup& group, const Layout& layout, double bytes) {
     const std::int64_t stage = static_cast<std::int64_t>(layout.data) * layout.tensor;  // devices
     const std::int64_t lanes_a_node = group.devices_per_node / stage;
     const bool in_one_node = stage * layout.pipeline <= group.devices_per_node;
@@ -98,20 +100,197 @@ void set_links(Hardware& hardware, const Cluster& cluster, const NodeGroup& grou
     }
 }
 
-/// Even numbers of blocks with the embedding before and the output layer behind, or the smallest largest partition.
-Balance cuts(const Profile& profile, int partitions) {
-    const auto blocks = static_cast<std::int64_t>(profile.layers.size()) - 2;
-    if (blocks % partitions == 0) {
-        std::vector<std::int64_t> layers(static_cast<std::size_t>(partitions), blocks / partitions);
-        ++layers.front();
-        ++layers.back();
-        return Balance(layers);
+/// The part of each lane.
+std::vector<const NodeGroup*> groups_by_lane(const PipelineParts& parts) {
+    std::vector<const NodeGroup*> groups;
+    for (const PipelinePart& part : parts) {
+        groups.insert(groups.end(), static_cast<std::size_t>(part.lanes), part.group);
     }
+    return groups;
+}
+
+const Link& slower(const Link& a, const Link& b, double bytes) {
+    return a.message_ns(bytes) >= b.message_ns(bytes) ? a : b;
+}
+
+/// Links of a pipeline over several groups, for each two lanes that a micro-batch passes one after the other. A group's
+/// lanes begin with a node of their own. Two lanes of different groups are in different racks, if there are racks.
+void set_pairs(Hardware& hardware, const Cluster& cluster, const PipelineParts& parts, const Layout& layout,
+               double bytes) {
+    const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
+    const std::int64_t stage = static_cast<std::int64_t>(layout.data) * layout.tensor;
+    std::vector<std::int64_t> node(groups.size());  // of the group
+    for (std::size_t k = 0, first = 0; k < groups.size(); ++k) {
+        first = k > 0 && groups[k] != groups[k - 1] ? k : first;
+        const std::int64_t own = std::max<std::int64_t>(1, groups[k]->devices_per_node / stage);
+        const std::int64_t nodes = (stage + groups[k]->devices_per_node - 1) / groups[k]->devices_per_node;
+        node[k] = static_cast<std::int64_t>(k - first) / own * nodes;
+    }
+    const auto base = [&](std::size_t a, std::size_t b) {
+        if (groups[a] != groups[b]) {
+            return cluster.racks ? slower(rack_link(cluster, *groups[a]), rack_link(cluster, *groups[b]), bytes)
+                                 : slower(node_link(cluster, *groups[a]), node_link(cluster, *groups[b]), bytes);
+        }
+        if (node[a] == node[b]) {
+            return groups[a]->link;
+        }
+        const bool leaves_rack = cluster.racks && node[a] / cluster.racks->nodes != node[b] / cluster.racks->nodes;
+        return leaves_rack ? rack_link(cluster, *groups[a]) : node_link(cluster, *groups[a]);
+    };
+    const auto add = [&](std::size_t a, std::size_t b) {
+        const Link link = base(a, b);
+        hardware.pairs.push_back(
+            {static_cast<int>(a), static_cast<int>(b),
+             slower(hop_link(link, *groups[a], layout, bytes), hop_link(link, *groups[b], layout, bytes), bytes)});
+    };
+    for (std::size_t k = 0; k + 1 < groups.size(); ++k) {
+        add(k, k + 1);
+    }
+    if (groups.size() > 2) {
+        add(0, groups.size() - 1);  // interleaved partitions
+    }
+    hardware.link = hardware.pairs.back().link;
+}
+
+void set_hardware(Hardware& hardware, const Cluster& cluster, const PipelineParts& parts, const Layout& layout,
+                  double bytes) {
+    if (parts.size() == 1) {
+        const NodeGroup& group = *parts.front().group;
+        hardware.memory_limit = group.device.memory_bytes;
+        set_tiers(hardware, cluster, group, layout, bytes);
+        if (layout.data > 1) {
+            hardware.replica_link = replica_link_of(cluster, group, layout);
+        }
+        return;
+    }
+    set_pairs(hardware, cluster, parts, layout, bytes);
+    int lane = 0;
+    for (const NodeGroup* group : groups_by_lane(parts)) {
+        hardware.memory_limits.push_back(group->device.memory_bytes);
+        if (layout.data > 1) {
+            hardware.pairs.push_back({lane, lane, replica_link_of(cluster, *group, layout)});
+        }
+        ++lane;
+    }
+}
+
+/// Cuts so that the part that takes longest takes the least: part j takes the costs[j] of its layers. Of such cuts, one
+/// with the smallest sum of squares. Cost O(parts layers^2). Precondition: as many layers as parts or more.
+Balance unlike_partition(const std::vector<const std::vector<double>*>& costs) {
+    const std::size_t parts = costs.size();
+    const std::size_t layers = costs.front()->size();
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    std::vector<std::vector<double>> before(parts, {0});  // sums of the first layers
+    for (std::size_t j = 0; j < parts; ++j) {
+        for (const double cost : *costs[j]) {
+            before[j].push_back(before[j].back() + cost);
+        }
+    }
+    // Of the first j parts on the first l layers: the longest part, and with a limit on it the sum of squares.
+    const auto best = [&](double limit, std::vector<std::vector<std::size_t>>* starts) {
+        std::vector<double> last(layers + 1, kNever);
+        last[0] = 0;
+        for (std::size_t j = 0; j < parts; ++j) {
+            std::vector<double> next(layers + 1, kNever);
+            for (std::size_t end = j + 1; end <= layers - (parts - j - 1); ++end) {
+                for (std::size_t start = end; start-- > j;) {
+                    const double part = before[j][end] - before[j][start];
+                    if (part > limit) {
+                        break;
+                    }
+                    const double value = starts == nullptr ? std::max(last[start], part) : last[start] + part * part;
+                    if (value < next[end]) {
+                        next[end] = value;
+                        if (starts != nullptr) {
+                            (*starts)[j][end] = start;
+                        }
+                    }
+                }
+            }
+            last = std::move(next);
+        }
+        return last[layers];
+    };
+    constexpr double kRounding = 1 + 1e-12;
+    std::vector<std::vector<std::size_t>> starts(parts, std::vector<std::size_t>(layers + 1));
+    best(best(kNever, nullptr) * kRounding, &starts);
+    std::vector<std::int64_t> sizes(parts);
+    for (std::size_t j = parts, end = layers; j-- > 0;) {
+        sizes[j] = static_cast<std::int64_t>(end - starts[j][end]);
+        end = starts[j][end];
+    }
+    return Balance(sizes);
+}
+
+std::vector<double> costs_of(const Profile& profile, double samples) {
     std::vector<double> costs;
     for (const LayerProfile& layer : profile.layers) {
-        costs.push_back(layer.forward_ns.front() + layer.backward_ns.front());
+        costs.push_back(interpolate(profile.samples, layer.forward_ns, samples).value +
+                        interpolate(profile.samples, layer.backward_ns, samples).value);
     }
-    return minmax_partition(costs, partitions);
+    return costs;
+}
+
+/// Even numbers of blocks with the embedding before and the output layer behind.
+std::optional<Balance> even_cuts(std::size_t layers, int partitions) {
+    const auto blocks = static_cast<std::int64_t>(layers) - 2;
+    if (blocks % partitions != 0) {
+        return std::nullopt;
+    }
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(partitions), blocks / partitions);
+    ++sizes.front();
+    ++sizes.back();
+    return Balance(sizes);
+}
+
+/// The profiles of a model by group, and each lane's among them.
+struct PartProfiles {
+    std::vector<Profile> profiles;     ///< by part
+    std::vector<std::size_t> of_lane;  ///< index in profiles
+    const Profile& at(std::size_t lane) const { return profiles[of_lane[lane]]; }
+};
+
+template <class ProfileOf>
+PartProfiles part_profiles(const PipelineParts& parts, ProfileOf profile_of) {
+    PartProfiles all;
+    for (const PipelinePart& part : parts) {
+        all.of_lane.insert(all.of_lane.end(), static_cast<std::size_t>(part.lanes), all.profiles.size());
+        all.profiles.push_back(profile_of(*part.group));
+    }
+    return all;
+}
+
+std::size_t lane_of(const PipelineOptions& options, std::size_t partition) {
+    return options.placement.empty() ? partition : options.placement[partition].index();
+}
+
+/// The cuts with the shortest longest partition.
+Balance cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions, double samples) {
+    std::vector<std::vector<double>> costs;
+    for (const Profile& each : profiles.profiles) {
+        costs.push_back(costs_of(each, samples));
+    }
+    if (costs.size() == 1) {
+        return minmax_partition(costs.front(), static_cast<int>(partitions));
+    }
+    std::vector<const std::vector<double>*> of_partition;
+    for (std::size_t j = 0; j < partitions; ++j) {
+        of_partition.push_back(&costs[profiles.of_lane[lane_of(options, j)]]);
+    }
+    return unlike_partition(of_partition);
+}
+
+/// Each layer with the costs of the part where the balance puts it.
+Profile joined(const PartProfiles& profiles, const PipelineOptions& options, const std::string& device) {
+    Profile whole = profiles.profiles.back();  // of the last lane, which computes the loss
+    whole.device = device;
+    for (std::size_t j = 0; profiles.profiles.size() > 1 && j < options.balance.num_partitions(); ++j) {
+        const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            whole.layers[l] = profiles.at(lane_of(options, j)).layers[l];
+        }
+    }
+    return whole;
 }
 
 /// Bytes that go from lane to lane.
@@ -132,6 +311,7 @@ void set_pipeline(PipelineOptions& options, const Layout& layout) {
     options.batch = layout.batch;
     options.replicas = layout.data;
     options.schedule = schedule_of(layout);
+    options.gradient_bucket = layout.gradient_bucket;
     if (layout.interleave > 1) {
         const auto partitions = static_cast<std::size_t>(layout.pipeline) * static_cast<std::size_t>(layout.interleave);
         options.placement = placement_of(options.schedule, partitions, static_cast<std::size_t>(layout.pipeline));
@@ -141,21 +321,49 @@ void set_pipeline(PipelineOptions& options, const Layout& layout) {
     }
 }
 
-/// Time of Adam's update of the largest lane's parameters.
-double adam_ns(const Simulation& simulation, const NodeGroup& group, const Layout& layout) {
-    const auto element = static_cast<double>(dtype_bytes(layout.dtype));
+/// Parameters of each lane's rank, all of them with ZeRO 3 too.
+std::vector<double> parameters_by_lane(const Simulation& simulation, const Layout& layout) {
     std::vector<double> parameters(simulation.lanes.size());
+    const auto element = static_cast<double>(dtype_bytes(layout.dtype));
     for (const SimulatedPartition& partition : simulation.partitions) {
-        parameters[partition.lane.index()] += static_cast<double>(partition.parameter_bytes) / element;
+        parameters[partition.lane.index()] +=
+            static_cast<double>(partition.parameter_bytes) / element * (layout.zero >= 3 ? layout.data : 1);
     }
-    const double most = *std::ranges::max_element(parameters) * (layout.zero >= 3 ? layout.data : 1);
+    return parameters;
+}
+
+/// Time of Adam's update of so many parameters on one replica's device.
+double adam_ns(double parameters, const NodeGroup& group, const Layout& layout) {
     // The gradient is read for its norm and for the update; states and copy are read and written; the parameter is
     // written.
-    const double bytes = 2.0 * layout.gradient_bytes + 2 * state_bytes(layout) + element;
-    const double mine = most / (layout.zero >= 1 ? layout.data : 1);
+    const double bytes =
+        2.0 * layout.gradient_bytes + 2 * state_bytes(layout) + static_cast<double>(dtype_bytes(layout.dtype));
+    const double mine = parameters / (layout.zero >= 1 ? layout.data : 1);
     return estimated_ns(group.device, "float32", DeviceWork{0, mine * bytes, 1});
 }
+
+/// Both ends of the pipeline sum the gradients of the tied embedding.
+double tied_sum_ns(const Cluster& cluster, const PipelineParts& parts, const Layout& layout, double bytes) {
+    const NodeGroup& first = *parts.front().group;
+    const int stride = layout.data * layout.tensor * (layout.pipeline - 1);
+    if (parts.size() == 1) {
+        return all_reduce_ns(ring_link(cluster, first, 2, stride), 2, bytes);
+    }
+    const NodeGroup& last = *parts.back().group;
+    const Link link = cluster.racks ? slower(rack_link(cluster, first), rack_link(cluster, last), bytes)
+                                    : slower(node_link(cluster, first), node_link(cluster, last), bytes);
+    return all_reduce_ns(link, 2, bytes);
+}
 }  // namespace
+
+std::string to_string(const PipelineParts& parts) {
+    std::string text;
+    for (const PipelinePart& part : parts) {
+        text += (text.empty() ? "" : ",") + part.group->device.name +
+                (parts.size() > 1 ? ":" + std::to_string(part.lanes) : "");
+    }
+    return text;
+}
 
 std::string to_string(const Layout& layout) {
     return "p" + std::to_string(layout.pipeline) + " d" + std::to_string(layout.data) + " t" +
@@ -163,7 +371,45 @@ std::string to_string(const Layout& layout) {
            std::to_string(layout.micro_batch_size);
 }
 
-void check_layout(const Layout& layout, const NodeGroup& group) {
+PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& cluster, int lanes) {
+    if (text.empty() && cluster.groups.size() == 1) {
+        return {{&cluster.groups.front(), lanes}};
+    }
+    std::string known;
+    for (const NodeGroup& group : cluster.groups) {
+        known += (known.empty() ? "" : ", ") + group.device.name;
+    }
+    const auto refuse_types = [&](const std::string& rule) {
+        throw UsageError(
+            (text.empty() ? "--device-types is missing; " : "--device-types is '" + printable(text) + "'; ") + rule +
+            "; name one of " + known + ", or several with their numbers of lanes, in order, such as A100:4,V100:4");
+    };
+    if (text.empty()) {
+        refuse_types("the cluster has several types");
+    }
+    PipelineParts parts;
+    for (const std::string& item : parse_list(text, "--device-types")) {
+        const std::size_t colon = std::min(item.find(':'), item.size());
+        const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+        const auto group = std::ranges::find_if(cluster.groups, [&](const NodeGroup& each) {
+            return std::ranges::equal(each.device.name, item.substr(0, colon), same);
+        });
+        if (group == cluster.groups.end()) {
+            refuse_types("the cluster has no type '" + printable(item.substr(0, colon)) + "'");
+        }
+        int own = lanes;
+        if (colon < item.size()) {
+            own = parse_number<int>(text, item.substr(colon + 1), "--device-types", "A100:4,V100:4");
+        }
+        if (own < 1) {
+            refuse_types("a type has one lane or more");
+        }
+        parts.push_back({&*group, own});
+    }
+    return parts;
+}
+
+void check_layout(const Layout& layout, const PipelineParts& parts) {
     check_count("pipeline", layout.pipeline);
     check_count("data-parallel", layout.data);
     check_count("tensor-parallel", layout.tensor);
@@ -175,11 +421,28 @@ void check_layout(const Layout& layout, const NodeGroup& group) {
         refuse(to_string(layout) + " has more than 4096 partitions", "a pipeline has at most that many",
                "use fewer lanes, or less interleaving");
     }
-    const double devices = static_cast<double>(layout.pipeline) * layout.data * layout.tensor;
-    if (devices > group.devices()) {
-        refuse(to_string(layout) + " needs " + shortest(devices) + " devices",
-               "the cluster has " + counted(group.devices(), "device", "devices") + " of type " + group.device.name,
-               "use fewer lanes, replicas or tensor-parallel ranks");
+    std::int64_t lanes = 0;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        const auto& [group, own] = parts[k];
+        lanes += own;
+        const double devices = static_cast<double>(own) * layout.data * layout.tensor;
+        if (devices > group->devices()) {
+            refuse(
+                to_string(layout) + " needs " + shortest(devices) + " devices" +
+                    (parts.size() > 1 ? " of type " + group->device.name : ""),
+                "the cluster has " + counted(group->devices(), "device", "devices") + " of type " + group->device.name,
+                "use fewer lanes, replicas or tensor-parallel ranks");
+        }
+        for (std::size_t other = 0; other < k; ++other) {
+            if (parts[other].group == group) {
+                refuse("lies on " + to_string(parts), "lanes on one type are next to each other",
+                       "name each type once");
+            }
+        }
+    }
+    if (lanes != layout.pipeline) {
+        refuse("lies on " + to_string(parts) + ", " + counted(lanes, "lane", "lanes"),
+               "the pipeline has " + std::to_string(layout.pipeline), "let the lanes of the types add up to it");
     }
     constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
     if (layout.micro_batch_size > kMostSamples || layout.batch > kMostSamples) {
@@ -194,13 +457,26 @@ void check_layout(const Layout& layout, const NodeGroup& group) {
     if (layout.zero < 0 || layout.zero > 3) {
         refuse("zero is " + std::to_string(layout.zero), "ZeRO has stages 0 to 3", "correct it");
     }
-    if (layout.gradient_bytes != 2 && layout.gradient_bytes != 4) {
-        refuse("gradient-bytes is " + std::to_string(layout.gradient_bytes), "a gradient takes 2 or 4 bytes",
+    if (layout.gradient_bytes != 2 && layout.gradient_bytes != 4 && layout.gradient_bytes != 8) {
+        refuse("gradient-bytes is " + std::to_string(layout.gradient_bytes), "a gradient takes 2, 4 or 8 bytes",
                "correct it");
+    }
+    if (layout.gradient_bucket < 0) {
+        refuse("gradient-bucket is " + std::to_string(layout.gradient_bucket), "it counts bytes", "use 0 for none");
     }
     if (layout.sequence_parallel && layout.tensor == 1) {
         refuse("has sequence parallelism with one tensor-parallel rank", "such ranks split the tokens among them",
                "leave it out");
+    }
+    if (layout.micro_batches() > kMostMicroBatches) {
+        refuse("has " + counted(layout.micro_batches(), "micro-batch", "micro-batches"),
+               "a pipeline has at most " + std::to_string(kMostMicroBatches),
+               "use larger micro-batches, or more replicas");
+    }
+    if (layout.interleave == 1 && layout.pipeline > 1 && !runs_one_partition_a_lane(schedule_of(layout)) &&
+        schedule_of(layout) != Schedule::automatic && schedule_of(layout).file() == nullptr) {
+        refuse("interleave is 1 with schedule " + to_string(schedule_of(layout)),
+               "that schedule runs several partitions a lane", "use --interleave 2");
     }
     if (layout.interleave > 1 && runs_one_partition_a_lane(schedule_of(layout)) &&
         schedule_of(layout) != Schedule::automatic) {
@@ -210,8 +486,8 @@ void check_layout(const Layout& layout, const NodeGroup& group) {
     }
 }
 
-void check_layout(const LanguageModel& model, const Layout& layout, const NodeGroup& group) {
-    check_layout(layout, group);
+void check_layout(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
+    check_layout(layout, parts);
     const auto check = [&](const char* name, std::int64_t number) {
         if (number % layout.tensor != 0) {
             refuse("tensor-parallel is " + std::to_string(layout.tensor),
@@ -235,22 +511,6 @@ void check_layout(const LanguageModel& model, const Layout& layout, const NodeGr
     }
 }
 
-PipelineOptions layout_options(const Profile& profile, const Cluster& cluster, const NodeGroup& group,
-                               const Layout& layout) {
-    PipelineOptions options;
-    set_pipeline(options, layout);
-    options.balance = cuts(profile, layout.pipeline * layout.interleave);
-    options.checkpoint = Checkpoint::never;  // what is recomputed is part of the layers' times
-    options.optimizer = optimizer_of(layout);
-    options.hardware.memory_limit = group.device.memory_bytes;
-    if (layout.data > 1) {
-        options.hardware.replica_link = replica_link_of(cluster, group, layout);
-    }
-    set_links(options.hardware, cluster, group, layout,
-              boundary_bytes(profile, static_cast<double>(layout.micro_batch_size)));
-    return options;
-}
-
 double LayoutStep::tflops_per_device() const {
     return model_flops / step_ns() * 1e9 / layout.devices() / 1e12;
 }
@@ -259,19 +519,41 @@ double LayoutStep::hardware_tflops_per_device() const {
     return (model_flops + recomputed_flops) / step_ns() * 1e9 / layout.devices() / 1e12;
 }
 
-LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
+LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                            const Layout& layout, const SimulationDetail& detail) {
-    check_layout(model, layout, group);
+    check_layout(model, layout, parts);
     LayoutStep step;
     step.layout = layout;
-    step.device = group.device.name;
-    step.profile = language_model_profile(model, cluster, group, layout);
-    step.simulation = simulate(step.profile, layout_options(step.profile, cluster, group, layout), detail);
-    step.optimizer_ns = adam_ns(step.simulation, group, layout);
+    step.device = to_string(parts);
+    const PartProfiles profiles = part_profiles(
+        parts, [&](const NodeGroup& group) { return language_model_profile(model, cluster, group, layout); });
+    const auto samples = static_cast<double>(layout.micro_batch_size);
+    PipelineOptions options;
+    set_pipeline(options, layout);
+    const int partitions = layout.pipeline * layout.interleave;
+    const std::optional<Balance> even =
+        parts.size() == 1 ? even_cuts(profiles.profiles.front().layers.size(), partitions) : std::nullopt;
+    options.balance = even ? *even : cuts(profiles, options, static_cast<std::size_t>(partitions), samples);
+    options.checkpoint = Checkpoint::never;  // what is recomputed is part of the layers' times
+    options.optimizer = optimizer_of(layout);
+    set_hardware(options.hardware, cluster, parts, layout, boundary_bytes(profiles.profiles.front(), samples));
+    step.profile = joined(profiles, options, step.device);
+    step.simulation = simulate(step.profile, options, detail);
+
+    const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
+    const std::vector<double> parameters = parameters_by_lane(step.simulation, layout);
+    const auto element = static_cast<double>(dtype_bytes(layout.dtype));
+    for (std::size_t lane = 0; lane < groups.size(); ++lane) {
+        step.optimizer_ns = std::max(step.optimizer_ns, adam_ns(parameters[lane], *groups[lane], layout));
+        if (layout.zero == 1 || layout.zero == 2) {
+            step.gather_ns =
+                std::max(step.gather_ns, all_gather_ns(ring_link(cluster, *groups[lane], layout.data, layout.tensor),
+                                                       layout.data, parameters[lane] * element));
+        }
+    }
     if (model.tied && layout.pipeline > 1) {
-        const int stride = layout.data * layout.tensor * (layout.pipeline - 1);
-        step.tied_ns = all_reduce_ns(ring_link(cluster, group, 2, stride), 2,
-                                     embedding_weights(model) / layout.tensor * layout.gradient_bytes);
+        step.tied_ns =
+            tied_sum_ns(cluster, parts, layout, embedding_weights(model) / layout.tensor * layout.gradient_bytes);
     }
     const auto batch = static_cast<double>(layout.batch);
     step.model_flops = step_flops(model, batch);
@@ -282,59 +564,97 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
                                 ? blocks * 4 * s * s * static_cast<double>(model.hidden) * batch
                                 : 0;
     step.tokens = batch * s;
-    const BlockExtras extras = block_extras(model, cluster, group, layout);
     double work = 0;
     for (const LayerProfile& layer : step.profile.layers) {
         work += layer.forward_ns.front() + layer.backward_ns.front();
     }
-    step.recompute_share = blocks * extras.recompute / work;
-    step.collective_share = blocks * extras.collectives / work;
+    std::vector<BlockExtras> extras;
+    for (const PipelinePart& part : parts) {
+        extras.push_back(block_extras(model, cluster, *part.group, layout));
+    }
+    const Balance& balance = step.simulation.options.balance;
+    step.collective_share = extras.front().ends / 2 / work + extras.back().ends / 2 / work;
+    for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
+        const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        double own = static_cast<double>(layers.size());  // blocks
+        own -= (j == 0 ? 1 : 0) + (j + 1 == balance.num_partitions() ? 1 : 0);
+        const BlockExtras& here = extras[profiles.of_lane[lane_of(step.simulation.options, j)]];
+        step.recompute_share += own * here.recompute / work;
+        step.collective_share += own * here.collectives / work;
+    }
     return step;
 }
 
-Profile on_device(const Profile& profile, const NodeGroup& group) {
-    const bool has_flops = std::ranges::any_of(profile.layers, [](const LayerProfile& layer) {
+LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
+                           const Layout& layout, const SimulationDetail& detail) {
+    return simulate_layout(model, cluster, PipelineParts{{&group, layout.pipeline}}, layout, detail);
+}
+
+bool has_operations(const Profile& profile) {
+    return std::ranges::any_of(profile.layers, [](const LayerProfile& layer) {
         return std::ranges::any_of(layer.flops, [](double flops) { return flops > 0; });
     });
-    return has_flops && profile.device != group.device.name ? retimed(profile, group.device) : profile;
+}
+
+Profile on_device(const Profile& profile, const NodeGroup& group) {
+    return has_operations(profile) && profile.device != group.device.name ? retimed(profile, group.device) : profile;
 }
 
 LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& given, const Cluster& cluster,
-                           const NodeGroup& group, const Layout& layout, const SimulationDetail& detail) {
-    check_layout(layout, group);
+                           const PipelineParts& parts, const Layout& layout, const SimulationDetail& detail) {
+    check_layout(layout, parts);
     if (layout.tensor != 1 || layout.zero != 0 || layout.sequence_parallel) {
         refuse(to_string(layout) + " splits the layers of a profile", "a profile's costs are those of whole layers",
                "use pipeline and data parallelism only");
     }
+    if (parts.size() > 1 && !has_operations(profile)) {
+        refuse("lies on " + to_string(parts), "a profile without operations has the times of one device only",
+               "profile again, or name one type");
+    }
     LayoutStep step;
     step.layout = layout;
-    step.device = group.device.name;
-    step.profile = on_device(profile, group);
-    const Profile& here = step.profile;
+    step.device = to_string(parts);
+    const PartProfiles profiles =
+        part_profiles(parts, [&](const NodeGroup& group) { return on_device(profile, group); });
+    const auto samples = static_cast<double>(layout.micro_batch_size);
     PipelineOptions options = given;
     set_pipeline(options, layout);
-    options.hardware = {};
-    options.hardware.memory_limit = profile.memory_unknown ? std::nullopt : std::optional(group.device.memory_bytes);
-    if (layout.data > 1) {
-        options.hardware.replica_link = ring_link(cluster, group, layout.data, 1);
+    if (layout.recompute == Recompute::full) {
+        options.checkpoint = Checkpoint::always;
     }
-    set_links(options.hardware, cluster, group, layout,
-              boundary_bytes(here, static_cast<double>(layout.micro_batch_size)));
+    options.hardware = {};
+    set_hardware(options.hardware, cluster, parts, layout, boundary_bytes(profiles.profiles.front(), samples));
+    if (profile.memory_unknown) {
+        options.hardware.memory_limit.reset();
+        options.hardware.memory_limits.clear();
+    }
     const int partitions = layout.pipeline * layout.interleave;
     if (given.balance.num_partitions() == 1 && partitions > 1) {
-        std::vector<double> costs;
-        for (const LayerProfile& layer : here.layers) {
-            const auto at = static_cast<double>(layout.micro_batch_size);
-            costs.push_back(interpolate(here.samples, layer.forward_ns, at).value +
-                            interpolate(here.samples, layer.backward_ns, at).value);
-        }
-        options.balance = minmax_partition(costs, partitions);
+        options.balance = cuts(profiles, options, static_cast<std::size_t>(partitions), samples);
     } else if (partitions == 1) {
-        options.balance = Balance({static_cast<std::int64_t>(here.layers.size())});
+        options.balance = Balance({static_cast<std::int64_t>(profile.layers.size())});
     }
-    step.simulation = simulate(here, options, detail);
-    step.optimizer_ns = here.optimizer_ns / layout.pipeline;
+    check_options(options, profile.layers.size());
+    step.profile = joined(profiles, options, step.device);
+    step.simulation = simulate(step.profile, options, detail);
+    std::vector<double> update(step.simulation.lanes.size());
+    for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
+        const std::size_t lane = lane_of(options, j);
+        update[lane] +=
+            optimizer_time(profiles.at(lane), options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)}));
+    }
+    step.optimizer_ns = std::ranges::max(update);
     step.model_flops = step.simulation.flops ? step.simulation.flops->step : 0;
+    const auto m = static_cast<double>(layout.micro_batches());
+    const double repeated = options.checkpoint == Checkpoint::always        ? 1
+                            : options.checkpoint == Checkpoint::except_last ? (m - 1) / m
+                                                                            : 0;
+    step.recomputed_flops = step.model_flops / 3 * repeated;  // of forwards
     return step;
+}
+
+LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
+                           const NodeGroup& group, const Layout& layout, const SimulationDetail& detail) {
+    return simulate_layout(profile, options, cluster, PipelineParts{{&group, layout.pipeline}}, layout, detail);
 }
 }  // namespace pipescope

@@ -24,7 +24,11 @@ struct Layout {
     int zero = 0;                    ///< replicas split the optimizer's state (1), gradients (2), parameters (3)
     std::string dtype = "bfloat16";  ///< of parameters and activations
     int gradient_bytes = 4;          ///< of a parameter's gradient, as it is summed and kept
-    Sends sends = Sends::blocking;   ///< as in Megatron-LM; in DeepSpeed they are serial
+    /// Replicas sum gradients in parts of about so many bytes, each as soon as the last backward has made it, and move
+    /// what ZeRO 2 and 3 move while layers work. 0: all of a lane's gradients once the lane has ended, and nothing
+    /// beside layers.
+    Bytes gradient_bucket = 0;
+    Sends sends = Sends::blocking;  ///< as in Megatron-LM; in DeepSpeed they are serial
 
     int devices() const { return pipeline * data * tensor; }
     std::int64_t micro_batches() const { return batch / (micro_batch_size * data); }
@@ -34,42 +38,53 @@ struct Layout {
 /// "p8 d4 t8 v2 b1", for messages and tables.
 std::string to_string(const Layout& layout);
 
-/// Throws UsageError for the first count that no group of nodes could run: fewer devices than the layout needs, a batch
+/// Consecutive lanes of a pipeline whose devices are of one group.
+struct PipelinePart {
+    const NodeGroup* group = nullptr;  ///< of the cluster that is passed with it
+    int lanes = 1;
+};
+/// Where the lanes of a pipeline lie, from lane 0 on. Several parts: a pipeline over unlike devices.
+using PipelineParts = std::vector<PipelinePart>;
+/// "A100", or "A100:4,V100:4" for several parts.
+std::string to_string(const PipelineParts& parts);
+/// Parses such a text for a pipeline of so many lanes. Empty: the cluster's only group. Throws UsageError for a type
+/// that the cluster does not have, and for one that is left open.
+PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& cluster, int lanes);
+
+/// Throws UsageError for the first count that the parts could not run: fewer devices than the layout needs, a batch
 /// that the replicas' micro-batches do not divide, a ZeRO stage that is none.
-void check_layout(const Layout& layout, const NodeGroup& group);
+void check_layout(const Layout& layout, const PipelineParts& parts);
 /// Like the above, for the parts of a language model: ranks that do not divide its heads or widths, more partitions
 /// than blocks.
-void check_layout(const LanguageModel& model, const Layout& layout, const NodeGroup& group);
+void check_layout(const LanguageModel& model, const Layout& layout, const PipelineParts& parts);
 
 /// One rank's costs of the model's layers (embedding, blocks, output layer) at the layout's micro-batch size, estimated
-/// for the group's device by operator. Times include the collectives of tensor parallelism and of ZeRO 3, and what is
-/// recomputed. The output layer's include the loss. Bytes are those of the rank.
-/// Preconditions: check_layout() passes. Throws UsageError if the device has no rate for the dtype.
+/// for the group's device by operator. Times include the collectives of tensor parallelism, and what is recomputed.
+/// With ZeRO 2 and 3 each backward sums its gradients over the replicas, and with ZeRO 3 each pass gathers its
+/// parameters: a layer takes its own work and that, or with gradient_bucket the longer of both. The output layer's
+/// include the loss. Bytes are those of the rank. Preconditions: check_layout() passes. Throws UsageError if the device
+/// has no rate for the dtype.
 Profile language_model_profile(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                                const Layout& layout);
 
 /// The parts of a block's times that are not its own operators, in ns for a micro-batch.
 struct BlockExtras {
     double recompute = 0;    ///< operators that repeat the forward
-    double collectives = 0;  ///< sums over tensor-parallel ranks, those of a recompute included; gathered parameters
+    double collectives = 0;  ///< sums over tensor-parallel ranks, those of a recompute included; waits for ZeRO 2 and 3
+    double ends = 0;         ///< sums over tensor-parallel ranks of the embedding and of the output layer together
 };
 /// Preconditions as of language_model_profile().
 BlockExtras block_extras(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                          const Layout& layout);
 
-/// The pipeline of one replica on that profile: its cuts, links and memory limit. Blocks are dealt out evenly if their
-/// number allows it; otherwise cuts give the smallest largest partition.
-/// Preconditions: check_layout() passes; `profile` is that of the layout.
-PipelineOptions layout_options(const Profile& profile, const Cluster& cluster, const NodeGroup& group,
-                               const Layout& layout);
-
 /// A step of one replica on the virtual clock, with what follows the pipeline.
 struct LayoutStep {
     Layout layout;
-    std::string device;       ///< the type's name
+    std::string device;       ///< to_string(PipelineParts): the type's name, if there is one
     Profile profile;          ///< that was simulated
     Simulation simulation;    ///< of one tensor-parallel rank's pipeline, to the end of its last all_reduce
     double tied_ns = 0;       ///< both ends sum the gradients of the tied embedding
+    double gather_ns = 0;     ///< ZeRO 1 and 2: replicas gather the parameters that each of them updated
     double optimizer_ns = 0;  ///< of the slowest lane
     double model_flops = 0;   ///< of the whole step, without recompute
     double recomputed_flops = 0;
@@ -77,7 +92,9 @@ struct LayoutStep {
     double collective_share = 0;  ///< of the lanes' work: sums over tensor-parallel ranks, gathered parameters
     double tokens = 0;            ///< of the whole step; 0: not a language model
 
-    double step_ns() const { return static_cast<double>(simulation.step_time.count()) + tied_ns + optimizer_ns; }
+    double step_ns() const {
+        return static_cast<double>(simulation.step_time.count()) + tied_ns + gather_ns + optimizer_ns;
+    }
     /// 10^12 operations of the model per second and device.
     double tflops_per_device() const;
     /// Likewise with those that are recomputed, as Megatron-LM's papers count.
@@ -85,16 +102,28 @@ struct LayoutStep {
     double tokens_per_second() const { return tokens / step_ns() * 1e9; }
 };
 
-/// Simulates a step. Approximated: tensor-parallel ranks and replicas run in lock step; a collective is a ring, and
-/// waits for nothing else; gradients are summed once a lane has ended, so only the drain hides them; the embedding of
-/// positions, biases and norms have no parameters; nothing fails. Throws as check_layout() and simulate() do.
-LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
+/// Simulates a step of one replica. Blocks are dealt out evenly if their number and equal devices allow it; otherwise
+/// cuts give the smallest largest partition, in the times of each partition's devices.
+/// Approximated: tensor-parallel ranks and replicas run in lock step; a collective is a ring, and waits for nothing
+/// else; sums of gradients slow no layer down; the embedding of positions, biases and norms have no parameters; nothing
+/// fails. Throws as check_layout() and simulate() do.
+LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                            const Layout& layout, const SimulationDetail& detail = {.noise = false});
 /// Like the above, for a profiled model, which no tensor parallelism can split: on_device(). `options` gives balance,
-/// checkpoint and optimizer; cuts are found if its balance has one partition and the layout has more.
+/// checkpoint mode (always if the layout recomputes) and optimizer; cuts are found if its balance has one partition and
+/// the layout has more.
+LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
+                           const PipelineParts& parts, const Layout& layout,
+                           const SimulationDetail& detail = {.noise = false});
+
+// The same on one group of nodes.
+LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
+                           const Layout& layout, const SimulationDetail& detail = {.noise = false});
 LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
                            const NodeGroup& group, const Layout& layout,
                            const SimulationDetail& detail = {.noise = false});
+/// True if some layer lists operations, so that its times on other devices can be estimated.
+bool has_operations(const Profile& profile);
 /// The profile with times for the group's device, if it lists operations and is of another; otherwise as it is.
 Profile on_device(const Profile& profile, const NodeGroup& group);
 }  // namespace pipescope

@@ -1,13 +1,14 @@
 #include "cluster/step_parts.h"
 
+#include "analysis/recorded_run.h"
 #include "schedule/quantities.h"
 #include "simulator/planner.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -17,85 +18,188 @@ std::string percent(double share) {
     const auto tenths = std::llround(share * 1000);
     return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
 }
-}  // namespace
 
-StepParts step_parts(const LayoutStep& step) {
-    const double whole = step.step_ns();
-    const auto lanes = static_cast<double>(step.simulation.lanes.size());
-    StepParts parts;
-    if (!(whole > 0) || lanes == 0) {
-        return parts;
+/// When each lane is held by its messages, by lane, ascending.
+std::vector<std::vector<TimeRange>> held_by_messages(const StepGraph& graph, Sends sends) {
+    std::vector<std::vector<TimeRange>> held(graph.num_lanes());
+    if (sends == Sends::overlapped) {
+        return held;
     }
-    const double busy = mean_busy_ns(step.simulation) / whole;
-    parts.recompute = busy * step.recompute_share;
-    parts.collectives = busy * step.collective_share;
-    parts.compute = busy - parts.recompute - parts.collectives;
-    std::int64_t computed = 0;
-    double sent = 0;
-    for (const Slice& slice : step.simulation.timeline.slices) {
-        if (is_compute(slice.key.kind)) {
-            computed = std::max(computed, slice.end.count());
-        } else if (is_copy(slice.key.kind)) {
-            sent += static_cast<double>((slice.end - slice.start).count());
+    std::map<StepTaskIndex, std::int64_t> received;  // ns, by the task that handles the messages first
+    for (StepTaskIndex index = 0; index < graph.tasks().size(); ++index) {
+        const StepTask& copy = graph.task(index);
+        if (!is_copy(copy.key.kind) || copy.duration() == 0) {
+            continue;
+        }
+        held[copy.lane.index()].push_back({copy.start, copy.end});
+        const std::optional<LaneId> receiver = graph.receiver(index);
+        for (const StepTaskIndex next : graph.dependents(index)) {
+            if (sends == Sends::serial && receiver && graph.task(next).lane == *receiver &&
+                is_compute(graph.task(next).key.kind)) {
+                received[next] += copy.duration();
+                break;
+            }
         }
     }
-    // With serial messages the receiver is busy as long again.
-    const double held = step.layout.sends == Sends::overlapped ? 0 : step.layout.sends == Sends::serial ? 2 : 1;
-    parts.sends = held * sent / lanes / whole;
-    const double exposed = static_cast<double>(step.simulation.step_time.count() - computed) + step.tied_ns;
-    parts.gradients = std::max(0.0, exposed) / whole;
-    parts.optimizer = step.optimizer_ns / whole;
-    parts.bubble = std::max(0.0, 1 - busy - parts.sends - parts.gradients - parts.optimizer);
+    for (const auto& [task, ns] : received) {
+        const std::int64_t start = graph.task(task).start;
+        held[graph.task(task).lane.index()].push_back({start - ns, start});
+    }
+    for (std::vector<TimeRange>& each : held) {
+        std::ranges::sort(each, {}, &TimeRange::start);
+    }
+    return held;
+}
+
+/// Length of the part of [start, end) that the ranges cover. They may touch but not overlap.
+std::int64_t covered(const std::vector<TimeRange>& ranges, std::int64_t start, std::int64_t end) {
+    std::int64_t sum = 0;
+    auto each = std::ranges::lower_bound(ranges, start, {}, &TimeRange::end);
+    for (; each != ranges.end() && each->start < end; ++each) {
+        sum += std::max<std::int64_t>(0, std::min(end, each->end) - std::max(start, each->start));
+    }
+    return sum;
+}
+
+constexpr double kWorthIt = 0.02;
+
+Cluster with_free_links(Cluster cluster, bool inside, bool between) {
+    for (NodeGroup& group : cluster.groups) {
+        group.link = inside ? Link{} : group.link;
+    }
+    if (between) {
+        cluster.between_nodes = {};
+        if (cluster.racks) {
+            cluster.racks->link = {};
+        }
+    }
+    return cluster;
+}
+}  // namespace
+
+double StepParts::bubble() const {
+    double sum = 0;
+    for (const double each : bubbles) {
+        sum += each;
+    }
+    return sum;
+}
+
+StepParts step_parts(const LayoutStep& step) {
+    const Simulation& simulation = step.simulation;
+    const double all = step.step_ns() * static_cast<double>(simulation.lanes.size());
+    StepParts parts;
+    if (!(all > 0)) {
+        return parts;
+    }
+    std::int64_t computed = 0;  // end of the last compute task
+    double repeated = 0;
+    for (const Slice& slice : simulation.timeline.slices) {
+        if (is_compute(slice.key.kind)) {
+            computed = std::max(computed, slice.end.count());
+        }
+        if (slice.key.kind == TaskKind::recompute) {
+            repeated += static_cast<double>(slice.duration().count());
+        }
+    }
+    const double busy = mean_busy_ns(simulation) * static_cast<double>(simulation.lanes.size());
+    parts.recompute = (busy * step.recompute_share + repeated) / all;
+    parts.collectives = busy * step.collective_share / all;
+    parts.compute = busy / all - parts.recompute - parts.collectives;
+
+    const StepGraph graph = step_graph_of(simulation.timeline, {0, simulation.step_time.count()},
+                                          pipeline_graph_of(step.profile, simulation.options));
+    const std::vector<std::vector<TimeRange>> held = held_by_messages(graph, step.layout.sends);
+    for (const Bubble& bubble : bubbles_of(graph)) {
+        const std::int64_t end = std::min(bubble.end, computed);
+        const auto length = static_cast<double>(std::max<std::int64_t>(0, end - bubble.start));
+        const double sends =
+            length > 0 ? static_cast<double>(covered(held[bubble.lane.index()], bubble.start, end)) : 0;
+        (bubble.cause == BubbleCause::computes_loss ? parts.compute
+                                                    : parts.bubbles[static_cast<std::size_t>(bubble.cause)]) +=
+            (length - sends) / all;
+        parts.sends += sends / all;
+    }
+    const double exposed = static_cast<double>(simulation.step_time.count() - computed) + step.tied_ns + step.gather_ns;
+    parts.gradients = std::max(0.0, exposed) / step.step_ns();
+    parts.optimizer = step.optimizer_ns / step.step_ns();
     return parts;
 }
 
-std::array<std::pair<const char*, double>, 7> named_parts(const StepParts& parts) {
-    return {{{"compute", parts.compute},
-             {"recompute", parts.recompute},
-             {"collectives", parts.collectives},
-             {"sends", parts.sends},
-             {"bubble", parts.bubble},
-             {"gradients", parts.gradients},
-             {"optimizer", parts.optimizer}}};
+std::vector<NamedPart> named_parts(const StepParts& parts) {
+    std::vector<NamedPart> named{{"compute", "layers' operators", parts.compute},
+                                 {"recompute", "operators that repeat a forward", parts.recompute},
+                                 {"collectives", "collectives inside layers", parts.collectives},
+                                 {"sends", "lanes wait for their copies", parts.sends},
+                                 {"gradients", "exposed sums over replicas", parts.gradients},
+                                 {"optimizer", "update of the parameters", parts.optimizer}};
+    for (std::size_t k = 0; k < parts.bubbles.size(); ++k) {
+        const auto cause = static_cast<BubbleCause>(k);
+        if (cause != BubbleCause::computes_loss) {
+            named.push_back({std::string(to_string(cause)), std::string(describe(cause)), parts.bubbles[k], true});
+        }
+    }
+    return named;
 }
 
 std::string to_string(const StepParts& parts) {
-    auto all = named_parts(parts);
-    std::ranges::stable_sort(all, std::greater<>(), &std::pair<const char*, double>::second);
+    std::vector<std::pair<std::string, double>> all{{"bubble", parts.bubble()}};
+    for (const NamedPart& each : named_parts(parts)) {
+        if (!each.is_bubble) {
+            all.emplace_back(each.name, each.share);
+        }
+    }
+    std::ranges::stable_sort(all, std::greater<>(), &std::pair<std::string, double>::second);
     std::string text;
     for (const auto& [name, share] : all) {
         constexpr double kLeast = 0.005;
         if (share >= kLeast) {
-            text += (text.empty() ? "" : ", ") + std::string(name) + " " + percent(share);
+            text += (text.empty() ? "" : ", ") + name + " " + percent(share);
         }
     }
     return text;
 }
 
-std::string next_constraint(const LayoutStep& step) {
+std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluster, const LayoutSimulator& simulate) {
     const StepParts parts = step_parts(step);
     const Layout& layout = step.layout;
-    const Simulation& simulation = step.simulation;
-    std::string memory = "the highest peak is " + format_bytes(highest_peak(simulation));
-    if (const std::optional<Bytes> limit = simulation.options.hardware.memory_limit) {
-        memory += " of " + format_bytes(*limit);
+    const double whole = step.step_ns();
+    std::vector<StepLimit> limits;
+    const auto add = [&](const char* name, double ns, const std::string& remedy) {
+        limits.push_back({name, std::min(ns, whole), remedy});
+    };
+    add("bubble", whole * (1 - parts.bubble()),
+        "more micro-batches (now " + std::to_string(layout.micro_batches()) +
+            "), more partitions a lane, fewer lanes or another schedule shrink it");
+    add("optimizer", whole - step.optimizer_ns, "ZeRO, more lanes or more tensor-parallel devices split the update");
+    add("links of a node", simulate(with_free_links(cluster, true, false), layout).step_ns(),
+        "a faster link, fewer tensor-parallel devices or overlapped sends help");
+    add("links between nodes", simulate(with_free_links(cluster, false, true), layout).step_ns(),
+        "faster ports, more micro-batches, fewer replicas, gradients of 2 bytes or overlapped sends help");
+    if (layout.recompute != Recompute::none) {
+        Layout without = layout;
+        without.recompute = Recompute::none;
+        add("memory", simulate(cluster, without).step_ns(),
+            "recompute " + to_string(layout.recompute) +
+                " saves it: more memory, lanes or tensor-parallel devices would do without");
     }
-    const std::array<std::pair<double, std::string>, 5> remedies{
-        {{parts.bubble, "the bubble is " + percent(parts.bubble) + " of the step: more micro-batches (now " +
-                            std::to_string(layout.micro_batches()) +
-                            "), more partitions a lane, or fewer lanes shrink it"},
-         {parts.recompute, "recomputing is " + percent(parts.recompute) +
-                               " of the step: memory limits it, more lanes or ranks would free some"},
-         {parts.collectives, "collectives inside layers are " + percent(parts.collectives) +
-                                 " of the step: fewer tensor-parallel devices or a faster link shrink them"},
-         {parts.sends, "waiting for sends is " + percent(parts.sends) +
-                           " of the step: overlapped sends, fewer partitions a lane or a faster link shrink it"},
-         {parts.gradients,
-          "exposed sums of gradients are " + percent(parts.gradients) +
-              " of the step: more micro-batches a step, fewer replicas or 2-byte gradients shrink them"}}};
-    const auto largest = std::ranges::max_element(remedies, {}, &std::pair<double, std::string>::first);
-    constexpr double kWorthIt = 0.02;
-    return (largest->first >= kWorthIt ? largest->second : std::string("the device's own speed limits the step")) +
-           "; " + memory;
+    std::ranges::stable_sort(limits, {}, &StepLimit::step_ns);
+    return limits;
+}
+
+std::string next_constraint(const LayoutStep& step, const std::vector<StepLimit>& limits) {
+    std::string text = "the device's own speed limits the step";
+    if (!limits.empty() && limits.front().step_ns <= (1 - kWorthIt) * step.step_ns()) {
+        const StepLimit& first = limits.front();
+        text = first.name + ": without, the step would be " + percent(1 - first.step_ns / step.step_ns()) +
+               " shorter; " + first.remedy;
+    }
+    if (step.simulation.memory_unknown) {
+        return text;
+    }
+    text += "; the highest peak is " + format_bytes(highest_peak(step.simulation));
+    const std::vector<Bytes> memory =
+        memory_limits_of(step.simulation.options.hardware, static_cast<int>(step.simulation.lanes.size()));
+    return memory.empty() ? text : text + " of " + format_bytes(std::ranges::max(memory));
 }
 }  // namespace pipescope

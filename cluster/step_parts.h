@@ -1,29 +1,56 @@
 #pragma once
 
+#include "analysis/bubble_causes.h"
 #include "cluster/layout.h"
 
 #include <array>
+#include <functional>
 #include <string>
-#include <utility>
+#include <vector>
 
 namespace pipescope {
 /// The parts of a step: shares of its time, mean over the lanes of a pipeline, that sum to 1.
 struct StepParts {
-    double compute = 0;      ///< layers' operators, without the three below
+    double compute = 0;      ///< layers' operators and losses, without the three below
     double recompute = 0;    ///< operators that repeat a forward
-    double collectives = 0;  ///< sums over tensor-parallel devices, gathered parameters
+    double collectives = 0;  ///< sums over tensor-parallel devices, parameters that ZeRO 3 gathers
     double sends = 0;        ///< lanes wait for their copies
-    double bubble = 0;       ///< lanes wait for others, or have no work yet or no more
-    double gradients = 0;    ///< exposed sums over replicas, tied embeddings included
+    double gradients = 0;    ///< exposed sums over replicas, tied embeddings and gathered parameters included
     double optimizer = 0;
+    /// Lanes wait for others, or have no work yet or no more, by cause. Sums of gradients that end before the last lane
+    /// stops computing are among them: they are hidden.
+    std::array<double, kNumBubbleCauses> bubbles{};
+
+    double bubble() const;
 };
 /// Precondition: the step has its timeline and profile.
 StepParts step_parts(const LayoutStep& step);
-/// The parts with their names, in the order above.
-std::array<std::pair<const char*, double>, 7> named_parts(const StepParts& parts);
-/// "compute 71 %, recompute 18 %, bubble 6 %, ..", the largest first, without those below half a per cent.
+
+/// A part with its name for JSON and for people.
+struct NamedPart {
+    std::string name;   ///< "compute"; of a bubble the cause: "next_partition"
+    std::string about;  ///< "waits for the next partition"
+    double share = 0;
+    bool is_bubble = false;
+};
+/// All parts in the order above, the bubble by cause. Shares sum to 1.
+std::vector<NamedPart> named_parts(const StepParts& parts);
+/// "compute 71 %, recompute 18 %, bubble 6 %, ..", the largest first, without those below half a per cent. The bubble
+/// is one part.
 std::string to_string(const StepParts& parts);
 
-/// Names what to change first: the largest part that a change of layout could shrink, and what limits that.
-std::string next_constraint(const LayoutStep& step);
+/// Something that limits a step: how long it would be without.
+struct StepLimit {
+    std::string name;  ///< "bubble", "memory", "links of a node", "links between nodes", "optimizer"
+    double step_ns = 0;
+    std::string remedy;
+};
+/// Simulates a layout on a cluster, without memory.
+using LayoutSimulator = std::function<LayoutStep(const Cluster& cluster, const Layout& layout)>;
+/// What limits the step of a layout, the largest gain first. Links and memory: a simulation with free links, or without
+/// recompute, which more memory would allow. The bubble and the optimizer: the step without them.
+/// Precondition: as of step_parts().
+std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluster, const LayoutSimulator& simulate);
+/// Names what to change first, from step_limits(): the limit with the largest gain, and the memory that is left.
+std::string next_constraint(const LayoutStep& step, const std::vector<StepLimit>& limits);
 }  // namespace pipescope

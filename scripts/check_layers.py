@@ -18,7 +18,7 @@ FOLDERS = {
     "balance": ["schedule"],
     "simulator": ["schedule", "balance"],
     "analysis": ["schedule", "trace", "balance", "simulator"],
-    "cluster": ["schedule", "balance", "simulator"],
+    "cluster": ["schedule", "balance", "simulator", "analysis"],
     "profiler/recorder": ["schedule", "trace"],
     "save": ["schedule"],
     # The rooms of the engine. What is directly in engine/ is its public interface and the step, which uses them all.

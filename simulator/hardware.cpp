@@ -85,6 +85,24 @@ void check_links(const Hardware& hardware) {
                              " beside link tiers, whose links share with no other; use none");
         }
     }
+    for (const PairLink& pair : hardware.pairs) {
+        check_link(pair.link);
+        if (pair.a < 0 || pair.b < 0 || pair.link.sharing != LinkSharing::none ||
+            hardware.link.sharing != LinkSharing::none) {
+            throw UsageError("the link of lanes " + std::to_string(pair.a) + " and " + std::to_string(pair.b) +
+                             " is of no lane, or link sharing is " + to_string(hardware.link.sharing) +
+                             "; such links share with no other; correct it, or use none");
+        }
+    }
+}
+
+const Link* pair_link(const Hardware& hardware, LaneId a, LaneId b) {
+    for (const PairLink& pair : hardware.pairs) {
+        if ((pair.a == a.value() && pair.b == b.value()) || (pair.a == b.value() && pair.b == a.value())) {
+            return &pair.link;
+        }
+    }
+    return nullptr;
 }
 
 /// Calls each(values) for every list by lane.
@@ -229,7 +247,15 @@ double speed_of(const Hardware& hardware, LaneId lane) {
     return hardware.speeds.empty() ? 1.0 : hardware.speeds.at(lane.index());
 }
 
+const Link& replica_link_of(const Hardware& hardware, LaneId lane) {
+    const Link* own = pair_link(hardware, lane, lane);
+    return own != nullptr ? *own : hardware.replica_link ? *hardware.replica_link : hardware.link;
+}
+
 const Link& link_between(const Hardware& hardware, LaneId a, LaneId b) {
+    if (const Link* own = pair_link(hardware, a, b)) {
+        return *own;
+    }
     for (const LinkTier& tier : hardware.nearer) {
         if (a.value() / tier.lanes == b.value() / tier.lanes) {
             return tier.link;

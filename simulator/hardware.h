@@ -87,6 +87,15 @@ struct LinkTier {
     friend bool operator==(const LinkTier&, const LinkTier&) = default;
 };
 
+/// The link between two lanes, in both directions; of a lane and itself: between its replicas.
+struct PairLink {
+    int a = 0;
+    int b = 0;
+    Link link;
+
+    friend bool operator==(const PairLink&, const PairLink&) = default;
+};
+
 /// The machine that a pipeline runs on: devices, speeds, links and memory of its lanes.
 struct Hardware {
     std::vector<std::string> devices;  ///< by lane; empty: all different ("device 0", ..)
@@ -94,6 +103,7 @@ struct Hardware {
     Link link;
     /// Ascending by lanes; the first that holds both ends of a copy replaces `link`. Its links share with no other.
     std::vector<LinkTier> nearer;
+    std::vector<PairLink> pairs;        ///< replace `nearer` and `link`, and `replica_link`; they share with no other
     std::optional<Link> replica_link;   ///< between the replicas' lanes of one partition; empty: `link`
     std::optional<Bytes> memory_limit;  ///< for every lane
     std::vector<Bytes> memory_limits;   ///< by lane, if they differ; the smaller of both applies
@@ -126,6 +136,8 @@ bool runs_on_host(const Hardware& hardware, LaneId lane);
 double speed_of(const Hardware& hardware, LaneId lane);
 /// The link of copies between two lanes.
 const Link& link_between(const Hardware& hardware, LaneId a, LaneId b);
+/// The link between the replicas of a lane.
+const Link& replica_link_of(const Hardware& hardware, LaneId lane);
 /// Limits of the first `lanes` lanes; empty if there is no limit.
 std::vector<Bytes> memory_limits_of(const Hardware& hardware, int lanes);
 /// "--memory-limit is 16.00 GiB" or "--memory-limit is 16.00 GiB, 8.00 GiB", for messages. Precondition: there is a

@@ -10,24 +10,25 @@
 namespace pipescope {
 namespace {
 constexpr const char* kFormat = "pipescope.links";
-constexpr const char* kRemedy = "see docs/links-format.md";
+constexpr const char* kRemedy = "correct it, or measure again; see docs/links-format.md";
 
 double number(const Json& object, const std::string& path, const char* key) {
     const auto found = object.find(key);
     if (found == object.end() || !found->is_number()) {
-        wrong_type(path + "." + key, found == object.end() ? Json("missing") : *found, "a number");
+        wrong_type(path + "." + key, found == object.end() ? Json("missing") : *found, "a number", kRemedy);
     }
     return found->get<double>();
 }
 
 LinkTime time_of(const Json& object, const std::string& path) {
     if (!object.is_object()) {
-        wrong_type(path, object, "an object with bytes and ns");
+        wrong_type(path, object, "an object with bytes and ns", kRemedy);
     }
+    refuse_unknown_keys(object, path, {"bytes", "ns", "exchange_ns"}, "times");
     constexpr double kMostBytes = 1e15;
     const double bytes = number(object, path, "bytes");
     if (!(bytes >= 0 && bytes <= kMostBytes) || bytes != std::floor(bytes)) {
-        wrong_type(path + ".bytes", object["bytes"], "a whole number from 0 to 1e15");
+        wrong_type(path + ".bytes", object["bytes"], "a whole number from 0 to 1e15", kRemedy);
     }
     return {std::llround(bytes), number(object, path, "ns"),
             object.contains("exchange_ns") ? number(object, path, "exchange_ns") : 0};
@@ -35,7 +36,7 @@ LinkTime time_of(const Json& object, const std::string& path) {
 }  // namespace
 
 std::vector<LinkTime> read_link_times(const Json& times, const std::string& path) {
-    return read_array(times, path, "a list of objects with bytes and ns", time_of);
+    return read_array(times, path, "a list of objects with bytes and ns", time_of, kRemedy);
 }
 
 std::vector<LinkTime> parse_links(std::string_view json) {

@@ -188,7 +188,12 @@ private:
             case TaskKind::backward: start_backward(task); break;
             case TaskKind::backward_weight: start_backward_weight(task); break;
             case TaskKind::loss: start_loss(task); break;
-            case TaskKind::all_reduce: start_all_reduce(task); break;
+            case TaskKind::all_reduce:
+                if (options_.gradient_bucket ==
+                    0) {  // otherwise beside a backward, on devices that need no bucket here
+                    start_all_reduce(task);
+                }
+                break;
             default:
                 if (is_copy(task.key.kind) && !shares_storage(task.lane, task.receiver)) {
                     arrive(task);
@@ -423,7 +428,11 @@ private:
                 free_blocks(cell(cell_of(task.key)).task_blocks);
                 break;
             case TaskKind::loss: end_loss(task); break;
-            case TaskKind::all_reduce: ledger(task.lane).end_work(); break;
+            case TaskKind::all_reduce:
+                if (options_.gradient_bucket == 0) {
+                    ledger(task.lane).end_work();
+                }
+                break;
             default:
                 if (is_copy(task.key.kind)) {
                     leave(task);

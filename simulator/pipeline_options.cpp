@@ -207,5 +207,9 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
     check_replicas(options);
     check_update(options);
     check_in_flight(options);
+    if (options.gradient_bucket < 0) {
+        throw UsageError("gradient bucket is " + std::to_string(options.gradient_bucket) +
+                         "; it counts bytes; use 0 to sum gradients once a lane has ended");
+    }
 }
 }  // namespace pipescope

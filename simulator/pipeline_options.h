@@ -29,6 +29,9 @@ struct PipelineOptions {
     BackwardOrder backward_order = BackwardOrder::last_first;  ///< for gpipe
     RecomputeStart recompute_start = RecomputeStart::early;
     int replicas = 1;  ///< copies of the pipeline, each with batch / replicas samples; lanes are those of one copy
+    /// Replicas sum gradients in parts of about so many bytes, each as soon as the last backward has made it; 0: all of
+    /// a lane's once it has ended, as the engine does. Only the simulator has it.
+    Bytes gradient_bucket = 0;
     int most_in_flight = 0;  ///< limit of micro-batches between first forward and last backward; 0: none
     Hardware hardware;
 

@@ -26,6 +26,7 @@ void for_each_key(Options& options, Each each) {
     each("speeds", options.hardware.speeds);
     each("link", options.hardware.link);
     each("nearer", options.hardware.nearer);
+    each("pairs", options.hardware.pairs);
     each("replica_link", options.hardware.replica_link);
     each("memory_limit", options.hardware.memory_limit);
     each("memory_limits", options.hardware.memory_limits);
@@ -35,6 +36,7 @@ void for_each_key(Options& options, Each each) {
     each("backward_order", options.backward_order);
     each("recompute_start", options.recompute_start);
     each("replicas", options.replicas);
+    each("gradient_bucket", options.gradient_bucket);
     each("most_in_flight", options.most_in_flight);
     each("expandable_segments", options.hardware.expandable_segments);
     each("processes", options.hardware.processes);
@@ -54,6 +56,13 @@ template <class AnyTier, class Each>
 void for_each_key_of_tier(AnyTier& tier, Each each) {
     each("lanes", tier.lanes);
     each("link", tier.link);
+}
+
+template <class AnyPair, class Each>
+void for_each_key_of_pair(AnyPair& pair, Each each) {
+    each("a", pair.a);
+    each("b", pair.b);
+    each("link", pair.link);
 }
 
 template <class AnyTime, class Each>
@@ -89,6 +98,11 @@ Json json_of(const Link& link);
 Json json_of(const LinkTier& tier) {
     Json json;
     for_each_key_of_tier(tier, [&](const char* key, const auto& value) { json[key] = json_of(value); });
+    return json;
+}
+Json json_of(const PairLink& pair) {
+    Json json;
+    for_each_key_of_pair(pair, [&](const char* key, const auto& value) { json[key] = json_of(value); });
     return json;
 }
 template <class Value>
@@ -221,6 +235,10 @@ void read(const Json& json, const std::string& key, Link& link) {
 
 void read(const Json& json, const std::string& key, LinkTier& tier) {
     read_object(json, key, tier, [](auto& object, auto each) { for_each_key_of_tier(object, each); });
+}
+
+void read(const Json& json, const std::string& key, PairLink& pair) {
+    read_object(json, key, pair, [](auto& object, auto each) { for_each_key_of_pair(object, each); });
 }
 
 template <class Value>

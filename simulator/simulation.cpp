@@ -4,6 +4,7 @@
 #include "schedule/schedules.h"
 #include "simulator/automatic_schedule.h"
 #include "simulator/contention.h"
+#include "simulator/gradient_buckets.h"
 #include "simulator/memory_model.h"
 #include "simulator/noise_band.h"
 #include "simulator/pipeline_graph.h"
@@ -94,8 +95,8 @@ BlockingCopies blocking_copies(const PipelineOptions& options, const TaskGraph& 
     return blocking;
 }
 
-TaskTimes run_once(const TaskGraph& graph, const TaskCosts& costs, const BlockingCopies& blocking,
-                   VirtualClock& clock) {
+TaskTimes run_once(const Profile& profile, const PipelineOptions& options, const TaskGraph& graph,
+                   const TaskCosts& costs, const BlockingCopies& blocking, VirtualClock& clock) {
     if (!blocking.copies.empty() && clock.shares()) {
         throw UsageError(
             "sends are not overlapped while lanes share devices, links or a launching host; only lanes that share "
@@ -123,7 +124,29 @@ TaskTimes run_once(const TaskGraph& graph, const TaskCosts& costs, const Blockin
         times.ends.push_back(std::llround(ends[task]));
     }
     blocking.part(times);
+    if (options.gradient_bucket > 0 && options.replicas > 1) {
+        play_buckets(profile, options, costs, graph, times.starts, times.ends);
+    }
     return times;
+}
+
+/// The durations for a clock that runs sums once a lane has ended, of which buckets hid a part.
+std::vector<std::int64_t> durations_for_noise(const PipelineOptions& options, const TaskGraph& graph,
+                                              const TaskTimes& times) {
+    std::vector<std::int64_t> durations = times.durations;
+    if (options.gradient_bucket == 0) {
+        return durations;
+    }
+    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
+        std::int64_t ended = 0;
+        for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
+            if (graph.tasks()[task].key.kind == TaskKind::all_reduce) {
+                durations[task] = std::max<std::int64_t>(0, times.ends[task] - ended);
+            }
+            ended = std::max(ended, times.ends[task]);
+        }
+    }
+    return durations;
 }
 
 Timeline timeline_of(const PipelineOptions& options, const TaskGraph& graph, const TaskCosts& costs,
@@ -240,7 +263,7 @@ struct RunInARow {
           graph(pipeline_graph(options, costs)),
           blocking(blocking_copies(options, graph, costs)),
           clock(graph, shared_resources(profile, options, graph)),
-          times(run_once(graph, costs, blocking, clock)) {}
+          times(run_once(profile, options, graph, costs, blocking, clock)) {}
 
     TaskCosts costs;
     TaskGraph graph;
@@ -474,7 +497,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     }
     fill_in_statistics(simulation, serial_time(profile, options, costs), period);
     if (detail.noise) {
-        std::vector<std::int64_t> durations = times.durations;
+        std::vector<std::int64_t> durations = durations_for_noise(options, graph, times);
         run->blocking.merge(durations);
         fill_in_noise(simulation, run->clock, durations, noise_of(graph, costs, profile, options.replicas),
                       step_of(graph, steady));

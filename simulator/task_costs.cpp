@@ -79,7 +79,11 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
         const double versions = is_synchronous(options_.schedule) ? 1 : kMostPartitions;
         bytes += versions * static_cast<double>(layer.parameter_bytes) + static_cast<double>(layer.buffer_bytes);
         bytes += gradients * (1 + optimizer_state_factor(options_, profile.dtype));
-        time += ring_ns(gradients);
+        double longest = sum_ns(gradients, LaneId{0});
+        for (const PairLink& pair : options_.hardware.pairs) {
+            longest = std::max(longest, sum_ns(gradients, LaneId{pair.a}));
+        }
+        time += longest;
     }
     const auto m = static_cast<double>(sizes_.size());
     bytes += static_cast<double>(loss_transient(profile, replica_batch(options_), true));
@@ -90,6 +94,9 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
             double longest = options_.hardware.link.copy_ns(static_cast<double>(moved));
             for (const LinkTier& tier : options_.hardware.nearer) {
                 longest = std::max(longest, tier.link.copy_ns(static_cast<double>(moved)));
+            }
+            for (const PairLink& pair : options_.hardware.pairs) {
+                longest = std::max(longest, pair.link.copy_ns(static_cast<double>(moved)));
             }
             time += 2 * m * longest;
         };
@@ -129,8 +136,8 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
     for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
         const PartitionId partition{static_cast<std::int64_t>(j)};
         const LayerRange layers = options_.balance.layers_of(partition);
-        const double speed =
-            speed_of(options_.hardware, options_.placement.empty() ? LaneId{partition.value()} : options_.placement[j]);
+        const LaneId lane = options_.placement.empty() ? LaneId{partition.value()} : options_.placement[j];
+        const double speed = speed_of(options_.hardware, lane);
         const auto of = [&](const std::vector<double>& ns) {
             return partition_time(std::span(ns).subspan(layers.first.index(), layers.size()), speed);
         };
@@ -139,7 +146,7 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
         times.backward.push_back(of(at.backward));
         times.backward_weight.push_back(splits ? of(at.backward_weight) : 0);
         times.backward.back() -= times.backward_weight.back();
-        times.all_reduce.push_back(all_reduce_time(profile, layers));
+        times.all_reduce.push_back(all_reduce_time(profile, layers, lane));
         times.forward_cv.push_back(combined_cv(at.forward, layers, profile.step_cv, forward_cv));
         times.recompute_cv.push_back(combined_cv(at.recompute, layers, profile.step_cv, forward_cv));
         times.backward_cv.push_back(combined_cv(at.backward, layers, profile.step_cv, backward_cv));
@@ -149,18 +156,17 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
 
 /// A ring over the replicas: each sends 2 (R - 1) parts of 1 / R of the gradients, one after the other.
 /// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69 (2009).
-double TaskCosts::ring_ns(double gradients) const {
+double TaskCosts::sum_ns(double gradients, LaneId lane) const {
     const double replicas = options_.replicas;
-    const Link& link = options_.hardware.replica_link ? *options_.hardware.replica_link : options_.hardware.link;
-    return 2 * (replicas - 1) * link.exchange_ns(gradients / replicas);
+    return 2 * (replicas - 1) * replica_link_of(options_.hardware, lane).exchange_ns(gradients / replicas);
 }
 
-std::int64_t TaskCosts::all_reduce_time(const Profile& profile, LayerRange layers) const {
+std::int64_t TaskCosts::all_reduce_time(const Profile& profile, LayerRange layers, LaneId lane) const {
     double gradients = 0;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
         gradients += static_cast<double>(profile.layers[l].gradient_bytes);
     }
-    return std::llround(ring_ns(gradients));
+    return std::llround(sum_ns(gradients, lane));
 }
 
 bool TaskCosts::extrapolated() const {

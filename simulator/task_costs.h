@@ -35,6 +35,8 @@ public:
     Bytes bytes(const TaskKey& key) const;
     /// Time of the same layers in sequence on one lane at the fastest lane's speed, loss included, no recompute, in ns.
     double serial_time() const { return serial_ns_; }
+    /// Time in ns in which the replicas of a lane sum that many bytes of gradients.
+    double sum_ns(double gradients, LaneId lane) const;
 
 private:
     struct PartitionTimes {
@@ -47,8 +49,7 @@ private:
     std::size_t size_class(int i) const { return sizes_[static_cast<std::size_t>(i)] == sizes_.front() ? 0 : 1; }
     std::vector<std::int64_t> optimizer_times(const Profile& profile) const;
     PartitionTimes partition_times(const Profile& profile, const SizedProfile& sized) const;
-    double ring_ns(double gradients) const;  ///< of the all-reduce of that many bytes
-    std::int64_t all_reduce_time(const Profile& profile, LayerRange layers) const;
+    std::int64_t all_reduce_time(const Profile& profile, LayerRange layers, LaneId lane) const;
     void check_magnitude(const Profile& profile) const;
 
     PipelineOptions options_;

@@ -13,6 +13,7 @@ namespace pipescope {
 namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
 
@@ -46,7 +47,9 @@ TEST(ClusterFile, HoldsGroupsAndLinks) {
 
 TEST(ClusterFile, ErrorsNameThePathOfTheFault) {
     const auto refuses = [](const std::string& json, const std::string& path) {
-        EXPECT_THAT([&] { parsed(json); }, ThrowsMessage<ProfileError>(StartsWith(path))) << json;
+        EXPECT_THAT([&] { parsed(json); },
+                    ThrowsMessage<ProfileError>(AllOf(StartsWith(path), Not(HasSubstr("profile again")))))
+            << json;
     };
     const std::string node = R"({"device": "A100", "count": 1, "devices": 8})";
     refuses("{}", "format");
@@ -67,6 +70,14 @@ TEST(ClusterFile, ErrorsNameThePathOfTheFault) {
             "nodes[0].link: links: times[1].bytes");
     refuses(cluster_with(R"({"device": "A100", "count": 1000000, "devices": 1000000})"), "nodes[0]");
     refuses(cluster_with(node, R"(, "between_racks": {"bytes_per_second": 1e9})"), "between_racks.nodes");
+    refuses(cluster_with(node + "," + node), "nodes[1].device is A100 again");
+    refuses(cluster_with(R"({"device": "A100", "count": 1, "devices": 8, "link": {"bytes_per_second": 1e-300}})"),
+            "nodes[0].link.bytes_per_second");
+    refuses(cluster_with(R"({"device": "A100", "count": 1, "devices": 8, "hours_between_failures": 1e-300})"),
+            "nodes[0].hours_between_failures");
+    refuses(cluster_with(R"({"device": "A100", "count": 1, "devices": 8, "link": {"efficiency": 0.5,
+                             "times": [{"bytes": 10, "ns": 5}, {"bytes": 15, "ns": 6}]}})"),
+            "nodes[0].link.efficiency is given beside times");
     refuses(R"({"format": "pipescope.cluster", "version": 1, "name": "x",
                 "nodes": [{"device": "A100", "count": 2, "devices": 8}]})",
             "between_nodes");
@@ -91,6 +102,8 @@ TEST(ClusterLinks, ARingUsesTheLinkThatItsRanksLieOn) {
     EXPECT_EQ(ring_link(cluster, group, 4, 2).bytes_per_second, 1e9);
     // Four in each: the ports of the whole node would be faster than the link inside.
     EXPECT_EQ(ring_link(cluster, group, 8, 1).bytes_per_second, 1e9);
+    // Four in a node and one in the next, which has one share.
+    EXPECT_EQ(ring_link(cluster, group, 5, 1).bytes_per_second, 0.5e9);
 }
 
 TEST(ClusterLinks, DevicesShareTheirNodesPorts) {

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -27,36 +29,41 @@ ClusterPlanRequest request_of(std::int64_t batch) {
     return request;
 }
 
-/// Every layout that plan_cluster() says it tries, simulated with its memory.
+/// Every layout that plan_cluster() says it tries, simulated with its memory; the quickest of each base.
 std::vector<double> all_steps(const LanguageModel& model, const Cluster& cluster, int devices, std::int64_t batch) {
     const NodeGroup& group = cluster.groups.front();
     std::vector<double> steps;
+    const auto add = [&](Layout layout) {  // the quickest recompute and ZeRO that fit
+        double quickest = std::numeric_limits<double>::infinity();
+        for (layout.zero = 0; layout.zero <= (layout.data > 1 ? 3 : 0); ++layout.zero) {
+            for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+                layout.recompute = recompute;
+                try {
+                    const LayoutStep step = simulate_layout(model, cluster, group, layout);
+                    quickest = step.simulation.feasible ? std::min(quickest, step.step_ns()) : quickest;
+                } catch (const UsageError&) {
+                }
+            }
+        }
+        if (std::isfinite(quickest)) {
+            steps.push_back(quickest);
+        }
+    };
     for (int tensor = 1; tensor <= 4; tensor *= 2) {
         for (int pipeline = 1; pipeline <= 4 && tensor * pipeline <= devices; ++pipeline) {
-            for (int interleave = 1; interleave <= 4; ++interleave) {
+            for (int interleave = 1; interleave <= (pipeline > 1 ? 4 : 1); ++interleave) {
                 for (int samples = 1; samples <= 16; ++samples) {
-                    for (int zero = 0; zero <= 1; ++zero) {
-                        for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
-                            Layout layout{.pipeline = pipeline, .data = devices / tensor / pipeline, .tensor = tensor};
-                            layout.interleave = interleave;
-                            layout.micro_batch_size = samples;
-                            layout.batch = batch;
-                            layout.zero = zero;
-                            layout.recompute = recompute;
-                            layout.sequence_parallel = tensor > 1;
-                            const bool even = interleave == 1 || (pipeline > 1 && 4 % (pipeline * interleave) == 0);
-                            if (layout.devices() != devices || !even || (zero == 1 && layout.data == 1)) {
-                                continue;
-                            }
-                            try {
-                                const LayoutStep step = simulate_layout(model, cluster, group, layout);
-                                if (step.simulation.feasible) {
-                                    steps.push_back(step.step_ns());
-                                }
-                            } catch (const UsageError&) {
-                            }
-                        }
+                    Layout layout{.pipeline = pipeline, .data = devices / tensor / pipeline, .tensor = tensor};
+                    layout.interleave = interleave;
+                    layout.micro_batch_size = samples;
+                    layout.batch = batch;
+                    layout.sequence_parallel = tensor > 1;
+                    const bool divides = 4 % (2 * pipeline) == 0;  // for the model's four blocks
+                    if (layout.devices() != devices ||
+                        (interleave > 1 && divides && 4 % (pipeline * interleave) != 0)) {
+                        continue;
                     }
+                    add(layout);
                 }
             }
         }
@@ -73,6 +80,7 @@ TEST(ClusterPlan, FindsTheShortestStepsOfAllLayouts) {
             const std::vector<double> steps = all_steps(small_model(), cluster, devices, 16);
             ClusterPlanRequest request = request_of(16);
             request.least_devices = request.most_devices = devices;
+            request.schedules = {Schedule::one_f_one_b, Schedule::interleaved_1f1b};
             const ClusterPlan plan = plan_cluster(small_model(), cluster, request);
             ASSERT_EQ(plan.candidates.size(), 3U);
             for (std::size_t k = 0; k < 3; ++k) {
@@ -112,8 +120,9 @@ TEST(ClusterPlan, CountsTheRunsTimeAndCost) {
     const CheckpointPlan checkpoints = best_checkpoints({50, request.checkpoint_seconds, request.restart_seconds});
     EXPECT_DOUBLE_EQ(best.checkpoints.effective, checkpoints.effective);
     EXPECT_NEAR(best.run_hours, 1e6 * best.step.step_ns() / 3.6e12 / checkpoints.effective, 1e-9 * best.run_hours);
-    EXPECT_EQ(best.spare_nodes, spare_nodes(2, 100, request.repair_hours));
-    EXPECT_NEAR(best.cost, best.run_hours * (2 + best.spare_nodes) * 12, 1e-9 * best.cost);
+    EXPECT_EQ(best.spare_nodes, 0);  // the cluster has no third node
+    EXPECT_EQ(best.missing_nodes, spare_nodes(2, 100, request.repair_hours));
+    EXPECT_NEAR(best.cost, best.run_hours * 2 * 12, 1e-9 * best.cost);
     EXPECT_TRUE(std::ranges::any_of(plan.candidates, &ClusterCandidate::pareto));
 }
 
@@ -133,32 +142,117 @@ TEST(ClusterPlan, SaysWhyNothingFits) {
                 ThrowsMessage<UsageError>(HasSubstr("no layout of the model")));
 }
 
+TEST(ClusterPlan, NamesTypesThatItLeavesOut) {
+    Cluster cluster = plain_cluster(1);
+    cluster.groups.push_back(cluster.groups.front());
+    cluster.groups[1].device.name = "old";
+    cluster.groups[1].device.flops_per_second.erase("bfloat16");
+    EXPECT_EQ(plan_cluster(small_model(), cluster, request_of(8)).left_out,
+              std::vector<std::string>{"old is left out: it has no rate for bfloat16"});
+}
+
 TEST(ClusterPlan, StopsWhenAsked) {
     ClusterPlanRequest request = request_of(16);
     request.progress = [](double) { return false; };
     EXPECT_TRUE(plan_cluster(small_model(), plain_cluster(4), request).cancelled);
 }
 
+// Schedule auto is never slower than 1f1b on the same layout, and here quicker: it fills bubbles with gradients of
+// weights.
+TEST(ClusterPlan, TriesAutoForTheBestLayouts) {
+    const Cluster cluster = plain_cluster(1);
+    const LanguageModel model = parse_language_model("gpt:layers=4,hidden=64,heads=1,sequence=16,vocabulary=8");
+    ClusterPlanRequest request = request_of(8);
+    request.layout.sends = Sends::overlapped;
+    request.least_devices = request.most_devices = 4;
+    const auto best = [&](std::vector<Schedule> schedules) {
+        request.schedules = std::move(schedules);
+        return plan_cluster(model, cluster, request).candidates.front().step;
+    };
+    request.most_per_size = 30;
+    const LayoutStep named = best({Schedule::one_f_one_b});
+    const LayoutStep with_auto = best({Schedule::one_f_one_b, Schedule::automatic});
+    EXPECT_LE(with_auto.step_ns(), named.step_ns());
+    const ClusterPlan plan = plan_cluster(model, cluster, request);
+    EXPECT_TRUE(std::ranges::any_of(plan.candidates, [](const ClusterCandidate& each) {
+        return each.step.layout.schedule == Schedule::automatic;
+    }));
+}
+
+TEST(ClusterPlan, TriesPartitionsThatDoNotDivideTheBlocks) {
+    const Cluster cluster = plain_cluster(1);
+    const LanguageModel model = parse_language_model("gpt:layers=5,hidden=64,heads=1,sequence=16,vocabulary=8");
+    ClusterPlanRequest request = request_of(4);
+    request.least_devices = request.most_devices = 2;
+    request.schedules = {Schedule::interleaved_1f1b};
+    const ClusterPlan plan = plan_cluster(model, cluster, request);
+    ASSERT_FALSE(plan.candidates.empty());
+    EXPECT_EQ(plan.candidates.front().step.layout.interleave, 2);
+}
+
 TEST(StepParts, SumToTheStep) {
     const Cluster cluster = plain_cluster(4);
     for (const Sends sends : {Sends::overlapped, Sends::blocking, Sends::serial}) {
-        Layout layout{.pipeline = 2, .data = 2, .tensor = 4};
-        layout.batch = 8;
-        layout.recompute = Recompute::full;
-        layout.sends = sends;
-        const LayoutStep step = simulate_layout(small_model(), cluster, cluster.groups.front(), layout);
-        const StepParts parts = step_parts(step);
-        EXPECT_NEAR(parts.compute + parts.recompute + parts.collectives + parts.sends + parts.bubble + parts.gradients +
-                        parts.optimizer,
-                    1, 1e-6);
-        for (const double part :
-             {parts.compute, parts.recompute, parts.collectives, parts.bubble, parts.gradients, parts.optimizer}) {
-            EXPECT_GT(part, 0);
+        for (const Bytes bucket : {0, 10'000}) {
+            Layout layout{.pipeline = 2, .data = 2, .tensor = 4};
+            layout.batch = 8;
+            layout.recompute = Recompute::full;
+            layout.sends = sends;
+            layout.gradient_bucket = bucket;
+            const LayoutStep step = simulate_layout(small_model(), cluster, cluster.groups.front(), layout);
+            const StepParts parts = step_parts(step);
+            double sum = 0;
+            for (const NamedPart& each : named_parts(parts)) {
+                EXPECT_GE(each.share, 0) << each.name;
+                sum += each.share;
+            }
+            EXPECT_NEAR(sum, 1, 1e-9);
+            for (const double part : {parts.compute, parts.recompute, parts.collectives, parts.bubble(),
+                                      parts.gradients, parts.optimizer}) {
+                EXPECT_GT(part, 0);
+            }
+            EXPECT_EQ(parts.sends > 0, sends != Sends::overlapped);
+            EXPECT_THAT(to_string(parts), HasSubstr("recompute "));
         }
-        EXPECT_EQ(parts.sends > 0, sends != Sends::overlapped);
-        EXPECT_THAT(to_string(parts), HasSubstr("recompute "));
-        EXPECT_THAT(next_constraint(step), HasSubstr("the highest peak is "));
     }
+}
+
+// Over a link of 2000 bytes a second a copy takes more than the work of a step.
+TEST(StepLimits, NameWhatLimitsTheStep) {
+    Cluster cluster = plain_cluster(2);
+    const LanguageModel model = small_model();
+    const LayoutSimulator simulate_on = [&](const Cluster& on, const Layout& layout) {
+        return simulate_layout(model, on, on.groups.front(), layout, {.noise = false, .memory = false});
+    };
+    const auto limits_of = [&](const Layout& layout) {
+        const LayoutStep step = simulate_layout(model, cluster, cluster.groups.front(), layout);
+        return std::pair(step, step_limits(step, cluster, simulate_on));
+    };
+    Layout layout{.pipeline = 2, .tensor = 4, .batch = 8};
+    layout.recompute = Recompute::full;
+    cluster.between_nodes.bytes_per_second = 2e3;
+    {
+        const auto [step, limits] = limits_of(layout);
+        EXPECT_EQ(limits.front().name, "links between nodes");
+        EXPECT_LT(limits.front().step_ns, 0.2 * step.step_ns());
+        EXPECT_THAT(next_constraint(step, limits), HasSubstr("links between nodes: without, the step would be "));
+    }
+    cluster.between_nodes.bytes_per_second = 1e18;
+    cluster.groups.front().link.bytes_per_second = 2e3;
+    EXPECT_EQ(limits_of(layout).second.front().name, "links of a node");
+    cluster.groups.front().link.bytes_per_second = 1e18;
+    {
+        const auto [step, limits] = limits_of(layout);
+        Layout without = layout;
+        without.recompute = Recompute::none;
+        const auto memory = std::ranges::find(limits, std::string("memory"), &StepLimit::name);
+        ASSERT_NE(memory, limits.end());
+        EXPECT_NEAR(memory->step_ns, limits_of(without).first.step_ns(), 1);
+        EXPECT_THAT(next_constraint(step, limits), HasSubstr("the highest peak is "));
+    }
+    layout.recompute = Recompute::none;
+    layout.batch = 1;  // one micro-batch on two lanes
+    EXPECT_EQ(limits_of(layout).second.front().name, "bubble");
 }
 }  // namespace
 }  // namespace pipescope

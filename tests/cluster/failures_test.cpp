@@ -70,6 +70,7 @@ TEST(Failures, SparesCoverNodesInRepair) {
     // One in repair in the mean: P(more than 4) = 0.0037, P(more than 3) = 0.019.
     EXPECT_EQ(spare_nodes(100, 2400, 24), 4);
     EXPECT_EQ(spare_nodes(1, 1e9, 24), 0);
+    EXPECT_EQ(spare_nodes(4, 5, 24), 30);  // Poisson of mean 19.2: more are in repair than run
     EXPECT_GT(spare_nodes(100'000, 1000, 24), 2400);
 }
 }  // namespace

@@ -28,6 +28,16 @@ TEST(LanguageModel, GatedModelsDefaultToLlamasParts) {
     EXPECT_FALSE(model.tied);
     EXPECT_FALSE(model.dropout);
     EXPECT_EQ(model.attention, Attention::flash);
+    EXPECT_EQ(parse_language_model("gpt:layers=2,hidden=4096,heads=32,sequence=8,vocabulary=10,gated=true").mlp, 11008);
+}
+
+// Two heads of keys and values on four ranks: each rank has one of them whole.
+TEST(LanguageModel, RanksRepeatHeadsOfKeysAndValues) {
+    const LanguageModel model =
+        parse_language_model("gpt:layers=2,hidden=64,heads=8,kv_heads=2,sequence=8,vocabulary=10,mlp=64");
+    EXPECT_EQ(rank_block_weights(model, 1), block_weights(model));
+    EXPECT_EQ(rank_block_weights(model, 2), block_weights(model) / 2);
+    EXPECT_EQ(rank_block_weights(model, 4), 64 * (2 * 64 / 4 + 2 * 8) + 2 * 64 * 64 / 4);
 }
 
 TEST(LanguageModel, RefusesWhatIsNoModel) {

@@ -1,4 +1,5 @@
 #include "cluster/layout.h"
+#include "cluster/step_parts.h"
 #include "schedule/error.h"
 #include "simulator/planner.h"
 #include "tests/cluster/clusters.h"
@@ -39,7 +40,7 @@ TEST(Layout, RefusesWhatNoClusterCouldRun) {
     refuses({.zero = 4}, "ZeRO has stages 0 to 3");
     refuses({.sequence_parallel = true}, "sequence parallelism with one");
     refuses({.pipeline = 2, .interleave = 2, .batch = 2, .schedule = Schedule::one_f_one_b}, "one partition a lane");
-    refuses({.gradient_bytes = 3}, "2 or 4 bytes");
+    refuses({.gradient_bytes = 3}, "2, 4 or 8 bytes");
     refuses({.pipeline = 100000, .interleave = 100000}, "more than 4096 partitions");
 }
 
@@ -193,11 +194,62 @@ TEST(Layout, ZeroSplitsWhatReplicasHold) {
         EXPECT_NEAR(bytes(memory, MemoryCategory::gradients), 4 * parameters / (zero >= 2 ? 8 : 1), 20) << zero;
         EXPECT_NEAR(bytes(memory, MemoryCategory::optimizer), 12 * parameters / (zero >= 1 ? 8 : 1), 20) << zero;
     }
-    // Each stage moves parameters besides gradients, or gathers them in the layers: no stage is free of time.
-    const auto time = [&](int zero) {
-        return step_of(kSmall, cluster, {.data = 8, .batch = 8, .zero = zero}).step_ns();
+}
+
+// 8 replicas sum gradients of 4 bytes and gather parameters of 2 over links of 1 byte a ns.
+TEST(Layout, ZeroMovesGradientsAndParameters) {
+    const Cluster cluster = plain_cluster(2);
+    const double parameters = 8 * 12 * 64.0 * 64 + 128 * 64;
+    const double part = 7.0 / 8 * parameters;
+    const auto step = [&](int zero, std::int64_t micro_batches) {
+        return step_of(kSmall, cluster, {.data = 8, .batch = 8 * micro_batches, .zero = zero});
     };
-    EXPECT_GT(time(3), time(2));
+    const auto pipeline = [&](int zero, std::int64_t micro_batches) {
+        return static_cast<double>(step(zero, micro_batches).simulation.step_time.count());
+    };
+    for (const std::int64_t m : {1, 3}) {
+        const auto count = static_cast<double>(m);
+        const double work = pipeline(0, m) - 2 * 4 * part;
+        EXPECT_NEAR(pipeline(1, m), work + 4 * part, 40 * count);
+        EXPECT_NEAR(pipeline(2, m), work + count * 4 * part, 40 * count);
+        // Forward and backward also gather; the tied output layer gathers the embedding again.
+        EXPECT_NEAR(pipeline(3, m), work + count * (4 * part + 2 * 2 * (part + 7.0 / 8 * 128 * 64)), 60 * count);
+    }
+    EXPECT_EQ(step(0, 1).gather_ns, 0);
+    EXPECT_NEAR(step(1, 1).gather_ns, 2 * part, 1);
+    EXPECT_NEAR(step(2, 1).gather_ns, 2 * part, 1);
+    EXPECT_EQ(step(3, 1).gather_ns, 0);
+}
+
+// What ZeRO moves beside a layer shows only as far as it takes longer.
+TEST(Layout, BucketsHideSums) {
+    Cluster cluster = plain_cluster(2);
+    cluster.between_nodes.bytes_per_second = cluster.groups.front().link.bytes_per_second = 1e18;
+    const double work = step_of(kSmall, cluster, {.data = 8, .batch = 16, .zero = 3}).step_ns();
+    cluster = plain_cluster(2);
+    for (const int zero : {0, 1, 2, 3}) {
+        Layout layout{.data = 8, .batch = 16, .zero = zero};
+        const LayoutStep after = step_of(kSmall, cluster, layout);
+        layout.gradient_bucket = 10'000;
+        const LayoutStep beside = step_of(kSmall, cluster, layout);
+        EXPECT_LT(beside.step_ns(), after.step_ns()) << zero;
+        EXPECT_GE(beside.step_ns(), 0.99 * work) << zero;
+        EXPECT_EQ(beside.simulation.lanes[0].peak_bytes, after.simulation.lanes[0].peak_bytes);
+    }
+}
+
+// Each end has a sum over the ranks: of the embedding's output, and of the gradient of the output layer's input.
+TEST(Layout, TensorParallelRanksSumAtBothEnds) {
+    Cluster cluster = plain_cluster(1);
+    const LanguageModel model = parse_language_model(kSmall);
+    const auto profile = [&] {
+        return language_model_profile(model, cluster, cluster.groups.front(), Layout{.tensor = 4});
+    };
+    const Profile slow = profile();
+    cluster.groups.front().link.bytes_per_second = 1e18;
+    const Profile fast = profile();
+    EXPECT_NEAR(slow.layers.front().forward_ns[0] - fast.layers.front().forward_ns[0], 6 * 512, 0.01);
+    EXPECT_NEAR(slow.layers.back().backward_ns[0] - fast.layers.back().backward_ns[0], 6 * 512, 0.01);
 }
 
 // Interleaving holds 1 + (p - 1) / (p v) times the activations of 1F1B on the first lane (arXiv 2205.05198,
@@ -246,6 +298,15 @@ TEST(Layout, AProfileHasPipelineAndDataParallelismOnly) {
     EXPECT_EQ(step.simulation.options.balance, Balance({2, 2}));
     // Four micro-batches of 3 x 2000 ns, the ramp of one, copies of 500 ns, two replicas' 1600 bytes.
     EXPECT_GE(step.step_ns(), 5 * 6000 + 1600);
+    // With full recompute each lane repeats 2000 ns of forwards a micro-batch.
+    PipelineOptions options;
+    options.checkpoint = Checkpoint::never;
+    Layout again = layout;
+    const auto none = simulate_layout(profile, options, cluster, group, again).simulation.lanes[0].busy.count();
+    again.recompute = Recompute::full;
+    const LayoutStep full = simulate_layout(profile, options, cluster, group, again);
+    EXPECT_EQ(full.simulation.lanes[0].busy.count(), none + 4 * 2000);
+    EXPECT_NEAR(step_parts(full).recompute, 4 * 2000 / full.step_ns(), 1e-9);
     EXPECT_THAT([&] { simulate_layout(profile, {}, cluster, group, {.tensor = 2}); },
                 ThrowsMessage<UsageError>(HasSubstr("splits the layers of a profile")));
 }

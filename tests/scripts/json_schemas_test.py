@@ -168,6 +168,14 @@ class TorchFree(Shell):
         self.expect_fits(f"simulate p.json{cluster} -n 2 --data-parallel 2 --batch 8 --device-types V100")
         self.assertTrue(self.expect_fits(f"plan {model}{cluster} --batch 16 --devices 4..8 --tokens 1e9")["candidates"])
         self.assertTrue(self.expect_fits(f"plan p.json{cluster} --batch 16 --devices 4..8")["candidates"])
+        layout = f"explain {model}{cluster} -n 2 --data-parallel 2 --tensor-parallel 2 --batch 8 --device-types A100"
+        for line in (layout, layout + " --zero 2 --gradient-bucket 40MB",
+                     f"explain {model}{cluster} --batch 16 --devices 4 --gradient-bucket 40MB"):
+            explained = self.expect_fits(line)
+            self.assertAlmostEqual(sum(part["share"] for part in explained["parts"]), 1)
+        self.expect_fits(f"explain p.json{cluster} -n 2 --batch 8 --device-types V100 --recompute full")
+        mixed = self.expect_fits(f"simulate {model}{cluster} -n 3 --batch 8 --device-types A100:2,H100:1")
+        self.assertEqual(mixed["layout"]["device"], "A100:2,H100:1")
         self.expect_fits("doctor" + cluster)
         for file in (ROOT / "examples" / "clusters").glob("*.json"):
             self.assertEqual(SCHEMAS.errors("cluster.schema.json", json.loads(file.read_text())), [])

@@ -43,6 +43,8 @@ TEST(PipelineOptions, ComeBackFromTheirJson) {
     options.hardware.link.sends = Sends::serial;
     options.hardware.nearer = {{2, {.bytes_per_second = 1e9}}, {4, {.latency_ns = 7, .sends = Sends::blocking}}};
     options.hardware.replica_link = Link{.bytes_per_second = 3e9};
+    options.hardware.pairs = {{0, 1, {.bytes_per_second = 2e9}}, {1, 1, {.latency_ns = 5}}};
+    options.gradient_bucket = 40'000'000;
     EXPECT_EQ(parse_pipeline_options(to_json(options)), options);
     EXPECT_EQ(parse_pipeline_options(to_json(PipelineOptions{})), PipelineOptions{});
 }

@@ -1,0 +1,151 @@
+#include "cli/cluster_plan_command.h"
+#include "cli/commands.h"
+#include "cli/layout_flags.h"
+#include "cli/program.h"
+#include "cli/reports.h"
+#include "cli/simulated_pipeline.h"
+#include "cli/stop_signals.h"
+#include "schedule/error.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+
+namespace pipescope {
+namespace {
+struct ExplainFlags {
+    std::string model;
+    SimulatedPipelineFlags simulated;
+    LayoutFlags layout;
+    std::string rank_by;
+    double tokens = 0;
+};
+
+/// Options of one layout, without which the best one is found.
+constexpr std::array kOfOneLayout = {"--partitions",       "--data-parallel", "--tensor-parallel",   "--interleave",
+                                     "--micro-batch-size", "--zero",          "--sequence-parallel", "--schedule",
+                                     "--device-types",     "--recompute",     "--balance",           "--checkpoint"};
+
+bool names_a_layout(const CLI::App& command) {
+    return std::ranges::any_of(kOfOneLayout, [&](const char* name) { return command.get_option(name)->count() > 0; });
+}
+
+void check_explain_options(const CLI::App& command, const ExplainFlags& flags) {
+    if (!flags.layout.given()) {
+        throw UsageError("--cluster is required; it says what a layout runs on; name a cluster file");
+    }
+    if (!names_a_layout(command)) {
+        check_options_with_cluster(command, true, {},
+                                   {"cluster", "batch", "devices", "rank-by", "tokens", "dtype", "optimizer",
+                                    "device-catalogue", "gradient-bytes", "gradient-bucket", "sends", "json"});
+        return;
+    }
+    for (const char* name : {"--devices", "--rank-by", "--tokens"}) {
+        if (command.get_option(name)->count() > 0) {
+            throw UsageError(
+                fmt::format("{} is given with a layout, of which there is one; leave one of both out", name));
+        }
+    }
+    check_layout_options(command, flags.layout);
+}
+
+/// Sets the layout to the best one of a plan.
+void find_best(ExplainFlags& flags) {
+    ClusterPlanFlags plan;
+    plan.cluster = flags.layout.cluster;
+    plan.request.layout = flags.layout.layout;
+    plan.request.tokens = flags.tokens;
+    plan.request.most_per_size = 1;
+    const ClusterPlan found = cluster_plan_of(flags.model, plan, flags.simulated.pipeline, flags.rank_by);
+    if (found.cancelled) {
+        throw Interrupted();
+    }
+    if (found.candidates.empty()) {
+        return;
+    }
+    const LayoutStep& best = found.candidates.front().step;
+    flags.layout.layout = best.layout;
+    flags.simulated.recompute = to_string(best.layout.recompute);
+    flags.simulated.pipeline.device_types = best.device;
+    flags.simulated.pipeline.schedule_given = best.layout.schedule.has_value();
+    flags.simulated.pipeline.options.schedule = best.layout.schedule.value_or(Schedule::one_f_one_b);
+}
+
+/// The options of simulate that give this layout.
+std::string options_text(const LayoutStep& step) {
+    const Layout& layout = step.layout;
+    std::string text = fmt::format("-n {}", layout.pipeline);
+    const auto add = [&](const char* option, auto value, auto usual) {
+        text += value != usual ? fmt::format(" {} {}", option, value) : "";
+    };
+    add("--data-parallel", layout.data, 1);
+    add("--tensor-parallel", layout.tensor, 1);
+    add("--interleave", layout.interleave, 1);
+    add("--micro-batch-size", layout.micro_batch_size, 1);
+    add("--zero", layout.zero, 0);
+    text += layout.sequence_parallel ? " --sequence-parallel" : "";
+    text += layout.schedule ? " --schedule " + to_string(*layout.schedule) : "";
+    text += layout.recompute != Recompute::none ? " --recompute " + to_string(layout.recompute) : "";
+    return text + " --device-types " + step.device;
+}
+
+ExitCode explain_command(ExplainFlags flags, bool best_of_plan, bool json) {
+    if (best_of_plan) {
+        find_best(flags);
+        if (flags.simulated.pipeline.device_types.empty()) {
+            throw UsageError("no layout fits into memory; 'pipescope plan' with the same options says what is missing");
+        }
+    }
+    const LayoutCase laid_out =
+        layout_case(flags.model, flags.layout, flags.simulated.pipeline, flags.simulated.recompute);
+    const LayoutStep step = laid_out.step();
+    const std::vector<StepLimit> limits = laid_out.limits(step);
+    if (json) {
+        nlohmann::ordered_json object = layout_json(step);
+        object.update(explanation_json(step, limits));
+        object.update(limits_json(step, limits));
+        std::cout << dump(object);
+    } else {
+        std::cout << (best_of_plan ? "best: " : "") << options_text(step) << "\n\n"
+                  << step_text(step) << "\n"
+                  << parts_text(step) << "\n"
+                  << limits_text(step, limits);
+    }
+    return step.simulation.feasible ? ExitCode::success : ExitCode::infeasible;
+}
+}  // namespace
+
+void add_explain_command(Program& program) {
+    const auto flags = std::make_shared<ExplainFlags>();
+    const auto json = std::make_shared<bool>();
+    CLI::App* command = program.add_command(
+        "explain", "Say what a step on a cluster consists of, and what limits it",
+        "Examples:\n"
+        "  pipescope explain gpt:layers=48,hidden=8192,heads=64,sequence=2048,vocabulary=51200 --batch 512 \\\n"
+        "    --cluster examples/clusters/dgx-a100.json --devices 256\n"
+        "  pipescope explain gpt:layers=48,hidden=8192,heads=64,sequence=2048,vocabulary=51200 --batch 512 \\\n"
+        "    --cluster examples/clusters/dgx-a100.json -n 4 --tensor-parallel 8 --data-parallel 8\n"
+        "Without a layout it takes the best one of 'plan'.\n"
+        "Exit code 3: the layout does not fit into memory.");
+    command->add_option("MODEL", flags->model, "A model, gpt:.., or a profile file, as 'pipescope profile' writes it")
+        ->required();
+    add_simulated_pipeline_options(*command, flags->simulated);
+    add_layout_options(*command, flags->layout);
+    add_option(*command, "--rank-by", flags->rank_by, "Without a layout: the best by step (default), cost or time",
+               "NAME", "Cluster");
+    add_option(*command, "--tokens", flags->tokens, "Without a layout: tokens of the whole run; default: one step", "N",
+               "Cluster");
+    add_json_flag(*command, *json);
+    command->get_option("--balance")->required(false);
+    program.set_action(command, [flags, json, command] {
+        check_explain_options(*command, *flags);
+        return explain_command(*flags, !names_a_layout(*command), *json);
+    });
+}
+}  // namespace pipescope

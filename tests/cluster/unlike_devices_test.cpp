@@ -1,0 +1,151 @@
+// Pipelines whose partitions lie on devices of different types.
+
+#include "cluster/cluster_plan.h"
+#include "cluster/layout.h"
+#include "cluster/step_parts.h"
+#include "schedule/error.h"
+#include "tests/balance/every_balance.h"
+#include "tests/cluster/clusters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::ThrowsMessage;
+
+/// A node of four plain devices, and one of four that take `times` as long for everything, with half the memory.
+Cluster two_types(double times) {
+    Cluster cluster = plain_cluster(1);
+    NodeGroup slow = cluster.groups.front();
+    slow.device.name = "slow";
+    for (auto& [dtype, rate] : slow.device.flops_per_second) {
+        rate /= times;
+    }
+    slow.device.memory_bytes_per_second /= times;
+    slow.device.memory_bytes /= 2;
+    cluster.groups.push_back(slow);
+    return cluster;
+}
+
+const LanguageModel& model() {
+    static const LanguageModel it = parse_language_model("gpt:layers=6,hidden=64,heads=8,sequence=16,vocabulary=64");
+    return it;
+}
+
+double cost_of(const LayerProfile& layer) {
+    return layer.forward_ns.front() + layer.backward_ns.front();
+}
+
+TEST(UnlikeDevices, AreCutAccordingToTheirSpeeds) {
+    for (const double times : {1.0, 2.0, 3.5}) {
+        const Cluster cluster = two_types(times);
+        const NodeGroup& plain = cluster.groups[0];
+        const NodeGroup& slow = cluster.groups[1];
+        const Layout layout{.pipeline = 4, .data = 2, .batch = 16};
+        for (const PipelineParts& parts :
+             {PipelineParts{{&plain, 2}, {&slow, 2}}, PipelineParts{{&slow, 2}, {&plain, 2}}}) {
+            const LayoutStep step = simulate_layout(model(), cluster, parts, layout);
+            const Profile quick = language_model_profile(model(), cluster, plain, layout);
+            const auto longest = [&](const Balance& balance) {
+                double most = 0;
+                for (std::size_t j = 0; j < 4; ++j) {
+                    const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+                    double sum = 0;
+                    for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+                        sum += cost_of(quick.layers[l]);
+                    }
+                    most = std::max(most, sum * (parts[j / 2].group == &slow ? times : 1));
+                }
+                return most;
+            };
+            double least = 1e300;
+            for_every_balance(quick.layers.size(), 4,
+                              [&](const Balance& balance) { least = std::min(least, longest(balance)); });
+            EXPECT_NEAR(longest(step.simulation.options.balance), least, 1e-6 * least) << times;
+            // The step's layers take the times of their devices.
+            for (const SimulatedPartition& partition : step.simulation.partitions) {
+                const double factor = parts[partition.lane.index() / 2].group == &slow ? times : 1;
+                const std::size_t l = partition.layers.first.index();
+                EXPECT_NEAR(cost_of(step.profile.layers[l]), factor * cost_of(quick.layers[l]), 1e-6);
+            }
+            double sum = 0;
+            for (const NamedPart& part : named_parts(step_parts(step))) {
+                sum += part.share;
+            }
+            EXPECT_NEAR(sum, 1, 1e-6);
+        }
+    }
+}
+
+// Types that differ by name only are one type: the same copies, sums and step.
+TEST(UnlikeDevices, OfEqualSpeedAreAsOneType) {
+    Cluster cluster = two_types(1);
+    cluster.groups[1].device.memory_bytes = cluster.groups[0].device.memory_bytes;
+    const Cluster one = plain_cluster(2);
+    for (const Layout& layout :
+         {Layout{.pipeline = 2, .data = 4, .batch = 16}, Layout{.pipeline = 2, .data = 2, .tensor = 2, .batch = 16},
+          Layout{.pipeline = 4, .data = 2, .batch = 16}}) {
+        const int half = layout.pipeline / 2;
+        const LayoutStep mixed = simulate_layout(
+            model(), cluster, PipelineParts{{&cluster.groups[0], half}, {&cluster.groups[1], half}}, layout);
+        const LayoutStep same = simulate_layout(model(), one, one.groups.front(), layout);
+        if (mixed.simulation.options.balance == same.simulation.options.balance) {
+            EXPECT_NEAR(mixed.step_ns(), same.step_ns(), 2) << to_string(layout);
+        }
+        EXPECT_LE(mixed.step_ns(), 1.2 * same.step_ns());
+    }
+}
+
+TEST(UnlikeDevices, KeepTheirOwnMemoryLimits) {
+    const Cluster cluster = two_types(2);
+    const LayoutStep step = simulate_layout(model(), cluster, parse_pipeline_parts("slow:1,plain:1", cluster, 2),
+                                            {.pipeline = 2, .batch = 4});
+    EXPECT_EQ(step.device, "slow:1,plain:1");
+    EXPECT_EQ(step.simulation.options.hardware.memory_limits,
+              (std::vector<Bytes>{cluster.groups[1].device.memory_bytes, cluster.groups[0].device.memory_bytes}));
+}
+
+TEST(UnlikeDevices, RefuseWhatDoesNotFit) {
+    const Cluster cluster = two_types(2);
+    const auto refuses = [&](const std::string& types, const Layout& layout, const std::string& part) {
+        EXPECT_THAT(
+            [&] { simulate_layout(model(), cluster, parse_pipeline_parts(types, cluster, layout.pipeline), layout); },
+            ThrowsMessage<UsageError>(HasSubstr(part)))
+            << types;
+    };
+    refuses("", {}, "the cluster has several types; name one of plain, slow");
+    refuses("fast", {}, "the cluster has no type 'fast'");
+    refuses("plain:0,slow:1", {}, "a type has one lane or more");
+    refuses("plain:x", {}, "plain:x");
+    refuses("plain:1,slow:2", {.pipeline = 2, .batch = 2}, "let the lanes of the types add up");
+    refuses("plain:1,slow:1,plain:1", {.pipeline = 3, .batch = 3}, "name each type once");
+    refuses("plain:5,slow:1", {.pipeline = 6, .batch = 6}, "needs 5 devices of type plain");
+}
+
+TEST(UnlikeDevices, ArePlannedWhereNeitherTypeIsEnough) {
+    const Cluster cluster = two_types(2);
+    ClusterPlanRequest request;
+    request.layout.batch = 16;
+    request.least_devices = request.most_devices = 8;
+    const ClusterPlan plan = plan_cluster(model(), cluster, request);
+    ASSERT_FALSE(plan.candidates.empty());
+    for (const ClusterCandidate& each : plan.candidates) {
+        EXPECT_THAT(each.step.device, HasSubstr(":"));
+        EXPECT_EQ(each.step.layout.devices(), 8);
+        EXPECT_EQ(each.nodes, 2);
+        EXPECT_FALSE(each.reason.empty());
+    }
+    request.least_devices = request.most_devices = 4;
+    for (const ClusterCandidate& each : plan_cluster(model(), cluster, request).candidates) {
+        EXPECT_THAT(each.step.device, Not(HasSubstr(":")));
+    }
+}
+}  // namespace
+}  // namespace pipescope
