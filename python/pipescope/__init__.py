@@ -27,11 +27,18 @@ from pipescope._trace import MeasuredRun, Step, Trace
 from pipescope.errors import BalanceError, Error, ProfileError, TraceError, TraceFormatError, UsageError
 
 if TYPE_CHECKING:
-    from pipescope import compat, skip
-    from pipescope._annotate import annotate
-    from pipescope._gpipe import GPipe, current_micro_batch, cut, is_checkpointing, is_recomputing
-    from pipescope._processes import Processes, join_processes
-    from pipescope._profiler import profile
+    # With `as`, since mypy cannot read __all__ below.
+    from pipescope import compat as compat
+    from pipescope import skip as skip
+    from pipescope._annotate import annotate as annotate
+    from pipescope._gpipe import GPipe as GPipe
+    from pipescope._gpipe import current_micro_batch as current_micro_batch
+    from pipescope._gpipe import cut as cut
+    from pipescope._gpipe import is_checkpointing as is_checkpointing
+    from pipescope._gpipe import is_recomputing as is_recomputing
+    from pipescope._processes import Processes as Processes
+    from pipescope._processes import join_processes as join_processes
+    from pipescope._profiler import profile as profile
 
 # Name: the module that has it, which needs torch.
 _ENGINE_NAMES = {

@@ -5,8 +5,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import itertools
+import operator
 import os
 import sys
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,14 +16,20 @@ from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.spectral_norm import SpectralNorm
 
 from pipescope._profile import Profile
 from pipescope._schedule import Schedule
 from pipescope._torch import engine
-from pipescope.errors import BalanceError, UsageError
+from pipescope.errors import BalanceError, EngineError, TraceError, UsageError
 from pipescope.skip import Skippable, verify_skippables
 
 __all__ = ["GPipe", "current_micro_batch", "cut", "is_checkpointing", "is_recomputing"]
+
+_MOST_CHUNKS = 65534
+_has_ended = [False]
 
 Tensors = Union[Tensor, tuple[Tensor, ...], list[Tensor]]
 Device = Union[torch.device, int, str]
@@ -95,8 +103,37 @@ def _check_chain(model: nn.Module, layers: Mapping[str, nn.Module], sample: Tens
         ) from None
 
 
+def _refuse_more_than_layers(module: nn.Sequential) -> None:
+    """The pipeline calls the layers and not the Sequential, so what that does beside calling them would be lost."""
+    if type(module).forward is not nn.Sequential.forward or "forward" in vars(module):
+        raise UsageError(
+            f"module is a {type(module).__name__}, an nn.Sequential with a forward of its own, which a pipeline does not "
+            "call; make it one of the layers, or give list(module) if they run one after the other"
+        )
+    for hooks in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
+        if getattr(module, hooks):
+            raise UsageError(
+                "the nn.Sequential has hooks of its own, which a pipeline does not run; put them on its layers, or on the "
+                "GPipe"
+            )
+
+
+def _changes_what_it_computes_with(module: nn.Module) -> bool:
+    return isinstance(module, _SpectralNorm) or any(
+        isinstance(hook, SpectralNorm) for hook in module._forward_pre_hooks.values()
+    )
+
+
+def _whole(value: Any, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it is a whole number; write it as 4") from None
+
+
 def _named_layers(module: Any) -> "OrderedDict[str, nn.Module]":
     if isinstance(module, nn.Sequential):
+        _refuse_more_than_layers(module)
         layers = OrderedDict(module._modules.items())
     elif isinstance(module, Mapping):
         layers = OrderedDict(module)
@@ -198,9 +235,17 @@ class GPipe(nn.Module):
         super().__init__()
         self._add_layers(_named_layers(module))
         lanes = None
+        if isinstance(balance, str):
+            try:
+                balance = [int(size) for size in balance.split(",")]
+            except ValueError:
+                raise BalanceError(f"balance is '{balance}'; it is a list of layers per partition; write it as '2,2'") from None
         if balance is not None:
-            balance = [int(size) for size in balance]
+            balance = [_whole(size, "balance") for size in balance]
             lanes = len(balance)
+        chunks = _whole(chunks, "chunks")
+        if chunks > _MOST_CHUNKS:
+            raise UsageError(f"chunks is {chunks}; a mini-batch has at most {_MOST_CHUNKS} micro-batches; use fewer")
         self._options: dict[str, Any] = {
             "balance": balance,
             "devices": [_device_name(each) for each in devices]
@@ -222,6 +267,9 @@ class GPipe(nn.Module):
         self._step = 0
         self._model: Any = None
         self._recording: Any = None
+        self._built: Any = None  # the layers that the engine's model was built of
+        self._process = os.getpid()
+        self._staggering: Optional[int] = None  # the thread that runs train_staggered()
         self.training = all(layer.training for layer in self._layers.values())  # the layers' own modes stay
         if balance is not None and self._layers:
             self._build()
@@ -244,9 +292,15 @@ class GPipe(nn.Module):
     def _engine_layers(self) -> list[tuple[nn.Module, str, list[Any], list[Any]]]:
         """(module, name for messages, stashed skips, popped skips) of each layer of the engine."""
         verify_skippables(self._layers)
+        recomputes = {"always": True, "except_last": self._options["chunks"] > 1}.get(self._options["checkpoint"], False)
         layers = []
         for name, layer in self._layers.items():
             shown = type(layer).__name__ if name.isdigit() else name
+            if recomputes and any(map(_changes_what_it_computes_with, layer.modules())):
+                raise UsageError(
+                    f"layer {name} ({shown}) has spectral_norm, whose buffers each forward changes and computes with, so a "
+                    "recompute would differ; use checkpoint='never'"
+                )
             stashed, popped = layer.declare_skips() if isinstance(layer, Skippable) else ([], [])
             layers.append((layer, shown, stashed, popped))
         return layers
@@ -266,8 +320,10 @@ class GPipe(nn.Module):
         self._model = engine.Model(self._engine_layers(), self._options)
         self._model.next_step = self._step
         self._model.train(self.training)
+        self._process = os.getpid()
         if self._options["processes"] is not None:
             self._drop_layers_elsewhere()
+        self._built = list(self._modules.items())
 
     def _drop_layers_elsewhere(self) -> None:
         names = list(self._layers)
@@ -295,7 +351,28 @@ class GPipe(nn.Module):
         self._options["balance"] = list(found)
         self._build()
 
+    def _check_call(self) -> None:
+        if _has_ended is None or _has_ended[0]:  # None: the interpreter has cleared this module
+            raise RuntimeError("a pipeline is called after the end of the process has begun; its lanes do not run any more")
+        if self._model is not None and os.getpid() != self._process:
+            # Another thread may have held the model's lock when the process was forked, so the engine is not asked.
+            raise EngineError(
+                "the model was built before this process was forked, and its lanes run in the parent process only; build it "
+                "in this process"
+            )
+        if self._staggering == threading.get_ident():
+            raise UsageError(
+                "the model is called by a function that its train_staggered() calls, while its lanes train; call it "
+                "afterwards, or a copy of it"
+            )
+
     def _model_for(self, input: Any) -> Any:
+        self._check_call()
+        if self._model is not None and self._built != list(self._modules.items()):
+            if self._options["processes"] is not None:
+                raise UsageError("a layer was replaced in a pipeline of several processes; build the pipeline again")
+            self._step = self.next_step
+            self._model = None
         if self._model is None:
             if self._options["balance"] is None:
                 self._balance_by(input)
@@ -353,7 +430,29 @@ class GPipe(nn.Module):
             return input
         model = self._model_for(input)
         with self._recorded(model, input):
-            return model.forward(input)
+            output = model.forward(input)
+        if self._options["checkpoint"] != "never" and torch.is_grad_enabled():
+            self._watch_parameters(output)
+        return output
+
+    def _watch_parameters(self, output: Any) -> None:
+        """A backward that recomputes needs the parameters of the forward."""
+        before = [(parameter, parameter._version) for parameter in self.parameters()]
+
+        def check(gradient: Tensor) -> None:
+            now = list(self.parameters())
+            if len(now) != len(before) or any(
+                one is not other or one._version != version for one, (other, version) in zip(now, before)
+            ):
+                raise RuntimeError(
+                    "parameters were changed or replaced between the pipeline's forward and its backward, which computes "
+                    "checkpointed micro-batches again; go backward first (also with torch.func.functional_call), or use "
+                    "checkpoint='never'"
+                )
+
+        for each in [output] if isinstance(output, Tensor) else output:
+            if isinstance(each, Tensor) and each.requires_grad and before:
+                each.register_hook(check)  # type: ignore[no-untyped-call]
 
     def step(self, input: Optional[Tensors], target: Optional[Tensors], loss: Callable[[Any, Any], Tensor]) -> Tensor:
         """Runs forward, loss and backward inside the schedule. Adds to the parameters' .grad; returns the loss, detached.
@@ -364,6 +463,7 @@ class GPipe(nn.Module):
         """
         if self._options["processes"] is None:
             _check(input)
+        _check_loss(loss)
         model = self._model_for(input)
         with self._recorded(model, input) as losses:
             result: Tensor = model.step(input, target, loss)
@@ -401,14 +501,18 @@ class GPipe(nn.Module):
         """
         if self._recording is not None:
             raise UsageError("train_staggered() is called while record() runs, which records step(); call it outside")
+        _check_loss(loss)
+        self._check_call()
         batches = iter(batches)
-        if self._model is None:
-            first = next(batches, None)
-            if first is None:
-                return
-            self._model_for(first[0])
-            batches = itertools.chain([first], batches)
-        self._model.train_staggered(batches, loss, update, done)
+        first = next(batches, None)
+        if first is None:
+            return
+        model = self._model_for(first[0] if isinstance(first, (tuple, list)) else first)
+        self._staggering = threading.get_ident()
+        try:
+            model.train_staggered(itertools.chain([first], batches), loss, update, done)
+        finally:
+            self._staggering = None
 
     def lane_parameters(self, lane: int) -> list[nn.Parameter]:
         """The parameters of a lane's partitions, for an optimizer of its own. Needs a balance."""
@@ -462,7 +566,10 @@ class GPipe(nn.Module):
             raise UsageError(f"the profile has {len(profile)} layers, and the model {len(self)}; profile this model")
         from pipescope._recording import Recording
 
-        recording = Recording(path, profile, optimizer, warmup, force)
+        try:
+            recording = Recording(path, profile, optimizer, warmup, force)
+        except TraceError as error:
+            raise TraceError(str(error).replace("--force", "force=True")) from None
         self._recording = recording
         try:
             yield
@@ -501,6 +608,8 @@ class GPipe(nn.Module):
         state["_step"] = self.next_step
         state["_model"] = None
         state["_recording"] = None
+        state["_built"] = None
+        state["_staggering"] = None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -549,10 +658,21 @@ def _check(input: Any) -> None:
     for each in tensors:
         if not isinstance(each, Tensor):
             raise TypeError(f"the model is given {type(each).__name__}; it takes a tensor, or a tuple or list of tensors")
+        if torch._C._functorch.is_functorch_wrapped_tensor(each):
+            raise UsageError("the model is called inside a transform of torch.func, such as grad, jvp or vmap, which does not "
+                             "reach its lanes; use backward() or step()")
+        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(each).tangent is not None:  # type: ignore[no-untyped-call]
+            raise UsageError("the model is given a dual tensor; forward-mode derivatives do not pass its lanes; use backward()")
+
+
+def _check_loss(loss: Any) -> None:
+    if not callable(loss):
+        raise TypeError(f"the loss function is a {type(loss).__name__}; it is called as loss(output, target); give a function")
 
 
 def _end_threads() -> None:
     """Threads that train stop before the interpreter goes: a daemon thread would crash in the midst of its end."""
+    _has_ended[0] = True
     if engine.end_other_threads():
         time.sleep(0.01)  # a thread that has just left a call gets the GIL, and stops at its next call
         return

@@ -220,6 +220,30 @@ def test_forks_while_another_thread_trains():
     """, "True")
 
 
+def test_a_model_is_refused_in_a_child_that_was_forked_while_it_trained():
+    check("""
+        model = pipeline(checkpoint="never")
+        def work():
+            while not stop:
+                model.step(x, x, mse)
+        stop = False
+        thread = threading.Thread(target=work)
+        thread.start()
+        codes = []
+        for k in range(5):
+            child = os.fork()
+            if child == 0:
+                try:
+                    model.step(x, x, mse)
+                except RuntimeError as error:
+                    os._exit(7 if "forked" in str(error) else 8)
+            codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        stop = True
+        thread.join()
+        print(codes)
+    """, "[7, 7, 7, 7, 7]")
+
+
 def test_a_data_loader_with_workers():
     check("""
         model = pipeline()
@@ -279,6 +303,21 @@ def test_models_live_until_the_interpreter_ends():
         sys.modules["keeps"] = model
         print("ends")
     """, "ends")
+
+
+def test_a_step_after_the_end_has_begun_is_refused():
+    check("""
+        class Late:
+            def __del__(self):
+                try:
+                    model.step(x, x, mse)
+                except RuntimeError as error:
+                    os.write(1, str(error).encode())
+        model = pipeline()
+        model.step(x, x, mse)
+        late = Late()
+        sys.modules["keeps"] = late
+    """, "end of the process")
 
 
 # ---- Signals ----

@@ -491,3 +491,88 @@ def test_a_balance_is_found_at_the_first_call():
     assert model.balance is None
     model(torch.randn(16, 32)).sum().backward()
     assert len(model.balance) == 2 and sum(model.balance) == 4
+
+
+# ---- What a pipeline would silently do otherwise than the module ----
+
+
+def test_a_replaced_layer_runs_from_then_on():
+    model = pipeline_of(mlp())
+    x = torch.randn(8, 6)
+    before = model(x)
+    model.step(x, torch.randn_like(before), nn.functional.mse_loss)
+    name = next(iter(model._modules))
+    fresh = nn.Linear(6, 6)
+    setattr(model, name, fresh)
+    assert not torch.equal(model(x), before)
+    model.step(x, torch.randn_like(before), nn.functional.mse_loss)
+    assert fresh.weight.grad is not None
+    assert model.next_step == 4  # two calls of the model in train(), and two steps
+
+
+def test_a_sequential_that_does_more_than_its_layers_is_refused():
+    class Own(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x) * 2
+
+    with pytest.raises(pipescope.UsageError, match="forward of its own"):
+        pipescope.GPipe(Own(*mlp()), [1, 2], **TWO)
+    hooked = mlp()
+    hooked.register_forward_hook(lambda *_: None)
+    with pytest.raises(pipescope.UsageError, match="hooks of its own"):
+        pipescope.GPipe(hooked, [1, 2], **TWO)
+
+
+def test_transforms_of_torch_func_and_forward_mode_are_refused():
+    model = pipeline_of(mlp())
+    x = torch.randn(8, 6)
+    for call in (
+        lambda: torch.func.jvp(model, (x,), (torch.ones_like(x),)),
+        lambda: torch.func.grad(lambda each: model(each).sum())(x),
+        lambda: torch.func.vmap(model)(x.unsqueeze(0)),
+    ):
+        with pytest.raises(pipescope.UsageError, match="torch.func"):
+            call()
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(pipescope.UsageError, match="dual tensor"):
+        model(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))
+
+
+@pytest.mark.parametrize("checkpoint", ["always", "except_last"])
+def test_parameters_that_change_before_a_recompute_are_refused(checkpoint):
+    model = pipeline_of(mlp(), checkpoint=checkpoint, chunks=4)
+    x = torch.randn(8, 6)
+    given = {name: nn.Parameter(torch.randn_like(each)) for name, each in model.named_parameters()}
+    with pytest.raises(RuntimeError, match="changed or replaced"):
+        torch.func.functional_call(model, given, (x,)).sum().backward()
+    output = model(x)
+    with torch.no_grad():
+        next(model.parameters()).mul_(2)
+    with pytest.raises(RuntimeError, match="changed or replaced"):
+        output.sum().backward()
+    model.zero_grad()
+    model(x).sum().backward()
+    assert all(each.grad is not None for each in model.parameters())
+
+
+def test_numbers_that_are_none_are_refused():
+    assert pipescope.GPipe(mlp(), "2,2", **TWO).balance == [2, 2]
+    with pytest.raises(pipescope.BalanceError, match="list of layers"):
+        pipescope.GPipe(mlp(), "2;2", **TWO)
+    with pytest.raises(TypeError, match="whole number"):
+        pipescope.GPipe(mlp(), [1.7, 1.3], **TWO)
+    with pytest.raises(TypeError, match="whole number"):
+        pipeline_of(mlp(), chunks=2.5)
+    with pytest.raises(pipescope.UsageError, match="at most"):
+        pipeline_of(mlp(), chunks=10**12)
+    with pytest.raises(TypeError, match="give a function"):
+        pipeline_of(mlp()).step(torch.randn(8, 6), torch.randn(8, 6), 3)
+
+
+def test_spectral_norm_is_not_recomputed():
+    for norm in (nn.utils.parametrizations.spectral_norm, nn.utils.spectral_norm):
+        layers = nn.Sequential(norm(nn.Linear(6, 6)), nn.Linear(6, 6))
+        for checkpoint in ("always", "except_last"):
+            with pytest.raises(pipescope.UsageError, match="spectral_norm"):
+                pipescope.GPipe(layers, [1, 1], devices=["cpu"] * 2, chunks=2, checkpoint=checkpoint)
+        model = pipescope.GPipe(layers, [1, 1], devices=["cpu"] * 2, chunks=2, checkpoint="never")
+        model.step(torch.randn(4, 6), torch.randn(4, 6), nn.functional.mse_loss)

@@ -212,6 +212,23 @@ def test_staggered_training_passes_exceptions_on():
     model.train_staggered([], mse, lambda lane: None)
 
 
+def test_a_model_that_trains_staggered_is_not_called_by_its_own_functions():
+    model = pipescope.GPipe(layers_of(), [2, 2], devices=["cpu"] * 2, chunks=2)
+    data = batches_of(3)
+
+    def calling():
+        yield data[0]
+        model(data[0][0])
+        yield data[1]
+
+    with pytest.raises(pipescope.UsageError, match="train_staggered"):
+        model.train_staggered(calling(), mse, lambda lane: None)
+    with pytest.raises(pipescope.UsageError, match="train_staggered"):
+        model.train_staggered(data, mse, lambda lane: None, lambda loss: model.step(*data[0], mse))
+    model.zero_grad()
+    model.step(*data[0], mse)
+
+
 def test_a_model_without_a_balance_is_balanced_and_then_knows_each_lanes_parameters(tmp_path):
     model = pipescope.GPipe(layers_of(), devices=["cpu"] * 2, chunks=2)
     with pytest.raises(pipescope.BalanceError, match="balance"):
