@@ -82,8 +82,9 @@ pipescope.annotate(stage)   # changes nothing more
 def step():
     schedule.step(torch.randn(8, 8)) if rank == 0 else schedule.step(target=torch.randn(8, 8))
 step()
-with profile(activities=[ProfilerActivity.CPU]) as profiler:
+with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
     step()
+profiler.export_chrome_trace(f"{sys.argv[3]}/rank{rank}_trace.json")
 print(json.dumps(sorted(event.name for event in profiler.events() if event.name.startswith("PP:"))))
 dist.destroy_process_group()
 """
@@ -97,9 +98,9 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def test_annotate_names_every_task_of_1f1b_once():
+def test_annotate_names_every_task_and_message_of_1f1b_once(tmp_path):
     port = str(free_port())
-    ranks = [subprocess.Popen([sys.executable, "-c", RANK, str(rank), port], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ranks = [subprocess.Popen([sys.executable, "-c", RANK, str(rank), port, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True) for rank in range(2)]
     try:
         outputs = [process.communicate(timeout=90) for process in ranks]
@@ -108,8 +109,14 @@ def test_annotate_names_every_task_of_1f1b_once():
             process.kill()
     for rank, (out, err) in enumerate(outputs):
         assert out, err
-        expected = sorted(f"PP:{rank}{kind}{chunk}" for kind in "FB" for chunk in range(4))
+        messages = ["SEND_F", "RECV_B"] if rank == 0 else ["RECV_F", "SEND_B"]
+        expected = sorted(f"PP:{rank}{kind}{chunk}" for kind in ["F", "B", *messages] for chunk in range(4))
         assert out.strip().splitlines()[-1].replace('"', "'") == str(expected)
+    trace = pipescope.Trace.open(tmp_path)
+    kinds = [task.kind for task in trace.tasks]
+    assert [kinds.count(kind) for kind in ("forward", "backward", "copy_forward", "copy_backward")] == [8, 8, 4, 4]
+    assert not any("could not be checked" in each for each in trace.warnings), trace.warnings
+    assert trace.measured_run().options["batch"] == 8  # as the messages show it
 
 
 @pytest.mark.parametrize("profiles", [False, True])
