@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
 Names = Union[str, Iterable[str]]
 #: A schedule's name, the path of its CSV file, or a Schedule.
 AnySchedule = Union[str, Schedule, "os.PathLike[str]"]
+
+
+def _warn_of_few_samples(batch: object, chunks: object) -> None:
+    """As the command does."""
+    if isinstance(batch, int) and isinstance(chunks, int) and 0 < batch < chunks:
+        warnings.warn(
+            f"a batch of {batch} samples is cut into {batch} micro-batches, one sample each, and not into {chunks}; a larger "
+            "batch has more. If the profile is that of a trace, its batch is known only if the trace shows messages' sizes",
+            stacklevel=3,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +215,9 @@ class Profile:
         None is the command's default. `partitions` and `chunks` are required unless the schedule is a file.
 
         An answer that is not feasible says what would be."""
-        return built(FoundBalance, json.loads(self._ask(_core.balance, locals())))  # type: ignore[no-any-return]
+        arguments = locals()
+        _warn_of_few_samples(batch, chunks)
+        return built(FoundBalance, json.loads(self._ask(_core.balance, arguments)))  # type: ignore[no-any-return]
 
     def simulate(
         self,
@@ -244,6 +257,7 @@ class Profile:
         None is the command's default. `balance`: layers of each partition. `chunks` is required unless the schedule is a
         file. `trace` and `schedule_output` name files to write; `force` replaces them."""
         arguments = locals()
+        _warn_of_few_samples(batch, chunks)
         if schedule == "all":
             raise UsageError("schedule is 'all'; simulate() simulates one; use compare_schedules()")
         text, tasks, memory = self._ask(_core.simulate, arguments)

@@ -24,6 +24,13 @@ def command(*words):
     return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
 
 
+def test_warns_of_more_micro_batches_than_samples(profile):
+    with pytest.warns(UserWarning, match="into 2 micro-batches"):
+        profile.simulate(balance=[4, 4], chunks=8, batch=2)
+    with pytest.warns(UserWarning, match="and not into 8"):
+        profile.balance(2, chunks=8, batch=2)
+
+
 def test_says_what_it_is(profile):
     assert profile.samples == (1, 4)
     assert (profile.model, profile.device, profile.dtype, len(profile)) == ("eight", "cpu", "float32", 8)
