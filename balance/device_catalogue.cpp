@@ -164,14 +164,13 @@ std::vector<DeviceType> load_device_catalogue(const std::filesystem::path& path)
 }
 
 const DeviceType& find_device(const std::vector<DeviceType>& catalogue, std::string_view name) {
-    std::string names;
     for (const DeviceType& device : catalogue) {
         if (lower(device.name) == lower(name)) {
             return device;
         }
-        names += (names.empty() ? "" : ", ") + device.name;
     }
-    throw UsageError("device type '" + std::string(name) + "' is not in the catalogue; it holds " + names +
+    throw UsageError("device type '" + std::string(name) + "' is not in the catalogue; it holds " +
+                     joined_text(catalogue, ", ", &DeviceType::name) +
                      "; name one of these, or add it to a catalogue of your own");
 }
 
@@ -180,10 +179,7 @@ double peak_rate(const DeviceType& device, const std::string& dtype) {
     if (known != device.flops_per_second.end()) {
         return known->second;
     }
-    std::string names;
-    for (const auto& [name, rate] : device.flops_per_second) {
-        names += (names.empty() ? "" : ", ") + name;
-    }
+    const std::string names = joined_text(device.flops_per_second, ", ", [](const auto& rate) { return rate.first; });
     throw UsageError("dtype is " + dtype + " on " + device.name + ", which has rates for " + names +
                      " only; times are estimated from a rate; choose another device type, or profile in one of these "
                      "dtypes with --device meta --dtype");

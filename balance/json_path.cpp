@@ -4,6 +4,7 @@
 #include "schedule/printable.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 namespace pipescope {
@@ -99,13 +100,10 @@ void refuse_unknown_keys(const Json& object, const std::string& path, const std:
         if (std::ranges::find(known, key) != known.end()) {
             continue;
         }
-        std::string names;
-        for (const std::string& name : known) {
-            names += (names.empty() ? "" : ", ") + name;
-        }
         const std::optional<std::string> nearest = nearest_name(key, known);
         throw ProfileError(path + (path.empty() ? "" : ".") + printable(key) + " is unknown; " +
-                           (nearest ? "the nearest key is " + *nearest : "the keys here are " + names) +
+                           (nearest ? "the nearest key is " + *nearest
+                                    : "the keys here are " + joined_text(known, ", ", std::identity())) +
                            "; correct the " + file);
     }
 }

@@ -248,14 +248,13 @@ std::vector<std::string> dtypes() {
 }
 
 std::int64_t dtype_bytes(const std::string& dtype) {
-    std::string names;
     for (const NamedDtype& each : kDtypes) {
         if (each.name == dtype) {
             return each.bytes;
         }
-        names.append(names.empty() ? "" : ", ").append(each.name);
     }
-    throw UsageError("dtype is '" + printable(dtype) + "'; it must be one of " + names + "; correct it");
+    throw UsageError("dtype is '" + printable(dtype) + "'; it must be one of " +
+                     joined_text(kDtypes, ", ", &NamedDtype::name) + "; correct it");
 }
 
 void check_profile(const Profile& profile) {

@@ -1,6 +1,7 @@
 #include "models/model_options.h"
 
 #include "schedule/error.h"
+#include "schedule/printable.h"
 
 #include <algorithm>
 #include <array>
@@ -93,10 +94,6 @@ void ModelOptions::overlay(std::string_view item) {
 }
 
 std::string ModelOptions::names() const {
-    std::string list;
-    for (const ModelOption& option : options_) {
-        list += (list.empty() ? "" : ", ") + option.name;
-    }
-    return list;
+    return joined_text(options_, ", ", &ModelOption::name);
 }
 }  // namespace pipescope

@@ -5,6 +5,7 @@
 #include "models/model_options.h"
 #include "models/zoo_models.h"
 #include "schedule/error.h"
+#include "schedule/printable.h"
 
 #include <algorithm>
 #include <string_view>
@@ -115,11 +116,7 @@ const std::vector<ZooModel>& zoo_models() {
 }
 
 std::string names() {
-    std::string list;
-    for (const ZooModel& model : zoo_models()) {
-        list += (list.empty() ? "" : ", ") + model.name;
-    }
-    return list;
+    return joined_text(zoo_models(), ", ", &ZooModel::name);
 }
 
 ModelSpec unnamed_model(std::string_view text) {

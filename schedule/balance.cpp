@@ -1,5 +1,6 @@
 #include "schedule/balance.h"
 
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 
 #include <algorithm>
@@ -68,11 +69,7 @@ void Balance::check_covers(std::size_t layers) const {
 }
 
 std::string to_string(const Balance& balance) {
-    std::string text;
-    for (const std::int64_t layers : balance.layers_per_partition()) {
-        text += (text.empty() ? "" : ",") + std::to_string(layers);
-    }
-    return text;
+    return joined_text(balance.layers_per_partition(), ",", [](std::int64_t layers) { return std::to_string(layers); });
 }
 
 Balance parse_balance(const std::string& text) {

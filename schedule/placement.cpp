@@ -1,6 +1,7 @@
 #include "schedule/placement.h"
 
 #include "schedule/error.h"
+#include "schedule/printable.h"
 
 #include <algorithm>
 
@@ -28,11 +29,7 @@ std::vector<LaneId> checked_placement(const std::vector<std::int64_t>& lanes) {
 }
 
 std::string placement_text(const std::vector<LaneId>& placement) {
-    std::string text;
-    for (const LaneId lane : placement) {
-        text += (text.empty() ? "" : ",") + std::to_string(lane.value());
-    }
-    return text;
+    return joined_text(placement, ",", [](LaneId lane) { return std::to_string(lane.value()); });
 }
 
 std::vector<LaneId> placement_in_turn(std::size_t partitions, std::size_t lanes) {

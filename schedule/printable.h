@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -31,5 +32,17 @@ inline std::string printable(std::string_view text) {
 inline std::string shortest(double value) {
     std::array<char, 32> text{};
     return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
+/// The elements in one text, with the separator between them: "a, b, c". `as_text` is a function of an element, or one
+/// of its members.
+template <class Range, class Text>
+std::string joined_text(const Range& all, std::string_view separator, const Text& as_text) {
+    std::string text;
+    for (const auto& each : all) {
+        text += text.empty() ? std::string_view() : separator;
+        text += std::invoke(as_text, each);
+    }
+    return text;
 }
 }  // namespace pipescope
