@@ -276,12 +276,6 @@ private:
 }  // namespace
 
 ModelSpec amoebanet(const AmoebaNetOptions& options) {
-    ModelSpec model;
-    model.layers = AmoebaNetBuilder(options).build();
-    model.make_batch = [options](std::int64_t batch, std::uint64_t seed) {
-        return labelled_images(options.size, options.classes, batch, seed);
-    };
-    model.loss = &classification_loss;
-    return model;
+    return image_classifier(AmoebaNetBuilder(options).build(), options.size, options.classes);
 }
 }  // namespace pipescope

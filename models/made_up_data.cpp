@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -34,9 +35,15 @@ LabelledSamples labelled_samples(const std::vector<std::int64_t>& shape, std::in
     return {patterns.index_select(0, label) + kNoise * at::randn(batch_shape, generator), label};
 }
 
-Batch labelled_images(std::int64_t size, std::int64_t classes, std::int64_t batch, std::uint64_t seed) {
-    const LabelledSamples samples = labelled_samples({3, size, size}, std::min(classes, kKindsInUse), batch, seed);
-    return {{samples.input}, {samples.label}};
+ModelSpec image_classifier(std::vector<LayerSpec> layers, std::int64_t size, std::int64_t classes) {
+    ModelSpec model;
+    model.layers = std::move(layers);
+    model.make_batch = [size, classes](std::int64_t batch, std::uint64_t seed) {
+        const LabelledSamples samples = labelled_samples({3, size, size}, std::min(classes, kKindsInUse), batch, seed);
+        return Batch{{samples.input}, {samples.label}};
+    };
+    model.loss = &classification_loss;
+    return model;
 }
 
 at::Tensor classification_loss(const Tensors& output, const Tensors& target) {

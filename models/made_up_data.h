@@ -23,8 +23,9 @@ LabelledSamples labelled_samples(const std::vector<std::int64_t>& shape, std::in
 /// broadcast.
 at::Tensor fixed_patterns(const std::vector<std::int64_t>& shape, std::int64_t kinds, std::uint64_t seed);
 
-/// Colour images (batch, 3, size, size) of at most eight of the classes, and class numbers (batch).
-Batch labelled_images(std::int64_t size, std::int64_t classes, std::int64_t batch, std::uint64_t seed);
+/// A model of these layers that learns to tell at most eight of the classes. Input: colour images (batch, 3, size,
+/// size). Target: class numbers (batch).
+ModelSpec image_classifier(std::vector<LayerSpec> layers, std::int64_t size, std::int64_t classes);
 /// Cross entropy of scores (batch, classes) against class numbers (batch).
 at::Tensor classification_loss(const Tensors& output, const Tensors& target);
 

@@ -127,12 +127,6 @@ private:
 }  // namespace
 
 ModelSpec resnet101(const ResnetOptions& options) {
-    ModelSpec model;
-    model.layers = ResnetBuilder(options).build();
-    model.make_batch = [options](std::int64_t batch, std::uint64_t seed) {
-        return labelled_images(options.size, options.classes, batch, seed);
-    };
-    model.loss = &classification_loss;
-    return model;
+    return image_classifier(ResnetBuilder(options).build(), options.size, options.classes);
 }
 }  // namespace pipescope
