@@ -109,10 +109,6 @@ void refuse_unknown_keys(const Json& object, const std::string& path, const std:
 }
 
 void wrong_type(const std::string& path, const Json& value, const std::string& wanted, const std::string& remedy) {
-    std::string shown = dumped(value);
-    if (shown.size() > 40) {
-        shown = shown.substr(0, 40) + "..";
-    }
-    throw ProfileError(path + " is " + shown + "; it must be " + wanted + "; " + remedy);
+    throw ProfileError(path + " is " + shortened(dumped(value), 40) + "; it must be " + wanted + "; " + remedy);
 }
 }  // namespace pipescope

@@ -64,7 +64,6 @@ std::string text_member(const json& object, const std::string& key) {
 }
 
 std::string shown(const json& value) {
-    const std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
-    return text.size() > kLongestShown ? text.substr(0, kLongestShown) + ".." : text;
+    return shortened(value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace), kLongestShown);
 }
 }  // namespace pipescope

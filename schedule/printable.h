@@ -28,6 +28,11 @@ inline std::string printable(std::string_view text) {
     return safe;
 }
 
+/// The text, cut after `most` bytes if it is longer: "0123..".
+inline std::string shortened(std::string_view text, std::size_t most) {
+    return text.size() <= most ? std::string(text) : std::string(text.substr(0, most)) + "..";
+}
+
 /// Shortest text that identifies the number: 0.5, 1e+308, nan.
 inline std::string shortest(double value) {
     std::array<char, 32> text{};

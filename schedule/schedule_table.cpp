@@ -45,7 +45,7 @@ std::string text_of(const Place& place) {
 
 [[noreturn]] void refuse_cell(const Place& place, std::string_view cell) {
     constexpr std::size_t kMost = 40;
-    throw UsageError(text_of(place) + " is '" + printable(cell.substr(0, kMost)) + (cell.size() > kMost ? ".." : "") +
+    throw UsageError(text_of(place) + " is '" + printable(shortened(cell, kMost)) +
                      "'; a cell is empty or a partition, one of F, B, I, W, R, L, and a micro-batch, such as 3F0; "
                      "correct it");
 }

@@ -4,6 +4,7 @@
 
 #include "trace/merge_traces.h"
 
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "trace/clock_alignment.h"
 #include "trace/process_json.h"
@@ -31,6 +32,8 @@
 namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
+
+constexpr std::size_t kMostShown = 80;  // of a value in a message
 
 /// The trace of one rank.
 struct Part {
@@ -108,11 +111,6 @@ std::vector<std::pair<std::string, std::string>> shared_facts(const Part& part) 
     return facts;
 }
 
-std::string shortened(const std::string& text) {
-    constexpr std::size_t kMost = 80;
-    return text.size() <= kMost ? text : text.substr(0, kMost) + "..";
-}
-
 void require_one_run(const std::vector<Part>& parts) {
     const auto first = shared_facts(parts.front());
     for (const Part& part : parts) {
@@ -122,8 +120,8 @@ void require_one_run(const std::vector<Part>& parts) {
                 throw TraceFormatError(fmt::format(
                     "{} and {} are not of one run: the {} of the first is {}, and of the other {}; give the traces of "
                     "one run",
-                    quoted(parts.front().path), quoted(part.path), first[k].first, shortened(first[k].second),
-                    shortened(other[k].second)));
+                    quoted(parts.front().path), quoted(part.path), first[k].first,
+                    shortened(first[k].second, kMostShown), shortened(other[k].second, kMostShown)));
             }
         }
     }

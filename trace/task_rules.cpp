@@ -71,9 +71,8 @@ private:
     [[noreturn]] void refuse(const std::string& what) const { throw TaskRulesError(where_ + ": " + what); }
 
     static std::string shown(const RulesJson& value) {
-        const std::string text = printable(value.dump(-1, ' ', false, RulesJson::error_handler_t::replace));
         constexpr std::size_t kLongest = 60;
-        return text.size() <= kLongest ? text : text.substr(0, kLongest) + "..";
+        return shortened(printable(value.dump(-1, ' ', false, RulesJson::error_handler_t::replace)), kLongest);
     }
 
     void refuse_unknown_keys() const {
