@@ -3,6 +3,7 @@
 #include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
+#include "simulator/plan_ranking.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -247,16 +248,9 @@ std::string plan_text(const Plan& plan, const PlanTableOptions& options) {
                      {"peak memory"},
                      {"cost"},
                      {"", Align::left}});
-    std::size_t shown = 0;
-    std::size_t lower = 0;
-    for (std::size_t rank = 0; rank < plan.candidates.size(); ++rank) {
-        const bool is_lower = rank >= options.most;
-        if (is_lower && (!plan.candidates[rank].pareto || lower == options.most)) {
-            continue;
-        }
+    const std::vector<std::size_t> shown = shown_candidates(plan, options.most);
+    for (const std::size_t rank : shown) {
         table.add_row(row_of(rank + 1, plan.candidates[rank]));
-        ++shown;
-        lower += is_lower ? 1 : 0;
     }
     std::string text = first_line(plan);
     if (!plan.candidates.empty()) {
@@ -264,7 +258,7 @@ std::string plan_text(const Plan& plan, const PlanTableOptions& options) {
         text += basis_text(first.dtype, first.options) + "\n";
     }
     text += table.str();
-    text += fmt::format("\n{} of {}; --most shows more, --json all\n", shown,
+    text += fmt::format("\n{} of {}; --most shows more, --json all\n", shown.size(),
                         counted(plan.candidates.size(), "candidate", "candidates"));
     return text + "m: micro-batches\n" + notes_text(plan, options);
 }

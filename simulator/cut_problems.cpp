@@ -202,14 +202,7 @@ std::int64_t CutProblems::work_bound() const {
 }
 
 std::vector<double> CutProblems::layer_costs() const {
-    const SizedProfile& large = tables_.large;
-    const bool recomputes =
-        is_checkpointed(options_.checkpoint, MicroBatchId{0}, static_cast<int>(tables_.sizes.size()));
-    std::vector<double> costs;
-    for (std::size_t l = 0; l < large.forward.size(); ++l) {
-        costs.push_back(large.forward[l] + large.backward[l] + (recomputes ? large.recompute[l] : 0));
-    }
-    return costs;
+    return layer_times(tables_.large, options_.checkpoint, static_cast<int>(tables_.sizes.size()));
 }
 
 Balance CutProblems::even_memory() const {

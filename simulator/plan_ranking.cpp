@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 #include <tuple>
+#include <utility>
 
 namespace pipescope {
 std::size_t num_devices(const Simulation& simulation) {
@@ -95,17 +96,18 @@ auto outcome(const PlanCandidate& candidate) {
 }
 
 /// The criteria of the Pareto front; smaller is better.
-struct Merits {
-    double slowness;
-    std::size_t lanes;
-    Bytes bytes;
-    double cost;
+auto merits(const PlanCandidate& candidate) {
+    const Simulation& simulation = candidate.simulation;
+    return std::tuple(-simulation.samples_per_second, num_devices(simulation), highest_peak(simulation),
+                      candidate.cost);
+}
 
-    bool beats(const Merits& other) const {
-        return slowness <= other.slowness && lanes <= other.lanes && bytes <= other.bytes && cost <= other.cost &&
-               std::tie(slowness, lanes, bytes, cost) != std::tie(other.slowness, other.lanes, other.bytes, other.cost);
-    }
-};
+bool beats(const decltype(merits(std::declval<PlanCandidate>()))& a,
+           const decltype(merits(std::declval<PlanCandidate>()))& b) {
+    const auto [slow_a, devices_a, bytes_a, cost_a] = a;
+    const auto [slow_b, devices_b, bytes_b, cost_b] = b;
+    return slow_a <= slow_b && devices_a <= devices_b && bytes_a <= bytes_b && cost_a <= cost_b && a != b;
+}
 }  // namespace
 
 void drop_equal_candidates(std::vector<PlanCandidate>& candidates) {
@@ -113,19 +115,36 @@ void drop_equal_candidates(std::vector<PlanCandidate>& candidates) {
     std::erase_if(candidates, [&](const PlanCandidate& each) { return !seen.insert(outcome(each)).second; });
 }
 
+bool dominates(const PlanCandidate& one, const PlanCandidate& other) {
+    return beats(merits(one), merits(other));
+}
+
+std::vector<std::size_t> shown_candidates(const Plan& plan, std::size_t most) {
+    std::vector<std::size_t> shown;
+    std::size_t lower = 0;
+    for (std::size_t rank = 0; rank < plan.candidates.size(); ++rank) {
+        const bool is_lower = rank >= most;
+        if (is_lower && (!plan.candidates[rank].pareto || lower == most)) {
+            continue;
+        }
+        shown.push_back(rank);
+        lower += is_lower ? 1 : 0;
+    }
+    return shown;
+}
+
 void mark_pareto(std::vector<PlanCandidate>& candidates) {
-    std::vector<Merits> feasible;
+    std::vector<decltype(merits(candidates.front()))> feasible;
     std::vector<std::size_t> index;
     for (std::size_t k = 0; k < candidates.size(); ++k) {
-        const Simulation& each = candidates[k].simulation;
-        if (each.feasible) {
-            feasible.push_back({-each.samples_per_second, num_devices(each), highest_peak(each), candidates[k].cost});
+        if (candidates[k].simulation.feasible) {
+            feasible.push_back(merits(candidates[k]));
             index.push_back(k);
         }
     }
     for (std::size_t k = 0; k < feasible.size(); ++k) {
         candidates[index[k]].pareto =
-            std::ranges::none_of(feasible, [&](const Merits& other) { return other.beats(feasible[k]); });
+            std::ranges::none_of(feasible, [&](const auto& other) { return beats(other, feasible[k]); });
     }
 }
 

@@ -2,12 +2,19 @@
 
 #include "simulator/planner.h"
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
 namespace pipescope {
 /// Drops candidates with the same outcome as an earlier one, whatever their schedule or checkpoint mode.
 void drop_equal_candidates(std::vector<PlanCandidate>& candidates);
+/// True if `one` is nowhere worse than `other` and somewhere better: in samples per second without noise, devices,
+/// highest peak and cost. Feasibility does not count.
+bool dominates(const PlanCandidate& one, const PlanCandidate& other);
+/// Numbers of the candidates, in the order of a Plan, that tables show: the first `most`, and as many of the Pareto
+/// front that rank lower.
+std::vector<std::size_t> shown_candidates(const Plan& plan, std::size_t most);
 /// Marks the Pareto front by the step times without noise.
 void mark_pareto(std::vector<PlanCandidate>& candidates);
 /// Sorts candidates into the order of Plan::candidates, by their expected steps. Stable.

@@ -633,18 +633,11 @@ std::vector<std::int64_t> sizes_with(const Profile& profile, const Simulation& s
     sizes.insert(wanted.begin(), wanted.end());
     return {sizes.begin(), sizes.end()};
 }
-/// The candidates displayed with noise: the best, and as many of the Pareto front that rank lower.
+/// The candidates displayed with noise.
 std::vector<PlanCandidate*> candidates_with_noise(Plan& plan, std::size_t most) {
     std::vector<PlanCandidate*> some;
-    std::size_t lower = 0;
-    for (std::size_t rank = 0; rank < plan.candidates.size(); ++rank) {
-        PlanCandidate& each = plan.candidates[rank];
-        const bool is_lower = rank >= most;
-        if (is_lower && (!each.pareto || lower == most)) {
-            continue;
-        }
-        some.push_back(&each);
-        lower += is_lower ? 1 : 0;
+    for (const std::size_t rank : shown_candidates(plan, most)) {
+        some.push_back(&plan.candidates[rank]);
     }
     return some;
 }

@@ -37,6 +37,15 @@ SizedProfile at_size(const Profile& profile, std::int64_t samples) {
     return sized;
 }
 
+std::vector<double> layer_times(const SizedProfile& sized, Checkpoint checkpoint, int micro_batches) {
+    const bool recomputes = is_checkpointed(checkpoint, MicroBatchId{0}, micro_batches);
+    std::vector<double> times;
+    for (std::size_t l = 0; l < sized.forward.size(); ++l) {
+        times.push_back(sized.forward[l] + sized.backward[l] + (recomputes ? sized.recompute[l] : 0));
+    }
+    return times;
+}
+
 std::vector<NamedSkip> skips_of(const Profile& profile) {
     std::vector<NamedSkip> skips;
     std::map<std::string, std::size_t> index;

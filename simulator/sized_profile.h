@@ -2,6 +2,7 @@
 
 #include "balance/profile.h"
 #include "schedule/balance.h"
+#include "schedule/checkpoint.h"
 #include "schedule/task_graph.h"
 
 #include <string>
@@ -28,6 +29,10 @@ struct SizedProfile {
 
 /// Precondition: check_profile(profile) passes.
 SizedProfile at_size(const Profile& profile, std::int64_t samples);
+
+/// Time of each layer in a step's first micro-batch, in ns: its forward and backward, and its recomputation if that
+/// micro-batch is checkpointed. `sized`: at the size of that micro-batch.
+std::vector<double> layer_times(const SizedProfile& sized, Checkpoint checkpoint, int micro_batches);
 
 struct NamedSkip {
     std::string name;

@@ -14,7 +14,6 @@
 #include "simulator/balanced_pipeline.h"
 #include "simulator/pipeline_defaults.h"
 #include "simulator/planner.h"
-#include "simulator/sized_profile.h"
 
 #include <algorithm>
 #include <utility>
@@ -26,23 +25,6 @@ constexpr int kDefaultMicroBatchesPerLane = 4;
 constexpr std::size_t kMostLayersSearched = 1000;   // an exact search's tables grow with the square
 constexpr std::int64_t kMostForwardsOrdered = 256;  // by schedule auto for each of some 75 balances: about 2 s
 constexpr std::int64_t kMostForwards = 200'000;     // for an interactive simulation: a few hundred MB
-
-/// The most frequent size of a micro-batch; 1 for options that cannot be cut.
-std::int64_t microBatchSize(const PipelineOptions& options) {
-    const std::int64_t chunks = std::max<std::int64_t>(1, options.chunks);
-    return std::max<std::int64_t>(1, (replica_batch(options) + chunks - 1) / chunks);
-}
-
-/// Time of each layer on a lane, in ns.
-std::vector<double> layerCosts(const Profile& profile, const PipelineOptions& options) {
-    const SizedProfile sized = at_size(profile, microBatchSize(options));
-    std::vector<double> costs;
-    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
-        costs.push_back(sized.forward[l] + sized.backward[l] +
-                        (options.checkpoint == Checkpoint::never ? 0 : sized.recompute[l]));
-    }
-    return costs;
-}
 
 /// Rejects options that cannot be cut into micro-batches, or are too large to simulate interactively.
 void checkSize(const PipelineOptions& options) {
@@ -268,8 +250,19 @@ SimulatedScenario withNoise(const SimulatedScenario& simulated, const StepBand& 
     return noisy;
 }
 
+SizedProfile atFirstMicroBatch(const Profile& profile, const PipelineOptions& options) {
+    const std::int64_t chunks = std::max<std::int64_t>(1, options.chunks);
+    return at_size(profile, std::max<std::int64_t>(1, (replica_batch(options) + chunks - 1) / chunks));
+}
+
+std::vector<double> layerTimes(const Profile& profile, const PipelineOptions& options) {
+    const std::int64_t microBatches =
+        std::clamp<std::int64_t>(options.chunks, 1, std::max<std::int64_t>(1, replica_batch(options)));
+    return layer_times(atFirstMicroBatch(profile, options), options.checkpoint, static_cast<int>(microBatches));
+}
+
 Balance evenBalance(const Profile& profile, const Scenario& scenario, int partitions) {
-    return minmax_partition(layerCosts(profile, scenario.options), partitions);
+    return minmax_partition(layerTimes(profile, scenario.options), partitions);
 }
 
 Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAlgorithm algorithm) {
@@ -286,7 +279,7 @@ Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAl
     } else if (algorithm == BalanceAlgorithm::optimal && searchable) {
         return find_balance(profile, scenario.options, partitions, algorithm, kEffort).balance;
     }
-    const std::vector<double> costs = layerCosts(profile, scenario.options);
+    const std::vector<double> costs = layerTimes(profile, scenario.options);
     switch (algorithm) {
         case BalanceAlgorithm::block: return block_partition(costs, partitions).balance;
         case BalanceAlgorithm::variance: return variance_partition(costs, partitions);

@@ -5,6 +5,7 @@
 #include "simulator/balance_search.h"
 #include "simulator/pipeline_options.h"
 #include "simulator/simulation.h"
+#include "simulator/sized_profile.h"
 
 #include <QString>
 
@@ -103,6 +104,11 @@ std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenari
 
 /// Adds noise to the scenario. Shares everything large with the original.
 SimulatedScenario withNoise(const SimulatedScenario& simulated, const StepBand& band);
+
+/// The profile at the size of a step's first micro-batch; of one sample for options that cannot be cut.
+SizedProfile atFirstMicroBatch(const Profile& profile, const PipelineOptions& options);
+/// Time of each layer in that micro-batch, in ns (layer_times()).
+std::vector<double> layerTimes(const Profile& profile, const PipelineOptions& options);
 
 /// Cuts the layers into `partitions` so that the largest partition has the least work, at the scenario's micro-batches
 /// and checkpoint mode. Fast. Throws BalanceError if there are fewer layers.

@@ -2,12 +2,12 @@
 
 #include "gui/style/number_format.h"
 #include "gui/tables/table_export.h"
+#include "simulator/plan_ranking.h"
 
 #include <QLocale>
 
 #include <algorithm>
 #include <array>
-#include <tuple>
 
 namespace pipescope {
 namespace {
@@ -35,18 +35,6 @@ constexpr std::array<ColumnInfo, PlanTableModel::numColumns> kColumns{{
     {"Reason", "reason", false},
 }};
 
-/// The criteria of the Pareto front; smaller is better.
-auto merits(const PlanCandidate& candidate) {
-    return std::tuple(-candidate.simulation.samples_per_second, candidate.simulation.lanes.size(),
-                      highest_peak(candidate.simulation), candidate.cost);
-}
-
-bool beats(const PlanCandidate& a, const PlanCandidate& b) {
-    const auto [slowA, lanesA, bytesA, costA] = merits(a);
-    const auto [slowB, lanesB, bytesB, costB] = merits(b);
-    return slowA <= slowB && lanesA <= lanesB && bytesA <= bytesB && costA <= costB && merits(a) != merits(b);
-}
-
 QString overTheLimit(const PlanCandidate& candidate) {
     const Shortfall worst = shortfalls(candidate.simulation).front();
     return translated("does not fit: lane %1 needs %2 of %3")
@@ -57,10 +45,10 @@ QString overTheLimit(const PlanCandidate& candidate) {
 /// Advantages of a slower candidate over the best one.
 QString trade(const PlanCandidate& candidate, const PlanCandidate& best) {
     QStringList gains;
-    if (candidate.simulation.lanes.size() < best.simulation.lanes.size()) {
+    if (num_devices(candidate.simulation) < num_devices(best.simulation)) {
         gains << translated("%1 instead of %2")
-                     .arg(formatCount(candidate.simulation.lanes.size(), translated("lane"), translated("lanes")))
-                     .arg(best.simulation.lanes.size());
+                     .arg(formatCount(num_devices(candidate.simulation), translated("lane"), translated("lanes")))
+                     .arg(num_devices(best.simulation));
     }
     if (const double cost = relative_cost(candidate, best) - 1; cost < 0) {
         gains << translated("%1 cost").arg(formatShareChange(cost));
@@ -226,8 +214,8 @@ std::vector<QString> planReasons(const Plan& plan) {
             continue;
         }
         // A dominated candidate is always dominated by one on the front.
-        const auto by =
-            std::find_if(front.begin(), front.end(), [&](std::size_t f) { return beats(plan.candidates[f], each); });
+        const auto by = std::find_if(front.begin(), front.end(),
+                                     [&](std::size_t f) { return dominates(plan.candidates[f], each); });
         reasons.push_back(by != front.end() ? beaten(each, plan.candidates[*by], *by)
                           : plan.best       ? trade(each, plan.candidates[*plan.best])
                                             : QString());

@@ -1,7 +1,5 @@
 #include "gui/what_if/balance_cuts.h"
 
-#include "simulator/sized_profile.h"
-
 #include <algorithm>
 
 namespace pipescope {
@@ -33,14 +31,12 @@ Balance withCut(const Balance& balance, std::size_t cut, std::int64_t layer) {
 
 LayerSums layerSums(const Profile& profile, const Scenario& scenario) {
     const PipelineOptions& options = scenario.options;
-    const std::int64_t chunks = std::clamp<std::int64_t>(options.chunks, 1, std::max<std::int64_t>(1, options.batch));
-    const std::int64_t size = std::max<std::int64_t>(1, (replica_batch(options) + chunks - 1) / chunks);
-    const SizedProfile sized = at_size(profile, size);
+    const SizedProfile sized = atFirstMicroBatch(profile, options);
+    const std::vector<double> times = layerTimes(profile, options);
     LayerSums sums;
     for (std::size_t l = 0; l < profile.layers.size(); ++l) {
         const LayerProfile& layer = profile.layers[l];
-        sums.time.push_back(sums.time.back() + sized.forward[l] + sized.backward[l] +
-                            (options.checkpoint == Checkpoint::never ? 0 : sized.recompute[l]));
+        sums.time.push_back(sums.time.back() + times[l]);
         const Bytes bytes =
             layer.parameter_bytes + layer.gradient_bytes + layer.buffer_bytes + sized.output[l] + sized.saved[l];
         sums.memory.push_back(sums.memory.back() + static_cast<double>(bytes));

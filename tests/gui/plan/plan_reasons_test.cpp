@@ -41,6 +41,14 @@ TEST(PlanReasons, TellWhyEachIsOrIsNotOneToTake) {
     EXPECT_TRUE(reasons[3].contains(QStringLiteral("lane 7")));
 }
 
+TEST(PlanReasons, CountTheLanesOfAllReplicas) {
+    Plan plan = handmade();
+    plan.candidates[0].simulation.options.replicas = 2;  // 8 lanes
+    plan.candidates[1] = candidate(8, 6, 950);
+    const QString reason = planReasons(plan)[1];
+    EXPECT_TRUE(reason.contains(QStringLiteral("6 lanes instead of 8"))) << reason.toStdString();
+}
+
 TEST(PlanReasons, NameTheLaneThatExceedsItsOwnLimitMost) {
     Plan plan = handmade();
     Simulation& over = plan.candidates[3].simulation;

@@ -72,6 +72,13 @@ TEST(BalanceCuts, CountRecomputeOnlyWhereThereIsOne) {
     const double with = layerSums(profile, scenario).time.back();
     scenario.options.checkpoint = Checkpoint::never;
     EXPECT_NEAR(layerSums(profile, scenario).time.back(), with * 3 / 4, 1);  // forward 1, recompute 1, backward 2
+    scenario.options.checkpoint = Checkpoint::except_last;
+    EXPECT_NEAR(layerSums(profile, scenario).time.back(), with, 1);
+    scenario.options.chunks = 1;
+    scenario.options.batch = scenario.options.batch / 4;
+    EXPECT_EQ(layerTimes(profile, scenario.options),
+              layer_times(atFirstMicroBatch(profile, scenario.options), Checkpoint::never, 1))
+        << "the only micro-batch is the last, which is not recomputed";
 }
 }  // namespace
 }  // namespace pipescope
