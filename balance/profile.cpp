@@ -154,6 +154,10 @@ void check_co_running(const Profile& profile) {
         throw ProfileError("host_cores is " + std::to_string(profile.host_cores) +
                            "; it counts cores; use 0 where it is unknown");
     }
+    if (profile.tokens_per_sample < 0) {
+        throw ProfileError("tokens_per_sample is " + std::to_string(profile.tokens_per_sample) +
+                           "; it counts the tokens of a sample; use 0 where they are unknown");
+    }
     const PerLane& slowdown = profile.co_running_slowdown;
     for (std::size_t k = 0; k < slowdown.size(); ++k) {
         const std::string entry = "co_running_slowdown[" + std::to_string(k) + "] is " + text_of(slowdown[k]);

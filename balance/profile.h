@@ -93,10 +93,11 @@ struct Profile {
     double step_cv = 0;  ///< variation of whole passes over the model, beyond the layers' own cv; 0: unknown
     double lane_cv = 0;  ///< the part of step_cv that is independent per lane; at most step_cv
     bool estimated = false;
-    bool from_trace = false;            ///< times are those of a recorded run's tasks
-    bool memory_unknown = false;        ///< no layer's bytes are known, except those of outputs
-    bool token_input = false;           ///< the input is token numbers, as for a language model
-    std::vector<std::int64_t> samples;  ///< measured micro-batch sizes
+    bool from_trace = false;             ///< times are those of a recorded run's tasks
+    bool memory_unknown = false;         ///< no layer's bytes are known, except those of outputs
+    bool token_input = false;            ///< the input is token numbers, as for a language model
+    std::int64_t tokens_per_sample = 0;  ///< length of a sequence; 0: unknown, or no language model
+    std::vector<std::int64_t> samples;   ///< measured micro-batch sizes
     PerSize input_bytes;
     PerSize loss_ns;
     std::vector<Operators> loss_operators;  ///< by size, of the loss and its gradient; an empty list: not counted

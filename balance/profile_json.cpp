@@ -96,6 +96,7 @@ void visit_profile(auto& profile, auto&& field, auto&& rare) {
     rare("from_trace", profile.from_trace);
     rare("memory_unknown", profile.memory_unknown);
     rare("token_input", profile.token_input);
+    rare("tokens_per_sample", profile.tokens_per_sample);
     field("samples", profile.samples);
     field("input_bytes", profile.input_bytes);
     field("loss_ns", profile.loss_ns);

@@ -168,6 +168,7 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
     object["parameter_gather_ns"] = whole(step.gather_ns);
     object["optimizer_ns"] = whole(step.optimizer_ns);
     object["samples_per_second"] = static_cast<double>(layout.batch) / step.step_ns() * 1e9;
+    object.erase("tokens_per_second");  // of the pipeline alone
     object["tflops_per_device"] = step.tflops_per_device();
     object["hardware_tflops_per_device"] = step.hardware_tflops_per_device();
     if (step.tokens > 0) {

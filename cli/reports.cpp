@@ -105,6 +105,10 @@ double ns_of(Nanoseconds time) {
     return static_cast<double>(time.count());
 }
 
+double tokens_of(const Simulation& simulation) {
+    return static_cast<double>(simulation.tokens_per_sample);
+}
+
 /// Adds what the model's operations come to, if the profile knows them.
 void add_flops(Json& object, const Simulation& simulation) {
     if (!simulation.flops) {
@@ -216,6 +220,12 @@ Json simulation_json(const Simulation& simulation) {
         object["speedup_mean"] = expected.speedup;
         object["samples_per_second_mean"] = expected.samples_per_second;
     }
+    if (simulation.tokens_per_sample > 0) {
+        object["tokens_per_second"] = simulation.samples_per_second * tokens_of(simulation);
+        if (simulation.step_mean) {
+            object["tokens_per_second_mean"] = expected_figures(simulation).samples_per_second * tokens_of(simulation);
+        }
+    }
     add_flops(object, simulation);
     object["balance"] = options.balance.layers_per_partition();
     object["chunks"] = options.chunks;
@@ -323,11 +333,17 @@ std::string simulation_text(const Simulation& simulation) {
         text += fmt::format("{} replicas, {} each; one of them is shown\n\n", options.replicas,
                             counted(replica_batch(options), "sample", "samples"));
     }
-    TextTable figures({{"step time"}, {"bubble"}, {"utilization"}, {"speedup"}, {"samples/s"}});
+    std::vector<Column> columns{{"step time"}, {"bubble"}, {"utilization"}, {"speedup"}, {"samples/s"}};
     const StepFigures expected = expected_figures(simulation);
-    figures.add_row({format_duration(expected.step), format_percent(expected.bubble),
-                     format_percent(expected.utilization), fmt::format("{:.2f}", expected.speedup),
-                     fmt::format("{:.2f}", expected.samples_per_second)});
+    std::vector<std::string> row{format_duration(expected.step), format_percent(expected.bubble),
+                                 format_percent(expected.utilization), fmt::format("{:.2f}", expected.speedup),
+                                 fmt::format("{:.2f}", expected.samples_per_second)};
+    if (simulation.tokens_per_sample > 0) {
+        columns.push_back({"tokens/s"});
+        row.push_back(fmt::format("{:.0f}", expected.samples_per_second * tokens_of(simulation)));
+    }
+    TextTable figures(columns);
+    figures.add_row(row);
     text += figures.str() + "\n" + flops_text(simulation, expected.step);
     if (simulation.step_band && simulation.step_mean) {
         text += fmt::format(
@@ -441,6 +457,10 @@ void add_rates(const TraceComparison& compared, const JudgedStep& judged, TextTa
     const std::optional<double> simulated = samples_per_second(compared, judged.simulated);
     if (measured && simulated) {
         figures.add_row({"samples/s", fmt::format("{:.2f}", *measured), fmt::format("{:.2f}", *simulated), ""});
+        if (const double tokens = tokens_of(compared.simulation); tokens > 0) {
+            figures.add_row({"tokens/s", fmt::format("{:.0f}", *measured * tokens),
+                             fmt::format("{:.0f}", *simulated * tokens), ""});
+        }
     }
     const std::optional<ModelFlops>& flops = compared.simulation.flops;
     if (!flops) {
@@ -480,6 +500,13 @@ Json comparison_json(const TraceComparison& compared) {
     const JudgedStep judged = comparison.judged();
     object["measured_samples_per_second"] = or_null(samples_per_second(compared, judged.measured));
     object["simulated_samples_per_second"] = or_null(samples_per_second(compared, judged.simulated));
+    if (const double tokens = tokens_of(compared.simulation); tokens > 0) {
+        for (const char* side : {"measured_", "simulated_"}) {
+            const Json& samples = object[side + std::string("samples_per_second")];
+            object[side + std::string("tokens_per_second")] =
+                samples.is_null() ? samples : Json(samples.get<double>() * tokens);
+        }
+    }
     if (const std::optional<ModelFlops>& flops = compared.simulation.flops) {
         object["model_flops"] = flops->step;
         object["measured_model_tflops_per_second"] = flops->per_second(ns_of(judged.measured)) / 1e12;

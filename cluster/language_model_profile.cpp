@@ -235,6 +235,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     profile.dtype = layout.dtype;
     profile.estimated = true;
     profile.token_input = true;
+    profile.tokens_per_sample = model.sequence;
     profile.samples = {layout.micro_batch_size};
     constexpr double kTokenBytes = 8;
     profile.input_bytes = {tokens * kTokenBytes};

@@ -473,6 +473,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     simulation.estimated = profile.estimated;
     simulation.memory_unknown = profile.memory_unknown;
     simulation.dtype = profile.dtype;
+    simulation.tokens_per_sample = profile.tokens_per_sample;
     simulation.flops = model_flops(profile, options);
     simulation.partitions = partitions_of(profile, options);
     simulation.timeline = timeline_of(options, graph, costs, times);

@@ -50,7 +50,8 @@ struct Simulation {
     /// Relative to one device that is as fast as the fastest lane and runs all layers of all replicas' mini-batch
     /// alone, loss included, no recompute.
     double speedup = 0;
-    double samples_per_second = 0;  ///< batch / step_time; both exclude the optimizer
+    double samples_per_second = 0;       ///< batch / step_time; both exclude the optimizer
+    std::int64_t tokens_per_sample = 0;  ///< of the profile; 0: unknown, or no language model
     /// 5th and 95th percentile of a step. Includes the layers' noise, and the profile's step_cv for the drift of the
     /// machine between profile and run. If host_cores or step_cv is known, the machine was a real one, and
     /// kPredictionCv is added. Load that starts between profile and run is not included.

@@ -184,6 +184,7 @@ Profile make_profile(const ProfileFlags& flags) {
         const Profile source = load_profile(*emulated);
         profile.dtype = source.dtype;  // that of its bytes; emulated layers hold plain bytes
         profile.token_input = source.token_input;
+        profile.tokens_per_sample = source.tokens_per_sample;
     }
     return profile;
 }

@@ -1,6 +1,7 @@
 #include "gui/document/headlines.h"
 
 #include "gui/document/baseline.h"
+#include "gui/document/throughput.h"
 #include "gui/style/number_format.h"
 #include "trace/process_json.h"
 
@@ -146,7 +147,8 @@ QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     if (span != nullptr) {
         parts << translated("step %1").arg(step)
-              << figures(span->statistics.step_time(), span->statistics.bubble_fraction, document.whyNoBubble(step));
+              << figures(span->statistics.step_time(), span->statistics.bubble_fraction, document.whyNoBubble(step))
+              << brief(throughputOf(document.run, span->statistics.step_time()));
     }
     return parts.join(kSeparator);
 }
@@ -183,12 +185,18 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
         const StepFigures simulated = simulatedFigures(document);
         const bool expected = document.simulation && document.simulation->step_mean;
         parts << figures(simulated.step, simulated.bubble, QString(), expected);
+        if (document.simulation) {
+            parts << brief(throughputOf(*document.simulation, simulated.step));
+        }
     } else if (document.comparison) {
         parts << judgedFigures(document);
     } else {
         parts << compared(simulatedFigures(document), span->statistics.step_time(), span->statistics.bubble_fraction,
                           document.whyNoBubble(step))
               << translated("against the measured step");
+    }
+    if (document.simulation && document.simulation->step_mean) {
+        parts << translated("drawn without noise: %1").arg(formatDuration(document.simulation->step_time.count()));
     }
     return parts.join(kSeparator);
 }
@@ -225,5 +233,16 @@ QString comparisonHeadline(const TraceDocument& document) {
     return line + translated("  ·  %1 matched, %2 unmatched, the optimizer aside")
                       .arg(formatCount(comparison.tasks_matched, translated("task"), translated("tasks")))
                       .arg(comparison.tasks_unmatched);
+}
+
+QStringList shorterHeadlines(const TraceDocument& document) {
+    QStringList parts = comparisonHeadline(document).split(kSeparator);
+    QStringList shorter;
+    while (parts.size() > 1) {
+        parts.removeLast();
+        shorter << parts.join(kSeparator);
+    }
+    const QString figures = parts.front().section(translated(": step time "), 1);  // without what was compared
+    return figures.isEmpty() ? shorter : shorter << figures;
 }
 }  // namespace pipescope

@@ -3,6 +3,7 @@
 #include "gui/document/trace_document.h"
 
 #include <QString>
+#include <QStringList>
 
 namespace pipescope {
 /// The line above the measured timeline: file, model, and the figures of measured step `step`.
@@ -13,4 +14,6 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step);
 /// Means or medians over all compared steps, as in Comparison::judged(). While the trace is read, the progress. Empty
 /// without a comparison.
 QString comparisonHeadline(const TraceDocument& document);
+/// The same with less and less, for places without room: the figures last.
+QStringList shorterHeadlines(const TraceDocument& document);
 }  // namespace pipescope

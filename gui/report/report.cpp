@@ -3,6 +3,7 @@
 #include "gui/document/baseline.h"
 #include "gui/document/headlines.h"
 #include "gui/document/step_analysis.h"
+#include "gui/document/throughput.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "trace/sql_query.h"
@@ -155,6 +156,43 @@ void addPeak(const TraceDocument& document, const std::vector<LaneFacts>& lanes,
     }
 }
 
+struct Rate {
+    QString name;
+    QString value;
+};
+
+/// The known ones.
+std::vector<Rate> ratesOf(const Throughput& throughput) {
+    std::vector<Rate> rates;
+    if (throughput.samples) {
+        rates.push_back({translated("Samples/s"), formatPerSecond(*throughput.samples)});
+    }
+    if (throughput.tokens) {
+        rates.push_back({translated("Tokens/s"), formatPerSecond(*throughput.tokens)});
+    }
+    if (throughput.tflops) {
+        rates.push_back({translated("Model TFLOP/s"), QLocale().toString(*throughput.tflops, 'g', 3)});
+    }
+    if (throughput.utilization) {
+        rates.push_back({translated("MFU"), formatShare(*throughput.utilization)});
+    }
+    return rates;
+}
+
+/// Rates of the judged steps. In the other column are those of the simulation, or of the run before.
+void addRates(const TraceDocument& document, const JudgedStep& judged, ReportTable& table) {
+    const Throughput other = document.baseline     ? throughputOf(document.baseline->run, judged.simulated)
+                             : document.simulation ? throughputOf(*document.simulation, judged.simulated)
+                                                   : Throughput{};
+    const std::vector<Rate> others = ratesOf(other);
+    for (const Rate& rate : ratesOf(throughputOf(document.run, judged.measured))) {
+        const auto same =
+            std::find_if(others.begin(), others.end(), [&](const Rate& each) { return each.name == rate.name; });
+        table.rows.push_back(
+            {rate.name, rate.value, same != others.end() ? same->value : unknownValue(), unknownValue()});
+    }
+}
+
 /// The simulated step of a file without measured ones. Like figuresTable(), it begins with step, bubble and memory.
 ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     const Simulation& simulation = *document.simulation;
@@ -176,13 +214,8 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     }
     add(translated("Utilization"), formatShare(expected.utilization));
     add(translated("Speedup"), QLocale().toString(expected.speedup, 'f', 2) + QStringLiteral("×"));
-    add(translated("Samples/s"), QLocale().toString(expected.samples_per_second, 'g', 4));
-    if (simulation.flops) {
-        const auto stepTime = static_cast<double>(expected.step.count());
-        add(translated("Model TFLOP/s"), QLocale().toString(simulation.flops->per_second(stepTime) / 1e12, 'g', 3));
-        if (const auto mfu = simulation.flops->utilization(stepTime)) {
-            add(translated("MFU"), formatShare(*mfu));
-        }
+    for (const Rate& rate : ratesOf(throughputOf(simulation, expected.step))) {
+        add(rate.name, rate.value);
     }
     if (simulation.step_mean) {
         table.note = translated("Figures without remark are of the expected step.");
@@ -243,9 +276,10 @@ ReportTable processes(const TraceDocument& document) {
         for (const LaneId lane : process.lanes) {
             lanes << number(lane.value());
         }
-        table.rows.push_back({number(process.rank), QString::fromStdString(process.host), QString::number(process.pid),
-                              lanes.join(QStringLiteral(", ")),
-                              process.bound ? formatDuration(process.bound->count()) : translated("unknown")});
+        table.rows.push_back(
+            {number(process.rank), process.host.empty() ? unknownValue() : QString::fromStdString(process.host),
+             process.pid == 0 ? unknownValue() : QString::number(process.pid), lanes.join(QStringLiteral(", ")),
+             process.bound ? formatDuration(process.bound->count()) : translated("unknown")});
     }
     return table;
 }
@@ -342,6 +376,7 @@ ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
         {translated("Whole step, host included, median"), orUnknown(found.measured_wall_step_time, duration),
          document.baseline ? orUnknown(document.baseline->figures.wall_step_time, duration) : unknownValue(),
          unknownValue()});
+    addRates(document, judged, table);
     if (document.whyNoTwins.empty()) {
         table.rows.push_back({translated("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched),
                               unknownValue()});
@@ -394,10 +429,11 @@ Report makeReport(const TraceDocument& document, std::int32_t step) {
     if (ReportTable without = unmatched(document); !without.rows.empty()) {
         report.tables.push_back(std::move(without));
     }
-    report.tables.push_back(facts(translated("Losses"),
+    report.tables.push_back(facts(translated("Lost records"),
                                   {translated("Source"), translated("Recorded"), translated("Lost"),
                                    translated("Cut short"), translated("Never ended")},
-                                  run.losses, translated("Nothing was recorded, so nothing was lost.")));
+                                  run.losses, translated("The file tells of none.")));
+    std::erase_if(report.tables, [](const ReportTable& table) { return table.rows.empty() && table.note.isEmpty(); });
     if (!run.diagnostics.empty()) {
         report.tables.push_back(facts(translated("Diagnostics"),
                                       {translated("Severity"), translated("Source"), translated("What")},

@@ -7,8 +7,9 @@ ElidedLabel::ElidedLabel(QWidget* parent) : QWidget(parent) {
     setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
 }
 
-void ElidedLabel::setText(const QString& text) {
+void ElidedLabel::setText(const QString& text, const QStringList& shorter) {
     text_ = text;
+    shorter_ = shorter;
     setToolTip(text);
     setAccessibleName(text);
     update();
@@ -17,7 +18,15 @@ void ElidedLabel::setText(const QString& text) {
 void ElidedLabel::paintEvent(QPaintEvent*) {
     QPainter painter(this);
     painter.setPen(palette().color(QPalette::WindowText));
-    painter.drawText(rect(), Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine,
-                     fontMetrics().elidedText(text_, Qt::ElideRight, width()));
+    painter.drawText(rect(), Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine, shownText());
+}
+
+QString ElidedLabel::shownText() const {
+    for (const QString& each : QStringList{text_} + shorter_) {
+        if (fontMetrics().horizontalAdvance(each) <= width()) {
+            return each;
+        }
+    }
+    return fontMetrics().elidedText(shorter_.isEmpty() ? text_ : shorter_.back(), Qt::ElideRight, width());
 }
 }  // namespace pipescope

@@ -1,16 +1,20 @@
 #pragma once
 
+#include <QStringList>
 #include <QWidget>
 
 namespace pipescope {
-/// One line of text, shortened with "…" if necessary. The tooltip has the full text.
+/// One line of text. Without room for it, the first shorter text that fits, or the last one shortened with "…". The
+/// tooltip has the full text.
 class ElidedLabel : public QWidget {
     Q_OBJECT
 
 public:
     explicit ElidedLabel(QWidget* parent = nullptr);
-    void setText(const QString& text);
+    /// `shorter`: longest first.
+    void setText(const QString& text, const QStringList& shorter = {});
     const QString& text() const { return text_; }
+    QString shownText() const;
     QSize sizeHint() const override { return {fontMetrics().horizontalAdvance(text_), fontMetrics().height()}; }
     QSize minimumSizeHint() const override { return {0, fontMetrics().height()}; }
 
@@ -19,5 +23,6 @@ protected:
 
 private:
     QString text_;
+    QStringList shorter_;
 };
 }  // namespace pipescope

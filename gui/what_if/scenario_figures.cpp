@@ -1,5 +1,6 @@
 #include "gui/what_if/scenario_figures.h"
 
+#include "gui/document/throughput.h"
 #include "gui/style/number_format.h"
 #include "simulator/planner.h"
 
@@ -55,7 +56,7 @@ QString peakText(const SimulatedScenario& scenario) {
 
 /// True for bubble and utilization, whose change is in points rather than a share of a share.
 bool isShare(std::size_t figure) {
-    return figure == 1 || figure == 2 || figure == 7;
+    return figure == 1 || figure == 2 || figure == 8;
 }
 
 std::vector<ScenarioFigure> figuresWithoutValues() {
@@ -73,6 +74,7 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
                    "speedup"),
             figure("Samples/s", "Samples of the mini-batch divided by the step time", "samples_per_second"),
             figure("Peak memory", "Of the lane that needs the most", "peak_bytes"),
+            figure("Tokens/s", "Samples a second times the length of a sequence", "tokens_per_second"),
             figure("Model TFLOP/s",
                    "Operations that the model needs, three times those of its forwards, divided by the step time; "
                    "recomputing does not count",
@@ -83,8 +85,8 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
                    "mfu")};
 }
 
-constexpr std::size_t kNumFigures = 8;
-constexpr std::size_t kFirstOfModel = 6;  // TFLOP/s and MFU
+constexpr std::size_t kNumFigures = 9;
+constexpr std::size_t kFirstOfModel = 6;  // tokens, TFLOP/s and MFU
 
 double teraPerSecond(const Simulation& simulation, Nanoseconds step) {
     return simulation.flops ? simulation.flops->per_second(static_cast<double>(step.count())) / 1e12 : 0;
@@ -102,6 +104,7 @@ std::array<double, kNumFigures> numbersOf(const Simulation& simulation, const St
             step.speedup,
             step.samples_per_second,
             static_cast<double>(peak),
+            step.samples_per_second * static_cast<double>(simulation.tokens_per_sample),
             teraPerSecond(simulation, step.step),
             utilizationOf(simulation, step.step).value_or(0)};
 }
@@ -116,6 +119,8 @@ std::array<QVariant, kNumFigures> plainFigures(const SimulatedScenario& scenario
             one.speedup,
             one.samples_per_second,
             one.memory_unknown ? QVariant() : QVariant(static_cast<qlonglong>(highest_peak(scenario.simulation))),
+            one.tokens_per_sample > 0 ? QVariant(one.samples_per_second * static_cast<double>(one.tokens_per_sample))
+                                      : QVariant(),
             one.flops ? QVariant(teraPerSecond(one, one.step_time)) : QVariant(),
             mfu ? QVariant(*mfu) : QVariant()};
 }
@@ -141,6 +146,9 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
         QLocale().toString(shown.speedup, 'f', 2) + QStringLiteral("×"),
         QLocale().toString(shown.samples_per_second, 'g', 4),
         peakText(scenario),
+        scenario.simulation.tokens_per_sample > 0
+            ? formatPerSecond(shown.samples_per_second * static_cast<double>(scenario.simulation.tokens_per_sample))
+            : unknownValue(),
         scenario.simulation.flops ? QLocale().toString(teraPerSecond(scenario.simulation, shown.step), 'g', 3)
                                   : unknownValue(),
         mfu ? formatShare(*mfu) : unknownValue()};

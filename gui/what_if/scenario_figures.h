@@ -24,9 +24,9 @@ struct ScenarioFigure {
     QVariant plain;      ///< for files, without noise: ns, bytes and shares as numbers; invalid while unknown
     QVariant reference;  ///< the reference's plain value
 };
-/// Step time, bubble, utilization, speedup, samples per second, peak memory, the model's TFLOP/s, MFU: of the expected
-/// step, if the scenario has its noise. Unknown ones are dashes. `reference` may be null. A scenario that cannot run
-/// has dashes.
+/// Step time, bubble, utilization, speedup, samples per second, peak memory, tokens per second, the model's TFLOP/s,
+/// MFU: of the expected step, if the scenario has its noise. Unknown ones are dashes. `reference` may be null. A
+/// scenario that cannot run has dashes.
 std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, const SimulatedScenario* reference);
 
 /// The figures as a small table: name, value, change relative to the recording.

@@ -122,6 +122,7 @@ public:
             Batch batch = model_.make_batch(size, options_.seed);
             profile.input_bytes.push_back(input_bytes(batch.input));
             profile.token_input = holds_tokens(batch.input);
+            profile.tokens_per_sample = tokens_per_sample(batch.input);
             starts.push_back({moved(batch.input, device_), {}});
             targets_.push_back(moved(batch.target, device_));
         }

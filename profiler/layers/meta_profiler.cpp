@@ -56,6 +56,7 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
         }
         profile.input_bytes.push_back(input_bytes(batch.input));
         profile.token_input = holds_tokens(batch.input);
+        profile.tokens_per_sample = tokens_per_sample(batch.input);
         profile.loss_operators.push_back(bytes.loss_work);
         profile.loss_transient_bytes.push_back(static_cast<double>(bytes.loss_transient));
         if (bytes.all_gradients_loss_transient) {

@@ -53,6 +53,10 @@ bool holds_tokens(const Tensors& input) {
     return !input.empty() && (input.front().scalar_type() == at::kLong || input.front().scalar_type() == at::kInt);
 }
 
+std::int64_t tokens_per_sample(const Tensors& input) {
+    return holds_tokens(input) && input.front().dim() == 2 ? input.front().size(1) : 0;
+}
+
 LayerProfile described_layer(const std::string& name, const Layer& layer) {
     LayerProfile profile;
     profile.name = name;

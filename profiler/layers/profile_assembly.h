@@ -21,6 +21,8 @@ void add_dtypes(const Layer& layer, DtypeBytes& bytes);
 std::string main_dtype(const DtypeBytes& bytes);
 /// True if the model's input is integers, such as token numbers.
 bool holds_tokens(const Tensors& input);
+/// The length of a sequence, if the input is token numbers (batch, sequence); otherwise 0.
+std::int64_t tokens_per_sample(const Tensors& input);
 
 /// Name, parameters, gradients (if they exist) and buffers: everything that does not depend on the micro-batch.
 LayerProfile described_layer(const std::string& name, const Layer& layer);

@@ -55,6 +55,18 @@ TEST(SimulationReport, HasTheDocumentedKeysInTheirOrder) {
                                                    HasSubstr("without noise a step would take 1.50 ms")));
 }
 
+TEST(SimulationReport, HasTokensPerSecondWhereASequenceIsKnown) {
+    Simulation simulation = small_simulation();
+    simulation.samples_per_second = 1000;
+    EXPECT_THAT(simulation_text(simulation), testing::Not(HasSubstr("tokens/s")));
+    simulation.tokens_per_sample = 128;
+    EXPECT_EQ(simulation_json(simulation).at("tokens_per_second"), 128'000);
+    EXPECT_FALSE(simulation_json(simulation).contains("tokens_per_second_mean"));
+    simulation.step_mean = Nanoseconds{2'000'000};
+    EXPECT_EQ(simulation_json(simulation).at("tokens_per_second_mean"), 96'000) << "1.5 ms became 2 ms";
+    EXPECT_THAT(simulation_text(simulation), AllOf(HasSubstr("tokens/s"), HasSubstr("96000")));
+}
+
 // With noise, the expected step includes it, and the other figures belong to the same step.
 TEST(SimulationReport, ShowsTheExpectedStepWhereNoiseIsKnown) {
     Simulation simulation = small_simulation();

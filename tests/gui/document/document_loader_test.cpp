@@ -5,6 +5,7 @@
 #include "gui/document/headlines.h"
 #include "gui/document/scenario.h"
 #include "gui/document/task_loading.h"
+#include "gui/document/throughput.h"
 #include "gui/tables/task_details.h"
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
@@ -211,6 +212,30 @@ TEST(Headlines, NameStepTimeBubbleAndError) {
     EXPECT_THAT(simulatedHeadline(*document, 1).toStdString(),
                 AllOf(HasSubstr("balance 1,1"), HasSubstr("step time"), HasSubstr("%)"), HasSubstr("points)")));
     EXPECT_THAT(comparisonHeadline(*document).toStdString(), HasSubstr("Median of 2 steps"));
+}
+
+TEST(Headlines, NameWhatAStepComesToInASecond) {
+    TraceDocument document = *load("rates.sqlite");
+    const auto step = static_cast<double>(document.measured->step(1)->statistics.step_time().count());
+    const double samples = static_cast<double>(document.run.options->batch) / step * 1e9;
+    EXPECT_THAT(measuredHeadline(document, 1).toStdString(),
+                HasSubstr((formatPerSecond(samples) + QStringLiteral(" samples/s")).toStdString()));
+    Profile profile = *document.run.profile;
+    profile.tokens_per_sample = 50;
+    profile.device = "A100";
+    for (LayerProfile& layer : profile.layers) {
+        layer.flops.assign(profile.samples.size(), 1e9);
+    }
+    document.run.profile = std::make_shared<const Profile>(profile);
+    const double work = 3e9 * static_cast<double>(profile.layers.size() * document.run.options->chunks);
+    const Throughput found = throughputOf(document.run, document.measured->step(1)->statistics.step_time());
+    EXPECT_DOUBLE_EQ(*found.tokens, 50 * samples);
+    EXPECT_DOUBLE_EQ(*found.tflops, work / step / 1e3);
+    EXPECT_THAT(measuredHeadline(document, 1).toStdString(),
+                AllOf(HasSubstr((formatPerSecond(50 * samples) + QStringLiteral(" tokens/s")).toStdString()),
+                      HasSubstr("MFU"), Not(HasSubstr("samples/s")), Not(HasSubstr("TFLOP/s"))));
+    document.run.of_another_program = true;  // its batch is made up
+    EXPECT_THAT(measuredHeadline(document, 1).toStdString(), Not(HasSubstr("tokens/s")));
 }
 
 TEST(DocumentLoader, RefusesWhatIsNoTraceAndSaysWhatToDo) {

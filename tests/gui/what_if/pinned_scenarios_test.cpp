@@ -123,11 +123,11 @@ TEST(ScenarioFigures, ShowTheModelsOperationsAndTheirShareOfThePeak) {
     const std::vector<ScenarioFigure> figures = scenarioFigures(simulated, nullptr);
     const double seconds = static_cast<double>(simulated.simulation.step_time.count()) / 1e9;
     const double tera = 2.0 * 3.0 * static_cast<double>(scenario.options.batch) / seconds;
-    EXPECT_EQ(figures.at(6).key, QStringLiteral("model_tflops_per_second"));
-    EXPECT_NEAR(figures.at(6).plain.toDouble(), tera, 1e-9 * tera);
-    EXPECT_NEAR(figures.at(7).plain.toDouble(), tera / (2 * 312), 1e-9);
+    EXPECT_EQ(figures.at(7).key, QStringLiteral("model_tflops_per_second"));
+    EXPECT_NEAR(figures.at(7).plain.toDouble(), tera, 1e-9 * tera);
+    EXPECT_NEAR(figures.at(8).plain.toDouble(), tera / (2 * 312), 1e-9);
     profile.device = "cpu";
-    EXPECT_FALSE(scenarioFigures(simulateScenario(profile, scenario), nullptr).at(7).plain.isValid());
+    EXPECT_FALSE(scenarioFigures(simulateScenario(profile, scenario), nullptr).at(8).plain.isValid());
 }
 }  // namespace
 }  // namespace pipescope

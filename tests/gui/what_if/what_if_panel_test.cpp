@@ -1,5 +1,6 @@
 #include "gui/what_if/what_if_panel.h"
 
+#include "gui/document/throughput.h"
 #include "gui/style/number_format.h"
 #include "gui/style/quantity_box.h"
 #include "gui/style/task_style.h"
@@ -98,6 +99,14 @@ TEST_F(WhatIfPanelTest, ShowsWhatWasRecorded) {
     EXPECT_EQ(panel_.memoryLimit().value(), 1);
     EXPECT_EQ(panel_.checkpoint().currentText(), QStringLiteral("except_last"));
     EXPECT_EQ(panel_.basis(), QStringLiteral("dtype float32"));
+}
+
+TEST_F(WhatIfPanelTest, ShowsTokensPerSecondOfALanguageModel) {
+    constexpr std::size_t kTokens = 6;
+    EXPECT_EQ(panel_.figures().shownValue(kTokens), unknownValue());
+    profile_.tokens_per_sample = 1000;
+    model_.setProfile(std::make_shared<Profile>(profile_), model_.recorded());
+    EXPECT_EQ(panel_.figures().shownValue(kTokens), formatPerSecond(simulation().samples_per_second * 1000));
 }
 
 TEST_F(WhatIfPanelTest, ShowsTheExpectedStepOnceItIsKnown) {

@@ -84,6 +84,8 @@ TEST_F(MetaProfilerTest, TakesTheDtypeOfTheParametersAndTheirBytes) {
         EXPECT_EQ(whole.dtype, "float32");
         EXPECT_EQ(half.dtype, "bfloat16");
         EXPECT_EQ(half.token_input, name.starts_with("transformer"));
+        EXPECT_EQ(half.tokens_per_sample,
+                  half.token_input ? make_model(name).make_batch(1, 0).input.front().size(1) : 0);
         for (std::size_t l = 0; l < whole.layers.size(); ++l) {
             EXPECT_EQ(2 * half.layers[l].parameter_bytes, whole.layers[l].parameter_bytes) << half.layers[l].name;
             EXPECT_EQ(2 * half.layers[l].gradient_bytes, whole.layers[l].gradient_bytes) << half.layers[l].name;

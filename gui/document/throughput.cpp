@@ -1,0 +1,62 @@
+#include "gui/document/throughput.h"
+
+#include "gui/style/number_format.h"
+
+#include <cmath>
+
+namespace pipescope {
+namespace {
+Throughput throughputOf(std::int64_t batch, std::int64_t tokensPerSample, const std::optional<ModelFlops>& flops,
+                        Nanoseconds step) {
+    Throughput found;
+    const auto ns = static_cast<double>(step.count());
+    if (ns <= 0) {
+        return found;
+    }
+    found.samples = static_cast<double>(batch) / ns * 1e9;
+    if (tokensPerSample > 0) {
+        found.tokens = *found.samples * static_cast<double>(tokensPerSample);
+    }
+    if (flops) {
+        found.tflops = flops->per_second(ns) / 1e12;
+        found.utilization = flops->utilization(ns);
+    }
+    return found;
+}
+}  // namespace
+
+Throughput throughputOf(const RecordedRun& run, Nanoseconds step) {
+    if (!run.options || (run.of_another_program && !run.micro_batch_samples)) {
+        return {};
+    }
+    if (!run.profile || !run.why_not_simulated.empty()) {
+        return throughputOf(run.options->batch, 0, std::nullopt, step);
+    }
+    return throughputOf(run.options->batch, run.profile->tokens_per_sample, model_flops(*run.profile, *run.options),
+                        step);
+}
+
+Throughput throughputOf(const Simulation& simulation, Nanoseconds step) {
+    return throughputOf(simulation.options.batch, simulation.tokens_per_sample, simulation.flops, step);
+}
+
+QString formatPerSecond(double number) {
+    return number >= 1000 ? QLocale().toString(static_cast<qlonglong>(std::llround(number)))
+                          : QLocale().toString(number, 'g', 4);
+}
+
+QStringList brief(const Throughput& throughput) {
+    QStringList parts;
+    if (throughput.tokens) {
+        parts << translated("%1 tokens/s").arg(formatPerSecond(*throughput.tokens));
+    } else if (throughput.samples) {
+        parts << translated("%1 samples/s").arg(formatPerSecond(*throughput.samples));
+    }
+    if (throughput.utilization) {
+        parts << translated("MFU %1").arg(formatShare(*throughput.utilization));
+    } else if (throughput.tflops) {
+        parts << translated("%1 TFLOP/s").arg(QLocale().toString(*throughput.tflops, 'g', 3));
+    }
+    return parts;
+}
+}  // namespace pipescope

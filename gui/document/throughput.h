@@ -1,0 +1,27 @@
+#pragma once
+
+#include "analysis/recorded_run.h"
+#include "simulator/simulation.h"
+
+#include <QString>
+#include <QStringList>
+
+#include <optional>
+
+namespace pipescope {
+/// What a step of some length comes to in a second. An empty figure is not known.
+struct Throughput {
+    std::optional<double> samples;
+    std::optional<double> tokens;       ///< of language models
+    std::optional<double> tflops;       ///< operations that the model needs, 10^12; recomputing does not count
+    std::optional<double> utilization;  ///< MFU: these over the devices' peak, 0 to 1
+};
+/// Of the pipeline as it was recorded. Empty if its batch is not known, as in most traces of other programs.
+Throughput throughputOf(const RecordedRun& run, Nanoseconds step);
+Throughput throughputOf(const Simulation& simulation, Nanoseconds step);
+
+/// "1,234" or "1.234": four digits, and no fraction from 1,000 on.
+QString formatPerSecond(double number);
+/// "1,234 tokens/s" or "12.3 samples/s", and "MFU 41.2 %" or "0.51 TFLOP/s": the best known of each, for a headline.
+QStringList brief(const Throughput& throughput);
+}  // namespace pipescope
