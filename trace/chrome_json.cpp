@@ -238,6 +238,8 @@ private:
         event_.thread = {};
         event_.id.clear();
         event_.binds_enclosing = false;
+        event_.bind_id.clear();
+        event_.flow_in = event_.flow_out = false;
         event_.start.reset();
         event_.duration.reset();
         event_.has_bad_duration = false;
@@ -317,6 +319,12 @@ private:
             event_.id = is_text ? text : std::to_string(integer);
         } else if (key_ == "bp") {
             event_.binds_enclosing = text == "e";
+        } else if (key_ == "bind_id") {
+            event_.bind_id = is_text ? text : std::to_string(integer);
+        } else if (key_ == "flow_in") {
+            event_.flow_in = integer != 0 || text == "true";
+        } else if (key_ == "flow_out") {
+            event_.flow_out = integer != 0 || text == "true";
         } else if (key_ == "ts") {
             event_.start = time(type, integer, text);
         } else if (key_ == "dur") {

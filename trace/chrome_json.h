@@ -58,6 +58,9 @@ struct ChromeEvent {
     ChromeId thread;
     std::string id;
     bool binds_enclosing = false;  ///< "bp" is "e": an arrow ends at the range around it, not at the next one
+    std::string bind_id;           ///< of the arrows that end at this range (flow_in), or begin there (flow_out)
+    bool flow_in = false;
+    bool flow_out = false;
     std::optional<std::int64_t> start;
     std::optional<std::int64_t> duration;
     bool has_bad_duration = false;  ///< "dur" is there, but is no number or too large

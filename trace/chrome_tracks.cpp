@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <optional>
 
@@ -15,6 +16,20 @@ using Kind = RangeTrack::Kind;
 bool runs_on_a_stream(std::string_view category) {
     return category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset" || category == "memcpy" ||
            category == "memset";
+}
+
+/// Some writers quote their numbers.
+std::optional<double> number_of(const ChromeArgument& argument) {
+    switch (argument.type) {
+        case ChromeArgument::Type::null: return std::nullopt;
+        case ChromeArgument::Type::integer:
+        case ChromeArgument::Type::real: return argument.real;
+        case ChromeArgument::Type::text: break;
+    }
+    double value = 0;
+    const char* const end = argument.text.data() + argument.text.size();
+    const auto [rest, error] = std::from_chars(argument.text.data(), end, value);
+    return error == std::errc() && rest == end ? std::optional(value) : std::nullopt;
 }
 
 std::string to_text(const ChromeId& id) {
@@ -40,6 +55,16 @@ public:
         }
         return std::nullopt;
     }
+    /// The range of an event that begins at the time.
+    std::optional<std::uint32_t> of_event(Nanoseconds time, std::uint32_t event) const {
+        for (auto found = std::ranges::lower_bound(ranges_, time, {}, &TraceRange::start);
+             found != ranges_.end() && found->start == time; ++found) {
+            if (found->event == event) {
+                return static_cast<std::uint32_t>(found - ranges_.begin());
+            }
+        }
+        return std::nullopt;
+    }
     /// The first range that starts at the time or later.
     std::optional<std::uint32_t> next(Nanoseconds time) const {
         const auto found = std::ranges::lower_bound(ranges_, time, {}, &TraceRange::start);
@@ -61,14 +86,21 @@ std::string gpu_name(std::string_view group) {
 
 void ChromeTracks::add(const ChromeEvent& event) {
     switch (event.phase) {
-        case 'X': add_complete(event); break;
+        case 'X':
+            add_complete(event);
+            add_bound_arrow({event.process, event.thread}, event);
+            break;
         case 'B': {
             Track& track = track_of(event);
             add_begin(track, track.marks, event);
+            add_bound_arrow({event.process, event.thread}, event);
             break;
         }
         case 'E': add_end(track_of(event).marks, event); break;
-        case 'b': add_begin(async_track_of(event), async_marks_of(event), event); break;
+        case 'b':
+            add_begin(async_track_of(event), async_marks_of(event), event);
+            add_bound_arrow(async_key_of(event), event);
+            break;
         case 'e': add_end(async_marks_of(event), event); break;
         case 'i':
         case 'I':
@@ -78,7 +110,13 @@ void ChromeTracks::add(const ChromeEvent& event) {
         case 's':
         case 't':
         case 'f': add_arrow_point(event); break;
-        case 'n': break;
+        case 'n':  // an instant of an asynchronous range
+            if (event.start) {
+                add_range(async_track_of(event), event);
+            } else {
+                ++left_out_;
+            }
+            break;
         default: ++left_out_;
     }
 }
@@ -91,8 +129,12 @@ ChromeTracks::Track& ChromeTracks::track_of(const ChromeEvent& event) {
     return last_used_->second;
 }
 
+ChromeTracks::TrackKey ChromeTracks::async_key_of(const ChromeEvent& event) {
+    return {event.process, ChromeId{0, "async " + event.category}};
+}
+
 ChromeTracks::Track& ChromeTracks::async_track_of(const ChromeEvent& event) {
-    Track& track = tracks_[{event.process, ChromeId{0, "async " + event.category}}];
+    Track& track = tracks_[async_key_of(event)];
     track.async = true;
     return track;
 }
@@ -220,9 +262,9 @@ void ChromeTracks::add_counter(const ChromeEvent& event) {
     }
     const std::string name = event.id.empty() ? event.name : fmt::format("{} [{}]", event.name, event.id);
     for (const ChromeArgument& argument : event.arguments) {
-        if ((argument.type == ChromeArgument::Type::integer || argument.type == ChromeArgument::Type::real) &&
-            std::isfinite(argument.real)) {
-            add_point(argument.key == "value" ? name : name + ": " + argument.key, event, argument.real);
+        const std::optional<double> value = number_of(argument);
+        if (value && std::isfinite(*value)) {
+            add_point(argument.key == "value" ? name : name + ": " + argument.key, event, *value);
         }
     }
 }
@@ -235,7 +277,22 @@ void ChromeTracks::add_arrow_point(const ChromeEvent& event) {
     arrows_[{event.category, event.name, event.id}].push_back({Nanoseconds{*event.start},
                                                                event.phase,
                                                                {event.process, event.thread},
-                                                               event.phase == 'f' && !event.binds_enclosing});
+                                                               event.phase == 'f' && !event.binds_enclosing,
+                                                               0});
+}
+
+void ChromeTracks::add_bound_arrow(const TrackKey& key, const ChromeEvent& event) {
+    if (event.bind_id.empty() || !(event.flow_in || event.flow_out)) {
+        return;
+    }
+    const auto number = static_cast<std::uint32_t>(event.index + 1);
+    const auto track = tracks_.find(key);
+    if (track == tracks_.end() || track->second.track.ranges.empty() ||
+        track->second.track.ranges.back().event != number) {
+        return;  // it was left out
+    }
+    const char phase = event.flow_in && event.flow_out ? 't' : event.flow_out ? 's' : 'e';
+    bound_arrows_[event.bind_id].push_back({track->second.track.ranges.back().start, phase, key, false, number});
 }
 
 std::vector<RangeArrow> ChromeTracks::bind_arrows(const std::vector<RangeTrack>& tracks,
@@ -254,11 +311,13 @@ std::vector<RangeArrow> ChromeTracks::bind_arrows(const std::vector<RangeTrack>&
         }
         const auto [search, fresh] = searches.try_emplace(place->second, tracks[place->second]);
         const Nanoseconds time = point.time - moved;
-        const auto range = point.next ? search->second.next(time) : search->second.around(time);
+        const auto range = point.event != 0 ? search->second.of_event(time, point.event)
+                           : point.next     ? search->second.next(time)
+                                            : search->second.around(time);
         return range ? std::optional(RangeArrow::End{place->second, *range}) : std::nullopt;
     };
     std::vector<RangeArrow> arrows;
-    for (auto& [key, points] : arrows_) {
+    const auto connect = [&](std::vector<ArrowPoint>& points) {
         std::ranges::stable_sort(points, {}, &ArrowPoint::time);
         std::optional<RangeArrow::End> from;
         for (const ArrowPoint& point : points) {
@@ -266,9 +325,17 @@ std::vector<RangeArrow> ChromeTracks::bind_arrows(const std::vector<RangeTrack>&
             if (point.phase != 's' && from && end && *from != *end) {
                 arrows.push_back({*from, *end});
             }
-            from = point.phase == 'f' ? std::nullopt : end;  // a number may be used again
+            if (point.phase != 'e') {
+                from = point.phase == 'f' ? std::nullopt : end;  // a number may be used again
+            }
         }
         points = {};
+    };
+    for (auto& [key, points] : arrows_) {
+        connect(points);
+    }
+    for (auto& [id, points] : bound_arrows_) {
+        connect(points);
     }
     std::ranges::sort(arrows);
     arrows.erase(std::unique(arrows.begin(), arrows.end()), arrows.end());
@@ -385,8 +452,8 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
         trace.diagnostics.push_back(
             {"warning", "import",
              fmt::format(
-                 "{} omitted: without a time or with one that is no number, with an end and no start or before it, "
-                 "or of a kind that is not read",
+                 "{} omitted: without a time or with one that is no number or beyond 2^61 ns, with an end and no start "
+                 "or before it, or of a kind that is not read",
                  counted(left_out_, "event was", "events were"))});
     }
     return moved;

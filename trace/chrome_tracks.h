@@ -40,18 +40,21 @@ private:
         std::vector<Mark> marks;  // in the file's order
         bool async = false;
     };
-    /// One end of an arrow. It belongs to the range around it, or to the next one of its track.
+    /// One end of an arrow. It belongs to the range of an event, to the range around it, or to the next one of its
+    /// track.
     struct ArrowPoint {
         Nanoseconds time{0};
-        char phase = 's';  // starts, goes on (t), finishes (f)
+        char phase = 's';  // starts, goes on (t), finishes (f), or ends there while others may follow (e)
         TrackKey track;
         bool next = false;
+        std::uint32_t event = 0;  // as TraceRange::event; 0: found by time
     };
     struct Process {
         std::string name;
         std::string labels;
     };
     Track& track_of(const ChromeEvent& event);
+    static TrackKey async_key_of(const ChromeEvent& event);
     Track& async_track_of(const ChromeEvent& event);
     TraceRange& add_range(Track& track, const ChromeEvent& event);
     void add_complete(const ChromeEvent& event);
@@ -66,6 +69,8 @@ private:
     void add_memory(const ChromeEvent& event);
     void add_point(const std::string& counter, const ChromeEvent& event, double value);
     void add_arrow_point(const ChromeEvent& event);
+    /// For an event whose range was added to the track last, unless it was left out.
+    void add_bound_arrow(const TrackKey& key, const ChromeEvent& event);
     /// `places` gives the index of each track by its first range.
     std::vector<RangeArrow> bind_arrows(const std::vector<RangeTrack>& tracks,
                                         const std::map<TrackKey, const TraceRange*>& firsts, Nanoseconds moved);
@@ -81,6 +86,7 @@ private:
     std::map<std::pair<ChromeId, std::string>, CounterTrack> counters_;  // by process
     // By category, name and id, in the file's order.
     std::map<std::tuple<std::string, std::string, std::string>, std::vector<ArrowPoint>> arrows_;
+    std::map<std::string, std::vector<ArrowPoint>> bound_arrows_;  // by bind_id
     NameTable names_;
     std::vector<MessageSize> message_sizes_;
     Nanoseconds first_ = Nanoseconds::max();

@@ -8,8 +8,10 @@
 #include "trace/open_trace.h"
 #include "trace/process_json.h"
 #include "trace/sqlite_guard.h"
+#include "trace/sqlite_insert.h"
 #include "trace/task_recognition.h"
 #include "trace/trace_file.h"
+#include "trace/trace_schema.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -222,10 +224,19 @@ private:
 /// Writes the ranges and counters of files, one after the other.
 class RangeWriter {
 public:
-    explicit RangeWriter(TraceWriter& writer) : writer_(writer) {}
+    explicit RangeWriter(TraceWriter& writer) : writer_(writer) {
+        writer_.change([&](SQLite::Database& db) {
+            db.exec(event_tables_sql());
+            statements_.emplace(db);
+        });
+    }
 
     void write(const RankPart& part, bool alone) {
         part_ = &part;
+        ++file_;
+        writer_.change([&](SQLite::Database&) {
+            statements_->insert("PIPESCOPE_EVENT_FILE (file, path)", file_, fs::absolute(part.path).string());
+        });
         suffix_ = alone ? "" : fmt::format("rank {}", part.rank());
         pids_.clear();
         correlation_base_ = next_correlation_;
@@ -233,9 +244,33 @@ public:
             write_track(track);
         }
         write_counters();
+        write_arrows();
     }
 
 private:
+    /// Notes the event of the row that was added last.
+    void write_event(const char* table, const TraceRange& range) {
+        if (range.event != 0) {
+            writer_.change([&](SQLite::Database& db) {
+                const std::int64_t row = db.getLastInsertRowid();
+                statements_->insert("PIPESCOPE_EVENT (activity, activityId, file, event)", table, row, file_,
+                                    range.event);
+            });
+        }
+    }
+
+    void write_arrows() {
+        const auto event_of = [&](const RangeArrow::End& end) {
+            return part_->trace.tracks.at(end.track).ranges.at(end.range).event;
+        };
+        for (const RangeArrow& arrow : part_->trace.arrows) {
+            writer_.change([&](SQLite::Database&) {
+                statements_->insert("PIPESCOPE_ARROW (file, fromEvent, toEvent)", file_, event_of(arrow.from),
+                                    event_of(arrow.to));
+            });
+        }
+    }
+
     /// "rank 1 · python"
     std::string named(const std::string& name) const {
         return suffix_.empty() ? name : name.empty() ? suffix_ : suffix_ + " · " + name;
@@ -293,6 +328,7 @@ private:
                 device.add(ApiRecord{time(range.start), time(range.end), category == "cuda_driver",
                                      static_cast<std::uint32_t>(*thread & 0xff'ffff), correlation_of(range),
                                      part_->trace.names.at(range.name)});
+                write_event("CUPTI_ACTIVITY_KIND_RUNTIME", range);
                 continue;
             }
             NvtxRecord row;
@@ -306,6 +342,7 @@ private:
             row.global_tid = *thread;
             row.domain_id = category.empty() ? 0 : domain_of(category);
             writer_.add_range(row);
+            write_event("NVTX_EVENTS", range);
         }
         device.finish();
     }
@@ -322,11 +359,14 @@ private:
         const DeviceSpan span{time(range.start), time(range.end), found->second, 0, stream, correlation_of(range)};
         if (category.ends_with("memcpy")) {
             device.add(MemcpyRecord{span});
+            write_event("CUPTI_ACTIVITY_KIND_MEMCPY", range);
         } else if (category.ends_with("memset")) {
             device.add(MemsetRecord{span});
+            write_event("CUPTI_ACTIVITY_KIND_MEMSET", range);
         } else {
             const std::string_view name = part_->trace.names.at(range.name);
             device.add(KernelRecord{span, name, name, name});
+            write_event("CUPTI_ACTIVITY_KIND_KERNEL", range);
         }
     }
 
@@ -348,7 +388,9 @@ private:
     }
 
     TraceWriter& writer_;
+    std::optional<PreparedStatements> statements_;
     const RankPart* part_ = nullptr;
+    std::int64_t file_ = -1;
     std::string suffix_;
     std::map<std::string, std::int64_t> pids_;  // of this part, by group
     FreeNumbers processes_;
@@ -369,6 +411,11 @@ MergedProcess process_of(const RankPart& part, const OpenedTrace& joined) {
     for (std::size_t lane = 0; lane < joined.measured.lanes.size(); ++lane) {
         if (joined.measured.lanes[lane].name == name) {
             process.lanes.emplace_back(static_cast<std::int32_t>(lane));
+        }
+    }
+    for (const RangeTrack& track : part.trace.tracks) {
+        if (const std::int64_t pid = number_after("process ", track.group); pid > 0 && process.pid == 0) {
+            process.pid = pid;
         }
     }
     process.bound = part.bound_known ? std::optional(part.clock.bound()) : std::nullopt;

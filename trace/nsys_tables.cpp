@@ -12,6 +12,8 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -41,6 +43,9 @@ void for_each_row(SQLite::Database& db, const std::string& table, const Columns&
         existing.emplace(names.text(0));
     }
     const auto exists = [&](const char* name) { return existing.contains(name); };
+    if (!existing.empty()) {
+        existing.emplace("rowid");
+    }
     if (!std::ranges::all_of(required, exists)) {
         return;
     }
@@ -86,6 +91,7 @@ public:
     void read() {
         read_start_time();
         read_names();
+        read_events();
         read_ranges();
         read_calls();
         read_kernels();
@@ -97,6 +103,7 @@ public:
             trace_.tracks.push_back(std::move(track));
         }
         arrange_tracks(trace_);
+        read_arrows();
         finish_samples();
         trace_.names = names_.take();
         read_device_memory();
@@ -132,6 +139,77 @@ private:
         for_each_row(db_, "PIPESCOPE_RESOURCE", {"kind", "name", "streamId"}, {"streamId", "name"},
                      "WHERE kind = 'CUDA stream' AND streamId NOT NULL",
                      [&](const Rows& row) { names_of_streams_[row.number(0)] = row.text(1); });
+    }
+
+    /// Of a trace joined from other programs' files: where each range's event is.
+    void read_events() {
+        for_each_row(db_, "PIPESCOPE_EVENT_FILE", {"file", "path"}, {"path"}, "ORDER BY file",
+                     [&](const Rows& row) { trace_.event_files.emplace_back(row.text(0)); });
+        for_each_row(db_, "PIPESCOPE_EVENT", {"activity", "activityId", "file", "event"},
+                     {"activity", "activityId", "file", "event"}, "", [&](const Rows& row) {
+                         const std::int64_t file = row.number(2);
+                         const std::int64_t event = row.number(3);
+                         if (file >= 0 && file < std::ssize(trace_.event_files) && event > 0 && event <= UINT32_MAX) {
+                             events_[std::string(row.text(0))].try_emplace(
+                                 row.number(1),
+                                 std::pair(static_cast<std::uint16_t>(file), static_cast<std::uint32_t>(event)));
+                         }
+                     });
+    }
+
+    using Events = std::unordered_map<std::int64_t, std::pair<std::uint16_t, std::uint32_t>>;
+
+    /// Events of a table's rows. Null if it has none.
+    const Events* events_of(const std::string& table) const {
+        const auto found = events_.find(table);
+        return found == events_.end() ? nullptr : &found->second;
+    }
+
+    /// Gives a range, whose row has its number in the column, its event.
+    static void set_event(TraceRange& range, const Events* events, const Rows& row, int column) {
+        if (events == nullptr) {
+            return;
+        }
+        if (const auto found = events->find(row.number(column)); found != events->end()) {
+            std::tie(range.file, range.event) = found->second;
+        }
+    }
+
+    /// After the tracks are arranged.
+    void read_arrows() {
+        struct Ends {
+            std::uint64_t from;
+            std::uint64_t to;
+        };
+        const auto id = [](std::int64_t file, std::int64_t event) {
+            return static_cast<std::uint64_t>(file) << 32U | static_cast<std::uint32_t>(event);
+        };
+        std::vector<Ends> all;
+        std::unordered_map<std::uint64_t, std::optional<RangeArrow::End>> places;
+        for_each_row(db_, "PIPESCOPE_ARROW", {"file", "fromEvent", "toEvent"}, {"file", "fromEvent", "toEvent"}, "",
+                     [&](const Rows& row) {
+                         all.push_back({id(row.number(0), row.number(1)), id(row.number(0), row.number(2))});
+                         places.try_emplace(all.back().from);
+                         places.try_emplace(all.back().to);
+                     });
+        for (std::uint32_t track = 0; !all.empty() && track < trace_.tracks.size(); ++track) {
+            const std::vector<TraceRange>& ranges = trace_.tracks[track].ranges;
+            for (std::uint32_t k = 0; k < ranges.size(); ++k) {
+                const auto place =
+                    ranges[k].event == 0 ? places.end() : places.find(id(ranges[k].file, ranges[k].event));
+                if (place != places.end()) {
+                    place->second = RangeArrow::End{track, k};
+                }
+            }
+        }
+        for (const Ends& arrow : all) {
+            const auto from = places.at(arrow.from);
+            const auto to = places.at(arrow.to);
+            if (from && to) {
+                trace_.arrows.push_back({*from, *to});
+            }
+        }
+        std::ranges::sort(trace_.arrows);
     }
 
     static std::string with_name(std::string what, const std::map<std::int64_t, std::string>& names, std::int64_t id) {
@@ -199,13 +277,16 @@ private:
 
     void read_ranges() {
         std::map<std::int64_t, std::uint32_t> categories;
+        const Events* const events = events_of("NVTX_EVENTS");
         for_each_row(db_, "NVTX_EVENTS", {"start", "end", "eventType", "globalTid"},
                      {"start", "end", "eventType", "globalTid", "text", "textId", "domainId", "uint64Value",
-                      "doubleValue", "floatValue", "int64Value", "uint32Value", "int32Value"},
-                     "WHERE eventType IN (34, 59, 60, 70, 71)", [&](const Rows& row) { read_range(row, categories); });
+                      "doubleValue", "floatValue", "int64Value", "uint32Value", "int32Value", "rowid"},
+                     "WHERE eventType IN (34, 59, 60, 70, 71)",
+                     [&](const Rows& row) { read_range(row, events, categories); });
     }
 
-    void read_range(const Rows& row, std::map<std::int64_t, std::uint32_t>& categories) {
+    void read_range(const Rows& row, const Events* events, std::map<std::int64_t, std::uint32_t>& categories) {
+        constexpr int kRow = 13;
         if (!has_times(row)) {
             return;
         }
@@ -219,6 +300,7 @@ private:
         RangeTrack& track = thread_track(Kind::thread, row.number(3));
         add(track, row, name, category->second, 0);
         TraceRange& range = track.ranges.back();
+        set_event(range, events, row, kRow);
         range.open = row.is_null(1) && row.number(2) != kMark;
         if (row.number(2) == kMark) {
             add_sample(row, track.group, name);
@@ -255,11 +337,14 @@ private:
 
     void read_calls() {
         const std::uint32_t category = names_.number_of("cuda_api");
-        for_each_row(db_, "CUPTI_ACTIVITY_KIND_RUNTIME", {"start", "end", "globalTid", "nameId"},
-                     {"start", "end", "globalTid", "nameId", "correlationId"}, "", [&](const Rows& row) {
+        const char* const table = "CUPTI_ACTIVITY_KIND_RUNTIME";
+        const Events* const events = events_of(table);
+        for_each_row(db_, table, {"start", "end", "globalTid", "nameId"},
+                     {"start", "end", "globalTid", "nameId", "correlationId", "rowid"}, "", [&](const Rows& row) {
                          if (has_times(row)) {
-                             add(thread_track(Kind::calls, row.number(2)), row, string_number(row.number(3)), category,
-                                 row.number(4));
+                             RangeTrack& track = thread_track(Kind::calls, row.number(2));
+                             add(track, row, string_number(row.number(3)), category, row.number(4));
+                             set_event(track.ranges.back(), events, row, 5);
                          }
                      });
     }
@@ -269,10 +354,15 @@ private:
     void read_stream_table(const char* table, const char* category, const Columns& more, Name&& name) {
         Columns columns = {"start", "end", "deviceId", "contextId", "streamId", "globalPid", "correlationId"};
         columns.insert(columns.end(), more.begin(), more.end());
+        const auto row_column = static_cast<int>(columns.size());
+        columns.push_back("rowid");
         const std::uint32_t number = names_.number_of(category);
+        const Events* const events = events_of(table);
         for_each_row(db_, table, {"start", "end", "deviceId", "streamId"}, columns, "", [&](const Rows& row) {
             if (has_times(row)) {
-                add(stream_track(row), row, name(row), number, row.number(6));
+                RangeTrack& track = stream_track(row);
+                add(track, row, name(row), number, row.number(6));
+                set_event(track.ranges.back(), events, row, row_column);
             }
         });
     }
@@ -380,6 +470,7 @@ private:
     std::map<std::int64_t, std::string> names_of_streams_;        // given with NVTX
     std::set<std::pair<std::string, std::string>> stream_names_;  // group, name
     std::map<std::int64_t, std::uint32_t> string_numbers_;
+    std::map<std::string, Events, std::less<>> events_;  // by table and number of the row
     NameTable names_;
     std::map<TrackKey, RangeTrack> tracks_;
     std::map<std::pair<std::string, std::uint32_t>, CounterTrack> samples_;  // by group and name

@@ -33,6 +33,7 @@ struct TraceRange {
     std::uint32_t correlation = 0;  ///< equal for a kernel and the call that launched it; 0: none
     std::uint32_t event = 0;        ///< its event in a Chrome trace, counted from 1 (event_of_chrome()); 0: none
     std::uint16_t row = 0;          ///< within the track, from 0; see RangeTrack
+    std::uint16_t file = 0;         ///< of `event`, in a joined trace: index into OpenedTrace::event_files
     bool open = false;              ///< never ended
     bool is_task = false;           ///< also a slice of a timeline
 
@@ -135,9 +136,10 @@ struct OpenedTrace {
     // Other activity of the process and its devices.
     std::vector<RangeTrack> tracks;  ///< by group, threads before streams
     std::vector<CounterTrack> counters;
-    std::vector<RangeArrow> arrows;     ///< those that a file lists, besides equal correlations
-    std::vector<std::string> names;     ///< texts of the ranges; [0] is empty
-    std::optional<RecordingRank> rank;  ///< of another program
+    std::vector<RangeArrow> arrows;        ///< those that a file lists, besides equal correlations
+    std::vector<std::string> event_files;  ///< of a joined trace: the Chrome traces that hold its ranges' events
+    std::vector<std::string> names;        ///< texts of the ranges; [0] is empty
+    std::optional<RecordingRank> rank;     ///< of another program
     std::vector<MessageSize> message_sizes;
 
     // Reliability of the trace.

@@ -19,9 +19,10 @@ std::string joined_name(const std::vector<fs::path>& files) {
         name += " + " + files[k].stem().string();
     }
     if (files.size() > kMostNamed) {
-        name += fmt::format(" + {} more", files.size() - 1);
+        const std::string folder = files.front().parent_path().filename().string();  // runs have ranks of equal names
+        name = (folder.empty() ? "" : folder + ": ") + name + fmt::format(" + {} more", files.size() - 1);
     }
-    return name + ".sqlite";
+    return name + files.front().extension().string();
 }
 
 MergedTrace merge_any(const std::vector<fs::path>& inputs, const fs::path& output, IfExists if_exists,

@@ -19,6 +19,6 @@ std::vector<std::filesystem::path> with_files_of_folders(const std::vector<std::
 /// of merge_traces() and merge_rank_files().
 MergedTrace merge_any(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output,
                       IfExists if_exists, const std::string& configuration, const std::string& rules);
-/// A name for the joined file, which titles show: "out.rank0 + out.rank1.sqlite".
+/// A name for the joined file, which titles show: "out.rank0 + out.rank1.sqlite", "run7: rank0 + 3 more.json".
 std::string joined_name(const std::vector<std::filesystem::path>& files);
 }  // namespace pipescope

@@ -123,6 +123,15 @@ CREATE TABLE IF NOT EXISTS ENUM_CUPTI_STREAM_TYPE (id INTEGER NOT NULL PRIMARY K
 )sql";
 }
 
+const char* event_tables_sql() {
+    return R"sql(
+CREATE TABLE PIPESCOPE_EVENT_FILE (file INTEGER NOT NULL PRIMARY KEY, path TEXT NOT NULL);
+CREATE TABLE PIPESCOPE_EVENT (
+    activity TEXT NOT NULL, activityId INTEGER NOT NULL, file INTEGER NOT NULL, event INTEGER NOT NULL);
+CREATE TABLE PIPESCOPE_ARROW (file INTEGER NOT NULL, fromEvent INTEGER NOT NULL, toEvent INTEGER NOT NULL);
+)sql";
+}
+
 const char* fill_enums_sql() {
     // nsys numbers memory kinds one lower than CUPTI, and puts CUPTI's unknown (0) last.
     return R"sql(

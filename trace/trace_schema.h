@@ -21,6 +21,8 @@ inline constexpr std::string_view kNsysSchemaVersion = "3.16.1";
 const char* create_tables_sql();
 /// Statements that fill nsys' ENUM_ tables, which its users' scripts join. Replace existing rows.
 const char* fill_enums_sql();
+/// Tables that only traces joined from other programs' files have.
+const char* event_tables_sql();
 /// Statements that close a trace: the covered time span and the indexes. Indexes during recording would cost a third of
 /// the write rate.
 const char* finish_tables_sql();

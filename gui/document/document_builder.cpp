@@ -178,6 +178,7 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
             if (range.event != 0) {
                 row.event.resize(row.start.size());
                 row.event.back() = range.event;
+                row.file = range.file;
             }
         }
         int depth = 0;
@@ -190,6 +191,7 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
                 row.group = track.group;
                 row.name = track.name;
                 row.depth = depth++;
+                sumBusy(row);
                 store->rows.push_back(std::move(row));
             }
         }
@@ -210,6 +212,7 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
         return nullptr;
     }
     store->texts = trace.names;
+    store->eventFiles = trace.event_files;
     std::vector<TrackArrow> arrows;
     addLaunches(trace, places, arrows);
     for (const RangeArrow& arrow : trace.arrows) {

@@ -144,27 +144,71 @@ std::optional<TrackRef> nextOfText(const TrackStore& store, const TrackRef& from
     return best;
 }
 
+namespace {
+constexpr std::size_t kSumBlock = 64;
+constexpr double kNarrow = 2;  // pixels
+constexpr double kCell = 4;    // pixels
+
+std::int64_t sumOf(const TrackRow& row, std::size_t first, std::size_t end) {
+    std::int64_t sum = 0;
+    for (std::size_t i = first; i < end; ++i) {
+        sum += row.end[i] - row.start[i];
+    }
+    return sum;
+}
+
+/// Sum of the ranges' lengths.
+std::int64_t busyOf(const TrackRow& row, std::size_t first, std::size_t end) {
+    const std::size_t from = (first + kSumBlock - 1) / kSumBlock;
+    const std::size_t to = end / kSumBlock;
+    if (from >= to || to >= row.busy.size()) {
+        return sumOf(row, first, end);
+    }
+    return sumOf(row, first, from * kSumBlock) + row.busy[to] - row.busy[from] + sumOf(row, to * kSumBlock, end);
+}
+}  // namespace
+
+void sumBusy(TrackRow& row) {
+    row.busy.clear();
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i <= row.start.size(); ++i) {
+        if (i % kSumBlock == 0) {
+            row.busy.push_back(sum);
+        }
+        sum += i < row.start.size() ? row.end[i] - row.start[i] : 0;
+    }
+}
+
 std::vector<TrackRun> visibleRuns(const TrackRow& row, const TimeWindow& window, int width) {
     std::vector<TrackRun> runs;
     const auto pixel = [&](std::int64_t time) { return pixelOf(window, width, time); };
     auto i = static_cast<std::size_t>(std::upper_bound(row.end.begin(), row.end.end(), window.start) - row.end.begin());
+    double free = -kCell;
     while (i < row.start.size()) {
-        TrackRun run{pixel(row.start[i]), pixel(row.end[i]), i, false};
+        TrackRun run{pixel(row.start[i]), pixel(row.end[i]), i};
         if (run.left >= width) {
             break;
         }
         std::size_t next = i + 1;
-        if (run.right - run.left < 1) {
-            // Ranges that end within this pixel are drawn as one and skipped.
-            const std::int64_t edge = timeAt(window, width, std::floor(run.left) + 1);
+        if (run.right - run.left < kNarrow) {
+            const double cell = std::floor(run.left / kCell) * kCell;
+            const std::int64_t edge = timeAt(window, width, cell + kCell);
             next = std::max(
                 next, static_cast<std::size_t>(
                           std::upper_bound(row.end.begin() + static_cast<std::ptrdiff_t>(i), row.end.end(), edge) -
                           row.end.begin()));
-            run.folded = next > i + 1;
-            run.left = std::floor(run.left);
-            run.right = run.left + 1;
+            if (next > i + 1) {
+                run.folded = true;
+                run.left = std::max(cell, free);
+                run.right = cell + kCell;
+                const auto length = static_cast<double>(edge - timeAt(window, width, run.left));
+                run.share = std::clamp(static_cast<double>(busyOf(row, i, next)) / std::max(1.0, length), 0.0, 1.0);
+            } else if (run.right - run.left < 1) {
+                run.left = std::floor(run.left);
+                run.right = run.left + 1;
+            }
         }
+        free = run.right;
         runs.push_back(run);
         i = next;
     }

@@ -19,7 +19,12 @@ struct TrackRow {
     std::vector<std::int64_t> end;
     std::vector<std::uint32_t> text;        ///< index into TrackStore::texts
     std::vector<std::uint32_t> event = {};  ///< TraceRange::event; empty if the file has none
+    std::vector<std::int64_t> busy = {};    ///< ns of the ranges before each 64th one; set by sumBusy()
+    std::uint16_t file = 0;                 ///< of the events: index into TrackStore::eventFiles, unless that is empty
 };
+
+/// Fills `busy`, after which visibleRuns() is fast for millions of ranges.
+void sumBusy(TrackRow& row);
 
 /// The least and greatest values within one pixel column.
 struct CounterColumn {
@@ -81,8 +86,9 @@ struct TrackStore {
     std::vector<TrackRow> rows;  ///< rows of one group are together
     std::vector<std::string> texts;
     std::vector<CounterRow> counters = {};
-    std::vector<TrackArrow> arrows = {};    ///< sorted
-    std::vector<TrackArrow> arrivals = {};  ///< the same, with both ends swapped, sorted
+    std::vector<TrackArrow> arrows = {};       ///< sorted
+    std::vector<TrackArrow> arrivals = {};     ///< the same, with both ends swapped, sorted
+    std::vector<std::string> eventFiles = {};  ///< OpenedTrace::event_files
 
     /// Adds arrows; the same one once.
     void setArrows(std::vector<TrackArrow> all);
@@ -112,7 +118,9 @@ struct TrackRun {
     double right = 0;
     std::size_t index = 0;  ///< of the range, or of the first one
     bool folded = false;    ///< represents several ranges
+    double share = 1;       ///< of the rectangle that they cover, if folded
 };
-/// Visible rectangles of a row in a window of `width` pixels. Cost: O(pixels times log ranges).
+/// Visible rectangles of a row in a window of `width` pixels. Ranges of less than two pixels that share a cell of four
+/// are one rectangle. Cost: O(pixels times log ranges).
 std::vector<TrackRun> visibleRuns(const TrackRow& row, const TimeWindow& window, int width);
 }  // namespace pipescope

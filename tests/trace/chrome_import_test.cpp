@@ -162,6 +162,40 @@ TEST_F(ChromeImport, BindsArrowsToTheRangesAroundTheirEnds) {
     EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("1 event was omitted"));
 }
 
+// Events of Chrome name the arrows that begin or end at them; one may lead to several.
+TEST_F(ChromeImport, BindsArrowsOfEventsWithABindId) {
+    const OpenedTrace trace = opened(R"([
+        {"ph": "X", "name": "post", "pid": 1, "tid": 1, "ts": 10, "dur": 5, "bind_id": "0x1", "flow_out": true},
+        {"ph": "X", "name": "inside", "pid": 1, "tid": 1, "ts": 10, "dur": 2},
+        {"ph": "X", "name": "run", "pid": 1, "tid": 2, "ts": 20, "dur": 5, "bind_id": "0x1", "flow_in": true},
+        {"ph": "B", "name": "again", "pid": 2, "tid": 1, "ts": 25, "bind_id": "0x1", "flow_in": true},
+        {"ph": "E", "pid": 2, "tid": 1, "ts": 30},
+        {"ph": "X", "name": "last", "pid": 1, "tid": 3, "ts": 40, "dur": 1, "bind_id": 7, "flow_in": true},
+        {"ph": "X", "name": "middle", "pid": 1, "tid": 2, "ts": 35, "dur": 1, "bind_id": 7, "flow_in": "true",
+         "flow_out": "true"},
+        {"ph": "b", "cat": "io", "id": "0x9", "name": "request", "pid": 1, "tid": 1, "ts": 31, "bind_id": 7,
+         "flow_out": true},
+        {"ph": "X", "name": "unbound", "pid": 1, "tid": 1, "ts": 50, "dur": 1, "bind_id": 7},
+        {"ph": "X", "name": "no time", "pid": 5, "tid": 1, "bind_id": 7, "flow_in": true}])");
+    EXPECT_THAT(arrows_of(trace),
+                UnorderedElementsAre("post > run", "post > again", "request > middle", "middle > last"));
+    for (const RangeTrack& track : trace.tracks) {
+        EXPECT_FALSE(track.ranges.empty());
+    }
+}
+
+TEST_F(ChromeImport, ReadsInstantsOfAsynchronousRangesAndQuotedValues) {
+    const OpenedTrace trace = opened(R"([
+        {"ph": "b", "cat": "io", "id": 1, "name": "request", "pid": 1, "ts": 10},
+        {"ph": "n", "cat": "io", "id": 1, "name": "half", "pid": 1, "ts": 15},
+        {"ph": "e", "cat": "io", "id": 1, "pid": 1, "ts": 20},
+        {"ph": "C", "name": "queue", "pid": 1, "ts": 15, "args": {"value": "3.5", "state": "idle"}}])");
+    ASSERT_EQ(trace.tracks.size(), 1U);
+    EXPECT_THAT(names_of(trace, trace.tracks[0]), ElementsAre("request@0", "half@1"));
+    ASSERT_EQ(trace.counters.size(), 1U);
+    EXPECT_EQ(trace.counters[0].points.at(0).value, 3.5);
+}
+
 TEST_F(ChromeImport, KeepsCountersOfTwoProcessesApart) {
     const OpenedTrace trace = opened(R"([
         {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "first"}},

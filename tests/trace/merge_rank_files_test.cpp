@@ -2,8 +2,12 @@
 
 #include "rank_files.h"
 #include "tests/temporary_folder.h"
+#include "trace/chrome_import.h"
 #include "trace/open_trace.h"
 #include "trace/process_json.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -185,6 +189,65 @@ TEST_F(MergeRankFiles, KeepsWorkOfDevicesAndCounters) {
     EXPECT_EQ(track(RangeTrack::Kind::calls)->ranges.at(0).correlation,
               track(RangeTrack::Kind::stream)->ranges.at(0).correlation);
     EXPECT_TRUE(std::ranges::count(trace.names, "queue: length"));
+}
+/// The first range with the name, in tracks of the group.
+const TraceRange* range_of(const OpenedTrace& trace, const std::string& group, const std::string& name) {
+    for (const RangeTrack& track : trace.tracks) {
+        const auto found =
+            std::ranges::find(track.ranges, name, [&](const TraceRange& range) { return trace.names.at(range.name); });
+        if (track.group.find(group) != std::string::npos && found != track.ranges.end()) {
+            return &*found;
+        }
+    }
+    return nullptr;
+}
+
+// Each range leads back to its event, and so to all its arguments; arrows lead between the ranges of one file.
+TEST_F(MergeRankFiles, KeepsEventsAndArrows) {
+    for (const int rank : {0, 1}) {
+        std::string text = RankFile(rank, 2).range("Forward 0", 1, 9).range("loss", 20 + rank, 30).text();
+        text.insert(text.rfind("\n]"), fmt::format(R"(,
+            {{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": {0}, "tid": {0}, "ts": 2, "dur": 1,
+             "args": {{"correlation": 5}}}},
+            {{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 4, "dur": 2,
+             "args": {{"correlation": 5, "grid": [1, 2, {1}]}}}},
+            {{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "tid": 7, "ts": 7, "dur": 1,
+             "bind_id": 9, "flow_in": true, "args": {{"correlation": 6}}}},
+            {{"ph": "X", "cat": "cpu_op", "name": "copy_", "pid": {0}, "tid": {0}, "ts": 5, "dur": 1, "bind_id": 9,
+             "flow_out": true}})",
+                                                   4000 + rank, rank));
+        std::ofstream(folder_ / fmt::format("r{}.json", rank)) << text;
+    }
+    merge({folder_ / "r0.json", folder_ / "r1.json"});
+    const OpenedTrace trace = merged();
+    ASSERT_EQ(trace.event_files.size(), 2U);
+    std::size_t events = 0;
+    for (const RangeTrack& track : trace.tracks) {
+        for (const TraceRange& range : track.ranges) {
+            ASSERT_GT(range.event, 0U) << trace.names.at(range.name);
+            const auto event = event_of_chrome(trace.event_files.at(range.file), range.event - 1);
+            ASSERT_TRUE(event.is_object());
+            const bool is_copy = track.kind == RangeTrack::Kind::stream && event.at("name") == "Memcpy HtoD";
+            EXPECT_TRUE(is_copy || event.at("name") == trace.names.at(range.name)) << event.dump();
+            EXPECT_NE(trace.event_files.at(range.file)
+                          .find(fmt::format("r{}.json", track.group.find("rank 1") != std::string::npos)),
+                      std::string::npos)
+                << track.group;
+            ++events;
+        }
+    }
+    EXPECT_EQ(events, 12U);
+    const TraceRange* gemm = range_of(trace, "rank 1", "gemm");
+    ASSERT_NE(gemm, nullptr);
+    EXPECT_EQ(event_of_chrome(trace.event_files.at(gemm->file), gemm->event - 1).at("args").at("grid").at(2), 1);
+    ASSERT_EQ(trace.arrows.size(), 2U) << "one in each file";
+    for (const RangeArrow& arrow : trace.arrows) {
+        const TraceRange& from = trace.tracks.at(arrow.from.track).ranges.at(arrow.from.range);
+        const TraceRange& to = trace.tracks.at(arrow.to.track).ranges.at(arrow.to.range);
+        EXPECT_EQ(trace.names.at(from.name), "copy_");
+        EXPECT_EQ(from.file, to.file);
+        EXPECT_EQ(trace.tracks.at(arrow.to.track).kind, RangeTrack::Kind::stream);
+    }
 }
 }  // namespace
 }  // namespace pipescope
