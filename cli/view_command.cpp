@@ -92,6 +92,9 @@ ExitCode view_command(ViewFlags flags) {
     }
     if ((!flags.render.empty() || !flags.report.empty()) && flags.files.size() != 1 && !joins) {
         require_traces(flags.files);
+        if (flags.files.empty()) {
+            throw UsageError("--render and --report are about one run, but no file was given; name one FILE");
+        }
         throw UsageError(fmt::format(
             "view was given {} files that are not of one run's processes, but --render and --report are about one run; "
             "name one FILE",

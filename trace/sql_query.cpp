@@ -1,5 +1,7 @@
 #include "trace/sql_query.h"
 
+#include "trace/shared_disk.h"
+
 #include "trace/sqlite_guard.h"
 #include "trace/trace_file.h"
 
@@ -35,7 +37,9 @@ using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
 Connection open_for_reading(const std::filesystem::path& path) {
     require_sqlite_file(path);
     sqlite3* handle = nullptr;
-    const int result = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nullptr);
+    const OpenablePath openable(path);
+    const int result =
+        sqlite3_open_v2(openable.path().c_str(), &handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nullptr);
     Connection db(handle);
     if (result != SQLITE_OK) {
         throw TraceError("cannot read trace " + quoted(path) + ": " + sqlite3_errstr(result) +

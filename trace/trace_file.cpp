@@ -1,6 +1,7 @@
 #include "trace/trace_file.h"
 
 #include "trace/nsys_tables.h"
+#include "trace/shared_disk.h"
 #include "trace/sqlite_guard.h"
 #include "trace/sqlite_insert.h"
 #include "trace/trace_schema.h"
@@ -169,7 +170,12 @@ bool begins_like_json(std::string_view text) {
                          "ELF")) {
         refuse(path, "it seems to be a program");
     }
-    refuse(path, "it is not an SQLite file");
+    const bool is_utf16 = head.starts_with("\xff\xfe") || head.starts_with("\xfe\xff");
+    throw TraceFormatError(quoted(path) + " is not a trace: it is " +
+                           (is_utf16 ? "text in UTF-16" : "neither an SQLite file nor JSON") +
+                           "; give a trace of PipeScope, an SQLite export of nsys, or JSON of PyTorch's profiler or "
+                           "another Chrome trace" +
+                           (is_utf16 ? ", in UTF-8" : ""));
 }
 }  // namespace
 
@@ -212,7 +218,8 @@ void make_plain_file(SQLite::Database& db) {
 }
 
 SQLite::Database open_to_read(const fs::path& path) {
-    return SQLite::Database(path, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kMigrationBusyMilliseconds);
+    const OpenablePath openable(path);
+    return SQLite::Database(openable.path(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kMigrationBusyMilliseconds);
 }
 
 void require_sqlite_file(const fs::path& path) {

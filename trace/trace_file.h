@@ -17,7 +17,8 @@ std::filesystem::path create_trace_file(const std::filesystem::path& target, IfE
 /// reader has the file open, it stays in WAL mode, but is complete.
 void make_plain_file(SQLite::Database& db);
 
-/// Opens a trace for reading in one thread. Waits some seconds for a lock. Throws SQLite::Exception.
+/// Opens a trace for reading in one thread; of one that grows on a shared disk, what is there now. Waits some seconds
+/// for a lock. Throws SQLite::Exception and TraceError.
 SQLite::Database open_to_read(const std::filesystem::path& path);
 
 /// Throws TraceFormatError unless `path` is a non-empty SQLite file. The message says what the file seems to be.

@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "trace/run_files.h"
+#include "trace/shared_disk.h"
 
 #include <QDir>
 #include <QFile>
@@ -64,24 +65,53 @@ QString ViewedFiles::newPlace() {
     place.mkpath(QStringLiteral("."));
     QDir(folder_->filePath(QString::number(places_ - 3))).removeRecursively();  // nobody reads the one before the last
     QString name = QFileInfo(nameOf(files_)).fileName();
-    return place.filePath(name.endsWith(QLatin1String(".sqlite")) ? name : name + QStringLiteral(".sqlite"));
+    const bool isNamed = areSeveral() || name.endsWith(QLatin1String(".sqlite"));
+    return place.filePath(isNamed ? name : name + QStringLiteral(".sqlite"));
 }
 
 QString ViewedFiles::fileToRead() {
     const std::lock_guard lock(mutex_);
     imported_.clear();
-    if (!areSeveral()) {
+    if (!areCopied()) {
+        joined_.clear();
         return files_.front();
     }
     const QString place = newPlace();
-    merge_any(pathsOf(files_), place.toStdString(), IfExists::refuse, {}, {});  // its warnings are in the trace
+    if (!areSeveral()) {
+        copy_growing_trace(files_.front().toStdString(), place.toStdString());
+    } else {
+        QStringList readable;
+        for (qsizetype k = 0; k < files_.size(); ++k) {
+            readable << (grows_on_shared_disk(files_[k].toStdString()) ? copyAt(place, k) : files_[k]);
+        }
+        merge_any(pathsOf(readable), place.toStdString(), IfExists::refuse, {}, {});  // its warnings are in the trace
+        for (qsizetype k = 0; k < files_.size(); ++k) {
+            if (readable[k] != files_[k]) {
+                QFile::remove(readable[k]);
+            }
+        }
+    }
     joined_ = place;
     return joined_;
 }
 
+bool ViewedFiles::areCopied() const {
+    return areSeveral() || grows_on_shared_disk(files_.front().toStdString());
+}
+
+/// Copies the file to a folder of its own beside `place`, under its name, which messages give.
+QString ViewedFiles::copyAt(const QString& place, qsizetype file) const {
+    const QDir beside = QFileInfo(place).absoluteDir();
+    const QString folder = QString::number(file);
+    beside.mkpath(folder);
+    QString copy = QDir(beside.filePath(folder)).filePath(QFileInfo(files_[file]).fileName());
+    copy_growing_trace(files_[file].toStdString(), copy.toStdString());
+    return copy;
+}
+
 QString ViewedFiles::database() {
     const std::lock_guard lock(mutex_);
-    if (areSeveral()) {
+    if (areSeveral() || !joined_.isEmpty()) {
         return joined_;
     }
     if (isDatabase(files_.front())) {

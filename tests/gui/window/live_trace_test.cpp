@@ -4,6 +4,7 @@
 #include "gui/window/main_window.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
+#include "trace/process_json.h"
 #include "trace/trace_writer.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,11 @@
 #include <QSignalSpy>
 #include <QTest>
 
+#include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -121,5 +126,106 @@ TEST_F(LiveTrace, WaitsForTheFirstTask) {
     ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(1); }, kPatience));
     EXPECT_EQ(failed.count(), 0);
 }
+
+/// Names the folder as one that other hosts write to.
+class SharedFolder {
+public:
+    explicit SharedFolder(const std::filesystem::path& folder) {
+        qputenv("PIPESCOPE_SHARED_DISKS", folder.string().c_str());
+    }
+    SharedFolder(const SharedFolder&) = delete;
+    SharedFolder& operator=(const SharedFolder&) = delete;
+    ~SharedFolder() { qunsetenv("PIPESCOPE_SHARED_DISKS"); }
+};
+
+TEST_F(LiveTrace, OnASharedDiskIsFollowedByCopies) {
+    const SharedFolder shared(path_.parent_path());
+    configure();
+    record(0);
+    open();
+    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(1); }, kPatience));
+    ASSERT_TRUE(
+        QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::following; }, kPatience));
+    EXPECT_NE(window_.files().document()->path, QString::fromStdString(path_.string())) << "it is read from a copy";
+    EXPECT_EQ(window_.page()->path(), QString::fromStdString(path_.string()));
+    record(1);
+    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(2); }, kPatience));
+    record(2);
+    writer_->close();
+    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::ended; }, kPatience));
+    EXPECT_EQ(shown(), tasksOf(3));
+}
+
+/// The ranks of one run, each with half of the lanes, on a local disk and on a shared one.
+class LiveRanks : public LiveTrace, public testing::WithParamInterface<bool> {
+protected:
+    void SetUp() override {
+        LiveTrace::SetUp();
+        for (int rank = 0; rank < 2; ++rank) {
+            files_ << QString::fromStdString(temporaryPath("live.rank" + std::to_string(rank) + ".sqlite").string());
+            std::filesystem::remove(files_.back().toStdString());
+            TraceWriter& writer = writers_.emplace_back(files_.back().toStdString(), IfExists::replace);
+            ProcessFacts process;
+            process.rank = rank;
+            process.size = 2;
+            process.host = rank == 0 ? "a" : "b";
+            process.run = "run-1";
+            for (std::size_t lane = 0; lane < timeline_.lanes.size(); ++lane) {
+                if (rankOf(LaneId{lane}) == rank) {
+                    process.lanes.emplace_back(static_cast<std::int32_t>(lane));
+                }
+            }
+            process.clock = {{Nanoseconds{0}, Nanoseconds{0}, Nanoseconds{1000}}};
+            writer.set_run("process", to_json(process));
+            writer.set_lanes(timeline_.lanes);
+            writer.commit();
+        }
+    }
+
+    int rankOf(LaneId lane) const { return 2 * lane.index() < timeline_.lanes.size() ? 0 : 1; }
+
+    void recordOn(int rank, std::int32_t step) {
+        for (const Slice& slice : timeline_.slices) {
+            if (slice.key.step == step && !is_copy(slice.key.kind) && rankOf(slice.lane) == rank) {
+                writers_[static_cast<std::size_t>(rank)].add_task(slice, Source::measured);
+            }
+        }
+        writers_[static_cast<std::size_t>(rank)].commit();
+    }
+    std::size_t tasksOn(int rank, std::int32_t steps) const {
+        return static_cast<std::size_t>(
+            std::count_if(timeline_.slices.begin(), timeline_.slices.end(), [&](const Slice& slice) {
+                return slice.key.step < steps && !is_copy(slice.key.kind) && rankOf(slice.lane) == rank;
+            }));
+    }
+
+    QStringList files_;
+    std::vector<TraceWriter> writers_;
+};
+
+TEST_P(LiveRanks, GrowTogether) {
+    std::optional<SharedFolder> shared;
+    if (GetParam()) {
+        shared.emplace(path_.parent_path());
+    }
+    recordOn(0, 0);
+    recordOn(1, 0);
+    window_.files().open(files_);
+    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOn(0, 1) + tasksOn(1, 1); }, kPatience));
+    ASSERT_TRUE(
+        QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::following; }, kPatience));
+    EXPECT_EQ(window_.files().count(), 1);
+    recordOn(1, 1);  // one rank is ahead
+    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOn(0, 1) + tasksOn(1, 2); }, kPatience));
+    writers_[1].close();
+    recordOn(0, 1);
+    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOn(0, 2) + tasksOn(1, 2); }, kPatience));
+    EXPECT_EQ(window_.page()->live().state(), LiveBadge::State::following) << "rank 0 still writes";
+    writers_[0].close();
+    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::ended; }, kPatience));
+}
+
+INSTANTIATE_TEST_SUITE_P(Disks, LiveRanks, testing::Bool(),
+                         [](const auto& disk) { return disk.param ? "Shared" : "Local"; });
 }  // namespace
 }  // namespace pipescope
