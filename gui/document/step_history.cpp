@@ -23,6 +23,9 @@ void judge(const std::vector<std::size_t>& order, StepHistory& history) {
     history.counted = order.size();
     history.fastest = order.front();
     history.median = order[order.size() / 2];
+    const Nanoseconds longer = history.steps[*history.median].time;
+    const Nanoseconds shorter = history.steps[order[(order.size() - 1) / 2]].time;
+    history.medianTime = shorter + (longer - shorter) / 2;
     history.slowest = order.back();
     const double upper = quantile(0.75);
     const double fence = std::max(upper + kQuartileRanges * (upper - quantile(0.25)), kLeastSlowness * quantile(0.5));
@@ -47,8 +50,8 @@ std::optional<std::size_t> StepHistory::find(std::int32_t step) const {
 QString StepHistory::describe(std::size_t index) const {
     const StepEntry& entry = steps.at(index);
     QString text = translated("step %1: %2").arg(entry.step).arg(formatDuration(entry.time.count()));
-    if (median && *median != index && steps[*median].time.count() > 0) {
-        const double ratio = static_cast<double>(entry.time.count()) / static_cast<double>(steps[*median].time.count());
+    if (counted > 1 && medianTime.count() > 0 && entry.time != medianTime) {
+        const double ratio = static_cast<double>(entry.time.count()) / static_cast<double>(medianTime.count());
         text += translated(" (%1 against the median)").arg(formatShareChange(ratio - 1));
     }
     if (entry.bubble) {

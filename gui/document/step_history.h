@@ -28,6 +28,7 @@ struct StepHistory {
     std::size_t counted = 0;
     // Indices into `steps`; empty without steps. Of an even number, the median is the upper one of the middle two.
     std::optional<std::size_t> median;
+    Nanoseconds medianTime{0};  ///< of the counted steps; of an even number, the mean of the middle two
     std::optional<std::size_t> fastest;
     std::optional<std::size_t> slowest;
     /// Upper quartile + 1.5 interquartile ranges, and at least 1.05 medians.

@@ -53,7 +53,8 @@ QString describe(const PlanCandidate& candidate, std::size_t rank) {
         .arg(formatCount(simulation.micro_batches, ParetoChart::tr("micro-batch"), ParetoChart::tr("micro-batches")))
         .arg(QString::fromStdString(to_string(simulation.options.checkpoint)),
              QString::fromStdString(to_string(simulation.options.schedule)),
-             formatDuration(expected_step(simulation).count()), formatBytes(highest_peak(simulation)),
+             formatDuration(expected_step(simulation).count()),
+             simulation.memory_unknown ? ParetoChart::tr("unknown") : formatBytes(highest_peak(simulation)),
              simulation.feasible ? QString() : ParetoChart::tr(", does not fit"));
 }
 

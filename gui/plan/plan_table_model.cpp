@@ -98,6 +98,9 @@ QString PlanTableModel::shown(const PlanCandidate& candidate, int row, int colum
         case samplesPerSecond: return QLocale().toString(expected_figures(simulation).samples_per_second, 'g', 4);
         case bubble: return formatShare(expected_figures(simulation).bubble);
         case peak:
+            if (simulation.memory_unknown) {
+                return tr("unknown");
+            }
             return (simulation.feasible ? QString() : QStringLiteral("▲ ")) + formatBytes(highest_peak(simulation));
         case cost: return QLocale().toString(expected_cost(candidate), 'g', 4);
         case pareto: return candidate.pareto ? tr("yes") : QString();
@@ -121,7 +124,8 @@ QVariant PlanTableModel::value(const PlanCandidate& candidate, int row, int colu
         case stepTime: return static_cast<qlonglong>(simulation.step_time.count());
         case samplesPerSecond: return expected_figures(simulation).samples_per_second;
         case bubble: return expected_figures(simulation).bubble;
-        case peak: return static_cast<qlonglong>(highest_peak(simulation));
+        case peak:
+            return simulation.memory_unknown ? QVariant() : QVariant(static_cast<qlonglong>(highest_peak(simulation)));
         case cost: return expected_cost(candidate);
         case pareto: return candidate.pareto ? 1 : 0;
         case reason: return reasons_[static_cast<std::size_t>(row)];

@@ -33,9 +33,17 @@ bool hasInk(Pattern pattern, int x, int y) {
 /// Draws lines through the rectangle that rise (1) or fall (-1) to the right.
 void paintDiagonals(QPainter& painter, const QRectF& rect, int slope) {
     const double height = rect.height();
+    // Lines end at the rectangle's sides, since Qt's SVG files have no clips.
+    const auto draw = [&](double x) {
+        const double left = std::max(x, rect.left());
+        const double right = std::min(x + height, rect.right());
+        if (left < right) {
+            const auto y = [&](double at) { return slope > 0 ? rect.bottom() - (at - x) : rect.top() + (at - x); };
+            painter.drawLine(QPointF(left, y(left)), QPointF(right, y(right)));
+        }
+    };
     for (double x = rect.left() - height; x < rect.right(); x += kPatternPeriod) {
-        painter.drawLine(QPointF(x, slope > 0 ? rect.bottom() : rect.top()),
-                         QPointF(x + height, slope > 0 ? rect.top() : rect.bottom()));
+        draw(x);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "gui/tables/selection_facts.h"
 
 #include "gui/document/baseline.h"
+#include "gui/document/throughput.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/tables/task_details.h"
@@ -65,6 +66,7 @@ public:
     SelectionFacts ofBubble(const PartSelection& part);
     SelectionFacts ofLane(const PartSelection& part);
     SelectionFacts ofLinks(const PartSelection& part);
+    SelectionFacts ofStep();
 
 private:
     FactRow timeRow(const QString& name, const Both<std::int64_t>& ns) const {
@@ -93,6 +95,8 @@ private:
     void addLinks(LaneId lane, const std::optional<LaneId>& only);
     void addSums(const QString& heading, std::optional<LaneId> lane, std::optional<BubbleCause> only);
     void addMemory(LaneId lane);
+    void addRates(const Both<std::int64_t>& step);
+    void addLanes();
     QString lanePlace(Source source, LaneId lane) const;
     /// True if bubbles of the timeline may be given.
     bool knows(Source source) const {
@@ -458,6 +462,101 @@ SelectionFacts FactsBuilder::ofLinks(const PartSelection& part) {
     }
     return facts_;
 }
+
+/// What the step comes to in a second. `step`: its lengths.
+void FactsBuilder::addRates(const Both<std::int64_t>& step) {
+    Both<Throughput> rates;
+    if (step.measured) {
+        rates.measured = throughputOf(document_.run, Nanoseconds{*step.measured});
+    }
+    if (step.simulated && document_.baseline) {
+        rates.simulated = throughputOf(document_.baseline->run, Nanoseconds{*step.simulated});
+    } else if (step.simulated && document_.simulation) {
+        rates.simulated = throughputOf(*document_.simulation, Nanoseconds{*step.simulated});
+    }
+    std::vector<FactRow> rows;
+    const auto addRow = [&](const QString& name, std::optional<double> Throughput::*figure, const auto& format) {
+        const auto text = [&](const std::optional<Throughput>& of) {
+            return of ? textOf((*of).*figure, format) : QString();
+        };
+        FactRow row{name, text(rates.measured), text(rates.simulated)};
+        if (!row.measured.isEmpty() || !row.simulated.isEmpty()) {
+            rows.push_back(std::move(row));
+        }
+    };
+    addRow(translated("Samples"), &Throughput::samples, formatPerSecond);
+    addRow(translated("Tokens"), &Throughput::tokens, formatPerSecond);
+    addRow(translated("Model TFLOP"), &Throughput::tflops,
+           [](double tera) { return QLocale().toString(tera, 'g', 3); });
+    addRow(translated("MFU"), &Throughput::utilization, formatShare);
+    add(translated("In a second"), std::move(rows));
+}
+
+/// The busiest lane and the one with the highest peak, of each timeline.
+void FactsBuilder::addLanes() {
+    const std::vector<LaneFacts> lanes = laneFacts(document_, step_);
+    const auto most = [&](auto figure) {
+        std::optional<std::size_t> found;
+        for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+            if (lanes[lane].*figure && (!found || *(lanes[lane].*figure) > *(lanes[*found].*figure))) {
+                found = lane;
+            }
+        }
+        return found;
+    };
+    std::vector<FactRow> rows;
+    const auto addMost = [&](const QString& which, const QString& how, auto measured, auto simulated,
+                             const auto& format) {
+        FactRow number{which, {}, {}};
+        FactRow figure{how, {}, {}};
+        if (const auto lane = most(measured)) {
+            number.measured = QString::number(*lane);
+            figure.measured = format(*(lanes[*lane].*measured));
+        }
+        if (const auto lane = most(simulated)) {
+            number.simulated = QString::number(*lane);
+            figure.simulated = format(*(lanes[*lane].*simulated));
+        }
+        if (!figure.measured.isEmpty() || !figure.simulated.isEmpty()) {
+            rows.push_back(std::move(number));
+            rows.push_back(std::move(figure));
+        }
+    };
+    addMost(translated("Busiest"), translated("Busy time"), &LaneFacts::measuredBusy, &LaneFacts::simulatedBusy,
+            [](Nanoseconds ns) { return formatDuration(ns.count()); });
+    addMost(translated("Fullest"), translated("Peak memory"), &LaneFacts::measuredPeak, &LaneFacts::simulatedPeak,
+            formatBytes);
+    add(translated("Lanes"), std::move(rows));
+}
+
+SelectionFacts FactsBuilder::ofStep() {
+    facts_.ofWholeStep = true;
+    facts_.title = document_.measured ? translated("Step %1").arg(step_) : translated("Simulated step");
+    Both<std::int64_t> length;
+    Both<double> bubble;
+    if (const StepSpan* span = document_.measured ? document_.measured->step(step_) : nullptr) {
+        length.measured = span->statistics.step_time().count();
+        if (noBubble_.isEmpty()) {
+            bubble.measured = span->statistics.bubble_fraction;
+        }
+    }
+    if (document_.simulation) {
+        const StepFigures simulated = expected_figures(*document_.simulation);
+        length.simulated = simulated.step.count();
+        bubble.simulated = simulated.bubble;
+    } else if (document_.simulated && !document_.simulated->steps().empty()) {
+        const StepStatistics& simulated = document_.simulated->steps().front().statistics;
+        length.simulated = simulated.step_time().count();
+        if (!document_.baseline || document_.baseline->whyNoBubble.isEmpty()) {
+            bubble.simulated = simulated.bubble_fraction;
+        }
+    }
+    add(translated("In all"), {timeRow(translated("Step time"), length), shareRow(translated("Bubble"), bubble)});
+    addRates(length);
+    addLanes();
+    addSums(translated("Bubble by cause"), std::nullopt, std::nullopt);
+    return facts_;
+}
 }  // namespace
 
 QString SelectionFacts::plainText() const {
@@ -488,7 +587,10 @@ SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analys
         const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
         return rangeFacts(document, part->range, span != nullptr ? span->range().start : 0);
     }
-    if (!part || analysis.tasks(part->source) == nullptr) {
+    if (!part) {
+        return document.measured || document.simulated ? builder.ofStep() : SelectionFacts{};
+    }
+    if (analysis.tasks(part->source) == nullptr) {
         return {};
     }
     switch (part->kind) {

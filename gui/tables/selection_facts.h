@@ -34,13 +34,16 @@ struct SelectionFacts {
     std::vector<FactSection> sections;
     QString measuredName = {};   ///< nameOf() the columns; empty without a selection
     QString simulatedName = {};  ///< empty: the facts have one value each
+    bool ofWholeStep = false;    ///< nothing is selected; the facts are those of the step
 
-    bool isEmpty() const { return title.isEmpty(); }
+    /// True if nothing is selected.
+    bool isEmpty() const { return title.isEmpty() || ofWholeStep; }
     /// Lines of columns separated by tabs.
     QString plainText() const;
 };
 
-/// The measured step `step` is compared; `analysis` is its analysis. Empty without a selection.
+/// The measured step `step` is compared; `analysis` is its analysis. Without a selection, facts about the step; empty
+/// if the document has no tasks.
 SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,
                        const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part);
 /// Facts about a range of a thread or stream, without its arguments. Empty if the document has no such range.

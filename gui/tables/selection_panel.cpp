@@ -62,26 +62,25 @@ bool SelectionPanel::eventFilter(QObject* watched, QEvent* event) {
 }
 
 void SelectionPanel::copy() const {
-    if (!facts_.isEmpty()) {
+    if (!facts_.title.isEmpty()) {
         QApplication::clipboard()->setText(facts_.plainText());
     }
 }
 
 void SelectionPanel::setFacts(SelectionFacts facts) {
     facts_ = std::move(facts);
-    const bool none = facts_.isEmpty();
+    const bool none = facts_.title.isEmpty();
     title_->setText(none ? tr("Nothing is selected") : facts_.title);
-    where_->setText(none ? tr("Click a task, a bubble, a lane's name or the space beside its copies, or press . and , "
-                              "in a timeline. The counterpart in the other timeline is marked too. Or click a range "
-                              "of a thread or stream.")
-                         : facts_.where);
+    where_->setText(facts_.isEmpty() ? tr("Click a task, a bubble, a lane's name, the space beside its copies, or a "
+                                          "range of a thread or stream.")
+                                     : facts_.where);
     text_->setText(facts_.text);
     if (!none) {
         table_->setHeaderLabels({QString(), facts_.measuredName, facts_.simulatedName, tr("difference")});
     }
     const bool single = !none && facts_.simulatedName.isEmpty();
     table_->setColumnHidden(2, single);
-    table_->setColumnHidden(3, single);
+    fitColumns();
     // One column of values takes what the names leave; several are as wide as they must be.
     table_->header()->setSectionResizeMode(0, single ? QHeaderView::ResizeToContents : QHeaderView::Stretch);
     table_->header()->setSectionResizeMode(1, single ? QHeaderView::Stretch : QHeaderView::ResizeToContents);
@@ -103,5 +102,17 @@ void SelectionPanel::setFacts(SelectionFacts facts) {
         }
     }
     table_->setVisible(!facts_.sections.empty());
+}
+
+void SelectionPanel::resizeEvent(QResizeEvent* event) {
+    QWidget::resizeEvent(event);
+    fitColumns();
+}
+
+/// In a narrow panel, names matter more than differences.
+void SelectionPanel::fitColumns() {
+    constexpr int kNarrow = 58;  // letters
+    const bool single = !facts_.title.isEmpty() && facts_.simulatedName.isEmpty();
+    table_->setColumnHidden(3, single || width() < kNarrow * fontMetrics().averageCharWidth());
 }
 }  // namespace pipescope

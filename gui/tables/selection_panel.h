@@ -24,8 +24,10 @@ public:
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
 
 private:
+    void fitColumns();
     SelectionFacts facts_;
     QLabel* title_;
     QLabel* where_;

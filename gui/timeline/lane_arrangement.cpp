@@ -6,6 +6,7 @@
 namespace pipescope {
 namespace {
 constexpr std::string_view kProcess = " (rank ";
+constexpr std::string_view kHost = ", host ";
 
 /// All lanes in the user's order, whatever their groups.
 std::vector<LaneId> orderOf(const LaneArrangement& arrangement, std::size_t lanes) {
@@ -34,6 +35,26 @@ std::string processOf(const LaneInfo& lane) {
                : lane.name.substr(begin + 2, lane.name.size() - begin - 3);
 }
 
+std::string hostOf(const LaneInfo& lane) {
+    const std::string process = processOf(lane);
+    const std::size_t begin = process.find(kHost);
+    return begin == std::string::npos ? std::string() : process.substr(begin + 2);
+}
+
+bool hasHosts(const std::vector<LaneInfo>& lanes) {
+    std::set<std::string> processes;
+    std::set<std::string> hosts;
+    for (const LaneInfo& lane : lanes) {
+        processes.insert(processOf(lane));
+        hosts.insert(hostOf(lane));
+    }
+    return hosts.size() > 1 && !hosts.contains("") && processes.size() > hosts.size();
+}
+
+std::string groupOf(const LaneArrangement& arrangement, const LaneInfo& lane) {
+    return !arrangement.grouped ? std::string() : arrangement.byHost ? hostOf(lane) : processOf(lane);
+}
+
 bool hasProcesses(const std::vector<LaneInfo>& lanes) {
     std::set<std::string> processes;
     for (const LaneInfo& lane : lanes) {
@@ -43,7 +64,7 @@ bool hasProcesses(const std::vector<LaneInfo>& lanes) {
 }
 
 std::vector<ArrangedLane> arrangedLanes(const LaneArrangement& arrangement, const std::vector<LaneInfo>& lanes) {
-    const bool groups = arrangement.grouped && hasProcesses(lanes);
+    const bool groups = arrangement.grouped && (arrangement.byHost ? hasHosts(lanes) : hasProcesses(lanes));
     std::vector<ArrangedLane> arranged;
     std::vector<std::string> groupsInOrder;
     for (const LaneId lane : orderOf(arrangement, lanes.size())) {
@@ -52,7 +73,7 @@ std::vector<ArrangedLane> arrangedLanes(const LaneArrangement& arrangement, cons
         each.pinned = arrangement.pinned.contains(lane);
         each.collapsed = arrangement.collapsed.contains(lane) && !each.pinned;
         if (groups && !each.pinned) {
-            each.group = processOf(lanes[lane.index()]);
+            each.group = groupOf(arrangement, lanes[lane.index()]);
             each.grouped = arrangement.collapsedGroups.contains(each.group);
             if (std::find(groupsInOrder.begin(), groupsInOrder.end(), each.group) == groupsInOrder.end()) {
                 groupsInOrder.push_back(each.group);

@@ -14,6 +14,7 @@ struct LaneArrangement {
     std::set<LaneId> pinned = {};     ///< stay at the top while the others scroll
     std::set<LaneId> collapsed = {};  ///< thin lines
     bool grouped = false;             ///< lanes of one process stand together under its name
+    bool byHost = false;              ///< with `grouped`: lanes of all processes of one host
     std::set<std::string> collapsedGroups = {};  ///< groups drawn as one row, the mean of their lanes
     /// Pixels of a row of tasks; empty: as high as the view has room for all lanes.
     std::optional<int> rowHeight = {};
@@ -23,8 +24,14 @@ struct LaneArrangement {
 
 /// "rank 1, host b", the process that a merged trace names in a lane's name: "lane 3 (rank 1, host b)". Empty: none.
 std::string processOf(const LaneInfo& lane);
+/// "host b", of such a name. Empty: none.
+std::string hostOf(const LaneInfo& lane);
 /// True if lanes belong to two processes or more, so that groups mean something.
 bool hasProcesses(const std::vector<LaneInfo>& lanes);
+/// True if they belong to two hosts or more, one of them with several processes.
+bool hasHosts(const std::vector<LaneInfo>& lanes);
+/// The group of a lane in this arrangement; empty: none.
+std::string groupOf(const LaneArrangement& arrangement, const LaneInfo& lane);
 
 /// A lane in its place.
 struct ArrangedLane {

@@ -50,7 +50,7 @@ LaneRaster::LaneRaster(const TimelineColors& colors, const KindSet& hidden)
 void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, const RasterBand& band, QImage& image) {
     const int top = std::max(0, band.top);
     const int bottom = std::min(image.height(), band.top + band.height);
-    const int columns = band.coarse ? (image.width() + 1) / 2 : image.width();
+    const int columns = (image.width() + band.cell - 1) / band.cell;
     if (bottom <= top || columns == 0) {
         return;
     }
@@ -75,12 +75,10 @@ void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, cons
             addRow(folded, window, columns, inside);
         }
     }
-    mixColumns(columns, 1 + static_cast<int>(band.others.size()));
+    mixColumns(columns, 1 + static_cast<int>(band.others.size()), band.patterns);
     mixDenseBins(columns, band.patterns);
     if (band.patterns) {
         thinPatterns();
-    } else {
-        inked_.assign(inked_.size(), 0);
     }
     if (band.leastBorder > 0 && visible < static_cast<std::size_t>(columns)) {  // slices of denser rows are narrower
         addBorders(row, window, band.leastBorder, columns);
@@ -90,8 +88,8 @@ void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, cons
     // Computes the first kLines lines and copies them to the others.
     for (int y = top; y < bottom; ++y) {
         auto* target = reinterpret_cast<QRgb*>(image.scanLine(y));
-        if (band.coarse) {
-            writeCoarse(target, image.width());
+        if (!band.patterns) {
+            writeCells(target, image.width(), band.cell);
         } else if (y - top >= kLines) {
             std::memcpy(target, image.constScanLine(y - kLines), bytes);
         } else {
@@ -132,14 +130,14 @@ void LaneRaster::groundOf(const TimelineStore& store, const TimeWindow& window, 
     }
 }
 
-void LaneRaster::mixColumns(int columns, int rows) {
+void LaneRaster::mixColumns(int columns, int rows, bool patterns) {
     const auto size = static_cast<std::size_t>(columns);
     const float part = 1.0F / static_cast<float>(rows);
     dominant_.assign(size, -1);
     busy_.assign(size, 0);
     most_.assign(size, 0);
-    inked_.assign(size, 0);
-    ink_.assign(size, bubbleDot_);
+    inked_.assign(patterns ? size : 0, 0);
+    ink_.assign(patterns ? size : 0, bubbleDot_);
     for (const TaskKind kind : shares_.kinds) {  // per kind, so that the compiler can vectorise
         float* share = shares_.of[static_cast<std::size_t>(kind)].data();
         for (std::size_t x = 0; rows > 1 && x < size; ++x) {
@@ -159,7 +157,13 @@ void LaneRaster::mixColumns(int columns, int rows) {
             most_[x] = std::max(most_[x], share[x]);
         }
     }
-    for (std::size_t x = 0; x < size; ++x) {
+    for (std::size_t x = 0; x < size && !patterns; ++x) {
+        if (dominant_[x] >= 0) {
+            line_[x] = mix(line_[x], kindColor_[static_cast<std::size_t>(dominant_[x])],
+                           std::clamp(busy_[x], kFaintest, 1.0F));
+        }
+    }
+    for (std::size_t x = 0; x < size && patterns; ++x) {
         if (dominant_[x] < 0) {
             inked_[x] = inStep_[x] != 0 ? bubbleTile_[x % kLines] : 0;
             continue;
@@ -205,11 +209,11 @@ void LaneRaster::mixDenseBins(int columns, bool stacks) {
         const QRgb mixed = mix(ground, kindColor_[static_cast<std::size_t>(most)], std::clamp(busy, kFaintest, 1.0F));
         std::fill(line_.begin() + static_cast<std::ptrdiff_t>(begin),
                   line_.begin() + static_cast<std::ptrdiff_t>(begin + kBin), mixed);
-        std::fill(inked_.begin() + static_cast<std::ptrdiff_t>(begin),
-                  inked_.begin() + static_cast<std::ptrdiff_t>(begin + kBin), 0U);
         if (!stacks) {
             continue;
         }
+        std::fill(inked_.begin() + static_cast<std::ptrdiff_t>(begin),
+                  inked_.begin() + static_cast<std::ptrdiff_t>(begin + kBin), 0U);
         Stack stack;
         stack.fill(ground);
         float below = 0;
@@ -264,13 +268,13 @@ void LaneRaster::addBorders(const StoredRow& row, const TimeWindow& window, doub
     }
 }
 
-void LaneRaster::writeCoarse(QRgb* target, int width) const {
-    for (std::size_t x = 0; x < static_cast<std::size_t>(width / 2); ++x) {
-        target[2 * x] = line_[x];
-        target[2 * x + 1] = line_[x];
+void LaneRaster::writeCells(QRgb* target, int width, int cell) const {
+    if (cell == 1) {
+        std::memcpy(target, line_.data(), static_cast<std::size_t>(width) * sizeof(QRgb));
+        return;
     }
-    if (width % 2 != 0) {
-        target[width - 1] = line_[static_cast<std::size_t>(width / 2)];
+    for (int x = 0; x < width; ++x) {  // branches would cost more than the copies
+        target[x] = line_[static_cast<std::size_t>(x / cell)];
     }
 }
 

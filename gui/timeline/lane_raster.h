@@ -18,7 +18,9 @@ struct RasterBand {
     int height = 0;
     double leastBorder = 0;  ///< slices of at least this many pixels get a dark left edge; 0: none do
     bool patterns = true;    ///< false: colours alone, for rows that are too low for a pattern
-    bool coarse = false;     ///< columns of two pixels, for rows of a pixel or two: halves the cost
+    /// Pixels of a column. Rows of a pixel or two have columns of several, which lowers the cost; they have no
+    /// patterns.
+    int cell = 1;
     std::span<const std::uint32_t> others = {};  ///< rows that share the band with `row`, which shows their mean
 };
 
@@ -43,8 +45,8 @@ private:
     void groundOf(const TimelineStore& store, const TimeWindow& window, bool shadeBubble, int columns);
     /// Adds the shares of one row.
     void addRow(const StoredRow& row, const TimeWindow& window, int columns, std::size_t visible);
-    /// `rows`: of which the shares are the sum.
-    void mixColumns(int columns, int rows);
+    /// `rows`: of which the shares are the sum. `patterns`: fill inked_ and ink_ too.
+    void mixColumns(int columns, int rows, bool patterns);
     /// Removes patterns from runs that are too narrow for them.
     void thinPatterns();
     /// Where the kind changes every few columns, replaces these by the shares of the kinds in a bin of columns: as
@@ -54,8 +56,8 @@ private:
     void addBorders(const StoredRow& row, const TimeWindow& window, double least, int columns);
     /// Writes line `line` of a band: columns with their patterns.
     void writeLine(QRgb* target, int columns, int line) const;
-    /// Writes columns of two pixels each, without patterns.
-    void writeCoarse(QRgb* target, int width) const;
+    /// Writes columns of `cell` pixels each, without patterns.
+    void writeCells(QRgb* target, int width, int cell) const;
 
     QRgb lane_;
     QRgb bubble_;

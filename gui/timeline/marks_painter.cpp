@@ -77,7 +77,7 @@ void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineC
         }
         if (piece.lane.value() != lane) {
             lane = piece.lane.value();
-            band = scene.layout.bubbleBand(piece.lane);
+            band = scene.layout->bubbleBand(piece.lane);
         }
         if (band.height == 0 || is_work(piece.cause) || scene.marks->hides(piece.cause)) {
             continue;
@@ -105,7 +105,7 @@ void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineC
 }
 
 void paintVeil(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
-    for (const LaneBand& lane : scene.layout.lanes) {
+    for (const LaneBand& lane : scene.layout->lanes) {
         for (const RowBand& row : lane.rows) {
             QRectF rect = rectAt(scene, row.band, 0, 0);
             rect.setLeft(scene.lanes.left());
@@ -172,7 +172,7 @@ void paintGhosts(QPainter& painter, const TimelineScene& scene, const TimelineCo
         if (!here) {
             continue;
         }
-        const Band band = scene.layout.bandOf(*here);
+        const Band band = scene.layout->bandOf(*here);
         if (band.height < (row.copies ? 1 : kLowestPatternRow)) {
             continue;
         }

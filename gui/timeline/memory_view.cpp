@@ -68,6 +68,7 @@ MemoryView::MemoryView(TimeAxisModel& axis, QWidget* parent) : AxisView(axis, pa
 
 void MemoryView::setScene(MemoryScene scene) {
     scene_ = std::move(scene);
+    highest_ = findHighest();
     updateGeometry();
     relayout();
 }
@@ -151,7 +152,7 @@ double MemoryView::Scale::y(Bytes bytes) const {
     return box.bottom() + 1 - static_cast<double>(bytes) / static_cast<double>(most) * (box.height() - 1);
 }
 
-Bytes MemoryView::highest() const {
+Bytes MemoryView::findHighest() const {
     Bytes most = 1;
     for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
         if (const MemoryTrack* track = trackOf(scene_.measured, lane)) {
@@ -165,12 +166,12 @@ Bytes MemoryView::highest() const {
 }
 
 bool MemoryView::showsLimit(std::size_t lane) const {
-    return lane < scene_.limits.size() && scene_.limits[lane] <= highest() + highest() / 2;
+    return lane < scene_.limits.size() && scene_.limits[lane] <= highest_ + highest_ / 2;
 }
 
 Bytes MemoryView::bytesAtTop() const {
     // All lanes share one scale, so that heights are comparable.
-    Bytes most = highest();
+    Bytes most = highest_;
     for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
         if (showsLimit(lane)) {
             most = std::max(most, scene_.limits[lane]);
@@ -205,7 +206,8 @@ std::vector<AxisView::DrawnName> MemoryView::drawnNames() const {
     for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
         const QRect box = laneBox(lane);
         if (box.bottom() >= lanesRect().top() && box.top() <= lanesRect().bottom()) {
-            const QString title = titleOf({scene_.lanes[lane].name, peakOf(lane)}, lane);
+            const std::string& name = scene_.lanes[lane].name;
+            const QString title = titleOf({name.substr(0, name.find(" (rank ")), peakOf(lane)}, lane);
             bands.push_back({title, title, box.top(), box.height(), static_cast<int>(lane)});
         }
     }

@@ -73,7 +73,7 @@ private:
     /// Text of the measured peak, or of the simulated one if nothing was measured.
     std::string peakOf(std::size_t lane) const;
     Bytes simulatedPeak(const MemoryTrack& track, std::size_t lane) const;
-    Bytes highest() const;
+    Bytes findHighest() const;
     Scale scaleOf(std::size_t lane) const { return {bytesAtTop(), laneBox(lane)}; }
     void paintLane(QPainter& painter, std::size_t lane) const;
     void paintArea(QPainter& painter, const MemoryTrack& track, const Scale& scale) const;
@@ -83,6 +83,7 @@ private:
                    bool below) const;
 
     MemoryScene scene_;
+    Bytes highest_ = 1;  // of all lanes
     LaneArrangement arrangement_;
     std::vector<int> places_;  // by lane: from the top
     int laneHeight_ = 24;

@@ -16,7 +16,8 @@ namespace {
 constexpr int kLowest = 14;
 constexpr int kTallest = 40;
 constexpr int kLane = 4;
-constexpr double kEdge = 5;        // reach of the frame's edges in pixels
+constexpr double kEdge = 5;  // reach of the frame's edges in pixels
+constexpr double kFaintestShare = 0.25;
 constexpr double kLeastFrame = 4;  // in pixels; over ten million tasks the real frame would be thinner than one
 }  // namespace
 
@@ -49,23 +50,27 @@ void Minimap::setTracks(std::shared_ptr<const TrackStore> tracks) {
 }
 
 void Minimap::drawTracks() {
-    std::vector<const TrackRow*> rows;
+    std::vector<std::vector<const TrackRow*>> rows;  // by thread: ranges that overlap are in several
     for (const TrackRow& row : tracks_->rows) {
-        if (row.depth == 0) {
-            rows.push_back(&row);
+        if (row.depth == 0 || rows.empty()) {
+            rows.emplace_back();
         }
+        rows.back().push_back(&row);
     }
     const auto share = [&](std::size_t i) {
         return static_cast<int>(i * static_cast<std::size_t>(image_.height()) / std::max<std::size_t>(1, rows.size()));
     };
     QPainter painter(&image_);
-    const QColor color = timelineColors(palette()).faintText;
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const int gap = share(i + 1) - share(i) > 2 ? 1 : 0;
-        for (const TrackRun& run : visibleRuns(*rows[i], windowOf(axis_.total()), image_.width())) {
-            painter.fillRect(QRectF(run.left, share(i), std::max(1.0, run.right - run.left),
-                                    std::max(1, share(i + 1) - share(i) - gap)),
-                             color);
+        for (const TrackRow* row : rows[i]) {
+            for (const TrackRun& run : visibleRuns(*row, windowOf(axis_.total()), image_.width())) {
+                QColor color = timelineColors(palette()).faintText;
+                color.setAlphaF(static_cast<float>(std::max(kFaintestShare, run.share)));
+                painter.fillRect(QRectF(run.left, share(i), std::max(1.0, run.right - run.left),
+                                        std::max(1, share(i + 1) - share(i) - gap)),
+                                 color);
+            }
         }
     }
 }

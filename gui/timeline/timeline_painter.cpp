@@ -13,6 +13,8 @@ namespace pipescope {
 namespace {
 constexpr double kLeastBorderWidth = 4;
 constexpr double kLowestFineRow = 4;     // device pixels; there are hundreds of lower ones
+constexpr int kLowCell = 2;              // device pixels of a column of such a row
+constexpr int kLowestCell = 3;           // and of one of two pixels or one
 constexpr int kKernelText = 9;           // pixels
 constexpr double kLeastKernelName = 30;  // pixels
 // With fewer columns, drawing is faster than waking up threads.
@@ -49,7 +51,7 @@ void visitBands(const TimelineScene& scene, const std::function<void(const Share
         }
         shared.rows.clear();
     };
-    for (const LaneBand& lane : scene.layout.lanes) {
+    for (const LaneBand& lane : scene.layout->lanes) {
         for (const RowBand& row : lane.rows) {
             if (row.band.height <= 0 || row.band.bottom() <= 0 || row.band.top >= scene.lanes.height()) {
                 continue;
@@ -67,6 +69,10 @@ void visitBands(const TimelineScene& scene, const std::function<void(const Share
 /// Copies are lower than tasks, but their patterns are made for that.
 bool hasPatterns(const Band& band) {
     return band.height >= kLowestPatternRow - 1;
+}
+
+int cellOf(double height) {
+    return height >= kLowestFineRow ? 1 : height > 2 ? kLowCell : kLowestCell;
 }
 
 std::size_t visibleSlices(const TimelineScene& scene) {
@@ -88,7 +94,7 @@ QRectF rectAt(const TimelineScene& scene, const Band& band, std::int64_t start, 
 
 QRectF sliceRect(const TimelineScene& scene, SliceRef ref) {
     const StoredRow& row = scene.store->rows().at(ref.row);
-    return rectAt(scene, scene.layout.bandOf(ref.row), row.start.at(ref.index), row.end.at(ref.index));
+    return rectAt(scene, scene.layout->bandOf(ref.row), row.start.at(ref.index), row.end.at(ref.index));
 }
 
 void visitVisible(const TimelineScene& scene, const RowBand& band, double least,
@@ -156,7 +162,7 @@ void TimelinePainter::paintKernels(QPainter& painter, const TimelineScene& scene
     font.setPixelSize(kKernelText);
     painter.setFont(font);
     const QFontMetricsF metrics(font);
-    for (const LaneBand& lane : scene.layout.lanes) {
+    for (const LaneBand& lane : scene.layout->lanes) {
         for (const RowBand& row : lane.rows) {
             visitVisible(scene, row, kLeastKernelName, [&](const QRectF& bar, std::size_t index) {
                 const QRectF visible = bar.intersected(scene.lanes).adjusted(3, 0, -1, 0);
@@ -188,7 +194,7 @@ void TimelinePainter::paintGaps(QPainter& painter, const TimelineScene& scene) c
     // Paints only uncovered areas: at 4K the background costs as much as everything on it.
     const QRect& all = scene.lanes;
     int y = all.top();
-    for (const LaneBand& lane : scene.layout.lanes) {
+    for (const LaneBand& lane : scene.layout->lanes) {
         for (const RowBand& row : lane.rows) {
             const int top = std::clamp(all.top() + row.band.top, y, all.bottom() + 1);
             painter.fillRect(QRect(all.left(), y, all.width(), top - y), colors_.paper);
@@ -233,7 +239,7 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
         QImage& image = strips_[row].image;
         rasters_[worker].draw(*scene.store, scene.window,
                               {row, 0, image.height(), borders ? kLeastBorderWidth * scale : 0, patterns,
-                               stale[i].band.height * scale < kLowestFineRow, std::span(stale[i].rows).subspan(1)},
+                               cellOf(stale[i].band.height * scale), std::span(stale[i].rows).subspan(1)},
                               image);
     };
     if (many) {
@@ -261,7 +267,7 @@ void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene,
 }
 
 void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene) const {
-    for (const LaneBand& lane : scene.layout.lanes) {
+    for (const LaneBand& lane : scene.layout->lanes) {
         for (const RowBand& row : lane.rows) {
             if (row.band.height <= 0 || row.band.top >= scene.lanes.height()) {
                 continue;
@@ -295,7 +301,7 @@ void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene)
 void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene) {
     const QRectF visible = scene.lanes;
     std::vector<VisibleBar> bars;
-    for (const LaneBand& lane : scene.layout.lanes) {
+    for (const LaneBand& lane : scene.layout->lanes) {
         for (const RowBand& row : lane.rows) {
             const StoredRow& stored = scene.store->rows()[row.row];
             const int top = scene.lanes.top() + row.band.top;
@@ -345,7 +351,7 @@ void TimelinePainter::paintMarks(QPainter& painter, const TimelineScene& scene) 
         frame(sliceRect(scene, *scene.selected), selected, 2);
     }
     if (const std::optional<Bubble>& bubble = scene.selectedBubble) {
-        frame(rectAt(scene, scene.layout.bubbleBand(bubble->lane), bubble->start, bubble->end), selected, 2);
+        frame(rectAt(scene, scene.layout->bubbleBand(bubble->lane), bubble->start, bubble->end), selected, 2);
     }
 }
 }  // namespace pipescope

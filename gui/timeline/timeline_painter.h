@@ -12,6 +12,7 @@
 #include <QRect>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -23,9 +24,9 @@ struct TimelineMarks;
 /// The visible content of a pane.
 struct TimelineScene {
     const TimelineStore* store = nullptr;
-    TimeWindow window;      ///< in the store's times
-    TimelineLayout layout;  ///< scrolled
-    QRect lanes;            ///< area of the lane bodies, in widget pixels
+    TimeWindow window;                             ///< in the store's times
+    std::shared_ptr<const TimelineLayout> layout;  ///< scrolled; never null
+    QRect lanes;                                   ///< area of the lane bodies, in widget pixels
     std::optional<SliceRef> selected;
     std::optional<Bubble> selectedBubble;
     bool selectedIsTwin = false;

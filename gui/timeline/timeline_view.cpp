@@ -218,8 +218,13 @@ int TimelineView::rowHeight() const {
     return kLowestTaskRow;
 }
 
-TimelineLayout TimelineView::visibleLayout() const {
-    return scrolled(layout_, verticalScrollBar()->value());
+const TimelineLayout& TimelineView::visibleLayout() const {
+    const int scroll = verticalScrollBar()->value();
+    if (visible_ == nullptr || visibleScroll_ != scroll) {
+        visible_ = std::make_shared<const TimelineLayout>(scrolled(layout_, scroll));
+        visibleScroll_ = scroll;
+    }
+    return *visible_;
 }
 
 bool TimelineView::isInGutter(const QPoint& position) const {
@@ -273,7 +278,7 @@ std::optional<SliceRef> TimelineView::kernelAt(const QPoint& position) const {
 }
 
 QRect TimelineView::laneRect(LaneId lane) const {
-    const TimelineLayout layout = visibleLayout();
+    const TimelineLayout& layout = visibleLayout();
     const LaneBand* found = layout.find(lane);
     return found == nullptr ? QRect()
                             : QRect(0, lanesRect().top() + found->band.top, viewport()->width(), found->band.height);
@@ -283,7 +288,8 @@ TimelineScene TimelineView::scene() const {
     TimelineScene scene;
     scene.store = store_.get();
     scene.window = ownWindow();
-    scene.layout = visibleLayout();
+    visibleLayout();
+    scene.layout = visible_;
     scene.lanes = lanesRect();
     if (const std::optional<TaskSelection>& selection = axis().selection()) {
         scene.selected = selection->in(source_);
@@ -320,7 +326,7 @@ QString TimelineView::laneDescription(LaneId lane) const {
 TimelineScene TimelineView::kernelScene() const {
     TimelineScene kernels = scene();
     kernels.store = &kernels_->slices();
-    kernels.layout = kernelLayout(kernels.layout);
+    kernels.layout = std::make_shared<const TimelineLayout>(kernelLayout(*kernels.layout));
     kernels.selected.reset();
     kernels.selectedBubble.reset();
     kernels.hovered = hoveredKernel_;
@@ -338,6 +344,8 @@ void TimelineView::relayout() {
     layout_ =
         store_ ? layoutRows(*store_, std::max(1, lanesRect().height()), kernels, fontMetrics().height(), arrangement_)
                : TimelineLayout{};
+    visible_ = nullptr;
+    nameLanes();
     painter_.invalidate();
     kernelPainter_.invalidate();
     setContentHeight(layout_.height);
@@ -379,7 +387,7 @@ void TimelineView::paintGutter(QPainter& painter) const {
         return;
     }
     paintSelectedLane(painter);
-    const TimelineLayout layout = visibleLayout();
+    const TimelineLayout& layout = visibleLayout();
     for (const LaneBand& lane : layout.lanes) {
         if (lane.band.height >= fontMetrics().height()) {
             paintNameLine(painter, lanes.top() + lane.band.bottom() + 2);
@@ -399,7 +407,7 @@ std::vector<AxisView::DrawnName> TimelineView::drawnNames() const {
     if (!store_) {
         return {};
     }
-    const TimelineLayout layout = visibleLayout();
+    const TimelineLayout& layout = visibleLayout();
     const int top = lanesRect().top();
     std::vector<NamedBand> bands;
     for (const GroupBand& group : layout.groups) {
@@ -418,19 +426,35 @@ std::vector<AxisView::DrawnName> TimelineView::drawnNames() const {
         if (folded) {
             continue;
         }
-        const LaneInfo& info = store_->lanes()[lane.lane.index()];
-        const QString bare = QString::fromStdString(info.name.substr(0, info.name.find(" (rank ")));
-        const QString brief = bare.isEmpty() ? titleOf({}, lane.lane.index()) : bare;
-        const bool isGroup = !lane.group.empty() && arrangement_.collapsedGroups.contains(lane.group);
-        const QString mean = layout.compact ? QString() : tr("mean");
-        const QString full = isGroup              ? mean
-                             : lane.group.empty() ? titleOf(info, lane.lane.index())
-                                                  : titleOf({brief.toStdString(), info.device}, lane.lane.index());
+        const LaneNames& names = names_.at(lane.lane.index());
         const bool wanted = part && part->isLane() && part->lane == lane.lane;
-        bands.push_back({full, isGroup ? mean : brief, top + lane.band.top, lane.band.height, lane.lane.value(),
+        bands.push_back({names.full, names.brief, top + lane.band.top, lane.band.height, lane.lane.value(),
                          wanted ? NamedBand::Rank::wanted : NamedBand::Rank::lane});
     }
     return namesOf(std::move(bands));
+}
+
+/// Hundreds of names take longer to make than to draw.
+void TimelineView::nameLanes() {
+    names_.clear();
+    if (!store_) {
+        return;
+    }
+    names_.resize(store_->lanes().size());
+    for (const LaneBand& lane : layout_.lanes) {
+        const LaneInfo& info = store_->lanes()[lane.lane.index()];
+        LaneNames& names = names_[lane.lane.index()];
+        if (!lane.group.empty() && arrangement_.collapsedGroups.contains(lane.group)) {
+            names.brief = names.full = layout_.compact ? QString() : tr("mean");
+            continue;
+        }
+        const QString bare = QString::fromStdString(arrangement_.byHost && !lane.group.empty()
+                                                        ? info.name.substr(0, info.name.find(", host ")) + ")"
+                                                        : info.name.substr(0, info.name.find(" (rank ")));
+        names.brief = bare.isEmpty() ? titleOf({}, lane.lane.index()) : bare;
+        names.full = lane.group.empty() ? titleOf(info, lane.lane.index())
+                                        : titleOf({names.brief.toStdString(), info.device}, lane.lane.index());
+    }
 }
 
 void TimelineView::paintGroups(QPainter& painter, const TimelineLayout& layout) const {
@@ -469,7 +493,7 @@ void TimelineView::paintSelectedLane(QPainter& painter) const {
     QColor shade = palette().color(QPalette::Highlight);
     shade.setAlpha(90);
     const QRect lanes = lanesRect();
-    const TimelineLayout layout = visibleLayout();
+    const TimelineLayout& layout = visibleLayout();
     for (const LaneBand& lane : layout.lanes) {
         for (const RowBand& row : lane.rows) {
             if (lane.lane == part->lane && store_->rows()[row.row].copies == links) {
@@ -492,7 +516,7 @@ void TimelineView::paintShares(QPainter& painter) const {
     painter.save();
     painter.setClipRect(lanes, Qt::IntersectClip);
     double free = lanes.top();  // low lanes have no room for a plate each
-    const TimelineLayout layout = visibleLayout();
+    const TimelineLayout& layout = visibleLayout();
     for (const LaneBand& lane : layout.lanes) {
         const double centre = lanes.top() + lane.band.top + lane.band.height / 2.0;
         const double half = painter.fontMetrics().height() / 2.0;
@@ -527,7 +551,7 @@ void TimelineView::click(const QPoint& position) {
         Q_EMIT picked(store_->find(kernels_->kernel(*kernel).task));
         return;
     }
-    const TimelineLayout layout = visibleLayout();
+    const TimelineLayout& layout = visibleLayout();
     const std::optional<RowBand> at = store_ ? layout.rowAt(layoutY(position)) : std::nullopt;
     const StoredRow* row = at ? &store_->rows()[at->row] : nullptr;
     const bool links = row != nullptr && row->copies;
@@ -615,7 +639,7 @@ QString TimelineView::toolTipAt(const QPoint& position) const {
 void TimelineView::mousePressEvent(QMouseEvent* event) {
     const QPoint position = event->position().toPoint();
     if (store_ && event->button() == Qt::LeftButton && isInGutter(position)) {
-        const TimelineLayout layout = visibleLayout();
+        const TimelineLayout& layout = visibleLayout();
         const std::optional<LaneId> lane = layout.laneAt(layoutY(position));
         if (lane && layout.headerAt(layoutY(position)) == nullptr) {
             laneDrag_ = LaneDrag{*lane, position, false, std::nullopt};

@@ -71,7 +71,8 @@ public:
     void moveSelection(int by);
     std::vector<DrawnName> drawnNames() const override;
     /// The layout of the lanes as drawn, from the top of the lanes.
-    TimelineLayout visibleLayout() const;
+    const TimelineLayout& visibleLayout() const;
+    void nameLanes();
     /// Scrolls vertically until the slice is visible. Does not move the time axis.
     void reveal(SliceRef slice);
     void revealLane(LaneId lane);
@@ -144,7 +145,14 @@ private:
     bool notesShown_ = false;
     bool hadNotes_ = false;
     LaneArrangement arrangement_;
-    TimelineLayout layout_;  // before scrolling
+    TimelineLayout layout_;                                  // before scrolling
+    mutable std::shared_ptr<const TimelineLayout> visible_;  // scrolled by visibleScroll_; null: to be made anew
+    mutable int visibleScroll_ = 0;
+    struct LaneNames {
+        QString full;
+        QString brief;
+    };
+    std::vector<LaneNames> names_;  // by lane
     struct LaneDrag {
         LaneId lane;
         QPoint from;

@@ -21,6 +21,8 @@ constexpr int kTrackGap = 5;
 constexpr double kLeastBorder = 4;
 constexpr std::int64_t kReachPixels = 3;
 constexpr std::size_t kMostRangeArrows = 24;  // in each direction, as for tasks
+constexpr double kFaintestRun = 0.3;          // of ranges that fill little of their pixels
+constexpr qsizetype kFewestLetters = 4;       // of a shortened name, with its dots
 constexpr double kFar = 1e5;                  // pixels; painters draw no farther
 
 constexpr std::array kRangeColors{okabe_ito::kSky,    okabe_ito::kOrange, okabe_ito::kGreen,
@@ -36,6 +38,10 @@ std::uint8_t colorIndexOf(const std::string& name) {
         }
     }
     return static_cast<std::uint8_t>((hash >> 8) % kRangeColors.size());
+}
+QColor blended(const QColor& ground, const QColor& color, double share) {
+    const auto part = [share](int from, int to) { return static_cast<int>(std::lround(from + (to - from) * share)); };
+    return {part(ground.red(), color.red()), part(ground.green(), color.green()), part(ground.blue(), color.blue())};
 }
 }  // namespace
 
@@ -229,19 +235,22 @@ void TrackView::paintRow(QPainter& painter, const Band& band) const {
         const double left = std::max(-2.0, run.left);
         const double right = std::min(box.width() + 2.0, run.right);
         const QRectF bar(box.left() + left, box.top(), std::max(1.0, right - left), box.height());
-        const QColor color =
-            run.folded ? colors().faintText : QColor::fromRgb(kRangeColors.at(colorOfText_.at(track.text[run.index])));
+        const QColor color = run.folded ? blended(colors().lane, colors().faintText, std::max(kFaintestRun, run.share))
+                                        : QColor::fromRgb(kRangeColors.at(colorOfText_.at(track.text[run.index])));
         painter.fillRect(bar, color);
-        if (bar.width() < kLeastBorder) {
+        if (bar.width() < kLeastBorder || run.folded) {
             continue;
         }
         painter.setPen(QPen(colors().border, 0));
         painter.drawLine(bar.topLeft(), bar.bottomLeft() - QPointF(0, 1));
         const QString name = QString::fromStdString(store_->texts.at(track.text[run.index]));
         if (bar.width() > 3 * metrics.averageCharWidth()) {
+            const QString text = metrics.elidedText(name, Qt::ElideRight, static_cast<int>(bar.width()) - 5);
+            if (text != name && text.size() < kFewestLetters) {
+                continue;  // nothing but dots
+            }
             painter.setPen(textOn(color));
-            painter.drawText(bar.adjusted(3, 0, -2, 0), Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine,
-                             metrics.elidedText(name, Qt::ElideRight, static_cast<int>(bar.width()) - 5));
+            painter.drawText(bar.adjusted(3, 0, -2, 0), Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine, text);
         }
     }
     painter.restore();

@@ -6,6 +6,7 @@
 #include "gui/what_if/scenario_model.h"
 #include "simulator/planner.h"
 
+#include <QDockWidget>
 #include <QGuiApplication>
 #include <QHeaderView>
 #include <QKeyEvent>
@@ -79,6 +80,16 @@ public:
     }
 };
 
+QVariant peakOf(const AdviceRow& row) {
+    return row.move.simulation.memory_unknown ? QVariant()
+                                              : QVariant(static_cast<qlonglong>(highest_peak(row.move.simulation)));
+}
+
+QString peakText(const AdviceRow& row) {
+    const QVariant peak = peakOf(row);
+    return peak.isValid() ? formatBytes(peak.toLongLong()) : translated("unknown");
+}
+
 /// The list, or why there is none.
 using AdviceResult = std::variant<std::shared_ptr<const Advice>, QString>;
 
@@ -102,10 +113,7 @@ AdviceTableModel::AdviceTableModel(QObject* parent)
                 numberColumn<AdviceRow>(
                     translated("Bubble"), "expected_bubble_fraction",
                     [](const AdviceRow& r) { return r.figures.bubble; }, formatShare),
-                numberColumn<AdviceRow>(
-                    translated("Peak memory"), "peak_bytes",
-                    [](const AdviceRow& r) { return static_cast<std::int64_t>(highest_peak(r.move.simulation)); },
-                    formatBytes),
+                {translated("Peak memory"), "peak_bytes", Qt::AlignRight, peakText, peakOf},
                 {translated("Effect"), "effect", Qt::AlignLeft, effectName,
                  [](const AdviceRow& r) { return QString::fromStdString(to_string(r.move.effect)); }},
                 {translated("Why"), "why", Qt::AlignLeft, whyText}},
@@ -184,6 +192,15 @@ void AdvicePanel::setReason(const QString& why) {
 
 void AdvicePanel::showEvent(QShowEvent* event) {
     QWidget::showEvent(event);
+    for (QWidget* parent = parentWidget(); parent != nullptr; parent = parent->parentWidget()) {
+        if (auto* dock = qobject_cast<QDockWidget*>(parent)) {
+            connect(dock, &QDockWidget::visibilityChanged, this, &AdvicePanel::wake, Qt::UniqueConnection);
+        }
+    }
+    wake();
+}
+
+void AdvicePanel::wake() {
     if (outdated_) {
         rest_->start();  // a panel may show for a moment while the window places its docks
     }
@@ -209,8 +226,8 @@ void AdvicePanel::restart() {
 }
 
 void AdvicePanel::compute() {
-    if (!isVisible() || model_.isEmpty()) {
-        return;  // showEvent() comes back
+    if (visibleRegion().isEmpty() || model_.isEmpty()) {
+        return;  // behind another tab, a panel counts as visible; wake() comes back
     }
     rest_->stop();
     outdated_ = false;

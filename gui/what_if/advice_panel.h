@@ -70,6 +70,8 @@ Q_SIGNALS:
 
 protected:
     void showEvent(QShowEvent* event) override;
+    /// Computes what is outdated, after a rest.
+    void wake();
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:

@@ -72,6 +72,9 @@ void BalanceEditor::refresh() {
         const Simulation& simulation = result->simulation;
         const std::vector<Bytes> limits = memory_limits_of(options.hardware, static_cast<int>(simulation.lanes.size()));
         for (const SimulatedPartition& partition : simulation.partitions) {
+            if (simulation.memory_unknown) {
+                break;
+            }
             scene.peaks.push_back(simulation.lanes[partition.lane.index()].peak_bytes);
             if (!limits.empty()) {
                 scene.limits.push_back(limits[partition.lane.index()]);

@@ -7,6 +7,7 @@
 #include <QPainter>
 
 #include <algorithm>
+#include <memory>
 
 namespace pipescope {
 namespace {
@@ -102,7 +103,7 @@ void ScenarioTimelines::paintEvent(QPaintEvent*) {
         TimelineScene scene;
         scene.store = simulated.timeline.get();
         scene.window = windowOf({0, longest()});
-        scene.layout = compactLayout(*simulated.timeline, lanes.height());
+        scene.layout = std::make_shared<const TimelineLayout>(compactLayout(*simulated.timeline, lanes.height()));
         scene.lanes = lanes;
         painters_[k].paint(painter, scene);
         // Marks the end of the step, for comparison.

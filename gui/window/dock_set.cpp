@@ -12,7 +12,7 @@ namespace {
 constexpr int kNarrowWindow = 1200;  // too narrow for anything beside a table
 constexpr int kWideWindow = 2400;    // a third of it suffices for the widest panel, the plan
 constexpr int kLayoutVersion = 3;
-constexpr int kInspectorWidth = 330;  // at the usual size of text
+constexpr int kInspectorWidth = 380;  // at the usual size of text
 }  // namespace
 
 QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& content, const char* behind) {
@@ -62,7 +62,7 @@ void DockSet::show() {
     if (!window_.restoreState(session_.value(kWindowStateKey).toByteArray(), kLayoutVersion)) {
         const int letters = window_.fontMetrics().averageCharWidth();
         if (beside) {
-            window_.resizeDocks({docks_.front()}, {std::min(kInspectorWidth, letters * 48)}, Qt::Horizontal);
+            window_.resizeDocks({docks_.front()}, {std::min(kInspectorWidth, letters * 56)}, Qt::Horizontal);
         }
         if (last > first) {
             window_.resizeDocks({docks_[first], docks_[last]}, {600, 1000}, Qt::Horizontal);

@@ -76,6 +76,9 @@ std::vector<LegendEntry> latenessEntries(std::int64_t scale, const TimelineColor
     std::vector<LegendEntry> entries;
     for (int i = 0; i < kNumLateness; ++i) {
         const auto lateness = static_cast<Lateness>(i);
+        if (scale == 0 && lateness != latenessOf(0, scale)) {
+            continue;  // no task differs
+        }
         const LatenessStyle style = styleOf(lateness, colors);
         const bool plain = style.pattern == Qt::SolidPattern;
         entries.push_back({style.color, plain ? QBrush(Qt::NoBrush) : QBrush(inkOn(style.color), style.pattern),
@@ -165,7 +168,7 @@ void DocumentPage::connectModel() {
         if (!document()->measured) {
             fillSteps();  // their times are those of the scenario
         }
-        summary_->setText(comparisonHeadline(*document()));
+        summary_->setText(comparisonHeadline(*document()), shorterHeadlines(*document()));
         compareBar_->setComparable(document()->measured && document()->simulated);
         refreshMarks();
     });

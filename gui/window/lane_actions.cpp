@@ -68,7 +68,9 @@ void LaneActions::move(int by) {
 
 void LaneActions::toggleGrouping() {
     LaneArrangement arrangement = model_.arrangement();
-    arrangement.grouped = !arrangement.grouped && hasProcesses(model_.lanes());
+    const bool toHosts = arrangement.grouped && !arrangement.byHost && hasHosts(model_.lanes());
+    arrangement.grouped = toHosts || (!arrangement.grouped && hasProcesses(model_.lanes()));
+    arrangement.byHost = toHosts;
     apply(std::move(arrangement));
 }
 
@@ -81,7 +83,7 @@ void LaneActions::toggleGroup(const std::string& name) {
 void LaneActions::toggleOwnGroup() {
     const std::optional<LaneId> lane = model_.selectedLane();
     if (lane && lane->index() < model_.lanes().size() && model_.arrangement().grouped) {
-        toggleGroup(processOf(model_.lanes()[lane->index()]));
+        toggleGroup(groupOf(model_.arrangement(), model_.lanes()[lane->index()]));
     }
 }
 

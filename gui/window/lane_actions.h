@@ -23,7 +23,8 @@ public:
     void togglePinned();
     /// Moves the lane down (1) or up (-1).
     void move(int by);
-    /// Lanes of one process together under its name, or not. Nothing if the lanes have no processes.
+    /// Lanes of one process together under its name, then those of one host, then none. Nothing if the lanes have no
+    /// processes.
     void toggleGrouping();
     void toggleGroup(const std::string& name);
     /// Collapses or expands the group of the lane.

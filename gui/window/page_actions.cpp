@@ -79,7 +79,7 @@ void PageActions::addLanes(QMenu& menu) {
     add(menu, tr("Move the selected lane &up"), {Qt::SHIFT | Qt::Key_Up}, [](Page& p) { p.lanes().move(-1); });
     add(menu, tr("Move the selected lane &down"), {Qt::SHIFT | Qt::Key_Down}, [](Page& p) { p.lanes().move(1); });
     menu.addSeparator();
-    add(menu, tr("&Group lanes by process"), {Qt::Key_G}, [](Page& p) { p.lanes().toggleGrouping(); });
+    add(menu, tr("&Group lanes by process or host"), {Qt::Key_G}, [](Page& p) { p.lanes().toggleGrouping(); });
     add(menu, tr("C&ollapse or expand the group of the selected lane"), {Qt::SHIFT | Qt::Key_X},
         [](Page& p) { p.lanes().toggleOwnGroup(); });
     menu.addSeparator();

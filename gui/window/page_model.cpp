@@ -193,14 +193,16 @@ void PageModel::selectStep(std::int32_t step) {
     if (!document_ || !document_->measured || document_->measured->step(step) == nullptr || step == step_) {
         return;
     }
-    // Keeps the visible part at the same position within its step.
+    // Keeps the visible part at the same position within its step; of a whole step, shows the whole new one.
     const std::int64_t before = axis_->origin();
+    const bool whole = axis_->window() == windowOf(stepRange(*document_, step_));
     const Selected selection = selected(document_);
     axis_->select(std::nullopt);  // a bubble refers to the analysis that goes
     step_ = step;
     analyse();
     const std::int64_t start = axis_->window().start + axis_->origin() - before;
-    axis_->show({start, start + static_cast<std::int64_t>(axis_->window().length)});
+    axis_->show(whole ? stepRange(*document_, step)
+                      : TimeRange{start, start + static_cast<std::int64_t>(axis_->window().length)});
     if (selection.task) {
         select(selection.task->source, selection.task->slice);
     } else {

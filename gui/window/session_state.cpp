@@ -48,6 +48,7 @@ void saveArrangement(QSettings& settings, const LaneArrangement& arrangement) {
     settings.setValue(QStringLiteral("lanes/pinned"), textsOf(arrangement.pinned));
     settings.setValue(QStringLiteral("lanes/collapsed"), textsOf(arrangement.collapsed));
     settings.setValue(QStringLiteral("lanes/grouped"), arrangement.grouped);
+    settings.setValue(QStringLiteral("lanes/byHost"), arrangement.byHost);
     settings.setValue(QStringLiteral("lanes/collapsedGroups"), groups);
     settings.setValue(QStringLiteral("lanes/rowHeight"), arrangement.rowHeight.value_or(0));  // 0: as high as they fit
 }
@@ -62,6 +63,7 @@ LaneArrangement savedArrangement(const QSettings& settings) {
         arrangement.collapsed.insert(lane);
     }
     arrangement.grouped = settings.value(QStringLiteral("lanes/grouped")).toBool();
+    arrangement.byHost = settings.value(QStringLiteral("lanes/byHost")).toBool();
     for (const QString& group : settings.value(QStringLiteral("lanes/collapsedGroups")).toStringList()) {
         arrangement.collapsedGroups.insert(group.toStdString());
     }

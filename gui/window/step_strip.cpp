@@ -6,6 +6,7 @@
 
 #include <QHelpEvent>
 #include <QKeyEvent>
+#include <QLocale>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QPainterPath>
@@ -93,7 +94,10 @@ QStringList StepStrip::facts() const {
     if (history_->counted == 1) {
         return {tr("one step counts: %1").arg(stepAt(*history_->median))};
     }
-    QStringList lines{tr("median %1").arg(stepAt(*history_->median)),
+    const StepEntry& middle = history_->steps[*history_->median];
+    QStringList lines{(middle.time == history_->medianTime ? tr("median %1 (step %2)") : tr("median %1 (near step %2)"))
+                          .arg(formatDuration(history_->medianTime.count()))
+                          .arg(middle.step),
                       tr("%1 to %2").arg(stepAt(*history_->fastest), stepAt(*history_->slowest))};
     if (const std::size_t slow = history_->numSlow(); slow > 0) {
         lines[0] += tr(", %1 slow").arg(slow);
@@ -285,6 +289,7 @@ void StepStrip::paintLoss(QPainter& painter) const {
     QPainterPath path;
     bool drawing = false;
     bool isLine = false;
+    double last = 0;
     for (std::size_t place = 0; place < numBars(); ++place) {
         const Bar each = bar(place);
         const std::optional<double>& loss = history_->steps[each.end - 1].loss;
@@ -292,6 +297,7 @@ void StepStrip::paintLoss(QPainter& painter) const {
             drawing = false;  // a gap
             continue;
         }
+        last = *loss;
         const double height = most > least ? (*loss - least) / (most - least) : 0.5;
         const QPointF at(each.rect.center().x(), each.rect.bottom() - 2 - height * (each.rect.height() - 4));
         if (drawing) {
@@ -309,7 +315,7 @@ void StepStrip::paintLoss(QPainter& painter) const {
     painter.setPen(QPen(timelineColors(palette()).text, 1.2));
     painter.drawPath(path);
     painter.setRenderHint(QPainter::Antialiasing, false);
-    const QString label = tr("loss");
+    const QString label = tr("loss %1").arg(QLocale().toString(last, 'g', 4));
     const QPointF end = path.currentPosition();
     const double left = bar(numBars() - 1).rect.right() + 4;
     if (isLine && left + fontMetrics().horizontalAdvance(label) < barsRect().right()) {

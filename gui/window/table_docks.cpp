@@ -18,6 +18,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <QHeaderView>
+#include <QTableView>
 #include <QTimer>
 
 #include <algorithm>
@@ -27,6 +29,15 @@ namespace pipescope {
 namespace {
 constexpr int kSliderRest = 150;  // ms
 
+/// False if the range is of another event, because the file was replaced. A joined trace names copies by their
+/// direction.
+bool isEventOf(const std::string& range, const nlohmann::json& event) {
+    if (!event.is_object() || !event.contains("name") || event["name"] == range) {
+        return event.is_object();
+    }
+    const nlohmann::json category = event.value("cat", nlohmann::json());
+    return category == "gpu_memcpy" || category == "gpu_memset";
+}
 }  // namespace
 
 TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, MessageBar& messages, QWidget* window)
@@ -49,6 +60,10 @@ TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, M
       console_(new SqlConsole(window)) {
     docks.add(tr("Selection"), "details", *selection_);
     connect(&files_, &FileTabs::selectionChanged, this, &TableDocks::refreshSelection);
+    for (const auto signal : {&FileTabs::pageChanged, &FileTabs::stepChanged, &FileTabs::simulationChanged}) {
+        connect(&files_, signal, this,
+                &TableDocks::refreshSelection);  // of the whole step, unless something is selected
+    }
     addLanesAndDifferences(docks);
     addBubbles(docks);
     addTasks(docks);
@@ -58,6 +73,7 @@ TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, M
 
 void TableDocks::addLanesAndDifferences(DockSet& docks) {
     docks.add(tr("Lanes"), "lanes", *lanes_);
+    lanes_->table().horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);  // beside its figures
     docks.add(tr("Largest differences"), "differences", *differences_);
     connect(lanes_, &FilteredTable::picked, this, [this](const QModelIndex& index) {
         files_.page()->navigation().goToLane(LaneId{index.row()});  // the model has one row per lane, in order
@@ -100,19 +116,19 @@ void TableDocks::refreshSelection() {
 }
 
 void TableDocks::addArguments(const TrackRef& range) {
-    const TrackRow& row = files_.document()->tracks->rows[range.row];
+    const TrackStore& tracks = *files_.document()->tracks;
+    const TrackRow& row = tracks.rows[range.row];
     const std::uint32_t event = row.event.empty() ? 0 : row.event[range.index];
     if (event == 0) {
         return;
     }
     arguments_.start(
         *this,
-        [path = files_.page()->path().toStdString(), name = selection_->facts().title.toStdString(),
-         event](const std::function<bool()>&) {
+        [path = tracks.eventFiles.empty() ? files_.page()->path().toStdString() : tracks.eventFiles.at(row.file),
+         name = selection_->facts().title.toStdString(), event](const std::function<bool()>&) {
             try {
                 const nlohmann::json found = event_of_chrome(path, event - 1);
-                const bool same = found.is_object() && (!found.contains("name") || found["name"] == name);
-                return argumentFacts(same ? found : nlohmann::json());  // another one: the file was replaced
+                return argumentFacts(isEventOf(name, found) ? found : nlohmann::json());
             } catch (const Error&) {
                 return std::vector<FactSection>{};  // the file is gone or was replaced
             }

@@ -15,6 +15,10 @@
 #include <cmath>
 
 namespace pipescope {
+namespace {
+constexpr int kFewTracks = 5;  // rows of threads that stay in sight in a low window
+}  // namespace
+
 TimelineStack::TimelineStack(TimeAxisModel& axis, QWidget* parent)
     : QSplitter(Qt::Vertical, parent),
       measured_(new TimelinePane(Source::measured, axis, this)),
@@ -78,26 +82,40 @@ void TimelineStack::setArrangement(const LaneArrangement& arrangement) {
 
 void TimelineStack::shareHeight() {
     const int lines = 2 * (fontMetrics().height() + 8);  // header and ruler
+    constexpr int kAsHighAsUseful = 100'000;
     std::size_t lanes = 0;
-    const auto needOf = [&](Source source) {
+    const auto heightOf = [&](Source source, int available) {
         const TimelineStore* store = view(source).store();
-        if (store == nullptr) {
+        if (store == nullptr || !pane(source).isVisibleTo(this)) {
             return 0;
         }
         lanes = std::max(lanes, store->lanes().size());
         const KernelStore* kernels = view(source).kernels();
         const TimelineStore* below = kernels != nullptr ? &kernels->slices() : nullptr;
-        return lines + layoutRows(*store, 0, below, fontMetrics().height()).height;
+        return lines + layoutRows(*store, available, below, fontMetrics().height()).height;
     };
-    const int measured = needOf(Source::measured);
-    const int need = needOf(Source::simulated);
-    const int simulated = simulated_->isVisibleTo(this) ? need : 0;
-    const int tracks = tracks_->empty() ? 0 : lines / 2 + tracks_->sizeHint().height();
-    const int rest = height() - measured - simulated - tracks - 3 * handleWidth();
-    const int most = lines + static_cast<int>(lanes) * 18;
-    const int memory = memory_->isVisible() ? std::clamp(rest, 3 * lines / 2, most) : 0;
-    const int share = std::max(0, rest - memory) / 5;
-    setSizes({measured + 2 * share, simulated + 2 * share, memory + share, tracks});
+    // First all lanes, then memory, then threads and streams, which can scroll.
+    const std::array least{heightOf(Source::measured, 0), heightOf(Source::simulated, 0)};
+    const std::array most{heightOf(Source::measured, kAsHighAsUseful), heightOf(Source::simulated, kAsHighAsUseful)};
+    const int wantedTracks = tracks_->empty() ? 0 : lines / 2 + tracks_->sizeHint().height();
+    int tracks = std::min(wantedTracks, lines / 2 + kFewTracks * fontMetrics().height());
+    int memory = memory_->isVisible() ? 3 * lines / 2 : 0;
+    int rest = std::max(0, height() - least[0] - least[1] - tracks - memory - 3 * handleWidth());
+    const auto take = [&rest](int wanted) {
+        const int taken = std::clamp(wanted, 0, rest);
+        rest -= taken;
+        return taken;
+    };
+    if (memory > 0) {
+        memory += take(lines + static_cast<int>(lanes) * 18 - memory);
+    }
+    tracks += std::min(wantedTracks - tracks, rest / 2);
+    rest = std::max(0, height() - least[0] - least[1] - tracks - memory - 3 * handleWidth());
+    const int half = rest / 2;
+    const int measured = least[0] + take(std::min(half, most[0] - least[0]));
+    const int simulated = least[1] + take(std::min(half, most[1] - least[1]));
+    tracks += take(wantedTracks - tracks);
+    setSizes({measured + rest * 2 / 5, simulated + rest * 2 / 5, memory + rest / 5, tracks});
 }
 
 void TimelineStack::syncScrollBars() {

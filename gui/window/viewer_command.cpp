@@ -221,14 +221,22 @@ void showRange(TimeAxisModel& axis, const std::string& text) {
     axis.show({axis.origin() + shown.start, axis.origin() + shown.end});
 }
 
+/// True if a step was measured, or marked by a range such as ProfilerStep#5.
+bool hasStep(const TraceDocument& document, std::int32_t step) {
+    return hasOnlyTracks(document) ? std::any_of(document.markedSteps.begin(), document.markedSteps.end(),
+                                                 [step](const StepRecord& each) { return each.step == step; })
+                                   : document.measured && document.measured->step(step) != nullptr;
+}
+
 int renderWindow(const ViewerArguments& arguments) {
     QLocale::setDefault(QLocale::c());
     MainWindow window(nullptr);
     const auto document = loadTrace(QString::fromStdString(arguments.files.front()));
     const std::optional<std::int32_t> step = parseStep(arguments.step);
-    if (step && (!document->measured || document->measured->step(*step) == nullptr)) {
+    if (step && !hasStep(*document, *step)) {
         throw Error("--step is " + arguments.step + ", but '" + arguments.files.front() +
-                    "' has no such measured step; leave --step out for the one of median duration");
+                    "' has no such measured step; leave --step out for " +
+                    (hasOnlyTracks(*document) ? "the whole recording" : "the one of median duration"));
     }
     window.resize(parseSize(arguments.size));
     window.show();

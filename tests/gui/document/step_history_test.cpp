@@ -54,6 +54,8 @@ TEST(StepHistory, JudgesWithoutTheWarmUp) {
 
 TEST(StepHistory, JudgesTheWarmUpWhereThereIsNothingElse) {
     EXPECT_EQ(stepHistory(runOf({20, 10, 30}, 3)).median, 0U);
+    EXPECT_EQ(stepHistory(runOf({20, 10, 30}, 3)).medianTime, Nanoseconds{20'000'000});
+    EXPECT_EQ(stepHistory(runOf({20, 10, 30, 40}, 4)).medianTime, Nanoseconds{25'000'000});
 }
 
 TEST(StepHistory, CallsStepsSlowThatLieOutsideTheFence) {

@@ -80,6 +80,26 @@ TEST(LaneArrangement, KeepsLanesOfOneProcessTogether) {
     EXPECT_EQ(orderOf(withLaneMoved(arrangement, lanes, LaneId{3}, -1), lanes), (Order{3, 2, 0, 1}));
 }
 
+TEST(LaneArrangement, KeepsLanesOfOneHostTogether) {
+    const std::vector<LaneInfo> lanes = {{"lane 0 (rank 0, host a)", "cpu"},
+                                         {"lane 1 (rank 1, host b)", "cpu"},
+                                         {"lane 2 (rank 2, host a)", "cpu"},
+                                         {"lane 3 (rank 3, host b)", "cpu"}};
+    EXPECT_EQ(hostOf(lanes[1]), "host b");
+    EXPECT_TRUE(hasHosts(lanes));
+    EXPECT_FALSE(hasHosts({lanes[0], lanes[1]})) << "a host for each process: the groups of processes";
+    EXPECT_FALSE(hasHosts({lanes[0], lanes[2]})) << "one host";
+    EXPECT_FALSE(hasHosts({lanes[0], {"lane 1 (rank 1)", "cpu"}, lanes[2], lanes[3]})) << "one without a name";
+    LaneArrangement arrangement;
+    arrangement.grouped = true;
+    EXPECT_EQ(orderOf(arrangement, lanes), (Order{0, 1, 2, 3}));
+    arrangement.byHost = true;
+    EXPECT_EQ(orderOf(arrangement, lanes), (Order{0, 2, 1, 3}));
+    EXPECT_EQ(arrangedLanes(arrangement, lanes)[1].group, "host a");
+    arrangement.collapsedGroups = {"host b"};
+    EXPECT_TRUE(arrangedLanes(arrangement, lanes)[3].grouped);
+}
+
 TEST(LaneArrangement, IgnoresLanesThatTheFileHasNoMore) {
     LaneArrangement arrangement;
     arrangement.order = {LaneId{7}, LaneId{1}, LaneId{1}};
@@ -174,7 +194,7 @@ TEST(ManyLanes, ShowTheMeanOfThoseThatShareAPixel) {
     }
     ASSERT_EQ(rows.size(), 2U);
     QImage image(100, 1, QImage::Format_RGB32);
-    LaneRaster(colors).draw(store, {0, 0, 100}, {rows[0], 0, 1, 0, false, false, std::span(rows).subspan(1)}, image);
+    LaneRaster(colors).draw(store, {0, 0, 100}, {rows[0], 0, 1, 0, false, 1, std::span(rows).subspan(1)}, image);
     const QColor full = styleOf(TaskKind::forward).color;
     EXPECT_EQ(image.pixel(20, 0), full.rgb());
     EXPECT_NEAR(qBlue(image.pixel(70, 0)), (full.blue() + colors.bubble.blue()) / 2, 2);
@@ -222,7 +242,7 @@ TEST(ManyLanes, ShowSharesWhereKindsAlternateInEveryPixel) {
     EXPECT_NEAR(lines[styleOf(TaskKind::recompute).color.rgb()], 3, 1);
     EXPECT_NEAR(lines[colors.bubble.rgb()], 2, 1);
     QImage coarse(999, 1, QImage::Format_RGB32);
-    LaneRaster(colors).draw(store, {0, 0, 4000}, {0, 0, 1, 0, false, true}, coarse);
+    LaneRaster(colors).draw(store, {0, 0, 4000}, {0, 0, 1, 0, false, 2}, coarse);
     EXPECT_EQ(coarse.pixel(40, 0), coarse.pixel(41, 0));
     EXPECT_NE(coarse.pixel(998, 0), colors.lane.rgb()) << "the last column is drawn";
     QImage low(1000, 1, QImage::Format_RGB32);

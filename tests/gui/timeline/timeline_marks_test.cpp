@@ -332,5 +332,25 @@ TEST_F(MinimapTest, BringsTheFrameToAClick) {
     QTest::mouseClick(&map_, Qt::LeftButton, {}, at(880));
     EXPECT_NEAR(map_.frame().center().x(), 880, 1);
 }
+
+// Ranges that overlap are in several rows of their thread; the overview shows their union.
+TEST(Minimap, ShowsEveryRangeOfAThread) {
+    TimeAxisModel axis;
+    Minimap overview(axis);
+    auto tracks = std::make_shared<TrackStore>();
+    tracks->texts = {"", "range"};
+    TrackRow upper{"", "thread 1", 0, {0}, {400}, {1}};
+    TrackRow lower{"", "thread 1", 1, {300}, {900}, {1}};
+    tracks->rows = {upper, lower};
+    axis.setTotal({0, 1000});
+    axis.show({0, 1000});
+    overview.setGutter(0);
+    overview.resize(1000, 20);
+    overview.setTracks(tracks);
+    const QImage image = overview.grab().toImage();
+    const auto at = [&](int x) { return image.pixelColor(x, 8); };
+    EXPECT_NE(at(100), at(950));
+    EXPECT_NE(at(700), at(950)) << "a range of the second row runs";
+}
 }  // namespace
 }  // namespace pipescope

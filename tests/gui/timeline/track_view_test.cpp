@@ -57,6 +57,38 @@ TEST(TrackStore, CoversEveryRangeWithOneRunOrAnother) {
     }
 }
 
+// A thread that is busy half of the time must not look as busy as one that never rests.
+TEST(TrackStore, SaysHowMuchOfACellDenseRangesFill) {
+    for (const bool summed : {false, true}) {
+        TrackRow row;
+        for (int i = 0; i < 100'000; ++i) {
+            row.start.push_back(i * 10);
+            row.end.push_back(i * 10 + (i < 50'000 ? 2 : 9));
+            row.text.push_back(0);
+        }
+        row.start.push_back(1'000'000);  // one long range is drawn as itself
+        row.end.push_back(1'100'000);
+        row.text.push_back(0);
+        if (summed) {
+            sumBusy(row);
+        }
+        const std::vector<TrackRun> runs = visibleRuns(row, {0, 0, 1'200'000}, 1200);
+        EXPECT_LE(runs.size(), 300U);
+        double right = 0;
+        for (const TrackRun& run : runs) {
+            EXPECT_GE(run.left, right - 1e-9);
+            right = run.right;
+            if (run.left < 490) {
+                EXPECT_NEAR(run.share, 0.2, 0.01) << run.left;
+            } else if (run.left > 510 && run.left < 990) {
+                EXPECT_NEAR(run.share, 0.9, 0.01) << run.left;
+            }
+        }
+        EXPECT_FALSE(runs.back().folded);
+        EXPECT_NEAR(runs.back().right - runs.back().left, 100, 0.01);
+    }
+}
+
 TEST(TrackView, PaintsRangesAtTheirPixelsAndNothingBetween) {
     TimeAxisModel axis;
     TrackView view(axis);

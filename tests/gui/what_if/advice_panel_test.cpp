@@ -194,5 +194,16 @@ TEST_F(AdvicePanelTest, HasNamesForScreenReaders) {
     EXPECT_EQ(panel_.tryButton().accessibleName(), QStringLiteral("Try the selected change"));
     EXPECT_EQ(panel_.focusProxy(), &panel_.table());
 }
+
+TEST_F(AdvicePanelTest, GivesNoPeakThatTheProfileDoesNotKnow) {
+    profile_.memory_unknown = true;
+    recorded_.options.hardware.memory_limit.reset();
+    play();
+    panel_.show();
+    ASSERT_TRUE(completes());
+    ASSERT_GT(rows().rowCount(), 0);
+    EXPECT_EQ(text(0, AdviceTableModel::peak), QStringLiteral("unknown"));
+    EXPECT_FALSE(plain(0, AdviceTableModel::peak).isValid());
+}
 }  // namespace
 }  // namespace pipescope

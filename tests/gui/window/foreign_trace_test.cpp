@@ -11,6 +11,7 @@
 #include "trace/process_json.h"
 #include "trace/trace_writer.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
 #include <QDropEvent>
@@ -107,6 +108,29 @@ TEST_F(ForeignTrace, HasARulerAndNoControlsForTasks) {
     EXPECT_NEAR(static_cast<double>(window_.page()->axis().window().start), 400'000, 40'000);
 }
 
+TEST_F(ForeignTrace, LeavesLanesInSightAboveManyThreads) {
+    SampleRun run;
+    run.partitions = 4;
+    const auto path = temporaryPath("lanes_and_threads.sqlite");
+    writeSampleTrace(path, run);
+    {
+        SQLite::Database db(path.string(), SQLite::OPEN_READWRITE);
+        for (int thread = 1; thread < 40; ++thread) {
+            db.exec(
+                "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid) VALUES (0, 1000000, 59, 'work', " +
+                std::to_string((17 << 24) + thread) + ")");
+        }
+    }
+    window_.resize(1600, 900);
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(path.string()));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    window_.finishWork();
+    EXPECT_TRUE(tracks().isVisible());
+    EXPECT_FALSE(measured().overflows()) << "threads scroll, lanes do not";
+    EXPECT_FALSE(simulated().overflows());
+}
+
 TEST_F(ForeignTrace, SelectsARangeWithItsArgumentsAndArrows) {
     openForeign("select.json");
     const TrackRef linear = find("aten::linear");
@@ -199,7 +223,7 @@ TEST_F(ForeignTrace, OpensADroppedFolderOfRanksAsOneTimelineThatTheSessionRememb
         ASSERT_TRUE(window.page()->document()->measured);
         EXPECT_EQ(window.page()->document()->measured->lanes().size(), 2U);
         EXPECT_EQ(window.page()->document()->measured->numSlices(), 4U);
-        EXPECT_TRUE(window.windowTitle().contains(QStringLiteral("rank0 + rank1.sqlite")));
+        EXPECT_TRUE(window.windowTitle().contains(QStringLiteral("rank0 + rank1.json")));
         EXPECT_EQ(QFileInfo(window.page()->path()).absolutePath(), QString::fromStdString(folder.string()));
         window.files().open(QStringList{QString::fromStdString((folder / "rank0.json").string()),
                                         QString::fromStdString((folder / "rank1.json").string())});

@@ -286,11 +286,11 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
         arranges([this] { return !arrangement().order.empty() && arrangement().order[0] == LaneId{task_.partition}; });
     cases[text("Move the selected lane down")] =
         arranges([this] { return !arrangement().order.empty() && arrangement().order[2] == LaneId{task_.partition}; });
-    cases[text("Group lanes by process")] = {[this] {
-                                                 scrollLanes();
-                                                 measured().setFocus();
-                                             },
-                                             [this] { return arrangement().grouped; }};
+    cases[text("Group lanes by process or host")] = {[this] {
+                                                         scrollLanes();
+                                                         measured().setFocus();
+                                                     },
+                                                     [this] { return arrangement().grouped; }};
     cases[text("Collapse or expand the group of the selected lane")] = {
         [this] {
             scrollLanes();

@@ -127,6 +127,23 @@ TEST_F(WindowSteps, GiveWayInALowWindow) {
     EXPECT_TRUE(strip().isVisible());
 }
 
+// Otherwise the end of a step that is longer than the one before it would be out of sight.
+TEST_F(WindowSteps, AreShownWholeAfterAWholeOne) {
+    open("whole.sqlite");
+    TimeAxisModel& axis = window_.page()->axis();
+    const TraceDocument& document = *window_.files().document();
+    const std::int32_t first = window_.page()->model().step();
+    ASSERT_EQ(axis.window(), windowOf(stepRange(document, first)));
+    const std::int32_t other = first == 1 ? 2 : 1;
+    ASSERT_NE(windowOf(stepRange(document, other)).length, axis.window().length);
+    window_.page()->model().selectStep(other);
+    EXPECT_EQ(axis.window(), windowOf(stepRange(document, other)));
+    axis.zoom(0.5, 0.5);
+    const double length = axis.window().length;
+    window_.page()->model().selectStep(first);
+    EXPECT_NEAR(axis.window().length, length, 1) << "a part stays a part";
+}
+
 TEST_F(WindowSteps, SayWhatTheyAre) {
     open("three.sqlite");
     click(1);
@@ -134,7 +151,7 @@ TEST_F(WindowSteps, SayWhatTheyAre) {
     EXPECT_TRUE(strip().accessibleDescription().contains(history.describe(1)))
         << strip().accessibleDescription().toStdString();
     ASSERT_EQ(strip().facts().size(), 2);
-    EXPECT_TRUE(strip().facts()[0].contains(formatDuration(history.steps[*history.median].time.count())));
+    EXPECT_TRUE(strip().facts()[0].contains(formatDuration(history.medianTime.count())));
     const QPoint at = strip().barOf(2)->rect.center().toPoint();
     QHelpEvent help(QEvent::ToolTip, at, strip().mapToGlobal(at));
     QApplication::sendEvent(&strip(), &help);
