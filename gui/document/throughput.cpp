@@ -55,7 +55,9 @@ QStringList brief(const Throughput& throughput) {
     if (throughput.utilization) {
         parts << translated("MFU %1").arg(formatShare(*throughput.utilization));
     } else if (throughput.tflops) {
-        parts << translated("%1 TFLOP/s").arg(QLocale().toString(*throughput.tflops, 'g', 3));
+        const bool small = *throughput.tflops < 0.1;
+        parts << (small ? translated("%1 GFLOP/s") : translated("%1 TFLOP/s"))
+                     .arg(QLocale().toString(*throughput.tflops * (small ? 1000 : 1), 'g', 3));
     }
     return parts;
 }

@@ -81,6 +81,7 @@ QCheckBox::indicator:checked { background: %accent; border-color: %accent; image
 QCheckBox::indicator:disabled { border-color: %line; }
 QCheckBox::indicator:focus { border-color: %link; }
 QTabBar { qproperty-drawBase: 0; background: %surface; }
+QMainWindow > QTabBar { qproperty-elideMode: ElideNone; }
 QTabBar::tab { background: transparent; color: %faint; border: none; border-bottom: 2px solid transparent; padding: 5px 7px; }
 QTabBar::tab:bottom, QTabBar::tab:south { border-bottom: none; border-top: 2px solid transparent; }
 QTabBar::tab:selected { color: %text; border-color: %link; }

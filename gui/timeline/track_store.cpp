@@ -197,11 +197,17 @@ std::vector<TrackRun> visibleRuns(const TrackRow& row, const TimeWindow& window,
                 next, static_cast<std::size_t>(
                           std::upper_bound(row.end.begin() + static_cast<std::ptrdiff_t>(i), row.end.end(), edge) -
                           row.end.begin()));
+            // One that begins in the cell and ends beyond it belongs to it too, or there would be one at every edge.
+            if (next < row.start.size() && row.start[next] < edge &&
+                pixel(row.end[next]) - pixel(row.start[next]) < kNarrow) {
+                ++next;
+            }
             if (next > i + 1) {
                 run.folded = true;
                 run.left = std::max(cell, free);
-                run.right = cell + kCell;
-                const auto length = static_cast<double>(edge - timeAt(window, width, run.left));
+                run.right = std::max(cell + kCell, pixel(row.end[next - 1]));
+                const auto length =
+                    static_cast<double>(std::max(edge, row.end[next - 1]) - timeAt(window, width, run.left));
                 run.share = std::clamp(static_cast<double>(busyOf(row, i, next)) / std::max(1.0, length), 0.0, 1.0);
             } else if (run.right - run.left < 1) {
                 run.left = std::floor(run.left);
