@@ -117,7 +117,10 @@ std::vector<MemoryColumn> MemoryTrack::columns(const TimeWindow& window, int col
     std::size_t next = firstFrom(timeAt(window, columns, 0));
     for (std::size_t x = 0; x < result.size() && !time_.empty(); ++x) {
         const std::size_t first = next;
-        next = firstFrom(timeAt(window, columns, static_cast<double>(x + 1)));
+        const std::int64_t end = timeAt(window, columns, static_cast<double>(x + 1));
+        if (next < time_.size() && time_[next] < end) {  // most columns hold no sample
+            next = firstFrom(end);
+        }
         MemoryColumn column = highestOf(first, next);
         if (first > 0 && (next > first || first < time_.size())) {  // the value at the left edge of the column
             raise(column, allocated_[first - 1], allocated_[first - 1]);

@@ -304,20 +304,23 @@ void MemoryView::paintLine(QPainter& painter, const MemoryTrack& track, const Sc
     const std::vector<MemoryColumn> columns = track.columns(window, scale.box.width());
     QPainterPath path;
     bool drawing = false;
-    for (std::size_t x = 0; x < columns.size(); ++x) {
-        const double left = scale.box.left() + static_cast<double>(x);
-        if (!columns[x].known) {
-            drawing = false;
-            continue;
+    for (std::size_t x = 0; x < columns.size();) {
+        std::size_t end = x + 1;  // merges equal columns into one line: a path of thousands of points is slow
+        while (end < columns.size() && columns[end].known == columns[x].known && columns[end].peak == columns[x].peak) {
+            ++end;
         }
-        const double y = std::round(scale.y(columns[x].peak)) + 0.5;
-        if (!drawing) {
-            path.moveTo(left, y);
-        } else if (columns[x].peak != columns[x - 1].peak) {
-            path.lineTo(left, y);
+        if (columns[x].known) {
+            const double left = scale.box.left() + static_cast<double>(x);
+            const double y = std::round(scale.y(columns[x].peak)) + 0.5;
+            if (drawing) {
+                path.lineTo(left, y);
+            } else {
+                path.moveTo(left, y);
+            }
+            path.lineTo(left + static_cast<double>(end - x), y);
         }
-        path.lineTo(left + 1, y);
-        drawing = true;
+        drawing = columns[x].known;
+        x = end;
     }
     painter.setPen(QPen(colors().text, 1));
     painter.setBrush(Qt::NoBrush);
