@@ -109,7 +109,11 @@ public:
     bool null() override { return scalar(ChromeArgument::Type::null, 0, 0, {}); }
     bool boolean(bool value) override {
         if (place() == Place::event) {
-            return null();  // no field of an event is a truth value
+            if (key_ == "flow_in" || key_ == "flow_out") {
+                (key_ == "flow_in" ? event_.flow_in : event_.flow_out) = value;
+                return true;
+            }
+            return null();  // no other field of an event is a truth value
         }
         return scalar(ChromeArgument::Type::integer, value ? 1 : 0, value ? 1 : 0, {});
     }

@@ -171,11 +171,9 @@ bool begins_like_json(std::string_view text) {
         refuse(path, "it seems to be a program");
     }
     const bool is_utf16 = head.starts_with("\xff\xfe") || head.starts_with("\xfe\xff");
-    throw TraceFormatError(quoted(path) + " is not a trace: it is " +
-                           (is_utf16 ? "text in UTF-16" : "neither an SQLite file nor JSON") +
-                           "; give a trace of PipeScope, an SQLite export of nsys, or JSON of PyTorch's profiler or "
-                           "another Chrome trace" +
-                           (is_utf16 ? ", in UTF-8" : ""));
+    refuse(
+        path, is_utf16 ? "it is not an SQLite file, but text in UTF-16" : "it is not an SQLite file",
+        "give a trace of PipeScope, an SQLite export of nsys, or JSON of PyTorch's profiler or another Chrome trace");
 }
 }  // namespace
 

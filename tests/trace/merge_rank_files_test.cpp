@@ -230,7 +230,7 @@ TEST_F(MergeRankFiles, KeepsEventsAndArrows) {
             const bool is_copy = track.kind == RangeTrack::Kind::stream && event.at("name") == "Memcpy HtoD";
             EXPECT_TRUE(is_copy || event.at("name") == trace.names.at(range.name)) << event.dump();
             EXPECT_NE(trace.event_files.at(range.file)
-                          .find(fmt::format("r{}.json", track.group.find("rank 1") != std::string::npos)),
+                          .find(fmt::format("r{}.json", track.group.find("rank 1") != std::string::npos ? 1 : 0)),
                       std::string::npos)
                 << track.group;
             ++events;
