@@ -73,7 +73,8 @@ inline constexpr int kLowestPatternRow = 8;
 
 /// `kernels`: rows below those of the same lane; null: none. Rows of tasks are at least `lowest` pixels high: the
 /// height of a text line, if that exceeds kLowestTaskRow. If they do not fit, the layout is compact: all lanes fit,
-/// without copies and kernels. Up to eight rows scroll instead if they would be unreadable, or have kernels. `available_height` 0: as high as the rows need.
+/// without copies and kernels. Up to eight rows scroll instead if they would be unreadable, or have kernels.
+/// `available_height` 0: as high as the rows need.
 TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels = nullptr,
                           int lowest = kLowestTaskRow, const LaneArrangement& arrangement = {});
 /// The layout as seen after scrolling: pinned lanes stay, the others disappear behind them, with height 0.
