@@ -154,9 +154,12 @@ void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument*
     std::optional<BubbleSums> simulated;
     for (const Source source : {Source::measured, Source::simulated}) {
         const StepGraph* tasks = analysis != nullptr ? analysis->tasks(source) : nullptr;
+        if (tasks == nullptr) {
+            continue;  // perhaps there is no document
+        }
         const bool lostBefore =
             source == Source::simulated && document->baseline && !document->baseline->whyNoBubble.isEmpty();
-        if (tasks == nullptr || lostBefore || (source == Source::measured && !whyNoMeasured.isEmpty())) {
+        if (lostBefore || (source == Source::measured && !whyNoMeasured.isEmpty())) {
             continue;
         }
         for (const Bubble& each : analysis->bubbles(source)) {
