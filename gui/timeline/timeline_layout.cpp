@@ -13,8 +13,7 @@ constexpr int kRowGap = 1;
 constexpr int kCollapsedLane = 5;
 constexpr int kLowestGappedRow = 5;  // lower rows of a compact layout touch each other
 constexpr int kGroupHeaderMargin = 4;
-constexpr int kFewRows = 8;        // scroll rather than become unreadable in a low window
-constexpr int kLowestFewRow = 12;  // pixels; lower ones would be
+constexpr int kFewRows = 8;  // scroll rather than become unreadable in a low window
 
 std::optional<RowBand> bandAt(const std::vector<RowBand>& rows, int y) {
     const auto found = std::find_if(rows.begin(), rows.end(), [&](const RowBand& row) { return row.band.contains(y); });
@@ -64,7 +63,7 @@ public:
         const double full = (available - fixed_ - extras_) / static_cast<double>(std::max(1, taskRows_));
         const bool hasKernels =
             std::any_of(kernels_.begin(), kernels_.end(), [](const auto& rows) { return !rows.empty(); });
-        const bool scrolls = taskRows_ <= kFewRows && (hasKernels || taskRows_ * kLowestFewRow > available);
+        const bool scrolls = taskRows_ <= kFewRows && (hasKernels || taskRows_ * lowest_ > available);
         const bool fits = available <= 0 || full >= lowest_ || scrolls;
         if (chosen ? *chosen >= lowest_ : fits) {
             rowHeight_ =

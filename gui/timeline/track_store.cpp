@@ -146,8 +146,9 @@ std::optional<TrackRef> nextOfText(const TrackStore& store, const TrackRef& from
 
 namespace {
 constexpr std::size_t kSumBlock = 64;
-constexpr double kNarrow = 2;  // pixels
-constexpr double kCell = 4;    // pixels
+constexpr double kNarrow = 2;       // pixels
+constexpr double kCell = 4;         // pixels
+constexpr double kRounding = 1e-6;  // pixels, by which a range may seem to begin in the cell before
 
 std::int64_t sumOf(const TrackRow& row, std::size_t first, std::size_t end) {
     std::int64_t sum = 0;
@@ -191,7 +192,7 @@ std::vector<TrackRun> visibleRuns(const TrackRow& row, const TimeWindow& window,
         }
         std::size_t next = i + 1;
         if (run.right - run.left < kNarrow) {
-            const double cell = std::floor(run.left / kCell) * kCell;
+            const double cell = std::floor((run.left + kRounding) / kCell) * kCell;
             const std::int64_t edge = timeAt(window, width, cell + kCell);
             next = std::max(
                 next, static_cast<std::size_t>(
