@@ -50,6 +50,7 @@ QString nameOf(const QWidget& widget) {
 bool isPartOfAnotherControl(const QWidget& widget) {
     return widget.inherits("QDockWidgetTitleButton") || widget.parentWidget()->inherits("QAbstractSpinBox") ||
            widget.parentWidget()->inherits("QComboBox") ||
+           widget.parentWidget()->inherits("QTabBar") ||                     // its arrows, which scroll tabs into sight
            widget.objectName().startsWith(QLatin1String("qt_scrollarea_"));  // scroll bars shrink
 }
 
