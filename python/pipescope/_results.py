@@ -112,6 +112,8 @@ class SimulatedStep:
     utilization_mean: float | None = None
     speedup_mean: float | None = None
     samples_per_second_mean: float | None = None
+    tokens_per_second: float | None = None  #: None unless the profile knows the length of a sequence
+    tokens_per_second_mean: float | None = None
     lower_bound_ns: int | None = None
     model_flops: float | None = None
     model_tflops_per_second: float | None = None
@@ -386,6 +388,8 @@ class Comparison:
     refused: tuple[str, ...]  #: fields that are None because the recording is incomplete
     measured_samples_per_second: float | None = None
     simulated_samples_per_second: float | None = None
+    measured_tokens_per_second: float | None = None
+    simulated_tokens_per_second: float | None = None
     model_flops: float | None = None
     measured_model_tflops_per_second: float | None = None
     simulated_model_tflops_per_second: float | None = None
