@@ -163,7 +163,7 @@ double tensor_sum_ns(const RankTimes& rank, const Cluster& cluster, const NodeGr
     return all_reduce_ns(ring_link(cluster, group, layout.tensor, 1), layout.tensor, rank.activation());
 }
 
-/// What replicas move for a layer in each pass.
+/// Time that replicas take to exchange a layer's parameters and gradients in each pass.
 struct ZeroMoves {
     double gather = 0;    ///< ns; ZeRO 3: a pass gets the parameters
     double sum = 0;       ///< ns; ZeRO 2 and 3: a backward sums the gradients, of which each replica keeps its part

@@ -6,6 +6,7 @@
 #include "schedule/quantities.h"
 #include "simulator/balance_search.h"
 #include "simulator/number_ranges.h"
+#include "simulator/sized_profile.h"
 
 #include <algorithm>
 #include <cctype>
@@ -186,7 +187,8 @@ Balance unlike_partition(const std::vector<const std::vector<double>*>& costs) {
             before[j].push_back(before[j].back() + cost);
         }
     }
-    // Of the first j parts on the first l layers: the longest part, and with a limit on it the sum of squares.
+    // The best cut of all layers, judged by its longest part; with `starts`, by the sum of squares. No part exceeds
+    // the limit.
     const auto best = [&](double limit, std::vector<std::vector<std::size_t>>* starts) {
         std::vector<double> last(layers + 1, kNever);
         last[0] = 0;
@@ -220,15 +222,6 @@ Balance unlike_partition(const std::vector<const std::vector<double>*>& costs) {
         end = starts[j][end];
     }
     return Balance(sizes);
-}
-
-std::vector<double> costs_of(const Profile& profile, double samples) {
-    std::vector<double> costs;
-    for (const LayerProfile& layer : profile.layers) {
-        costs.push_back(interpolate(profile.samples, layer.forward_ns, samples).value +
-                        interpolate(profile.samples, layer.backward_ns, samples).value);
-    }
-    return costs;
 }
 
 /// Even numbers of blocks with the embedding before and the output layer behind.
@@ -265,10 +258,11 @@ std::size_t lane_of(const PipelineOptions& options, std::size_t partition) {
 }
 
 /// The cuts with the shortest longest partition.
-Balance cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions, double samples) {
+Balance cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions,
+             std::int64_t samples) {
     std::vector<std::vector<double>> costs;
     for (const Profile& each : profiles.profiles) {
-        costs.push_back(costs_of(each, samples));
+        costs.push_back(layer_times(at_size(each, samples), Checkpoint::never, 1));
     }
     if (costs.size() == 1) {
         return minmax_partition(costs.front(), static_cast<int>(partitions));
@@ -533,7 +527,8 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
     const int partitions = layout.pipeline * layout.interleave;
     const std::optional<Balance> even =
         parts.size() == 1 ? even_cuts(profiles.profiles.front().layers.size(), partitions) : std::nullopt;
-    options.balance = even ? *even : cuts(profiles, options, static_cast<std::size_t>(partitions), samples);
+    options.balance =
+        even ? *even : cuts(profiles, options, static_cast<std::size_t>(partitions), layout.micro_batch_size);
     options.checkpoint = Checkpoint::never;  // what is recomputed is part of the layers' times
     options.optimizer = optimizer_of(layout);
     set_hardware(options.hardware, cluster, parts, layout, boundary_bytes(profiles.profiles.front(), samples));
@@ -630,7 +625,7 @@ LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& given,
     }
     const int partitions = layout.pipeline * layout.interleave;
     if (given.balance.num_partitions() == 1 && partitions > 1) {
-        options.balance = cuts(profiles, options, static_cast<std::size_t>(partitions), samples);
+        options.balance = cuts(profiles, options, static_cast<std::size_t>(partitions), layout.micro_batch_size);
     } else if (partitions == 1) {
         options.balance = Balance({static_cast<std::int64_t>(profile.layers.size())});
     }

@@ -43,7 +43,7 @@ struct PipelinePart {
     const NodeGroup* group = nullptr;  ///< of the cluster that is passed with it
     int lanes = 1;
 };
-/// Where the lanes of a pipeline lie, from lane 0 on. Several parts: a pipeline over unlike devices.
+/// The devices of a pipeline, in the order of its lanes. A pipeline over several types of devices has several parts.
 using PipelineParts = std::vector<PipelinePart>;
 /// "A100", or "A100:4,V100:4" for several parts.
 std::string to_string(const PipelineParts& parts);
@@ -116,7 +116,7 @@ LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& option
                            const PipelineParts& parts, const Layout& layout,
                            const SimulationDetail& detail = {.noise = false});
 
-// The same on one group of nodes.
+// As above, with all lanes on one group of nodes.
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                            const Layout& layout, const SimulationDetail& detail = {.noise = false});
 LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
