@@ -68,7 +68,7 @@ struct MeasuredTask {
 };
 using TaskName = std::tuple<TaskKind, std::int32_t, std::int32_t>;  // kind, partition, micro-batch
 
-/// What one run says, independent of any profile's times.
+/// The measured work of one run. It does not depend on the times of a profile.
 struct RunWork {
     const PipelineOptions* options = nullptr;
     std::map<TaskName, MeasuredTask> tasks;  ///< without optimizer

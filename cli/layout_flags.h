@@ -43,7 +43,7 @@ struct LayoutCase {
 
     /// The layout's step, with its memory.
     LayoutStep step() const;
-    /// What limits that step.
+    /// How much shorter the step would be without each of its limits.
     std::vector<StepLimit> limits(const LayoutStep& step) const;
 };
 /// The layout of MODEL ("gpt:..") or of the profile in that file. `recompute` is the text of --recompute.
@@ -53,7 +53,7 @@ LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& f
 /// The figures of a step; without what needs its timeline.
 nlohmann::ordered_json layout_json(const LayoutStep& step);
 
-// What explains the length of a step. Precondition: it has its timeline.
+// Why a step is as long as it is. Precondition: the step has its timeline.
 
 /// Its parts, and its bubble by cause.
 nlohmann::ordered_json explanation_json(const LayoutStep& step, const std::vector<StepLimit>& limits);
