@@ -14,14 +14,12 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
+
+from pipescope_json import pipescope
 
 LANES, MICRO_BATCHES = 8, 32
 FORWARD, INPUTS, WEIGHTS, UPDATE = 59.4, 58.8, 39.8, 30.0  # ms a lane
-FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PIPESCOPE = os.path.join(FOLDER, "build", "release", "bin", "pipescope")
 
 
 def write_profile(path, forward=FORWARD, inputs=INPUTS, weights=WEIGHTS):
@@ -40,13 +38,6 @@ def write_profile(path, forward=FORWARD, inputs=INPUTS, weights=WEIGHTS):
                "optimizer_ns": UPDATE * 1e6 * LANES, "layers": layers}
     with open(path, "w", encoding="utf-8") as file:
         json.dump(profile, file)
-
-
-def pipescope(*arguments):
-    done = subprocess.run([PIPESCOPE, *arguments, "--json"], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"emulated_schedules: pipescope {' '.join(arguments)} failed: {done.stderr}")
-    return json.loads(done.stdout)
 
 
 def pipeline(two_a_lane):

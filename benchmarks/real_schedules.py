@@ -4,8 +4,8 @@
     python3 benchmarks/real_schedules.py [MODEL] [--rounds N] [--steps N]
 
 The schedules take turns, so that slow changes of the machine meet all of them. Prints Markdown tables: steps; by how much
-auto is quicker; and the time of all tasks of a step, by kind. Predictions are from a profile measured before the runs, and from one measured from a recorded
-run of auto (`profile --from-trace`). Takes some two minutes; needs a quiet machine.
+auto is quicker; and the time of all tasks of a step, by kind. Predictions are from a profile measured before the runs,
+and from one measured from a recorded run of auto (`profile --from-trace`). Takes some two minutes; needs a quiet machine.
 """
 
 import argparse
@@ -13,21 +13,12 @@ import json
 import os
 import sqlite3
 import statistics
-import subprocess
-import sys
 import tempfile
 
-FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PIPESCOPE = os.path.join(FOLDER, "build", "release", "bin", "pipescope")
+from pipescope_json import pipescope
+
 BATCH, MICRO_BATCHES = 32, 8
 SCHEDULES = ["gpipe", "1f1b", "auto"]
-
-
-def pipescope(*arguments):
-    done = subprocess.run([PIPESCOPE, *arguments, "--json"], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"real_schedules: pipescope {' '.join(arguments)} failed: {done.stderr}")
-    return json.loads(done.stdout)
 
 
 def percent(ratio):
