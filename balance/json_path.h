@@ -32,13 +32,13 @@ private:
     std::vector<Frame> frames_;
 };
 
+/// What a message about a profile advises.
+inline constexpr const char* kProfileRemedy = "correct it, or profile again";
+
 /// Throws ProfileError whose message starts with the path of the fault. `file` names the expected content, and `remedy`
 /// what to do otherwise.
 Json parse_json_with_path(std::string_view text, std::string_view file = "a profile",
-                          std::string_view remedy = "correct it, or profile again");
-
-/// What helps with a profile.
-inline constexpr const char* kProfileRemedy = "correct it, or profile again";
+                          std::string_view remedy = kProfileRemedy);
 
 /// Throws ProfileError with the path, the value, cut if long, what it must be, and what to do.
 [[noreturn]] void wrong_type(const std::string& path, const Json& value, const std::string& wanted,
