@@ -14,9 +14,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <ranges>
+#include <sstream>
 #include <string>
-#include <string_view>
 #include <thread>
 
 namespace pipescope {
@@ -68,8 +67,8 @@ bool is_on_shared_disk(const fs::path& file) {
     std::error_code ignored;
     const std::string whole = fs::absolute(file, ignored).lexically_normal().string();
     const char* const named = std::getenv("PIPESCOPE_SHARED_DISKS");
-    for (const auto part : std::views::split(std::string_view(named != nullptr ? named : ""), ':')) {
-        std::string folder(part.begin(), part.end());
+    std::istringstream folders(named != nullptr ? named : "");
+    for (std::string folder; std::getline(folders, folder, ':');) {
         folder += folder.empty() || folder.ends_with('/') ? "" : "/";
         if (!folder.empty() && whole.starts_with(folder)) {
             return true;

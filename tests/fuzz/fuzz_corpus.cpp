@@ -82,6 +82,9 @@ void write_corpus(const Corpus& corpus) {
         "task_rules", "small",
         R"json({"format": "pipescope.task-rules", "version": 1, "rules": [{"name": "a", "kinds": {"F": "forward"},
                        "pattern": "PP:(?<partition>\\d+)(?<kind>[FB])(?<micro_batch>\\d+)"}]})json");
+    corpus.add("schedule_csv", "gpipe", "0F0,0F1,,,0B0,0B1\r\n,1F0,1F1,1B0,1B1,\r\n");
+    corpus.add("schedule_csv", "split", "0F0,0R0,0I0,0W0\n,1F0,1L0,(1B0;)OVERLAP_F_B\n");
+    corpus.add("schedule_csv", "v", "0F0,1F0,1I0,0I0,1W0,0W0,0REDUCE_GRAD\r\n");
     int k = 0;
     for (const char* text : {"1.5ms", "2 us", "1000", "16GiB", "12.5GB/s", "0", "1e3 MB", "5s", "3TiB/s"}) {
         corpus.add("quantities", std::to_string(k), static_cast<char>(k % 3) + std::string(text));
