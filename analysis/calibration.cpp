@@ -217,6 +217,7 @@ void scale_layer(LayerProfile& layer, const PartitionFactors& factors) {
     const double weight = factors.weight.value_or(backward);
     scale(layer.forward_ns, forward);
     scale(layer.recompute_ns, factors.recompute.value_or(forward));
+    scale(layer.graph_forward_ns, factors.recompute.value_or(forward));
     if (layer.backward_weight_ns.empty() || weight == backward) {
         scale(layer.backward_ns, backward);
         scale(layer.backward_weight_ns, backward);

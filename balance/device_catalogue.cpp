@@ -287,6 +287,7 @@ Profile with_estimated_times(const Profile& profile, const DeviceType& device) {
             layer.backward_ns[k] = time(backward_operators(profile, l, k));
         }
         layer.recompute_ns = layer.forward_ns;
+        layer.graph_forward_ns.clear();
         layer.backward_weight_ns.clear();
     }
     // Plain SGD reads parameters and gradients and writes parameters.

@@ -118,6 +118,7 @@ void check_layer(const LayerProfile& layer, std::size_t samples, const std::stri
     check(layer.backward_ns, true, "backward_ns");
     check(layer.output_bytes, true, "output_bytes");
     check(layer.recompute_ns, false, "recompute_ns");
+    check(layer.graph_forward_ns, false, "graph_forward_ns");
     check(layer.backward_weight_ns, false, "backward_weight_ns");
     check(layer.saved_bytes, false, "saved_bytes");
     check(layer.transient_bytes, false, "transient_bytes");

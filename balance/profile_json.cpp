@@ -64,6 +64,7 @@ void visit_layer(auto& layer, auto&& field, auto&& rare) {
     rare("statistic_bytes", layer.statistic_bytes);
     field("forward_ns", layer.forward_ns);
     field("recompute_ns", layer.recompute_ns);
+    rare("graph_forward_ns", layer.graph_forward_ns);
     field("backward_ns", layer.backward_ns);
     field("backward_weight_ns", layer.backward_weight_ns);
     field("forward_cv", layer.forward_cv);

@@ -221,9 +221,8 @@ private:
     Tensors emulate(const at::Tensor& input, at::TensorList popped) {
         const auto samples = static_cast<double>(input.size(0));
         const auto at = [&](const PerSize& values) { return interpolate(profile_->samples, values, samples).value; };
-        const bool second_time = is_recomputing() && !layer_.recompute_ns.empty();
         const Call call{.layer = layer_,
-                        .forward_ns = at(second_time ? layer_.recompute_ns : layer_.forward_ns),
+                        .forward_ns = at(forward_times()),
                         .backward_ns = at(layer_.backward_ns),
                         .backward_weight_ns = backward_weight_time(*profile_, layer_, samples).value,
                         .weights_apart = has_weight_half(layer_),
@@ -233,6 +232,12 @@ private:
                         .parameter = trained_,
                         .keep = at::GradMode::is_enabled()};
         return {Emulate::apply(input, weights_or_none(input, popped), call, popped)};
+    }
+    const PerSize& forward_times() const {
+        const PerSize& own = is_recomputing()             ? layer_.recompute_ns
+                             : at::GradMode::is_enabled() ? layer_.graph_forward_ns
+                                                          : layer_.forward_ns;
+        return own.empty() ? layer_.forward_ns : own;
     }
     /// The layer has an edge to weights only if it has something to do there, or else no backward.
     at::Tensor weights_or_none(const at::Tensor& input, at::TensorList popped) const {

@@ -29,6 +29,7 @@ CutProblems::CutProblems(const Profile& profile, const PipelineOptions& options,
       options_(cut_anyhow(options, partitions, profile.layers.size())),
       partitions_(partitions),
       tables_(tables),
+      times_(tables.times(options.checkpoint)),
       bounds_(profile, options_, partitions, tables.ranges) {
     std::set<std::pair<int, std::string>> devices;
     for (int lane = 0; lane < partitions_; ++lane) {
@@ -39,16 +40,16 @@ CutProblems::CutProblems(const Profile& profile, const PipelineOptions& options,
 }
 
 PartitionProblem CutProblems::least() const {
-    PartitionProblem problem = problem_at(least_of(tables_.large, tables_.small), tables_.intervals_least);
-    if (tables_.intervals_large != tables_.intervals_small) {
+    PartitionProblem problem = problem_at(least_of(times_.large, times_.small), times_.intervals_least);
+    if (times_.intervals_large != times_.intervals_small) {
         const auto larger = std::ranges::count(tables_.sizes, tables_.sizes.front());
-        problem.two_sizes = TwoSizes{tables_.intervals_large, tables_.intervals_small, copies(tables_.large),
-                                     copies(tables_.small), static_cast<int>(larger)};
+        problem.two_sizes = TwoSizes{times_.intervals_large, times_.intervals_small, copies(times_.large),
+                                     copies(times_.small), static_cast<int>(larger)};
     }
     return with_limits(std::move(problem), memory_limits_of(options_.hardware, partitions_));
 }
 PartitionProblem CutProblems::large() const {
-    return with_limits(problem_at(tables_.large, tables_.intervals_large),
+    return with_limits(problem_at(times_.large, times_.intervals_large),
                        memory_limits_of(options_.hardware, partitions_));
 }
 PartitionProblem CutProblems::within(Bytes limit) const {
@@ -64,7 +65,7 @@ PartitionProblem CutProblems::within(Bytes limit) const {
 }
 
 PartitionProblem CutProblems::least_memory() const {
-    PartitionProblem problem = problem_at(tables_.large, tables_.intervals_large);
+    PartitionProblem problem = problem_at(times_.large, times_.intervals_large);
     problem.peak_bytes = [this](PartitionId partition, LayerRange layers) {
         return bounds_.at_least(partition, layers);
     };
@@ -167,15 +168,15 @@ std::int64_t CutProblems::step_at_least(const Balance& balance) const {
         }
         return times;
     };
-    const GPipeTimes large = times_at(tables_.large);
+    const GPipeTimes large = times_at(times_.large);
     const auto num_large = std::ranges::count(tables_.sizes, tables_.sizes.front());
     const auto m = static_cast<int>(tables_.sizes.size());
-    const GPipeTimes small = num_large == m ? large : times_at(tables_.small);
+    const GPipeTimes small = num_large == m ? large : times_at(times_.small);
     return GPipeRecurrence().step(large, small, m, static_cast<int>(num_large), options_.checkpoint, loss_ns());
 }
 
 std::int64_t CutProblems::work_bound() const {
-    const SizedProfile least = least_of(tables_.large, tables_.small);
+    const SizedProfile least = least_of(times_.large, times_.small);
     std::vector<double> costs;
     for (std::size_t l = 0; l < least.forward.size(); ++l) {
         costs.push_back(least.forward[l] + least.backward[l]);
@@ -202,7 +203,7 @@ std::int64_t CutProblems::work_bound() const {
 }
 
 std::vector<double> CutProblems::layer_costs() const {
-    return layer_times(tables_.large, options_.checkpoint, static_cast<int>(tables_.sizes.size()));
+    return layer_times(times_.large, options_.checkpoint, static_cast<int>(tables_.sizes.size()));
 }
 
 Balance CutProblems::even_memory() const {

@@ -59,6 +59,7 @@ private:
     PipelineOptions options_;  ///< with an arbitrary cut into `partitions`, so that num_lanes() fits
     int partitions_;
     const SearchTables& tables_;
+    const SearchTimes& times_;
     bool lanes_are_apart_ = true;  // each on a device of its own
     mutable MemoryBounds bounds_;  // caches results
 };

@@ -21,20 +21,32 @@ SizedProfile least_of(const SizedProfile& a, const SizedProfile& b) {
 
 SearchTables::SearchTables(const Profile& profile, const PipelineOptions& options)
     : sizes(micro_batch_sizes(options)),
-      large(at_size(profile, sizes.front())),
-      small(at_size(profile, sizes.back())),
-      ranges(std::make_shared<RangeMemories>(profile, large, small, optimizer_state_factor(options, profile.dtype))) {
-    if (profile.layers.size() > kMostExactLayers) {
-        return;
+      ranges(std::make_shared<RangeMemories>(profile, at_size(profile, sizes.front()), at_size(profile, sizes.back()),
+                                             optimizer_state_factor(options, profile.dtype))),
+      profile_(profile),
+      speeds_(options.hardware.speeds.empty() ? std::vector<double>{1.0} : options.hardware.speeds) {}
+
+const SearchTimes& SearchTables::times(Checkpoint checkpoint) const {
+    const bool keeps_graphs =
+        checkpoint == Checkpoint::never &&
+        std::ranges::any_of(profile_.layers, [](const LayerProfile& layer) { return !layer.graph_forward_ns.empty(); });
+    std::optional<SearchTimes>& times = keeps_graphs ? never_ : checkpointed_;
+    if (times) {
+        return *times;
     }
-    const std::vector<double> speeds =
-        options.hardware.speeds.empty() ? std::vector<double>{1.0} : options.hardware.speeds;
+    times.emplace();
+    times->large = at_size(profile_, sizes.front(), checkpoint);
+    times->small = at_size(profile_, sizes.back(), checkpoint);
+    if (profile_.layers.size() > kMostExactLayers) {
+        return *times;
+    }
     const auto intervals_of = [&](const SizedProfile& sized) {
-        return std::make_shared<const IntervalTable>(sized.forward, sized.recompute, sized.backward, speeds);
+        return std::make_shared<const IntervalTable>(sized.forward, sized.recompute, sized.backward, speeds_);
     };
-    intervals_large = intervals_of(large);
+    times->intervals_large = intervals_of(times->large);
     const bool is_even = sizes.front() == sizes.back();
-    intervals_small = is_even ? intervals_large : intervals_of(small);
-    intervals_least = is_even ? intervals_large : intervals_of(least_of(large, small));
+    times->intervals_small = is_even ? times->intervals_large : intervals_of(times->small);
+    times->intervals_least = is_even ? times->intervals_large : intervals_of(least_of(times->large, times->small));
+    return *times;
 }
 }  // namespace pipescope

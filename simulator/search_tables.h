@@ -7,9 +7,19 @@
 #include "simulator/sized_profile.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace pipescope {
+/// Times of a search's layers.
+struct SearchTimes {
+    SizedProfile large;  ///< of the larger micro-batches
+    SizedProfile small;
+    // Tables of every range of layers: for the larger micro-batches, the smaller ones, and the minimum of both. Null if
+    // there are more layers than the exact search takes.
+    std::shared_ptr<const IntervalTable> intervals_large, intervals_small, intervals_least;
+};
+
 /// Profile data of a balance search for one way to cut the mini-batch into micro-batches. Searches that differ only in
 /// partitions and checkpoint mode share it, which saves most of their work.
 /// Threading: one thread at a time; it caches the memory of ranges.
@@ -19,12 +29,15 @@ struct SearchTables {
     SearchTables(const Profile& profile, const PipelineOptions& options);
 
     std::vector<std::int64_t> sizes;  ///< of the micro-batches, the larger first
-    SizedProfile large;
-    SizedProfile small;
     std::shared_ptr<RangeMemories> ranges;
-    // Tables of every range of layers: for the larger micro-batches, the smaller ones, and the minimum of both. Null if
-    // there are more layers than the exact search takes.
-    std::shared_ptr<const IntervalTable> intervals_large, intervals_small, intervals_least;
+
+    /// The reference stays valid as long as the tables live.
+    const SearchTimes& times(Checkpoint checkpoint) const;
+
+private:
+    const Profile& profile_;
+    std::vector<double> speeds_;
+    mutable std::optional<SearchTimes> checkpointed_, never_;  // made when first asked for
 };
 
 /// The minimum of both, time by time.

@@ -5,7 +5,7 @@
 #include <map>
 
 namespace pipescope {
-SizedProfile at_size(const Profile& profile, std::int64_t samples) {
+SizedProfile at_size(const Profile& profile, std::int64_t samples, Checkpoint checkpoint) {
     SizedProfile sized;
     sized.samples = samples;
     const auto read = [&](const PerSize& values) {
@@ -16,7 +16,9 @@ SizedProfile at_size(const Profile& profile, std::int64_t samples) {
     const auto read_bytes = [&](const PerSize& values) { return rounded_bytes(read(values)); };
     sized.input = read_bytes(profile.input_bytes);
     for (const LayerProfile& layer : profile.layers) {
-        sized.forward.push_back(read(layer.forward_ns));
+        // With except_last one micro-batch in m keeps its graph too, which the times leave out.
+        const bool keeps_graph = checkpoint == Checkpoint::never && !layer.graph_forward_ns.empty();
+        sized.forward.push_back(read(keeps_graph ? layer.graph_forward_ns : layer.forward_ns));
         sized.recompute.push_back(read(layer.recompute_ns.empty() ? layer.forward_ns : layer.recompute_ns));
         sized.backward.push_back(read(layer.backward_ns));
         const Interpolated weights = backward_weight_time(profile, layer, static_cast<double>(samples));

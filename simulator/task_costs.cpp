@@ -31,9 +31,9 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
       mini_batches_(mini_batches),
       sizes_(micro_batch_sizes(options)),
       routes_(skip_routes(profile, options.balance)) {
-    sized_.push_back(at_size(profile, sizes_.front()));
+    sized_.push_back(at_size(profile, sizes_.front(), options.checkpoint));
     if (sizes_.back() != sizes_.front()) {
-        sized_.push_back(at_size(profile, sizes_.back()));
+        sized_.push_back(at_size(profile, sizes_.back(), options.checkpoint));
     }
     const auto batch = static_cast<double>(replica_batch(options));
     const double loss = loss_time(profile, batch).value;

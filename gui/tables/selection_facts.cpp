@@ -195,7 +195,8 @@ void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& slice)
     if (key.micro_batch < 0 || layers.end.index() > profile->layers.size()) {
         return;
     }
-    const SizedProfile sized = at_size(*profile, sizes[static_cast<std::size_t>(key.micro_batch) % sizes.size()]);
+    const SizedProfile sized =
+        at_size(*profile, sizes[static_cast<std::size_t>(key.micro_batch) % sizes.size()], options->checkpoint);
     const double speed = speed_of(options->hardware, slice.lane);
     const auto timeOf = [&](std::size_t layer) {
         const double weight = splits_backward(options->schedule) ? sized.backward_weight[layer] : 0;

@@ -229,6 +229,7 @@ private:
             const SizeTimes& times = times_[size];
             layer.forward_ns.push_back(times.forward_ns(index));
             layer.recompute_ns.push_back(times.recompute_ns(index));
+            layer.graph_forward_ns.push_back(times.recompute_ns(index));  // both keep a graph
             layer.backward_ns.push_back(times.backward_ns(index));
             if (has_halves_) {
                 layer.backward_weight_ns.push_back(times.backward_weight_ns(index));

@@ -117,6 +117,7 @@ TEST(DeviceCatalogue, RetimesAProfileAndSaysThatItIsEstimated) {
     EXPECT_EQ(other.device, "simple");
     EXPECT_EQ(other.layers[0].forward_ns, (PerSize{2e6, 4e6}));
     EXPECT_EQ(other.layers[0].recompute_ns, other.layers[0].forward_ns);
+    EXPECT_TRUE(other.layers[0].graph_forward_ns.empty());
     EXPECT_EQ(other.layers[0].backward_ns, other.layers[0].forward_ns) << "the model's input needs no gradient";
     EXPECT_EQ(other.layers[1].backward_ns, (PerSize{4e6, 8e6}));
     EXPECT_EQ(other.layers[0].forward_cv, 0);

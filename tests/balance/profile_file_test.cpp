@@ -28,7 +28,7 @@ const char* const kEverything = R"({"format": "pipescope.profile", "version": 1,
     "samples": [1, 2], "input_bytes": [4, 8], "loss_ns": [1, 2], "loss_batch": {"samples": [16, 32], "ns": [9, 11], "transient_bytes": [70, 80]}, "loss_transient_bytes": [3, 5], "optimizer_ns": 5, "launch_ns": 6, "load": {"others": 0.25, "stolen": 0.5, "pressure": 0.125}, "later": {"z": 1, "a": [2]},
     "layers": [
       {"name": "encoder", "parameter_bytes": 1, "gradient_bytes": 2, "buffer_bytes": 3, "forward_ns": [1, 2],
-       "recompute_ns": [3, 4], "backward_ns": [5, 6], "forward_cv": 0.02, "backward_cv": 0.03, "output_bytes": [7, 8],
+       "recompute_ns": [3, 4], "graph_forward_ns": [3.5, 4.5], "backward_ns": [5, 6], "forward_cv": 0.02, "backward_cv": 0.03, "output_bytes": [7, 8],
        "saved_bytes": [9, 10], "transient_bytes": [11, 12], "flops": [1e12, 2e12], "keeps_input": false, "keeps_output": true,
        "aliases_input": true, "passes_gradient": true, "stash": {"skip_0": [13, 14]}, "tape": [null, {"blocks": [["output", 8], ["own", 64]], "forward": [2, 1], "backward": [-2]}], "note": "kept"},
       {"name": "decoder", "forward_ns": [1, 2], "backward_ns": [5, 6], "output_bytes": [7, 8], "pop": ["skip_0"]}]})";
@@ -43,6 +43,7 @@ TEST(ProfileFile, FillsInTheDefaults) {
     const Profile profile = parse_profile(kSmallest);
     const LayerProfile& layer = profile.layers.at(0);
     EXPECT_EQ(layer.recompute_ns, layer.forward_ns);
+    EXPECT_TRUE(layer.graph_forward_ns.empty());
     EXPECT_EQ(layer.gradient_bytes, 12);
     EXPECT_EQ(layer.saved_bytes, (PerSize{0, 0}));
     EXPECT_EQ(layer.backward_ns, (PerSize{20, 40.5}));
@@ -78,6 +79,7 @@ TEST(ProfileFile, ReadsEveryField) {
     EXPECT_EQ(layer.gradient_bytes, 2);
     EXPECT_EQ(layer.buffer_bytes, 3);
     EXPECT_EQ(layer.recompute_ns, (PerSize{3, 4}));
+    EXPECT_EQ(layer.graph_forward_ns, (PerSize{3.5, 4.5}));
     EXPECT_EQ(layer.forward_cv, 0.02);
     EXPECT_EQ(layer.backward_cv, 0.03);
     EXPECT_EQ(layer.flops, (PerSize{1e12, 2e12}));

@@ -60,6 +60,7 @@ public:
         for (LayerProfile& layer : profile.layers) {
             layer.forward_ns[0] += 1;
             layer.backward_ns[0] += 1;
+            layer.graph_forward_ns = kind == 2 ? layer.recompute_ns : PerSize{};
             if (kind == 0 && random_() % 2 == 0 && layer.name != "l0") {
                 layer.forward_ns = layer.recompute_ns = layer.backward_ns = {0, 0};
                 layer.saved_bytes = layer.transient_bytes = {0, 0};

@@ -141,6 +141,13 @@ TEST(Simulate, GivesEachMicroBatchTheTimeOfItsOwnSize) {
     EXPECT_TRUE(simulate(profile, options).extrapolated);
 }
 
+TEST(Simulate, KnowsThatForwardsWithoutCheckpointKeepTheirGraph) {
+    Profile profile = uniform_profile(1);
+    profile.layers[0].graph_forward_ns = {1100};
+    EXPECT_EQ(simulate(profile, uniform_options(1, 4, Checkpoint::never)).step_time.count(), 4 * (1100 + 2000));
+    EXPECT_EQ(simulate(profile, uniform_options(1, 4, Checkpoint::always)).step_time.count(), 4 * (2 * 1000 + 2000));
+}
+
 TEST(Simulate, MakesAsManyMicroBatchesAsThereAreSamples) {
     PipelineOptions options = uniform_options(2, 8, Checkpoint::never);
     options.batch = 3;

@@ -57,6 +57,7 @@ TEST_F(LayerProfilerTest, FillsEveryFieldForEverySize) {
             ASSERT_EQ(times->size(), 2U);
             EXPECT_GT(times->at(0), 0);
         }
+        EXPECT_EQ(layer.graph_forward_ns, layer.recompute_ns);  // both keep a graph
     }
     EXPECT_EQ(profile.layers[2].name, "output");
 }
