@@ -1,6 +1,7 @@
 #include "engine/in_place_checks.h"
 
 #include "engine/engine_error.h"
+#include "engine/gradients/leaf_gradients.h"
 #include "engine/partition.h"
 
 #include <ATen/core/grad_mode.h>
@@ -104,9 +105,8 @@ void SharedElsewhere::check(const Partition& partition) const {
 }
 
 bool SharedElsewhere::holds(const at::Tensor& tensor) const {
-    return std::any_of(inputs_.begin(), inputs_.end(), [&](const Input& each) {
-        return tensor.defined() && tensor.has_storage() && tensor.is_alias_of(each.tensor);
-    });
+    return std::any_of(inputs_.begin(), inputs_.end(),
+                       [&](const Input& each) { return share_storage(tensor, each.tensor); });
 }
 
 void OutputReuse::begin_step() {

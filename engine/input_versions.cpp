@@ -1,6 +1,7 @@
 #include "engine/input_versions.h"
 
 #include "engine/engine_error.h"
+#include "engine/gradients/leaf_gradients.h"
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -36,9 +37,8 @@ bool may_overlap(const at::Tensor& tensor) {
 }
 
 bool shares_storage(const Tensors& input, std::size_t k) {
-    return std::count_if(input.begin(), input.end(), [&](const at::Tensor& other) {
-               return other.has_storage() && other.is_alias_of(input[k]);
-           }) > 1;
+    return std::count_if(input.begin(), input.end(),
+                         [&](const at::Tensor& other) { return share_storage(other, input[k]); }) > 1;
 }
 
 /// Null if autograd knows no view here.

@@ -552,9 +552,8 @@ void StepRun::report_kept(Cell at, const Tensors& passed_on) {
         return;
     }
     for (const at::Tensor& gradient : slot(at).graph.weight_gradients()) {
-        const bool leaves = std::any_of(passed_on.begin(), passed_on.end(), [&](const at::Tensor& each) {
-            return each.defined() && each.is_alias_of(gradient);
-        });
+        const bool leaves = std::any_of(passed_on.begin(), passed_on.end(),
+                                        [&](const at::Tensor& each) { return share_storage(each, gradient); });
         if (!leaves) {
             pipeline_->observer()->kept(gradient, pipeline_->lane_of(at.j));
         }
@@ -740,15 +739,12 @@ void StepRun::note_shared(Cell at, const Tensors& outputs, const SharedElsewhere
                                    : PartitionId{std::min(at.j.value() + 1, last_partition().value())};
     };
     const auto leaves_process = [&](std::size_t k) { return !pipeline_->is_here(pipeline_->lane_of(goes_to(k))); };
-    const auto are_one = [](const at::Tensor& a, const at::Tensor& b) {
-        return a.defined() && b.defined() && a.has_storage() && b.has_storage() && a.is_alias_of(b);
-    };
     std::vector<char> of_inputs;
     for (std::size_t k = 0; k < outputs.size(); ++k) {
         bool shares = inputs.holds(outputs[k]);
         for (std::size_t other = 0; other < outputs.size() && !shares; ++other) {
             const bool apart = other != k && (k < outgoing.size() || other < outgoing.size());
-            shares = apart && (leaves_process(k) || leaves_process(other)) && are_one(outputs[k], outputs[other]);
+            shares = apart && (leaves_process(k) || leaves_process(other)) && share_storage(outputs[k], outputs[other]);
         }
         if (k < outgoing.size()) {
             slot({at.i, goes_to(k)}).shares_skips[pipeline_->skips().place_in(outgoing[k])] = shares ? 1 : 0;

@@ -8,7 +8,7 @@ namespace pipescope {
 namespace {
 /// True if only this handle holds the tensor's memory.
 bool is_unshared(const at::Tensor& tensor) {
-    return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+    return tensor.use_count() == 1 && tensor.has_storage() && tensor.storage().use_count() == 1;
 }
 }  // namespace
 

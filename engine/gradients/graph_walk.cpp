@@ -266,13 +266,22 @@ private:
     Tensors gradients_;
 };
 
-/// Lets the engine run one node: what lies behind it is replaced meanwhile.
+/// Lets the engine run one node: what lies behind it is replaced meanwhile. An output that nothing uses has no
+/// gradient, which the engine takes for no end of a graph.
 Tensors run_by_engine(Node& node, Tensors inputs) {
     edge_list ends;
+    Tensors gradients;
     for (std::uint32_t k = 0; k < inputs.size(); ++k) {
-        ends.emplace_back(node.getptr(), k);
+        if (inputs[k].defined()) {
+            ends.emplace_back(node.getptr(), k);
+            gradients.push_back(std::move(inputs[k]));
+        }
     }
-    own_leaf_gradient(node, inputs);
+    if (ends.empty()) {
+        return run_node(node, std::move(inputs));
+    }
+    inputs.clear();
+    own_leaf_gradient(node, gradients);
     const std::shared_ptr<Collector> collector(new Collector(node.next_edges()), torch::autograd::deleteNode);
     struct Detour {
         Detour(Node& around, const std::shared_ptr<Collector>& to) : node(around), edges(around.next_edges()) {
@@ -290,8 +299,8 @@ Tensors run_by_engine(Node& node, Tensors inputs) {
         edge_list edges;
     };
     const Detour detour(node, collector);
-    torch::autograd::Engine::get_default_engine().execute(ends, inputs, /*keep_graph=*/false, /*create_graph=*/false,
-                                                          /*accumulate_grad=*/true);
+    torch::autograd::Engine::get_default_engine().execute(ends, gradients, /*keep_graph=*/false,
+                                                          /*create_graph=*/false, /*accumulate_grad=*/true);
     return collector->take();
 }
 

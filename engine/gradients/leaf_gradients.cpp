@@ -51,6 +51,10 @@ bool is_storage_shared(const at::Tensor& tensor) {
     return tensor.defined() && tensor.has_storage() && tensor.storage().use_count() > 1;
 }
 
+bool share_storage(const at::Tensor& a, const at::Tensor& b) {
+    return a.defined() && b.defined() && a.has_storage() && b.has_storage() && a.is_alias_of(b);
+}
+
 void own_leaf_gradient(Node& node, Tensors& gradients) {
     if (node.num_outputs() != 0 || at::GradMode::is_enabled() || !is_storage_shared(gradients[0])) {
         return;

@@ -25,6 +25,8 @@ namespace pipescope {
 
 /// True if something besides this tensor holds its storage. False if it is undefined or has none.
 bool is_storage_shared(const at::Tensor& tensor);
+/// True if both hold the same storage. False if one is undefined or has none, as a sparse tensor.
+bool share_storage(const at::Tensor& a, const at::Tensor& b);
 
 /// Call before a node runs. If it is a leaf's AccumulateGrad that would keep its gradient, and the storage has another
 /// holder, puts a copy into `gradients`.

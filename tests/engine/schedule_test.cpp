@@ -119,6 +119,31 @@ TEST(Schedules, AddLossesOfMicroBatchesWhereTheLossIsASum) {
     expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
 }
 
+// A sparse tensor has no storage, which some rules compare.
+TEST(Schedules, PassSparseTensorsBetweenPartitions) {
+    std::vector<LayerSpec> layers{
+        linear(6, 6),
+        function_layer("sparse", [](const Tensors& in) { return Tensors{(in[0] * (in[0] > 0)).to_sparse()}; }),
+        function_layer("dense", [](const Tensors& in) { return Tensors{in[0].to_dense()}; }), linear(6, 4)};
+    const at::Tensor input = samples(8);
+    const at::Tensor target = samples(8, 4);
+    torch::manual_seed(1);
+    PlainModel plain(layers, {.chunks = 4, .seed = 3});
+    plain.step({input}, {target}, kMean);
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
+        for (const auto mode : kModes) {
+            const ::testing::ScopedTrace trace(__FILE__, __LINE__, to_string(schedule));
+            torch::manual_seed(1);
+            TaskLog log;
+            GPipeOptions with = options({schedule, {2, 2}, 2}, 4, mode);
+            with.observer = &log;
+            GPipe model(layers, with);
+            model.step({input}, {target}, kMean);
+            expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
+        }
+    }
+}
+
 TEST(Schedules, RunEveryTaskInTheOrderOfItsLane) {
     for (const Plan& plan : plans()) {
         for (const auto mode : kModes) {

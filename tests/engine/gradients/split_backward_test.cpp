@@ -40,6 +40,35 @@ struct UsersProduct : torch::autograd::Function<UsersProduct> {
     }
 };
 
+/// Two outputs, of a user: x · w by element, and the sums of the rows.
+struct UsersPair : torch::autograd::Function<UsersPair> {
+    static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                                                  const at::Tensor& w) {
+        context->save_for_backward({x, w});
+        context->set_materialize_grads(false);
+        return {x * w, x.sum(1, true)};
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                   torch::autograd::variable_list gradients) {
+        const auto saved = context->get_saved_variables();
+        const at::Tensor& product = gradients[0];
+        const at::Tensor& sum = gradients[1];
+        at::Tensor of_x = product.defined() ? product * saved[1] : at::Tensor();
+        if (sum.defined()) {
+            of_x = of_x.defined() ? of_x + sum : sum.expand_as(saved[0]);
+        }
+        return {of_x, product.defined() ? (product * saved[0]).sum(0) : at::Tensor()};
+    }
+};
+
+/// Passes its input on, and no gradient back, of a user.
+struct UsersEnd : torch::autograd::Function<UsersEnd> {
+    static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return x * 1; }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, torch::autograd::variable_list) {
+        return {at::Tensor()};
+    }
+};
+
 /// Layers as a lane runs them, in one partition.
 class SplitChain {
 public:
@@ -165,6 +194,19 @@ TEST(SplitBackward, RunsUsersNodesWholeAndSaysSo) {
     EXPECT_THAT(notes[1].whole, ElementsAre(HasSubstr("UsersProduct")));
     EXPECT_FALSE(notes[1].has_weights_later);
     EXPECT_TRUE(notes[0].has_weights_later);
+}
+
+TEST(SplitBackward, RunsUsersNodesOfWhichNotEachOutputHasAGradient) {
+    const at::Tensor w = split_weight({4, 4});
+    const at::Tensor own = split_weight({4});
+    const at::Tensor input = torch::randn({6, 4}, torch::kFloat64);
+    const auto pair = [=](const at::Tensor& x) { return UsersPair::apply(x, own); };
+    expect_split({linear_by(w, {}), [=](const at::Tensor& x) { return pair(x)[0]; }, linear_by(w, {})}, {w, own}, input,
+                 1);
+    expect_split({linear_by(w, {}), [=](const at::Tensor& x) { return pair(x)[1] + x; }, linear_by(w, {})}, {w}, input,
+                 1);
+    expect_split({linear_by(w, {}), [=](const at::Tensor& x) { return UsersEnd::apply(pair(x)[0]) + x; }}, {w}, input,
+                 1);
 }
 
 TEST(SplitBackward, CallsHooksOnceAndLeavesTheirNodesWhole) {
