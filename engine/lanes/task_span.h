@@ -19,13 +19,16 @@ public:
             observer_->task_ended(key_, lane_);
         }
     }
+    /// The observer hears nothing of the task's end.
+    void forget_observer() { observer_ = nullptr; }
+
     TaskSpan(const TaskSpan&) = delete;
     TaskSpan& operator=(const TaskSpan&) = delete;
 
 private:
     const TaskKey key_;
     const LaneId lane_;
-    TaskObserver* const observer_;
+    TaskObserver* observer_;
     const TaskRange range_;
     const CurrentTaskScope scope_;
 };

@@ -210,6 +210,33 @@ TEST(Failure, FreesWhatTheStepHeld) {
     EXPECT_EQ(live.count(), 0);
 }
 
+/// Counts tasks that have not ended.
+class OpenTasks final : public TaskObserver {
+public:
+    void placed(const at::Tensor&, LaneId) override {}
+    void task_started(const TaskKey&, LaneId) override { ++open_; }
+    void task_ended(const TaskKey&, LaneId) override { --open_; }
+    void moved(const at::Tensor&, LaneId) override {}
+    int count() const { return open_; }
+
+private:
+    std::atomic<int> open_ = 0;
+};
+
+// Autograd calls no callback of a backward that fails. What is left open would outlive the model and its observer.
+TEST(Failure, EndsTheBackwardTaskThatAutogradRan) {
+    for (const auto mode : {Checkpoint::never, Checkpoint::except_last}) {
+        Fault fault{TaskKind::backward, 3};
+        OpenTasks tasks;
+        GPipeOptions options = on_host({1, 1}, 4, mode, Driver::autograd);
+        options.observer = &tasks;
+        GPipe model({faulty("a", fault), faulty("b", fault)}, options);
+        EXPECT_THROW(model.forward(ones()).sum().backward(), Defect);
+        EXPECT_EQ(tasks.count(), 0);
+        EXPECT_FALSE(current_task());
+    }
+}
+
 TEST(Failure, NamesTheLayerThatRanAnotherModelBefore) {
     PlainModel inner({linear(2, 2), linear(2, 2), linear(2, 2)}, {});
     const LayerSpec outer = function_layer("outer", [&inner](const Tensors& in) -> Tensors {
