@@ -216,6 +216,20 @@ TEST(OddModels, OfEmbeddingsWithSparseGradients) {
     expect_as_torch({bag, end}, {tokens});
 }
 
+TEST(OddModels, WithHooksOnTheInputsOfLayers) {
+    const auto hooked = [](const at::Tensor& w) {
+        return with({w}, [=](const Tensors& in) {
+            if (in[0].requires_grad()) {
+                in[0].register_hook([](const at::Tensor& gradient) { return 2 * gradient; });
+            }
+            return Tensors{in[0].matmul(w)};
+        });
+    };
+    expect_as_torch({hooked(parameter({4, 4})), of([](const Tensors& in) { return Tensors{in[0].tanh()}; }),
+                     hooked(parameter({4, 4}))},
+                    {torch::randn({5, 4}, at::kDouble)});
+}
+
 TEST(OddModels, OfImagesInChannelsLast) {
     expect_as_torch(
         {module([] { return torch::nn::AnyModule(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 4, 3).padding(1))); }),
