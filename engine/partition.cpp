@@ -4,7 +4,6 @@
 #include "engine/engine_error.h"
 #include "engine/in_place_checks.h"
 #include "engine/random.h"
-#include "engine/running_statistics.h"
 #include "engine/skips/skip_slots.h"
 
 #include <ATen/SequenceNumber.h>
@@ -57,6 +56,33 @@ void check_outputs(const Tensors& outputs) {
         }
     }
 }
+
+std::vector<CheckpointedForward::Form> forms_of(const Tensors& tensors) {
+    std::vector<CheckpointedForward::Form> forms;
+    for (const at::Tensor& tensor : tensors) {
+        forms.push_back(tensor.defined() ? CheckpointedForward::Form{true, tensor.scalar_type(), tensor.sizes().vec()}
+                                         : CheckpointedForward::Form{false, at::kFloat, {}});
+    }
+    return forms;
+}
+
+/// "Float [2, 4] and Long [2]"
+std::string described(const std::vector<CheckpointedForward::Form>& forms) {
+    std::string text;
+    for (const auto& form : forms) {
+        text += text.empty() ? "" : " and ";
+        if (!form.is_defined) {
+            text += "nothing";
+            continue;
+        }
+        text += std::string(c10::toString(form.dtype)) + " [";
+        for (std::size_t k = 0; k < form.sizes.size(); ++k) {
+            text += (k == 0 ? "" : ", ") + std::to_string(form.sizes[k]);
+        }
+        text += "]";
+    }
+    return text;
+}
 }  // namespace
 
 Partition::Partition(PartitionId id, LayerId first, std::vector<ModelLayer> layers, PartitionSkips skips)
@@ -66,21 +92,25 @@ Partition::Partition(PartitionId id, LayerId first, std::vector<ModelLayer> laye
 
 void Partition::list_tensors() {
     parameters_.clear();
-    statistics_.clear();
-    other_buffers_.clear();
     for (const ModelLayer& each : layers_) {
         for (const auto& [name, tensor] : each.layer->parameters()) {
             parameters_.push_back(tensor);
         }
-        for (const auto& [name, tensor] : each.layer->buffers()) {
-            if (tensor.defined()) {
-                (is_running_statistic(name) ? statistics_ : other_buffers_).push_back(tensor);
-            }
-        }
     }
+    list_buffers();
     if (deferred_) {
         defer_batch_norm();
     }
+}
+
+void Partition::list_buffers() {
+    NamedTensors frozen = named(&Layer::parameters);
+    std::erase_if(frozen, [](const auto& each) { return !each.second.defined() || each.second.requires_grad(); });
+    buffers_.list(named(&Layer::buffers), frozen);
+}
+
+std::string Partition::title() const {
+    return "partition " + std::to_string(id_.value()) + " (" + name() + ")";
 }
 
 std::string Partition::name() const {
@@ -113,6 +143,7 @@ void Partition::train(bool on) {
     for (ModelLayer& each : layers_) {
         each.layer->train(on);
     }
+    buffers_.learn_again();
 }
 
 void Partition::to(at::ScalarType dtype) {
@@ -156,24 +187,27 @@ void Partition::end_mini_batch() {
     }
 }
 
-Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerMarks* marks) {
+Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerMarks* marks, CheckpointedForward* kept) {
     std::optional<DeferredBatchNorm::Collecting> collecting;
     if (deferred_) {
         collecting.emplace(*deferred_);
     }
-    std::vector<std::uint32_t> buffers_before;
-    std::transform(other_buffers_.begin(), other_buffers_.end(), std::back_inserter(buffers_before), version_of);
-    Tensors outputs = forward_checked(std::move(inputs), place, marks);
-    find_changed_buffers(buffers_before);
-    return outputs;
-}
-
-void Partition::find_changed_buffers(const std::vector<std::uint32_t>& versions_before) {
-    std::vector<at::Tensor> unchanged;
-    for (std::size_t k = 0; k < other_buffers_.size(); ++k) {
-        (version_of(other_buffers_[k]) == versions_before[k] ? unchanged : statistics_).push_back(other_buffers_[k]);
+    if (kept == nullptr) {
+        return forward_checked(std::move(inputs), place, marks);
     }
-    other_buffers_ = std::move(unchanged);
+    kept->buffers = buffers_.before();
+    Tensors outputs = forward_checked(std::move(inputs), place, marks);
+    buffers_.after(kept->buffers);
+    std::vector<ReplacedBuffers> replaced;
+    for (ModelLayer& each : layers_) {
+        replaced.push_back(each.layer->take_replaced_buffers());
+    }
+    if (std::any_of(replaced.begin(), replaced.end(), [](const ReplacedBuffers& each) { return each != nullptr; })) {
+        kept->replaced = std::move(replaced);
+        list_buffers();
+    }
+    kept->outputs = forms_of(outputs);
+    return outputs;
 }
 
 Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks) {
@@ -187,35 +221,45 @@ Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, Lay
     Tensors outputs = run(std::move(inputs), place, marks);
     if (versions(unchangeable) != before) {
         set_current_layer(first_);
-        throw LayerError("partition " + std::to_string(id_.value()) + " (" + name() +
+        throw LayerError(title() +
                          (is_checkpointing()
-                              ? ") changed its input in place; a checkpointed partition computes again from its input; "
-                              : ") changed in place an input that shares memory with another of its inputs; autograd "
+                              ? " changed its input in place; a checkpointed partition computes again from its input; "
+                              : " changed in place an input that shares memory with another of its inputs; autograd "
                                 "no longer knows here that they do, and would get their gradients wrong; ") +
                          "use the out-of-place form, or move the cut");
     }
     return outputs;
 }
 
-Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, LayerMarks* marks) {
-    Tensors saved;
-    for (const at::Tensor& statistic : statistics_) {
-        saved.push_back(statistic.variable_data().clone());
-    }
-    const auto restore = [&] {
-        for (std::size_t k = 0; k < saved.size(); ++k) {
-            // variable_data has its own version counter, so autograd does not take this for a change of its saved
-            // tensors.
-            statistics_[k].variable_data().copy_(saved[k]);
+Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, CheckpointedForward& kept, LayerMarks* marks) {
+    set_current_layer(first_);
+    kept.buffers.check("micro-batch " + std::to_string(place.micro_batch.value()) + " on " + title());
+    const BufferCopies statistics = buffers_.statistics();
+    const BufferCopies::Exchange unchanged(statistics);
+    Tensors outputs;
+    std::vector<at::Tensor> in_graph;
+    {
+        const BufferCopies::Exchange as_in_forward(kept.buffers.copies());
+        for (std::size_t k = 0; k < kept.replaced.size(); ++k) {
+            layers_[k].layer->recompute_with(std::exchange(kept.replaced[k], nullptr));
         }
-    };
-    try {
-        Tensors outputs = run(std::move(inputs), place, marks);
-        restore();
-        return outputs;
-    } catch (...) {
-        restore();
-        throw;
+        outputs = run(std::move(inputs), place, marks);
+        in_graph = as_in_forward.newly_used();
+    }
+    kept.buffers.keep_only(in_graph);
+    check_forms(kept, outputs, place.micro_batch);
+    return outputs;
+}
+
+void Partition::check_forms(const CheckpointedForward& kept, const Tensors& outputs, MicroBatchId micro_batch) {
+    const std::vector<CheckpointedForward::Form> again = forms_of(outputs);
+    if (again != kept.outputs) {
+        set_current_layer(first_);
+        throw EngineError(
+            title() + " returned " + described(kept.outputs) + " for micro-batch " +
+            std::to_string(micro_batch.value()) + " in forward, and " + described(again) +
+            " when that was recomputed for the backward; a recompute returns what its forward did; remove "
+            "what the layers choose by their own count or state, or use checkpoint never");
     }
 }
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 
 #include "engine/deferred_batch_norm.h"
 #include "engine/gradients/graph_walk.h"
+#include "engine/kept_buffers.h"
 #include "engine/layer.h"
 #include "engine/skips/skip_layout.h"
 #include "schedule/ids.h"
@@ -27,6 +28,19 @@ struct RandomPlace {
     MicroBatchId micro_batch;
 };
 
+/// What a checkpointed forward leaves for its recompute, beside its inputs. Free it after the backward.
+struct CheckpointedForward {
+    struct Form {
+        bool is_defined;
+        at::ScalarType dtype;
+        std::vector<std::int64_t> sizes;
+        bool operator==(const Form&) const = default;
+    };
+    KeptBuffers buffers;
+    std::vector<ReplacedBuffers> replaced;  ///< by layer; empty if no layer replaced any
+    std::vector<Form> outputs;
+};
+
 /// Consecutive layers, run as one. Its inputs are the incoming skips, by PartitionSkips::incoming, then the previous
 /// partition's outputs. Its outputs are the outgoing skips, by PartitionSkips::outgoing, then the last layer's outputs.
 /// A skip may be an undefined tensor.
@@ -47,10 +61,14 @@ public:
 
     /// Runs the layers under the thread's grad mode. Tells each in CurrentTask::layer before it starts, so that the
     /// caller knows which one threw. Throws LayerError if a layer returns no tensors or changes the inputs in place.
-    /// Adds to `marks`, unless it is null, where each layer begins in the graph.
-    Tensors forward(Tensors inputs, const RandomPlace& place, LayerMarks* marks = nullptr);
-    /// Like forward(), but restores the buffers that a forward changes: they have already seen the micro-batch.
-    Tensors recompute(Tensors inputs, const RandomPlace& place, LayerMarks* marks = nullptr);
+    /// Adds to `marks`, unless it is null, where each layer begins in the graph. Fills `kept`, unless it is null, for
+    /// recompute().
+    Tensors forward(Tensors inputs, const RandomPlace& place, LayerMarks* marks = nullptr,
+                    CheckpointedForward* kept = nullptr);
+    /// Like forward(), with the buffers as that forward found them, and leaves them as they are. Run the backward of
+    /// the result while kept.buffers.copies() are exchanged. Throws EngineError if it cannot have the buffers, or if
+    /// the outputs have another form.
+    Tensors recompute(Tensors inputs, const RandomPlace& place, CheckpointedForward& kept, LayerMarks* marks = nullptr);
 
     /// How split backwards went so far, by layer of the partition. Empty if there was none.
     SplitNotes& split_notes() noexcept { return split_notes_; }
@@ -77,15 +95,17 @@ public:
 private:
     Tensors run(Tensors values, const RandomPlace& place, LayerMarks* marks);
     Tensors forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks);
-    void find_changed_buffers(const std::vector<std::uint32_t>& versions_before);
+    void list_buffers();
+    void check_forms(const CheckpointedForward& kept, const Tensors& outputs, MicroBatchId micro_batch);
+    /// "partition 1 (conv..relu)"
+    std::string title() const;
 
     PartitionId id_;
     LayerId first_;
     std::vector<ModelLayer> layers_;
     PartitionSkips skips_;
     std::vector<at::Tensor> parameters_;
-    std::vector<at::Tensor> statistics_;     // buffers that a forward changes
-    std::vector<at::Tensor> other_buffers_;  // buffers that no forward has changed so far
+    BufferWatch buffers_;
     std::optional<DeferredBatchNorm> deferred_;
     SplitNotes split_notes_;
 };

@@ -480,7 +480,8 @@ void StepRun::run_forward(Cell at) {
         slot(at).kept = RecomputeInputs(inputs, pipeline_->is_training());
     }
     const Tensors given = keeps_graph && at.j.value() == 0 ? inputs : Tensors{};
-    const Tensors outputs = partition.forward(std::move(inputs), place_of(at.i), marks_of(slot(at)));
+    CheckpointedForward* const kept = trains_ && !keeps_graph ? &slot(at).checkpoint : nullptr;
+    const Tensors outputs = partition.forward(std::move(inputs), place_of(at.i), marks_of(slot(at)), kept);
     if (!given.empty()) {
         input_versions_.note_history(at.i, given);
     }
@@ -505,7 +506,7 @@ void StepRun::run_recompute(Cell at) {
     Slot& here = slot(at);
     here.marks.clear();
     Tensors inputs = here.graph.open(here.kept.take(partition, pipeline_->is_training()));
-    here.graph.close(partition.recompute(std::move(inputs), place_of(at.i), marks_of(here)));
+    here.graph.close(partition.recompute(std::move(inputs), place_of(at.i), here.checkpoint, marks_of(here)));
 }
 
 /// Computes the loss of one micro-batch, or of the gathered output if the key names none.
@@ -533,15 +534,18 @@ void StepRun::run_backward(Cell at, bool is_split) {
     // Gradients use the precision of their forward; autocast must not choose again.
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     const SeededRandom random(backward_seed_of(at));
+    Slot& here = slot(at);
     if (is_split) {
         Partition& partition = pipeline_->partition(at.j);
         partition.split_notes().resize(partition.layers().size());
-        Slot& here = slot(at);
+        const BufferCopies::Exchange as_in_forward(here.checkpoint.buffers.copies());
         Tensors gradients = here.graph.backward_inputs(take_output_gradients(at), here.marks, partition.split_notes());
         report_kept(at, gradients);
         leave_input_gradients(at, std::move(gradients));
     } else {
-        MicroBatchGraph graph = std::exchange(slot(at).graph, {});
+        const CheckpointedForward checkpoint = std::exchange(here.checkpoint, {});
+        const BufferCopies::Exchange as_in_forward(checkpoint.buffers.copies());
+        MicroBatchGraph graph = std::exchange(here.graph, {});
         leave_input_gradients(at, graph.backward(take_output_gradients(at)));
     }
 }
@@ -564,6 +568,8 @@ void StepRun::report_kept(Cell at, const Tensors& passed_on) {
 void StepRun::run_backward_weight(Cell at) {
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     const SeededRandom random(backward_seed_of(at));
+    const CheckpointedForward checkpoint = std::exchange(slot(at).checkpoint, {});
+    const BufferCopies::Exchange as_in_forward(checkpoint.buffers.copies());
     MicroBatchGraph graph = std::exchange(slot(at).graph, {});
     graph.backward_weights();
 }

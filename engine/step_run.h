@@ -75,6 +75,7 @@ private:
         std::vector<char> shares_skips;       // by place: shares memory with what went to another process
         std::vector<char> shares_inputs;      // likewise; may be shorter
         RecomputeInputs kept;                 // skips and inputs, of a checkpointed forward
+        CheckpointedForward checkpoint;       // what else its recompute and backward need
         MicroBatchGraph graph;
         LayerMarks marks;        // of the graph's layers, if the backward is split
         Tensors skip_gradients;  // of outgoing skips; sized from the start

@@ -1,6 +1,7 @@
 // A TorchScript file as a model. The file is read once. Each layer is a deep copy of one child, since layers are
 // created repeatedly: for the profile, for the plain model and for each lane's partition.
 
+#include "engine/current_task.h"
 #include "models/made_up_data.h"
 #include "models/model_files.h"
 #include "models/script_chain.h"
@@ -11,6 +12,7 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -33,10 +35,33 @@ public:
         // TorchScript's optimiser specialises a function over its first calls. It would treat checkpointed and
         // recomputed forwards differently, so times and rounding would depend on the call order.
         const torch::jit::GraphOptimizerEnabledGuard plain(false);
-        return unpacked(module_.get_method("forward")({packed(inputs)}));
+        if (!is_checkpointing() && !is_recomputing()) {
+            return unpacked(module_.get_method("forward")({packed(inputs)}));
+        }
+        struct PutBack {
+            State state;
+            bool is_needed;
+            ~PutBack() {
+                if (is_needed) {
+                    state.put_back();
+                }
+            }
+        } before{State(module_), is_recomputing()};
+        if (const auto former = std::exchange(recompute_with_, nullptr)) {
+            former->put_back();
+        }
+        Tensors outputs = unpacked(module_.get_method("forward")({packed(inputs)}));
+        if (is_checkpointing() && !before.state.is_current()) {
+            replaced_ = std::make_shared<State>(before.state);
+        }
+        return outputs;
     }
     NamedTensors parameters() const override { return listed(module_.named_parameters()); }
     NamedTensors buffers() const override { return listed(module_.named_buffers()); }
+    ReplacedBuffers take_replaced_buffers() override { return std::exchange(replaced_, nullptr); }
+    void recompute_with(ReplacedBuffers buffers) override {
+        recompute_with_ = std::static_pointer_cast<const State>(std::move(buffers));
+    }
     void train(bool on) override { module_.train(on); }
     void to(at::ScalarType dtype) override {
         for (const NamedTensors& tensors : {parameters(), buffers()}) {
@@ -49,6 +74,38 @@ public:
     }
 
 private:
+    /// The values of a script's attributes, buffers among them, but parameters.
+    class State {
+    public:
+        explicit State(const torch::jit::Module& module) {
+            for (const torch::jit::Module& each : module.modules()) {
+                const auto object = each._ivalue();
+                for (std::size_t k = 0; k < object->type()->numAttributes(); ++k) {
+                    if (!object->type()->is_parameter(k) && !object->getSlot(k).isObject()) {
+                        values_.push_back({object, k, object->getSlot(k)});
+                    }
+                }
+            }
+        }
+        bool is_current() const {
+            return std::all_of(values_.begin(), values_.end(),
+                               [](const Value& each) { return each.owner->getSlot(each.slot).is(each.value); });
+        }
+        void put_back() const {
+            for (const Value& each : values_) {
+                each.owner->setSlot(each.slot, each.value);
+            }
+        }
+
+    private:
+        struct Value {
+            c10::intrusive_ptr<c10::ivalue::Object> owner;
+            std::size_t slot;
+            c10::IValue value;
+        };
+        std::vector<Value> values_;
+    };
+
     template <class List>
     static NamedTensors listed(const List& list) {
         NamedTensors tensors;
@@ -88,6 +145,8 @@ private:
     }
 
     torch::jit::Module module_;
+    ReplacedBuffers replaced_;
+    std::shared_ptr<const State> recompute_with_;
 };
 
 /// The part of a torch error before its C++ backtrace.

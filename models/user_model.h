@@ -31,7 +31,7 @@ public:
 };
 
 /// Changes with the layout of a struct below, or of Layer, SkipContext or ModelSpec.
-inline constexpr std::uint32_t kUserModelAbi = 1;
+inline constexpr std::uint32_t kUserModelAbi = 2;
 }  // namespace pipescope
 
 /// Returned by `pipescope_model`. The first two fields never move. The rest is read only if they match the program's

@@ -295,7 +295,8 @@ void AutogradRun::run_forward(Cell at) {
         }
         {
             const at::NoGradGuard no_grad;
-            front.outputs = partition.forward(inputs, place);
+            front.outputs = partition.forward(inputs, place, nullptr,
+                                              front.recomputation ? &front.recomputation->checkpoint() : nullptr);
         }
         if (front.recomputation) {
             front.outputs = attach_checkpoint(front.recomputation, pipeline_.devices().of(lane_of(at.j)).device(),

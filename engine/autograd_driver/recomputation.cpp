@@ -81,7 +81,7 @@ void Recomputation::compute_again() {
     try {
         Partition& partition = pipeline.partition(at_.j);
         Tensors inputs = graph_.open(inputs_.take(partition, pipeline.is_training()));
-        graph_.close(partition.recompute(std::move(inputs), forward_->place(at_.i)));
+        graph_.close(partition.recompute(std::move(inputs), forward_->place(at_.i), checkpoint_));
     } catch (...) {
         pipeline.set_last_failure(pipeline.failure_at(key, lane));
         throw;
@@ -108,6 +108,8 @@ Tensors Recomputation::backward(Tensors gradients) {
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     state_ = State::used;
     try {
+        const CheckpointedForward checkpoint = std::exchange(checkpoint_, {});
+        const BufferCopies::Exchange as_in_forward(checkpoint.buffers.copies());
         SummedForHooks summed(hooked_);
         Tensors of_inputs = std::exchange(graph_, {}).backward(std::move(gradients));
         of_inputs.resize(num_inputs_);
@@ -125,6 +127,7 @@ void Recomputation::release() {
     tsan_acquire(this);
     state_ = State::used;
     inputs_ = {};
+    checkpoint_ = {};
     graph_ = {};
 }
 

@@ -45,6 +45,8 @@ class Recomputation {
 public:
     Recomputation(std::shared_ptr<const AutogradForward> forward, Cell at, const Tensors& inputs);
 
+    /// For the forward to fill.
+    CheckpointedForward& checkpoint() noexcept { return checkpoint_; }
     /// Runs the forward again, with a graph. Call once.
     void recompute();
     /// Parameters with hooks. Their gradients continue through the caller's graph, which sums those of all
@@ -63,6 +65,7 @@ private:
     std::shared_ptr<const AutogradForward> forward_;
     const Cell at_;
     RecomputeInputs inputs_;
+    CheckpointedForward checkpoint_;
     const std::size_t num_inputs_;
     std::vector<at::Tensor> hooked_;
     MicroBatchGraph graph_;

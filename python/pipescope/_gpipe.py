@@ -17,12 +17,11 @@ from typing import Any, Optional, Union
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
-from torch.nn.utils.parametrizations import _SpectralNorm
-from torch.nn.utils.spectral_norm import SpectralNorm
 
 from pipescope._profile import Profile
 from pipescope._schedule import Schedule
 from pipescope._torch import engine
+from pipescope._words import in_python, python_messages
 from pipescope.errors import BalanceError, EngineError, TraceError, UsageError
 from pipescope.skip import Skippable, verify_skippables
 
@@ -118,12 +117,6 @@ def _refuse_more_than_layers(module: nn.Sequential) -> None:
             )
 
 
-def _changes_what_it_computes_with(module: nn.Module) -> bool:
-    return isinstance(module, _SpectralNorm) or any(
-        isinstance(hook, SpectralNorm) for hook in module._forward_pre_hooks.values()
-    )
-
-
 def _whole(value: Any, name: str) -> int:
     try:
         return operator.index(value)
@@ -173,7 +166,14 @@ def _default_devices(lanes: Optional[int], layers: int) -> list[str]:
 
 
 def _device_name(device: Device) -> str:
-    return str(torch.device("cuda", device) if isinstance(device, int) else torch.device(device))
+    named = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    if named.type == "cuda" and not torch.cuda.is_available():
+        built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "built without CUDA"
+        raise UsageError(
+            f"device '{named}' is given, and torch {torch.__version__}, {built}, finds no GPU here (torch.cuda.is_available() "
+            "is False); use 'cpu', or a machine and a torch with CUDA"
+        )
+    return str(named)
 
 
 class GPipe(nn.Module):
@@ -292,15 +292,9 @@ class GPipe(nn.Module):
     def _engine_layers(self) -> list[tuple[nn.Module, str, list[Any], list[Any]]]:
         """(module, name for messages, stashed skips, popped skips) of each layer of the engine."""
         verify_skippables(self._layers)
-        recomputes = {"always": True, "except_last": self._options["chunks"] > 1}.get(self._options["checkpoint"], False)
         layers = []
         for name, layer in self._layers.items():
             shown = type(layer).__name__ if name.isdigit() else name
-            if recomputes and any(map(_changes_what_it_computes_with, layer.modules())):
-                raise UsageError(
-                    f"layer {name} ({shown}) has spectral_norm, whose buffers each forward changes and computes with, so a "
-                    "recompute would differ; use checkpoint='never'"
-                )
             stashed, popped = layer.declare_skips() if isinstance(layer, Skippable) else ([], [])
             layers.append((layer, shown, stashed, popped))
         return layers
@@ -317,7 +311,8 @@ class GPipe(nn.Module):
     # ---- The engine's model ----
 
     def _build(self) -> None:
-        self._model = engine.Model(self._engine_layers(), self._options)
+        with python_messages():
+            self._model = engine.Model(self._engine_layers(), self._options)
         self._model.next_step = self._step
         self._model.train(self.training)
         self._process = os.getpid()
@@ -502,6 +497,9 @@ class GPipe(nn.Module):
         if self._recording is not None:
             raise UsageError("train_staggered() is called while record() runs, which records step(); call it outside")
         _check_loss(loss)
+        for each, takes in ((update, "update(lane)"), (done, "done(loss)")):
+            if not callable(each):
+                raise TypeError(f"{takes} is a {type(each).__name__}; train_staggered() calls it; give a function")
         self._check_call()
         batches = iter(batches)
         first = next(batches, None)
@@ -569,7 +567,7 @@ class GPipe(nn.Module):
         try:
             recording = Recording(path, profile, optimizer, warmup, force)
         except TraceError as error:
-            raise TraceError(str(error).replace("--force", "force=True")) from None
+            raise TraceError(in_python(str(error))) from None
         self._recording = recording
         try:
             yield

@@ -1,6 +1,7 @@
 #include "python/src/engine/python_layer.h"
 
 #include "engine/current_task.h"
+#include "engine/engine_error.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -14,39 +15,65 @@ namespace {
 thread_local SkipContext* skips_of_this_thread = nullptr;
 thread_local const ModelState* model_of_this_thread = nullptr;
 
-/// Notes the buffers of a module and its children; puts those back that were replaced.
-class KeepBuffers {
+/// The buffers of a module and its children, as they are now. Use and destroy it with the GIL.
+class BoundBuffers {
 public:
-    explicit KeepBuffers(PyObject* module) {
+    explicit BoundBuffers(PyObject* module) {
         static PyObject* const buffers = PyUnicode_InternFromString("_buffers");
         static PyObject* const children = PyUnicode_InternFromString("_modules");
         const auto own = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, buffers));
-        if (own && PyDict_Check(own.ptr()) && PyDict_GET_SIZE(own.ptr()) > 0) {
+        if (own && PyDict_Check(own.ptr())) {
             kept_.emplace_back(own, py::reinterpret_steal<py::dict>(PyDict_Copy(own.ptr())));
         }
         const auto modules = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, children));
         PyObject *name = nullptr, *child = nullptr;
         for (Py_ssize_t at = 0; modules && PyDict_Next(modules.ptr(), &at, &name, &child) != 0;) {
             if (child != Py_None) {
-                KeepBuffers of_child(child);
+                BoundBuffers of_child(child);
                 std::move(of_child.kept_.begin(), of_child.kept_.end(), std::back_inserter(kept_));
             }
         }
         PyErr_Clear();
     }
-    void put_back() {
-        for (auto& [buffers, before] : kept_) {
-            for (auto [name, buffer] : before) {
-                if (!buffers.contains(name) || !py::object(buffers[name]).is(buffer)) {
-                    buffers[name] = buffer;
-                }
+    bool are_current() const {
+        return std::all_of(kept_.begin(), kept_.end(),
+                           [](const auto& pair) { return is_same(pair.first, pair.second); });
+    }
+    void put_back() const {
+        for (const auto& [buffers, before] : kept_) {
+            if (!is_same(buffers, before)) {
+                PyDict_Clear(buffers.ptr());
+                PyDict_Update(buffers.ptr(), before.ptr());
             }
         }
     }
 
 private:
+    static bool is_same(const py::dict& a, const py::dict& b) {
+        if (PyDict_GET_SIZE(a.ptr()) != PyDict_GET_SIZE(b.ptr())) {
+            return false;
+        }
+        PyObject *name = nullptr, *value = nullptr;
+        for (Py_ssize_t at = 0; PyDict_Next(a.ptr(), &at, &name, &value) != 0;) {
+            if (PyDict_GetItem(b.ptr(), name) != value) {
+                return false;
+            }
+        }
+        return true;
+    }
+
     std::vector<std::pair<py::dict, py::dict>> kept_;
 };
+
+/// For another thread, which may not have the GIL.
+ReplacedBuffers shared(BoundBuffers buffers) {
+    return {new BoundBuffers(std::move(buffers)), [](const BoundBuffers* of) {
+                if (Py_IsInitialized() != 0) {
+                    const WithGil gil;
+                    delete of;
+                }
+            }};
+}
 }  // namespace
 
 ModelState::~ModelState() {
@@ -94,20 +121,26 @@ Tensors PythonLayer::call(const Tensors& inputs) {
     PyErr_Clear();  // torch leaves a failed backward's exception in the thread
     const InContext context(*parts_.model);
     const auto input = py::reinterpret_steal<py::object>(give_tensors(inputs, parts_.before->structure()));
-    const bool is_second = is_recomputing();
-    std::optional<KeepBuffers> buffers;
-    if (is_second) {
-        buffers.emplace(parts_.module.get());
+    std::optional<BoundBuffers> before;
+    if (is_checkpointing() || is_recomputing()) {
+        before.emplace(parts_.module.get());
+    }
+    if (const ReplacedBuffers former = std::exchange(recompute_with_, nullptr)) {
+        static_cast<const BoundBuffers*>(former.get())->put_back();
     }
     const auto output = py::reinterpret_steal<py::object>(PyObject_CallOneArg(parts_.module.get(), input.ptr()));
-    if (buffers) {
+    if (is_recomputing()) {
         const py::error_scope keeps_the_exception;
-        buffers->put_back();
+        before->put_back();
     }
     if (!output) {
         throw_python_exception();
     }
+    if (is_checkpointing() && !before->are_current()) {
+        replaced_ = shared(std::move(*before));
+    }
     Taken taken = take_tensors(output.ptr(), parts_.title + " returned");
+    check_structure(taken);
     if (!parts_.sends_structure &&
         taken.structure != (taken.tensors.size() == 1 ? Structure::tensor : Structure::tuple)) {
         throw py::type_error(parts_.title + " returned a " + (taken.structure == Structure::list ? "list" : "tuple") +
@@ -117,6 +150,24 @@ Tensors PythonLayer::call(const Tensors& inputs) {
     }
     parts_.after->note(taken.structure);
     return std::move(taken.tensors);
+}
+
+/// A recompute returns what its forward did.
+void PythonLayer::check_structure(const Taken& taken) const {
+    const Structure before = parts_.after->structure();
+    if (!is_recomputing() || before == Structure::unknown || before == taken.structure) {
+        return;
+    }
+    const auto name_of = [](Structure structure) {
+        return structure == Structure::tensor ? "a tensor" : structure == Structure::tuple ? "a tuple" : "a list";
+    };
+    const std::optional<CurrentTask> task = current_task();
+    throw EngineError(
+        parts_.title + " returned " + name_of(before) + " for micro-batch " +
+        std::to_string(task ? task->key.micro_batch : 0) + " on partition " +
+        std::to_string(task ? task->key.partition : 0) + " in forward, and " + name_of(taken.structure) +
+        " when that was recomputed for the backward; a recompute returns what its forward did; remove what "
+        "the layer chooses by its own count or state, or use checkpoint never");
 }
 
 Tensors PythonLayer::forward(const Tensors& inputs) {

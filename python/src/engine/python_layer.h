@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pipescope::python {
@@ -34,9 +35,9 @@ struct PythonLayerParts {
 /// Runs a torch.nn.Module as a layer of the engine.
 ///
 /// The lane takes the GIL for the call of the module and releases it afterwards; torch's operators release it while
-/// they compute. The module sees the contextvars that the caller of forward() or step() had. Buffers that the module
-/// replaces while it is recomputed are put back, since they have seen the micro-batch. Errors: the module's exception
-/// as py::error_already_set; TypeError for a result that is neither tensor nor tuple nor list of tensors.
+/// they compute. The module sees the contextvars that the caller of forward() or step() had. Errors: the module's
+/// exception as py::error_already_set; TypeError for a result that is neither tensor nor tuple nor list of tensors;
+/// EngineError if a recompute returns another of these than its forward.
 class PythonLayer final : public Layer {
 public:
     explicit PythonLayer(PythonLayerParts parts) : parts_(std::move(parts)) {}
@@ -46,14 +47,19 @@ public:
     Tensors forward_with_skips(const Tensors& inputs, SkipContext& skips) override;
     NamedTensors parameters() const override;
     NamedTensors buffers() const override;
+    ReplacedBuffers take_replaced_buffers() override { return std::exchange(replaced_, nullptr); }
+    void recompute_with(ReplacedBuffers buffers) override { recompute_with_ = std::move(buffers); }
     void train(bool /*on*/) override {}            // torch.nn.Module.train() does
     void to(at::ScalarType /*dtype*/) override {}  // torch.nn.Module.to() does
 
 private:
     Tensors call(const Tensors& inputs);
     NamedTensors named(const char* method) const;
+    void check_structure(const Taken& taken) const;
 
     PythonLayerParts parts_;
+    ReplacedBuffers replaced_;
+    ReplacedBuffers recompute_with_;
 };
 
 /// The skips of the layer that this thread runs; null outside one.

@@ -1,0 +1,112 @@
+#pragma once
+
+#include "engine/layer.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+// A recompute sees the buffers as its forward saw them.
+//
+// Problem: a layer may compute with a buffer that its own forward changes, as spectral norm, counters and moving
+// codebooks do. Later micro-batches change it before earlier ones are recomputed. Idea: the first checkpointed forward
+// of a partition copies all buffers and so learns which ones it changes, by versions and values. From then on a
+// checkpointed forward copies only those. While the recompute runs, and the backward if its graph refers to the buffer,
+// the buffer's memory and its copy are exchanged. That moves no bytes and holds for every alias of the buffer.
+// Afterwards the buffer has its latest values again. Invariant: every other buffer that a recompute reads has the
+// memory and the version that its forward saw, or the recompute is refused. Non-trainable parameters count as buffers,
+// but the first forward does not copy them, since they may be large.
+//
+// Torch's batch and instance norm are apart: in training they change their running statistics inside their kernel,
+// which raises no version, and do not compute with them. Those are copied while a recompute runs, and not kept.
+
+namespace pipescope {
+/// Copies of tensors' memory. Threading: that of the partition.
+class BufferCopies {
+public:
+    /// Copies the tensor's whole storage, once. Does nothing for a tensor without memory.
+    void add(const at::Tensor& tensor);
+    bool holds(const at::Tensor& tensor) const;
+    /// False if the bytes of the tensor's storage differ from their copy.
+    bool equals(const at::Tensor& tensor) const;
+    /// Frees the copies of the storages that are not those of `tensors`.
+    void keep_only(const std::vector<at::Tensor>& tensors);
+
+    /// While it lives, the storages have the copied bytes, and the copies have theirs.
+    class Exchange {
+    public:
+        explicit Exchange(const BufferCopies& copies);
+        ~Exchange();
+        Exchange(const Exchange&) = delete;
+        Exchange& operator=(const Exchange&) = delete;
+        /// Names the tensors to which something refers that did not when this was made, such as a graph.
+        std::vector<at::Tensor> newly_used() const;
+
+    private:
+        void exchange() const;
+        const BufferCopies& copies_;
+        std::vector<std::size_t> uses_before_;
+    };
+
+private:
+    struct Entry {
+        std::vector<at::Tensor> tensors;
+        c10::Storage storage;
+        at::Tensor copy;  // all bytes of the storage
+        std::size_t uses() const;
+    };
+    std::vector<Entry> entries_;  // by storage
+};
+
+class BufferWatch;
+
+/// What a checkpointed forward found in the buffers.
+class KeptBuffers {
+public:
+    /// Throws EngineError if a buffer has changed since, of which there is no copy. `what` is the forward's:
+    /// "micro-batch 2 on partition 1 (conv)".
+    void check(const std::string& what) const;
+    const BufferCopies& copies() const noexcept { return copies_; }
+    void keep_only(const std::vector<at::Tensor>& tensors) { copies_.keep_only(tensors); }
+
+private:
+    friend class BufferWatch;
+    struct Seen {
+        c10::Storage storage;
+        std::uint32_t version;
+    };
+    struct Watched {
+        std::string name;
+        at::Tensor tensor;
+        bool is_parameter;
+        bool is_statistic;     // of a batch norm, as far as is known
+        bool changes = false;  // in forwards, and their outputs may depend on it
+    };
+    std::shared_ptr<std::vector<Watched>> list_;  // the watch's at the time
+    std::vector<Seen> seen_;
+    BufferCopies copies_;
+};
+
+/// Knows which buffers of a partition its forwards change. Threading: that of the partition.
+class BufferWatch {
+public:
+    /// Takes the tensors again, after some were replaced. What is known of a name stays known.
+    void list(const NamedTensors& buffers, const NamedTensors& frozen_parameters);
+    /// Another mode may change other buffers.
+    void learn_again() noexcept { has_learned_ = false; }
+    /// Call before a checkpointed forward, and after() behind it.
+    KeptBuffers before() const;
+    void after(KeptBuffers& kept);
+    /// For a recompute, which must not change them.
+    BufferCopies statistics() const;
+
+private:
+    using Watched = KeptBuffers::Watched;
+    void find_statistics_of_other_layers(const KeptBuffers& kept);
+
+    std::shared_ptr<std::vector<Watched>> list_ = std::make_shared<std::vector<Watched>>();
+    bool has_learned_ = false;
+};
+}  // namespace pipescope

@@ -1,0 +1,138 @@
+"""Layers that compute with buffers which their own forward changes: gradients are those of the plain micro-batches."""
+
+from __future__ import annotations
+
+import copy
+
+import engine_models as models
+import pipescope
+import pytest
+import torch
+from torch import nn
+
+mse = nn.functional.mse_loss
+
+
+class Counter(nn.Module):
+    """Its buffer is replaced, or changed in place, with or without torch's knowledge."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.register_buffer("c", torch.ones(6, dtype=torch.float64))
+
+    def forward(self, x):
+        if self.how == "replaced":
+            self.c = self.c + 1
+        elif self.how == "grown":
+            self.c = torch.cat([self.c, self.c[-1:] + 1])
+        elif self.how == "in place":
+            self.c.add_(1)
+        else:
+            self.c.data.add_(1)
+        return torch.sin(x * self.c[-6:].clone())
+
+
+class Codebook(nn.Module):
+    """Vector quantization with a moving codebook, and straight-through gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(3)
+        self.register_buffer("codes", torch.randn(5, 6, dtype=torch.float64, generator=generator))
+
+    def forward(self, x):
+        nearest = torch.cdist(x.detach(), self.codes).argmin(1)
+        chosen = self.codes[nearest]
+        with torch.no_grad():
+            self.codes.data[nearest] = 0.9 * self.codes.data[nearest] + 0.1 * x.detach()
+        return x * chosen
+
+
+def layers_of(kind: str) -> nn.Sequential:
+    torch.manual_seed(2)
+    first, last = nn.Linear(6, 6), nn.Linear(6, 6)
+    if kind == "spectral_norm":
+        middle = [nn.utils.parametrizations.spectral_norm(nn.Linear(6, 6)), nn.Tanh()]
+    elif kind == "legacy spectral_norm":
+        middle = [nn.utils.spectral_norm(nn.Linear(6, 6)), nn.Tanh()]
+    elif kind == "codebook":
+        middle = [Codebook(), nn.BatchNorm1d(6)]
+    else:
+        middle = [Counter(kind), nn.Tanh()]
+    return nn.Sequential(first, *middle, last).double()
+
+
+KINDS = ["spectral_norm", "legacy spectral_norm", "codebook", "replaced", "grown", "in place", "unseen"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_and_buffers(kind):
+    generator = torch.Generator().manual_seed(7)
+    x, y = torch.randn(2, 9, 6, dtype=torch.float64, generator=generator)
+    plain = layers_of(kind)
+    for _ in range(2):
+        for part, target in zip(x.tensor_split(4), y.tensor_split(4)):
+            (mse(plain(part), target) * len(part) / len(x)).backward()
+    gradients = {name: p.grad for name, p in plain.named_parameters()}
+    for checkpoint in ("always", "except_last", "never"):
+        for driver, schedule in [("scheduled", "gpipe"), ("scheduled", "1f1b"), ("scheduled", "zero-bubble-h1"),
+                                 ("autograd", "gpipe")]:
+            for by_step in (True, False):
+                if not by_step and schedule != "gpipe":
+                    continue
+                model = pipescope.GPipe(layers_of(kind), [2, 2], devices=["cpu"] * 2, chunks=4, checkpoint=checkpoint,
+                                        driver=driver, schedule=schedule)
+                for _ in range(2):
+                    if by_step:
+                        model.step(x, y, mse)
+                    else:
+                        mse(model(x), y).backward()
+                models.assert_gradients(model, gradients, 1e-10)
+                for name, buffer in plain.named_buffers():
+                    assert torch.equal(dict(model.named_buffers())[name], buffer), name
+
+
+def test_a_buffer_that_changes_at_times_is_refused_once():
+    class Sometimes(Counter):
+        calls = 0
+
+        def forward(self, x):
+            type(self).calls += 1
+            return super().forward(x) if type(self).calls % 3 == 0 else x * self.c
+
+    model = pipescope.GPipe(nn.Sequential(nn.Linear(6, 6), Sometimes("in place")).double(), [1, 1], devices=["cpu"] * 2,
+                            chunks=4, checkpoint="always", schedule="1f1b")
+    x = torch.randn(8, 6, dtype=torch.float64)
+    with pytest.raises(pipescope.Error, match=r"buffer 1\.c was changed.*partition 1.*checkpoint never"):
+        model.step(x, x, mse)
+
+
+def test_a_recompute_of_another_form_is_refused():
+    class Odd(nn.Module):
+        def __init__(self, again) -> None:
+            super().__init__()
+            self.again, self.calls = again, 0
+
+        def forward(self, x):
+            self.calls += 1
+            return x if self.calls <= 2 else self.again(x)
+
+    forms = [(lambda x: (x,), "returned a tensor .*partition 1 .* a tuple"), (lambda x: x[:1].double(), r"partition 1 .*Float \[2, 6\].*Double \[1, 6\]"),
+             (lambda x: [x, x], "returned a tensor .*partition 1 .* a list")]
+    for again, message in forms:
+        model = pipescope.GPipe(nn.Sequential(nn.Linear(6, 6), Odd(again)), [1, 1], devices=["cpu"] * 2, chunks=2,
+                                checkpoint="always")
+        with pytest.raises(pipescope.Error, match=f"{message}.*checkpoint never"):
+            model.step(torch.randn(4, 6), torch.randn(4, 6), mse)
+
+
+def test_a_copy_of_the_model_learns_anew():
+    x = torch.randn(8, 6, dtype=torch.float64)
+    model = pipescope.GPipe(layers_of("in place"), [2, 2], devices=["cpu"] * 2, chunks=4)
+    model.step(x, x, mse)
+    other = copy.deepcopy(model)
+    for each in (model, other):
+        each.zero_grad()
+        each.step(x, x, mse)
+    models.assert_gradients(other, {name: p.grad for name, p in model.named_parameters()})
