@@ -13,6 +13,7 @@ namespace {
 /// Finds parameters that two layers share, also if one of the layers is gone.
 class ParameterOwners {
 public:
+    /// Throws EngineError if an earlier layer has one of its parameters.
     void add(const ModelLayer& layer) {
         std::unordered_map<const void*, std::string> own;
         for (const auto& [name, tensor] : layer.layer->parameters()) {
@@ -92,6 +93,15 @@ std::vector<ModelLayer> layers_of(const torch::nn::SequentialImpl& module, const
         keep_if_here(layers.back(), layers.size() - 1, is_here);
     }
     return layers;
+}
+
+void refuse_shared_parameters(const std::vector<Partition>& partitions) {
+    ParameterOwners owners;
+    for (const Partition& partition : partitions) {
+        for (const ModelLayer& layer : partition.layers()) {
+            owners.add(layer);
+        }
+    }
 }
 
 std::vector<LayerSkips> declared_skips(const std::vector<ModelLayer>& layers) {

@@ -21,6 +21,8 @@ std::vector<ModelLayer> make_layers(const std::vector<LayerSpec>& specs, const I
 /// Shares the children of an existing module; keys are the children's names. Throws EngineError if a child appears
 /// twice, or if two share a parameter.
 std::vector<ModelLayer> layers_of(const torch::nn::SequentialImpl& module, const IsLayerHere& is_here = {});
+/// Throws EngineError if two layers share a parameter, after layers have replaced some.
+void refuse_shared_parameters(const std::vector<Partition>& partitions);
 /// The layers' declared skips, for a SkipLayout.
 std::vector<LayerSkips> declared_skips(const std::vector<ModelLayer>& layers);
 }  // namespace pipescope

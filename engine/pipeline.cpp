@@ -2,6 +2,7 @@
 
 #include "engine/current_task.h"
 #include "engine/lanes/task_ranges.h"
+#include "engine/model_layers.h"
 #include "engine/processes/device_plugins.h"
 #include "engine/random.h"
 #include "engine/task_observer.h"
@@ -292,6 +293,7 @@ void Pipeline::place(std::vector<ModelLayer> layers) {
 }
 
 void Pipeline::list_tensors() {
+    refuse_shared_parameters(partitions_);
     for (Partition& partition : partitions_) {
         for (const ModelLayer& each : partition.layers()) {
             move_layer(*each.layer, devices_->of(lane_of(partition.id())).device());

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Iterable
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor, nn
 
-from pipescope._gpipe import GPipe, Tensors, _named_layers
+from pipescope._gpipe import GPipe, Tensors, _check_loss, _device_name, _named_layers
 from pipescope._profile import Profile
 from pipescope._torch import engine
 from pipescope.errors import UsageError
@@ -37,7 +40,8 @@ def profile(
 ) -> Profile:
     """Measures what every layer costs: times, bytes, flops. Returns a Profile to balance, simulate and plan with.
 
-    Works on copies of the layers: the module's parameters, gradients and running statistics stay as they are.
+    Works on copies of the layers: the module's parameters, gradients and running statistics stay as they are, and so do
+    the generators of random numbers of torch, Python and numpy.
 
     Args:
         module: as for GPipe.
@@ -65,6 +69,7 @@ def profile(
         if target is not None:
             raise UsageError("a target is given without a loss; give the loss too")
         loss = _mean_of_squares
+    _check_loss(loss)
     if not on_meta and any(each.is_meta for layer in layers.values() for each in layer.parameters()):
         raise UsageError("the module is on the meta device, where nothing can be timed; name a device in estimate_for")
     modules = list(layers.values())
@@ -84,7 +89,7 @@ def profile(
     options = {
         "samples": [samples] if isinstance(samples, int) else list(samples),
         "batches": list(batches),
-        "device": str(torch.device(device)),
+        "device": _device_name(device),
         "co_running_lanes": co_running_lanes,
         "time_limit_s": time_limit_s,
         "target_cv": target_cv,
@@ -93,7 +98,23 @@ def profile(
         "estimate_for": estimate_for,
     }
     title = name if name is not None else type(module).__name__
-    return Profile.from_json(engine.profile(title, described, copy_layer, make_batch, loss, options))
+    with _same_random_numbers():
+        return Profile.from_json(engine.profile(title, described, copy_layer, make_batch, loss, options))
+
+
+@contextlib.contextmanager
+def _same_random_numbers() -> Iterator[None]:
+    """Leaves the generators of torch, Python and numpy as it found them, which layers and losses may draw from."""
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    numpy = sys.modules.get("numpy")
+    of_python, of_numpy = random.getstate(), numpy.random.get_state() if numpy is not None else None
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        random.setstate(of_python)
+        if numpy is not None:
+            numpy.random.set_state(of_numpy)
 
 
 def _first(tensors: Tensors) -> Tensor:

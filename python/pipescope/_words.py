@@ -70,8 +70,27 @@ def encoded(path: Path | bytes) -> bytes:
     return name
 
 
+#: What Python has instead of the commands that messages name.
+_FUNCTIONS = {
+    "'pipescope run --trace'": "GPipe.record(profile=..) or 'pipescope run --trace'",
+    "'pipescope balance'": "balance=None or Profile.balance()",
+    "'pipescope profile'": "pipescope.profile() or 'pipescope profile'",
+    "use --force": "use force=True",
+}
+
+
 def in_python(message: str, n: str = "partitions") -> str:
     """The message of a command with the names that Python has for its options. `n`: what -n is."""
+    for command, function in _FUNCTIONS.items():
+        message = message.replace(command, function)
+    # A quoted command keeps its flags.
+    return "".join(
+        part if part.startswith("'pipescope ") else _options_in_python(part, n)
+        for part in re.split(r"('pipescope [^']*')", message)
+    )
+
+
+def _options_in_python(message: str, n: str) -> str:
     message = re.sub(r"(?<![\w-])--([a-z][a-z-]*[a-z])", lambda match: match[1].replace("-", "_"), message)
     for option, long in (("-m", "chunks"), ("-n", n)):
         message = re.sub(rf"(?<![\w-]){option} (?=\d)", f"{long}=", message)

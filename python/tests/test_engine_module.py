@@ -568,11 +568,40 @@ def test_numbers_that_are_none_are_refused():
         pipeline_of(mlp()).step(torch.randn(8, 6), torch.randn(8, 6), 3)
 
 
-def test_spectral_norm_is_not_recomputed():
-    for norm in (nn.utils.parametrizations.spectral_norm, nn.utils.spectral_norm):
-        layers = nn.Sequential(norm(nn.Linear(6, 6)), nn.Linear(6, 6))
-        for checkpoint in ("always", "except_last"):
-            with pytest.raises(pipescope.UsageError, match="spectral_norm"):
-                pipescope.GPipe(layers, [1, 1], devices=["cpu"] * 2, chunks=2, checkpoint=checkpoint)
-        model = pipescope.GPipe(layers, [1, 1], devices=["cpu"] * 2, chunks=2, checkpoint="never")
-        model.step(torch.randn(4, 6), torch.randn(4, 6), nn.functional.mse_loss)
+def test_a_parameter_shared_afterwards_is_refused():
+    layers = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+    model = pipeline_of(layers)
+    x = torch.randn(8, 6)
+    model.step(x, x, mse)
+    own = layers[2].weight
+    layers[2].weight = layers[0].weight
+    for _ in range(2):
+        with pytest.raises(pipescope.Error, match=r"parameter 2\.weight is also 0\.weight"):
+            model.step(x, x, mse)
+    layers[2].weight = own
+    model.step(x, x, mse)
+
+
+def test_a_layer_added_afterwards_needs_another_balance():
+    model = pipeline_of(mlp())
+    x = torch.randn(8, 6)
+    model.add_module("9", nn.Linear(6, 6))
+    with pytest.raises(pipescope.BalanceError, match="Profile.balance"):
+        model.step(x, x, mse)
+    with pytest.raises(pipescope.BalanceError):
+        model(x)
+
+
+def test_devices_and_functions_that_are_none_are_refused():
+    if not torch.cuda.is_available():
+        for device in ("cuda", "cuda:1", 0):
+            with pytest.raises(pipescope.UsageError, match=r"finds no GPU here.*use 'cpu'"):
+                pipeline_of(mlp(), devices=["cpu", device])
+        with pytest.raises(pipescope.UsageError, match="finds no GPU here"):
+            pipescope.profile(mlp(), torch.randn(2, 6), device="cuda")
+    with pytest.raises(TypeError, match="give a function"):
+        pipescope.profile(mlp(), torch.randn(2, 6), torch.randn(2, 6), 3)
+    batches = [(torch.randn(8, 6), torch.randn(8, 6))]
+    for update, done, name in [(3, print, r"update\(lane\)"), (print, 3, r"done\(loss\)")]:
+        with pytest.raises(TypeError, match=name):
+            pipeline_of(mlp()).train_staggered(batches, mse, update, done)

@@ -19,6 +19,23 @@ def layers_of(count: int = 4) -> nn.Sequential:
     return nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(count)])
 
 
+def test_a_profile_leaves_random_numbers_alone():
+    import random
+
+    import numpy
+
+    class Noise(nn.Module):
+        def forward(self, x):
+            return x + torch.rand(1) * random.random() * float(numpy.random.rand())
+
+    layers = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), Noise())
+    x = torch.randn(4, 8)
+    before = torch.get_rng_state(), random.getstate(), numpy.random.get_state()
+    pipescope.profile(layers, x, samples=[2], time_limit_s=0.5)
+    assert torch.equal(torch.get_rng_state(), before[0]) and random.getstate() == before[1]
+    assert all(numpy.array_equal(one, other) for one, other in zip(numpy.random.get_state(), before[2]))
+
+
 def test_a_profile_describes_the_layers_and_leaves_them_alone():
     layers = nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.Dropout(0.5), nn.Linear(64, 8)).eval()
     before = {name: value.clone() for name, value in layers.state_dict().items()}

@@ -229,9 +229,11 @@ void PythonModel::refresh() {
         add_tensors(each.module.get(), now);
     }
     if (now != tensors_) {
+        {
+            const WithoutGil gil;
+            model_->list_tensors();
+        }
         tensors_ = std::move(now);
-        const WithoutGil gil;
-        model_->list_tensors();
     }
 }
 
