@@ -96,6 +96,62 @@ void PipelineShape::check() const {
     }
 }
 
+TaskLists TaskLists::inverted() const {
+    TaskLists inverse;
+    inverse.first_.assign(first_.size(), 0);
+    for (const TaskIndex task : tasks_) {
+        ++inverse.first_[task + 1];
+    }
+    for (std::size_t k = 1; k < inverse.first_.size(); ++k) {
+        inverse.first_[k] += inverse.first_[k - 1];
+    }
+    inverse.tasks_.resize(tasks_.size());
+    std::vector<std::size_t> next(inverse.first_.begin(), inverse.first_.end() - 1);
+    for (TaskIndex list = 0; list < size(); ++list) {
+        for (std::size_t k = first_[list]; k < first_[list + 1]; ++k) {
+            inverse.tasks_[next[tasks_[k]]++] = list;
+        }
+    }
+    return inverse;
+}
+
+namespace {
+/// Position in a kind's table, if the key has one.
+std::optional<std::size_t> table_slot(const PipelineShape& shape, const TaskKey& key) {
+    if (key.step != 0 || key.skip != -1 || key.partition < 0 || key.partition >= shape.num_partitions ||
+        key.micro_batch < -1 || key.micro_batch >= shape.num_micro_batches) {
+        return std::nullopt;
+    }
+    const auto row = static_cast<std::size_t>(shape.num_micro_batches) + 1;
+    return static_cast<std::size_t>(key.partition) * row + static_cast<std::size_t>(key.micro_batch + 1);
+}
+}  // namespace
+
+bool TaskFinder::add(const PipelineShape& shape, const TaskKey& key, TaskIndex task) {
+    const std::optional<std::size_t> slot = table_slot(shape, key);
+    if (!slot) {
+        return others_.emplace(pack(key), task).second;
+    }
+    std::vector<std::uint32_t>& table = tables_[static_cast<std::size_t>(key.kind)];
+    if (table.empty()) {
+        table.resize(static_cast<std::size_t>(shape.num_partitions) *
+                     (static_cast<std::size_t>(shape.num_micro_batches) + 1));
+    }
+    const bool is_new = table[*slot] == 0;
+    table[*slot] = is_new ? static_cast<std::uint32_t>(task + 1) : table[*slot];
+    return is_new;
+}
+
+std::optional<TaskIndex> TaskFinder::find(const PipelineShape& shape, TaskKey key) const {
+    key.step = 0;
+    if (const std::optional<std::size_t> slot = table_slot(shape, key)) {
+        const std::vector<std::uint32_t>& table = tables_[static_cast<std::size_t>(key.kind)];
+        return table.empty() || table[*slot] == 0 ? std::nullopt : std::optional<TaskIndex>(table[*slot] - 1);
+    }
+    const auto found = others_.find(pack(key));
+    return found == others_.end() ? std::nullopt : std::optional(found->second);
+}
+
 /// Emits tasks in topological order. Walks the lanes' programs round robin; each emitted task pulls in its copies.
 class TaskGraphBuilder {
 public:
@@ -110,8 +166,12 @@ public:
         }
         const std::size_t likely = 2 * computes + computes / 8;  // as many copies, some losses and sums
         graph_.tasks_.reserve(likely);
-        graph_.dependencies_.reserve(likely);
-        graph_.by_key_.reserve(likely);
+        graph_.dependencies_.reserve(likely, 2 * likely);
+        for (int j = 0; j < last_partition(); ++j) {
+            crosses_.push_back(lane_of(j) != lane_of(j + 1));
+        }
+        forward_channels_.resize(crosses_.size(), kNoChannel);
+        backward_channels_.resize(crosses_.size(), kNoChannel);
         std::vector<std::size_t> next(programs_.size(), 0);
         bool progress = true;
         while (progress) {
@@ -129,10 +189,12 @@ public:
                 throw Error("the schedule can never finish: " + deadlock(next, lane));
             }
         }
-        link_dependents();
+        graph_.dependents_ = graph_.dependencies_.inverted();
     }
 
 private:
+    static constexpr std::size_t kNoChannel = static_cast<std::size_t>(-1);
+
     const PipelineShape& shape() const { return graph_.shape_; }
     int last_partition() const { return shape().num_partitions - 1; }
     LaneId lane_of(int partition) const { return shape().lane_of(PartitionId{partition}); }
@@ -140,7 +202,9 @@ private:
     TaskKey loss_of(int micro_batch) const {
         return {0, TaskKind::loss, last_partition(), one_loss() ? -1 : micro_batch, -1};
     }
-    bool crosses_lanes(int from, int to) const { return lane_of(from) != lane_of(to); }
+    bool crosses_lanes(int from, int to) const {
+        return to == from + 1 ? crosses_[static_cast<std::size_t>(from)] : lane_of(from) != lane_of(to);
+    }
 
     /// The task that delivers the gradient of the output of (i, j).
     TaskKey gradient_of(Cell at) const {
@@ -154,10 +218,10 @@ private:
     }
 
     /// Keys of the tasks it waits for: a copy if the data crosses lanes, otherwise the producer.
-    std::vector<TaskKey> needs(const TaskKey& key) const {
+    void find_needs(const TaskKey& key, std::vector<TaskKey>& keys) const {
         const int i = key.micro_batch;
         const int j = key.partition;
-        std::vector<TaskKey> keys;
+        keys.clear();
         switch (key.kind) {
             case TaskKind::forward:
                 if (j > 0) {
@@ -199,7 +263,6 @@ private:
                 break;
             default: break;
         }
-        return keys;
     }
 
     bool opens_backward_phase(const TaskKey& key, std::size_t lane) const {
@@ -207,9 +270,11 @@ private:
         return one_loss() && backward_phase && !in_backward_phase_[lane];
     }
 
-    /// needs(), and the loss of the gathered output: a barrier in front of each lane's backward phase.
-    std::vector<TaskKey> waits_for(const TaskKey& key, std::size_t lane) const {
-        std::vector<TaskKey> keys = needs(key);
+    /// find_needs(), and the loss of the gathered output: a barrier in front of each lane's backward phase. Valid until
+    /// the next call.
+    const std::vector<TaskKey>& waits_for(const TaskKey& key, std::size_t lane) {
+        std::vector<TaskKey>& keys = keys_;
+        find_needs(key, keys);
         const TaskKey loss = loss_of(-1);
         if (opens_backward_phase(key, lane) && std::find(keys.begin(), keys.end(), loss) == keys.end()) {
             keys.push_back(loss);
@@ -236,7 +301,7 @@ private:
     }
 
     /// The cycle of waits as one sentence, with a remedy. `next` is the task each lane is stuck at; `lane` is stuck.
-    std::string deadlock(const std::vector<std::size_t>& next, std::size_t lane) const {
+    std::string deadlock(const std::vector<std::size_t>& next, std::size_t lane) {
         std::map<TaskKey, std::size_t> lanes;
         for (std::size_t each = 0; each < programs_.size(); ++each) {
             for (const TaskKey& key : programs_[each]) {
@@ -273,19 +338,19 @@ private:
 
     bool emit_if_ready(const TaskKey& key, std::size_t lane) {
         const bool opens_backward = opens_backward_phase(key, lane);
-        std::vector<TaskIndex> dependencies;
+        dependencies_.clear();
         for (const TaskKey& needed : waits_for(key, lane)) {
             const std::optional<TaskIndex> index = graph_.find(needed);
             if (!index) {
                 return false;
             }
-            dependencies.push_back(*index);
+            dependencies_.push_back(*index);
         }
         if (opens_backward) {
             in_backward_phase_[lane] = true;
         }
         const LaneId here{static_cast<std::int64_t>(lane)};
-        const TaskIndex task = add({key, here, here}, std::move(dependencies));
+        const TaskIndex task = add({key, here, here}, dependencies_);
         graph_.lane_orders_[lane].push_back(task);
         emit_copies_of(task);
         return true;
@@ -296,7 +361,8 @@ private:
         const int j = key.partition;
         if (key.kind == TaskKind::forward) {
             if (j < last_partition() && crosses_lanes(j, j + 1)) {
-                add_copy({0, TaskKind::copy_forward, j, key.micro_batch, -1}, lane_of(j), lane_of(j + 1), producer);
+                add_copy({0, TaskKind::copy_forward, j, key.micro_batch, -1}, lane_of(j), lane_of(j + 1), producer,
+                         &forward_channels_[static_cast<std::size_t>(j)]);
             }
             for (std::size_t k = 0; k < shape().skips.size(); ++k) {
                 const auto [from, to] = shape().skips[k];
@@ -307,8 +373,8 @@ private:
             }
         } else if (key.kind == TaskKind::backward) {
             if (j > 0 && crosses_lanes(j - 1, j)) {
-                add_copy({0, TaskKind::copy_backward, j - 1, key.micro_batch, -1}, lane_of(j), lane_of(j - 1),
-                         producer);
+                add_copy({0, TaskKind::copy_backward, j - 1, key.micro_batch, -1}, lane_of(j), lane_of(j - 1), producer,
+                         &backward_channels_[static_cast<std::size_t>(j - 1)]);
             }
             for (std::size_t k = 0; k < shape().skips.size(); ++k) {
                 const auto [from, to] = shape().skips[k];
@@ -320,39 +386,44 @@ private:
         }
     }
 
-    void add_copy(const TaskKey& key, LaneId from, LaneId to, TaskIndex producer) {
-        const TaskIndex task = add({key, from, to}, {producer});
+    /// `known`: where the boundary's channel is kept once it is found; null: nowhere.
+    void add_copy(const TaskKey& key, LaneId from, LaneId to, TaskIndex producer, std::size_t* known = nullptr) {
+        const TaskIndex task = add({key, from, to}, std::span(&producer, 1));
         auto& channels = graph_.channels_;
-        auto channel = std::find_if(channels.begin(), channels.end(),
-                                    [&](const Channel& each) { return each.from == from && each.to == to; });
-        if (channel == channels.end()) {
-            channel = channels.insert(channels.end(), Channel{from, to, {}});
+        std::size_t channel = known != nullptr ? *known : kNoChannel;
+        if (channel == kNoChannel) {
+            channel = static_cast<std::size_t>(
+                std::ranges::find_if(channels,
+                                     [&](const Channel& each) { return each.from == from && each.to == to; }) -
+                channels.begin());
+            if (channel == channels.size()) {
+                channels.push_back({from, to, {}});
+            }
+            if (known != nullptr) {
+                *known = channel;
+            }
         }
-        channel->order.push_back(task);
+        channels[channel].order.push_back(task);
     }
 
-    TaskIndex add(const Task& task, std::vector<TaskIndex> dependencies) {
+    TaskIndex add(const Task& task, std::span<const TaskIndex> dependencies) {
         const TaskIndex index = graph_.tasks_.size();
-        if (!graph_.by_key_.emplace(pack(task.key), index).second) {
+        if (!graph_.by_key_.add(shape(), task.key, index)) {
             throw Error("the schedule holds " + to_string(task.key) + " twice; each task runs once a step; remove one");
         }
         graph_.tasks_.push_back(task);
-        graph_.dependencies_.push_back(std::move(dependencies));
+        graph_.dependencies_.add(dependencies);
         return index;
-    }
-
-    void link_dependents() {
-        graph_.dependents_.resize(graph_.tasks_.size());
-        for (TaskIndex task = 0; task < graph_.tasks_.size(); ++task) {
-            for (const TaskIndex needed : graph_.dependencies_[task]) {
-                graph_.dependents_[needed].push_back(task);
-            }
-        }
     }
 
     TaskGraph& graph_;
     const std::vector<LaneProgram>& programs_;
-    std::vector<bool> in_backward_phase_;  // per lane
+    std::vector<bool> in_backward_phase_;         // per lane
+    std::vector<bool> crosses_;                   // by partition: the next one is on another lane
+    std::vector<std::size_t> forward_channels_;   // by partition: of the copies to the next one, once known
+    std::vector<std::size_t> backward_channels_;  // by partition: of the copies from the next one
+    std::vector<TaskKey> keys_;                   // scratch of waits_for()
+    std::vector<TaskIndex> dependencies_;         // scratch of emit_if_ready()
 };
 
 TaskGraph::TaskGraph(PipelineShape shape, const std::vector<LaneProgram>& programs) : shape_(std::move(shape)) {
@@ -367,9 +438,7 @@ bool TaskGraph::is_split(TaskIndex backward) const {
 }
 
 std::optional<TaskIndex> TaskGraph::find(TaskKey key) const {
-    key.step = 0;
-    const auto found = by_key_.find(pack(key));
-    return found == by_key_.end() ? std::nullopt : std::optional(found->second);
+    return by_key_.find(shape_, key);
 }
 
 TaskGraph consecutive_steps(const TaskGraph& step, int steps) {
@@ -388,10 +457,8 @@ TaskGraph consecutive_steps(const TaskGraph& step, int steps) {
         all.channels_.push_back({channel.from, channel.to, {}});
     }
     const auto add = [&all](const Task& task) {
-        all.by_key_.emplace(pack(task.key), all.tasks_.size());
+        all.by_key_.add(all.shape_, task.key, all.tasks_.size());
         all.tasks_.push_back(task);
-        all.dependencies_.emplace_back();
-        all.dependents_.emplace_back();
     };
     const auto shifted = [](std::span<const TaskIndex> from, TaskIndex offset, std::vector<TaskIndex>& to) {
         for (const TaskIndex task : from) {
@@ -404,8 +471,8 @@ TaskGraph consecutive_steps(const TaskGraph& step, int steps) {
             Task task = step.tasks_[each];
             (task.key.micro_batch < 0 ? task.key.step : task.key.micro_batch) += task.key.micro_batch < 0 ? s : s * m;
             add(task);
-            shifted(step.dependencies_[each], offset, all.dependencies_.back());
-            shifted(step.dependents_[each], offset, all.dependents_.back());
+            all.dependencies_.add(step.dependencies(each), offset);
+            all.dependents_.add(step.dependents(each), offset);
         }
         for (std::size_t k = 0; k < step.channels_.size(); ++k) {
             shifted(step.channels_[k].order, offset, all.channels_[k].order);
@@ -419,6 +486,8 @@ TaskGraph consecutive_steps(const TaskGraph& step, int steps) {
             }
             all.lane_orders_[lane].push_back(all.tasks_.size());
             add({{s, TaskKind::optimizer, first, -1, -1}, id, id});
+            all.dependencies_.add({});
+            all.dependents_.add({});
         }
     }
     return all;

@@ -4,7 +4,9 @@
 #include "schedule/ids.h"
 #include "schedule/task_key.h"
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -91,6 +93,44 @@ struct Channel {
 /// The compute tasks of one lane in execution order.
 using LaneProgram = std::vector<TaskKey>;
 
+/// Lists of tasks, kept one after the other.
+class TaskLists {
+public:
+    std::span<const TaskIndex> at(std::size_t list) const {
+        return std::span(tasks_).subspan(first_.at(list), first_.at(list + 1) - first_[list]);
+    }
+    std::size_t size() const { return first_.size() - 1; }
+    void reserve(std::size_t lists, std::size_t tasks) {
+        first_.reserve(lists + 1);
+        tasks_.reserve(tasks);
+    }
+    void add(std::span<const TaskIndex> tasks, TaskIndex offset = 0) {
+        for (const TaskIndex task : tasks) {
+            tasks_.push_back(task + offset);
+        }
+        first_.push_back(tasks_.size());
+    }
+    /// List k of the result holds the lists that hold k, ascending. Precondition: k is below size() for each.
+    TaskLists inverted() const;
+
+private:
+    std::vector<TaskIndex> tasks_;
+    std::vector<std::size_t> first_{0};
+};
+
+/// Finds tasks by key. Tasks of step 0 without a skip lie in tables by kind, partition and micro-batch.
+class TaskFinder {
+public:
+    /// False if the key is there already.
+    bool add(const PipelineShape& shape, const TaskKey& key, TaskIndex task);
+    /// The step is ignored.
+    std::optional<TaskIndex> find(const PipelineShape& shape, TaskKey key) const;
+
+private:
+    std::array<std::vector<std::uint32_t>, kNumTaskKinds> tables_;  // position + 1; 0: none
+    std::unordered_map<std::uint64_t, TaskIndex> others_;           // by packed key
+};
+
 /// The tasks of one step, their dependencies, and the order of each lane and channel. The engine runs the graph on the
 /// real clock, the simulator on a virtual one.
 /// Invariants: tasks() is a topological order of dependencies and lane orders together, so one pass is enough. Each
@@ -130,11 +170,11 @@ private:
 
     PipelineShape shape_;
     std::vector<Task> tasks_;
-    std::vector<std::vector<TaskIndex>> dependencies_;
-    std::vector<std::vector<TaskIndex>> dependents_;
+    TaskLists dependencies_;
+    TaskLists dependents_;
     std::vector<std::vector<TaskIndex>> lane_orders_;
     std::vector<Channel> channels_;
-    std::unordered_map<std::uint64_t, TaskIndex> by_key_;  // packed key with step 0
+    TaskFinder by_key_;
 };
 
 /// So many steps in a row with staggered updates: each lane runs its tasks of a step, an optimizer task, and then those

@@ -14,6 +14,9 @@ TaskGraph pipeline_graph(const PipelineOptions& options, const TaskCosts& costs)
                                          .backward_order = options.backward_order,
                                          .recompute_start = options.recompute_start,
                                          .replicas = options.replicas});
-    return steps > 1 ? consecutive_steps(graph, steps) : graph;
+    if (steps > 1) {
+        return consecutive_steps(graph, steps);
+    }
+    return graph;
 }
 }  // namespace pipescope
