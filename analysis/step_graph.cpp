@@ -58,12 +58,13 @@ void StepGraph::order() {
     // A task starts after the tasks it waits for have ended, so start and end almost determine the order. Tasks of zero
     // length at one instant are ordered by data flow.
     const auto rank = [this](const StepTask& task) {
-        return std::tuple(task.start, task.end, place_in_flow(task.key, last_partition_), task.lane, pack(task.key));
+        return std::tuple(place_in_flow(task.key, last_partition_), task.lane, pack(task.key));
     };
-    std::sort(tasks_.begin(), tasks_.end(), [&](const StepTask& a, const StepTask& b) { return rank(a) < rank(b); });
+    std::sort(tasks_.begin(), tasks_.end(), [&](const StepTask& a, const StepTask& b) {
+        return a.start != b.start ? a.start < b.start : a.end != b.end ? a.end < b.end : rank(a) < rank(b);
+    });
     for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
         const StepTask& task = tasks_[i];
-        by_key_.emplace(pack(task.key), i);
         if (std::find(steps_.rbegin(), steps_.rend(), task.key.step) == steps_.rend()) {
             steps_.push_back(task.key.step);
         }
@@ -73,6 +74,16 @@ void StepGraph::order() {
         lane_of_.emplace(task.key.partition, task.lane);
         if (task.key.kind != TaskKind::optimizer || has_updates()) {
             lanes_[task.lane.index()].push_back(i);
+        }
+    }
+    const bool is_one_step = graph_ && !own_step_ && steps_.size() == 1;
+    recorded_.assign(is_one_step ? graph_->tasks().size() : 0, kNoTask);
+    for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
+        const std::optional<TaskIndex> known = is_one_step ? graph_->find(tasks_[i].key) : std::nullopt;
+        if (!known) {
+            by_key_.emplace(pack(tasks_[i].key), i);
+        } else if (recorded_[*known] == kNoTask) {
+            recorded_[*known] = i;
         }
     }
 }
@@ -203,6 +214,11 @@ StepTaskIndex StepGraph::find(const TaskKey& key) const {
 }
 
 StepTaskIndex StepGraph::find_in_step(const TaskKey& key) const {
+    if (!recorded_.empty() && key.step == steps_.front()) {
+        if (const std::optional<TaskIndex> known = graph_->find(key)) {
+            return recorded_[*known];
+        }
+    }
     const auto found = by_key_.find(pack(key));
     return found == by_key_.end() ? kNoTask : found->second;
 }
@@ -246,19 +262,36 @@ std::vector<StepTaskIndex> StepGraph::dependencies(const TaskKey& key) const {
 }
 
 std::vector<StepTaskIndex> StepGraph::dependencies_by_graph(TaskIndex task, std::int32_t step) const {
-    std::vector<StepTaskIndex> found;
-    // A task that was not recorded waited for its own dependencies.
-    std::vector<TaskIndex> open(graph_->dependencies(task).begin(), graph_->dependencies(task).end());
-    std::unordered_set<TaskIndex> seen(open.begin(), open.end());
-    for (std::size_t k = 0; k < open.size(); ++k) {
-        TaskKey key = graph_->tasks()[open[k]].key;
-        key.step = step;
-        if (const StepTaskIndex recorded = find_in_step(key); recorded != kNoTask) {
-            found.push_back(recorded);
-            continue;
+    const auto recorded_as = [&](TaskIndex of_graph) {
+        if (!recorded_.empty() && step == steps_.front()) {
+            return recorded_[of_graph];
         }
+        TaskKey key = graph_->tasks()[of_graph].key;
+        key.step = step;
+        return find_in_step(key);
+    };
+    std::vector<StepTaskIndex> found;
+    std::vector<TaskIndex> open;  // those that were not recorded: a task waited for their dependencies instead
+    for (const TaskIndex before : graph_->dependencies(task)) {
+        if (const StepTaskIndex recorded = recorded_as(before); recorded != kNoTask) {
+            found.push_back(recorded);
+        } else {
+            open.push_back(before);
+        }
+    }
+    if (open.empty()) {
+        return found;
+    }
+    const std::span<const TaskIndex> direct = graph_->dependencies(task);
+    std::unordered_set<TaskIndex> seen(direct.begin(), direct.end());
+    for (std::size_t k = 0; k < open.size(); ++k) {
         for (const TaskIndex before : graph_->dependencies(open[k])) {
-            if (seen.insert(before).second) {
+            if (!seen.insert(before).second) {
+                continue;
+            }
+            if (const StepTaskIndex recorded = recorded_as(before); recorded != kNoTask) {
+                found.push_back(recorded);
+            } else {
                 open.push_back(before);
             }
         }

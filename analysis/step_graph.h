@@ -96,7 +96,8 @@ private:
     /// Inferred from the step too: no recompute started before its gradient arrived (RecomputeStart::ordinary).
     bool recomputes_with_gradient_ = false;
     std::vector<StepTask> tasks_;
-    std::unordered_map<std::uint64_t, StepTaskIndex> by_key_;  // packed
+    std::vector<StepTaskIndex> recorded_;  // by task of the graph, if all tasks are of one step; kNoTask: not recorded
+    std::unordered_map<std::uint64_t, StepTaskIndex> by_key_;  // packed; those that are not in recorded_
     std::vector<std::int32_t> steps_;                          // that the keys name
     std::map<std::int32_t, LaneId> lane_of_;                   // by partition
     std::vector<StepTaskIndex> previous_;

@@ -102,6 +102,7 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
                         : "";
         }
     }
+    text += plan.next_constraint.empty() ? "" : "next constraint of the best: " + plan.next_constraint + "\n";
     for (const std::string& each : plan.left_out) {
         text += each + "\n";
     }
@@ -214,6 +215,10 @@ ExitCode plan_on_cluster(const std::string& model_or_profile, const ClusterPlanF
         object["simulated"] = plan.simulated;
         object["cancelled"] = plan.cancelled;
         object["left_out"] = plan.left_out;
+        object["next_constraint"] = nullptr;
+        if (!plan.next_constraint.empty()) {
+            object["next_constraint"] = plan.next_constraint;
+        }
         object["infeasible_because"] = nullptr;
         if (plan.infeasible_because) {
             object["infeasible_because"] = *plan.infeasible_because;

@@ -291,6 +291,21 @@ std::vector<DoctorCheck> examine_cluster(const DoctorFlags& flags) {
         devices += group.devices();
     }
     checks.push_back({"cluster", true, cluster.name + ": " + counted(devices, "device", "devices"), true});
+    if (cluster.racks) {
+        std::int64_t nodes = 0;
+        for (const NodeGroup& group : cluster.groups) {
+            nodes += group.nodes;
+        }
+        const bool faster =
+            nodes > 1 && cluster.racks->link.message_ns(kLarge) < cluster.between_nodes.message_ns(kLarge);
+        if (faster || cluster.racks->nodes >= nodes) {
+            checks.push_back({"racks", false,
+                              faster
+                                  ? "the link between racks is faster than the one between nodes; correct one of both"
+                                  : fmt::format("a rack holds all {}, so nothing passes between racks",
+                                                counted(nodes, "node", "nodes"))});
+        }
+    }
     for (const NodeGroup& group : cluster.groups) {
         const std::string& name = group.device.name;
         checks.push_back(check_group(cluster, group));

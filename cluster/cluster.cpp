@@ -3,6 +3,7 @@
 #include "balance/json_path.h"
 #include "balance/text_file.h"
 #include "schedule/error.h"
+#include "schedule/printable.h"
 #include "simulator/links_file.h"
 
 #include <algorithm>
@@ -60,7 +61,7 @@ int count(const Json& object, const std::string& path, const char* key, int othe
 
 std::string text(const Json& value, const std::string& path) {
     if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
-        wrong_type(path, value, "a text", kRemedy);
+        wrong_type(path, value, "a text that is not empty", kRemedy);
     }
     return value.get<std::string>();
 }
@@ -154,14 +155,22 @@ const Link& slower(const Link& a, const Link& b) {
 
 Cluster parse_cluster(std::string_view json, const std::vector<DeviceType>& catalogue) {
     const Json document = parse_json_with_path(json, "a cluster file", kRemedy);
-    if (!document.is_object() || document.value("format", Json()) != Json(kFormat) ||
-        document.value("version", Json()) != Json(1)) {
-        throw ProfileError(std::string("format is not ") + kFormat +
-                           " of version 1; every cluster file declares that; " + kRemedy);
+    if (!document.is_object()) {
+        wrong_type("the file", document, "an object", kRemedy);
+    }
+    for (const auto& [key, expected] : {std::pair<const char*, Json>{"format", kFormat}, {"version", 1}}) {
+        const Json found = document.value(key, Json());
+        if (found != expected) {
+            throw ProfileError(std::string(key) + " is " + (found.is_null() ? "missing" : printable(found.dump())) +
+                               "; every cluster file has " + expected.dump() + "; " + kRemedy);
+        }
     }
     check_keys(document, "", {"format", "version", "name", "source", "nodes", "between_nodes", "between_racks"});
     Cluster cluster;
     cluster.name = text(required(document, "", "name"), "name");
+    if (const auto source = document.find("source"); source != document.end()) {
+        text(*source, "source");
+    }
     cluster.groups = read_array(
         required(document, "", "nodes"), "nodes", "a list of groups of nodes",
         [&](const Json& each, const std::string& path) { return group_of(each, path, catalogue); }, kRemedy);

@@ -40,10 +40,10 @@ struct Size {
     struct Found {
         ClusterCandidate candidate;
         PipelineParts parts;
-        std::size_t base = 0;
     };
-    std::vector<Found> found = {};  ///< the quickest of a base
-    std::optional<Shortfall> least_shortfall = {};
+    std::vector<Found> found = {};
+    std::optional<Shortfall> least_shortfall = {};  ///< of those that were simulated
+    std::optional<Shortfall> least_sure = {};       ///< of those that were not
     std::size_t simulated = 0;
 };
 
@@ -70,35 +70,51 @@ std::vector<int> device_numbers(int least, int most) {
     return {numbers.begin(), numbers.end()};
 }
 
+/// True if the schedule puts a lane's two partitions at both ends of the pipeline.
+bool lies_in_a_v(const Schedule& schedule) {
+    const std::vector<LaneId> placement = placement_of(schedule, 4, 2);
+    return !placement.empty() && placement[2] == LaneId{1};
+}
+
 /// A bound of layouts' steps from the costs of their layers, which many layouts have in common.
 class StepBounds {
 public:
     StepBounds(const LanguageModel& model, const Cluster& cluster) : model_(model), cluster_(cluster) {}
 
+    /// At least 0, in ns.
     double of(const Layout& layout, const PipelineParts& parts) {
         const std::scoped_lock lock(mutex_);
+        // The simulation rounds each of a lane's tasks, and each of the ways, to whole ns.
+        const double rounded = static_cast<double>(layout.micro_batches() * layout.interleave + 2 * layout.pipeline);
+        return std::max(0.0, unrounded(layout, parts) - rounded);
+    }
+
+private:
+    double unrounded(const Layout& layout, const PipelineParts& parts) {
         const double blocks = static_cast<double>(model_.layers);
         const double m = static_cast<double>(layout.micro_batches());
-        if (parts.size() > 1) {  // lanes that share the blocks so that all end at once
-            double rate = 0;
-            for (const PipelinePart& part : parts) {
-                rate += part.lanes / costs_of(*part.group, layout).block;
-            }
-            return m * blocks / rate;
+        // A schedule that splits backwards may put off all gradients of weights until a gradient has gone back.
+        const bool splits = layout.schedule && splits_backward(*layout.schedule);
+        const auto way_of = [&](const Costs& costs) { return splits ? costs.forward : costs.block; };
+        if (parts.size() > 1) {
+            return unlike_lanes(layout, parts, way_of);
         }
         const NodeGroup& group = *parts.front().group;
-        const auto [block, embedding, output, weights] = costs_of(group, layout);
+        const Costs costs = costs_of(group, layout);
         const double lanes = layout.pipeline;
         const double partitions = lanes * layout.interleave;
-        // The busiest lane does the mean at least. With even cuts the last lane does its share and the output layer,
-        // after the first micro-batch has passed the others' first partitions, and before the last one passes them
-        // again, then perhaps without gradients of weights.
+        // The busiest lane does the mean at least. With even cuts the last lane does its share, after the first
+        // micro-batch has passed the others' first partitions, and before the last one passes them again. It also
+        // does the output layer, unless the partitions lie in a V: then the first lane does.
         const bool even = model_.layers % (static_cast<std::int64_t>(layout.pipeline) * layout.interleave) == 0;
-        const double way = block - (layout.schedule && splits_backward(*layout.schedule) ? weights : 0);
-        const double uneven =
-            std::max((blocks * block + embedding + output) / lanes, std::ceil(blocks / lanes) * block);
-        const double pipeline =
-            even ? m * (blocks / lanes * block + output) + blocks / partitions * (lanes - 1) * way : m * uneven;
+        const double share = m * blocks / lanes * costs.block;
+        const double ways = blocks / partitions * (lanes - 1) * way_of(costs);
+        const bool in_a_v = layout.interleave > 1 && layout.schedule && lies_in_a_v(*layout.schedule);
+        const double uneven = std::max((blocks * costs.block + costs.embedding + costs.output) / lanes,
+                                       std::ceil(blocks / lanes) * costs.block);
+        const double pipeline = !even    ? std::max(m * uneven, unlike_lanes(layout, parts, way_of))
+                                : in_a_v ? std::max(share + ways, share + m * costs.output)
+                                         : share + m * costs.output + ways;
         const double parameters = rank_block_weights(model_, layout.tensor) * std::floor(blocks / lanes);
         const Link ring = ring_link(cluster_, group, layout.data, layout.tensor);
         const double gather =
@@ -112,17 +128,37 @@ public:
         const double sums = layout.zero == 0   ? all_reduce_ns(ring, layout.data, gradients)
                             : layout.zero == 1 ? all_gather_ns(ring, layout.data, gradients)
                                                : 0;
-        return std::max(pipeline, m * blocks * block / lanes + sums) + gather;
+        return std::max(pipeline, share + sums) + gather;
     }
 
-private:
-    /// Forward and backward of a micro-batch; weights: the part of a block's backward for gradients of weights.
+    /// Forward and backward of a micro-batch; `forward`: of a block.
     struct Costs {
         double block = 0;
         double embedding = 0;
         double output = 0;
-        double weights = 0;
+        double forward = 0;
     };
+    /// For any cut: lane j does w_j of each micro-batch after the way of the first one through the lanes before, and
+    /// before that of the last one back. If each lane is to end at T, w_j = T / m (1 - way / m)^j, `way` being the
+    /// share of a block's time that a way takes; together they do all blocks. Several partitions a lane: without ways.
+    double unlike_lanes(const Layout& layout, const PipelineParts& parts, const auto& way_of) {
+        const double m = static_cast<double>(layout.micro_batches());
+        double way = layout.interleave > 1 ? 0 : 1;
+        for (const PipelinePart& part : parts) {
+            const Costs costs = costs_of(*part.group, layout);
+            way = std::min(way, way_of(costs) / costs.block);
+        }
+        double blocks_a_ns = 0;  // of T / m
+        double later = 1;
+        for (const PipelinePart& part : parts) {
+            const double block = costs_of(*part.group, layout).block;
+            for (int lane = 0; lane < part.lanes; ++lane) {
+                blocks_a_ns += later / block;
+                later *= 1 - way / m;
+            }
+        }
+        return m * static_cast<double>(model_.layers) / blocks_a_ns;
+    }
     Costs costs_of(const NodeGroup& group, const Layout& layout) {
         const auto key = std::tuple(&group, layout.tensor, layout.micro_batch_size, layout.recompute);
         const auto found = known_.find(key);
@@ -137,7 +173,7 @@ private:
         const auto time = [&](std::size_t layer) {
             return profile.layers[layer].forward_ns.front() + profile.layers[layer].backward_ns.front();
         };
-        return known_[key] = {time(1), time(0), time(2), profile.layers[1].backward_weight_ns.front()};
+        return known_[key] = {time(1), time(0), time(2), profile.layers[1].forward_ns.front()};
     }
 
     const LanguageModel& model_;
@@ -151,23 +187,30 @@ bool fits_tensor(const LanguageModel& model, int tensor) {
            (model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0);
 }
 
-/// Lanes of two groups that have so many devices together: as many lanes as possible on the quicker ones, which come
-/// first or last. Of one group: all lanes.
+/// Lanes of groups that have so many devices together: as many lanes as possible on the quickest, then on the next, one
+/// at least on each; the quickest come first or last. Of one group: all lanes.
 std::vector<PipelineParts> parts_of(const Size& size, const Layout& layout) {
     if (size.groups.size() == 1) {
         return {{{size.groups.front(), layout.pipeline}}};
     }
-    const int stage = layout.data * layout.tensor;
-    const auto rate = [&](const NodeGroup* group) { return peak_rate(group->device, layout.dtype); };
-    const bool first_is_quicker = rate(size.groups[0]) >= rate(size.groups[1]);
-    const NodeGroup* quick = size.groups[first_is_quicker ? 0 : 1];
-    const NodeGroup* slow = size.groups[first_is_quicker ? 1 : 0];
-    const int lanes = std::min(layout.pipeline - 1, quick->devices() / stage);
-    const int others = layout.pipeline - lanes;
-    if (lanes < 1 || others < 1 || others > slow->devices() / stage) {
+    std::vector<const NodeGroup*> groups = size.groups;
+    std::ranges::stable_sort(groups, std::greater<>(),
+                             [&](const NodeGroup* group) { return peak_rate(group->device, layout.dtype); });
+    PipelineParts parts;
+    int left = layout.pipeline;
+    for (std::size_t k = 0; k < groups.size(); ++k) {
+        const int others = static_cast<int>(groups.size() - k) - 1;
+        const int lanes = std::min(left - others, groups[k]->devices() / (layout.data * layout.tensor));
+        if (lanes < 1) {
+            return {};
+        }
+        parts.push_back({groups[k], lanes});
+        left -= lanes;
+    }
+    if (left > 0) {
         return {};
     }
-    return {{{quick, lanes}, {slow, others}}, {{slow, others}, {quick, lanes}}};
+    return {parts, PipelineParts(parts.rbegin(), parts.rend())};
 }
 
 /// The schedules to try with so many lanes and partitions a lane; an empty one is the usual.
@@ -179,7 +222,7 @@ std::vector<std::optional<Schedule>> schedules_of(const ClusterPlanRequest& requ
             continue;  // add_automatic()
         }
         const bool one_each = runs_one_partition_a_lane(each);
-        const bool in_a_v = !one_each && !placement_of(each, 4, 2).empty() && placement_of(each, 4, 2)[2] == LaneId{1};
+        const bool in_a_v = !one_each && lies_in_a_v(each);
         const bool fits = layout.interleave == 1 ? one_each : !one_each && (!in_a_v || layout.interleave == 2);
         if (!fits || !can_run(each, layout.pipeline, micro_batches)) {
             continue;
@@ -267,9 +310,9 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
     }
 }
 
-/// Bytes of parameters, gradients and optimizer state alone, of a lane with the mean number of blocks: what does not
-/// fit needs no simulation.
-bool may_fit(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
+/// Bytes by which a layout does not fit for sure, so that it needs no simulation: parameters, gradients and optimizer
+/// state of a lane with the mean number of blocks, and its activations. Of unlike devices: all lanes together.
+std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
     const double state = element < 4 ? 12 : 8;
     const auto split = [&](int stage) { return layout.zero >= stage ? layout.data : 1; };
@@ -277,12 +320,18 @@ bool may_fit(const LanguageModel& model, const Layout& layout, const PipelinePar
         rank_block_weights(model, layout.tensor) *
         (element / split(3) + static_cast<double>(layout.gradient_bytes) / split(2) + state / split(1));
     const std::int64_t even = model.layers / layout.pipeline;
+    const auto beyond = [](double bytes, double limit) {
+        constexpr double kMost = 9e18;  // fits 64 bits
+        return bytes > limit
+                   ? std::optional(Shortfall{{}, static_cast<Bytes>(std::min(bytes, kMost)), static_cast<Bytes>(limit)})
+                   : std::nullopt;
+    };
     if (parts.size() > 1) {  // cuts follow the speeds: all lanes together hold the blocks
         double memory = 0;
         for (const PipelinePart& part : parts) {
             memory += static_cast<double>(part.group->device.memory_bytes) * part.lanes;
         }
-        return static_cast<double>(model.layers) * constants <= memory;
+        return beyond(static_cast<double>(model.layers) * constants / layout.pipeline, memory / layout.pipeline);
     }
     const double blocks =
         static_cast<double>(model.layers % layout.pipeline == 0 ? even : std::max<std::int64_t>(0, even - 1));
@@ -297,7 +346,7 @@ bool may_fit(const LanguageModel& model, const Layout& layout, const PipelinePar
     const double held = std::min(static_cast<double>(layout.micro_batches()),
                                  layout.interleave > 1 ? lanes + (lanes - 1) / layout.interleave : lanes);
     const double activation_bytes = layout.schedule ? 0 : blocks * kept * held;
-    return blocks * constants + activation_bytes <= static_cast<double>(parts.front().group->device.memory_bytes);
+    return beyond(blocks * constants + activation_bytes, static_cast<double>(parts.front().group->device.memory_bytes));
 }
 
 /// A model to plan for, and how its layouts are found and simulated.
@@ -305,10 +354,30 @@ struct PlannedModel {
     std::function<void(Size& size)> add_layouts;  ///< with their bounds
     /// Layouts of the same base for one that does not fit, with their bounds.
     std::function<std::vector<BoundedLayout>(const BoundedLayout& layout)> smaller;
-    std::function<bool(const Layout& layout, const PipelineParts& parts)> may_fit;
-    std::function<LayoutStep(const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail)>
-        simulate;
+    std::function<std::optional<Shortfall>(const Layout& layout, const PipelineParts& parts)> sure_shortfall;
+    /// On the cluster that is planned for, or one like it with other links.
+    std::function<LayoutStep(const Cluster& on, const Layout& layout, const PipelineParts& parts,
+                             const SimulationDetail& detail)>
+        simulate_on;
+    const Cluster& cluster;
+
+    LayoutStep simulate(const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) const {
+        return simulate_on(cluster, layout, parts, detail);
+    }
 };
+
+/// What limits a layout's step next, after what it consists of.
+std::string next_constraint_of(const PlannedModel& model, const Layout& layout, const PipelineParts& parts) {
+    const LayoutStep step = model.simulate(layout, parts, {.noise = false, .memory = true});
+    const auto simulate = [&](const Cluster& on, const Layout& with) {
+        PipelineParts same = parts;
+        for (PipelinePart& part : same) {
+            part.group = &on.groups[static_cast<std::size_t>(part.group - model.cluster.groups.data())];
+        }
+        return model.simulate_on(on, with, same, {.noise = false, .memory = false});
+    };
+    return next_constraint(step, step_limits(step, model.cluster, simulate));
+}
 
 /// Keeps what a list of candidates needs.
 ClusterCandidate candidate_of(LayoutStep step) {
@@ -321,10 +390,10 @@ ClusterCandidate candidate_of(LayoutStep step) {
     return candidate;
 }
 
-/// Simulates a size's layouts, shortest bound first, until `most` bases are quicker than every other's bound. `done`
-/// counts layouts.
-void simulate_size(Size& size, const PlannedModel& model, std::size_t most, const std::atomic<bool>& stop,
-                   std::atomic<std::size_t>& done) {
+/// Simulates a size's layouts, shortest bound first, until `most` bases are quicker than every other's bound, or all of
+/// them. `done` counts layouts.
+void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool exhaustive,
+                   const std::atomic<bool>& stop, std::atomic<std::size_t>& done) {
     std::multimap<double, BoundedLayout> open;  // by bound
     for (BoundedLayout& each : size.layouts) {
         open.emplace(each.least_ns, std::move(each));
@@ -338,23 +407,33 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, cons
             }
         }
     };
-    const auto step_of = [](const Size::Found& found) { return found.candidate.step.step_ns(); };
+    struct Simulated {
+        LayoutStep step;
+        PipelineParts parts;
+        std::size_t base = 0;
+    };
+    std::vector<Simulated> found;  // the quickest of each base, quickest first
+    const auto step_of = [](const Simulated& each) { return each.step.step_ns(); };
     while (!open.empty() && !stop) {
         const BoundedLayout each = std::move(open.begin()->second);
         open.erase(open.begin());
         ++done;
-        const auto enough = [&](double ns) { return size.found.size() >= most && ns >= step_of(size.found[most - 1]); };
-        // The bound of unlike devices knows no ramps, so it ends no search soon.
+        const auto enough = [&](double ns) { return found.size() >= most && ns >= step_of(found[most - 1]); };
+        // The bound of unlike devices is a weak one, so it ends no search soon.
         constexpr std::size_t kMostOfTwoTypes = 200;
-        if (enough(each.least_ns) || (size.groups.size() > 1 && size.simulated >= kMostOfTwoTypes)) {
+        if (!exhaustive && (enough(each.least_ns) || (size.groups.size() > 1 && size.simulated >= kMostOfTwoTypes))) {
             break;
         }
-        if (!model.may_fit(each.layout, each.parts)) {
+        const std::optional<Shortfall> sure = exhaustive ? std::nullopt : model.sure_shortfall(each.layout, each.parts);
+        if (sure) {
+            if (!size.least_sure || sure->bytes() < size.least_sure->bytes()) {
+                size.least_sure = sure;
+            }
             add_smaller(each);
             continue;
         }
         ++size.simulated;
-        if (size.found.size() >= most &&
+        if (!exhaustive && found.size() >= most &&
             enough(model.simulate(each.layout, each.parts, {.noise = false, .memory = false}).step_ns())) {
             continue;
         }
@@ -367,19 +446,19 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, cons
             add_smaller(each);
             continue;
         }
-        const auto other = std::ranges::find(size.found, each.base, &Size::Found::base);
-        if (other != size.found.end() && step_of(*other) <= step.step_ns()) {
+        const auto other = std::ranges::find(found, each.base, &Simulated::base);
+        if (other != found.end() && step_of(*other) <= step.step_ns()) {
             continue;
         }
-        if (other != size.found.end()) {
-            size.found.erase(other);
+        if (other != found.end()) {
+            found.erase(other);
         }
-        ClusterCandidate candidate = candidate_of(std::move(step));
-        const auto place = std::ranges::upper_bound(size.found, candidate.step.step_ns(), {}, step_of);
-        size.found.insert(place, {std::move(candidate), each.parts, each.base});
+        const auto place = std::ranges::upper_bound(found, step.step_ns(), {}, step_of);
+        found.insert(place, {std::move(step), each.parts, each.base});
+        found.resize(std::min(found.size(), most));
     }
-    if (size.found.size() > most) {
-        size.found.resize(most);
+    for (Simulated& each : found) {
+        size.found.push_back({candidate_of(std::move(each.step)), std::move(each.parts)});
     }
 }
 
@@ -433,7 +512,8 @@ void mark_pareto(std::vector<ClusterCandidate>& candidates) {
     }
 }
 
-/// Each type alone, and each two types for numbers of devices that neither has alone.
+/// Each type alone, each two types for numbers of devices that neither has alone, and all types for numbers that no two
+/// have.
 std::vector<Size> sizes_of(const Cluster& cluster, const ClusterPlanRequest& request) {
     std::vector<Size> sizes;
     const auto add = [&](const std::vector<const NodeGroup*>& groups, int least, int all) {
@@ -455,8 +535,20 @@ std::vector<Size> sizes_of(const Cluster& cluster, const ClusterPlanRequest& req
             }
         }
     }
+    if (cluster.groups.size() > 2) {
+        std::vector<const NodeGroup*> all;
+        std::vector<int> devices;
+        for (const NodeGroup& group : cluster.groups) {
+            all.push_back(&group);
+            devices.push_back(group.devices());
+        }
+        std::ranges::sort(devices, std::greater<>());
+        add(all, std::max(request.least_devices, devices[0] + devices[1] + 1),
+            std::accumulate(devices.begin(), devices.end(), 0));
+    }
     return sizes;
 }
+
 /// Time of all layers for one micro-batch.
 double work_of(const Profile& profile, double samples) {
     double work = 0;
@@ -576,7 +668,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
             try {
                 Size& size = sizes[order[k]];
                 const std::size_t most = size.groups.size() > 1 ? 1 : std::max<std::size_t>(1, request.most_per_size);
-                simulate_size(size, model, most, stop, done);
+                simulate_size(size, model, most, request.exhaustive, stop, done);
             } catch (...) {
                 const std::scoped_lock lock(mutex);
                 fault = std::current_exception();
@@ -605,12 +697,16 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
         std::rethrow_exception(fault);
     }
     std::optional<Shortfall> least;
+    std::optional<Shortfall> least_sure;
     std::vector<Size::Found> found;
     for (Size& size : sizes) {
         plan.simulated += size.simulated;
         found.insert(found.end(), std::move_iterator(size.found.begin()), std::move_iterator(size.found.end()));
         if (size.least_shortfall && (!least || size.least_shortfall->bytes() < least->bytes())) {
             least = size.least_shortfall;
+        }
+        if (size.least_sure && (!least_sure || size.least_sure->bytes() < least_sure->bytes())) {
+            least_sure = size.least_sure;
         }
     }
     const auto rank = [&] {
@@ -626,16 +722,21 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
         add_automatic(plan, found, model, request);
         rank();
     }
+    if (!found.empty() && !plan.cancelled) {
+        plan.next_constraint = next_constraint_of(model, found.front().candidate.step.layout, found.front().parts);
+    }
     for (Size::Found& each : found) {
         plan.candidates.push_back(std::move(each.candidate));
     }
     mark_pareto(plan.candidates);
     if (plan.candidates.empty() && !plan.cancelled) {
-        plan.infeasible_because = least
-                                      ? "no layout fits: the closest needs " + format_bytes(least->peak) +
-                                            " on a device of " + format_bytes(least->limit)
-                                      : "no layout fits: parameters and activations alone exceed each device's memory; "
-                                        "more devices, or gradients of 2 bytes, take less on each";
+        const std::string remedy = "; more devices, or gradients of 2 bytes, take less on each";
+        plan.infeasible_because = least ? "no layout fits: the closest needs " + format_bytes(least->peak) +
+                                              " on a device of " + format_bytes(least->limit) + remedy
+                                  : least_sure
+                                      ? "no layout fits: the closest needs at least " + format_bytes(least_sure->peak) +
+                                            " on a device of " + format_bytes(least_sure->limit) + remedy
+                                      : "no layout fits" + remedy;
     }
     return plan;
 }
@@ -679,10 +780,11 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
             }
             return smaller;
         },
-        [&](const Layout& layout, const PipelineParts& parts) { return may_fit(model, layout, parts); },
-        [&](const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
-            return simulate_layout(model, cluster, parts, layout, detail);
-        }};
+        [&](const Layout& layout, const PipelineParts& parts) { return sure_shortfall(model, layout, parts); },
+        [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
+            return simulate_layout(model, on, parts, layout, detail);
+        },
+        cluster};
     return plan_any(planned, cluster, request, std::move(left_out));
 }
 
@@ -697,26 +799,28 @@ ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options,
             left_out.push_back(group.device.name + " is left out: it has no rate for " + profile.dtype);
         }
     }
-    const PlannedModel planned{[&](Size& size) {
-                                   const bool is_known = std::ranges::all_of(
-                                       size.groups, [&](const NodeGroup* group) { return here.contains(group); });
-                                   const bool differs = size.groups.size() == 1 || has_operations(profile);
-                                   if (is_known && differs) {
-                                       add_layouts(size, profile, here, request);
-                                   }
-                               },
-                               [](const BoundedLayout& layout) {
-                                   std::vector<BoundedLayout> smaller;
-                                   if (layout.layout.recompute == Recompute::none) {
-                                       smaller.push_back(layout);  // the bound leaves out what is recomputed
-                                       smaller.back().layout.recompute = Recompute::full;
-                                   }
-                                   return smaller;
-                               },
-                               [](const Layout&, const PipelineParts&) { return true; },
-                               [&](const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
-                                   return simulate_layout(profile, options, cluster, parts, layout, detail);
-                               }};
+    const PlannedModel planned{
+        [&](Size& size) {
+            const bool is_known =
+                std::ranges::all_of(size.groups, [&](const NodeGroup* group) { return here.contains(group); });
+            const bool differs = size.groups.size() == 1 || has_operations(profile);
+            if (is_known && differs) {
+                add_layouts(size, profile, here, request);
+            }
+        },
+        [](const BoundedLayout& layout) {
+            std::vector<BoundedLayout> smaller;
+            if (layout.layout.recompute == Recompute::none) {
+                smaller.push_back(layout);  // the bound leaves out what is recomputed
+                smaller.back().layout.recompute = Recompute::full;
+            }
+            return smaller;
+        },
+        [](const Layout&, const PipelineParts&) { return std::optional<Shortfall>(); },
+        [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
+            return simulate_layout(profile, options, on, parts, layout, detail);
+        },
+        cluster};
     return plan_any(planned, cluster, request, std::move(left_out));
 }
 }  // namespace pipescope

@@ -28,6 +28,7 @@ struct ClusterPlanRequest {
     double restart_seconds = 900;
     double repair_hours = 24;       ///< of a failed node
     std::size_t most_per_size = 3;  ///< candidates that are kept for each type and number of devices; of two types one
+    bool exhaustive = false;        ///< simulates every layout, whatever its bound; the answer is the same
     int threads = 0;                ///< 0: one per core
     /// Called in the calling thread with the share that is done, 0..1; returns false to stop. May be empty.
     std::function<bool(double done)> progress;
@@ -53,6 +54,7 @@ struct ClusterPlan {
     std::size_t simulated = 0;
     std::optional<std::string> infeasible_because;  ///< if there is none
     bool cancelled = false;
+    std::string next_constraint;        ///< of the first candidate; empty if there is none, or cancelled
     std::vector<std::string> left_out;  ///< sentences about types that no layout uses
 };
 
@@ -60,7 +62,8 @@ struct ClusterPlan {
 /// tensor-parallel ranks of one node, lanes, schedules, micro-batch sizes, interleaving, recompute, and ZeRO 0 to 3;
 /// sequence parallelism with tensor parallelism. Of layouts that differ in recompute and ZeRO only, the quickest that
 /// fits counts: more of either is tried where less does not fit. Two types together for numbers of devices that neither
-/// has alone: one pipeline lies on both, with as many lanes as possible on the quicker one, first or last. Each
+/// has alone, all types for numbers that no two have: one pipeline lies on them, with as many lanes as possible on the
+/// quicker ones, first or last. Each
 /// candidate that is listed was simulated, with its memory. A layout is not simulated if a bound shows that it is
 /// slower than most_per_size others of its type and size: work of the last lane, the way of the first micro-batch to it
 /// and of the last one back, and what follows the pipeline. Throws UsageError for a request without any layout.

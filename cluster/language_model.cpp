@@ -21,8 +21,8 @@ std::int64_t whole(const std::string& key, const std::string& value) {
     std::int64_t number = 0;
     const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (fault != std::errc{} || end != value.data() + value.size() || number < 1 || number > kMost) {
-        throw UsageError("model " + key + " is '" + printable(value) + "'; it must be a whole number from 1 to 1e9; " +
-                         kExample);
+        throw UsageError("model " + key + " is '" + printable(value) +
+                         "'; it must be a whole number in digits, from 1 to 1000000000; " + kExample);
     }
     return number;
 }
@@ -49,8 +49,12 @@ std::map<std::string, std::string> values_of(std::string_view text) {
         const std::string key(entry.substr(0, equals));
         if (std::find(known.begin(), known.end(), key) == known.end()) {
             const std::optional<std::string> nearest = nearest_name(key, known);
+            std::string all;
+            for (const std::string& each : known) {
+                all += (all.empty() ? "" : ", ") + each;
+            }
             throw UsageError("model key '" + printable(key) + "' is unknown; " +
-                             (nearest ? "the nearest is " + *nearest + "; " : "") + kExample);
+                             (nearest ? "the nearest is " + *nearest : "the keys are " + all) + "; " + kExample);
         }
         if (!values.emplace(key, entry.substr(equals + 1)).second) {
             throw UsageError("model key " + key + " appears twice; a key has one value; leave one out");

@@ -236,11 +236,12 @@ int process_of(const Hardware& hardware, LaneId lane, int lanes) {
 bool share_device(const Hardware& hardware, LaneId a, LaneId b, int lanes) {
     const bool share_process =
         hardware.processes == 1 || process_of(hardware, a, lanes) == process_of(hardware, b, lanes);
-    return share_process && device_of(hardware, a) == device_of(hardware, b);
+    const std::vector<std::string>& devices = hardware.devices;
+    return share_process && (devices.empty() ? a == b : devices.at(a.index()) == devices.at(b.index()));
 }
 
 bool runs_on_host(const Hardware& hardware, LaneId lane) {
-    return device_of(hardware, lane) == kHost;
+    return !hardware.devices.empty() && hardware.devices.at(lane.index()) == kHost;
 }
 
 double speed_of(const Hardware& hardware, LaneId lane) {

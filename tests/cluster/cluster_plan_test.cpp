@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,49 @@ TEST(ClusterPlan, FindsTheShortestStepsOfAllLayouts) {
     }
 }
 
+/// Layouts and steps of a plan's candidates.
+std::vector<std::string> candidates_of(const ClusterPlan& plan) {
+    std::vector<std::string> all;
+    for (const ClusterCandidate& each : plan.candidates) {
+        all.push_back(each.step.device + " " + to_string(each.step.layout) + " " +
+                      to_string(each.step.layout.recompute) + " zero " + std::to_string(each.step.layout.zero) + " " +
+                      to_string(each.step.simulation.options.schedule) + " " + std::to_string(each.step.step_ns()));
+    }
+    return all;
+}
+
+TEST(ClusterPlan, IsThatOfAllLayoutsSimulated) {
+    const std::vector<std::vector<Schedule>> schedules{
+        {Schedule::one_f_one_b, Schedule::interleaved_1f1b},
+        {Schedule::gpipe, Schedule::zero_bubble_h1, Schedule::zero_bubble_2p},
+        {Schedule::one_f_one_b, Schedule::zero_bubble_v, Schedule::interleaved_zero_bubble, Schedule::looped_bfs}};
+    std::mt19937 random(20);
+    const auto draw = [&random](int least, int most) {
+        return std::uniform_int_distribution<int>(least, most)(random);
+    };
+    for (int round = 0; round < 12; ++round) {
+        LanguageModel model = small_model();
+        model.layers = draw(2, 7);
+        Cluster cluster = plain_cluster(1);
+        cluster.groups.front().link.bytes_per_second = draw(1, 20) * 1e8;
+        cluster.groups.front().device.memory_bytes = Bytes{1} << draw(17, 22);
+        if (round % 2 == 1) {
+            NodeGroup& other = cluster.groups.emplace_back(cluster.groups.front());
+            other.device.name = "other";
+            other.device.flops_per_second["bfloat16"] = draw(3, 30) * 1e8;
+            other.devices_per_node = other.ports_per_node = 2;
+        }
+        ClusterPlanRequest request = request_of(draw(1, 4) * 4);
+        request.schedules = schedules[static_cast<std::size_t>(round) / 2 % schedules.size()];
+        request.layout.sends = round % 4 < 2 ? Sends::blocking : Sends::overlapped;
+        const ClusterPlan pruned = plan_cluster(model, cluster, request);
+        request.exhaustive = true;
+        const ClusterPlan all = plan_cluster(model, cluster, request);
+        EXPECT_EQ(candidates_of(pruned), candidates_of(all)) << "round " << round;
+        EXPECT_LE(pruned.simulated, all.simulated);
+    }
+}
+
 TEST(ClusterPlan, IsTheSameWithAnyNumberOfThreads) {
     const Cluster cluster = plain_cluster(4);
     std::vector<std::vector<double>> steps;
@@ -149,6 +193,17 @@ TEST(ClusterPlan, NamesTypesThatItLeavesOut) {
     cluster.groups[1].device.flops_per_second.erase("bfloat16");
     EXPECT_EQ(plan_cluster(small_model(), cluster, request_of(8)).left_out,
               std::vector<std::string>{"old is left out: it has no rate for bfloat16"});
+}
+
+TEST(ClusterPlan, NamesWhatLimitsTheBestCandidateNext) {
+    const Cluster cluster = plain_cluster(2);
+    const ClusterPlan plan = plan_cluster(small_model(), cluster, request_of(16));
+    const LayoutStep& best = plan.candidates.front().step;
+    const LayoutStep step = simulate_layout(small_model(), cluster, cluster.groups.front(), best.layout);
+    const auto simulate = [](const Cluster& on, const Layout& layout) {
+        return simulate_layout(small_model(), on, on.groups.front(), layout);
+    };
+    EXPECT_EQ(plan.next_constraint, next_constraint(step, step_limits(step, cluster, simulate)));
 }
 
 TEST(ClusterPlan, StopsWhenAsked) {

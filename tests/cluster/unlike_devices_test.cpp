@@ -129,6 +129,26 @@ TEST(UnlikeDevices, RefuseWhatDoesNotFit) {
     refuses("plain:5,slow:1", {.pipeline = 6, .batch = 6}, "needs 5 devices of type plain");
 }
 
+TEST(UnlikeDevices, OfAllTypesArePlannedWhereNoTwoAreEnough) {
+    Cluster cluster = two_types(2);
+    NodeGroup& slowest = cluster.groups.emplace_back(cluster.groups.back());
+    slowest.device.name = "slowest";
+    slowest.device.flops_per_second["bfloat16"] /= 2;
+    ClusterPlanRequest request;
+    request.layout.batch = 16;
+    request.least_devices = request.most_devices = 12;
+    const ClusterPlan plan = plan_cluster(model(), cluster, request);
+    ASSERT_FALSE(plan.candidates.empty());
+    const LayoutStep& best = plan.candidates.front().step;
+    EXPECT_EQ(best.layout.devices(), 12);
+    EXPECT_EQ(plan.candidates.front().nodes, 3);
+    const std::string device = best.device;
+    EXPECT_TRUE(device.starts_with("plain:") || device.starts_with("slowest:")) << device;
+    const PipelineParts parts = parse_pipeline_parts(device, cluster, best.layout.pipeline);
+    EXPECT_EQ(parts.size(), 3u);
+    EXPECT_EQ(simulate_layout(model(), cluster, parts, best.layout).step_ns(), best.step_ns());
+}
+
 TEST(UnlikeDevices, ArePlannedWhereNeitherTypeIsEnough) {
     const Cluster cluster = two_types(2);
     ClusterPlanRequest request;
