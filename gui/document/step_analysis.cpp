@@ -1,6 +1,7 @@
 #include "gui/document/step_analysis.h"
 
 #include "gui/document/baseline.h"
+#include "gui/document/link_tiers.h"
 #include "gui/style/number_format.h"
 #include "gui/timeline/step_spans.h"
 #include "gui/timeline/time_axis_model.h"
@@ -227,6 +228,9 @@ std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const Ma
         for (const StepTaskIndex index : side(source).critical.tasks) {
             marks->critical.push_back(side(source).tasks->task(index).slice);
         }
+    }
+    if (source == Source::simulated && document_->simulation && !document_->baseline) {
+        marks->linkTiers = linkTiers(document_->simulation->options).ofPartition;
     }
     if (source == Source::measured && simulated_.tasks) {
         if (choice.mode == CompareMode::overlay) {

@@ -137,6 +137,30 @@ void paintDifferences(QPainter& painter, const TimelineScene& scene, const Timel
     }
 }
 
+void paintLinkTiers(QPainter& painter, const TimelineScene& scene) {
+    constexpr std::size_t kMostCopies = 200'000;
+    std::size_t copies = 0;
+    for (const LaneBand& lane : scene.layout->lanes) {
+        for (const RowBand& row : lane.rows) {
+            const StoredRow& stored = scene.store->rows()[row.row];
+            if (!stored.copies || row.band.height == 0 || (copies += stored.start.size()) > kMostCopies) {
+                continue;
+            }
+            visitVisible(scene, row, 0, [&](const QRectF& bar, std::size_t index) {
+                const std::optional<TaskKey> key = unpack(stored.key[index]);
+                const QRectF rect = clippedTo(scene, bar);
+                const bool isKnown = key && key->partition >= 0 &&
+                                     static_cast<std::size_t>(key->partition) < scene.marks->linkTiers.size() &&
+                                     (key->kind == TaskKind::copy_forward || key->kind == TaskKind::copy_backward);
+                if (isKnown && !contains(scene.hidden, key->kind) && rect.intersects(scene.lanes)) {
+                    painter.fillRect(QRectF(rect.left(), rect.top(), std::max(1.0, rect.width()), rect.height()),
+                                     tierColor(scene.marks->linkTiers[static_cast<std::size_t>(key->partition)]));
+                }
+            });
+        }
+    }
+}
+
 void paintDifferenceLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
     const QFontMetricsF metrics(painter.font());
     // Measuring every text would dominate the cost. No text is narrower than this.
@@ -258,6 +282,9 @@ void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const Timel
     }
     if (scene.marks->shadesBubbles) {
         paintBubbles(painter, scene, colors);
+    }
+    if (!scene.marks->linkTiers.empty()) {
+        paintLinkTiers(painter, scene);
     }
     paintDifferences(painter, scene, colors);
     paintDifferenceLabels(painter, scene, colors);

@@ -52,6 +52,12 @@ auto parseIn(const Names& names, const QString& text, const std::string& what) {
 }
 }  // namespace
 
+QColor tierColor(int tier) {
+    constexpr std::array kColors{okabe_ito::kGreen, okabe_ito::kPurple, okabe_ito::kVermillion, okabe_ito::kBlack};
+    const auto last = static_cast<int>(kColors.size()) - 1;
+    return QColor::fromRgb(kColors[static_cast<std::size_t>(std::clamp(tier, 0, last))]);
+}
+
 QBrush brushOf(BubbleCause cause, const TimelineColors& colors) {
     struct Style {
         QRgb color;

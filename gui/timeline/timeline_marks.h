@@ -31,9 +31,15 @@ struct TimelineMarks {
     std::vector<TaskPair> differences;
     std::int64_t differenceScale = 0;  ///< ns; a larger change is "very late"
 
+    /// By partition: how far away the link to the next one is, from 0, the nearest. Copies are coloured so instead of
+    /// by kind. Empty: by kind.
+    std::vector<int> linkTiers;
+
     bool hides(BubbleCause cause) const { return hiddenCauses.test(static_cast<std::size_t>(cause)); }
 };
 
+/// Colour of copies over links of a tier: no colour of a kind that computes.
+QColor tierColor(int tier);
 QBrush brushOf(BubbleCause cause, const TimelineColors& colors);
 QString nameOf(BubbleCause cause);
 

@@ -1,6 +1,7 @@
 #include "gui/window/document_page.h"
 
 #include "gui/document/headlines.h"
+#include "gui/document/link_tiers.h"
 #include "gui/style/arrange.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/legend.h"
@@ -425,6 +426,12 @@ void DocumentPage::refreshMarks() {
     if (choice.causes) {
         const std::vector<LegendEntry> causes = causeEntries(*analysis, choice.hiddenCauses, colors);
         entries.insert(entries.end(), causes.begin(), causes.end());
+    }
+    if (shown.simulation && shown.simulated && !shown.baseline) {
+        const LinkTiers tiers = linkTiers(shown.simulation->options);
+        for (int tier = 0; tier < static_cast<int>(tiers.names.size()); ++tier) {
+            entries.push_back({tierColor(tier), Qt::NoBrush, tiers.names[static_cast<std::size_t>(tier)]});
+        }
     }
     legend_->setHidden(choice.hiddenKinds);
     legend_->setEntries(std::move(entries), recoloured);

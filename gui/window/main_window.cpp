@@ -1,6 +1,7 @@
 #include "gui/window/main_window.h"
 
 #include "gui/document/trace_follower.h"
+#include "gui/plan/cluster_plan_view.h"
 #include "gui/style/arrange.h"
 #include "gui/style/icons.h"
 #include "gui/style/message_bar.h"
@@ -75,6 +76,7 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent)
     connectFiles();
     tables_ = new TableDocks(docks_, *files_, session_, *messages_, this);
     scenarios_ = new ScenarioDocks(*this, docks_, *files_);
+    session_.leaveOut(scenarios_->clusterPlan().traceFolder());
     exports_ = new ExportMenu(*this, *files_, *tables_, *scenarios_);
     connect(exports_, &ExportMenu::failed, this, &MainWindow::showError);
     connect(files_, &FileTabs::pageChanged, this, &MainWindow::takeDropsFromFields);  // also from new widgets

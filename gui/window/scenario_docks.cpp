@@ -1,5 +1,6 @@
 #include "gui/window/scenario_docks.h"
 
+#include "gui/plan/cluster_plan_view.h"
 #include "gui/plan/plan_view.h"
 #include "gui/style/icons.h"
 #include "gui/style/message_bar.h"
@@ -65,9 +66,15 @@ ScenarioDocks::ScenarioDocks(QMainWindow& window, DockSet& docks, FileTabs& file
       balance_(docks.add(tr("Balance"), "balance", createStack(window))),
       pins_(docks.add(tr("Scenarios"), "scenarios", createStack(window))),
       plan_(docks.add(tr("Plan"), "plan", createStack(window))),
+      clusterPlan_(docks.add(tr("Cluster plan"), "clusterPlan", *new ClusterPlanView(&window))),
       undo_(new QUndoGroup(this)) {
     docks.share(whatIf_);
     connect(&files_, &FileTabs::pageChanged, this, &ScenarioDocks::refresh);
+    connect(&clusterPlan(), &ClusterPlanView::opened, &files_, [this](const QString& path) { files_.open(path); });
+}
+
+ClusterPlanView& ScenarioDocks::clusterPlan() const {
+    return *static_cast<ClusterPlanView*>(clusterPlan_.widget());
 }
 
 ScenarioTools* ScenarioDocks::tools() {
@@ -115,6 +122,8 @@ void ScenarioDocks::refresh() {
     choose(balance_, &ScenarioTools::balance);
     choose(pins_, &ScenarioTools::pins);
     choose(plan_, &ScenarioTools::plan);
+    const TraceDocument* document = files_.document();
+    clusterPlan().setProfile(document != nullptr ? document->run.profile : nullptr);
     undo_->setActiveStack(shown != nullptr ? &shown->model().undoStack() : nullptr);
 }
 
@@ -133,6 +142,7 @@ void ScenarioDocks::fillMenu(QMenu& menu, PageActions& actions) {
     show(tr("&Balance editor"), QKeySequence(Qt::CTRL | Qt::Key_B), balance_);
     show(tr("&Scenarios side by side"), QKeySequence(Qt::CTRL | Qt::Key_U), pins_);
     show(tr("&Plan"), QKeySequence(Qt::CTRL | Qt::Key_P), plan_);
+    show(tr("Plan for a clus&ter"), {}, clusterPlan_);
     menu.addSeparator();
     const auto act = [&](const QString& text, const QKeySequence& key, void (*run)(ScenarioTools&)) {
         actions.track(*menu.addAction(text, key, this, [this, run] {

@@ -9,6 +9,7 @@ class QUndoGroup;
 class QWidget;
 
 namespace pipescope {
+class ClusterPlanView;
 class DockSet;
 class FileTabs;
 class PageActions;
@@ -27,6 +28,8 @@ public:
     ScenarioTools* tools();
     void fillMenu(QMenu& menu, PageActions& actions);
 
+    ClusterPlanView& clusterPlan() const;
+
 private:
     void refresh();
 
@@ -37,6 +40,7 @@ private:
     QDockWidget& balance_;
     QDockWidget& pins_;
     QDockWidget& plan_;
+    QDockWidget& clusterPlan_;
     QUndoGroup* undo_;
 };
 }  // namespace pipescope

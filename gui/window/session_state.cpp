@@ -7,6 +7,8 @@
 #include <QFileInfo>
 #include <QSettings>
 
+#include <algorithm>
+
 namespace pipescope {
 namespace {
 constexpr int kMostRecentFiles = 10;
@@ -85,7 +87,7 @@ void SessionState::setValue(QLatin1String key, const QVariant& value) {
 }
 
 void SessionState::addRecentFile(const QString& path, const QString& about) {
-    if (!leftOut_.isEmpty() && path.startsWith(leftOut_)) {
+    if (std::ranges::any_of(leftOut_, [&](const QString& folder) { return path.startsWith(folder); })) {
         return;
     }
     QStringList files = value(kRecentFilesKey).toStringList();

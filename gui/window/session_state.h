@@ -4,6 +4,7 @@
 #include <QLatin1String>
 #include <QList>
 #include <QString>
+#include <QStringList>
 #include <QVariant>
 
 class QSettings;
@@ -50,7 +51,7 @@ public:
     /// The most recent first; files may be gone.
     QList<RecentFile> recentFiles() const;
     /// Never lists this file, or those below this folder.
-    void leaveOut(const QString& path) { leftOut_ = path; }
+    void leaveOut(const QString& path) { leftOut_.append(path); }
 
     /// Saves how the page shows its file, under a key derived from the path: step, visible part, marks, comparison. Of
     /// more than 200 files, the least recently saved ones are forgotten. States of a later version of the viewer are
@@ -61,6 +62,6 @@ public:
 
 private:
     QSettings* settings_;
-    QString leftOut_;
+    QStringList leftOut_;
 };
 }  // namespace pipescope

@@ -79,6 +79,32 @@ TEST_F(TimelineMarksTest, ShadesEachPieceOfTheBubbleByItsCause) {
     EXPECT_FALSE(colorsOf(image, 0, 0, 200).contains(colorOf(BubbleCause::next_partition)));  // a task is none
 }
 
+TEST_F(TimelineMarksTest, ColoursCopiesByTheTierOfTheirLink) {
+    const auto copy = [](TaskKind kind, int partition, int lane, int start, int end) {
+        return Slice{{0, kind, partition, 0, -1}, LaneId{lane}, Nanoseconds{start}, Nanoseconds{end}, 0};
+    };
+    const Timeline timeline{
+        Source::measured,
+        {{"lane 0", "a"}, {"lane 1", "b"}, {"lane 2", "c"}},
+        {markedSlice(TaskKind::forward, 0, 0, 0, 200), copy(TaskKind::copy_forward, 0, 0, 200, 500),
+         markedSlice(TaskKind::forward, 1, 0, 500, 600), copy(TaskKind::copy_forward, 1, 1, 600, 900),
+         markedSlice(TaskKind::forward, 2, 0, 900, 1000)}};
+    const auto store = std::make_shared<const TimelineStore>(timeline);
+    view_.setStore(store);
+    auto marks = std::make_shared<TimelineMarks>();
+    marks->linkTiers = {0, 2};
+    view_.setMarks(marks);
+    const QImage image = draw();
+    for (const auto& [partition, tier] : {std::pair{0, 0}, std::pair{1, 2}}) {
+        for (std::uint32_t row = 0; row < store->rows().size(); ++row) {
+            const StoredRow& each = store->rows()[row];
+            if (each.copies && each.lane == LaneId{partition}) {
+                EXPECT_EQ(image.pixelColor(view_.rectOf({row, 0}).center().toPoint()), tierColor(tier));
+            }
+        }
+    }
+}
+
 TEST_F(TimelineMarksTest, FindsTheBubbleUnderThePointer) {
     auto marks = std::make_shared<TimelineMarks>();
     marks->bubbles = bubbles_of(stepGraphOf(*store_, 0));
