@@ -1,5 +1,6 @@
 #include "trace/chrome_import.h"
 
+#include "schedule/quantities.h"
 #include "trace/chrome_json.h"
 #include "trace/chrome_tracks.h"
 #include "trace/gzip_stream.h"
@@ -85,8 +86,16 @@ public:
         if (header.cut_off) {
             trace_.diagnostics.push_back(
                 {"warning", "import",
-                 "the file was cut off, as by a killed program: its list of events has no end; the events before the "
-                 "cut were read"});
+                 "the file was cut off, as by a killed program or an incomplete copy: the events before the cut were "
+                 "read"});
+        }
+        if (header.mended > 0) {
+            trace_.diagnostics.push_back(
+                {"warning", "import",
+                 fmt::format(
+                     "the file is no valid JSON: {} mended on reading: bytes of a string that are no UTF-8 or no "
+                     "text became U+FFFD or a space, and numbers that are none, such as NaN, were left out",
+                     counted(header.mended, "place was", "places were"))});
         }
         if (ours_) {
             read_rows(header.other);

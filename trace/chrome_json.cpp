@@ -1,6 +1,7 @@
 #include "trace/chrome_json.h"
 
 #include "schedule/stop_check.h"
+#include "trace/json_mending.h"
 
 #include <algorithm>
 #include <charconv>
@@ -163,6 +164,7 @@ public:
         const Place left = leave();
         if (left == Place::event) {
             check_stop();
+            has_event_ = true;
             listener_->event(event_, header_);
         }
         return true;
@@ -196,7 +198,8 @@ public:
         return true;
     }
     bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
-        if (in_.eof() && !places_.empty() && places_.front() == Place::events) {
+        const bool is_list = !places_.empty() && places_.front() == Place::events;
+        if (in_.eof() && (is_list || has_event_)) {
             header_.cut_off = true;
             return false;
         }
@@ -352,6 +355,7 @@ private:
     std::optional<DomBuilder> dom_;  // of the field that is being read
     ChromeEvent event_;
     std::size_t next_index_ = 0;
+    bool has_event_ = false;  // read to its end
     std::vector<Place> places_;
     std::string key_;
     bool shape_ends_ = false;  // the first tensor's dimensions are read
@@ -447,20 +451,28 @@ ChromeArgument& ChromeArguments::add() {
 }
 
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener) {
-    ChromeSax sax(in, &listener);
-    json::sax_parse(in, &sax);
-    return sax.take_header();
+    JsonMending mending(in);
+    std::istream mended(&mending);
+    ChromeSax sax(mended, &listener);
+    json::sax_parse(mended, &sax);
+    ChromeHeader header = sax.take_header();
+    header.mended = mending.mended();
+    return header;
 }
 
 json read_chrome_event(std::istream& in, std::size_t index) {
+    JsonMending mending(in);
+    std::istream mended(&mending);
     EventSax sax(index);
-    json::sax_parse(in, &sax);
+    json::sax_parse(mended, &sax);
     return sax.take();
 }
 
 ChromeHeader read_chrome_header(std::istream& in) {
-    ChromeSax sax(in, nullptr);
-    json::sax_parse(in, &sax);
+    JsonMending mending(in);
+    std::istream mended(&mending);
+    ChromeSax sax(mended, nullptr);
+    json::sax_parse(mended, &sax);
     return sax.take_header();
 }
 }  // namespace pipescope

@@ -77,7 +77,8 @@ struct ChromeHeader {
     nlohmann::json devices;                 ///< "deviceProperties" of PyTorch's profiler, a list
     std::string format;                     ///< "format", as in a profile
     bool has_events = false;                ///< the list exists
-    bool cut_off = false;                   ///< the file ends within a list of events, as after a killed program
+    bool cut_off = false;                   ///< the file ends within the events or behind them, as after a kill
+    std::size_t mended = 0;                 ///< JsonMending::mended()
     bool is_kineto = false;                 ///< written by PyTorch's profiler
     std::optional<std::int64_t> base_time;  ///< "baseTimeNanoseconds": wall clock at ts 0
 };
@@ -91,9 +92,9 @@ public:
 };
 
 /// Reads a Chrome trace as a stream, in either form: a list of events, or an object with "traceEvents". Stops early at
-/// a profile, which `format` of the result reports. A plain list may lack its end, since the format makes "]" optional;
-/// an incomplete last event is skipped. Memory: one event at a time. Throws nlohmann::json::exception with line and
-/// column for invalid JSON.
+/// a profile, which `format` of the result reports. The file may lack its end after an event: a killed program leaves
+/// none, and the format makes the "]" of a list optional. An incomplete last event is skipped. What JsonMending mends
+/// is read. Memory: one event at a time. Throws nlohmann::json::exception with line and column for other invalid JSON.
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener);
 /// Reads no further than to the events. Returns the fields before them.
 ChromeHeader read_chrome_header(std::istream& in);

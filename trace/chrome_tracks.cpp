@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <optional>
 
 namespace pipescope {
@@ -204,7 +205,8 @@ void ChromeTracks::add_end(std::vector<Mark>& marks, const ChromeEvent& event) {
         ++left_out_;
         return;
     }
-    marks.push_back({Nanoseconds{*event.start}});
+    marks.push_back(
+        {Nanoseconds{*event.start}, nullptr, event.name.empty() ? std::size_t{0} : names_.number_of(event.name)});
 }
 
 void ChromeTracks::pair_marks() {
@@ -216,23 +218,35 @@ void ChromeTracks::pair_marks() {
     }
 }
 
-/// An end closes the range that began last. Counts the ends without one.
+/// An end closes the range of its name that began last; without a name, or if none is open, the one that began last.
+/// Counts the ends without one.
 void ChromeTracks::pair_marks(std::vector<Mark>& marks) {
     std::ranges::stable_sort(marks, [](const Mark& a, const Mark& b) { return a.time < b.time; });
+    const auto range_of = [](const Mark* begin) -> TraceRange& { return begin->track->track.ranges[begin->range]; };
     std::vector<const Mark*> open;
     for (const Mark& mark : marks) {
         if (mark.track != nullptr) {
             open.push_back(&mark);
-        } else if (open.empty()) {
-            ++left_out_;
-        } else {
-            TraceRange& range = open.back()->track->track.ranges[open.back()->range];
-            open.pop_back();
-            range.end = mark.time;
-            range.open = false;
-            last_ = std::max(last_, range.end);
+            continue;
         }
+        if (open.empty()) {
+            ++left_out_;
+            continue;
+        }
+        auto begin = std::prev(open.end());
+        if (mark.range != 0 && range_of(*begin).name != mark.range) {
+            const auto named = std::find_if(open.rbegin(), open.rend(),
+                                            [&](const Mark* each) { return range_of(each).name == mark.range; });
+            other_ends_ += named == open.rend() ? 1 : 0;
+            begin = named == open.rend() ? begin : std::prev(named.base());
+        }
+        TraceRange& range = range_of(*begin);
+        open.erase(begin);
+        range.end = mark.time;
+        range.open = false;
+        last_ = std::max(last_, range.end);
     }
+    never_ended_ += open.size();
     marks = {};
 }
 
@@ -261,12 +275,15 @@ void ChromeTracks::add_counter(const ChromeEvent& event) {
         return;
     }
     const std::string name = event.id.empty() ? event.name : fmt::format("{} [{}]", event.name, event.id);
+    bool any = false;
     for (const ChromeArgument& argument : event.arguments) {
         const std::optional<double> value = number_of(argument);
         if (value && std::isfinite(*value)) {
+            any = true;
             add_point(argument.key == "value" ? name : name + ": " + argument.key, event, *value);
         }
     }
+    bad_counters_ += any ? 0 : 1;
 }
 
 void ChromeTracks::add_arrow_point(const ChromeEvent& event) {
@@ -448,13 +465,25 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
         size.start -= moved;
     }
     trace.message_sizes = std::move(message_sizes_);
+    const auto warn = [&](std::string text) { trace.diagnostics.push_back({"warning", "import", std::move(text)}); };
     if (left_out_ > 0) {
-        trace.diagnostics.push_back(
-            {"warning", "import",
-             fmt::format(
-                 "{} omitted: without a time or with one that is no number or beyond 2^61 ns, with an end and no start "
-                 "or before it, or of a kind that is not read",
-                 counted(left_out_, "event was", "events were"))});
+        warn(fmt::format(
+            "{} omitted: without a time or with one that is no number or beyond 2^61 ns, with an end and no start "
+            "or before it, or of a kind that is not read",
+            counted(left_out_, "event was", "events were")));
+    }
+    if (bad_counters_ > 0) {
+        warn(fmt::format("{} omitted: no argument is a number",
+                         counted(bad_counters_, "counter event was", "counter events were")));
+    }
+    if (never_ended_ > 0 && !exact) {
+        warn(fmt::format("{} to the end of the trace, since the file does not say when",
+                         counted(never_ended_, "range that began and never ended is drawn",
+                                 "ranges that began and never ended are drawn")));
+    }
+    if (other_ends_ > 0) {
+        warn(fmt::format("{} no open range, and ended the range that began last",
+                         counted(other_ends_, "end names", "ends name")));
     }
     return moved;
 }

@@ -32,7 +32,7 @@ private:
     struct Mark {
         Nanoseconds time{0};
         Track* track = nullptr;  // of the range that begins; null: a range ends
-        std::size_t range = 0;   // its index
+        std::size_t range = 0;   // its index; of an end the number of its name, 0 without one
     };
     struct Track {
         RangeTrack track;
@@ -92,5 +92,8 @@ private:
     Nanoseconds first_ = Nanoseconds::max();
     Nanoseconds last_ = Nanoseconds::min();
     std::size_t left_out_ = 0;
+    std::size_t never_ended_ = 0;   // ranges
+    std::size_t other_ends_ = 0;    // that name no open range, and end another one
+    std::size_t bad_counters_ = 0;  // events without a number
 };
 }  // namespace pipescope

@@ -29,11 +29,15 @@ public:
 protected:
     int_type underflow() override {
         const int got = gzread(file_, bytes_.data(), static_cast<unsigned>(bytes_.size()));
-        if (got < 0) {
+        int error = Z_OK;
+        if (got <= 0) {
+            gzerror(file_, &error);  // a file that ends too early reads as one that ends there
+        }
+        if (got < 0 && error != Z_BUF_ERROR) {
             throw TraceFormatError(
                 quoted(path_) + " is damaged: its compressed data cannot be decompressed; download or export it again");
         }
-        if (got == 0) {
+        if (got <= 0) {
             return traits_type::eof();
         }
         setg(bytes_.data(), bytes_.data(), bytes_.data() + got);

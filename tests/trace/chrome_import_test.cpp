@@ -102,8 +102,26 @@ TEST_F(ChromeImport, OpensItPackedToo) {
     gzputs(file, kKineto);
     gzclose(file);
     expect_the_kineto_trace(open_trace(path));
+}
+
+TEST_F(ChromeImport, KeepsTheEventsBeforeTheBreakOfAPackedFile) {
+    std::string text = "{\"traceEvents\": [";
+    for (int k = 0; k < 5000; ++k) {
+        text += R"({"ph": "X", "name": "n)" + std::to_string(k * 7919) + R"(", "ts": )" + std::to_string(k) +
+                R"(, "dur": 1},)";
+    }
+    text.back() = ']';
+    const auto path = folder_ / "t.json.gz";
+    gzFile file = gzopen(path.c_str(), "wb");
+    gzputs(file, (text + "}").c_str());
+    gzclose(file);
+    EXPECT_EQ(open_trace(path).tracks.at(0).ranges.size(), 5000U);
     std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
-    EXPECT_THROW(open_trace(path), TraceFormatError);
+    const OpenedTrace trace = open_trace(path);
+    EXPECT_GT(trace.tracks.at(0).ranges.size(), 1000U);
+    EXPECT_LT(trace.tracks.at(0).ranges.size(), 4000U);
+    ASSERT_EQ(trace.diagnostics.size(), 1U);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("the file was cut off"));
 }
 
 TEST_F(ChromeImport, ReadsAPlainListWithBeginsEndsAndCounters) {
@@ -316,6 +334,101 @@ TEST_F(ChromeImport, OpensAListThatAKilledProgramLeftOpen) {
     }
     EXPECT_TRUE(opened(events + "]").diagnostics.empty());
     EXPECT_THROW(opened(events + R"( {"ph": "X"}])"), TraceFormatError);
+}
+
+TEST_F(ChromeImport, OpensAnObjectThatWasCutOff) {
+    const std::string events =
+        R"({"displayTimeUnit": "ms", "traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 1})";
+    for (const char* rest : {"", ",{\"ph\": \"X", "]", "], \"otherData\": {\"a"}) {
+        const OpenedTrace trace = opened(events + rest);
+        ASSERT_EQ(trace.tracks.size(), 1u) << rest;
+        EXPECT_THAT(names_of(trace, trace.tracks[0]), ElementsAre("a@0")) << rest;
+        ASSERT_EQ(trace.diagnostics.size(), 1u) << rest;
+        EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("the file was cut off")) << rest;
+    }
+}
+
+/// `value` in place of the name of the first of two events, and what is read.
+struct Mended {
+    std::string value;
+    std::string name;
+    int places = 1;
+};
+
+TEST_F(ChromeImport, MendsStringsThatAreNoText) {
+    const std::string bad = "\xef\xbf\xbd";
+    for (const Mended& each : std::vector<Mended>{{"a\xff"
+                                                   "b",
+                                                   "a" + bad + "b"},
+                                                  {"\xc3", bad},
+                                                  {"\xe2\x82", bad + bad, 2},
+                                                  {"\xed\xa0\x80", bad + bad + bad, 3},
+                                                  {"\xf0\x9f\x98\x80\xc3\xa9", "\xf0\x9f\x98\x80\xc3\xa9", 0},
+                                                  {"\\ud83d!", bad + "!"},
+                                                  {"\\ude00\\ud83d", bad + bad, 2},
+                                                  {"\\ud83d\\ude00", "\xf0\x9f\x98\x80", 0},
+                                                  {"C:\\model", "C:\\model"},
+                                                  {"\\u12", "\\u12"},
+                                                  {"a\nb\t", "a b ", 2},
+                                                  {"NaN -inf \\\"", "NaN -inf \"", 0}}) {
+        const OpenedTrace trace = opened(R"([{"ph": "X", "ts": 1, "dur": 1, "name": ")" + each.value +
+                                         R"("}, {"ph": "X", "name": "b", "ts": 3, "dur": 1}])");
+        ASSERT_EQ(trace.tracks.size(), 1u) << each.value;
+        ASSERT_EQ(trace.tracks[0].ranges.size(), 2u) << each.value;
+        EXPECT_EQ(trace.names[trace.tracks[0].ranges[0].name], each.name);
+        ASSERT_EQ(trace.diagnostics.size(), each.places > 0 ? 1u : 0u) << each.value;
+        if (each.places > 0) {
+            EXPECT_THAT(trace.diagnostics[0].text,
+                        HasSubstr(std::to_string(each.places) + (each.places > 1 ? " places were" : " place was")));
+        }
+    }
+}
+
+// Wherever the borders between the pieces that are read lie.
+TEST_F(ChromeImport, MendsAtTheBordersOfPieces) {
+    const std::string bad = "\xff\\ud83d\xe2\x82\xac\\ud83d\\ude00\\q";
+    std::string text = "[";
+    for (int k = 0; k < 8000; ++k) {
+        text += R"({"ph": "X", "ts": 1, "dur": 1, "args": {"v": -Infinity}, "name": ")" + bad + "\"}" +
+                std::string(static_cast<std::size_t>(k % 7), ' ') + ",";
+    }
+    text.back() = ']';
+    const OpenedTrace trace = opened(text);
+    ASSERT_EQ(trace.tracks.at(0).ranges.size(), 8000u);
+    EXPECT_EQ(trace.names.size(), 2u + (trace.names.front().empty() ? 0 : 1)) << "all events have one name";
+    EXPECT_THAT(trace.diagnostics.at(0).text, HasSubstr(std::to_string(8000 * 4) + " places"));
+}
+
+TEST_F(ChromeImport, LeavesOutNumbersThatAreNone) {
+    const OpenedTrace trace = opened(R"([{"ph": "C", "name": "loss", "ts": 1, "args": {"value": NaN}},
+        {"ph": "C", "name": "loss", "ts": 2, "args": {"value": -Infinity}},
+        {"ph": "C", "name": "loss", "ts": 3, "args": {"value": 4}},
+        {"ph": "C", "name": "loss", "ts": 4, "args": {"value": -nan}},
+        {"ph": "X", "name": "a", "ts": -3, "dur": 1, "args": {"n": null, "t": true}}])");
+    ASSERT_EQ(trace.counters.size(), 1u);
+    EXPECT_EQ(trace.counters[0].points.size(), 1u);
+    ASSERT_EQ(trace.diagnostics.size(), 2u);
+    EXPECT_THAT(trace.diagnostics[0].text + trace.diagnostics[1].text,
+                AllOf(HasSubstr("3 places were mended"), HasSubstr("3 counter events were omitted")));
+}
+
+TEST_F(ChromeImport, EndsRangesByTheirNamesAndTellsThoseThatNeverEnd) {
+    const OpenedTrace trace = opened(R"([
+        {"ph": "B", "name": "A", "pid": 1, "tid": 1, "ts": 60},
+        {"ph": "B", "name": "Bb", "pid": 1, "tid": 1, "ts": 70},
+        {"ph": "E", "name": "A", "pid": 1, "tid": 1, "ts": 80},
+        {"ph": "E", "name": "Bb", "pid": 1, "tid": 1, "ts": 90},
+        {"ph": "B", "name": "open", "pid": 1, "tid": 1, "ts": 95},
+        {"ph": "B", "name": "last", "pid": 1, "tid": 1, "ts": 97},
+        {"ph": "E", "name": "other", "pid": 1, "tid": 1, "ts": 99}])");
+    ASSERT_EQ(trace.tracks.size(), 1u);
+    const std::vector<TraceRange>& ranges = trace.tracks[0].ranges;
+    ASSERT_EQ(ranges.size(), 4u);
+    EXPECT_EQ(ranges[0].duration(), Nanoseconds{20'000});
+    EXPECT_EQ(ranges[1].duration(), Nanoseconds{20'000});
+    ASSERT_EQ(trace.diagnostics.size(), 2u);
+    EXPECT_THAT(trace.diagnostics[0].text + trace.diagnostics[1].text,
+                AllOf(HasSubstr("1 range that began and never ended"), HasSubstr("1 end names no open range")));
 }
 
 TEST_F(ChromeImport, SkipsAByteOrderMark) {

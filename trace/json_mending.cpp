@@ -1,0 +1,180 @@
+#include "trace/json_mending.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+namespace pipescope {
+namespace {
+constexpr std::size_t kPiece = 1 << 16;
+constexpr const char* kReplacement = "\xef\xbf\xbd";  // U+FFFD
+
+unsigned char byte_of(char c) {
+    return static_cast<unsigned char>(c);
+}
+
+/// The four hexadecimal digits of "\u12ab". Empty if they are none.
+std::optional<unsigned> code_unit(std::string_view escape) {
+    unsigned value = 0;
+    for (const char c : escape.substr(2, 4)) {
+        const bool digit = c >= '0' && c <= '9';
+        const char lower = static_cast<char>(byte_of(c) | 0x20U);
+        if (!digit && (lower < 'a' || lower > 'f')) {
+            return std::nullopt;
+        }
+        value = value * 16 + static_cast<unsigned>(digit ? c - '0' : lower - 'a' + 10);
+    }
+    return value;
+}
+
+/// Length of the UTF-8 sequence that begins with this byte; 0 if none does.
+std::size_t length_by(unsigned char first) {
+    return first >= 0xc2 && first <= 0xdf   ? 2
+           : first >= 0xe0 && first <= 0xef ? 3
+           : first >= 0xf0 && first <= 0xf4 ? 4
+                                            : 0;
+}
+
+/// True if the bytes may stand in one sequence: neither overlong, nor half a surrogate, nor beyond U+10FFFF.
+bool is_sequence(std::string_view bytes) {
+    const unsigned char first = byte_of(bytes[0]);
+    for (std::size_t k = 1; k < bytes.size(); ++k) {
+        const unsigned char byte = byte_of(bytes[k]);
+        const unsigned least = k == 1 && first == 0xe0 ? 0xa0 : k == 1 && first == 0xf0 ? 0x90 : 0x80;
+        const unsigned most = k == 1 && first == 0xed ? 0x9f : k == 1 && first == 0xf4 ? 0x8f : 0xbf;
+        if (byte < least || byte > most) {
+            return false;
+        }
+    }
+    return true;
+}
+}  // namespace
+
+JsonMending::JsonMending(std::istream& in) : in_stream_(in) {
+    for (std::size_t byte = 0; byte < plain_in_string_.size(); ++byte) {
+        plain_in_string_[byte] = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+        plain_outside_[byte] = std::string_view("\"-NIni").find(static_cast<char>(byte)) == std::string_view::npos;
+    }
+}
+
+std::size_t JsonMending::mend_escape(std::size_t at, bool at_end) {
+    constexpr std::size_t kUnit = 6;  // of "\u12ab"
+    const std::string_view rest = std::string_view(in_).substr(at);
+    const auto passed = [&](std::size_t length) {
+        out_ += rest.substr(0, length);
+        return at + length;
+    };
+    if (rest.size() < 2) {
+        return at_end ? passed(1) : at;
+    }
+    if (std::string_view("\"\\/bfnrt").find(rest[1]) != std::string_view::npos) {
+        return passed(2);
+    }
+    if (rest[1] != 'u') {
+        return replace("\\\\", at + 1);
+    }
+    if (rest.size() < 2 * kUnit && !at_end) {
+        return at;
+    }
+    const std::optional<unsigned> unit = rest.size() >= kUnit ? code_unit(rest) : std::nullopt;
+    if (!unit) {
+        return replace("\\\\", at + 1);
+    }
+    if (*unit < 0xd800 || *unit > 0xdfff) {
+        return passed(kUnit);
+    }
+    const bool has_next = *unit < 0xdc00 && rest.size() >= 2 * kUnit && rest.substr(kUnit, 2) == "\\u";
+    const std::optional<unsigned> next = has_next ? code_unit(rest.substr(kUnit)) : std::nullopt;
+    return next && *next >= 0xdc00 && *next <= 0xdfff ? passed(2 * kUnit) : replace(kReplacement, at + kUnit);
+}
+
+std::size_t JsonMending::mend_bytes(std::size_t at, bool at_end) {
+    const std::size_t length = length_by(byte_of(in_[at]));
+    if (length == 0) {
+        return replace(kReplacement, at + 1);
+    }
+    if (in_.size() - at < length) {
+        return at_end ? replace(kReplacement, at + 1) : at;
+    }
+    const std::string_view sequence = std::string_view(in_).substr(at, length);
+    if (!is_sequence(sequence)) {
+        return replace(kReplacement, at + 1);
+    }
+    out_ += sequence;
+    return at + length;
+}
+
+std::size_t JsonMending::mend_in_string(std::size_t at, bool at_end) {
+    const unsigned char byte = byte_of(in_[at]);
+    if (byte == '\\') {
+        return mend_escape(at, at_end);
+    }
+    return byte < 0x20 ? replace(" ", at + 1) : mend_bytes(at, at_end);
+}
+
+std::size_t JsonMending::mend_word(std::size_t at, bool at_end) {
+    constexpr std::size_t kLongest = 9;  // "-Infinity"
+    const std::string_view rest = std::string_view(in_).substr(at, kLongest);
+    if (rest.size() < kLongest && !at_end) {
+        return at;
+    }
+    const std::size_t sign = rest[0] == '-' ? 1 : 0;
+    for (const std::string_view word : {"NaN", "nan", "Infinity", "inf"}) {
+        if (rest.substr(sign).starts_with(word)) {
+            return replace("null", at + sign + word.size());
+        }
+    }
+    out_ += rest[0];
+    return at + 1;
+}
+
+void JsonMending::mend() {
+    const bool at_end = in_stream_.eof();
+    std::size_t at = 0;
+    while (at < in_.size()) {
+        const auto& plain = in_string_ ? plain_in_string_ : plain_outside_;
+        std::size_t end = at;
+        while (end < in_.size() && plain[byte_of(in_[end])]) {
+            ++end;
+        }
+        out_.append(in_, at, end - at);
+        at = end;
+        if (at == in_.size()) {
+            break;
+        }
+        if (in_[at] == '"') {
+            in_string_ = !in_string_;
+            out_ += in_[at++];
+            continue;
+        }
+        const std::size_t next = in_string_ ? mend_in_string(at, at_end) : mend_word(at, at_end);
+        if (next == at) {
+            break;  // the rest comes with the next piece
+        }
+        at = next;
+    }
+    in_.erase(0, at);
+}
+
+JsonMending::int_type JsonMending::underflow() {
+    out_.clear();
+    while (out_.empty()) {
+        if (in_stream_.eof() && in_.empty()) {
+            return traits_type::eof();
+        }
+        if (!in_stream_.eof()) {
+            const std::size_t kept = in_.size();
+            in_.resize(kept + kPiece);
+            const std::streamsize got =
+                in_stream_.rdbuf()->sgetn(in_.data() + kept, static_cast<std::streamsize>(kPiece));
+            in_.resize(kept + static_cast<std::size_t>(std::max<std::streamsize>(0, got)));
+            if (got < static_cast<std::streamsize>(kPiece)) {
+                in_stream_.setstate(std::ios::eofbit);
+            }
+        }
+        mend();
+    }
+    setg(out_.data(), out_.data(), out_.data() + out_.size());
+    return traits_type::to_int_type(*gptr());
+}
+}  // namespace pipescope
