@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +18,8 @@ namespace pipescope {
 struct MeasuredSteps {
     std::vector<StepRecord> steps;       ///< by time; without times if the training loop recorded none
     std::size_t comparable = 0;          ///< more than `steps` if only some were taken
-    std::vector<std::int32_t> left_out;  ///< by leave_out_halves()
+    std::vector<std::int32_t> left_out;  ///< by leave_out_broken(): without a phase
+    std::vector<std::int32_t> faulty;    ///< by leave_out_broken(): with a StepFault
     bool cut_off = false;                ///< one of them may be incomplete
     std::string why_none;                ///< as RecordedRun::why_not_simulated; empty if there is a step
 
@@ -33,11 +36,54 @@ std::vector<std::int32_t> steps_in_time(const Timeline& timeline);
 /// others. Selects at most `most` steps, evenly spaced.
 MeasuredSteps steps_to_compare(const RecordedRun& run, std::span<const std::int32_t> recorded,
                                std::size_t most = std::numeric_limits<std::size_t>::max());
-/// Leaves out steps without forwards or without backwards, as after a loss of ranges, and steps of no length. Their
-/// times are unknown. `timeline` needs to hold the slices of these steps only.
-void leave_out_halves(const Timeline& timeline, MeasuredSteps& measured);
-/// A sentence that names MeasuredSteps::left_out.
-std::string left_out_warning(std::span<const std::int32_t> steps);
+/// Why the tasks of a step are not those that ran.
+enum class StepFault {
+    missing,   ///< a lane lacks tasks that it has in other steps
+    repeated,  ///< a lane ran one task twice at the same time
+};
+std::string_view describe(StepFault fault);
+
+/// Counts the forwards and backwards of each lane, to find steps whose tasks were not all recorded. A lane that lacks
+/// tasks would count as idle. Of a run that lost records nothing is found, since its bubbles are withheld anyway; nor
+/// of a schedule that never drains.
+class StepCheck {
+public:
+    /// Keeps a reference to `run`.
+    explicit StepCheck(const RecordedRun& run) : run_(run) {}
+
+    void add(const TaskKey& key, LaneId lane);
+    /// The lane has a task of this step that overlaps one of the same key.
+    void add_repeated(std::int32_t step) { repeated_.insert(step); }
+    std::map<std::int32_t, StepFault> faults() const;
+    /// Lanes of the run's pipeline without a forward in any step.
+    std::vector<std::int32_t> idle_lanes() const;
+
+private:
+    struct Counts {
+        std::int64_t forwards = 0;
+        std::int64_t backwards = 0;
+    };
+    using ByLane = std::vector<Counts>;
+
+    const RecordedRun& run_;
+    std::map<std::int32_t, ByLane> steps_;
+    std::set<std::int32_t> repeated_;
+    std::int32_t last_step_ = 0;
+    ByLane* last_ = nullptr;  // of last_step_: neighbours are usually of one step
+};
+/// The faults of all steps of `timeline`.
+std::map<std::int32_t, StepFault> step_faults(const RecordedRun& run, const Timeline& timeline);
+
+/// Leaves out steps without forwards or without backwards, as after a loss of ranges, steps of no length, and those
+/// with a fault. Their times or bubbles are unknown. `timeline` needs to hold the slices of these steps only.
+void leave_out_broken(const RecordedRun& run, const Timeline& timeline, MeasuredSteps& measured);
+/// Likewise with the step_faults() of a whole run, of which `timeline` may be a part.
+void leave_out_broken(const std::map<std::int32_t, StepFault>& faults, const Timeline& timeline,
+                      MeasuredSteps& measured);
+/// Sentences that name MeasuredSteps::left_out and faulty.
+std::vector<std::string> left_out_warnings(const MeasuredSteps& measured);
+/// A refusal if lanes of the run's pipeline have no task at all in `timeline`; otherwise empty.
+std::vector<TraceWarning> idle_lane_warnings(const RecordedRun& run, const Timeline& timeline);
 /// The refusal for MeasuredSteps::cut_off.
 inline constexpr std::string_view kOnlyStepCutOff =
     "the recording was cut off in the only step that it holds: the step may have gone on, and its idle time "

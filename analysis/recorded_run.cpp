@@ -155,12 +155,12 @@ void warn_of_partition(RecordedRun& run, std::int32_t partition) {
     }
 }
 
-std::optional<Simulation> simulate_run(RecordedRun& run) {
+std::optional<Simulation> simulate_run(RecordedRun& run, bool noise) {
     if (!run.why_not_simulated.empty()) {
         return std::nullopt;
     }
     try {
-        return simulate(*run.profile, *run.options);
+        return simulate(*run.profile, *run.options, {.noise = noise});
     } catch (const Error& error) {
         run.why_not_simulated = cannot_be_simulated(error);
         return std::nullopt;

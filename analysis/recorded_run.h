@@ -50,8 +50,9 @@ Update update_of(const RecordedRun& run);
 RecordedRun recorded_run(const OpenedTrace& trace);
 /// Adds a warning if the pipeline lacks `partition`, the highest of the run's tasks (-1: none has one).
 void warn_of_partition(RecordedRun& run, std::int32_t partition);
-/// Simulates the recorded pipeline. Empty if it cannot; why_not_simulated then has the reason.
-std::optional<Simulation> simulate_run(RecordedRun& run);
+/// Simulates the recorded pipeline. Empty if it cannot; why_not_simulated then has the reason. `noise`: as in
+/// SimulationDetail; add_noise() adds it later.
+std::optional<Simulation> simulate_run(RecordedRun& run, bool noise = true);
 /// The task graph that the simulator runs for these options. Null if no single step follows one, as with a schedule
 /// that never drains, or if profile and options do not fit.
 std::shared_ptr<const TaskGraph> pipeline_graph_of(const Profile& profile, const PipelineOptions& options);

@@ -50,7 +50,8 @@ std::vector<std::string> prediction_warnings(const Profile& profile, const Simul
 }  // namespace
 
 RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, MeasuredSteps steps,
-                          const Timeline& measured, const std::vector<MemorySample>& memory) {
+                          const Timeline& measured, const std::vector<MemorySample>& memory,
+                          const std::map<std::int32_t, StepFault>& faults) {
     RunComparison compared;
     compared.warnings = run.warnings;
     const auto caution = [&](std::vector<std::string> texts) {
@@ -64,10 +65,11 @@ RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, 
     }
     caution(prediction_warnings(*run.profile, *simulation));
     caution(load_warnings(run.profile->load, run.load));
-    leave_out_halves(measured, steps);
+    leave_out_broken(faults, measured, steps);
     compared.comparable = steps.comparable;
-    if (!steps.left_out.empty()) {
-        caution({left_out_warning(steps.left_out)});
+    caution(left_out_warnings(steps));
+    for (TraceWarning& warning : idle_lane_warnings(run, measured)) {
+        compared.warnings.push_back(std::move(warning));
     }
     if (!steps.why_none.empty()) {
         compared.why_none = steps.why_none;
@@ -109,7 +111,7 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
     std::optional<Simulation> simulation = simulate_run(run);
     RunComparison compared =
         compare_run(run, simulation ? &*simulation : nullptr, steps_to_compare(run, steps_in_time(trace.measured)),
-                    trace.measured, trace.memory);
+                    trace.measured, trace.memory, step_faults(run, trace.measured));
     if (!compared.comparison) {
         refuse(name, compared.why_none, trace);
     }

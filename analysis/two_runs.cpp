@@ -55,12 +55,17 @@ ReadRun read_run(const std::filesystem::path& path) {
         caution(compared.warnings, std::move(text));
     }
     MeasuredSteps steps = steps_to_compare(compared.run, steps_in_time(read.tasks()));
-    leave_out_halves(read.tasks(), steps);
+    leave_out_broken(compared.run, read.tasks(), steps);
     if (read.is_simulated() && read.update() == Update::staggered) {
         std::erase_if(steps.steps, [](const StepRecord& step) { return step.step != Simulation::kStaggeredStep; });
     }
-    if (!steps.left_out.empty()) {
-        caution(compared.warnings, left_out_warning(steps.left_out));
+    for (std::string& text : left_out_warnings(steps)) {
+        caution(compared.warnings, std::move(text));
+    }
+    if (!read.is_simulated()) {
+        for (TraceWarning& warning : idle_lane_warnings(compared.run, read.tasks())) {
+            compared.warnings.push_back(std::move(warning));
+        }
     }
     if (const std::string why = why_no_steps(read, steps); !why.empty()) {
         caution(compared.warnings, fmt::format("no step is compared, since this file {}", why));

@@ -255,8 +255,8 @@ std::string tasks_text(const TwoRuns& runs) {
     }
     text += worst.str();
     return text +
-           fmt::format("{} matched, {} only before, {} only after\n", counted(runs.tasks_matched, "task", "tasks"),
-                       runs.tasks_only_before, runs.tasks_only_after) +
+           fmt::format("{} of a typical step matched, {} only before, {} only after\n",
+                       counted(runs.tasks_matched, "task", "tasks"), runs.tasks_only_before, runs.tasks_only_after) +
            "\n";
 }
 

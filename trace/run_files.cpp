@@ -19,8 +19,11 @@ std::string joined_name(const std::vector<fs::path>& files) {
         name += " + " + files[k].stem().string();
     }
     if (files.size() > kMostNamed) {
-        const std::string folder = files.front().parent_path().filename().string();  // runs have ranks of equal names
-        name = (folder.empty() ? "" : folder + ": ") + name + fmt::format(" + {} more", files.size() - 1);
+        name += fmt::format(" + {} more", files.size() - 1);
+    }
+    if (files.size() > kMostNamed || files.front().extension() != ".sqlite") {  // programs name ranks alike in all runs
+        const std::string folder = files.front().parent_path().filename().string();
+        name = (folder.empty() ? "" : folder + ": ") + name;
     }
     return name + files.front().extension().string();
 }

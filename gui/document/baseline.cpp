@@ -49,7 +49,7 @@ void showMeasured(const TraceDocument& before, Baseline& baseline) {
     }
     MeasuredSteps steps = stepsToCompare(before);
     const Timeline timeline = timelineOf(*before.measured, steps);
-    leave_out_halves(timeline, steps);
+    leave_out_broken(before.stepFaults, timeline, steps);
     if (!steps.why_none.empty()) {
         throw Error(before.path.toStdString() + " " + steps.why_none);
     }
@@ -57,6 +57,9 @@ void showMeasured(const TraceDocument& before, Baseline& baseline) {
     const Measured measured{timeline, noMemory, steps.numbers(), steps.wall_times(), update_of(before.run)};
     baseline.figures = run_figures(measured);
     baseline.typical = typical_step(measured);
+    for (std::string& warning : left_out_warnings(steps)) {
+        baseline.warnings.push_back(std::move(warning));
+    }
     for (const std::int32_t step : baseline.figures.steps) {
         if (baseline.whyNoBubble.isEmpty()) {
             baseline.whyNoBubble = before.whyNoBubble(step);
@@ -86,7 +89,7 @@ void showSimulated(const TraceDocument& before, Baseline& baseline) {
 void compareRuns(const Baseline& baseline, TraceDocument& document) {
     MeasuredSteps steps = stepsToCompare(document);
     const Timeline timeline = timelineOf(*document.measured, steps);
-    leave_out_halves(timeline, steps);
+    leave_out_broken(document.stepFaults, timeline, steps);
     document.whyNoTwins = why_tasks_differ(baseline.run, baseline.shape, document.run, task_shape(timeline));
     document.comparableSteps = steps.comparable;
     document.whyNotCompared = steps.why_none;
@@ -96,7 +99,9 @@ void compareRuns(const Baseline& baseline, TraceDocument& document) {
     const std::vector<MemorySample> noMemory;
     const Measured after{timeline, noMemory, steps.numbers(), steps.wall_times(), update_of(document.run)};
     document.comparison = compare(after, baseline.figures, document.whyNoTwins.empty() ? baseline.typical : Timeline{});
-    document.stepChange = step_change(baseline.figures, run_figures(after));
+    const RunFigures figures = run_figures(after);
+    document.stepChange = step_change(baseline.figures, figures);
+    document.bubbleChange = mean_difference(baseline.figures.bubbles, figures.bubbles);
     if (!document.whyNoTwins.empty()) {
         document.comparison->tasks_unmatched = 0;  // none was looked for
     }
@@ -117,7 +122,9 @@ std::shared_ptr<const Baseline> baselineOf(const TraceDocument& before) {
                     "run --trace', or compare ranges by name with 'pipescope compare'");
     }
     baseline->shape = task_shape(baseline->typical);
-    baseline->warnings = texts_of(before.run.warnings);
+    std::vector<std::string> warnings = texts_of(before.run.warnings);
+    warnings.insert(warnings.end(), baseline->warnings.begin(), baseline->warnings.end());
+    baseline->warnings = std::move(warnings);
     for (std::string& warning : load_warnings(before.run.load, "the run was recorded")) {
         baseline->warnings.push_back(std::move(warning));
     }
@@ -128,7 +135,8 @@ std::shared_ptr<const TraceDocument> withBaseline(const TraceDocument& document,
                                                   std::shared_ptr<const Baseline> baseline) {
     if (!document.measured) {
         throw Error(document.path.toStdString() +
-                    " holds no measured step; a run before is compared with a recorded run; open its trace first");
+                    " holds no task of a pipeline, so there is no step to compare with a run before; compare ranges by "
+                    "name with 'pipescope compare'");
     }
     auto changed = std::make_shared<TraceDocument>(document);
     changed->simulated = baseline->timeline;
@@ -142,6 +150,14 @@ std::shared_ptr<const TraceDocument> withBaseline(const TraceDocument& document,
     for (const std::string& warning : baseline->warnings) {
         changed->notes
             << translated("Before (%1): %2").arg(QFileInfo(baseline->path).fileName(), QString::fromStdString(warning));
+    }
+    QStringList missing;
+    for (std::size_t lane = document.measured->lanes().size(); lane < baseline->timeline->lanes().size(); ++lane) {
+        missing << QString::fromStdString(baseline->timeline->lanes()[lane].name);
+    }
+    if (!missing.isEmpty()) {
+        changed->notes << translated("Only the run before has %1: overlay and difference leave it out.")
+                              .arg(missing.join(QStringLiteral(", ")));
     }
     if (!changed->whyNoTwins.empty()) {
         changed->notes << translated("Tasks are not compared one by one: %1. Steps, bubbles and memory are.")

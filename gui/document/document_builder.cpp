@@ -280,6 +280,40 @@ void requireTracks(TraceDocument& document) {
         "the model runs in a PipeScope pipeline.");
 }
 
+void checkSteps(TraceDocument& document) {
+    document.stepFaults.clear();
+    document.lanesWithoutTasks = false;
+    if (!document.measured) {
+        return;
+    }
+    StepCheck check(document.run);
+    const std::vector<StoredRow>& rows = document.measured->rows();
+    for (const StoredRow& row : rows) {
+        for (std::size_t i = 0; i < row.key.size() && !row.copies; ++i) {
+            if (const std::optional<TaskKey> key = unpack(row.key[i])) {
+                check.add(*key, row.lane);
+            }
+        }
+        // Tasks of a lane that overlap another one have rows of their own.
+        for (const StoredRow& above : rows) {
+            if (row.copies || row.depth == 0 || above.copies || above.lane != row.lane || above.depth >= row.depth) {
+                continue;
+            }
+            for (std::size_t i = 0; i < row.key.size(); ++i) {
+                auto k = static_cast<std::size_t>(std::upper_bound(above.end.begin(), above.end.end(), row.start[i]) -
+                                                  above.end.begin());
+                for (; k < above.key.size() && above.start[k] < row.end[i]; ++k) {
+                    if (above.key[k] == row.key[i] && is_compute(static_cast<TaskKind>(row.kind[i]))) {
+                        check.add_repeated(unpack(row.key[i]).value_or(TaskKey{}).step);
+                    }
+                }
+            }
+        }
+    }
+    document.stepFaults = check.faults();
+    document.lanesWithoutTasks = !check.idle_lanes().empty();
+}
+
 MeasuredSteps stepsToCompare(const TraceDocument& document) {
     std::vector<std::int32_t> recorded;
     for (const StepSpan& span : document.measured->steps()) {
@@ -313,7 +347,7 @@ void compareWith(TraceDocument& document, const Simulation* simulation) {
     warn_of_partition(document.run, highestPartition(*document.measured));
     const MeasuredSteps steps = stepsToCompare(document);
     const Timeline timeline = simulation != nullptr ? timelineOf(*document.measured, steps) : Timeline{};
-    RunComparison compared = compare_run(document.run, simulation, steps, timeline, {});
+    RunComparison compared = compare_run(document.run, simulation, steps, timeline, {}, document.stepFaults);
     document.comparison = std::move(compared.comparison);
     document.comparableSteps = compared.comparable;
     document.warnings = std::move(compared.warnings);

@@ -35,6 +35,8 @@ void requireTracks(TraceDocument& document);
 /// chosen.
 inline constexpr std::size_t kMostComparedTasks = 500'000;
 
+/// Fills TraceDocument::stepFaults and lanesWithoutTasks. Cost: O(tasks).
+void checkSteps(TraceDocument& document);
 /// steps_to_compare() of a document with a measured timeline.
 MeasuredSteps stepsToCompare(const TraceDocument& document);
 /// The slices of these steps. Reads the store once.

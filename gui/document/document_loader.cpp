@@ -72,6 +72,7 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
         document.kernels = kernelsOf(trace);
     }
     addHidden(document);
+    checkSteps(document);
     compareWith(document, simulation ? &*simulation : nullptr);
     document.tracks = tracksOf(trace);
     if (document.tracks && hasOnlyTracks(document)) {

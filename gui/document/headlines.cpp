@@ -86,6 +86,14 @@ QString comparedSteps(const TraceDocument& document) {
                                           : of.arg(translated("%1 steps").arg(comparison.steps.size()));
 }
 
+/// Of all compared steps together.
+QString matchedText(const Comparison& comparison) {
+    return translated("  ·  %1 of %2 matched, %3 unmatched, the optimizer aside")
+        .arg(formatCount(comparison.tasks_matched, translated("task"), translated("tasks")),
+             formatCount(comparison.steps.size(), translated("step"), translated("steps")))
+        .arg(comparison.tasks_unmatched);
+}
+
 /// The comparison with a run before, as in `pipescope compare`.
 QString runsHeadline(const TraceDocument& document) {
     const Comparison& comparison = *document.comparison;
@@ -105,13 +113,15 @@ QString runsHeadline(const TraceDocument& document) {
         line += translated("  ·  bubble %1 before, %2 after (%3)")
                     .arg(formatShare(before.figures.bubble_mean), formatShare(comparison.measured_bubble_mean),
                          formatPoints(comparison.measured_bubble_mean, before.figures.bubble_mean));
+        if (document.bubbleChange && document.bubbleChange->noise_is_known) {
+            line += document.bubbleChange->exceeds_noise() ? translated(", more than the noise")
+                                                           : translated(", within the noise");
+        }
     }
     if (!document.whyNoTwins.empty()) {
         return line + translated("  ·  tasks are not comparable");
     }
-    return line + translated("  ·  %1 matched, %2 unmatched, the optimizer aside")
-                      .arg(formatCount(comparison.tasks_matched, translated("task"), translated("tasks")))
-                      .arg(comparison.tasks_unmatched);
+    return line + matchedText(comparison);
 }
 
 /// The line above the timeline of the run before.
@@ -230,9 +240,7 @@ QString comparisonHeadline(const TraceDocument& document) {
                          : translated("  ·  bubble %1 measured, %2 simulated (%3)")
                                .arg(measured, simulated, formatPoints(judged.simulated_bubble, judged.measured_bubble));
     }
-    return line + translated("  ·  %1 matched, %2 unmatched, the optimizer aside")
-                      .arg(formatCount(comparison.tasks_matched, translated("task"), translated("tasks")))
-                      .arg(comparison.tasks_unmatched);
+    return line + matchedText(comparison);
 }
 
 QStringList shorterHeadlines(const TraceDocument& document) {

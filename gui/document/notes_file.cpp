@@ -20,9 +20,17 @@ std::string quotedPath(const QString& path) {
     return "'" + path.toStdString() + "'";
 }
 
+std::int64_t timeOf(const nlohmann::json& object, const char* key) {
+    const nlohmann::json& time = object.at(key);
+    if (!time.is_number_integer()) {
+        throw Error("a note has the " + std::string(key) + " " + time.dump() + ", but must have a whole number of ns");
+    }
+    return time.get<std::int64_t>();
+}
+
 TimeMark noteOf(const nlohmann::json& object) {
-    const auto start = object.at("start_ns").get<std::int64_t>();
-    const auto end = object.at("end_ns").get<std::int64_t>();
+    const std::int64_t start = timeOf(object, "start_ns");
+    const std::int64_t end = timeOf(object, "end_ns");
     if (end <= start) {
         throw Error("a note ends at " + std::to_string(end) + " ns, but starts at " + std::to_string(start) + " ns");
     }
@@ -63,7 +71,11 @@ std::vector<TimeMark> readNotes(const QString& trace) {
                          [](const TimeMark& a, const TimeMark& b) { return a.time < b.time; });
         return read;
     } catch (const std::exception& error) {
-        throw Error(quotedPath(path) + " has no readable notes: " + error.what() + kept);
+        std::string fault = error.what();
+        if (fault.starts_with("[json.exception.") && fault.find("] ") != std::string::npos) {
+            fault.erase(0, fault.find("] ") + 2);  // the library's number of the error
+        }
+        throw Error(quotedPath(path) + " has no readable notes: " + fault + kept);
     }
 }
 

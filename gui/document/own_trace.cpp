@@ -3,6 +3,7 @@
 #include "analysis/trace_profile.h"
 #include "gui/document/document_builder.h"
 #include "gui/document/kernel_loading.h"
+#include "schedule/stop_check.h"
 
 #include <algorithm>
 #include <utility>
@@ -30,9 +31,9 @@ void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop)
     // Enough to read a small trace completely, and short enough for a first paint within half a second.
     constexpr std::chrono::milliseconds kFirstPart{120};
     constexpr std::size_t kSmall = 100'000;
-    readHead();
+    readHead(false);
     tasks_.readFor(kFirstPart);
-    const bool small = tasks_.finished() && tasks_.size() <= kSmall;
+    const bool small = tasks_.finished() && tasks_.size() <= kSmall && !noiseFollows_;
     if (!tasks_.finished()) {
         if (tasks_.size() > 0) {  // the first tasks may all be simulated
             publish(firstPart());
@@ -59,6 +60,10 @@ void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop)
     }
     readRanges(stop);
     requireContent(stop);
+    if (noiseFollows_ && !stop.stop_requested()) {
+        publish(std::make_shared<const TraceDocument>(document_));
+        addNoise(stop);
+    }
     if (!small) {
         returnFreeMemory();
     }
@@ -71,7 +76,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
     TraceDocument before = std::exchange(document_, {});
     document_.path = before.path;
     simulation_.reset();
-    readHead();
+    readHead(true);
     if (std::vector<LaneInfo> lanes = reader_.lanes(); lanes != lanes_) {  // they may have names now
         lanes_ = std::move(lanes);
         tasks_ = TaskLoading(document_.path.toStdString(), Source::measured, lanes_);
@@ -98,12 +103,39 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
     return std::make_shared<const TraceDocument>(document_);
 }
 
-void OwnTrace::readHead() {
+void OwnTrace::readHead(bool noise) {
+    // Noise takes 100 to 1000 simulations. Those of a pipeline of more forwards take longer than a user waits.
+    constexpr std::int64_t kMostForwards = 2'000;
     document_.run = recorded_run(reader_.head());
     document_.warnings = document_.run.warnings;
-    if (std::optional<Simulation> simulation = simulate_run(document_.run)) {
+    const RecordedRun& run = document_.run;
+    const std::int64_t forwards =
+        run.options ? run.options->chunks * static_cast<std::int64_t>(run.options->balance.num_partitions()) : 0;
+    noiseFollows_ = !noise && run.profile && has_noise(*run.profile) && forwards > kMostForwards;
+    if (std::optional<Simulation> simulation = simulate_run(document_.run, !noiseFollows_)) {
         simulation_ = adopt(std::move(*simulation), document_);
+    } else {
+        noiseFollows_ = false;
     }
+}
+
+void OwnTrace::addNoise(const std::stop_token& stop) {
+    const StopCheck check([&stop] { return !stop.stop_requested(); });
+    try {
+        add_noise(*document_.run.profile, *document_.simulation);
+        if (document_.measured) {
+            simulation_->step_band = document_.simulation->step_band;
+            simulation_->step_mean = document_.simulation->step_mean;
+            simulation_->step_mean_error_ns = document_.simulation->step_mean_error_ns;
+            simulation_->bubble_mean = document_.simulation->bubble_mean;
+            std::vector<TraceWarning> warnings = std::move(document_.warnings);
+            compareWith(document_, &*simulation_);
+            document_.warnings = std::move(warnings);  // with those of the ranges
+        }
+    } catch (const ComputationStopped&) {
+        return;  // the file was closed
+    }
+    noiseFollows_ = false;
 }
 
 std::shared_ptr<const TraceDocument> OwnTrace::firstPart() const {
@@ -119,6 +151,7 @@ void OwnTrace::takeTasks() {
         readSimulated();
     } else {
         simulateAnotherProgram();
+        checkSteps(document_);
     }
     addHidden(document_);
 }

@@ -23,7 +23,9 @@ public:
     std::shared_ptr<const TraceDocument> loadMore(const std::stop_token& stop);
 
 private:
-    void readHead();
+    void readHead(bool noise);
+    /// Adds the noise that readHead() left out, and what follows from it.
+    void addNoise(const std::stop_token& stop);
     std::shared_ptr<const TraceDocument> firstPart() const;
     /// Call once all measured tasks, if any, are read.
     void takeTasks();
@@ -41,6 +43,7 @@ private:
     TaskLoading tasks_;
     TraceDocument document_;
     std::optional<Simulation> simulation_;
+    bool noiseFollows_ = false;  // simulation_ is without noise so far
     // For a growing trace.
     std::vector<MemoryTrack> memory_;
     std::int64_t lastSample_ = 0;

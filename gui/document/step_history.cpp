@@ -62,6 +62,7 @@ QString StepHistory::describe(std::size_t index) const {
     }
     return text + (entry.cutOff   ? translated(", cut off")
                    : entry.warmup ? translated(", warm-up")
+                   : entry.faulty ? translated(", tasks are missing or doubled")
                    : entry.slow   ? translated(", slow")
                                   : QString());
 }
@@ -87,7 +88,8 @@ StepHistory stepHistory(const TraceDocument& document) {
             }
         }
         entry.cutOff = document.measured && !document.run.is_whole(span.step, spans.back().step);
-        if (!entry.warmup && !entry.cutOff) {
+        entry.faulty = document.stepFaults.contains(span.step);
+        if (!entry.warmup && !entry.cutOff && !entry.faulty) {
             order.push_back(history.steps.size());
         }
         history.steps.push_back(entry);

@@ -34,6 +34,13 @@ QString TraceDocument::whyNoBubble(std::int32_t step) const {
     if (run.lost.any()) {
         return run.lost.ranges > 0 ? translated("ranges were lost") : translated("records were lost");
     }
+    if (const auto fault = stepFaults.find(step); measured && fault != stepFaults.end()) {
+        return fault->second == StepFault::missing ? translated("tasks of a lane are missing")
+                                                   : translated("tasks were recorded twice");
+    }
+    if (lanesWithoutTasks) {
+        return translated("a lane has no task in this file");
+    }
     return !measured || measured->steps().empty() || run.is_whole(step, measured->steps().back().step)
                ? QString()
                : translated("the recording was cut off here");
@@ -180,6 +187,24 @@ std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t ste
         } else if (document.baseline && lane < document.baseline->peaks.size()) {
             each.simulatedPeak = document.baseline->peaks[lane];
         }
+    }
+    return facts;
+}
+
+std::vector<LaneFacts> threadFacts(const TraceDocument& document) {
+    std::vector<LaneFacts> facts;
+    if (!document.tracks) {
+        return facts;
+    }
+    const TrackStore& store = *document.tracks;
+    for (const TrackRows& thread : threadsOf(store)) {
+        const TrackRow& row = store.rows[thread.first];
+        LaneFacts& each = facts.emplace_back();
+        const bool oneGroup = store.rows.front().group == store.rows.back().group;  // rows of a group are together
+        each.lane = oneGroup ? QString::fromStdString(row.name)
+                             : QStringLiteral("%1 · %2").arg(QString::fromStdString(row.group),
+                                                             QString::fromStdString(row.name));
+        each.measuredBusy = Nanoseconds{busyIn(store, thread, store.range())};
     }
     return facts;
 }

@@ -2,6 +2,7 @@
 
 #include "analysis/comparison.h"
 #include "analysis/mean_difference.h"
+#include "analysis/measured_steps.h"
 #include "analysis/recorded_run.h"
 #include "gui/timeline/kernel_store.h"
 #include "gui/timeline/memory_track.h"
@@ -13,6 +14,8 @@
 #include <QStringList>
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -36,6 +39,7 @@ struct TraceDocument {
     std::string whyNoTwins;
     /// With a baseline: mean step times in ns, and whether they differ by more than the noise.
     std::optional<MeanDifference> stepChange;
+    std::optional<MeanDifference> bubbleChange;  ///< likewise of mean bubble fractions
     std::optional<Comparison> comparison;
     /// Number of steps that can be compared; `comparison` lists those that were.
     std::size_t comparableSteps = 0;
@@ -49,6 +53,9 @@ struct TraceDocument {
     std::shared_ptr<const KernelStore> kernels;  ///< of measured tasks; null if there was no device work
     std::shared_ptr<const TrackStore> tracks;    ///< threads and streams; null if the file has none
     std::vector<Bytes> memoryLimits;             ///< by simulated lane; empty: none
+    /// Measured steps whose tasks are not those that ran, as step_faults(). Their bubbles are not known.
+    std::map<std::int32_t, StepFault> stepFaults;
+    bool lanesWithoutTasks = false;  ///< idle_lane_warnings() of the whole file, or a rank's trace alone
     /// Of a file without tasks: the steps that its ranges mark, by start. Only `step` and the wall times are set.
     std::vector<StepRecord> markedSteps;
     QStringList notes;  ///< other missing parts, for people
@@ -105,4 +112,6 @@ struct LaneFacts {
     std::optional<Bytes> simulatedPeak;
 };
 std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t step);
+/// The threads and streams of a file without tasks, as threadsOf(), with their busy times in the whole recording.
+std::vector<LaneFacts> threadFacts(const TraceDocument& document);
 }  // namespace pipescope

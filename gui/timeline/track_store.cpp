@@ -112,6 +112,48 @@ TimeRange TrackStore::range() const {
     return all.value_or(TimeRange{0, 0});
 }
 
+std::vector<TrackRows> threadsOf(const TrackStore& store) {
+    std::vector<TrackRows> threads;
+    for (std::size_t row = 0; row < store.rows.size(); ++row) {
+        if (threads.empty() || store.rows[row].depth == 0) {
+            threads.push_back({row, row});
+        }
+        threads.back().end = row + 1;
+    }
+    return threads;
+}
+
+std::int64_t busyIn(const TrackStore& store, const TrackRows& rows, const TimeRange& within) {
+    std::vector<TimeRange> pieces;
+    std::size_t ofFirst = 0;  // pieces of the first row
+    for (std::size_t r = rows.first; r < rows.end; ++r) {
+        const TrackRow& row = store.rows[r];
+        std::size_t around = 0;  // the piece of the first row that may contain the range
+        for (std::size_t i = 0; i < row.start.size(); ++i) {
+            const TimeRange piece{std::max(within.start, row.start[i]), std::min(within.end, row.end[i])};
+            while (around < ofFirst && pieces[around].end < piece.end) {
+                ++around;
+            }
+            const bool contained = around < ofFirst && pieces[around].start <= piece.start;
+            if (piece.end > piece.start && !contained) {
+                pieces.push_back(piece);
+            }
+        }
+        ofFirst = r == rows.first ? pieces.size() : ofFirst;
+    }
+    if (pieces.size() > ofFirst) {
+        std::sort(pieces.begin(), pieces.end(),
+                  [](const TimeRange& a, const TimeRange& b) { return a.start < b.start; });
+    }
+    std::int64_t sum = 0;
+    std::int64_t covered = within.start;
+    for (const TimeRange& piece : pieces) {
+        sum += std::max<std::int64_t>(0, piece.end - std::max(covered, piece.start));
+        covered = std::max(covered, piece.end);
+    }
+    return sum;
+}
+
 std::optional<TrackRef> rangeAt(const TrackStore& store, std::size_t row, std::int64_t time, std::int64_t reach) {
     const TrackRow& track = store.rows.at(row);
     const auto ref = [row](std::size_t index) {

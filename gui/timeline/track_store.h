@@ -106,6 +106,16 @@ struct TrackStore {
     std::vector<TrackRef> arrowsTo(const TrackRef& range, std::size_t most) const;
 };
 
+/// The rows of one thread or stream: from `first` to before `end`.
+struct TrackRows {
+    std::size_t first = 0;
+    std::size_t end = 0;
+};
+std::vector<TrackRows> threadsOf(const TrackStore& store);
+/// The part of `within` in which at least one range of these rows runs. Cost: O(ranges), if each deeper row lies within
+/// the first one, else O(ranges log ranges).
+std::int64_t busyIn(const TrackStore& store, const TrackRows& rows, const TimeRange& within);
+
 /// The range of the row that covers `time`, or starts or ends within `reach` ns of it.
 std::optional<TrackRef> rangeAt(const TrackStore& store, std::size_t row, std::int64_t time, std::int64_t reach);
 /// The next range with the text of this one in time order, on any row; the previous one if `by` is negative. Empty

@@ -249,7 +249,7 @@ void StepStrip::paintBar(QPainter& painter, const Bar& bar) const {
         return QRectF(bar.rect.left(), end, bar.rect.width() - gap, std::max(0.0, bottom - end));
     };
     QColor color = slowest.slow ? QColor::fromRgb(okabe_ito::kVermillion) : barColor(palette());
-    const bool counts = !slowest.warmup && !slowest.cutOff;
+    const bool counts = !slowest.warmup && !slowest.cutOff && !slowest.faulty;
     if (!counts) {
         color = faded(color, colors.paper);
     }

@@ -20,6 +20,7 @@
 
 namespace pipescope {
 namespace {
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::Field;
@@ -106,6 +107,37 @@ TEST_F(CompareTwoRuns, FindsNothingBetweenARunAndItself) {
     }
     EXPECT_EQ(runs.losses->equal, 3);
     EXPECT_FALSE(runs.losses->first);
+}
+
+// Without its tasks a lane would count as idle.
+TEST_F(CompareTwoRuns, LeavesOutAStepThatLacksTasksOfALane) {
+    const TwoRuns whole = compared(sample_of(), sample_of());
+    WrittenRun after = sample_of();
+    std::erase_if(after.timeline.slices,
+                  [](const Slice& slice) { return slice.key.step == 1 && slice.lane == LaneId{1}; });
+    const TwoRuns runs = compared(sample_of(), after);
+    EXPECT_THAT(runs.after.figures->steps, ElementsAre(0, 2));
+    EXPECT_THAT(texts_of(runs.after.warnings),
+                Contains(AllOf(HasSubstr("tasks of a lane are missing or were recorded twice"), HasSubstr("step 1;"))));
+    EXPECT_THAT(texts_of(whole.after.warnings), Not(Contains(HasSubstr("tasks of a lane"))));
+    EXPECT_FALSE(runs.after.lossy());
+}
+
+// As the last mini-batch of a data set.
+TEST_F(CompareTwoRuns, KeepsAStepOfFewerMicroBatches) {
+    WrittenRun after = sample_of();
+    std::erase_if(after.timeline.slices,
+                  [](const Slice& slice) { return slice.key.step == 2 && slice.key.micro_batch == 3; });
+    EXPECT_THAT(compared(sample_of(), after).after.figures->steps, ElementsAre(0, 1, 2));
+}
+
+TEST_F(CompareTwoRuns, LeavesOutAStepWhoseTasksWereRecordedTwice) {
+    WrittenRun after = sample_of();
+    const std::vector<Slice> once = after.timeline.slices;
+    std::copy_if(once.begin(), once.end(), std::back_inserter(after.timeline.slices),
+                 [](const Slice& slice) { return slice.key.step == 0; });
+    sort_slices(after.timeline);
+    EXPECT_THAT(compared(sample_of(), after).after.figures->steps, ElementsAre(1, 2));
 }
 
 // Any schedule, balance and costs: a run against itself, and against itself three times as slow.

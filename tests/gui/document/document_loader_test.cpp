@@ -53,6 +53,55 @@ TEST(DocumentLoader, SimulatesWhatWasMeasuredAndCompares) {
     EXPECT_TRUE(document->messages().isEmpty()) << document->messages().join(QLatin1Char('\n')).toStdString();
 }
 
+// Hundreds of simulations of a large pipeline take a minute.
+TEST(DocumentLoader, ShowsALargePipelineBeforeItsNoiseIsKnown) {
+    SampleRun run;
+    run.partitions = 4;
+    run.chunks = 520;
+    run.steps = 2;
+    run.cv = 0.05;
+    run.memory = false;
+    for (const bool measured : {true, false}) {
+        const auto path = temporaryPath(measured ? "large_measured.sqlite" : "large_simulated.sqlite");
+        measured ? writeSampleTrace(path, run) : writeSimulatedTrace(path, run);
+        std::vector<std::shared_ptr<const TraceDocument>> published;
+        loadDocument(QString::fromStdString(path.string()),
+                     [&](std::shared_ptr<const TraceDocument> document) { published.push_back(std::move(document)); });
+        ASSERT_GE(published.size(), 2U);
+        const TraceDocument& first = *published[published.size() - 2];
+        const TraceDocument& last = *published.back();
+        ASSERT_TRUE(first.simulation && last.simulation);
+        EXPECT_FALSE(first.complete);
+        EXPECT_TRUE(first.simulated);
+        EXPECT_FALSE(first.simulation->step_mean);
+        EXPECT_TRUE(last.complete);
+        ASSERT_TRUE(last.simulation->step_mean);
+        const Simulation whole = simulate(sampleProfile(run), sampleOptions(run));
+        EXPECT_EQ(last.simulation->step_mean, whole.step_mean);
+        if (measured) {
+            ASSERT_TRUE(first.comparison && last.comparison);
+            EXPECT_FALSE(first.comparison->judged().is_mean);
+            EXPECT_TRUE(last.comparison->judged().is_mean);
+        }
+    }
+}
+
+TEST(DocumentLoader, KnowsHowBusyThreadsAre) {
+    const auto document = loadTrace(pathOf("busy_threads.json", R"([
+        {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 0, "dur": 100},
+        {"ph": "X", "name": "b", "pid": 1, "tid": 1, "ts": 10, "dur": 20},
+        {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 300, "dur": 50},
+        {"ph": "b", "cat": "io", "id": 1, "name": "r", "pid": 1, "tid": 2, "ts": 0},
+        {"ph": "b", "cat": "io", "id": 2, "name": "r", "pid": 1, "tid": 2, "ts": 50},
+        {"ph": "e", "cat": "io", "id": 1, "name": "r", "pid": 1, "tid": 2, "ts": 100},
+        {"ph": "e", "cat": "io", "id": 2, "name": "r", "pid": 1, "tid": 2, "ts": 150}])"));
+    const std::vector<LaneFacts> threads = threadFacts(*document);
+    ASSERT_EQ(threads.size(), 2U);
+    EXPECT_EQ(threads[0].measuredBusy, Nanoseconds{150'000}) << "a nested range counts once";
+    EXPECT_EQ(threads[1].measuredBusy, Nanoseconds{150'000}) << "ranges that overlap count once";
+    EXPECT_EQ(busyIn(*document->tracks, threadsOf(*document->tracks)[0], {50'000, 320'000}), 70'000);
+}
+
 TEST(DocumentLoader, ShowsTheMeasuredSideAloneWithoutAProfileAndSaysWhy) {
     SampleRun run;
     run.profile = false;

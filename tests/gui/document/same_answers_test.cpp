@@ -160,13 +160,29 @@ const std::vector<OddFile> kFiles{
      sample("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND kind = 'forward' AND microBatch = 2;"
             "UPDATE PIPESCOPE_TASK SET partition = 7 WHERE step = 2 AND kind = 'recompute' AND microBatch = 1;"
             "INSERT INTO PIPESCOPE_TASK (step, kind, partition, microBatch, lane, start, end, source, bytes) "
-            "SELECT step, kind, partition, microBatch, lane, start + 7, end + 7, source, 0 FROM "
+            "SELECT step, kind, partition, microBatch, lane, end, end + (end - start), source, 0 FROM "
             "PIPESCOPE_TASK WHERE step = 2 AND kind = 'backward' AND microBatch = 1;"
             "INSERT INTO PIPESCOPE_TASK (step, kind, partition, lane, start, end, source, bytes) SELECT step, "
             "'optimizer', partition, lane, end, end + 9, source, 0 FROM PIPESCOPE_TASK WHERE kind = 'backward' AND "
             "microBatch = 0"),
      {1, 2},
      "a task is of partition 7"},
+    {"NoTaskOfALaneInAStep", sample("DELETE FROM PIPESCOPE_TASK WHERE step = 2 AND lane = 1"), {1}, "step 2;"},
+    {"ATaskMissingInAStep",
+     sample("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND lane = 0 AND kind = 'forward' AND microBatch = 2"),
+     {2},
+     "tasks of a lane are missing"},
+    {"FewerMicroBatchesInAStep", sample("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND microBatch = 3"), {1, 2}},
+    {"TasksTwiceInAStep",
+     sample("INSERT INTO PIPESCOPE_TASK (step, kind, partition, microBatch, lane, start, end, source, bytes) SELECT "
+            "step, kind, partition, microBatch, lane, start, end, source, bytes FROM PIPESCOPE_TASK WHERE step = 1"),
+     {2},
+     "were recorded twice"},
+    {"NoTaskOfALane",
+     sample("DELETE FROM PIPESCOPE_TASK WHERE lane = 1"),
+     {1, 2},
+     "lane 1 of the run's pipeline has no task",
+     false},
     {"MoreLanesThanNamed", sample("UPDATE PIPESCOPE_RUN SET value = '[]' WHERE key = 'lanes'"), {1, 2}},
     {"StepsOutOfOrder",
      sample(kSilent + kKilled + "UPDATE PIPESCOPE_TASK SET step = 9 - step"),

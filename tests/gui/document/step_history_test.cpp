@@ -89,6 +89,18 @@ TEST(StepHistory, DoesNotCountTheStepInWhichTheRecordingEnded) {
     EXPECT_FALSE(stepHistory(document).steps[2].cutOff);
 }
 
+TEST(StepHistory, DoesNotCountAStepThatLacksTasks) {
+    TraceDocument document = runOf({20, 22, 24, 2});
+    document.stepFaults = {{3, StepFault::missing}};
+    const StepHistory history = stepHistory(document);
+    EXPECT_EQ(history.counted, 3U);
+    EXPECT_EQ(history.fastest, 0U);
+    EXPECT_EQ(history.steps[3].bubble, std::nullopt);
+    EXPECT_TRUE(history.steps[3].faulty);
+    EXPECT_TRUE(history.describe(3).contains(QStringLiteral("tasks are missing or doubled")));
+    EXPECT_EQ(history.steps[2].bubble.has_value(), true);
+}
+
 TEST(StepHistory, KnowsNoBubblesIfRangesWereLostAndNoLossesIfNoneWereRecorded) {
     TraceDocument document = runOf({20, 10, 30}, 0, false);
     EXPECT_EQ(stepHistory(document).steps[0].loss, std::nullopt);
