@@ -591,28 +591,234 @@ Json notesJson(const PageScene& scene, bool thinned) {
 const char* nameOf(Theme theme) {
     return theme == Theme::dark ? "dark" : theme == Theme::light ? "light" : "system";
 }
-}  // namespace
 
-QByteArray timelinePageData(const PageScene& scene) {
-    const TraceDocument& document = *scene.document;
-    if (!document.measured && !document.simulated) {
-        throw Error(
-            "'" + utf8(document.path) +
-            "' has no tasks of a pipeline, so there is no timeline for a page; open a trace of 'pipescope run', "
-            "or name the tasks with --task-rules");
+// ---- Threads and counters of a file without tasks
+
+/// The ranges of a page. If more overlap the scene's range, the longest are taken.
+class PageRanges {
+public:
+    PageRanges(const TrackStore& store, const TimeRange& range) : store_(store), range_(range) {
+        std::vector<std::int64_t> lengths;
+        visit([&](std::size_t row, std::size_t i) { lengths.push_back(lengthOf(row, i)); });
+        count_ = lengths.size();
+        if (count_ > kMostPageRanges) {
+            const auto place = lengths.begin() + static_cast<std::ptrdiff_t>(count_ - kMostPageRanges);
+            std::nth_element(lengths.begin(), place, lengths.end());
+            least_ = *place + 1;  // of several that are as long none is taken, which keeps the limit
+        }
     }
-    const PageTimelines all = selectTasks(scene);
+
+    std::size_t count() const { return count_; }
+    /// Shorter ranges are left out; 0: none is.
+    std::int64_t least() const { return least_; }
+    template <class Take>
+    void visitTaken(std::size_t row, const Take& take) const {
+        visitRow(row, [&](std::size_t i) {
+            if (lengthOf(row, i) >= least_) {
+                take(i);
+            }
+        });
+    }
+
+private:
+    std::int64_t lengthOf(std::size_t row, std::size_t i) const {
+        return store_.rows[row].end[i] - store_.rows[row].start[i];
+    }
+    template <class Take>
+    void visitRow(std::size_t row, const Take& take) const {
+        const TrackRow& track = store_.rows[row];
+        const auto first = std::lower_bound(track.end.begin(), track.end.end(), range_.start) - track.end.begin();
+        for (auto i = static_cast<std::size_t>(first); i < track.start.size() && track.start[i] <= range_.end; ++i) {
+            take(i);
+        }
+    }
+    template <class Take>
+    void visit(const Take& take) const {
+        for (std::size_t row = 0; row < store_.rows.size(); ++row) {
+            visitRow(row, [&](std::size_t i) { take(row, i); });
+        }
+    }
+
+    const TrackStore& store_;
+    TimeRange range_;
+    std::size_t count_ = 0;
+    std::int64_t least_ = 0;
+};
+
+std::string shortened(const std::string& name) {
+    constexpr qsizetype kMostLetters = 120;  // kernels of templates have thousands
+    const QString text = QString::fromStdString(name);
+    return text.size() <= kMostLetters ? name : utf8(text.left(kMostLetters) + QChar(0x2026));
+}
+
+/// One timeline whose lanes are threads and whose tasks are ranges.
+Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& table, Json& names) {
+    const TrackStore& store = *scene.document->tracks;
+    Json rows = Json::array();
+    Json lanes = Json::array();
+    std::vector<std::int64_t> start;
+    std::vector<std::int64_t> length;
+    std::vector<std::size_t> name;
+    std::unordered_map<std::uint32_t, std::size_t> numbers;
+    std::vector<std::string> texts;
+    std::vector<int> kinds;
+    for (const TrackRows& thread : threadsOf(store)) {
+        std::size_t ofThread = 0;
+        for (std::size_t r = thread.first; r < thread.end; ++r) {
+            const TrackRow& row = store.rows[r];
+            std::size_t tasks = 0;
+            std::int64_t before = scene.origin;
+            ranges.visitTaken(r, [&](std::size_t i) {
+                const auto [number, isNew] = numbers.try_emplace(row.text[i], texts.size());
+                if (isNew) {
+                    texts.push_back(shortened(store.texts.at(row.text[i])));
+                    kinds.push_back(rangeColorOf(store.texts.at(row.text[i])));
+                }
+                start.push_back(row.start[i] - before);
+                length.push_back(row.end[i] - row.start[i]);
+                name.push_back(number->second);
+                before = row.end[i];
+                ++tasks;
+            });
+            rows.push_back({{"lane", lanes.size()}, {"copies", false}, {"tasks", tasks}});
+            ofThread += tasks;
+        }
+        const TrackRow& first = store.rows[thread.first];
+        const std::int64_t busy = busyIn(store, thread, scene.range);
+        lanes.push_back({{"name", first.name}, {"device", first.group}});
+        table.rows.push_back({QString::fromStdString(first.name), QString::fromStdString(first.group),
+                              QLocale().toString(static_cast<qlonglong>(ofThread)), formatDuration(busy),
+                              formatShare(static_cast<double>(busy) / static_cast<double>(scene.range.length()))});
+    }
+    names = {{"name", texts},
+             {"kind", kinds},
+             {"partition", std::vector<int>(texts.size(), -1)},
+             {"microBatch", std::vector<int>(texts.size(), -1)}};
+    const Json none = Json::array();
+    return {{"source", "measured"},
+            {"title", utf8(translated("THREADS AND STREAMS"))},
+            {"facts", ""},
+            {"noTwin", ""},
+            {"lanes", lanes},
+            {"rows", rows},
+            {"steps", none},
+            {"start", start},
+            {"length", length},
+            {"name", name},
+            {"step", scene.step},
+            {"bubbles", {{"lane", none}, {"start", none}, {"length", none}, {"cause", none}, {"culprit", none}}},
+            {"critical", none}};
+}
+
+/// Curves of the counters, by pixel columns, since a page may be zoomed only so far.
+Json countersJson(const PageScene& scene, std::size_t& omitted) {
+    constexpr std::size_t kMostCounters = 100;
+    constexpr int kMostPoints = 20'000;  // of all counters together
+    const std::vector<CounterRow>& counters = scene.document->tracks->counters;
+    const std::size_t taken = std::min(counters.size(), kMostCounters);
+    omitted = counters.size() - taken;
+    Json list = Json::array();
+    for (std::size_t k = 0; k < taken; ++k) {
+        const CounterRow& counter = counters[k];
+        const int columns = std::min(2000, kMostPoints / static_cast<int>(taken));
+        const TimeWindow window = windowOf(scene.range);
+        const std::vector<CounterColumn> values = counter.columns(window, columns);
+        std::vector<std::int64_t> time;
+        std::vector<double> low;
+        std::vector<double> high;
+        for (int x = 0; x < columns; ++x) {
+            const CounterColumn& column = values[static_cast<std::size_t>(x)];
+            const bool changes =
+                column.known && (high.empty() || column.low != low.back() || column.high != high.back());
+            if (changes) {
+                time.push_back(timeAt(window, columns, x) - scene.origin);
+                low.push_back(column.low);
+                high.push_back(column.high);
+            }
+        }
+        list.push_back({{"name", counter.name()},
+                        {"group", counter.group()},
+                        {"time", time},
+                        {"low", low},
+                        {"high", high},
+                        {"least", std::min(0.0, counter.lowest())},
+                        {"most", std::max(0.0, counter.highest())}});
+    }
+    return list;
+}
+
+Json pageHead(const PageScene& scene);
+
+Json threadsPage(const PageScene& scene) {
+    const TraceDocument& document = *scene.document;
+    const PageRanges ranges(*document.tracks, scene.range);
+    ReportTable table{translated("Threads and streams"),
+                      {translated("Thread or stream"), translated("Process or device"), translated("Ranges"),
+                       translated("Busy"), translated("Share")},
+                      {},
+                      {}};
+    Json names;
+    Json timeline = threadsJson(scene, ranges, table, names);
+    const std::size_t held = timeline["start"].size();
+    std::size_t omitted = 0;
+    Json counters = countersJson(scene, omitted);
+    Json data = pageHead(scene);
+    data["threads"] = true;
+    data["names"] = std::move(names);
+    data["kinds"] = Json::array();
+    for (const QRgb color : kRangeColors) {
+        const QColor each = QColor::fromRgb(color);
+        data["kinds"].push_back({{"name", ""},
+                                 {"letter", ""},
+                                 {"color", hex(each)},
+                                 {"ink", hex(each)},
+                                 {"text", hex(textOn(each))},
+                                 {"tile", tileJson(PatternTile{})},
+                                 {"copies", false}});
+    }
+    data["timelines"] = Json::array();
+    if (!timeline["rows"].empty()) {
+        data["timelines"].push_back(std::move(timeline));
+    }
+    if (!counters.empty()) {
+        data["counters"] = std::move(counters);
+    }
+    data["summary"] = "";
+    data["scope"] = utf8(
+        translated("This page holds %1 of %2, from %3 to %4.")
+            .arg(formatCount(held, translated("range"), translated("ranges")),
+                 formatCount(table.rows.size(), translated("thread or stream"), translated("threads and streams")),
+                 formatDuration(scene.range.start - scene.origin), formatDuration(scene.range.end - scene.origin)));
+    data["figures"] = tableJson({translated("Ranges"), {}, {}, {}});
+    data["lanes"] = tableJson(table);
+    Json notes = Json::array();
+    for (const QString& note : document.messages()) {
+        notes.push_back(utf8(note));
+    }
+    if (held < ranges.count()) {
+        notes.push_back(utf8(translated("%1 of less than %2 are not on this page, which is kept small. Choose a "
+                                        "shorter range for them.")
+                                 .arg(formatCount(ranges.count() - held, translated("range"), translated("ranges")),
+                                      formatDuration(ranges.least()))));
+    }
+    if (omitted > 0) {
+        notes.push_back(utf8(translated("%1 not on this page.")
+                                 .arg(formatCount(omitted, translated("counter is"), translated("counters are")))));
+    }
+    data["notes"] = std::move(notes);
+    return data;
+}
+
+/// What pages of both kinds have.
+Json pageHead(const PageScene& scene) {
     const TimelineColors light = themeColors(false);
     const TimelineColors dark = themeColors(true);
-    NameTable names;
     Json data;
     data["format"] = 1;
     const QLocale language;
     data["language"] = language.language() == QLocale::C ? "en" : utf8(language.bcp47Name());
     data["grouping"] = !(language.numberOptions() & QLocale::OmitGroupSeparator);
-    data["title"] = utf8(reportTitle(document));
-    data["summary"] = utf8(comparisonHeadline(document));
-    data["scope"] = utf8(scopeText(scene, all));
+    data["title"] = utf8(reportTitle(*scene.document));
     data["theme"] = nameOf(scene.theme);
     data["mode"] = utf8(nameOf(scene.choice.mode));
     data["causes"] = scene.choice.causes;
@@ -626,9 +832,33 @@ QByteArray timelinePageData(const PageScene& scene) {
         }
     }
     data["step"] = scene.step;
-    data["twoRuns"] = document.baseline != nullptr;
+    data["twoRuns"] = scene.document->baseline != nullptr;
     data["colors"] = {{"light", colorsJson(light)}, {"dark", colorsJson(dark)}};
     data["bubbleCauses"] = causesJson(light, dark);
+    return data;
+}
+
+QByteArray packed(const Json& data) {
+    const QByteArray text = QByteArray::fromStdString(data.dump(-1, ' ', true, Json::error_handler_t::replace));
+    return QByteArray(text).replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+}
+}  // namespace
+
+QByteArray timelinePageData(const PageScene& scene) {
+    const TraceDocument& document = *scene.document;
+    if (hasOnlyTracks(document) && !document.tracks) {
+        throw Error("'" + utf8(document.path) + "' has neither tasks nor threads, so there is no timeline for a page");
+    }
+    if (hasOnlyTracks(document)) {
+        return packed(threadsPage(scene));
+    }
+    const PageTimelines all = selectTasks(scene);
+    const TimelineColors light = themeColors(false);
+    const TimelineColors dark = themeColors(true);
+    NameTable names;
+    Json data = pageHead(scene);
+    data["summary"] = utf8(comparisonHeadline(document));
+    data["scope"] = utf8(scopeText(scene, all));
     data["figures"] = tableJson(figuresTable(document, scene.step));
     data["lanes"] = tableJson(lanesTable(document, scene.step));
     data["timelines"] = Json::array();
@@ -660,7 +890,6 @@ QByteArray timelinePageData(const PageScene& scene) {
             data["selected"] = {to_string(scene.selection->source), number};
         }
     }
-    QByteArray text = QByteArray::fromStdString(data.dump(-1, ' ', true, Json::error_handler_t::replace));
-    return text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    return packed(data);
 }
 }  // namespace pipescope

@@ -184,4 +184,14 @@ QString taskName(const TaskKey& key) {
     }
     return translated("%1 on partition %2").arg(name).arg(key.partition);
 }
+
+std::uint8_t rangeColorOf(const std::string& name) {
+    std::uint32_t hash = 2166136261U;  // FNV-1a
+    for (const char letter : name) {
+        if (letter < '0' || letter > '9') {
+            hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619U;
+        }
+    }
+    return static_cast<std::uint8_t>((hash >> 8) % kRangeColors.size());
+}
 }  // namespace pipescope

@@ -8,6 +8,7 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <string>
 
 class QPainter;
 class QPalette;
@@ -61,6 +62,13 @@ inline constexpr QRgb kLightSky = tint(kSky, 0.4);
 inline constexpr QRgb kLightOrange = tint(kOrange, 0.45);
 inline constexpr QRgb kGrey = tint(kBlack, 0.6);
 }  // namespace okabe_ito
+
+/// Colours of ranges of threads and streams.
+inline constexpr std::array kRangeColors{okabe_ito::kSky,    okabe_ito::kOrange, okabe_ito::kGreen,
+                                         okabe_ito::kPurple, okabe_ito::kYellow, okabe_ito::kLightSky};
+/// Index of a range's colour by its name. "step 7" and "step 8" have the same one. Edges and names separate neighbours
+/// of one colour.
+std::uint8_t rangeColorOf(const std::string& name);
 
 struct KindStyle {
     QColor color;

@@ -10,11 +10,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include <QLocale>
 #include <QStringList>
 
 #include <algorithm>
 #include <array>
 #include <map>
+#include <tuple>
 
 namespace pipescope {
 namespace {
@@ -578,6 +580,61 @@ QString SelectionFacts::plainText() const {
     return lines.join(QLatin1Char('\n')) + QLatin1Char('\n');
 }
 
+namespace {
+/// A file of threads, streams and counters: how much it holds, and the names that take most time.
+SelectionFacts recordingFacts(const TraceDocument& document) {
+    constexpr std::size_t kMostNames = 12;
+    SelectionFacts facts;
+    if (!document.tracks) {
+        return facts;
+    }
+    const TrackStore& store = *document.tracks;
+    struct Sum {
+        std::uint32_t text = 0;
+        std::size_t count = 0;
+        std::int64_t time = 0;
+    };
+    std::vector<Sum> sums(store.texts.size());
+    std::size_t ranges = 0;
+    for (const TrackRow& row : store.rows) {
+        ranges += row.start.size();
+        for (std::size_t i = 0; i < row.start.size(); ++i) {
+            Sum& sum = sums[row.text[i]];
+            sum.text = row.text[i];
+            sum.time += row.end[i] - row.start[i];
+            ++sum.count;
+        }
+    }
+    facts.ofWholeStep = true;
+    facts.title = translated("Recording");
+    facts.measuredName = translated("value");
+    const auto number = [](std::size_t count) { return QLocale().toString(static_cast<qulonglong>(count)); };
+    FactSection all{translated("In all"), {{translated("Length"), formatDuration(store.range().length()), {}}}};
+    for (const auto& [name, count] : {std::pair(translated("Threads and streams"), threadsOf(store).size()),
+                                      {translated("Ranges"), ranges},
+                                      {translated("Counters"), store.counters.size()},
+                                      {translated("Arrows"), store.arrows.size()}}) {
+        if (count > 0) {
+            all.rows.push_back({name, number(count), {}});
+        }
+    }
+    facts.sections.push_back(std::move(all));
+    const auto shown = std::min(kMostNames, sums.size());
+    std::partial_sort(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(shown), sums.end(),
+                      [](const Sum& a, const Sum& b) { return std::tie(b.time, a.text) < std::tie(a.time, b.text); });
+    FactSection names{translated("Most time by name"), {}};
+    for (std::size_t k = 0; k < shown && sums[k].time > 0; ++k) {
+        names.rows.push_back({QString::fromStdString(store.texts[sums[k].text]),
+                              QStringLiteral("%1 · %2").arg(number(sums[k].count), formatDuration(sums[k].time)),
+                              {}});
+    }
+    if (!names.rows.empty()) {
+        facts.sections.push_back(std::move(names));
+    }
+    return facts;
+}
+}  // namespace
+
 SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analysis, std::int32_t step,
                        const std::optional<TaskSelection>& task, const std::optional<PartSelection>& part) {
     FactsBuilder builder(document, analysis, step);
@@ -589,7 +646,7 @@ SelectionFacts factsOf(const TraceDocument& document, const StepAnalysis& analys
         return rangeFacts(document, part->range, span != nullptr ? span->range().start : 0);
     }
     if (!part) {
-        return document.measured || document.simulated ? builder.ofStep() : SelectionFacts{};
+        return hasOnlyTracks(document) ? recordingFacts(document) : builder.ofStep();
     }
     if (analysis.tasks(part->source) == nullptr) {
         return {};

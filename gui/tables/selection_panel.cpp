@@ -93,7 +93,9 @@ void SelectionPanel::setFacts(SelectionFacts facts) {
         heading->setFont(0, bold);
         heading->setFirstColumnSpanned(true);
         for (const FactRow& row : section.rows) {
-            auto* item = new QTreeWidgetItem(table_, {row.name, row.measured, row.simulated, row.difference});
+            // The tooltip and the copied text have the whole name, which is wider than the panel at first.
+            const QString name = QString(row.name).replace(tr("waits for the "), tr("waits: "));
+            auto* item = new QTreeWidgetItem(table_, {name, row.measured, row.simulated, row.difference});
             item->setToolTip(0, row.name);
             item->setToolTip(1, single ? row.measured : QString());
             for (int column = 1; column < table_->columnCount(); ++column) {

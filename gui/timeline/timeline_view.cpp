@@ -195,6 +195,10 @@ void TimelineView::paintNotes(QPainter& painter) const {
                                        [&](const QRectF& other) { return other.left() > rects[i].left(); });
         const double end = next != rects.end() ? next->left() : lanes.right();
         painter.fillRect(rects[i], palette().color(QPalette::Highlight));
+        if (rects[i].width() > kThinnestNote) {  // shows the end of a note that another one overlaps
+            painter.setPen(QPen(palette().color(QPalette::Window), 1));
+            painter.drawRect(rects[i].adjusted(0.5, 0.5, -0.5, -0.5));
+        }
         QRectF text = rects[i].adjusted(4, 0, -2, 0);
         painter.setPen(palette().color(QPalette::HighlightedText));
         if (text.width() < fontMetrics().averageCharWidth() * 6) {  // beside the range, if that is free

@@ -25,20 +25,6 @@ constexpr double kFaintestRun = 0.3;          // of ranges that fill little of t
 constexpr qsizetype kFewestLetters = 4;       // of a shortened name, with its dots
 constexpr double kFar = 1e5;                  // pixels; painters draw no farther
 
-constexpr std::array kRangeColors{okabe_ito::kSky,    okabe_ito::kOrange, okabe_ito::kGreen,
-                                  okabe_ito::kPurple, okabe_ito::kYellow, okabe_ito::kLightSky};
-
-/// Index of a name's colour. "step 7" and "step 8" have the same one. Edges and names separate neighbours of one
-/// colour.
-std::uint8_t colorIndexOf(const std::string& name) {
-    std::uint32_t hash = 2166136261U;  // FNV-1a
-    for (const char letter : name) {
-        if (letter < '0' || letter > '9') {
-            hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619U;
-        }
-    }
-    return static_cast<std::uint8_t>((hash >> 8) % kRangeColors.size());
-}
 QColor blended(const QColor& ground, const QColor& color, double share) {
     const auto part = [share](int from, int to) { return static_cast<int>(std::lround(from + (to - from) * share)); };
     return {part(ground.red(), color.red()), part(ground.green(), color.green()), part(ground.blue(), color.blue())};
@@ -54,7 +40,7 @@ void TrackView::setStore(std::shared_ptr<const TrackStore> store) {
     store_ = std::move(store);
     colorOfText_.clear();
     if (store_) {
-        std::transform(store_->texts.begin(), store_->texts.end(), std::back_inserter(colorOfText_), colorIndexOf);
+        std::transform(store_->texts.begin(), store_->texts.end(), std::back_inserter(colorOfText_), rangeColorOf);
     }
     relayout();
     updateGeometry();

@@ -9,10 +9,13 @@
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/table_models.h"
 #include "gui/tables/task_table.h"
+#include "gui/timeline/track_view.h"
 #include "gui/window/dock_set.h"
+#include "gui/window/document_page.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/marks_panel.h"
 #include "gui/window/session_state.h"
+#include "gui/window/timeline_stack.h"
 #include "schedule/error.h"
 #include "trace/chrome_import.h"
 
@@ -76,7 +79,13 @@ void TableDocks::addLanesAndDifferences(DockSet& docks) {
     lanes_->table().horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);  // beside its figures
     docks.add(tr("Largest differences"), "differences", *differences_);
     connect(lanes_, &FilteredTable::picked, this, [this](const QModelIndex& index) {
-        files_.page()->navigation().goToLane(LaneId{index.row()});  // the model has one row per lane, in order
+        const TraceDocument& shown = *files_.document();  // the model has one row per lane or thread, in order
+        if (hasOnlyTracks(shown) && shown.tracks) {
+            files_.page()->views().tracks().revealRow(
+                threadsOf(*shown.tracks).at(static_cast<std::size_t>(index.row())).first);
+            return;
+        }
+        files_.page()->navigation().goToLane(LaneId{index.row()});
     });
     connect(differences_, &FilteredTable::picked, this, [this](const QModelIndex& index) {
         if (const std::optional<ComparedTask> row = differenceModel_->rowAt(index.row())) {
@@ -94,7 +103,9 @@ void TableDocks::refreshSummaries() {
                                           : tr("This file has no lanes, since it holds no tasks of a pipeline."));
     laneModel_->setTwoRuns(shown != nullptr && shown->baseline);
     differenceModel_->setTwoRuns(shown != nullptr && shown->baseline);
-    laneModel_->setRows(shown != nullptr ? laneFacts(*shown, files_.page()->model().step()) : std::vector<LaneFacts>{});
+    laneModel_->setRows(shown == nullptr        ? std::vector<LaneFacts>{}
+                        : hasOnlyTracks(*shown) ? threadFacts(*shown)
+                                                : laneFacts(*shown, files_.page()->model().step()));
     differenceModel_->setRows(shown != nullptr && shown->comparison ? shown->comparison->worst
                                                                     : std::vector<ComparedTask>{});
     refreshSelection();

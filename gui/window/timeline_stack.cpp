@@ -16,6 +16,7 @@
 
 namespace pipescope {
 namespace {
+constexpr int kTallMemoryLane = 72;
 constexpr int kFewTracks = 5;  // rows of threads that stay in sight in a low window
 }  // namespace
 
@@ -115,6 +116,9 @@ void TimelineStack::shareHeight() {
     const int measured = least[0] + take(std::min(half, most[0] - least[0]));
     const int simulated = least[1] + take(std::min(half, most[1] - least[1]));
     tracks += take(wantedTracks - tracks);
+    if (memory > 0) {  // a large window has room for readable curves
+        memory += take(static_cast<int>(lanes) * kTallMemoryLane + lines - memory);
+    }
     setSizes({measured + rest * 2 / 5, simulated + rest * 2 / 5, memory + rest / 5, tracks});
 }
 

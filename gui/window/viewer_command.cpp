@@ -8,6 +8,8 @@
 #include "gui/style/number_format.h"
 #include "gui/style/theme.h"
 #include "gui/timeline/time_axis_model.h"
+#include "gui/timeline/timeline_view.h"
+#include "gui/window/document_page.h"
 #include "gui/window/export_menu.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
@@ -228,6 +230,16 @@ bool hasStep(const TraceDocument& document, std::int32_t step) {
                                    : document.measured && document.measured->step(step) != nullptr;
 }
 
+/// True if each visible timeline has room for a line of its lanes.
+bool showsLanes(const DocumentPage& page) {
+    const QList<TimelineView*> views = page.findChildren<TimelineView*>();
+    return std::all_of(views.begin(), views.end(), [](const TimelineView* view) {
+        const QRect first = view->laneRect(LaneId{0});
+        return !view->isVisible() || first.isNull() ||
+               first.top() + view->fontMetrics().height() <= view->viewport()->height();
+    });
+}
+
 int renderWindow(const ViewerArguments& arguments) {
     QLocale::setDefault(QLocale::c());
     MainWindow window(nullptr);
@@ -265,8 +277,8 @@ int renderWindow(const ViewerArguments& arguments) {
     QApplication::processEvents();  // lays out widgets and their scroll bars
     QApplication::processEvents();
     window.finishWork();
-    if (const QSize size = window.size(); arguments.sizeGiven && size != parseSize(arguments.size)) {
-        throw UsageError("--size is " + arguments.size + ", but the window with this trace needs at least " +
+    if (arguments.sizeGiven && (window.size() != parseSize(arguments.size) || !showsLanes(page))) {
+        throw UsageError("--size is " + arguments.size + ", but the lanes of this trace need a window of at least " +
                          std::to_string(window.minimumSizeHint().width()) + "x" +
                          std::to_string(window.minimumSizeHint().height()) + "; give a larger size, such as 1600x900");
     }

@@ -3,6 +3,7 @@
 'use strict';
 (() => {
 const data = JSON.parse(document.getElementById('data').textContent);
+const THREADS = Boolean(data.threads);  // ranges of threads and counters instead of a pipeline's tasks
 
 // ---- Formats, as in the viewer
 
@@ -81,7 +82,7 @@ function unpack(packed) {
   const line = {
     source: packed.source, title: packed.title, facts: packed.facts, noTwin: packed.noTwin, lanes: packed.lanes,
     steps: packed.steps, count, start: new Float64Array(count), end: new Float64Array(count), name: packed.name,
-    kind: new Uint8Array(count), twin: packed.twin, late: packed.late, bytes: packed.bytes, row: new Uint32Array(count),
+    kind: new Uint8Array(count), twin: packed.twin || new Int32Array(count).fill(-1), late: packed.late, bytes: packed.bytes, row: new Uint32Array(count),
     stepOf: (i) => (Array.isArray(packed.step) ? packed.step[i] : packed.step), rows: [], bubbles: [],
     critical: packed.critical, isCritical: new Uint8Array(count),
   };
@@ -374,7 +375,7 @@ function ticks(width) {
 
 class TimelinePane extends Pane {
   constructor(line) {
-    super(line.source, line.title, line.facts);
+    super(THREADS ? 'threads' : line.source, line.title, line.facts);
     this.line = line;
     this.topHeight = RULER;
     this.shares = paints.map(() => null);
@@ -692,7 +693,27 @@ class TimelinePane extends Pane {
     const left = Math.max(rect.x, gutter);
     return {...rect, x: left, width: Math.min(rect.x + rect.width, this.width) - left};
   }
+  drawRangeNames(wide) {
+    const {context, line} = this;
+    context.textAlign = 'left';
+    for (const i of wide) {
+      const rect = this.seen(i);
+      if (rect.width < 30 || rect.height < 12) {
+        continue;
+      }
+      const name = nameOf(line, i);
+      const text = textWidth(name) <= rect.width - 6 ? name : elided(name.slice(0, Math.ceil(rect.width / 3)), rect.width - 6);
+      if (text.length > 2) {
+        context.fillStyle = paints[line.kind[i]].text;
+        context.fillText(text, rect.x + 3, rect.y + rect.height / 2 + 0.5);
+      }
+    }
+  }
   drawLabels(wide) {
+    if (THREADS) {
+      this.drawRangeNames(wide);
+      return;
+    }
     const {context, line} = this;
     const difference = state.mode === 'difference' && line === measured && line.late;
     const ghosts = state.mode === 'overlay' && line === measured && simulated;
@@ -887,7 +908,8 @@ class TimelinePane extends Pane {
       const [first, end] = this.visible(row);
       tasks += end - first;
     }
-    this.canvas.setAttribute('aria-label', `${this.line.title}: ${this.line.lanes.length} lanes, ${tasks} tasks from ` +
+    this.canvas.setAttribute('aria-label', `${this.line.title}: ${this.line.lanes.length} ` +
+      `${THREADS ? 'threads' : 'lanes'}, ${tasks} ${THREADS ? 'ranges' : 'tasks'} from ` +
       `${duration(view.start)} to ${duration(view.start + view.length)}`);
   }
   tipAt(x, y) {
@@ -1061,6 +1083,79 @@ class MemoryPane extends Pane {
   }
 }
 
+/// Each counter has its own scale, which includes 0.
+class CounterPane extends Pane {
+  constructor(counters) {
+    super('memory', 'COUNTERS', '');
+    this.topHeight = 0;
+    this.line = null;
+    this.memory = counters;  // one row each
+    this.laneHeight = MEMORY_LANE;
+  }
+  layOut(height) {
+    this.laneHeight = height;
+    this.contentHeight = this.memory.length * (height + 3) + 3;
+  }
+  box(row) { return 3 + row * (this.laneHeight + 3) - this.scroll.scrollTop; }
+  draw() {
+    this.begin();
+    const {context} = this;
+    this.memory.forEach((counter, number) => {
+      const top = this.box(number);
+      if (top > this.height || top + this.laneHeight < 0) {
+        return;
+      }
+      const span = counter.most - counter.least || 1;
+      const y = (value) => top + 1 + (this.laneHeight - 2) * (counter.most - value) / span;
+      context.fillStyle = colors.lane;
+      context.fillRect(gutter, top, this.axisWidth, this.laneHeight);
+      context.save();
+      context.beginPath();
+      context.rect(gutter, top, this.axisWidth, this.laneHeight);
+      context.clip();
+      context.fillStyle = colors.areaPeak;
+      const first = Math.max(0, firstFrom(counter.time, view.start) - 1);
+      for (let i = first; i < counter.time.length && counter.time[i] <= view.start + view.length; ++i) {
+        const left = this.x(counter.time[i]);
+        const right = i + 1 < counter.time.length ? this.x(counter.time[i + 1]) : this.width;
+        const far = Math.abs(counter.high[i]) >= Math.abs(counter.low[i]) ? counter.high[i] : counter.low[i];
+        context.globalAlpha = 0.3;
+        context.fillRect(left, Math.min(y(0), y(far)), right - left, Math.abs(y(far) - y(0)));
+        context.globalAlpha = 1;
+        context.fillRect(left, y(counter.high[i]), right - left, Math.max(1, y(counter.low[i]) - y(counter.high[i])));
+      }
+      context.restore();
+      context.fillStyle = colors.paper;
+      context.fillRect(0, top, gutter - 1, this.laneHeight);
+      this.laneName(counter.name, counterText(counter.most > 0 ? counter.most : counter.least), top, this.laneHeight);
+    });
+    this.cursor();
+  }
+  taskAt() { return -1; }
+  describe() {
+    this.canvas.setAttribute('aria-label', `Counters: ${this.memory.map((each) => each.name).join(', ')}`);
+  }
+  tipAt(x, y) {
+    const counter = this.memory.find((_, i) => y >= this.box(i) && y < this.box(i) + this.laneHeight);
+    if (!counter) {
+      return null;
+    }
+    const i = firstFrom(counter.time, this.timeAt(x)) - 1;
+    const lines = [element('b', {}, counter.name), counter.group];
+    if (x >= gutter && i >= 0) {
+      const [low, high] = [counter.low[i], counter.high[i]];
+      lines.push(low === high ? counterText(high) : `${counterText(low)} to ${counterText(high)}`);
+    }
+    lines.push(`all: ${counterText(counter.least)} to ${counterText(counter.most)}`);
+    return lines.filter((each) => each !== '');
+  }
+}
+function counterText(value) {
+  const size = Math.abs(value);
+  return size !== 0 && (size >= 1e15 || size < 1e-3) ? value.toExponential(3).replace('-', '−')
+    : grouped(value, Number.isInteger(value) ? 0 : decimalsFor(value) + 1);
+}
+
 function curve(packed) {
   if (!packed) {
     return null;
@@ -1091,6 +1186,9 @@ const [against, minus] = data.twoRuns ? ['after against before', 'after minus be
   : ['simulated against measured', 'simulated minus measured'];
 function taskTip(line, i) {
   const facts = factsOf(line, i);
+  if (THREADS) {
+    return [element('b', {}, facts.name), laneTitle(facts.lane), `${duration(facts.duration)}, from ${duration(facts.start)}`];
+  }
   const lines = [
     element('b', {}, facts.name),
     `${laneTitle(facts.lane)} · step ${facts.step}`,
@@ -1157,7 +1255,7 @@ function swatch(color, ink, bits) {
 
 function makeLegend() {
   const list = element('ul', {class: 'legend', 'aria-label': 'Kinds of tasks; press one to hide or show it'});
-  data.kinds.forEach((kind, number) => {
+  (THREADS ? [] : data.kinds).forEach((kind, number) => {
     const canvas = swatch(rgba(kind.color), rgba(kind.ink), kind.tile);
     const button = element('button', {
       type: 'button', 'aria-pressed': 'true', title: 'Hide or show tasks of this kind', onclick: () => toggleKind(number),
@@ -1252,9 +1350,13 @@ const KEYS = [
   ['Wheel; Shift + wheel', 'zoom about the pointer; move along the axis'],
   ['Drag', 'move'],
 ];
+const OF_THREADS = ['T', '1, 2, 3', 'B, C'];  // keys that a page of threads does not have
+const forThreads = (text) => (THREADS ? text.replace('task of the same kind', 'range of the same name').replace('of the lane', 'of the row')
+  .replace('the lanes', 'the threads').replace('task', 'range') : text);
 const help = element('dialog', {'aria-label': 'Keys'},
   element('table', {}, element('caption', {}, 'Keys and mouse'),
-    element('tbody', {}, ...KEYS.map(([keys, what]) => element('tr', {}, element('th', {scope: 'row'}, keys), element('td', {}, what))))),
+    element('tbody', {}, ...KEYS.filter(([keys]) => !THREADS || !OF_THREADS.includes(keys)).map(([keys, what]) =>
+      element('tr', {}, element('th', {scope: 'row'}, keys), element('td', {}, forThreads(what)))))),
   element('button', {type: 'button', onclick: () => help.close()}, 'Close'));
 
 function makeBars() {
@@ -1307,12 +1409,16 @@ function buildPage() {
   if (data.memory) {
     panes.push(new MemoryPane(data.memory));
   }
+  if (data.counters) {
+    panes.push(new CounterPane(data.counters));
+  }
   document.body.append(
     element('header', {class: 'top'},
       element('div', {class: 'heading'}, element('h1', {}, data.title), element('p', {class: 'faint'}, data.summary)), tools),
     ...(data.notes.length > 0 ? [element('ul', {class: 'notes', 'aria-label': 'Notes'}, ...data.notes.map((note) => element('li', {}, note)))] : []),
     figureCards(),
-    element('details', {class: 'tables'}, element('summary', {}, 'All figures, and lanes'), tableElement(data.figures), tableElement(data.lanes)),
+    element('details', {class: 'tables'}, element('summary', {}, THREADS ? 'All threads' : 'All figures, and lanes'),
+      THREADS ? null : tableElement(data.figures), tableElement(data.lanes)),
     makeBars(),
     element('main', {class: 'body'}, element('div', {class: 'panes'}, ...panes.map((pane) => pane.section)), details),
     element('footer', {}, element('p', {}, data.scope), element('p', {id: 'help-hint'}, hint), element('p', {}, 'Written by PipeScope.')),
@@ -1334,7 +1440,7 @@ function layOut() {
   const room = Math.max(420, window.innerHeight - headers - Math.min(panes[0] ? panes[0].section.offsetTop : 0, 260) - 24);
   const memoryRoom = memory ? Math.min(memory.memory.length * (MEMORY_LANE + 3) + 3, room / 4) : 0;
   const each = (room - memoryRoom) / Math.max(1, lines.length);
-  let row = TALLEST_ROW;
+  let row = THREADS ? LOWEST_ROW + 2 : TALLEST_ROW;
   while (row > LOWEST_ROW && lines.some((pane) => pane.heightFor(row) + RULER > each)) {
     --row;
   }
@@ -1406,11 +1512,23 @@ function bringIntoView(line, task) {
 function showDetails() {
   if (!state.selected) {
     details.replaceChildren(element('h2', {}, 'Nothing is selected'),
-      element('p', {class: 'faint'}, 'Click a task, or press . and , to walk through a lane. Its twin in the other timeline is marked too.'));
+      element('p', {class: 'faint'}, THREADS ? 'Click a range, or press . and , to walk through a row.'
+        : 'Click a task, or press . and , to walk through a lane. Its twin in the other timeline is marked too.'));
     return;
   }
   const {line, task} = state.selected;
   const facts = factsOf(line, task);
+  if (THREADS) {
+    const same = line.name.reduce((all, name, i) => (name === line.name[task]
+      ? {count: all.count + 1, time: all.time + line.end[i] - line.start[i]} : all), {count: 0, time: 0});
+    const rows = [['Start', duration(facts.start)], ['End', duration(facts.start + facts.duration)],
+                  ['Duration', duration(facts.duration)], ['Of this name', `${grouped(same.count, 0)}, ${duration(same.time)}`],
+                  ['Mean', duration(same.time / same.count)]];
+    details.replaceChildren(element('h2', {}, facts.name), element('p', {class: 'faint'}, laneTitle(facts.lane)),
+      element('table', {}, element('tbody', {}, ...rows.map(([name, value]) =>
+        element('tr', {}, element('th', {scope: 'row'}, name), element('td', {}, value))))));
+    return;
+  }
   const own = [duration(facts.start), duration(facts.start + facts.duration), duration(facts.duration)];
   const twin = facts.twin ? [duration(facts.twin.start), duration(facts.twin.start + facts.twin.duration), duration(facts.twin.duration)] : null;
   const differences = facts.twin ? [change(facts.twin.startChange), change(facts.twin.endChange), durationChangeText(facts.twin)] : null;
@@ -1462,7 +1580,8 @@ function walk(by, sameKind) {
     const {task} = state.selected;
     const after = (a, b) => line.start[a] - line.start[b] || a - b;
     for (let i = 0; i < line.count; ++i) {
-      if (i !== task && line.kind[i] === line.kind[task] && after(i, task) * by > 0 &&
+      const alike = THREADS ? line.name[i] === line.name[task] : line.kind[i] === line.kind[task];
+      if (i !== task && alike && after(i, task) * by > 0 &&
           (found < 0 || after(i, found) * by < 0)) {
         found = i;
       }

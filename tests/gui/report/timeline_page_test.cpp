@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <set>
 #include <tuple>
@@ -322,7 +323,70 @@ TEST_F(TimelinePage, RefusesMoreTasksThanABrowserDraws) {
 TEST_F(TimelinePage, NeedsATimeline) {
     scene_.document = std::make_shared<TraceDocument>();
     scene_.range = {0, 1};
-    EXPECT_THAT([&] { timelinePageData(scene_); }, ThrowsMessage<Error>(HasSubstr("no tasks of a pipeline")));
+    EXPECT_THAT([&] { timelinePageData(scene_); }, ThrowsMessage<Error>(HasSubstr("neither tasks nor threads")));
+}
+
+/// A Chrome trace of two threads, one with nested ranges, and a counter.
+PageScene threadsScene(const std::string& name, const std::string& json) {
+    const auto path = temporaryPath(name);
+    std::ofstream(path, std::ios::binary) << json;
+    PageScene scene;
+    scene.document = loadTrace(QString::fromStdString(path.string()));
+    scene.range = wholeRange(*scene.document, 0);
+    scene.theme = Theme::light;
+    return scene;
+}
+
+const char* const kTwoThreads = R"json([
+    {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "trainer"}},
+    {"ph": "X", "name": "step 1", "pid": 7, "tid": 1, "ts": 0, "dur": 400},
+    {"ph": "X", "name": "load", "pid": 7, "tid": 1, "ts": 10, "dur": 90},
+    {"ph": "X", "name": "</script><img src=x>", "pid": 7, "tid": 1, "ts": 120, "dur": 200},
+    {"ph": "X", "name": "load", "pid": 7, "tid": 2, "ts": 500, "dur": 300},
+    {"ph": "C", "name": "queue", "pid": 7, "ts": 0, "args": {"value": -2}},
+    {"ph": "C", "name": "queue", "pid": 7, "ts": 600, "args": {"value": 6}}])json";
+
+TEST_F(TimelinePage, OfAFileWithoutTasksHoldsThreadsAndCounters) {
+    scene_ = threadsScene("threads.json", kTwoThreads);
+    const QByteArray text = timelinePageData(scene_);
+    EXPECT_FALSE(text.contains('<'));
+    const Json page = Json::parse(text.toStdString());
+    const Json& timeline = page.at("timelines").at(0);
+    ASSERT_EQ(timeline.at("lanes").size(), 2U);
+    EXPECT_EQ(timeline.at("lanes")[0].at("name"), "thread 1");
+    EXPECT_THAT(timeline.at("lanes")[0].at("device").get<std::string>(), HasSubstr("trainer"));
+    std::vector<std::int64_t> lanes;
+    for (const Json& row : timeline.at("rows")) {
+        lanes.push_back(row.at("lane"));
+    }
+    EXPECT_EQ(lanes, (std::vector<std::int64_t>{0, 0, 1}));
+    EXPECT_EQ(timeline.at("length"), Json({400'000, 90'000, 200'000, 300'000}));
+    EXPECT_EQ(timeline.at("start"), Json({0, 10'000, 20'000, 500'000})) << "gaps within a row";
+    EXPECT_EQ(timeline.at("name")[1], timeline.at("name")[3]);
+    EXPECT_EQ(page.at("lanes").at("rows")[0][3], "400.0 µs") << "nested ranges count once";
+    ASSERT_EQ(page.at("counters").size(), 1U);
+    EXPECT_EQ(page.at("counters")[0].at("least"), -2);
+    EXPECT_EQ(page.at("counters")[0].at("most"), 6);
+    EXPECT_EQ(page.at("counters")[0].at("high").back(), 6);
+    EXPECT_LE(page.at("counters")[0].at("time").size(), 3U) << "only where it changes";
+}
+
+TEST_F(TimelinePage, OfManyRangesKeepsTheLongestAndSaysSo) {
+    std::string json = "[";
+    for (int i = 0; i < 70'000; ++i) {
+        json += R"({"ph":"X","name":"range of a long name )" + std::to_string(i % 3000) + "x" + R"(","pid":1,"tid":)" +
+                std::to_string(i % 20) + R"(,"ts":)" + std::to_string(i * 10) + R"(,"dur":)" +
+                std::to_string(1 + i * 7919 % 1000 / 10.0) + "},";
+    }
+    json.back() = ']';
+    scene_ = threadsScene("many_ranges.json", json);
+    const QByteArray html = timelinePageHtml(scene_);
+    EXPECT_LT(html.size(), 2'000'000);
+    const Json page = data();
+    const std::size_t held = page.at("timelines")[0].at("start").size();
+    EXPECT_GT(held, kMostPageRanges * 9 / 10);
+    EXPECT_LE(held, kMostPageRanges);
+    EXPECT_THAT(page.at("notes").dump(), HasSubstr("are not on this page"));
 }
 
 TEST_F(TimelinePage, OfASimulatedTraceHasOneTimelineAndItsFigures) {
@@ -439,6 +503,30 @@ QByteArray domOf(const QByteArray& html, const QStringList& options) {
     return process.readAllStandardOutput();
 }
 
+/// What a driver found on a page at this scale; null if it did not reach its end.
+Json resultsOf(const QByteArray& html, const Json& expected, const char* driver, int scale) {
+    const QByteArray first =
+        "'use strict'; window.troubles = [];"
+        // Chromium's virtual time draws no frames, so that callbacks for them would never come.
+        "window.requestAnimationFrame = (callback) => setTimeout(() => callback(performance.now()), 16);"
+        "addEventListener('error', (e) => troubles.push(e.message));"
+        "addEventListener('unhandledrejection', (e) => troubles.push(String(e.reason)));"
+        "addEventListener('securitypolicyviolation', (e) => troubles.push(e.violatedDirective + ' ' + e.blockedURI));";
+    QByteArray last = "const expected = " + QByteArray::fromStdString(expected.dump(-1, ' ', true)) + ";\n";
+    last.replace("</", "<\\/");  // of a hostile name
+    last += readAll(QString::fromLatin1(driver));
+    const QByteArray dom =
+        domOf(withScripts(html, first, last), {QStringLiteral("--force-device-scale-factor=%1").arg(scale)});
+    const QByteArray before = "<pre id=\"results\">";
+    const qsizetype from = dom.indexOf(before);
+    if (from < 0) {
+        ADD_FAILURE() << "the page wrote no results: " << dom.right(2000).toStdString();
+        return {};
+    }
+    const QByteArray encoded = dom.mid(from + before.size(), dom.indexOf("</pre>", from) - from - before.size());
+    return Json::parse(QByteArray::fromPercentEncoding(encoded).toStdString());
+}
+
 class TimelinePageInBrowser : public TimelinePage, public testing::WithParamInterface<int> {};
 
 INSTANTIATE_TEST_SUITE_P(PixelRatio, TimelinePageInBrowser, testing::Values(1, 2));
@@ -490,24 +578,29 @@ TEST_P(TimelinePageInBrowser, AnswersWheelPointerKeysAndButtons) {
           text(formatDurationChange(change))}},
         {"lateness", text(describe(lateness, scale))},
         {"lateColor", text(styleOf(lateness, light).color.name())}};
-    const QByteArray first =
-        "'use strict'; window.troubles = [];"
-        // Chromium's virtual time draws no frames, so that callbacks for them would never come.
-        "window.requestAnimationFrame = (callback) => setTimeout(() => callback(performance.now()), 16);"
-        "addEventListener('error', (e) => troubles.push(e.message));"
-        "addEventListener('unhandledrejection', (e) => troubles.push(String(e.reason)));"
-        "addEventListener('securitypolicyviolation', (e) => troubles.push(e.violatedDirective + ' ' + e.blockedURI));";
-    QByteArray last = "const expected = " + QByteArray::fromStdString(expected.dump(-1, ' ', true)) + ";\n";
-    last.replace("</", "<\\/");  // of the hostile name
-    last += readAll(QStringLiteral(PIPESCOPE_PAGE_DRIVER));
-    const QByteArray dom = domOf(withScripts(timelinePageHtml(scene_), first, last),
-                                 {QStringLiteral("--force-device-scale-factor=%1").arg(GetParam())});
-    const QByteArray before = "<pre id=\"results\">";
-    const qsizetype from = dom.indexOf(before);
-    ASSERT_GE(from, 0) << "the page wrote no results: " << dom.right(2000).toStdString();
-    const QByteArray encoded = dom.mid(from + before.size(), dom.indexOf("</pre>", from) - from - before.size());
-    const Json results = Json::parse(QByteArray::fromPercentEncoding(encoded).toStdString());
+    const Json results = resultsOf(timelinePageHtml(scene_), expected, PIPESCOPE_PAGE_DRIVER, GetParam());
     EXPECT_GT(results.size(), 50U);
+    for (const Json& each : results) {
+        EXPECT_TRUE(each.at("holds").get<bool>())
+            << each.at("name").get<std::string>() << ": " << each.at("detail").get<std::string>();
+    }
+}
+
+TEST_P(TimelinePageInBrowser, ShowsThreadsAndCounters) {
+    if (browser().isEmpty()) {
+        GTEST_SKIP() << "no chromium is installed; apt-get install chromium, then run this test again";
+    }
+    scene_ = threadsScene("threads_in_browser.json", kTwoThreads);
+    const Json expected{{"title", "threads_in_browser.json"},
+                        {"range", 1},
+                        {"next", 3},
+                        {"color", QColor::fromRgb(kRangeColors.at(rangeColorOf("load"))).name().toStdString()},
+                        {"tip", {"load", "thread 1", "trainer", formatDuration(90'000).toStdString()}},
+                        {"details", {"load", "2, ", formatDuration(390'000).toStdString()}},
+                        {"counter", {"queue", "6", "−2"}},
+                        {"threads", 2}};
+    const Json results = resultsOf(timelinePageHtml(scene_), expected, PIPESCOPE_THREADS_DRIVER, GetParam());
+    EXPECT_GT(results.size(), 20U);
     for (const Json& each : results) {
         EXPECT_TRUE(each.at("holds").get<bool>())
             << each.at("name").get<std::string>() << ": " << each.at("detail").get<std::string>();
