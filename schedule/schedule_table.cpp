@@ -375,7 +375,31 @@ std::string to_csv(const ScheduleTable& table) {
     return text;
 }
 
+namespace {
+/// True if each recompute stands right before its backward, where a table without recomputes has it.
+bool recomputes_right_before(const TaskGraph& graph) {
+    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
+        const std::span<const TaskIndex> order = graph.lane_order(LaneId{lane});
+        for (std::size_t k = 0; k < order.size(); ++k) {
+            const TaskKey& key = graph.tasks()[order[k]].key;
+            if (key.kind != TaskKind::recompute) {
+                continue;
+            }
+            if (k + 1 == order.size()) {
+                return false;
+            }
+            const TaskKey& next = graph.tasks()[order[k + 1]].key;
+            if (next.kind != TaskKind::backward || cell_of(next) != cell_of(key)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+}  // namespace
+
 ScheduleTable schedule_table(const TaskGraph& graph) {
+    const bool draws_recomputes = !recomputes_right_before(graph);
     const bool splits = std::any_of(graph.tasks().begin(), graph.tasks().end(),
                                     [](const Task& task) { return task.key.kind == TaskKind::backward_weight; });
     ScheduleTable table;
@@ -388,7 +412,7 @@ ScheduleTable schedule_table(const TaskGraph& graph) {
         for (const TaskIndex needed : graph.dependencies(task)) {
             start = std::max(start, ends[needed]);
         }
-        const bool drawn = is_compute(each.key.kind) && each.key.kind != TaskKind::recompute;
+        const bool drawn = is_compute(each.key.kind) && (each.key.kind != TaskKind::recompute || draws_recomputes);
         if (is_copy(each.key.kind)) {
             ends[task] = start;
             continue;

@@ -291,7 +291,13 @@ private:
         if (found.programs.empty()) {
             return std::nullopt;
         }
-        return judge(costs, found.programs);
+        if (found.plain.empty()) {
+            return judge(costs, found.programs);
+        }
+        Found plain = judge(costs, found.plain);
+        Found earlier = judge(costs, found.programs);
+        plain.is_better = earlier.is_better = plain.is_better || earlier.is_better;
+        return plain.excess.empty() && !earlier.excess.empty() ? earlier : plain;
     }
 
     Found judge(const ScheduleCosts& costs, const std::vector<LaneProgram>& programs) {

@@ -23,11 +23,16 @@ constexpr Ns kNotYet = std::numeric_limits<Ns>::max();
 /// Tasks visited by all rules and swaps together. Some 60 ns each.
 constexpr std::size_t kSearchVisits = 14'000;
 constexpr std::size_t kLeastRules = 5;
+/// As many of the visits again go to recomputes in pauses, and to so many rules.
+constexpr std::size_t kRecomputeVisits = 6'000;
+constexpr std::size_t kRecomputeRules = 3;
 /// Pipelines of at most so many tasks are searched completely, if that takes at most so many nodes.
 constexpr std::size_t kFewTasks = 40;
 constexpr int kMostNodes = 60'000;
 
-enum class StepKind : std::uint8_t { forward, backward, weight };
+enum class StepKind : std::uint8_t { forward, backward, weight, recompute };
+constexpr std::size_t kStepKinds = 4;
+using StepCounts = std::array<int, kStepKinds>;
 
 /// A task of a lane. Its micro-batch is the number of such tasks before it: micro-batches run in ascending order.
 struct OrderStep {
@@ -36,13 +41,24 @@ struct OrderStep {
 
     friend bool operator==(const OrderStep&, const OrderStep&) = default;
 };
-using Order = std::vector<std::vector<OrderStep>>;  // by lane
+/// By lane. An order has steps for all recomputes, or for none: then each backward starts with its own.
+using Order = std::vector<std::vector<OrderStep>>;
 
 /// The costs, with what follows from them.
 struct ScheduleProblem {
-    explicit ScheduleProblem(const ScheduleCosts& of) : costs(of), num_lanes(of.num_lanes()) {
+    explicit ScheduleProblem(const ScheduleCosts& of) : ScheduleProblem(of, of.micro_batches - 1) {}
+    /// With except_last, the micro-batch at that place of the order is the one that is not recomputed.
+    ScheduleProblem(const ScheduleCosts& of, int kept_place)
+        : costs(of),
+          num_lanes(of.num_lanes()),
+          kept(kept_place),
+          recomputed(static_cast<std::size_t>(of.micro_batches) + 1, 0) {
         partitions_of.resize(static_cast<std::size_t>(num_lanes));
         reserved_behind.resize(of.partitions.size());
+        for (int i = 0; i < m(); ++i) {
+            recomputed[static_cast<std::size_t>(i)] =
+                is_checkpointed(of.checkpoint, MicroBatchId{micro_batch_at(i)}, m()) ? 1 : 0;
+        }
         for (std::size_t j = of.partitions.size(); j-- > 0;) {
             auto& on_lane = partitions_of[of.partitions[j].lane.index()];
             for (const int later : on_lane) {
@@ -57,8 +73,24 @@ struct ScheduleProblem {
     const ScheduleCosts::Partition& at(int j, int i) const { return costs.at(j, i); }
     int num_partitions() const { return static_cast<int>(costs.partitions.size()); }
     int m() const { return costs.micro_batches; }
+    /// Without recomputes.
     std::size_t num_tasks() const { return 3 * costs.partitions.size() * static_cast<std::size_t>(m()); }
-    bool is_recomputed(int i) const { return is_checkpointed(costs.checkpoint, MicroBatchId{i}, m()); }
+    bool recomputes() const { return is_recomputed(0); }
+    /// With recomputes.
+    std::size_t num_steps() const {
+        std::size_t steps = num_tasks();
+        for (int i = 0; i < m(); ++i) {
+            steps += is_recomputed(i) ? costs.partitions.size() : 0;
+        }
+        return steps;
+    }
+    bool is_recomputed(int i) const { return recomputed[static_cast<std::size_t>(i)] != 0; }
+    /// The place of the micro-batch that is recomputed after so many others.
+    int recomputed_place(int others) const {
+        return others + (costs.checkpoint == Checkpoint::except_last && others >= kept ? 1 : 0);
+    }
+    /// The micro-batch at a place of the order.
+    int micro_batch_at(int place) const { return place == kept ? m() - 1 : place - (place > kept ? 1 : 0); }
     Ns recompute(int j, int i) const { return is_recomputed(i) ? at(j, i).recompute : 0; }
     std::optional<Bytes> limit(std::size_t lane) const {
         return costs.limits.empty() ? std::nullopt : std::optional(costs.limits.at(lane));
@@ -66,6 +98,8 @@ struct ScheduleProblem {
 
     const ScheduleCosts& costs;
     int num_lanes;
+    int kept;
+    std::vector<char> recomputed;                 // by place, and one that is not
     std::vector<std::vector<int>> partitions_of;  // by lane, ascending
     /// Bytes that a lane keeps for the later partitions of a micro-batch that enters partition j: without them, two
     /// micro-batches could each hold what the other one needs.
@@ -75,14 +109,16 @@ struct ScheduleProblem {
 /// A step that is being planned: what each lane has run so far, and when.
 class LaneSweep {
 public:
-    explicit LaneSweep(const ScheduleProblem& problem)
+    /// With `keeps_room`, a forward leaves room for what its micro-batch needs later, so that the lanes can go on.
+    explicit LaneSweep(const ScheduleProblem& problem, bool keeps_room = true)
         : problem_(&problem),
+          keeps_room_(keeps_room),
           m_(static_cast<std::size_t>(problem.m())),
           free_(static_cast<std::size_t>(problem.num_lanes), 0),
           begin_(free_.size(), kNotYet),
           used_(free_.size(), 0),
           in_flight_(free_.size(), 0),
-          done_(problem.costs.partitions.size()),
+          done_(problem.costs.partitions.size(), StepCounts{}),
           forward_arrives_(problem.costs.partitions.size() * m_, kNotYet),
           gradient_arrives_(forward_arrives_.size(), kNotYet),
           link_free_(free_.size() * free_.size(), 0) {
@@ -94,9 +130,14 @@ public:
     const std::vector<Ns>& forward_arrivals() const { return forward_arrives_; }
     const std::vector<Ns>& gradient_arrivals() const { return gradient_arrives_; }
     int in_flight(std::size_t lane) const { return in_flight_[lane]; }
-    int done(StepKind kind, int j) const {
-        return done_[static_cast<std::size_t>(j)].of[static_cast<std::size_t>(kind)];
+    int done(StepKind kind, int j) const { return done_[static_cast<std::size_t>(j)][static_cast<std::size_t>(kind)]; }
+    /// Place of the micro-batch of the partition's next task of that kind.
+    int next(StepKind kind, int j) const {
+        const int others = done(kind, j);
+        return kind == StepKind::recompute ? problem_->recomputed_place(others) : others;
     }
+    /// True if the partition's next backward has to recompute first: no step of its own has.
+    bool must_recompute(int j) const { return must_recompute(j, done(StepKind::backward, j)); }
     /// What the search minimises, of a step whose tasks have all run.
     Ns length() const {
         const std::vector<Ns>& updates = problem_->costs.updates;
@@ -115,9 +156,9 @@ public:
     }
 
     /// When the partition's next task of that kind can start, were its lane free; kNotYet if that is unknown or the
-    /// lane has no memory for it.
-    Ns ready(StepKind kind, int j) const {
-        const int i = done(kind, j);
+    /// lane has no memory for it. Inlined, as a call for a known kind is a few instructions.
+    [[gnu::always_inline]] Ns ready(StepKind kind, int j) const {
+        const int i = next(kind, j);
         if (i >= problem_->m()) {
             return kNotYet;
         }
@@ -129,24 +170,31 @@ public:
             }
             case StepKind::backward: {
                 const Ns arrives = gradient_arrives_[place(j, i)];
-                if (arrives == kNotYet || !fits(lane, recomputed_bytes(j, i))) {
+                if (arrives == kNotYet || !must_recompute(j, i)) {
+                    return arrives;
+                }
+                if (!fits(lane, recomputed_bytes(j, i))) {
                     return kNotYet;
                 }
-                const bool early = problem_->costs.recompute_start == RecomputeStart::early;
-                return early ? std::max<Ns>(0, arrives - problem_->recompute(j, i)) : arrives;
+                return recomputes_early() ? std::max<Ns>(0, arrives - problem_->recompute(j, i)) : arrives;
             }
             case StepKind::weight: return i < done(StepKind::backward, j) ? 0 : kNotYet;
+            case StepKind::recompute: return recompute_ready(j, i, lane);
         }
         return kNotYet;
     }
 
     /// Of the partition's next task of that kind.
-    Ns duration(StepKind kind, int j) const {
-        const int i = done(kind, j);
+    [[gnu::always_inline]] Ns duration(StepKind kind, int j) const {
+        const int i = next(kind, j);
         const ScheduleCosts::Partition& at = problem_->at(j, i);
-        return kind == StepKind::forward    ? at.forward
-               : kind == StepKind::backward ? at.backward + problem_->recompute(j, i)
-                                            : at.backward_weight;
+        switch (kind) {
+            case StepKind::forward: return at.forward;
+            case StepKind::backward: return at.backward + (must_recompute(j, i) ? at.recompute : 0);
+            case StepKind::weight: return at.backward_weight;
+            case StepKind::recompute: return at.recompute;
+        }
+        return 0;
     }
 
     struct Ran {
@@ -154,9 +202,10 @@ public:
         Ns end;
         int touched = -1;  ///< lane that a tensor is sent to; -1: none
     };
-    /// Runs the partition's next task of that kind. Precondition: ready() is known.
-    Ran run(StepKind kind, int j) {
-        const int i = done(kind, j);
+    /// Runs the partition's next task of that kind, a backward with its recompute if that has not run. Precondition:
+    /// ready() is known.
+    [[gnu::always_inline]] Ran run(StepKind kind, int j) {
+        const int i = next(kind, j);
         const ScheduleCosts::Partition& at = problem_->at(j, i);
         const std::size_t lane = at.lane.index();
         Ran ran{std::max(free_[lane], ready(kind, j)), 0};
@@ -174,12 +223,13 @@ public:
                 }
                 break;
             case StepKind::backward: {
-                const Ns arrives = gradient_arrives_[place(j, i)];
-                const Ns recompute = problem_->recompute(j, i);
-                const bool early = problem_->costs.recompute_start == RecomputeStart::early;
-                const Ns begin = early ? std::max(ran.start + recompute, arrives) : ran.start + recompute;
+                Ns begin = ran.start;
+                if (must_recompute(j, i)) {
+                    begin = std::max(ran.start + at.recompute, gradient_arrives_[place(j, i)]);
+                    used_[lane] += recomputed_bytes(j, i);
+                    ++count(StepKind::recompute, j);
+                }
                 ran.end = begin + at.backward;
-                used_[lane] += recomputed_bytes(j, i);
                 --in_flight_[lane];
                 if (j > 0) {
                     const std::size_t to = problem_->at(j - 1).lane.index();
@@ -192,10 +242,14 @@ public:
                 ran.end = ran.start + at.backward_weight;
                 used_[lane] -= at.saved;
                 break;
+            case StepKind::recompute:
+                ran.end = ran.start + at.recompute;
+                used_[lane] += recomputed_bytes(j, i);
+                break;
         }
         begin_[lane] = std::min(begin_[lane], ran.start);
         free_[lane] = ran.end;
-        ++done_[static_cast<std::size_t>(j)].of[static_cast<std::size_t>(kind)];
+        ++count(kind, j);
         return ran;
     }
 
@@ -205,10 +259,15 @@ public:
     }
 
 private:
-    struct Counts {
-        int of[3] = {0, 0, 0};  // by kind
-    };
-
+    int& count(StepKind kind, int j) { return done_[static_cast<std::size_t>(j)][static_cast<std::size_t>(kind)]; }
+    bool recomputes_early() const { return problem_->costs.recompute_start == RecomputeStart::early; }
+    bool must_recompute(int j, int i) const { return problem_->is_recomputed(i) && next(StepKind::recompute, j) <= i; }
+    [[gnu::noinline]] Ns recompute_ready(int j, int i, std::size_t lane) const {
+        if (i >= done(StepKind::forward, j) || !problem_->is_recomputed(i) || !fits(lane, recomputed_bytes(j, i))) {
+            return kNotYet;
+        }
+        return recomputes_early() ? 0 : gradient_arrives_[place(j, i)];
+    }
     Bytes recomputed_bytes(int j, int i) const {
         return problem_->is_recomputed(i) ? problem_->at(j, i).saved - problem_->at(j, i).input : 0;
     }
@@ -217,10 +276,28 @@ private:
         return !limit || used_[lane] + more <= *limit;
     }
     bool fits_forward(int j, int i, std::size_t lane) const {
-        // A recompute must find room, too.
         const ScheduleCosts::Partition& at = problem_->at(j, i);
+        if (!keeps_room_) {
+            return fits(lane, problem_->is_recomputed(i) ? at.input : at.saved);
+        }
+        // A recompute must find room, too.
         const Bytes own = problem_->is_recomputed(i) ? std::max(at.input, at.saved) : at.saved;
-        return fits(lane, own + problem_->reserved_behind[static_cast<std::size_t>(j)]);
+        return fits(lane, own + problem_->reserved_behind[static_cast<std::size_t>(j)]) &&
+               (problem_->is_recomputed(i) || !problem_->limit(lane) || leaves_room_to_recompute(lane, at.saved));
+    }
+    /// True if so many bytes more leave room for each recompute before them, once the weights' gradients are done.
+    [[gnu::noinline]] bool leaves_room_to_recompute(std::size_t lane, Bytes more) const {
+        Bytes waiting = 0;
+        Bytes recompute = 0;
+        for (const int j : problem_->partitions_of[lane]) {
+            for (int i = done(StepKind::weight, j); i < done(StepKind::backward, j); ++i) {
+                waiting += problem_->at(j, i).saved;
+            }
+            if (const int i = next(StepKind::recompute, j); i < done(StepKind::forward, j)) {
+                recompute = std::max(recompute, recomputed_bytes(j, i));
+            }
+        }
+        return fits(lane, more - waiting + recompute);
     }
     Ns send(std::size_t from, std::size_t to, Ns at, Ns copy) {
         if (from == to || copy == 0) {
@@ -232,15 +309,19 @@ private:
     }
 
     const ScheduleProblem* problem_;
+    bool keeps_room_;
     std::size_t m_;
     std::vector<Ns> free_;                                // by lane
     std::vector<Ns> begin_;                               // of the first task, by lane
     std::vector<Bytes> used_;                             // by lane
     std::vector<int> in_flight_;                          // by lane, from forward to backward
-    std::vector<Counts> done_;                            // by partition
+    std::vector<StepCounts> done_;                        // by partition
     std::vector<Ns> forward_arrives_, gradient_arrives_;  // by partition and micro-batch
     std::vector<Ns> link_free_;                           // by sending and receiving lane
 };
+
+/// When a lane recomputes: right before the backward, or also in a pause, there as the last or the first choice.
+enum class Recompute { with_backward, last_in_pause, first_in_pause };
 
 /// How a free lane chooses its next task.
 struct OrderRule {
@@ -249,6 +330,7 @@ struct OrderRule {
     double fill = 1;                  ///< a backward_weight starts if this share of it fits before the next task
     bool deep_first = false;          ///< of several partitions, the one nearest to the loss goes first
     bool weight_first = false;        ///< a backward_weight starts as soon as it can
+    Recompute recompute = Recompute::with_backward;
 };
 
 /// Arrivals in an earlier plan, by partition and micro-batch. A lane that expects a task soon does not begin a long
@@ -261,6 +343,20 @@ struct OrderChoice {
     Ns start = kNotYet;
     OrderStep step{StepKind::forward, -1};
 };
+
+/// The partition whose next recompute ends before the pause does, if there is memory; -1: none. The deepest one, whose
+/// gradient comes first.
+int recompute_for_pause(const ScheduleProblem& problem, const LaneSweep& planner, std::size_t lane, Ns pause_end) {
+    const Ns now = planner.free(lane);
+    int found = -1;
+    for (const int j : problem.partitions_of[lane]) {
+        if (planner.ready(StepKind::recompute, j) <= now &&
+            (pause_end == kNotYet || now + planner.duration(StepKind::recompute, j) <= pause_end)) {
+            found = j;
+        }
+    }
+    return found;
+}
 
 OrderChoice choose(const ScheduleProblem& problem, const LaneSweep& planner, const OrderRule& rule, std::size_t lane,
                    const Forecast* forecast) {
@@ -296,6 +392,14 @@ OrderChoice choose(const ScheduleProblem& problem, const LaneSweep& planner, con
     if (pending >= 0 && rule.weight_first) {
         return {now, {StepKind::weight, pending}};
     }
+    int recompute = -1;
+    if (rule.recompute != Recompute::with_backward && next.start > now) {
+        recompute = recompute_for_pause(problem, planner, lane, next.start);
+    }
+    const OrderChoice otherwise = recompute < 0 ? next : OrderChoice{now, {StepKind::recompute, recompute}};
+    if (recompute >= 0 && rule.recompute == Recompute::first_in_pause) {
+        return otherwise;
+    }
     if (pending >= 0 && next.start > now) {
         if (forecast != nullptr) {
             const Ns soon = now + std::llround(rule.fill * static_cast<double>(pending_ns));
@@ -307,7 +411,7 @@ OrderChoice choose(const ScheduleProblem& problem, const LaneSweep& planner, con
                 };
                 if (expects(StepKind::backward, forecast->gradient_arrives) ||
                     (may_enter && expects(StepKind::forward, forecast->forward_arrives))) {
-                    return next;
+                    return otherwise;
                 }
             }
         }
@@ -317,7 +421,7 @@ OrderChoice choose(const ScheduleProblem& problem, const LaneSweep& planner, con
             return {now, {StepKind::weight, pending}};
         }
     }
-    return next;
+    return otherwise;
 }
 
 struct FoundOrder {
@@ -339,10 +443,10 @@ FoundOrder plan_by(const ScheduleProblem& problem, const OrderRule& rule, Foreca
         starts[lane] = next[lane].start;
     };
     for (std::size_t lane = 0; lane < lanes; ++lane) {
-        plan.order[lane].reserve(problem.num_tasks() / lanes + 1);
+        plan.order[lane].reserve(2 * problem.num_tasks() / lanes);
         look(lane);
     }
-    for (std::size_t left = problem.num_tasks(); left > 0; --left) {
+    for (std::size_t left = problem.num_tasks(); left > 0;) {
         check_stop();
         auto lane = static_cast<std::size_t>(std::ranges::min_element(starts) - starts.begin());
         if (starts[lane] == kNotYet && expected != nullptr) {  // all wait for what the forecast was wrong about
@@ -357,8 +461,13 @@ FoundOrder plan_by(const ScheduleProblem& problem, const OrderRule& rule, Foreca
             return plan;
         }
         const OrderStep step = next[lane].step;
+        if (rule.recompute != Recompute::with_backward && step.kind == StepKind::backward &&
+            planner.must_recompute(step.partition)) {
+            plan.order[lane].push_back({StepKind::recompute, step.partition});
+        }
         const LaneSweep::Ran ran = planner.run(step.kind, step.partition);
         plan.order[lane].push_back(step);
+        left -= step.kind == StepKind::recompute ? 0 : 1;
         look(lane);
         if (ran.touched >= 0 && static_cast<std::size_t>(ran.touched) != lane) {
             look(static_cast<std::size_t>(ran.touched));
@@ -367,6 +476,26 @@ FoundOrder plan_by(const ScheduleProblem& problem, const OrderRule& rule, Foreca
     plan.step = planner.length();
     forecast = {planner.forward_arrivals(), planner.gradient_arrivals()};
     return plan;
+}
+
+/// The same order with a step for each recompute, right before its backward.
+Order with_recomputes(const ScheduleProblem& problem, const Order& order) {
+    Order all(order.size());
+    std::vector<StepCounts> count(problem.costs.partitions.size(), StepCounts{});
+    for (std::size_t lane = 0; lane < order.size(); ++lane) {
+        for (const OrderStep& step : order[lane]) {
+            StepCounts& done = count[static_cast<std::size_t>(step.partition)];
+            const auto of = [&done](StepKind kind) -> int& { return done[static_cast<std::size_t>(kind)]; };
+            if (step.kind == StepKind::backward && problem.is_recomputed(of(step.kind)) &&
+                problem.recomputed_place(of(StepKind::recompute)) <= of(step.kind)) {
+                all[lane].push_back({StepKind::recompute, step.partition});
+                ++of(StepKind::recompute);
+            }
+            all[lane].push_back(step);
+            ++of(step.kind);
+        }
+    }
+    return all;
 }
 
 // ---- Bound ----
@@ -529,13 +658,13 @@ public:
     std::vector<std::pair<std::size_t, std::size_t>> critical_pairs(const Order& order) const {
         std::vector<std::pair<std::size_t, std::size_t>> pairs;
         const std::size_t m = static_cast<std::size_t>(problem_.m());
-        std::vector<std::pair<std::size_t, std::size_t>> places(3 * problem_.costs.partitions.size() * m);
+        std::vector<std::pair<std::size_t, std::size_t>> places(kStepKinds * problem_.costs.partitions.size() * m);
         const auto index = [&](StepKind kind, int j, int i) {
             return (static_cast<std::size_t>(kind) * problem_.costs.partitions.size() + static_cast<std::size_t>(j)) *
                        m +
                    static_cast<std::size_t>(i);
         };
-        std::vector<std::array<int, 3>> count(problem_.costs.partitions.size(), {0, 0, 0});
+        std::vector<StepCounts> count(problem_.costs.partitions.size(), StepCounts{});
         std::vector<std::vector<int>> micro_batch(order.size());
         for (std::size_t lane = 0; lane < order.size(); ++lane) {
             for (std::size_t k = 0; k < order[lane].size(); ++k) {
@@ -559,7 +688,7 @@ public:
             const int last = problem_.num_partitions() - 1;
             if (step.kind == StepKind::forward && step.partition > 0) {
                 std::tie(lane, k) = places[index(StepKind::forward, step.partition - 1, i)];
-            } else if (step.kind == StepKind::backward) {
+            } else if (step.kind == StepKind::backward || step.kind == StepKind::recompute) {
                 std::tie(lane, k) = step.partition == last ? places[index(StepKind::forward, last, i)]
                                                            : places[index(StepKind::backward, step.partition + 1, i)];
             } else {
@@ -586,6 +715,39 @@ private:
     std::size_t longest_ = 0;
 };
 
+/// Moves one recompute among these critical pairs into the pause before them, if that shortens the step. Returns true
+/// if one did.
+bool recompute_in_pause(OrderClock& clock, FoundOrder& plan,
+                        const std::vector<std::pair<std::size_t, std::size_t>>& pairs, std::size_t& tries) {
+    for (std::size_t p = 0; p < pairs.size() && tries > 0; ++p) {
+        const auto [lane, from] = pairs[p];
+        std::vector<OrderStep>& steps = plan.order[lane];
+        if (steps[from].kind != StepKind::recompute) {
+            continue;
+        }
+        std::size_t first = p;  // of the tasks that run without a pause
+        while (first + 1 < pairs.size() && pairs[first + 1] == std::pair(lane, pairs[first].second - 1)) {
+            ++first;
+        }
+        const auto place = [&steps](std::size_t k) { return steps.begin() + static_cast<std::ptrdiff_t>(k); };
+        const std::size_t to = pairs[first].second - 1;
+        const std::size_t own_forward = static_cast<std::size_t>(
+            std::count(steps.begin(), place(from), OrderStep{StepKind::recompute, steps[from].partition}));
+        const auto forwards = std::count(steps.begin(), place(to), OrderStep{StepKind::forward, steps[from].partition});
+        if (static_cast<std::size_t>(forwards) <= own_forward) {
+            continue;
+        }
+        --tries;
+        std::rotate(place(to), place(from), place(from) + 1);
+        if (const Ns step = clock.run(plan.order); step < plan.step) {
+            plan.step = step;
+            return true;
+        }
+        std::rotate(place(to), place(to) + 1, place(from) + 1);
+    }
+    return false;
+}
+
 /// Swaps neighbours on the critical path as long as that shortens the step.
 void improve(const ScheduleProblem& problem, FoundOrder& plan, Ns bound, std::size_t visits) {
     OrderClock clock(problem);
@@ -594,7 +756,12 @@ void improve(const ScheduleProblem& problem, FoundOrder& plan, Ns bound, std::si
     while (improved && plan.step > bound && tries > 0) {
         improved = false;
         clock.run(plan.order);
-        for (const auto& [lane, second] : clock.critical_pairs(plan.order)) {
+        const auto pairs = clock.critical_pairs(plan.order);
+        improved = recompute_in_pause(clock, plan, pairs, tries);
+        if (improved) {
+            continue;
+        }
+        for (const auto& [lane, second] : pairs) {
             OrderStep& one = plan.order[lane][second - 1];
             OrderStep& other = plan.order[lane][second];
             if (one == other) {
@@ -624,16 +791,18 @@ void improve(const ScheduleProblem& problem, FoundOrder& plan, Ns bound, std::si
 /// could start before that.
 class CompleteSearch {
 public:
-    CompleteSearch(const ScheduleProblem& problem, FoundOrder& best, Ns bound)
+    /// With recomputes as tasks of their own, or each with its backward.
+    CompleteSearch(const ScheduleProblem& problem, FoundOrder& best, Ns bound, bool moves_recomputes)
         : problem_(problem),
           best_(best),
           bound_(bound),
+          moves_recomputes_(moves_recomputes),
           tails_(tails(least_costs(problem.costs))),
           order_(best.order.size()) {}
 
     /// True if no order is better than the best.
     bool run() {
-        visit(LaneSweep(problem_), problem_.num_tasks());
+        visit(LaneSweep(problem_, !moves_recomputes_), moves_recomputes_ ? problem_.num_steps() : problem_.num_tasks());
         return nodes_ <= kMostNodes || best_.step <= bound_;
     }
 
@@ -653,7 +822,10 @@ private:
                 }
                 Ns backwards = 0;
                 for (int i = planner.done(StepKind::backward, j); i < m; ++i) {
-                    backwards += problem_.at(j, i).backward + problem_.recompute(j, i);
+                    backwards += problem_.at(j, i).backward;
+                }
+                for (int i = planner.next(StepKind::recompute, j); i < m; ++i) {
+                    backwards += problem_.recompute(j, i);
                 }
                 Ns weights = 0;
                 for (int i = planner.done(StepKind::weight, j); i < m; ++i) {
@@ -664,8 +836,8 @@ private:
                 if (planner.done(StepKind::backward, j) < m) {
                     tail = std::min(tail, tails_[static_cast<std::size_t>(j)]);
                 }
-                for (const StepKind kind : {StepKind::forward, StepKind::backward, StepKind::weight}) {
-                    begin = std::min(begin, planner.ready(kind, j));
+                for (const StepKind kind : kinds_) {
+                    begin = std::min(begin, ready(planner, kind, j));
                 }
             }
             const Ns idle = begin == kNotYet ? 0 : std::max<Ns>(0, begin - planner.free(lane));
@@ -692,9 +864,9 @@ private:
         std::size_t lane = 0;
         for (std::size_t each = 0; each < problem_.partitions_of.size(); ++each) {
             for (const int j : problem_.partitions_of[each]) {
-                for (const StepKind kind : {StepKind::forward, StepKind::backward, StepKind::weight}) {
-                    if (const Ns ready = planner.ready(kind, j); ready != kNotYet) {
-                        const Ns end = std::max(planner.free(each), ready) + planner.duration(kind, j);
+                for (const StepKind kind : kinds_) {
+                    if (const Ns at = ready(planner, kind, j); at != kNotYet) {
+                        const Ns end = std::max(planner.free(each), at) + planner.duration(kind, j);
                         if (end < first_end) {
                             first_end = end;
                             lane = each;
@@ -707,9 +879,9 @@ private:
             return;
         }
         for (const int j : problem_.partitions_of[lane]) {
-            for (const StepKind kind : {StepKind::backward, StepKind::forward, StepKind::weight}) {
-                const Ns ready = planner.ready(kind, j);
-                if (ready == kNotYet || (ready >= first_end && planner.free(lane) < ready)) {
+            for (const StepKind kind : kinds_) {
+                const Ns at = ready(planner, kind, j);
+                if (at == kNotYet || (at >= first_end && planner.free(lane) < at)) {
                     continue;
                 }
                 LaneSweep next = planner;
@@ -721,9 +893,18 @@ private:
         }
     }
 
+    Ns ready(const LaneSweep& planner, StepKind kind, int j) const {
+        const bool waits = moves_recomputes_ && kind == StepKind::backward && planner.must_recompute(j);
+        return waits ? kNotYet : planner.ready(kind, j);
+    }
+
     const ScheduleProblem& problem_;
     FoundOrder& best_;
     const Ns bound_;
+    const bool moves_recomputes_;
+    const std::vector<StepKind> kinds_ =
+        moves_recomputes_ ? std::vector{StepKind::backward, StepKind::forward, StepKind::recompute, StepKind::weight}
+                          : std::vector{StepKind::backward, StepKind::forward, StepKind::weight};
     const std::vector<Ns> tails_;
     Order order_;
     int nodes_ = 0;
@@ -824,15 +1005,17 @@ std::vector<Order> well_known_orders(const ScheduleProblem& problem) {
 LanePrograms programs_of(const ScheduleProblem& problem, const Order& order) {
     const PipelineShape shape = shape_of(problem);
     LanePrograms programs;
-    std::vector<std::array<int, 3>> count(problem.costs.partitions.size(), {0, 0, 0});
-    for (const std::vector<OrderStep>& steps : order) {
+    std::vector<StepCounts> count(problem.costs.partitions.size(), StepCounts{});
+    for (const std::vector<OrderStep>& steps : with_recomputes(problem, order)) {
         LanePlan plan(shape);
         for (const OrderStep& step : steps) {
-            const int i = count[static_cast<std::size_t>(step.partition)][static_cast<std::size_t>(step.kind)]++;
-            const Cell at{MicroBatchId{i}, PartitionId{step.partition}};
+            const int others = count[static_cast<std::size_t>(step.partition)][static_cast<std::size_t>(step.kind)]++;
+            const int i = step.kind == StepKind::recompute ? problem.recomputed_place(others) : others;
+            const Cell at{MicroBatchId{problem.micro_batch_at(i)}, PartitionId{step.partition}};
             switch (step.kind) {
                 case StepKind::forward: plan.forward(at); break;
-                case StepKind::backward: plan.backward(at); break;
+                case StepKind::recompute: plan.add(TaskKind::recompute, at); break;
+                case StepKind::backward: plan.add(TaskKind::backward, at); break;
                 case StepKind::weight: plan.backward_weight(at); break;
             }
         }
@@ -885,28 +1068,46 @@ class OrderSearch {
 public:
     OrderSearch(const ScheduleProblem& problem, Ns bound) : problem_(problem), bound_(bound) {}
 
+    /// Orders whose backwards start with their own recomputes.
     void run() {
         for (const Order& order : well_known_orders(problem_)) {
             OrderClock clock(problem_);
             keep({order, clock.run(order)});
         }
-        std::vector<std::pair<Ns, OrderRule>> rules;
         for (const OrderRule& rule : rules_for(problem_)) {
-            if (is_done() && rules.size() >= kLeastRules) {
+            if (is_done() && rules_.size() >= kLeastRules) {
                 break;
             }
             Forecast forecast;
-            rules.emplace_back(try_rule(rule, forecast), rule);
+            rules_.emplace_back(try_rule(rule, forecast), rule);
             if (best_.step <= bound_) {
                 return;
             }
         }
-        std::ranges::stable_sort(rules, {}, &std::pair<Ns, OrderRule>::first);
+        std::ranges::stable_sort(rules_, {}, &std::pair<Ns, OrderRule>::first);
         if (best_.step == kNotYet) {
             return;
         }
-        if (rules.front().first != kNotYet) {
-            climb(rules.front().second, rules.front().first);
+        if (rules_.front().first != kNotYet) {
+            climb(rules_.front().second, rules_.front().first);
+        }
+        improve(problem_, best_, bound_, is_done() ? 0 : kSearchVisits - visits_);
+    }
+
+    /// Orders that recompute earlier, in pauses, too. After run().
+    void move_recomputes() {
+        best_.order = with_recomputes(problem_, best_.order);
+        visits_ = kSearchVisits - kRecomputeVisits;
+        for (std::size_t rank = 0; rank < std::min(kRecomputeRules, rules_.size()); ++rank) {
+            for (const Recompute when : {Recompute::last_in_pause, Recompute::first_in_pause}) {
+                if ((is_done() && rank > 0) || best_.step <= bound_) {
+                    break;
+                }
+                OrderRule rule = rules_[rank].second;
+                rule.recompute = when;
+                Forecast forecast;
+                try_rule(rule, forecast);
+            }
         }
         improve(problem_, best_, bound_, is_done() ? 0 : kSearchVisits - visits_);
     }
@@ -957,6 +1158,7 @@ private:
     const ScheduleProblem& problem_;
     const Ns bound_;
     FoundOrder best_;
+    std::vector<std::pair<Ns, OrderRule>> rules_;  // tried, quickest first
     std::size_t visits_ = 0;
 };
 }  // namespace
@@ -1041,6 +1243,20 @@ std::vector<FoundSchedule> plain_schedules(const ScheduleCosts& costs) {
     return found;
 }
 
+namespace {
+/// Searches the orders whose micro-batch without a recompute is not the last one. For few tasks.
+void keep_another(const ScheduleCosts& costs, FoundSchedule& found) {
+    for (int place = 0; place + 1 < costs.micro_batches && found.step_ns > found.bound_ns; ++place) {
+        const ScheduleProblem problem(costs, place);
+        FoundOrder other{Order(static_cast<std::size_t>(problem.num_lanes)), found.step_ns};
+        CompleteSearch(problem, other, found.bound_ns, true).run();
+        if (other.step < found.step_ns) {
+            found = {programs_of(problem, other.order), other.step, found.bound_ns, other.step <= found.bound_ns};
+        }
+    }
+}
+}  // namespace
+
 FoundSchedule find_schedule(const ScheduleCosts& costs) {
     const ScheduleProblem problem(costs);
     const Ns bound = step_bound(costs);
@@ -1050,11 +1266,26 @@ FoundSchedule find_schedule(const ScheduleCosts& costs) {
     if (best.step == kNotYet) {
         return {{}, kNotYet, bound, false};
     }
-    bool is_proved = best.step <= bound;
-    if (problem.num_tasks() <= kFewTasks && !is_proved && costs.updates.empty()) {
-        const bool is_complete = CompleteSearch(problem, best, bound).run();
-        is_proved = best.step <= bound || (is_complete && ascending_is_best(problem));
+    const bool is_small = problem.num_tasks() <= kFewTasks && costs.updates.empty();
+    const auto is_proved = [&](bool moves_recomputes) {
+        const bool is_complete =
+            is_small && best.step > bound && CompleteSearch(problem, best, bound, moves_recomputes).run();
+        return best.step <= bound || (is_complete && ascending_is_best(problem));
+    };
+    bool is_optimal = is_proved(false);
+    if (!problem.recomputes() || best.step <= bound) {
+        return {programs_of(problem, best.order), best.step, bound, is_optimal};
     }
-    return {programs_of(problem, best.order), best.step, bound, is_proved};
+    const FoundOrder before = best;
+    search.move_recomputes();
+    is_optimal = is_proved(true);
+    FoundSchedule found{programs_of(problem, best.order), best.step, bound, is_optimal};
+    if (is_small && costs.checkpoint == Checkpoint::except_last && costs.smaller.empty()) {
+        keep_another(costs, found);
+    }
+    if (found.step_ns < before.step) {
+        found.plain = programs_of(problem, before.order);
+    }
+    return found;
 }
 }  // namespace pipescope

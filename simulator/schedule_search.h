@@ -47,6 +47,8 @@ struct FoundSchedule {
     std::int64_t step_ns = 0;           ///< from 0 to the end of the last task; with updates, the longest of a lane
     std::int64_t bound_ns = 0;          ///< step_bound() of the costs
     bool is_optimal = false;            ///< proved: by the bound, or by trying every order of equal micro-batches
+    /// The best of the orders whose recomputes stand right before their backwards, if another one is quicker.
+    std::vector<LaneProgram> plain{};
 };
 
 /// No schedule of these costs has a shorter step, whatever its order. In ns. With updates, no period of staggered steps
@@ -63,10 +65,11 @@ std::int64_t step_bound(const ScheduleCosts& costs);
 /// Idea: list scheduling in time order. A lane that is free takes a backward that is ready, otherwise a forward for
 /// which it has memory, otherwise a delayed backward_weight that fits before the next task arrives. Rules that differ
 /// in the number of micro-batches in flight and in what they prefer are tried until one reaches the bound. Then swaps
-/// on the critical path improve the best one. Pipelines of a few tasks are searched completely by branch and bound.
-/// Deterministic. Cost: some 20 passes over the tasks.
-/// Source: the greedy of Zero Bubble Pipeline Parallelism (arXiv 2401.10241), section 3.1, for the rules; Giffler and
-/// Thompson, Algorithms for solving production-scheduling problems, Oper. Res. 8 (1960), for the complete search.
+/// on the critical path improve the best one. A recompute first stands right before its backward; then recomputes move
+/// into pauses before, as far as the limits allow. Pipelines of a few tasks are searched completely by branch and
+/// bound. Deterministic. Cost: some 20 passes over the tasks. Source: the greedy of Zero Bubble Pipeline Parallelism
+/// (arXiv 2401.10241), section 3.1, for the rules; Giffler and Thompson, Algorithms for solving production-scheduling
+/// problems, Oper. Res. 8 (1960), for the complete search.
 FoundSchedule find_schedule(const ScheduleCosts& costs);
 
 /// Two orders without a search: a lane takes a backward that is ready, or else a forward that the limits allow, or else

@@ -182,6 +182,13 @@ TEST(ScheduleTable, RecomputesStandWhereTheTableSaysOrBeforeTheirBackward) {
                     AllOf(HasSubstr("row 1, column 3 recomputes micro-batch 1"), HasSubstr("every one but the last"))));
 }
 
+TEST(ScheduleTable, WritesRecomputesThatDoNotStandRightBeforeTheirBackward) {
+    const PipelineShape always{.num_partitions = 1, .num_micro_batches = 2, .checkpoint = Checkpoint::always};
+    for (const std::string csv : {"0F0,0R0,0F1,0R1,0B0,0B1\r\n", "0F0,0F1,0B0,0B1\r\n"}) {
+        EXPECT_EQ(to_csv(schedule_table(table_graph(parse_schedule_csv(csv), always))), csv);
+    }
+}
+
 // Named schedules drawn as tables give the same programs.
 TEST(ScheduleTable, NamedSchedulesAreTablesToo) {
     for (const Schedule schedule : {Schedule::one_f_one_b, Schedule::zero_bubble_h1, Schedule::model_parallel}) {

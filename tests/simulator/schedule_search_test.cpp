@@ -125,29 +125,39 @@ void make_smaller(Random& random, ScheduleCosts& costs, int smaller) {
     }
 }
 
-/// Every order of a lane's tasks with ascending micro-batches.
-void all_orders(const ScheduleCosts& costs, int j, std::string& order, std::vector<std::string>& all) {
+/// Every order of a lane's tasks with ascending micro-batches. With except_last, the one at place `kept` is the one
+/// that is not recomputed.
+void all_orders(const ScheduleCosts& costs, int j, int kept, std::string& order, std::vector<std::string>& all) {
     const auto count = [&](char kind) { return static_cast<int>(std::ranges::count(order, kind)); };
     const int m = costs.micro_batches;
-    if (static_cast<int>(order.size()) == 3 * m) {
+    const auto is_recomputed = [&](int i) {
+        return costs.checkpoint == Checkpoint::always || (costs.checkpoint == Checkpoint::except_last && i != kept);
+    };
+    if (count('W') == m) {
         all.push_back(order);
         return;
     }
-    const bool is_last = j + 1 == static_cast<int>(costs.partitions.size());
     const auto go_on = [&](char kind) {
         order.push_back(kind);
-        all_orders(costs, j, order, all);
+        Bytes bytes = 0;
+        for (int i = count('W'); i < count('F'); ++i) {
+            const int recomputes = count('R') + (kept < i && !is_recomputed(kept) ? 1 : 0);
+            bytes += is_recomputed(i) && i >= recomputes ? costs.at(j, i).input : costs.at(j, i).saved;
+        }
+        if (costs.limits.empty() || bytes <= costs.limits[static_cast<std::size_t>(j)]) {
+            all_orders(costs, j, kept, order, all);
+        }
         order.pop_back();
     };
-    Bytes bytes = 0;
-    for (int i = count('W'); i <= std::min(count('F'), m - 1); ++i) {
-        bytes += costs.at(j, i).saved;
-    }
-    const bool fits = costs.limits.empty() || bytes <= costs.limits[static_cast<std::size_t>(j)];
-    if (count('F') < m && fits) {
+    if (count('F') < m) {
         go_on('F');
     }
-    if (count('I') < (is_last ? count('F') : m)) {
+    const int recompute = count('R') + (count('R') >= kept && !is_recomputed(kept) ? 1 : 0);
+    if (recompute < count('F') && is_recomputed(recompute)) {
+        go_on('R');
+    }
+    const int next = count('I');
+    if (next < count('F') && (!is_recomputed(next) || next < recompute)) {
         go_on('I');
     }
     if (count('W') < count('I')) {
@@ -186,6 +196,7 @@ std::optional<Ns> step_of(const ScheduleCosts& costs, const std::vector<const st
                 }
                 const auto& at = costs.at(static_cast<int>(j), i);
                 free[j] = std::max(free[j], *ready) + (kind == 'F'   ? at.forward
+                                                       : kind == 'R' ? at.recompute
                                                        : kind == 'I' ? at.backward
                                                                      : at.backward_weight);
                 ends[{kind, j, i}] = free[j];
@@ -202,14 +213,14 @@ std::optional<Ns> step_of(const ScheduleCosts& costs, const std::vector<const st
     return *std::ranges::max_element(free);
 }
 
-/// The shortest step of all orders with ascending micro-batches. One partition a lane, no checkpointing; copies must be
-/// shorter than the tasks that send them, so that links are never busy.
-Ns best_of_all(const ScheduleCosts& costs) {
+/// The shortest step of all orders with ascending micro-batches. One partition a lane; copies must be shorter than the
+/// tasks that send them, so that links are never busy.
+Ns best_of_all(const ScheduleCosts& costs, int kept) {
     const std::size_t n = costs.partitions.size();
     std::vector<std::vector<std::string>> orders(n);
     for (std::size_t j = 0; j < n; ++j) {
         std::string order;
-        all_orders(costs, static_cast<int>(j), order, orders[j]);
+        all_orders(costs, static_cast<int>(j), kept, order, orders[j]);
     }
     Ns best = std::numeric_limits<Ns>::max();
     std::vector<std::size_t> at(n, 0);
@@ -227,6 +238,13 @@ Ns best_of_all(const ScheduleCosts& costs) {
             return best;
         }
     }
+}
+Ns best_of_all(const ScheduleCosts& costs) {
+    Ns best = best_of_all(costs, costs.micro_batches - 1);
+    for (int kept = 0; kept + 1 < costs.micro_batches && costs.checkpoint == Checkpoint::except_last; ++kept) {
+        best = std::min(best, best_of_all(costs, kept));
+    }
+    return best;
 }
 }  // namespace
 
@@ -247,6 +265,52 @@ TEST(ScheduleSearch, FindsTheBestOfAllOrdersOfSmallPipelines) {
         EXPECT_LE(found.bound_ns, found.step_ns) << "round " << round;
         EXPECT_TRUE(found.is_optimal) << "round " << round;
     }
+}
+
+TEST(ScheduleSearch, FindsTheBestOfAllOrdersThatRecompute) {
+    Random random(11);
+    int earlier = 0;
+    for (int round = 0; round < 40; ++round) {
+        ScheduleCosts costs = random_costs(random, round % 10 == 0 ? 3 : 2, 1, 2, false, round % 2 == 0 ? 0 : 150);
+        costs.checkpoint = round % 3 == 0 ? Checkpoint::except_last : Checkpoint::always;
+        for (ScheduleCosts::Partition& each : costs.partitions) {
+            each.forward = std::max<Ns>(each.forward, 300);
+            each.recompute = random(200, 1500);
+            each.input = 4;
+            each.saved = 10;
+        }
+        if (round % 4 == 3) {
+            costs.limits.assign(costs.partitions.size(), 14 + 6 * random(0, 1));
+        }
+        const FoundSchedule found = find_schedule(costs);
+        EXPECT_EQ(found.step_ns, best_of_all(costs)) << "round " << round;
+        EXPECT_LE(found.bound_ns, found.step_ns) << "round " << round;
+        EXPECT_EQ(clocked(costs, TaskGraph(shape_of(costs), found.programs)), found.step_ns) << "round " << round;
+        if (!found.plain.empty()) {
+            EXPECT_GT(clocked(costs, TaskGraph(shape_of(costs), found.plain)), found.step_ns) << "round " << round;
+            ++earlier;
+        }
+        for (std::size_t lane = 0; lane < costs.limits.size(); ++lane) {
+            EXPECT_LE(held(costs, found.programs)[lane], costs.limits[lane]) << "round " << round;
+        }
+    }
+    EXPECT_GE(earlier, 4);
+}
+
+TEST(ScheduleSearch, RecomputesInPausesOfLargePipelines) {
+    Random random(12);
+    int earlier = 0;
+    for (int round = 0; round < 12; ++round) {
+        ScheduleCosts costs = random_costs(random, static_cast<int>(random(3, 8)), static_cast<int>(random(1, 2)),
+                                           static_cast<int>(random(6, 24)), false, 300);
+        costs.checkpoint = random(0, 1) == 1 ? Checkpoint::except_last : Checkpoint::always;
+        const FoundSchedule found = find_schedule(costs);
+        EXPECT_EQ(clocked(costs, TaskGraph(shape_of(costs), found.programs)), found.step_ns) << "round " << round;
+        EXPECT_LE(found.bound_ns, found.step_ns) << "round " << round;
+        earlier += found.plain.empty() ? 0 : 1;
+        EXPECT_EQ(find_schedule(costs).programs, found.programs) << "round " << round;
+    }
+    EXPECT_GE(earlier, 3);
 }
 
 TEST(ScheduleSearch, FindsTheBestOfAllOrdersOfMicroBatchesOfTwoSizes) {
