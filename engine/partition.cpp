@@ -187,6 +187,16 @@ void Partition::end_mini_batch() {
     }
 }
 
+std::uint64_t Partition::gradient_state() const {
+    std::uint64_t state = 0;
+    for (const at::Tensor& parameter : parameters_) {
+        if (parameter.requires_grad() && parameter.grad().defined()) {
+            state = state * 31 + version_of(parameter.grad()) + 1;
+        }
+    }
+    return state;
+}
+
 Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerMarks* marks, CheckpointedForward* kept) {
     std::optional<DeferredBatchNorm::Collecting> collecting;
     if (deferred_) {
@@ -196,7 +206,14 @@ Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerMarks*
         return forward_checked(std::move(inputs), place, marks);
     }
     kept->buffers = buffers_.before();
+    const std::uint64_t gradients = gradient_state();
     Tensors outputs = forward_checked(std::move(inputs), place, marks);
+    if (gradient_state() != gradients) {
+        set_current_layer(first_);
+        throw EngineError(title() +
+                          " changed the gradient of a parameter in its forward, as a backward() within it does; its "
+                          "recompute would do that again; use autograd::grad() there, or checkpoint never");
+    }
     buffers_.after(kept->buffers);
     std::vector<ReplacedBuffers> replaced;
     for (ModelLayer& each : layers_) {

@@ -94,6 +94,8 @@ public:
 
 private:
     Tensors run(Tensors values, const RandomPlace& place, LayerMarks* marks);
+    /// Changes if a gradient of a parameter changes or comes to be.
+    std::uint64_t gradient_state() const;
     Tensors forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks);
     void list_buffers();
     void check_forms(const CheckpointedForward& kept, const Tensors& outputs, MicroBatchId micro_batch);

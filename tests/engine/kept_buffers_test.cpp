@@ -259,6 +259,33 @@ TEST(KeptBuffers, AreOnlyThoseThatAForwardChanges) {
     }
 }
 
+// A local loss, whose gradient the recompute would add once more.
+TEST(KeptBuffers, ABackwardWithinAForwardIsRefusedWhereItWouldRunTwice) {
+    const at::Tensor w = torch::ones({6}, torch::kFloat64).requires_grad_();
+    const LayerSpec local = {"local", [w] {
+                                 return std::make_unique<FunctionLayer>(
+                                     [w](const Tensors& in) {
+                                         const at::AutoGradMode grad_mode(true);
+                                         (in[0].detach() * w).pow(2).mean().backward();
+                                         return Tensors{in[0] * 2};
+                                     },
+                                     NamedTensors{{"w", w}});
+                             }};
+    for (const Driver driver : kBothDrivers) {
+        for (const Checkpoint mode : kModes) {
+            w.mutable_grad() = at::Tensor();
+            GPipe model({linear(6, 6), local, linear(6, 4)}, on_host({1, 2}, 3, mode, driver));
+            const auto step = [&] { model.step(samples(6), samples(6, 4), mean_square); };
+            if (mode == Checkpoint::never) {
+                step();
+                continue;
+            }
+            EXPECT_THAT(step, ThrowsMessage<EngineError>(AllOf(HasSubstr("partition 1"), HasSubstr("backward() within"),
+                                                               HasSubstr("checkpoint never"))));
+        }
+    }
+}
+
 TEST(KeptBuffers, ARecomputeOfAnotherFormIsRefused) {
     const auto run = [](const std::function<Tensors(const at::Tensor&, bool)>& function, Driver driver) {
         const auto calls = std::make_shared<int>(0);
