@@ -43,9 +43,9 @@ struct ProfileOptions {
 /// gradient. Times come from interleaved repeats (means, whose sums are right for any layers, and cv); bytes from the
 /// tracking allocator. On an accelerator they come from timed events and the statistics of its allocator.
 /// `forward_ns` is the forward of a checkpointed micro-batch, which keeps nothing for a backward; `recompute_ns` and
-/// `graph_forward_ns` are the one with gradients. `launch_ns` is the engine's own cost per task; the layers' times exclude it. Precondition:
-/// TrackingAllocator is installed (profiler/memory); throws Error, since bytes would be wrong otherwise. Throws
-/// UsageError for invalid options, EngineError for a device that does not exist. A layer's own exception passes
-/// unchanged.
+/// `graph_forward_ns` are the one with gradients. `launch_ns` is the engine's own cost per task; the layers' times
+/// exclude it. Precondition: TrackingAllocator is installed (profiler/memory); throws Error, since bytes would be wrong
+/// otherwise. Throws UsageError for invalid options, EngineError for a device that does not exist. A layer's own
+/// exception passes unchanged.
 Profile profile_model(const ModelSpec& model, const ProfileOptions& options);
 }  // namespace pipescope
