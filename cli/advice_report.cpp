@@ -43,10 +43,11 @@ std::string base_text(const Simulation& base) {
     const PipelineOptions& options = base.options;
     const StepFigures figures = expected_figures(base);
     return fmt::format(
-        "balance {}, batch of {} in {}, checkpoint {}, schedule {}\n{}\nstep time {}, bubble {}, peak memory of the "
+        "balance {}, batch of {} in {}, checkpoint {}, schedule {}{}\n{}\nstep time {}, bubble {}, peak memory of the "
         "fullest lane {}\n",
         to_string(options.balance), options.batch, counted(base.micro_batches, "micro-batch", "micro-batches"),
-        to_string(options.checkpoint), to_string(options.schedule), basis_text(base.dtype, options),
+        to_string(options.checkpoint), to_string(options.schedule),
+        options.update == Update::staggered ? ", staggered updates" : "", basis_text(base.dtype, options),
         format_duration(figures.step), format_percent(figures.bubble), peak_text(base, highest_peak(base)));
 }
 
@@ -124,6 +125,9 @@ std::string advice_text(const Advice& advice, const std::vector<std::string>& co
     if (!advice.moves.empty() && helps(advice.moves.front().effect)) {
         text += commands.empty() ? "\nthe options replace those of the recorded run\n"
                                  : fmt::format("\nto simulate the first: {}\n", commands.front());
+    }
+    if (advice.base.options.update == Update::staggered) {
+        text += "\nstaggered updates: a step time is the period of consecutive steps\n";
     }
     if (advice.base.step_mean) {
         text += "\nstep times and bubbles: means of noisy steps, as the profile's layers vary\n";

@@ -22,6 +22,7 @@ struct PipelineFlags {
     std::optional<std::int64_t> chunks;  ///< a schedule's file has its own
     bool schedule_given = false;         ///< otherwise the default
     bool needs_chunks = false;           ///< the command has --chunks
+    bool runs = false;                   ///< the command runs the engine, which names fewer schedules
     std::optional<Checkpoint> checkpoint;
     std::optional<std::string> optimizer;  ///< its default depends on the model
     std::optional<int> cores;

@@ -31,6 +31,7 @@ struct ScheduleOutputs {
 };
 
 TaskGraph graph_of_file(const ScheduleFlags& flags) {
+    const Schedule schedule = load_schedule(flags.schedule);
     for (const auto& [given, option] :
          {std::pair{flags.lanes, "-n"}, {flags.micro_batches, "-m"}, {flags.partitions, "--partitions"}}) {
         if (given) {
@@ -38,7 +39,6 @@ TaskGraph graph_of_file(const ScheduleFlags& flags) {
                 fmt::format("{} is {}; {} says that itself; leave it out", option, *given, flags.schedule));
         }
     }
-    const Schedule schedule = load_schedule(flags.schedule);
     return make_schedule(schedule, schedule.file()->shape);
 }
 
@@ -73,13 +73,23 @@ TaskGraph graph_of_name(const ScheduleFlags& flags) {
         throw UsageError(fmt::format("--partitions is {}; it must be from {}, one for each lane, to {}; change it",
                                      shape.num_partitions, *flags.lanes, kMostPartitions));
     }
+    constexpr std::int64_t kMostForwards = 1'000'000;
+    if (const std::int64_t forwards = std::int64_t{shape.num_partitions} * shape.num_micro_batches;
+        forwards > kMostForwards) {
+        throw UsageError(
+            fmt::format("{} on {} partitions with {} micro-batches has {} forwards; a table of at most {} is written; "
+                        "give fewer lanes (-n), --partitions or micro-batches (-m)",
+                        flags.schedule, shape.num_partitions, shape.num_micro_batches, forwards, kMostForwards));
+    }
     const auto partitions = static_cast<std::size_t>(shape.num_partitions);
     if (schedule == Schedule::automatic) {
         shape.placement = placement_in_turn(partitions, lanes);
         return graph_for_equal_times(shape);
     }
-    shape.placement = runs_one_partition_a_lane(schedule) ? placement_in_turn(partitions, lanes)
-                                                          : placement_of(schedule, partitions, lanes);
+    shape.placement = placement_of(schedule, partitions, lanes);
+    if (shape.placement.size() != partitions) {  // none of its own, or of another number of partitions
+        shape.placement = placement_in_turn(partitions, lanes);
+    }
     return make_schedule(schedule, shape);
 }
 
@@ -118,26 +128,19 @@ nlohmann::ordered_json schedule_answer_json(const TaskGraph& graph, const Schedu
 namespace {
 ExitCode schedule_command(const ScheduleFlags& flags, const ScheduleOutputs& outputs) {
     const bool from_file = is_schedule_file(flags.schedule);
-    if (from_file && !outputs.output.empty()) {
-        throw UsageError(fmt::format("-o is '{}'; {} is a schedule's file already; name a schedule to write one",
-                                     outputs.output, flags.schedule));
-    }
-    if (outputs.check && !outputs.output.empty()) {
-        throw UsageError(
-            fmt::format("-o is '{}' with --check, which writes nothing; leave out one of the two", outputs.output));
-    }
     const bool to_file = !outputs.output.empty() && outputs.output != "-";
     if (to_file) {
         check_output(outputs.output, outputs.force);
     }
     const TaskGraph graph = schedule_answer(flags);
     const ScheduleTable table = schedule_table(graph);
+    const std::string csv = to_csv(from_file ? load_schedule(flags.schedule).file()->table : table);
     if (to_file) {
-        write_output(outputs.output, outputs.force, to_csv(table));
+        write_output(outputs.output, outputs.force, csv);
     }
     if (outputs.json) {
         std::cout << dump(schedule_answer_json(graph, table));
-    } else if (from_file || outputs.check || to_file) {
+    } else if (outputs.output.empty() ? from_file || outputs.check : to_file) {
         std::cout << fmt::format(
             "{}: {}, {}, {}; every task once, and no deadlock\n"
             "{}, {} idle, if each task took one slot and copies none\n",
@@ -146,7 +149,7 @@ ExitCode schedule_command(const ScheduleFlags& flags, const ScheduleOutputs& out
             counted(graph.shape().num_micro_batches, "micro-batch", "micro-batches"),
             counted(table.rows.front().size(), "slot", "slots"), format_percent(idle_share(table)));
     } else {
-        std::cout << to_csv(table);
+        std::cout << csv;
     }
     return ExitCode::success;
 }
@@ -178,8 +181,10 @@ void add_schedule_command(Program& program) {
         ->required();
     add_schedule_shape_options(*command, *flags);
     command->add_flag("--check", outputs->check,
-                      "Only check: every task runs once, in an order that never waits for ever");
-    add_option(*command, "-o,--output", outputs->output, "CSV file to write; default: stdout", "FILE", "Output");
+                      "Check, and print no table: every task runs once, in an order that never waits for ever");
+    add_option(*command, "-o,--output", outputs->output,
+               "CSV file to write; a table from a file keeps its cells. Default: stdout; of a file, none", "FILE",
+               "Output");
     add_force_flag(*command, outputs->force);
     add_json_flag(*command, outputs->json);
     program.set_action(command, [flags, outputs] { return schedule_command(*flags, *outputs); });

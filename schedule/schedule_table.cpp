@@ -2,7 +2,9 @@
 
 #include "schedule/error.h"
 #include "schedule/lane_plan.h"
+#include "schedule/placement.h"
 #include "schedule/printable.h"
+#include "schedule/quantities.h"
 #include "schedule/schedule_programs.h"
 
 #include <algorithm>
@@ -26,10 +28,15 @@ char letter_of(const Action& action) {
 }
 
 constexpr std::string_view kReduceGradients = "REDUCE_GRAD";
+constexpr std::string_view kUpdate = "O";
+constexpr std::string_view kPlacement = "# placement ";
 
 std::string text_of(const Action& action) {
     if (action.task.kind == TaskKind::all_reduce) {
         return std::to_string(action.task.partition) + std::string(kReduceGradients);
+    }
+    if (action.task.kind == TaskKind::optimizer) {
+        return std::to_string(action.task.partition) + std::string(kUpdate);
     }
     return std::to_string(action.task.partition) + letter_of(action) + std::to_string(action.task.micro_batch);
 }
@@ -43,11 +50,25 @@ std::string text_of(const Place& place) {
     return "row " + std::to_string(place.row + 1) + ", column " + std::to_string(place.column + 1);
 }
 
-[[noreturn]] void refuse_cell(const Place& place, std::string_view cell) {
+/// A cell or line for a message. No valid one has other characters than ASCII, of which some are invisible.
+std::string visible(std::string_view text) {
     constexpr std::size_t kMost = 40;
-    throw UsageError(text_of(place) + " is '" + printable(shortened(cell, kMost)) +
-                     "'; a cell is empty or a partition, one of F, B, I, W, R, L, and a micro-batch, such as 3F0; "
-                     "correct it");
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string safe;
+    for (const char each : printable(shortened(text, kMost))) {
+        if (const auto byte = static_cast<unsigned char>(each); byte >= 0x80) {
+            safe.append("\\x").append(1, kDigits[byte / 16]).append(1, kDigits[byte % 16]);
+        } else {
+            safe += each;
+        }
+    }
+    return safe;
+}
+
+[[noreturn]] void refuse_cell(const Place& place, std::string_view cell) {
+    throw UsageError(text_of(place) + " is '" + visible(cell) +
+                     "'; a cell is empty or a partition, one of F, B, I, W, R, L, and a micro-batch, such as 3F0, or "
+                     "a partition and O; correct it");
 }
 
 std::optional<std::int32_t> number_of(std::string_view text, const char* what, std::int32_t limit, const Place& place) {
@@ -57,7 +78,7 @@ std::optional<std::int32_t> number_of(std::string_view text, const char* what, s
         return std::nullopt;
     }
     if (error == std::errc::result_out_of_range || value >= limit) {
-        throw UsageError(text_of(place) + " holds " + printable(text.substr(0, 40)) + ", a " + what +
+        throw UsageError(text_of(place) + " holds " + visible(text) + ", a " + what +
                          " that is too large; the largest is " + std::to_string(limit - 1) + "; renumber from 0");
     }
     return error == std::errc{} ? std::optional(value) : std::nullopt;
@@ -71,6 +92,10 @@ std::optional<Action> parse_action(std::string_view text, const Place& place) {
     if (text.substr(at) == kReduceGradients) {
         const auto partition = number_of(text.substr(0, at), "partition", kMostPartitions, place);
         return partition ? std::optional(Action{{0, TaskKind::all_reduce, *partition, -1, -1}}) : std::nullopt;
+    }
+    if (text.substr(at) == kUpdate) {
+        const auto partition = number_of(text.substr(0, at), "partition", kMostPartitions, place);
+        return partition ? std::optional(Action{{0, TaskKind::optimizer, *partition, -1, -1}}) : std::nullopt;
     }
     const bool input_only = text[at] == kInputOnly;
     const auto kind = input_only ? TaskKind::backward : kind_of_letter(text[at]);
@@ -146,6 +171,8 @@ public:
         check_rows(table);
         check_complete();
         check_order();
+        check_updates(table);
+        check_placement_line(table);
     }
 
     int num_partitions() const { return static_cast<int>(lanes_.size()); }
@@ -177,6 +204,7 @@ private:
                              text_of(earlier->second.first) + " has it; each task runs once; remove one");
         }
         ++order_;
+        has_losses_ = has_losses_ || action.task.kind == TaskKind::loss;
         micro_batches_ = std::max(micro_batches_, action.task.micro_batch + 1);
     }
 
@@ -236,6 +264,11 @@ private:
         if (!halves && !places.contains('B')) {
             lacks('B');
         }
+        if (has_losses_ && key.first + 1 == num_partitions() && !places.contains('L')) {
+            throw UsageError("row " + std::to_string(lane.row + 1) + " lacks " + std::to_string(key.first) + "L" +
+                             std::to_string(key.second) +
+                             "; a schedule has the loss of each micro-batch, or of none; add it, or remove every L");
+        }
         if (places.contains('L') && key.first + 1 != num_partitions()) {
             throw UsageError(text_of(places.at('L').first) + " holds the loss of partition " +
                              std::to_string(key.first) + "; the last partition, " +
@@ -267,10 +300,53 @@ private:
         }
     }
 
+    /// An update needs all gradients of its lane.
+    void check_updates(const ScheduleTable& table) const {
+        std::map<std::size_t, std::pair<std::string, Place>> updates;  // by row
+        for_each_action(table, [&updates](const Action& action, const Place& place) {
+            const auto update = updates.find(place.row);
+            const bool is_update = action.task.kind == TaskKind::optimizer;
+            if (update == updates.end()) {
+                if (is_update) {
+                    updates.emplace(place.row, std::pair(text_of(action), place));
+                }
+                return;
+            }
+            const auto& [text, at] = update->second;
+            throw UsageError(is_update
+                                 ? text_of(place) + " holds " + text_of(action) + " beside " + text + " in column " +
+                                       std::to_string(at.column + 1) +
+                                       "; a lane updates all its partitions at once; remove one"
+                                 : text_of(at) + " holds " + text + " before " + text_of(action) + " in column " +
+                                       std::to_string(place.column + 1) +
+                                       "; a lane's update needs all its gradients; move it to the end of the row");
+        });
+    }
+
+    void check_placement_line(const ScheduleTable& table) const {
+        if (table.placement.empty()) {
+            return;
+        }
+        if (table.placement.size() != lanes_.size()) {
+            throw UsageError("the placement line has " + counted(table.placement.size(), "lane", "lanes") + " for " +
+                             counted(lanes_.size(), "partition", "partitions") +
+                             "; it has the lane of each partition; correct it, or remove it");
+        }
+        for (const auto& [partition, place] : lanes_) {
+            const LaneId lane = table.placement[static_cast<std::size_t>(partition)];
+            if (lane.index() != place.row) {
+                throw UsageError("the placement line puts partition " + std::to_string(partition) + " on lane " +
+                                 std::to_string(lane.value()) + ", but " + text_of(place) + " runs it on lane " +
+                                 std::to_string(place.row) + "; correct the line, or remove it");
+            }
+        }
+    }
+
     std::map<std::int32_t, Place> lanes_;  // first cell of each partition
     std::map<Key, Places> places_;         // by letter: the cell, and its rank among all tasks
     std::size_t order_ = 0;
     std::int32_t micro_batches_ = 0;
+    bool has_losses_ = false;
 };
 
 bool has_letter(const ScheduleTable& table, char letter) {
@@ -309,20 +385,52 @@ void check_recomputes(const ScheduleTable& table, const PipelineShape& shape) {
         recomputed.emplace(action.task.partition, action.task.micro_batch);
         if (!is_checkpointed(shape.checkpoint, MicroBatchId{action.task.micro_batch}, shape.num_micro_batches)) {
             throw UsageError(text_of(place) + " recomputes micro-batch " + std::to_string(action.task.micro_batch) +
-                             ", which checkpoint " + to_string(shape.checkpoint) +
-                             " keeps; recompute every micro-batch, every one but the last, or none");
+                             ", but not all R cells are there; a schedule recomputes on each partition every "
+                             "micro-batch (checkpoint always), every one but the last (except_last), or none; add "
+                             "the others, or remove every R");
         }
     });
     for (int j = 0; j < shape.num_partitions; ++j) {
         for (int i = 0; i < shape.num_micro_batches; ++i) {
             if (is_checkpointed(shape.checkpoint, MicroBatchId{i}, shape.num_micro_batches) &&
                 !recomputed.contains({j, i})) {
-                throw UsageError("the schedule lacks " + std::to_string(j) + "R" + std::to_string(i) +
-                                 ", which checkpoint " + to_string(shape.checkpoint) +
+                throw UsageError("row " + std::to_string(shape.lane_of(PartitionId{j}).value() + 1) + " lacks " +
+                                 std::to_string(j) + "R" + std::to_string(i) + ", which checkpoint " +
+                                 to_string(shape.checkpoint) +
                                  " needs; add it, or remove every R to have each recompute before its backward");
             }
         }
     }
+}
+}  // namespace
+
+namespace {
+/// The lanes of "# placement 0,1". A spreadsheet may have added empty cells behind them.
+std::vector<LaneId> parse_placement_line(std::string_view line, std::size_t number) {
+    const auto refuse = [line, number] {
+        throw UsageError("line " + std::to_string(number) + " is '" + visible(line) +
+                         "'; only the first line may begin with #, and has the lane of each partition, such as "
+                         "'# placement 0,1'; correct it, or remove it");
+    };
+    if (number != 1 || !line.starts_with(kPlacement)) {
+        refuse();
+    }
+    std::string_view rest = line.substr(kPlacement.size());
+    rest = rest.substr(0, rest.find_last_not_of(", \t") + 1);
+    std::vector<LaneId> placement;
+    for (bool more = true; more;) {
+        const std::size_t comma = rest.find(',');
+        const std::string_view lane = trimmed(rest.substr(0, comma));
+        std::int64_t value = 0;
+        const auto [end, error] = std::from_chars(lane.data(), lane.data() + lane.size(), value);
+        if (lane.empty() || error != std::errc{} || end != lane.data() + lane.size() || value < 0) {
+            refuse();
+        }
+        placement.emplace_back(value);
+        more = comma != std::string_view::npos;
+        rest.remove_prefix(more ? comma + 1 : rest.size());
+    }
+    return placement;
 }
 }  // namespace
 
@@ -334,18 +442,24 @@ ScheduleTable parse_schedule_csv(std::string_view text) {
     const std::size_t first_end = text.find('\n');
     const bool has_return = first_end != std::string_view::npos && first_end > 0 && text[first_end - 1] == '\r';
     table.line_end = first_end == std::string_view::npos || has_return ? "\r\n" : "\n";
-    while (!text.empty()) {
+    for (std::size_t number = 1; !text.empty(); ++number) {
         const std::size_t end = text.find('\n');
         std::string_view line = text.substr(0, end);
         text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
         if (!line.empty() && line.back() == '\r') {
             line.remove_suffix(1);
         }
-        auto& row = table.rows.emplace_back();
-        if (trimmed(line).empty()) {
-            throw UsageError("line " + std::to_string(table.rows.size()) +
-                             " is empty; each line is the row of a lane; remove it");
+        if (line.starts_with('#')) {
+            table.placement = parse_placement_line(line, number);
+            continue;
         }
+        if (trimmed(line).empty()) {
+            if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+                break;
+            }
+            throw UsageError("line " + std::to_string(number) + " is empty; each line is the row of a lane; remove it");
+        }
+        auto& row = table.rows.emplace_back();
         while (true) {
             const std::size_t comma = line.find(',');
             row.push_back(parse_cell(line.substr(0, comma), {table.rows.size() - 1, row.size()}));
@@ -360,6 +474,9 @@ ScheduleTable parse_schedule_csv(std::string_view text) {
 
 std::string to_csv(const ScheduleTable& table) {
     std::string text;
+    if (!table.placement.empty()) {
+        text += std::string(kPlacement) + placement_text(table.placement) + table.line_end;
+    }
     for (const auto& row : table.rows) {
         for (std::size_t column = 0; column < row.size(); ++column) {
             const ScheduleTable::Cell& cell = row[column];
@@ -458,8 +575,8 @@ TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base) {
     for_each_action(table, [&](const Action& action, const Place& place) {
         LanePlan& plan = plans[place.row];
         const Cell task = cell_of(action.task);
-        if (action.task.kind == TaskKind::all_reduce) {
-            return;  // add_all_reduces() puts them at the end
+        if (action.task.kind == TaskKind::all_reduce || action.task.kind == TaskKind::optimizer) {
+            return;  // add_all_reduces() and consecutive_steps() put them at the end
         }
         const bool is_backward = action.task.kind == TaskKind::backward;
         if (action.task.kind == TaskKind::forward && !losses) {

@@ -17,11 +17,14 @@ namespace pipescope {
 ///     I  backward of the input  W  backward of the weights
 ///     R  recompute              L  loss of a micro-batch
 ///
-/// `(0F1;1B0)OVERLAP_F_B` contains two tasks, which run in that order. `0REDUCE_GRAD`, which torch puts behind the last
-/// backward of partition 0, is kept, and says nothing: with replicas, lanes sum gradients at their end. R and L are
-/// PipeScope's own and optional: without them, a recompute runs right before its backward, and a loss right after the
-/// last partition's forward.
+/// 2O is the update of the parameters of partition 2's lane, without a micro-batch. It ends its row.
 ///
+/// `(0F1;1B0)OVERLAP_F_B` contains two tasks, which run in that order. `0REDUCE_GRAD`, which torch puts behind the last
+/// backward of partition 0, is kept, and says nothing: with replicas, lanes sum gradients at their end. R, L and O are
+/// PipeScope's own and optional: without them, a recompute runs right before its backward, a loss right after the last
+/// partition's forward, and an update at the end of its row. So is a first line with the lane of each partition.
+///
+///     # placement 0,1
 ///     0F0,0F1,,0B0,0B1
 ///     ,1F0,1B0,1F1,1B1
 ///
@@ -30,7 +33,7 @@ struct ScheduleTable {
     /// Content of a cell: nothing, a task, or two tasks that torch overlaps. A backward of both input and weights is a
     /// single TaskKind::backward; its halves are TaskKind::backward with `input_only`, and TaskKind::backward_weight.
     struct Action {
-        TaskKey task;  ///< step 0; all_reduce for REDUCE_GRAD
+        TaskKey task;  ///< step 0; all_reduce for REDUCE_GRAD, and optimizer for O
         bool input_only = false;
 
         friend bool operator==(const Action&, const Action&) = default;
@@ -38,13 +41,15 @@ struct ScheduleTable {
     using Cell = std::vector<Action>;
 
     std::vector<std::vector<Cell>> rows;  ///< by lane; rows may differ in length
+    std::vector<LaneId> placement;        ///< of the placement line; empty: there is none
     std::string line_end = "\r\n";        ///< as Python's csv module writes it
 
     friend bool operator==(const ScheduleTable&, const ScheduleTable&) = default;
 };
 
 /// Parses the CSV. A byte order mark, spaces around cells, quotes around a cell and both line ends are accepted. Throws
-/// UsageError that names row and column, counted from 1, of an invalid cell, or the number of an empty line.
+/// UsageError that names row and column, counted from 1, of an invalid cell, or the number of an empty line that is not
+/// the last one.
 /// table_shape() checks the consistency of the cells.
 ScheduleTable parse_schedule_csv(std::string_view text);
 /// Writes the CSV: the same bytes as were read, if those end with a line end and have no mark, spaces or quotes.
@@ -55,8 +60,8 @@ std::string to_csv(const ScheduleTable& table);
 ScheduleTable schedule_table(const TaskGraph& graph);
 
 /// Adds to `base` what the table determines: partitions, micro-batches, placement, and the loss of each micro-batch.
-/// Throws UsageError unless each partition has one lane, and each micro-batch runs forward and backward once on each
-/// partition, forward first. The message names rows and columns.
+/// Throws UsageError unless each partition has one lane, that of the placement line, each micro-batch runs forward and
+/// backward once on each partition, forward first, and updates end their rows. The message names rows and columns.
 PipelineShape table_shape(const ScheduleTable& table, const PipelineShape& base = {});
 /// The table's task graph. Throws UsageError like table_shape(), or if its recomputes fit no checkpoint mode. Without
 /// recomputes the mode is base.checkpoint. Throws Error that describes the cycle if lanes wait for each other forever.

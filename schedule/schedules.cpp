@@ -38,7 +38,7 @@ constexpr std::array kNamed{
     NamedSchedule{Schedule::v_half, "v-half", Layout::v, true, true, v_half_programs},
     NamedSchedule{Schedule::v_min, "v-min", Layout::v, true, true, v_min_programs},
     NamedSchedule{Schedule::pipedream, "pipedream", Layout::one_each, false, false, one_f_one_b_programs},
-    NamedSchedule{Schedule::model_parallel, "model-parallel", Layout::any, false, false, model_parallel_programs},
+    NamedSchedule{Schedule::model_parallel, "model-parallel", Layout::any, false, true, model_parallel_programs},
     NamedSchedule{Schedule::automatic, "auto", Layout::any, true, false, nullptr},
 };
 
@@ -63,9 +63,11 @@ std::string names_where(bool runs, std::string_view before_last) {
 
 void check_one_partition_a_lane(const PipelineShape& shape, std::string_view schedule) {
     if (shape.num_lanes() != shape.num_partitions) {
-        throw UsageError("placement puts " + counted(shape.num_partitions, "partition", "partitions") + " on " +
-                         counted(shape.num_lanes(), "lane", "lanes") + "; " + std::string(schedule) +
-                         " runs one partition a lane; use interleaved for more");
+        throw UsageError("the " + std::string(schedule) + " schedule runs one partition a lane; the pipeline has " +
+                         counted(shape.num_partitions, "partition", "partitions") + " on " +
+                         counted(shape.num_lanes(), "lane", "lanes") + "; use " +
+                         counted(shape.num_lanes(), "partition", "partitions") +
+                         ", or another schedule, such as interleaved");
     }
 }
 
@@ -114,18 +116,18 @@ void check_micro_batches(Schedule::Name schedule, int lanes, std::int64_t micro_
     if (in_groups && micro_batches % lanes != 0) {
         throw UsageError(subject + " needs a multiple of " + std::to_string(lanes) +
                          " micro-batches, one for each lane; " + std::to_string(micro_batches) +
-                         " is none; change chunks or batch");
+                         " is none; change their number");
     }
     if (schedule == Schedule::dualpipe_v && micro_batches < 2 * std::int64_t{lanes}) {
         throw UsageError(subject + " needs at least " + std::to_string(2 * lanes) +
                          " micro-batches, two for each lane; " + std::to_string(micro_batches) +
-                         " are too few; change chunks or batch");
+                         " are too few; change their number");
     }
 }
 
 /// Refuses a shape that contradicts the file.
 void check_file(const Schedule::File& file, const PipelineShape& shape) {
-    const auto require = [&](int asked, int own, const char* one, const char* many, const char* what) {
+    const auto require = [&](int asked, int own, const char* one, const char* many, const std::string& what) {
         if (asked != own) {
             throw UsageError("the pipeline has " + counted(asked, one, many) + "; the schedule " + file.name +
                              " is for " + counted(own, one, many) + "; change the " + what +
@@ -134,7 +136,9 @@ void check_file(const Schedule::File& file, const PipelineShape& shape) {
     };
     require(shape.num_partitions, file.shape.num_partitions, "partition", "partitions", "balance");
     require(shape.num_micro_batches, file.shape.num_micro_batches, "micro-batch", "micro-batches",
-            "chunks or the batch");
+            shape.num_micro_batches < file.shape.num_micro_batches
+                ? "batch to at least " + counted(file.shape.num_micro_batches, "sample", "samples")
+                : "number of micro-batches");
     check_placement(shape, file.shape.placement, "the schedule " + file.name);
     if (file.recomputes && shape.checkpoint != file.shape.checkpoint) {
         throw UsageError("checkpoint is " + to_string(shape.checkpoint) + "; the recomputes (R) of the schedule " +

@@ -27,8 +27,8 @@ public:
         dualpipe_v,               ///< like zero_bubble_v, with forwards and backwards that may overlap
         v_half,                   ///< a V with half the memory of 1F1B
         v_min,                    ///< a V with a third of the memory of 1F1B
-        // For comparison only: the simulator runs these, the engine does not.
-        pipedream,       ///< 1F1B that never drains: no bubble, but micro-batches see weights of different ages
+        pipedream,       ///< 1F1B that never drains: no bubble, but micro-batches see weights of different ages. For
+                         ///< comparison only: the simulator runs it, the engine does not
         model_parallel,  ///< one micro-batch at a time, on one lane at a time
         automatic,       ///< the order that automatic_schedule() finds for a pipeline's costs
     };
@@ -71,7 +71,7 @@ std::string to_string(const Schedule& schedule);
 Schedule parse_schedule(std::string_view name);
 /// The named ones that have an order of their own: all but automatic.
 std::vector<Schedule> all_schedules();
-/// Those that the engine runs too, which are the first of all.
+/// Those that the engine runs too.
 std::vector<Schedule> runnable_schedules();
 /// Their names for messages and help: "gpipe, 1f1b or interleaved", or with other words before the last one.
 std::string runnable_schedule_names(std::string_view before_last = " or ");

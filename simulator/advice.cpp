@@ -277,7 +277,7 @@ private:
         for (const Schedule& schedule : runnable_schedules()) {
             // On one lane only the order of forwards and backwards can differ.
             const bool needs_lanes = schedule != Schedule::gpipe && schedule != Schedule::one_f_one_b;
-            if (schedule == options_.schedule || (lanes_ == 1 && needs_lanes)) {
+            if (schedule == options_.schedule || schedule == Schedule::model_parallel || (lanes_ == 1 && needs_lanes)) {
                 continue;
             }
             const PipelineOptions changed = with_schedule(schedule);

@@ -2,11 +2,16 @@
 
 #include "balance/text_file.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 namespace pipescope {
 bool is_schedule_file(const std::string& schedule) {
-    return schedule.ends_with(".csv");
+    constexpr std::string_view kSuffix = ".csv";
+    return schedule.size() >= kSuffix.size() &&
+           std::equal(kSuffix.rbegin(), kSuffix.rend(), schedule.rbegin(),
+                      [](char small, char any) { return small == (any >= 'A' && any <= 'Z' ? any - 'A' + 'a' : any); });
 }
 
 Schedule load_schedule(const std::string& schedule) {

@@ -5,7 +5,7 @@
 #include <string>
 
 namespace pipescope {
-/// True if the text names a file, not a schedule: it ends in .csv.
+/// True if the text names a file, not a schedule: it ends in .csv, in any case.
 bool is_schedule_file(const std::string& schedule);
 
 /// A schedule by its name, or from the file of that name (is_schedule_file()). Throws UsageError for an unknown name,

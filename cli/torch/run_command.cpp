@@ -499,6 +499,7 @@ void add_run_command(Program& program) {
     add_balance_option(*command, flags->pipeline);
     add_batch_options(*command, flags->pipeline);
     add_replicas_option(*command, flags->pipeline);
+    flags->pipeline.runs = true;
     add_schedule_options(*command, flags->pipeline,
                          runnable_schedule_names(", ") +
                              " (default gpipe); or a file that ends in .csv, as 'pipescope schedule' writes it");

@@ -499,6 +499,9 @@ std::optional<double> median_bubble_fraction(const TrainingResult& result) {
 void check_training(const ModelSpec& model, const TrainingOptions& options) {
     const PipelineOptions& pipeline = options.pipeline;
     pipeline.balance.check_covers(model.layers.size());
+    if (!runs_one_partition_a_lane(pipeline.schedule)) {
+        check_schedule(pipeline);  // says how many devices it needs
+    }
     const auto lanes = static_cast<std::size_t>(num_lanes(pipeline));
     if (pipeline.hardware.devices.size() != lanes) {
         throw UsageError(pipeline.placement.empty()

@@ -8,6 +8,7 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class ScheduleCommand : public testing::Test {
 protected:
@@ -108,6 +109,32 @@ TEST_F(ScheduleCommand, WritesFilesThatOtherCommandsTake) {
     EXPECT_EQ(user.types("export out.sqlite --format csv -o tasks.csv").code, 0) << "needs no file";
 }
 
+TEST_F(ScheduleCommand, WritesFilesBack) {
+    const std::string torchs = "0F0,0F1,,0B0,0B1,0REDUCE_GRAD\r\n,1F0,(1F1;1B0)OVERLAP_F_B,1B1,\r\n";
+    user.writes("a.csv", torchs);
+    for (const std::string options : {" -o b.csv", " --check -o b.csv --force"}) {
+        EXPECT_THAT(user.succeeds("schedule a.csv" + options).out, HasSubstr("wrote b.csv: 2 lanes"));
+        EXPECT_EQ(user.reads("b.csv"), torchs);
+    }
+    EXPECT_EQ(user.succeeds("schedule a.csv -o -").out, torchs);
+    EXPECT_THAT(user.succeeds("schedule a.csv").out, Not(HasSubstr("0F0")));
+    const std::string ours = "# placement 0,0\n0F0,1F0,1L0,0R0,1R0,1I0,0I0,1W0,0W0,0O\n";
+    user.writes("OURS.CSV", ours);
+    EXPECT_EQ(user.succeeds("schedule OURS.CSV -o -").out, ours);
+    user.writes("p.json", eight_layers());
+    const std::string simulate = "simulate p.json --schedule OURS.CSV --balance 4,4 --batch 1 --json";
+    EXPECT_EQ(user.succeeds(simulate).json().at("lanes").size(), 1U);
+    user.succeeds(simulate + " --update staggered");
+}
+
+TEST_F(ScheduleCommand, RefusesWithARemedyThatHelps) {
+    EXPECT_THAT(refused("schedule 1f1b -n 4 -m 8 --partitions 8"), HasSubstr("use 4 partitions, or another schedule"));
+    EXPECT_THAT(refused("schedule zero-bubble-v -n 4 -m 8 --partitions 12"), HasSubstr("use 8 partitions, or 6 lanes"));
+    EXPECT_THAT(refused("schedule interleaved -n 4 -m 9"), HasSubstr("9 is none; change their number"));
+    EXPECT_THAT(refused("schedule gpipe -n 1000 -m 60000"), HasSubstr("has 60000000 forwards"));
+    EXPECT_THAT(refused("schedule none.csv -n 2", 1), HasSubstr("none.csv: cannot be opened"));
+}
+
 TEST_F(ScheduleCommand, ContradictionsOfAFileAreRefused) {
     user.writes("p.json", eight_layers());
     user.succeeds("schedule 1f1b -n 2 -m 4 -o mine.csv");
@@ -117,8 +144,10 @@ TEST_F(ScheduleCommand, ContradictionsOfAFileAreRefused) {
     EXPECT_THAT(refused(simulate + "4,2,2"), HasSubstr("3 partitions; the schedule mine.csv is for 2 partitions"));
     EXPECT_THAT(refused(simulate + "4,4 --placement 1,0"), HasSubstr("placement is 1,0; the schedule mine.csv has"));
     EXPECT_THAT(refused(simulate + "4,4 --backward last-first"), HasSubstr("--backward is last-first"));
-    EXPECT_THAT(refused("simulate p.json --schedule mine.csv --batch 3 --balance 4,4"),
-                HasSubstr("3 micro-batches; the schedule mine.csv is for 4"));
+    EXPECT_THAT(
+        refused("simulate p.json --schedule mine.csv --batch 3 --balance 4,4"),
+        HasSubstr("3 micro-batches; the schedule mine.csv is for 4 micro-batches; change the batch to at least 4 "
+                  "samples"));
     EXPECT_THAT(refused("simulate p.json --schedule 1f1b --batch 8 --balance 4,4"), HasSubstr("--chunks is required"));
     EXPECT_THAT(refused("balance p.json --schedule mine.csv --batch 8 -n 3"),
                 HasSubstr("--partitions is 3; the schedule mine.csv has 2 partitions"));
@@ -148,7 +177,6 @@ TEST_F(ScheduleCommand, ExplainsWhatIsWrong) {
     user.writes("binary.csv", std::string("\x1b[2J\0", 5) + std::string(100, 'x'));
     EXPECT_THAT(refused("schedule binary.csv", 1),
                 HasSubstr("row 1, column 1 is '\\x1b[2J\\x00" + std::string(35, 'x') + "..'; a cell"));
-    EXPECT_THAT(refused("schedule gpipe -n 2 -m 2 --check -o x.csv"), HasSubstr("--check, which writes nothing"));
     EXPECT_THAT(refused("schedule 2f2b -n 2 -m 2"), HasSubstr("schedule '2f2b' is not known"));
     EXPECT_THAT(refused("schedule 1f1b -n 2"), HasSubstr("needs -n LANES and -m MICRO-BATCHES"));
     EXPECT_THAT(refused("schedule 1f1b -n 0 -m 2"), HasSubstr("-n is 0; it must be from 1 to 1023"));
@@ -159,7 +187,8 @@ TEST_F(ScheduleCommand, ExplainsWhatIsWrong) {
     EXPECT_THAT(refused("schedule 1f1b -n 4 -m 2 --partitions 3"), HasSubstr("--partitions is 3"));
     EXPECT_THAT(refused("schedule 1f1b -n 2 -m 0"), HasSubstr("the number of micro-batches is 0"));
     EXPECT_THAT(refused("schedule interleaved -n 2 -m 3"), HasSubstr("multiple of 2"));
-    EXPECT_THAT(refused("schedule short.csv -n 2"), HasSubstr("-n is 2; short.csv says that itself"));
+    user.writes("own.csv", "0F0,0B0\n");
+    EXPECT_THAT(refused("schedule own.csv -n 2"), HasSubstr("-n is 2; own.csv says that itself"));
     user.writes("there.csv", "mine");
     EXPECT_THAT(refused("schedule 1f1b -n 2 -m 2 -o there.csv", 1), HasSubstr("--force"));
     EXPECT_EQ(user.reads("there.csv"), "mine");

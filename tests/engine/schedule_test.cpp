@@ -222,7 +222,7 @@ TEST(SchedulesRefuse, LanesThatTheScheduleDoesNotRunOn) {
     EXPECT_THAT(make({Schedule::gpipe, {2, 2, 2}, 2, {0, 1}}), ThrowsMessage<UsageError>(HasSubstr("placement")));
     GPipe model(dropout_mlp(), options({Schedule::interleaved_1f1b, {1, 1, 2, 2}, 2}, 3));
     EXPECT_THAT([&] { model.step(samples(3), samples(3, 4), mean_square); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("multiple of 2"), HasSubstr("change chunks or batch"))));
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("multiple of 2"), HasSubstr("change their number"))));
     EXPECT_EQ(model.next_step(), 0) << "no step ran";
 }
 }  // namespace

@@ -90,7 +90,8 @@ TEST(ScheduleTable, ReadsWhatSpreadsheetsAndEditorsMakeOfAFile) {
 }
 
 TEST(ScheduleTable, NamesTheLineThatIsEmptyAndTheRowWithoutATask) {
-    for (const std::string_view text : {"0F0,0B0\n\n1F0,1B0\n", "0F0,0B0\r\n\r\n1F0,1B0\r\n", "0F0,0B0\n  \t\n"}) {
+    for (const std::string_view text :
+         {"0F0,0B0\n\n1F0,1B0\n", "0F0,0B0\r\n\r\n1F0,1B0\r\n", "0F0,0B0\n  \t\n1F0,1B0\n"}) {
         EXPECT_THAT([&] { parse_schedule_csv(text); },
                     ThrowsMessage<UsageError>(
                         AllOf(HasSubstr("line 2 is empty"), HasSubstr("the row of a lane"), HasSubstr("remove it"))))
@@ -171,7 +172,7 @@ TEST(ScheduleTable, RecomputesStandWhereTheTableSaysOrBeforeTheirBackward) {
     const std::vector<TaskKey> inserted = program_of(table_graph(parse_schedule_csv("0F0,0B0\n"), always), 0);
     EXPECT_EQ(inserted.at(2), (TaskKey{0, TaskKind::recompute, 0, 0, -1}));
     EXPECT_THAT([&] { table_graph(parse_schedule_csv("0F0,0F1,0R1,0B1,0B0\n"), always); },
-                ThrowsMessage<UsageError>(HasSubstr("lacks 0R0, which checkpoint always needs")));
+                ThrowsMessage<UsageError>(HasSubstr("row 1 lacks 0R0, which checkpoint always needs")));
     const PipelineShape never{.checkpoint = Checkpoint::never};
     const TaskGraph all = table_graph(parse_schedule_csv("0F0,0R0,0B0\n"), never);
     EXPECT_EQ(all.shape().checkpoint, Checkpoint::always) << "as the table says";
@@ -187,6 +188,60 @@ TEST(ScheduleTable, WritesRecomputesThatDoNotStandRightBeforeTheirBackward) {
     for (const std::string csv : {"0F0,0R0,0F1,0R1,0B0,0B1\r\n", "0F0,0F1,0B0,0B1\r\n"}) {
         EXPECT_EQ(to_csv(schedule_table(table_graph(parse_schedule_csv(csv), always))), csv);
     }
+}
+
+TEST(ScheduleTable, HasUpdatesAndAPlacementLine) {
+    const std::string csv = "# placement 0,1,1,0\n0F0,,,,,3F0,3B0,,,0B0,0O\n,1F0,2F0,,,,,2B0,1B0,2O\n";
+    const ScheduleTable table = parse_schedule_csv(csv);
+    EXPECT_EQ(to_csv(table), csv);
+    EXPECT_EQ(table.rows.at(0).at(10).at(0).task.kind, TaskKind::optimizer);
+    const TaskGraph graph = table_graph(table);
+    EXPECT_EQ(graph.shape().placement, (std::vector{LaneId{0}, LaneId{1}, LaneId{1}, LaneId{0}}));
+    const std::string plain = "0F0,,,,,3F0,3B0,,,0B0\n,1F0,2F0,,,,,2B0,1B0\n";
+    const TaskGraph without = table_graph(parse_schedule_csv(plain));
+    for (int lane = 0; lane < 2; ++lane) {
+        EXPECT_EQ(program_of(graph, lane), program_of(without, lane));
+    }
+    EXPECT_EQ(parse_schedule_csv("# placement  0, 1 ,,,\n0F0,,,0B0\n,1F0,1B0,\n").placement,
+              (std::vector{LaneId{0}, LaneId{1}}))
+        << "as a spreadsheet writes it";
+}
+
+TEST(ScheduleTable, RefusesUpdatesAndPlacementLinesThatDoNotFit) {
+    const auto refuses = [](const std::string& csv, const std::string& reason) {
+        EXPECT_THAT([&] { table_graph(parse_schedule_csv(csv)); }, ThrowsMessage<UsageError>(HasSubstr(reason))) << csv;
+    };
+    refuses("0F0,0I0,0O,0W0\n", "row 1, column 3 holds 0O before 0W0 in column 4");
+    refuses("0F0,0B0,0O,0REDUCE_GRAD\n", "row 1, column 3 holds 0O before 0REDUCE_GRAD");
+    refuses("0F0,1F0,1B0,0B0,0O,1O\n", "row 1, column 6 holds 1O beside 0O in column 5");
+    refuses("0F0,0B0,0O0\n", "row 1, column 3 is '0O0'");
+    refuses("0F0,,,0B0,1O\n,1F0,1B0,\n", "row 2, column 2 holds 1F0, but partition 1 runs on lane 0 (row 1, column 5)");
+    refuses("# placement 0,0\n0F0,,,0B0\n,1F0,1B0,\n",
+            "the placement line puts partition 1 on lane 0, but row 2, column 2 runs it on lane 1");
+    refuses("# placement 0\n0F0,,,0B0\n,1F0,1B0,\n", "the placement line has 1 lane for 2 partitions");
+    for (const std::string line : {"# placement", "# placement ", "# placement 0,,1", "# placement 0,x", "# note",
+                                   "# placement -1", "# placement 99999999999999999999"}) {
+        refuses(line + "\n0F0,0B0\n", "line 1 is '" + line + "'");
+    }
+    refuses("0F0,,,0B0\n# placement 0,1\n,1F0,1B0,\n", "line 2 is '# placement 0,1'; only the first line");
+}
+
+TEST(ScheduleTable, AcceptsEmptyLinesAtTheEndOnly) {
+    EXPECT_EQ(to_csv(parse_schedule_csv("0F0,0B0\n\n \r\n")), "0F0,0B0\n");
+    EXPECT_THAT([] { parse_schedule_csv("0F0,0B0\n\n1F0,1B0\n"); },
+                ThrowsMessage<UsageError>(HasSubstr("line 2 is empty")));
+}
+
+TEST(ScheduleTable, ShowsInvisibleCharacters) {
+    EXPECT_THAT([] { parse_schedule_csv("0F0,0B0\n\xef\xbb\xbf,1B0\n"); },
+                ThrowsMessage<UsageError>(HasSubstr("row 2, column 1 is '\\xef\\xbb\\xbf'")));
+    EXPECT_THAT([] { parse_schedule_csv("0F0\xc2\xa0,0B0\n"); },
+                ThrowsMessage<UsageError>(HasSubstr("is '0F0\\xc2\\xa0'")));
+}
+
+TEST(ScheduleTable, NamesTheLossThatIsMissing) {
+    EXPECT_THAT([] { table_graph(parse_schedule_csv("0F0,0L0,0F1,0B0,0B1\n")); },
+                ThrowsMessage<UsageError>(HasSubstr("row 1 lacks 0L1")));
 }
 
 // Named schedules drawn as tables give the same programs.

@@ -308,7 +308,7 @@ TEST(Schedules, AreReadBackFromTheirNames) {
     EXPECT_EQ(
         runnable_schedule_names(),
         "gpipe, 1f1b, interleaved, looped-bfs, zero-bubble-h1, zero-bubble-2p, interleaved-zero-bubble, zero-bubble-v, "
-        "dualpipe-v, v-half or v-min");
+        "dualpipe-v, v-half, v-min or model-parallel");
 }
 }  // namespace
 }  // namespace pipescope
