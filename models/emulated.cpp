@@ -14,8 +14,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -43,6 +46,50 @@ std::int64_t features(const Profile& profile, const PerSize& bytes) {
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(per_sample / kFloatBytes)));
 }
 
+// What the layer's graph holds between the halves of a split backward, as its tapes say.
+struct BetweenHalves {
+    PerSize bytes;          ///< its own, without what autograd holds anyway: the output's gradient
+    bool is_known = false;  ///< otherwise it holds all that it saved
+    bool keeps_input = false;
+    bool keeps_output = false;
+};
+
+BetweenHalves between_halves(const LayerProfile& layer) {
+    BetweenHalves between;
+    between.is_known = !layer.tape.empty() && has_weight_half(layer);
+    for (const LayerTape& each : layer.tape) {
+        if (each.halves.empty()) {
+            return {};
+        }
+        const LayerTape& tape = each.halves.front();
+        using Role = TapeBlock::Role;
+        std::vector<bool> is_held(tape.blocks.size() + 1, false);
+        for (const auto* events : {&tape.forward, &tape.backward}) {
+            for (const std::int32_t event : *events) {
+                const auto block = static_cast<std::size_t>(std::abs(event));
+                is_held[block] = event > 0 && tape.blocks[block - 1].role == Role::own;
+            }
+        }
+        double bytes = 0;
+        for (std::size_t block = 1; block < is_held.size(); ++block) {
+            bytes += is_held[block] ? static_cast<double>(tape.blocks[block - 1].bytes) : 0;
+        }
+        for (const std::int32_t gradient : output_gradients_of(tape)) {
+            const bool is_needed = std::ranges::find(tape.backward_weight, -gradient) != tape.backward_weight.end();
+            if (gradient != 0 && !is_needed) {
+                bytes -= static_cast<double>(tape.blocks[static_cast<std::size_t>(gradient) - 1].bytes);
+            }
+        }
+        between.bytes.push_back(std::max(0., bytes));
+        for (const std::int32_t event : tape.backward_weight) {
+            const Role role = tape.blocks[static_cast<std::size_t>(std::abs(event)) - 1].role;
+            between.keeps_input = between.keeps_input || role == Role::input || role == Role::passed;
+            between.keeps_output = between.keeps_output || role == Role::output;
+        }
+    }
+    return between;
+}
+
 // One call of the layer at the current micro-batch size. Autograd does not look for tensors inside a struct, so the
 // parameter is not an input of the function.
 struct Call {
@@ -51,6 +98,8 @@ struct Call {
     double backward_ns = 0;
     double backward_weight_ns = 0;  ///< part of the former
     bool weights_apart = true;      ///< a second half computes the parameter's gradient
+    const BetweenHalves& between;
+    double between_bytes = 0;
     double saved_bytes = 0;
     double transient_bytes = 0;
     std::int64_t output_features = 1;
@@ -58,9 +107,34 @@ struct Call {
     bool keep = true;  ///< keep the graph for a backward
 };
 
-// Keeps and waits like the real layer. The gradients of input and skips are uninitialised memory. A split backward
-// calls it twice: without the edge to `phony`, which stands for the weights, and with that edge only; then it keeps
-// what it saved and the gradient of its output between the calls, as simulated.
+// Gradients of a layer's input and skips: parts of the output's if the layer passes that on, as an addition or a
+// concatenation does, or else uninitialised memory.
+class GradientParts {
+public:
+    GradientParts(at::Tensor passed, c10::Device device) : passed_(std::move(passed)), device_(device) {}
+
+    at::Tensor take(at::IntArrayRef sizes) {
+        if (passed_.defined() && passed_.sizes() == sizes) {
+            return passed_;
+        }
+        if (passed_.defined() && sizes.size() == 2 && passed_.dim() == 2 && passed_.size(0) == sizes[0] &&
+            column_ + sizes[1] <= passed_.size(1)) {
+            const at::Tensor part = passed_.narrow(1, column_, sizes[1]);
+            column_ += sizes[1];
+            return part;
+        }
+        return at::empty(sizes, at::device(device_).dtype(at::kFloat));
+    }
+
+private:
+    at::Tensor passed_;
+    c10::Device device_;
+    std::int64_t column_ = 0;  // of what is not yet taken
+};
+
+// Keeps and waits like the real layer. A split backward calls it twice: without the edge to `phony`, which stands for
+// the weights, and with that edge only. Between the calls it keeps what its tape says and the gradient of its output,
+// as simulated.
 struct Emulate : torch::autograd::Function<Emulate> {
     // `phony` requires grad, so a backward exists even if the input needs none.
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor&,
@@ -75,23 +149,23 @@ struct Emulate : torch::autograd::Function<Emulate> {
     }
 
     static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                   const torch::autograd::variable_list&) {
+                                                   const torch::autograd::variable_list& gradients) {
         auto& data = context->saved_data;
         // The edges' order: input, `phony`, skips.
         const auto num_skips = data.at("skip_features").toIntVector().size();
         const bool for_weights = context->needs_input_grad(1);
         const bool for_activations = context->needs_input_grad({{0, 1}, {2, 2 + num_skips}});
         const c10::Device device = data.at("device").toDevice();
-        const at::Tensor transient = untouched_bytes(data.at("transient_bytes").toDouble(), device);
-        const auto options = at::device(device).dtype(at::kFloat);
+        at::Tensor transient = untouched_bytes(data.at("transient_bytes").toDouble(), device);
         torch::autograd::variable_list input_gradients(3);  // of the input, `phony` and the call
         const std::vector<std::int64_t> input_sizes = data.at("input_sizes").toIntVector();
-        for (const std::int64_t skip_features : data.at("skip_features").toIntVector()) {
-            input_gradients.push_back(for_activations ? at::empty({input_sizes.front(), skip_features}, options)
-                                                      : at::Tensor());
+        const std::vector<std::int64_t> skip_features = data.at("skip_features").toIntVector();
+        GradientParts parts(data.at("passes_gradient").toBool() ? gradients.at(0) : at::Tensor(), device);
+        for (const std::int64_t each : skip_features) {
+            input_gradients.push_back(for_activations ? parts.take({input_sizes.front(), each}) : at::Tensor());
         }
         if (context->needs_input_grad(0)) {
-            input_gradients.front() = at::empty(input_sizes, options);
+            input_gradients.front() = parts.take(input_sizes);
         }
         // Set here instead of returned: autograd would add it to the existing gradient. That is real work over the
         // whole parameter, and the backward time already includes it.
@@ -107,6 +181,22 @@ struct Emulate : torch::autograd::Function<Emulate> {
         const double weight_ns = data.at("backward_weight_ns").toDouble();
         const bool is_second_half = !data.emplace("is_split", at::IValue(true)).second;
         wait_on(device, is_second_half ? weight_ns : for_weights ? whole_ns : whole_ns - weight_ns);
+        transient = at::Tensor();
+        const bool goes_on = !is_second_half && !for_weights && data.at("weights_apart").toBool();
+        if (!goes_on) {
+            data.erase("kept");
+        } else if (data.find("between_bytes") != data.end()) {
+            std::vector<at::Tensor> kept = data.at("kept").toTensorVector();
+            data.erase("kept");
+            const std::vector<std::int64_t> staying = data.at("staying").toIntVector();
+            std::vector<at::Tensor> stays;
+            for (const std::int64_t which : staying) {
+                stays.push_back(kept.at(static_cast<std::size_t>(which)));
+            }
+            kept.clear();
+            stays.push_back(untouched_bytes(data.at("between_bytes").toDouble(), device));
+            data["kept"] = std::move(stays);
+        }
         return input_gradients;
     }
 
@@ -123,22 +213,35 @@ private:
 
     static void keep(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor& output,
                      const Call& call, at::TensorList popped) {
-        torch::autograd::variable_list kept = {untouched_bytes(call.saved_bytes, input.device())};
+        // Not as saved variables, which nobody can release before the second half of a backward.
+        std::vector<at::Tensor> kept = {untouched_bytes(call.saved_bytes, input.device())};
+        std::vector<std::int64_t> staying;  // of these, until the second half
+        const auto add = [&kept, &staying](const at::Tensor& tensor, bool stays) {
+            if (stays) {
+                staying.push_back(static_cast<std::int64_t>(kept.size()));
+            }
+            kept.push_back(tensor.detach());
+        };
         if (call.layer.keeps_input) {
-            kept.push_back(input);
+            add(input, call.between.keeps_input);
         }
         if (call.layer.keeps_output) {
-            kept.push_back(output);
+            add(output, call.between.keeps_output);
         }
         std::vector<std::int64_t> skip_features;
         for (const at::Tensor& skip : popped) {
             skip_features.push_back(skip.size(1));
             if (!call.layer.passes_gradient) {  // as simulated: an addition or a concatenation needs no skip later
-                kept.push_back(skip);
+                add(skip, false);
             }
         }
-        context->save_for_backward(std::move(kept));
+        context->saved_data["kept"] = std::move(kept);
+        if (call.between.is_known) {
+            context->saved_data["between_bytes"] = call.between_bytes;
+            context->saved_data["staying"] = std::move(staying);
+        }
         context->saved_data["skip_features"] = std::move(skip_features);
+        context->saved_data["passes_gradient"] = call.layer.passes_gradient;
         context->saved_data["backward_ns"] = call.backward_ns;
         context->saved_data["backward_weight_ns"] = call.backward_weight_ns;
         context->saved_data["weights_apart"] = call.weights_apart;
@@ -151,15 +254,19 @@ private:
     }
 };
 
-// Makes a skip of the right size. `phony` as above.
+// Makes a skip of the right size, which may be the input's storage. `phony` as above.
 struct EmulateStash : torch::autograd::Function<EmulateStash> {
     static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& input, const at::Tensor&,
-                              std::int64_t features) {
+                              std::int64_t features, bool is_input) {
+        if (is_input && input.is_contiguous() && input.numel() == input.size(0) * features) {
+            return at::empty({0}, input.options().requires_grad(false))
+                .set_(input.storage(), input.storage_offset(), {input.size(0), features});
+        }
         return at::empty({input.size(0), features}, at::device(input.device()).dtype(at::kFloat));
     }
     static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
                                                    const torch::autograd::variable_list&) {
-        return {{}, {}, {}};
+        return {{}, {}, {}, {}};
     }
 };
 
@@ -169,6 +276,7 @@ public:
         : profile_(std::move(profile)),
           layer_(profile_->layers.at(index)),
           output_features_(features(*profile_, layer_.output_bytes)),
+          between_(between_halves(layer_)),
           phony_(at::empty({0}, at::kFloat).requires_grad_()) {
         const Bytes trained = std::min(layer_.parameter_bytes, layer_.gradient_bytes);
         if (trained > 0) {
@@ -206,7 +314,8 @@ public:
         }
         for (const auto& [name, bytes] : layer_.stash) {
             const at::Tensor phony = inputs.at(0).requires_grad() ? phony_.detach() : phony_;
-            skips.stash(name, EmulateStash::apply(inputs.at(0), phony, features(*profile_, bytes)));
+            skips.stash(name,
+                        EmulateStash::apply(inputs.at(0), phony, features(*profile_, bytes), stashes_input(name)));
         }
         return emulate(inputs.at(0), popped);
     }
@@ -226,6 +335,8 @@ private:
                         .backward_ns = at(layer_.backward_ns),
                         .backward_weight_ns = backward_weight_time(*profile_, layer_, samples).value,
                         .weights_apart = has_weight_half(layer_),
+                        .between = between_,
+                        .between_bytes = between_.is_known ? at(between_.bytes) : 0,
                         .saved_bytes = at(layer_.saved_bytes),
                         .transient_bytes = at(layer_.transient_bytes),
                         .output_features = output_features_,
@@ -239,6 +350,17 @@ private:
                                                           : layer_.forward_ns;
         return own.empty() ? layer_.forward_ns : own;
     }
+    /// True if that skip is the layer's input, as its tapes say.
+    bool stashes_input(const std::string& name) const {
+        return !layer_.tape.empty() && std::ranges::all_of(layer_.tape, [&name](const LayerTape& tape) {
+            const auto skip = tape.stash.find(name);
+            if (skip == tape.stash.end() || skip->second.value == 0) {
+                return false;
+            }
+            const auto role = tape.blocks.at(static_cast<std::size_t>(skip->second.value) - 1).role;
+            return role == TapeBlock::Role::input || role == TapeBlock::Role::passed;
+        });
+    }
     /// The layer has an edge to weights only if it has something to do there, or else no backward.
     at::Tensor weights_or_none(const at::Tensor& input, at::TensorList popped) const {
         const bool has_gradient =
@@ -250,6 +372,7 @@ private:
     std::shared_ptr<const Profile> profile_;
     const LayerProfile& layer_;  // element of profile_
     std::int64_t output_features_;
+    BetweenHalves between_;
     at::Tensor phony_;
     at::Tensor trained_;  // element of parameters_ that gets a gradient; undefined: none
     NamedTensors parameters_;

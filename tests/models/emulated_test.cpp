@@ -164,6 +164,44 @@ TEST(Emulated, KeepsAndAliasesWhatTheLayerDoes) {
     EXPECT_TRUE(input.grad().defined());
 }
 
+TEST(Emulated, KeepsBetweenTheHalvesOfABackwardWhatItsTapeSays) {
+    for (const bool stays : {false, true}) {
+        Profile profile = two_layers();
+        profile.layers[0].keeps_input = true;
+        LayerTape tape;
+        using Role = TapeBlock::Role;
+        tape.blocks = {{Role::input, 160},
+                       {Role::own, 1000},
+                       {Role::output, 80},
+                       {Role::output_gradient, 80},
+                       {Role::input_gradient, 160}};
+        tape.forward = {2, 3};
+        LayerTape halves = tape;
+        halves.backward = stays ? std::vector<std::int32_t>{5} : std::vector<std::int32_t>{5, -1};
+        halves.backward_weight = stays ? std::vector<std::int32_t>{-2, -4, -1} : std::vector<std::int32_t>{-2, -4};
+        tape.backward = {5, -2, -4, -1};
+        tape.halves = {halves};
+        profile.layers[0].tape = {tape, tape};
+        const auto layer = emulated_model(profile).layers[0].make();
+        at::Tensor source = torch::zeros({2, 20}, torch::requires_grad()) * 1;
+        const auto storage = source.storage().getWeakStorageImpl();
+        MicroBatchGraph graph;
+        Tensors input = graph.open({source});
+        const LayerMarks marks{at::sequence_number::peek()};
+        const at::Tensor output = layer->forward(input).at(0);
+        graph.close({output});
+        source = at::Tensor();
+        input.clear();
+        SplitNotes notes(1);
+        EXPECT_TRUE(storage.lock() != nullptr);
+        graph.backward_inputs({torch::ones_like(output)}, marks, notes);
+        EXPECT_EQ(storage.lock() != nullptr, stays);
+        graph.backward_weights();
+        EXPECT_TRUE(storage.lock() == nullptr);
+        EXPECT_TRUE(layer->parameters()[0].second.grad().defined());
+    }
+}
+
 TEST(Emulated, HoldsTheSavedBytesOnlyForABackwardToCome) {
     const auto layer = emulated_model(two_layers()).layers[0].make();
     const torch::NoGradGuard no_grad;
