@@ -350,6 +350,13 @@ private:
                                                           : layer_.forward_ns;
         return own.empty() ? layer_.forward_ns : own;
     }
+    /// The layer has an edge to weights only if it has something to do there, or else no backward.
+    at::Tensor weights_or_none(const at::Tensor& input, at::TensorList popped) const {
+        const bool has_gradient =
+            input.requires_grad() ||
+            std::any_of(popped.begin(), popped.end(), [](const at::Tensor& skip) { return skip.requires_grad(); });
+        return has_weight_half(layer_) || !has_gradient ? phony_ : phony_.detach();
+    }
     /// True if that skip is the layer's input, as its tapes say.
     bool stashes_input(const std::string& name) const {
         return !layer_.tape.empty() && std::ranges::all_of(layer_.tape, [&name](const LayerTape& tape) {
@@ -360,13 +367,6 @@ private:
             const auto role = tape.blocks.at(static_cast<std::size_t>(skip->second.value) - 1).role;
             return role == TapeBlock::Role::input || role == TapeBlock::Role::passed;
         });
-    }
-    /// The layer has an edge to weights only if it has something to do there, or else no backward.
-    at::Tensor weights_or_none(const at::Tensor& input, at::TensorList popped) const {
-        const bool has_gradient =
-            input.requires_grad() ||
-            std::any_of(popped.begin(), popped.end(), [](const at::Tensor& skip) { return skip.requires_grad(); });
-        return has_weight_half(layer_) || !has_gradient ? phony_ : phony_.detach();
     }
 
     std::shared_ptr<const Profile> profile_;
