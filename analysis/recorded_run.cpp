@@ -155,12 +155,20 @@ void warn_of_partition(RecordedRun& run, std::int32_t partition) {
     }
 }
 
+PipelineOptions options_as_recorded(const RecordedRun& run) {
+    PipelineOptions options = *run.options;
+    if (run.recorded_order) {
+        options.schedule = *run.recorded_order;
+    }
+    return options;
+}
+
 std::optional<Simulation> simulate_run(RecordedRun& run, bool noise) {
     if (!run.why_not_simulated.empty()) {
         return std::nullopt;
     }
     try {
-        return simulate(*run.profile, *run.options, {.noise = noise});
+        return simulate(*run.profile, options_as_recorded(run), {.noise = noise});
     } catch (const Error& error) {
         run.why_not_simulated = cannot_be_simulated(error);
         return std::nullopt;

@@ -120,7 +120,7 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
     ComparedBubbles bubbles =
         compare_bubbles(measured, *simulation, run.graph, pipeline_graph_of(*run.profile, simulation->options));
     try {
-        comparison.replay = replay(measured, *run.profile, *run.options);
+        comparison.replay = replay(measured, *run.profile, options_as_recorded(run));
     } catch (const Error& error) {
         refuse(name, fmt::format("holds a run that cannot be replayed: {}", error.what()), trace);
     }

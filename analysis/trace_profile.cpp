@@ -385,6 +385,28 @@ LikelySchedule schedule_of(const RunShape& shape, Checkpoint checkpoint) {
     return best;
 }
 
+/// The recorded order as a schedule; empty if it is none, as where lanes would wait for each other.
+std::optional<Schedule> recorded_order_of(const RunShape& shape, bool is_checkpoint_mode) {
+    const std::map<TaskName, Slice>& tasks = shape.steps().front().tasks;
+    ScheduleTable table;
+    for (const LaneProgram& program : programs_of(shape)) {
+        std::vector<ScheduleTable::Cell> row;
+        for (const TaskKey& key : program) {
+            if (key.kind != TaskKind::recompute || is_checkpoint_mode) {
+                const bool is_split = key.kind == TaskKind::backward &&
+                                      tasks.contains({TaskKind::backward_weight, key.partition, key.micro_batch});
+                row.push_back({{key, is_split}});
+            }
+        }
+        table.rows.push_back(std::move(row));
+    }
+    try {
+        return Schedule::from_csv("recorded order", to_csv(table));
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
 // ---- Profiles ----
 
 PipelineOptions options_of(const RunShape& shape, std::int64_t samples, TraceProfile& made) {
@@ -404,10 +426,13 @@ PipelineOptions options_of(const RunShape& shape, std::int64_t samples, TracePro
     options.backward_order = found.backward_order;
     made.known_schedule = found.agreement == 1;
     if (!made.known_schedule) {
+        made.recorded_order = recorded_order_of(shape, is_mode);
         made.notes.push_back(fmt::format(
             "the order of the tasks is that of no schedule that is known here; {} is the most alike, with {:.0f} % of "
-            "the tasks at their place, and is simulated instead",
-            to_string(found.schedule), 100 * std::max(found.agreement, 0.0)));
+            "the tasks at their place, and is simulated {}",
+            to_string(found.schedule), 100 * std::max(found.agreement, 0.0),
+            made.recorded_order ? "where another pipeline is asked about; this run is simulated in its own order"
+                                : "instead"));
     }
     return options;
 }
@@ -563,6 +588,7 @@ void take_measured_profile(RecordedRun& run, const Timeline& measured, const Mea
         TraceProfile made = profile_of_trace(run, measured, steps);
         run.profile = std::make_shared<const Profile>(std::move(made.profile));
         run.options = std::move(made.options);
+        run.recorded_order = std::move(made.recorded_order);
         run.why_not_simulated.clear();
         run.warnings.push_back(
             {Severity::caution, fmt::format("the profile is measured from this trace, from {}: the simulation shows "
@@ -571,8 +597,8 @@ void take_measured_profile(RecordedRun& run, const Timeline& measured, const Mea
         for (std::string& note : made.notes) {
             run.warnings.push_back({Severity::caution, std::move(note)});
         }
-        if (!run.graph && made.known_schedule) {
-            run.graph = pipeline_graph_of(*run.profile, *run.options);
+        if (!run.graph && (made.known_schedule || run.recorded_order)) {
+            run.graph = pipeline_graph_of(*run.profile, options_as_recorded(run));
         }
     } catch (const Error& error) {
         run.why_not_simulated = error.what();

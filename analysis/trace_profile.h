@@ -20,7 +20,10 @@ struct TraceProfile {
     std::vector<std::int32_t> steps;  ///< measured, by time
     std::size_t messages = 0;         ///< whose times the link is made of; 0: it is free, or that of the configuration
     bool known_schedule = true;       ///< the lanes' orders are those of options.schedule
-    std::vector<std::string> notes;   ///< sentences: what the trace does not say, and what is taken instead
+    /// If they are those of no named schedule: the recorded order, if it can be simulated. options.schedule is then the
+    /// most similar named one, which can run other numbers of micro-batches too.
+    std::optional<Schedule> recorded_order;
+    std::vector<std::string> notes;  ///< sentences: what the trace does not say, and what is taken instead
 };
 
 /// Measures a profile from the tasks of `steps`, which steps_to_compare() chooses.

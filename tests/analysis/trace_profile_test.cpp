@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace pipescope {
 namespace {
@@ -283,6 +284,36 @@ TEST(TraceProfile, GivesAnotherProgramsRunWhatItNeedsToBeSimulated) {
     const std::optional<Simulation> twin = simulate_run(run);
     ASSERT_TRUE(twin);
     EXPECT_NEAR(static_cast<double>(twin->step_time.count()), static_cast<double>(simulation.step_time.count()), 100.0);
+}
+
+TEST(TraceProfile, SimulatesARunInItsOwnOrderWhereThatHasNoName) {
+    std::string csv;
+    for (const char lane : {'0', '1', '2'}) {
+        for (const std::string_view task : {"F0", "F1", "F2", "F3", "B0", "B1", "F4", "F5", "B2", "B3", "B4", "B5"}) {
+            csv += lane;
+            csv += task;
+            csv += task == "B5" ? "\n" : ",";
+        }
+    }
+    PipelineOptions options = of_three_lanes(Schedule::gpipe);
+    options.schedule = Schedule::from_csv("odd.csv", csv);
+    const Simulation simulation = simulate(three_layers(), options);
+    const Timeline measured = recorded(simulation);
+    RecordedRun run = of_another_program();
+    take_measured_profile(run, measured, steps_to_compare(run, steps_in_time(measured)));
+    ASSERT_TRUE(run.recorded_order) << run.why_not_simulated;
+    EXPECT_TRUE(run.graph);
+    EXPECT_THAT(texts_of(run.warnings), Contains(HasSubstr("this run is simulated in its own order")));
+    const std::optional<Simulation> twin = simulate_run(run);
+    ASSERT_TRUE(twin);
+    const auto wanted = static_cast<double>(simulation.step_time.count());
+    EXPECT_NEAR(static_cast<double>(twin->step_time.count()), wanted, 100.0);
+    const Simulation similar = simulate(*run.profile, *run.options);
+    EXPECT_GT(std::abs(static_cast<double>(similar.step_time.count()) - wanted), 1000.0);
+    PipelineOptions more = *run.options;  // the most similar named schedule runs other numbers of micro-batches too
+    more.chunks = 12;
+    more.batch = 96;
+    EXPECT_NO_THROW(simulate(*run.profile, more));
 }
 }  // namespace
 }  // namespace pipescope
