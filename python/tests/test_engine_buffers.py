@@ -93,6 +93,36 @@ def test_gradients_and_buffers(kind):
                     assert torch.equal(dict(model.named_buffers())[name], buffer), name
 
 
+@pytest.mark.parametrize("kind", ["spectral_norm", "codebook", "replaced"])
+@pytest.mark.parametrize("deferred", [False, True])
+def test_staggered_updates_and_deferred_batch_norm(kind, deferred):
+    x, y = torch.randn(2, 9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
+
+    def trained(checkpoint, is_staggered):
+        model = pipescope.GPipe(layers_of(kind), [2, 2], devices=["cpu"] * 2, chunks=4, checkpoint=checkpoint, schedule="1f1b",
+                                deferred_batch_norm=deferred)
+        optimizers = [torch.optim.SGD(model.lane_parameters(lane), lr=0.1) for lane in range(2)]
+
+        def update(lane):
+            optimizers[lane].step()
+            optimizers[lane].zero_grad()
+
+        if is_staggered:
+            model.train_staggered([(x, y)] * 3, mse, update)
+        else:
+            for _ in range(3):
+                model.step(x, y, mse)
+                update(0)
+                update(1)
+        return model.state_dict()
+
+    expected = trained("never", False)
+    for checkpoint in ("always", "except_last"):
+        for is_staggered in (False, True):
+            for name, value in trained(checkpoint, is_staggered).items():
+                assert torch.equal(value, expected[name]), (checkpoint, is_staggered, name)
+
+
 def test_a_buffer_that_changes_at_times_is_refused_once():
     class Sometimes(Counter):
         calls = 0
