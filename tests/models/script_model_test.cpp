@@ -81,6 +81,43 @@ TEST_F(ScriptModel, GivesThePlainModelsGradientsThroughThePipeline) {
     }
 }
 
+TEST_F(ScriptModel, IsRecomputedFromTheBuffersThatItsForwardSaw) {
+    for (const std::string change : {"self.c = self.c + 0.5", "self.c.add_(0.5)", "self.k = self.k + 1"}) {
+        ScriptFile file("counter");
+        file.linear(6, 6);
+        torch::jit::Module counter = file.child("self.count(x)");
+        counter.register_buffer("c", torch::ones({6}));
+        counter.register_attribute("k", c10::IntType::get(), 1);
+        counter.define("def count(self, x):\n  " + change + "\n  return torch.sin(x * self.c.clone() * self.k)\n");
+        file.linear(6, 3);
+        const ModelSpec model = make_model(file.write() + ":input=6");
+        PlainModel plain(model.layers, {.chunks = 3});
+        plain.to(at::kDouble);
+        const Batch batch = model.make_batch(7, 2);
+        const Tensors input{batch.input[0].to(at::kDouble)};
+        const Tensors target{batch.target[0].to(at::kDouble)};
+        plain.step(input, target, model.loss);
+        plain.step(input, target, model.loss);
+        const NamedTensors expected = plain.named_parameters();
+        for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
+            GPipe pipeline(model, {.balance = {1, 2},
+                                   .devices = {"cpu", "cpu"},
+                                   .chunks = 3,
+                                   .checkpoint = Checkpoint::always,
+                                   .schedule = schedule});
+            pipeline.to(at::kDouble);
+            pipeline.step(input, target, model.loss);
+            pipeline.step(input, target, model.loss);
+            const NamedTensors found = pipeline.named_parameters();
+            for (std::size_t k = 0; k < expected.size(); ++k) {
+                EXPECT_TRUE(at::allclose(found[k].second.grad(), expected[k].second.grad(), 1e-12, 1e-12))
+                    << change << ", " << to_string(schedule) << ", " << expected[k].first;
+            }
+            EXPECT_TRUE(at::equal(pipeline.named_buffers()[0].second, plain.named_buffers()[0].second)) << change;
+        }
+    }
+}
+
 TEST_F(ScriptModel, MakesEachLayerAnew) {
     const ModelSpec model = make_model(small_net("anew") + ":input=6");
     const auto first = model.layers[0].make();
