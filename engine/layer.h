@@ -44,7 +44,7 @@ public:
     /// A layer whose forward may put another tensor in a buffer's place, as Python's `self.c = self.c + 1` does,
     /// overrides these two. This one is called after a checkpointed forward: what that forward has replaced, or null.
     virtual ReplacedBuffers take_replaced_buffers() { return nullptr; }
-    /// The next forward, a recompute, starts from these buffers; after it the layer has those that it has now.
+    /// The next recompute starts from these buffers, unless null; after it the layer has those that it has now.
     virtual void recompute_with(ReplacedBuffers /*buffers*/) {}
     virtual void train(bool on) = 0;
     /// Casts floating-point parameters and buffers; the tensors of parameters() stay the same objects.

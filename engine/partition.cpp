@@ -257,7 +257,8 @@ Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, Checkpoin
     std::vector<at::Tensor> in_graph;
     {
         const BufferCopies::Exchange as_in_forward(kept.buffers.copies());
-        for (std::size_t k = 0; k < kept.replaced.size(); ++k) {
+        kept.replaced.resize(layers_.size());
+        for (std::size_t k = 0; k < layers_.size(); ++k) {  // null, too: an earlier recompute may have failed midway
             layers_[k].layer->recompute_with(std::exchange(kept.replaced[k], nullptr));
         }
         outputs = run(std::move(inputs), place, marks);

@@ -47,7 +47,8 @@ public:
                 }
             }
         } before{State(module_), is_recomputing()};
-        if (const auto former = std::exchange(recompute_with_, nullptr)) {
+        replaced_ = nullptr;
+        if (const auto former = std::exchange(recompute_with_, nullptr); former && is_recomputing()) {
             former->put_back();
         }
         Tensors outputs = unpacked(module_.get_method("forward")({packed(inputs)}));

@@ -157,6 +157,36 @@ def test_a_recompute_of_another_form_is_refused():
             model.step(torch.randn(4, 6), torch.randn(4, 6), mse)
 
 
+def test_buffers_stay_right_after_a_recompute_that_failed():
+    class Failing(nn.Module):
+        fails = False
+
+        def forward(self, x):
+            if Failing.fails and pipescope.is_recomputing():
+                raise ArithmeticError("once")
+            return x
+
+    x = torch.randn(8, 6, dtype=torch.float64)
+    plain = layers_of("replaced")
+    layers = nn.Sequential(plain[0], Failing(), *copy.deepcopy(plain[1:]))
+    model = pipescope.GPipe(layers, [1, 4], devices=["cpu"] * 2, chunks=4, checkpoint="always")
+    Failing.fails = True
+    with pytest.raises(ArithmeticError):
+        model.step(x, x, mse)
+    Failing.fails = False
+    assert model[2].c[0] == 5
+    model.zero_grad()
+    model.step(x, x, mse)
+    assert model[2].c[0] == 9
+    gradients = [p.grad.clone() for p in model.parameters()]
+    model[2].c = torch.full((6,), 5.0, dtype=torch.float64)
+    model.zero_grad()
+    for part in x.chunk(4):
+        (mse(layers(part), part) / 4).backward()
+    for one, other in zip(model.parameters(), gradients):
+        assert (one.grad - other).abs().max() < 1e-12
+
+
 def test_a_copy_of_the_model_learns_anew():
     x = torch.randn(8, 6, dtype=torch.float64)
     model = pipescope.GPipe(layers_of("in place"), [2, 2], devices=["cpu"] * 2, chunks=4)

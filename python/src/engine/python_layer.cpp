@@ -125,7 +125,8 @@ Tensors PythonLayer::call(const Tensors& inputs) {
     if (is_checkpointing() || is_recomputing()) {
         before.emplace(parts_.module.get());
     }
-    if (const ReplacedBuffers former = std::exchange(recompute_with_, nullptr)) {
+    replaced_ = nullptr;
+    if (const ReplacedBuffers former = std::exchange(recompute_with_, nullptr); former && is_recomputing()) {
         static_cast<const BoundBuffers*>(former.get())->put_back();
     }
     const auto output = py::reinterpret_steal<py::object>(PyObject_CallOneArg(parts_.module.get(), input.ptr()));
