@@ -124,6 +124,7 @@ public:
         };
         std::vector<Instant> instants;
         instants.reserve(2 * ends.size());
+        samples_.reserve(samples_.size() + ends.size());
         for (TaskIndex task = 0; task < ends.size(); ++task) {
             instants.push_back({starts[task], task, false});
             instants.push_back({ends[task], task, true});
