@@ -180,7 +180,7 @@ ClusterPlanView::ClusterPlanView(QWidget* parent)
     message_ = new QLabel(this);
     message_->setWordWrap(true);
     message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    message_->setText(tr("Plan finds the best layouts on the cluster's devices. A double click opens one."));
+    message_->setText(tr("Name a model and a cluster file, then plan. A double click opens a candidate."));
     auto* words = new FilterLine(*table_, tr("Filter the candidates"), this);
     words->setPlaceholderText(tr("filter, such as: H100 pareto"));
     words->setMaximumWidth(fontMetrics().averageCharWidth() * 30);

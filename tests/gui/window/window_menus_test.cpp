@@ -208,7 +208,8 @@ TEST_F(WindowMenus, LeaveEveryEmptyPanelWithAWordOnWhatToDo) {
     window_.files().closePage(window_.page());
     settle();
     const QMap<QString, QString> wanted{{QStringLiteral("details"), QStringLiteral("Click a task")},
-                                        {QStringLiteral("marks"), QStringLiteral("M sets a mark")}};
+                                        {QStringLiteral("marks"), QStringLiteral("M sets a mark")},
+                                        {QStringLiteral("clusterPlan"), QStringLiteral("Name a model")}};
     int panels = 0;
     for (auto* dock : window_.findChildren<QDockWidget*>()) {
         SCOPED_TRACE(dock->objectName().toStdString());
@@ -229,7 +230,7 @@ TEST_F(WindowMenus, LeaveEveryEmptyPanelWithAWordOnWhatToDo) {
         EXPECT_TRUE(QTest::qWaitFor([&] { return said().contains(word); }, kPatience)) << said().toStdString();
         ++panels;
     }
-    EXPECT_EQ(panels, 14);
+    EXPECT_EQ(panels, 15);
 }
 }  // namespace
 }  // namespace pipescope
