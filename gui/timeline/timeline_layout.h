@@ -67,7 +67,7 @@ struct TimelineLayout {
 };
 
 inline constexpr int kLowestTaskRow = 16;
-inline constexpr int kTallestTaskRow = 64;
+inline constexpr int kTallestTaskRow = 96;
 /// Rows of fewer pixels show neither patterns nor outlines.
 inline constexpr int kLowestPatternRow = 8;
 

@@ -101,6 +101,10 @@ void TableDocks::refreshSummaries() {
     const TraceDocument* shown = files_.document();
     lanes_->setEmptyText(shown == nullptr ? tr("Open a trace to see what its lanes did.")
                                           : tr("This file has no lanes, since it holds no tasks of a pipeline."));
+    constexpr int kFirstOfLanesOnly = 2;  // threads have a name and a busy time
+    for (int column = kFirstOfLanesOnly; column < laneModel_->columnCount(); ++column) {
+        lanes_->table().setColumnHidden(column, shown != nullptr && hasOnlyTracks(*shown));
+    }
     laneModel_->setTwoRuns(shown != nullptr && shown->baseline);
     differenceModel_->setTwoRuns(shown != nullptr && shown->baseline);
     laneModel_->setRows(shown == nullptr        ? std::vector<LaneFacts>{}

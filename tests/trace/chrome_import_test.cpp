@@ -143,7 +143,8 @@ TEST_F(ChromeImport, ReadsAPlainListWithBeginsEndsAndCounters) {
     EXPECT_EQ(trace.tracks[1].kind, RangeTrack::Kind::other);
     EXPECT_EQ(trace.tracks[1].ranges.at(0).duration(), Nanoseconds{30'000});
     EXPECT_EQ(trace.counters.at(0).name, "queue: length");
-    EXPECT_TRUE(trace.diagnostics.empty());
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("1 range that began and never ended"));
 }
 
 /// "a > b" for each arrow.
