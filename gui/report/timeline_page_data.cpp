@@ -791,9 +791,9 @@ Json threadsPage(const PageScene& scene) {
                  formatDuration(scene.range.start - scene.origin), formatDuration(scene.range.end - scene.origin)));
     data["figures"] = tableJson({translated("Ranges"), {}, {}, {}});
     data["lanes"] = tableJson(table);
-    Json notes = Json::array();
-    for (const QString& note : document.messages()) {
-        notes.push_back(utf8(note));
+    Json notes = Json::array();  // without the reason why nothing is compared
+    for (const TraceWarning& warning : document.warnings) {
+        notes.push_back(warning.text);
     }
     if (held < ranges.count()) {
         notes.push_back(utf8(translated("%1 of less than %2 are not on this page, which is kept small. Choose a "

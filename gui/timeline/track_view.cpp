@@ -168,12 +168,36 @@ std::optional<TrackRef> TrackView::selected() const {
     return is ? std::optional(part->range) : std::nullopt;
 }
 
+QString TrackView::extentText(std::size_t counter) const {
+    const CounterRow& row = store_->counters.at(counter);
+    const QString lowest = valueText(counter, row.lowest());
+    return row.lowest() == row.highest() ? lowest : tr("%1 to %2").arg(lowest, valueText(counter, row.highest()));
+}
+
+QString TrackView::onlyGroup() const {
+    const std::string* only = nullptr;
+    const auto differs = [&](const std::string& group) { return only != nullptr && *only != group; };
+    for (std::size_t k = 0; store_ && k < store_->rows.size(); ++k) {
+        if (differs(store_->rows[k].group)) {
+            return {};
+        }
+        only = &store_->rows[k].group;
+    }
+    for (std::size_t k = 0; store_ && k < store_->counters.size(); ++k) {
+        if (differs(store_->counters[k].group())) {
+            return {};
+        }
+        only = &store_->counters[k].group();
+    }
+    return only != nullptr ? QString::fromStdString(*only) : QString();
+}
+
 QString TrackView::valueText(std::size_t counter, double value) const {
     const QString name = QString::fromStdString(store_->counters.at(counter).name());
     const bool isBytes =
         name.startsWith(QLatin1String("memory of ")) || name.endsWith(QLatin1String("bytes"), Qt::CaseInsensitive);
     if (std::abs(value) >= 9e15) {
-        return QLocale().toString(value, 'g', 4);
+        return QLocale().toString(value, 'g', 3);
     }
     if (isBytes) {
         return formatBytes(std::llround(value));
@@ -294,12 +318,8 @@ void TrackView::paintName(QPainter& painter, const Band& band) const {
         draw(upper, QString::fromStdString(counter.name()), Qt::ElideMiddle);
         const std::optional<double> value = axis().cursor() ? counter.valueAt(*axis().cursor()) : std::nullopt;
         painter.setPen(value ? colors().text : colors().faintText);
-        draw(
-            upper.translated(0, band.height / 2),
-            value
-                ? valueText(band.index, *value)
-                : tr("%1 to %2").arg(valueText(band.index, counter.lowest()), valueText(band.index, counter.highest())),
-            Qt::ElideRight);
+        draw(upper.translated(0, band.height / 2), value ? valueText(band.index, *value) : extentText(band.index),
+             Qt::ElideRight);
     } else if (store_->rows[band.index].depth == 0) {
         draw(box, QString::fromStdString(store_->rows[band.index].name), Qt::ElideMiddle);
     }
@@ -475,7 +495,7 @@ QString TrackView::toolTipAt(const QPoint& position) const {
     if (value) {
         lines << tr("%1 at %2").arg(valueText(*index, *value), formatDuration(time - axis().origin()));
     }
-    lines << tr("%1 to %2").arg(valueText(*index, counter.lowest()), valueText(*index, counter.highest()));
+    lines << extentText(*index);
     return lines.join(QStringLiteral("<br>"));
 }
 

@@ -46,6 +46,10 @@ public:
     void revealCounter(std::size_t counter);
     /// "12.5 GiB", "3"
     QString valueText(std::size_t counter, double value) const;
+    /// "0 to 12.5 GiB"; of a constant counter its value.
+    QString extentText(std::size_t counter) const;
+    /// The process or device of all rows and counters, whose name no row has; empty if there are several.
+    QString onlyGroup() const;
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override { return {300, topMargin() + 2 * rowHeight()}; }
 

@@ -26,11 +26,10 @@ TimelineStack::TimelineStack(TimeAxisModel& axis, QWidget* parent)
       simulated_(new TimelinePane(Source::simulated, axis, this)),
       memory_(new MemoryPane(axis, this)),
       trackPane_(new QWidget(this)),
-      tracks_(new TrackView(axis, trackPane_)) {
-    auto* title =
-        new QLabel(tr("<b>THREADS AND STREAMS</b>&nbsp;&nbsp; ranges, calls, kernels and counters"), trackPane_);
-    title->setContentsMargins(8, 3, 8, 3);
-    arrange(new QVBoxLayout(trackPane_), {0, 0, 0, 0}, 0, {title, {tracks_, 1}});
+      tracks_(new TrackView(axis, trackPane_)),
+      tracksTitle_(new QLabel(trackPane_)) {
+    tracksTitle_->setContentsMargins(8, 3, 8, 3);
+    arrange(new QVBoxLayout(trackPane_), {0, 0, 0, 0}, 0, {tracksTitle_, {tracks_, 1}});
     trackPane_->hide();
     setChildrenCollapsible(false);
     for (int i = 0; i < 4; ++i) {
@@ -57,6 +56,10 @@ void TimelineStack::setMeasured(const TraceDocument& document) {
     measured_->view().setStore(document.measured);
     measured_->view().setKernels(document.kernels);
     tracks_->setStore(document.tracks);
+    const QString only = tracks_->onlyGroup();
+    tracksTitle_->setText(tr("<b>THREADS AND STREAMS</b>&nbsp;&nbsp; %1")
+                              .arg(only.isEmpty() ? tr("ranges, calls, kernels and counters") : only.toHtmlEscaped()));
+    tracksTitle_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);  // a process may have a long name
     tracks_->setRulerShown(!document.measured && !document.simulated);
     trackPane_->setVisible(document.tracks != nullptr);
     measured_->setVisible(document.measured != nullptr);

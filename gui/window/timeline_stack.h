@@ -7,6 +7,7 @@
 
 #include <array>
 
+class QLabel;
 class QScrollBar;
 
 namespace pipescope {
@@ -54,6 +55,7 @@ private:
     MemoryPane* memory_;
     QWidget* trackPane_;
     TrackView* tracks_;
+    QLabel* tracksTitle_;
     int gutter_ = 0;
     bool scrolling_ = false;
 };

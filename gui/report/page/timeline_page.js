@@ -579,7 +579,7 @@ class TimelinePane extends Pane {
       const a = Math.floor(from);
       const b = Math.min(width - 1, Math.floor(to));
       if (a === b) {
-        into[a] += to - from;
+        into[a] += THREADS && line.end[i] === line.start[i] ? 1 : to - from;  // an instant is a line
       } else if (a < b) {
         into[a] += a + 1 - from;
         into.fill(1, a + 1, b);

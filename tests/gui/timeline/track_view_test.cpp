@@ -199,6 +199,7 @@ TEST(TrackView, GroupsRowsByProcessAndDeviceAndHidesAGroup) {
     EXPECT_NE(image.pixel(at(700), high), ground);
     EXPECT_EQ(view.counterAtPixel({at(300), low}), std::optional<std::size_t>(0));
     EXPECT_EQ(view.valueText(0, 3 * 1024), formatBytes(3 * 1024));
+    EXPECT_TRUE(view.onlyGroup().isEmpty());
 
     QTest::mouseClick(view.viewport(), Qt::LeftButton, {}, view.groupRect("GPU 0").center());
     EXPECT_TRUE(view.isCollapsed("GPU 0"));
@@ -207,6 +208,25 @@ TEST(TrackView, GroupsRowsByProcessAndDeviceAndHidesAGroup) {
     EXPECT_FALSE(view.rowRect(1).isEmpty());
     view.revealCounter(0);
     EXPECT_FALSE(view.isCollapsed("GPU 0"));
+}
+
+TEST(TrackView, NamesItsOnlyProcessAndAConstantCounterByItsValue) {
+    auto store = std::make_shared<TrackStore>();
+    store->texts = {"a"};
+    store->rows.push_back({"process 7 (trainer)", "thread 1", 0, {0}, {10}, {0}});
+    CounterRow constant("process 7 (trainer)", "queue");
+    constant.add(0, 42);
+    constant.add(5, 42);
+    CounterRow wide("process 7 (trainer)", "range");
+    wide.add(0, -1e300);
+    wide.add(5, 1e300);
+    store->counters = {constant, wide};
+    TimeAxisModel axis;
+    TrackView view(axis);
+    view.setStore(store);
+    EXPECT_EQ(view.onlyGroup(), QStringLiteral("process 7 (trainer)"));
+    EXPECT_EQ(view.extentText(0), QStringLiteral("42"));
+    EXPECT_EQ(view.extentText(1), QStringLiteral("-1e+300 to 1e+300"));
 }
 
 TEST(TrackView, DrawsArrowsOfTheSelectedRange) {
