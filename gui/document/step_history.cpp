@@ -72,7 +72,7 @@ StepHistory stepHistory(const TraceDocument& document) {
     const bool anyLoss = std::any_of(document.run.steps.begin(), document.run.steps.end(),
                                      [](const StepRecord& record) { return record.training_loss != 0; });
     std::vector<std::size_t> order;
-    const std::vector<StepSpan> spans = stepsOf(document);
+    const std::vector<StepSpan>& spans = stepsOf(document);
     for (const StepSpan& span : spans) {
         StepEntry entry;
         entry.step = span.step;

@@ -103,11 +103,10 @@ const TimelineStore* storeOfMostLanes(const TraceDocument& document) {
     return simulated->lanes().size() > measured->lanes().size() ? simulated : measured;
 }
 
-std::vector<StepSpan> stepsOf(const TraceDocument& document) {
-    if (document.measured) {
-        return document.measured->steps();
-    }
-    return document.simulated ? document.simulated->steps() : std::vector<StepSpan>{};
+const std::vector<StepSpan>& stepsOf(const TraceDocument& document) {
+    static const std::vector<StepSpan> none;
+    const TimelineStore* store = document.measured ? document.measured.get() : document.simulated.get();
+    return store != nullptr ? store->steps() : none;
 }
 
 std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step) {

@@ -90,7 +90,7 @@ inline bool hasOnlyTracks(const TraceDocument& document) {
 /// The timeline that names every lane: the measured one, unless the simulated one has more lanes. Null without any.
 const TimelineStore* storeOfMostLanes(const TraceDocument& document);
 /// The selectable steps by time: the measured ones, else the simulated one.
-std::vector<StepSpan> stepsOf(const TraceDocument& document);
+const std::vector<StepSpan>& stepsOf(const TraceDocument& document);
 /// Finds a task in the other timeline. A simulated slice is looked up in the measured step `step`.
 std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step);
 /// Offset of simulated times that aligns the simulated step with the start of measured step `step`.
