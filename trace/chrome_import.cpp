@@ -81,6 +81,9 @@ public:
         if (!ours_ && is_stamped(header)) {
             read_stamp(header);  // needed for an export of an empty trace
         }
+        if (header.cut_off && ours_) {
+            refuse("it ends too early, and such an export is read whole or not at all");
+        }
         tracks_.set_devices(device_names(header.devices));
         const Nanoseconds moved = tracks_.finish(trace_, ours_);
         if (header.cut_off) {
