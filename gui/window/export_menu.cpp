@@ -1,6 +1,7 @@
 #include "gui/window/export_menu.h"
 
 #include "gui/console/sql_console.h"
+#include "gui/plan/cluster_plan_view.h"
 #include "gui/plan/pareto_chart.h"
 #include "gui/plan/plan_view.h"
 #include "gui/report/report.h"
@@ -161,6 +162,10 @@ void ExportMenu::addScenarios(ScenarioDocks& scenarios) {
         }
         all_.push_back(std::move(each));
     };
+    ClusterPlanView& cluster = scenarios.clusterPlan();
+    all_.push_back({tr("Candidates for a cluster…"), QStringLiteral("cluster-plan"), tr("plan for a cluster first"),
+                    [&cluster] { return &cluster.table(); }, [&cluster] { return cluster.table().model(); },
+                    [&cluster] { return cluster.plan() != nullptr; }});
     const QString profile = tr("open a profile, or a trace that holds one");
     const QString pin = tr("pin a scenario first");
     const QString plan = tr("make a plan first");
