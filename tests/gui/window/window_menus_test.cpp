@@ -109,11 +109,11 @@ TEST_F(WindowMenus, GreyWhatNeedsAFileUntilOneIsOpen) {
     open("menus.sqlite");
     QStringList some = greyed();
     some.removeAll(QStringLiteral("Single changes"));  // computed in the background, at its own pace
-    EXPECT_EQ(some, (QStringList{QStringLiteral("Back to the simulation"), QStringLiteral("Candidates of the plan"),
-                                 QStringLiteral("Chart of the plan"), QStringLiteral("No file was opened yet"),
-                                 QStringLiteral("Pinned scenarios"), QStringLiteral("Redo"),
-                                 QStringLiteral("Threads and streams"), QStringLiteral("Timelines of pinned scenarios"),
-                                 QStringLiteral("Undo")}))
+    EXPECT_EQ(some, (QStringList{QStringLiteral("Back to the simulation"), QStringLiteral("Candidates for a cluster"),
+                                 QStringLiteral("Candidates of the plan"), QStringLiteral("Chart of the plan"),
+                                 QStringLiteral("No file was opened yet"), QStringLiteral("Pinned scenarios"),
+                                 QStringLiteral("Redo"), QStringLiteral("Threads and streams"),
+                                 QStringLiteral("Timelines of pinned scenarios"), QStringLiteral("Undo")}))
         << some.join(QLatin1Char(';')).toStdString();
     window_.scenarios().tools()->pin();
     Scenario other = window_.scenarios().tools()->model().scenario();
