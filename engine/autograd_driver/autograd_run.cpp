@@ -295,7 +295,12 @@ void AutogradRun::run_forward(Cell at) {
         }
         {
             const at::NoGradGuard no_grad;
-            front.outputs = partition.forward(inputs, place, nullptr,
+            // A hook that a layer puts on its input belongs to the recompute, whose graph goes backward.
+            Tensors given;
+            for (const at::Tensor& input : inputs) {
+                given.push_back(input.defined() ? input.detach() : input);
+            }
+            front.outputs = partition.forward(std::move(given), place, nullptr,
                                               front.recomputation ? &front.recomputation->checkpoint() : nullptr);
         }
         if (front.recomputation) {
