@@ -216,7 +216,7 @@ TEST(SchedulesRefuse, LanesThatTheScheduleDoesNotRunOn) {
     EXPECT_THAT(make({Schedule::interleaved_1f1b, {2, 2, 2}, 2}),
                 ThrowsMessage<UsageError>(HasSubstr("2 lanes for 3")));
     EXPECT_THAT(make({Schedule::one_f_one_b, {2, 2, 2}, 2, {0, 1, 0}}),
-                ThrowsMessage<UsageError>(HasSubstr("use interleaved")));
+                ThrowsMessage<UsageError>(HasSubstr("or another schedule, such as interleaved")));
     EXPECT_THAT(make({Schedule::gpipe, {2, 2, 2}, 1, {0, 1, 0}}),
                 ThrowsMessage<EngineError>(HasSubstr("devices names 1 lane for a placement on 2")));
     EXPECT_THAT(make({Schedule::gpipe, {2, 2, 2}, 2, {0, 1}}), ThrowsMessage<UsageError>(HasSubstr("placement")));

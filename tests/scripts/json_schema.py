@@ -86,6 +86,9 @@ class Schemas:
     def _maxItems(self, rule, _schema, _name, value, path):
         return ([f"{path} has more than {rule} items"] if isinstance(value, list) and len(value) > rule else []), set()
 
+    def _minLength(self, rule, _schema, _name, value, path):
+        return ([f"{path} has fewer than {rule} characters"] if isinstance(value, str) and len(value) < rule else []), set()
+
     def _items(self, rule, _schema, name, value, path):
         faults = []
         for index, each in enumerate(value if isinstance(value, list) else []):
