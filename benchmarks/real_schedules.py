@@ -96,8 +96,8 @@ def main():
         pipescope("profile", "--from-trace", bench.traces["auto"], "-o", recorded)
         after = bench.predicted(recorded)
         tasks = {name: bench.tasks(name) for name in SCHEDULES}
+        slowdown = bench.slowdown()
 
-    slowdown = bench.slowdown()
     print(f"Balance {bench.pipeline[1]}. In the profile a layer takes {slowdown:.2f} times as long with both lanes busy.\n")
     print("| schedule | measured | half range | predicted | error | from the recorded run | error |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
