@@ -53,7 +53,8 @@ void DockSet::show() {
         window_.tabifyDockWidget(docks_[last], docks_[i]);
     }
     for (QDockWidget* dock : docks_) {
-        dock->show();  // after they are tabbed, or all of them side by side would widen the window
+        // After they are tabbed, or all of them side by side would widen the window.
+        dock->setVisible(!onDemand_.contains(dock));
     }
     docks_[last]->raise();
     if (shared_ != nullptr && !shared_->isHidden()) {

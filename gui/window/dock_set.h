@@ -21,6 +21,8 @@ public:
     QDockWidget& add(const QString& title, const char* name, QWidget& content, const char* behind = nullptr);
     /// A dock of someone else that shares the place of the first dock, as a tab.
     void share(QDockWidget& dock) { shared_ = &dock; }
+    /// A dock that show() leaves hidden until somebody asks for it.
+    void showOnDemand(QDockWidget& dock) { onDemand_.push_back(&dock); }
     const QList<QDockWidget*>& all() const { return docks_; }
     /// Shows the docks. From the second call on the user decides.
     void show();
@@ -34,6 +36,7 @@ private:
     QMainWindow& window_;
     SessionState& session_;
     QList<QDockWidget*> docks_;
+    QList<QDockWidget*> onDemand_;
     QDockWidget* shared_ = nullptr;
     bool shown_ = false;
 };

@@ -69,6 +69,7 @@ ScenarioDocks::ScenarioDocks(QMainWindow& window, DockSet& docks, FileTabs& file
       clusterPlan_(docks.add(tr("Cluster plan"), "clusterPlan", *new ClusterPlanView(&window))),
       undo_(new QUndoGroup(this)) {
     docks.share(whatIf_);
+    docks.showOnDemand(clusterPlan_);
     connect(&files_, &FileTabs::pageChanged, this, &ScenarioDocks::refresh);
     connect(&clusterPlan(), &ClusterPlanView::opened, &files_, [this](const QString& path) { files_.open(path); });
 }

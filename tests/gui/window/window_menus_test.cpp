@@ -197,6 +197,17 @@ TEST(WindowRecentFiles, AreOpenedFromTheMenuAndAMissingOneIsTold) {
     EXPECT_EQ(window.files().pages().size(), 1);
 }
 
+TEST_F(WindowMenus, ShowThePlanForAClusterWhereItIsAskedFor) {
+    open("on_demand.sqlite");
+    const auto* dock = window_.findChild<QDockWidget*>(QStringLiteral("clusterPlan"));
+    ASSERT_NE(dock, nullptr);
+    EXPECT_TRUE(dock->isHidden());
+    QAction* action = entries().value(QStringLiteral("Plan for a cluster"));
+    ASSERT_NE(action, nullptr);
+    action->trigger();
+    EXPECT_FALSE(dock->isHidden());
+}
+
 TEST_F(WindowMenus, LeaveEveryEmptyPanelWithAWordOnWhatToDo) {
     QPushButton* openButton = nullptr;
     for (auto* button : window_.findChildren<QPushButton*>()) {
