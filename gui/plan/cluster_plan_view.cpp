@@ -3,6 +3,7 @@
 #include "analysis/stored_simulation.h"
 #include "cluster/step_parts.h"
 #include "gui/style/arrange.h"
+#include "gui/style/enter_key.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/filtered_table.h"
 #include "schedule/error.h"
@@ -13,7 +14,6 @@
 #include <QFileDialog>
 #include <QFormLayout>
 #include <QHeaderView>
-#include <QKeyEvent>
 #include <QLabel>
 #include <QLineEdit>
 #include <QProgressBar>
@@ -389,12 +389,9 @@ QString ClusterPlanView::message() const {
 }
 
 bool ClusterPlanView::eventFilter(QObject* watched, QEvent* event) {
-    if (watched == table_ && event->type() == QEvent::KeyPress) {
-        const int key = static_cast<const QKeyEvent*>(event)->key();
-        if (key == Qt::Key_Return || key == Qt::Key_Enter) {
-            openRow(table_->currentIndex());
-            return true;
-        }
+    if (watched == table_ && pressesEnter(*event)) {
+        openRow(table_->currentIndex());
+        return true;
     }
     return QWidget::eventFilter(watched, event);
 }

@@ -4,6 +4,7 @@
 #include "gui/plan/plan_form.h"
 #include "gui/plan/plan_table_model.h"
 #include "gui/style/arrange.h"
+#include "gui/style/enter_key.h"
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/filtered_table.h"
@@ -12,7 +13,6 @@
 #include <QCheckBox>
 #include <QFileDialog>
 #include <QHeaderView>
-#include <QKeyEvent>
 #include <QLabel>
 #include <QLineEdit>
 #include <QProgressBar>
@@ -253,12 +253,9 @@ QString PlanView::message() const {
 }
 
 bool PlanView::eventFilter(QObject* watched, QEvent* event) {
-    if (watched == table_ && event->type() == QEvent::KeyPress) {
-        const int key = static_cast<const QKeyEvent*>(event)->key();
-        if (key == Qt::Key_Return || key == Qt::Key_Enter) {
-            openRow(table_->currentIndex());
-            return true;
-        }
+    if (watched == table_ && pressesEnter(*event)) {
+        openRow(table_->currentIndex());
+        return true;
     }
     return QWidget::eventFilter(watched, event);
 }

@@ -1,6 +1,7 @@
 #include "gui/what_if/advice_panel.h"
 
 #include "gui/style/arrange.h"
+#include "gui/style/enter_key.h"
 #include "gui/style/task_style.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/what_if/scenario_model.h"
@@ -9,7 +10,6 @@
 #include <QDockWidget>
 #include <QGuiApplication>
 #include <QHeaderView>
-#include <QKeyEvent>
 #include <QLabel>
 #include <QPainter>
 #include <QPushButton>
@@ -324,12 +324,9 @@ void AdvicePanel::tryRow(int row) {
 }
 
 bool AdvicePanel::eventFilter(QObject* watched, QEvent* event) {
-    if (watched == table_ && event->type() == QEvent::KeyPress) {
-        const int key = static_cast<const QKeyEvent*>(event)->key();
-        if (key == Qt::Key_Return || key == Qt::Key_Enter) {
-            tryRow(table_->currentIndex().row());
-            return true;
-        }
+    if (watched == table_ && pressesEnter(*event)) {
+        tryRow(table_->currentIndex().row());
+        return true;
     }
     return QWidget::eventFilter(watched, event);
 }
