@@ -32,7 +32,7 @@ private:
     std::vector<Frame> frames_;
 };
 
-/// What a message about a profile advises.
+/// The advice at the end of a message about a profile.
 inline constexpr const char* kProfileRemedy = "correct it, or profile again";
 
 /// Throws ProfileError whose message starts with the path of the fault. `file` names the expected content, and `remedy`

@@ -366,7 +366,7 @@ struct PlannedModel {
     }
 };
 
-/// What limits a layout's step next, after what it consists of.
+/// The constraint that limits the layout's step next.
 std::string next_constraint_of(const PlannedModel& model, const Layout& layout, const PipelineParts& parts) {
     const LayoutStep step = model.simulate(layout, parts, {.noise = false, .memory = true});
     const auto simulate = [&](const Cluster& on, const Layout& with) {

@@ -62,7 +62,7 @@ private:
 
 class BufferWatch;
 
-/// What a checkpointed forward found in the buffers.
+/// The state of the buffers at a checkpointed forward.
 class KeptBuffers {
 public:
     /// Throws EngineError if a buffer has changed since, of which there is no copy. `what` is the forward's:

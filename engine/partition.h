@@ -28,7 +28,7 @@ struct RandomPlace {
     MicroBatchId micro_batch;
 };
 
-/// What a checkpointed forward leaves for its recompute, beside its inputs. Free it after the backward.
+/// Data that a checkpointed forward keeps for its recompute, besides its inputs. Free it after the backward.
 struct CheckpointedForward {
     struct Form {
         bool is_defined;

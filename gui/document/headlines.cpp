@@ -86,7 +86,7 @@ QString comparedSteps(const TraceDocument& document) {
                                           : of.arg(translated("%1 steps").arg(comparison.steps.size()));
 }
 
-/// Of all compared steps together.
+/// The number of matched tasks in all compared steps.
 QString matchedText(const Comparison& comparison) {
     return translated("  ·  %1 of %2 matched, %3 unmatched, the optimizer aside")
         .arg(formatCount(comparison.tasks_matched, translated("task"), translated("tasks")),
