@@ -72,7 +72,7 @@ std::string reasons_text(const Advice& advice) {
 }
 }  // namespace
 
-std::string options_text(const std::vector<OptionChange>& changes) {
+std::string options_text(const std::vector<OptionText>& changes) {
     std::string text;
     for (const auto& [option, value] : changes) {
         const std::string name = option == "chunks" ? "-m" : "--" + option;

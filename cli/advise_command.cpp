@@ -50,11 +50,11 @@ std::string shown_name(const CLI::Option& option) {
 }
 
 /// Changes, and options that the command left to assumptions, which the changes may invalidate.
-std::vector<OptionChange> pinned_options(const EstimatedPipeline& pipeline, const Move& move, bool has_device_type) {
-    std::vector<OptionChange> options = move.changes;
+std::vector<OptionText> pinned_options(const EstimatedPipeline& pipeline, const Move& move, bool has_device_type) {
+    std::vector<OptionText> options = move.changes;
     const Hardware& hardware = move.simulation.options.hardware;
     const auto pin = [&](const std::string& option, const std::string& value) {
-        if (std::ranges::find(options, option, &OptionChange::option) == options.end()) {
+        if (std::ranges::find(options, option, &OptionText::option) == options.end()) {
             options.push_back({option, value});
         }
     };
@@ -67,9 +67,9 @@ std::vector<OptionChange> pinned_options(const EstimatedPipeline& pipeline, cons
         pin(each.option, each.option == "devices" ? fmt::format("{}", fmt::join(hardware.devices, ",")) : each.value);
     }
     if (has_device_type) {
-        std::erase_if(options, [](const OptionChange& each) { return each.option == "devices"; });
+        std::erase_if(options, [](const OptionText& each) { return each.option == "devices"; });
         // Without a link, that of the device type would be assumed.
-        for (OptionChange& each : options) {
+        for (OptionText& each : options) {
             each.value = each.option == "link-bandwidth" && each.value.empty() ? "1000000000GB/s" : each.value;
         }
     } else if (hardware.devices.empty() && measured_on_host(pipeline.profile)) {
@@ -84,13 +84,13 @@ std::vector<OptionChange> pinned_options(const EstimatedPipeline& pipeline, cons
 }
 
 /// The command that simulates the move: the options as given, with its changes.
-std::string command_of(const CLI::App& command, const std::string& file, const std::vector<OptionChange>& changes) {
+std::string command_of(const CLI::App& command, const std::string& file, const std::vector<OptionText>& changes) {
     std::string line = "pipescope simulate " + shell_word(file);
     const auto add = [&line](const std::string& name, const std::string& value) {
         line += " " + name + (value.empty() ? "" : " " + shell_word(value));
     };
     const auto changes_option = [&](const CLI::Option& option) {
-        return std::ranges::any_of(changes, [&](const OptionChange& each) { return is_named(option, each.option); });
+        return std::ranges::any_of(changes, [&](const OptionText& each) { return is_named(option, each.option); });
     };
     for (const CLI::Option* option : given_options(command)) {
         if (!changes_option(*option)) {
@@ -98,10 +98,8 @@ std::string command_of(const CLI::App& command, const std::string& file, const s
             add(shown_name(*option), is_flag ? "" : option->results().back());
         }
     }
-    for (const auto& [option, value] : changes) {
-        if (!value.empty()) {
-            add(option == "chunks" ? "-m" : "--" + option, value);
-        }
+    for (const OptionText& each : changes) {
+        line += command_words(each, shell_word);
     }
     return line;
 }

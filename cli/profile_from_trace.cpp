@@ -11,6 +11,7 @@
 #include "schedule/error.h"
 #include "schedule/printable.h"
 #include "simulator/number_ranges.h"
+#include "simulator/option_texts.h"
 #include "trace/open_trace.h"
 
 #include <fmt/format.h>
@@ -52,26 +53,9 @@ void keep_steps(const std::string& text, MeasuredSteps& steps) {
 
 /// The command that simulates the recorded pipeline from the profile.
 std::string simulate_command_of(const std::string& file, const PipelineOptions& options) {
-    std::string line =
-        fmt::format("pipescope simulate {} --balance {} -m {} --batch {} --checkpoint {} --schedule {}",
-                    shell_word(file), fmt::join(options.balance.layers_per_partition(), ","), options.chunks,
-                    options.batch, to_string(options.checkpoint), to_string(options.schedule));
-    if (options.schedule == Schedule::gpipe && options.backward_order == BackwardOrder::first_first) {
-        line += " --backward first-first";
-    }
-    if (!options.placement.empty()) {
-        std::vector<std::int32_t> lanes;
-        for (const LaneId lane : options.placement) {
-            lanes.push_back(lane.value());
-        }
-        line += fmt::format(" --placement {}", fmt::join(lanes, ","));
-    }
-    const Link& link = options.hardware.link;
-    if (link.bytes_per_second > 0) {
-        line += fmt::format(" --link-bandwidth {:.0f}kB/s", link.bytes_per_second / 1e3);
-    }
-    if (link.latency_ns > 0) {
-        line += fmt::format(" --link-latency {:.0f}ns", link.latency_ns);
+    std::string line = "pipescope simulate " + shell_word(file);
+    for (const OptionText& each : option_texts(options)) {
+        line += command_words(each, shell_word);
     }
     return line;
 }

@@ -34,15 +34,6 @@ std::string percent_text(double fraction) {
     return one_digit(fraction * 100) + " %";
 }
 
-template <class Value, class Text>
-std::string joined(const std::vector<Value>& values, Text text) {
-    std::string all;
-    for (const Value& each : values) {
-        all += (all.empty() ? "" : ",") + text(each);
-    }
-    return all;
-}
-
 // Hardware
 
 bool all_alike(const auto& values) {
@@ -567,41 +558,6 @@ std::string to_string(MoveEffect effect) {
 
 bool helps(MoveEffect effect) {
     return effect == MoveEffect::fits || effect == MoveEffect::faster;
-}
-
-std::vector<OptionChange> changed_options(const PipelineOptions& from, const PipelineOptions& to) {
-    std::vector<OptionChange> changes;
-    const auto compare = [&](const char* option, const auto& before, const auto& after, const auto& text) {
-        if (before != after) {
-            changes.push_back({option, text(after)});
-        }
-    };
-    const auto name = [](const auto& value) { return to_string(value); };
-    const auto number = [](auto value) { return std::to_string(value); };
-    const auto names = [](const std::vector<std::string>& all) {
-        return joined(all, [](const std::string& each) { return each; });
-    };
-    compare("balance", from.balance, to.balance, name);
-    compare("chunks", from.chunks, to.chunks, number);
-    compare("checkpoint", from.checkpoint, to.checkpoint, name);
-    compare("schedule", from.schedule, to.schedule, name);
-    compare("update", from.update, to.update, name);
-    compare("placement", from.placement, to.placement, placement_text);
-    compare("backward", from.backward_order, to.backward_order, [](BackwardOrder) { return std::string(); });
-    const Hardware& before = from.hardware;
-    const Hardware& after = to.hardware;
-    compare("devices", before.devices, after.devices, names);
-    compare("cores", before.host_cores, after.host_cores, number);
-    compare("speed", before.speeds, after.speeds, [](const std::vector<double>& all) { return joined(all, shortest); });
-    compare("memory-limit", before.memory_limits, after.memory_limits, [](const std::vector<Bytes>& all) {
-        return joined(all, [](Bytes each) { return std::to_string(each) + "B"; });
-    });
-    compare("links", before.link.times, after.link.times, [](const std::vector<LinkTime>&) { return std::string(); });
-    compare("link-bandwidth", before.link.bytes_per_second, after.link.bytes_per_second,
-            [](double rate) { return rate == 0 ? std::string() : shortest(rate / 1e9) + "GB/s"; });
-    compare("link-latency", before.link.latency_ns, after.link.latency_ns,
-            [](double ns) { return ns == 0 ? std::string() : shortest(ns / 1e3) + "us"; });
-    return changes;
 }
 
 Advice advise(const Profile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "balance/profile.h"
-#include "simulator/pipeline_options.h"
+#include "simulator/option_texts.h"
 #include "simulator/simulation.h"
 
 #include <functional>
@@ -26,17 +26,6 @@ std::string to_string(MoveEffect effect);
 /// True for fits and faster.
 bool helps(MoveEffect effect);
 
-/// An option of `simulate` and its value. An empty value leaves the option out.
-struct OptionChange {
-    std::string option;  ///< without the dashes: "checkpoint"
-    std::string value;   ///< as on the command line: "never"
-
-    friend bool operator==(const OptionChange&, const OptionChange&) = default;
-};
-/// What turns one pipeline into the other, as options of `simulate`. Precondition: they differ at most in what moves
-/// change.
-std::vector<OptionChange> changed_options(const PipelineOptions& from, const PipelineOptions& to);
-
 /// One change of a pipeline, and the pipeline that it makes.
 struct Move {
     MoveKind kind = MoveKind::checkpoint;
@@ -44,7 +33,7 @@ struct Move {
     std::string note;   ///< what it takes, or a doubt; may be empty
     /// Nobody can make this change today: copies for free, or a schedule that is only simulated.
     bool hypothetical = false;
-    std::vector<OptionChange> changes;
+    std::vector<OptionText> changes;
     Simulation simulation;  ///< without timeline and memory over time
     MoveEffect effect = MoveEffect::none;
     std::string why;  ///< a sentence: what makes its step shorter or longer, and by how much it is over the limit

@@ -1,11 +1,14 @@
 #include "cli/pipeline_flags.h"
 
+#include "cli/simulated_pipeline.h"
 #include "schedule/error.h"
+#include "simulator/option_texts.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -13,6 +16,7 @@ namespace pipescope {
 namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::ThrowsMessage;
 
 /// The flags of a command line, as simulate reads it.
@@ -178,6 +182,74 @@ TEST(PipelineFlags, ShareTheBatchAmongReplicas) {
         const PipelineFlags flags = flags_of({"-m", "8", "--replicas", bad});
         EXPECT_THAT([&] { pipeline_options(flags); }, ThrowsMessage<UsageError>(HasSubstr("replicas is ")));
     }
+}
+
+// What a pipeline is written as, simulate reads back as the same pipeline.
+TEST(PipelineFlags, ReadOptionTextsBack) {
+    std::mt19937 random(7);
+    const auto maybe = [&random](auto& value, const auto& given) {
+        if (random() % 2 == 0) {
+            value = given;
+        }
+    };
+    for (int k = 0; k < 200; ++k) {
+        PipelineOptions options;
+        options.balance = Balance({2, 3});
+        options.batch = 64;
+        options.chunks = 1 + static_cast<std::int64_t>(random() % 9);
+        maybe(options.checkpoint, Checkpoint::always);
+        maybe(options.schedule, Schedule::one_f_one_b);
+        maybe(options.placement, std::vector{LaneId{0}, LaneId{0}});
+        maybe(options.optimizer, "0.125");
+        maybe(options.master_weights, true);
+        maybe(options.recompute_start, RecomputeStart::ordinary);
+        if (options.schedule == Schedule::gpipe) {
+            maybe(options.backward_order, BackwardOrder::first_first);
+        }
+        if (k % 3 == 0) {
+            maybe(options.update, Update::staggered);
+        } else {
+            maybe(options.replicas, 4);
+            maybe(options.most_in_flight, 2);
+        }
+        Hardware& hardware = options.hardware;
+        maybe(hardware.devices, std::vector<std::string>{"cpu", "a b"});
+        maybe(hardware.speeds, std::vector{1 / 3.0, 1e-7});
+        maybe(hardware.memory_limit, 1'234'567'891);
+        if (!hardware.memory_limit) {
+            maybe(hardware.memory_limits, std::vector<Bytes>{1, 2'000'000'000'001});
+        }
+        maybe(hardware.host_cores, 3);
+        maybe(hardware.processes, 2);
+        maybe(hardware.expandable_segments, true);
+        maybe(hardware.link.bytes_per_second, 500.0);
+        maybe(hardware.link.latency_ns, 12.5);
+        maybe(hardware.link.sharing, LinkSharing::host);
+        maybe(hardware.link.protocol, LinkProtocol::blocking);
+
+        CLI::App command;
+        SimulatedPipelineFlags flags;
+        add_simulated_pipeline_options(command, flags);
+        std::string words;
+        for (const OptionText& each : option_texts(options)) {
+            words += command_words(each, shell_word);
+        }
+        command.parse(words);
+        EXPECT_EQ(simulated_pipeline_options(flags), options) << words;
+    }
+}
+
+TEST(PipelineFlags, AreNamedAsTheyChange) {
+    PipelineOptions from;
+    from.hardware.link.bytes_per_second = 12e9;
+    from.update = Update::staggered;
+    PipelineOptions to = from;
+    EXPECT_THAT(changed_options(from, to), IsEmpty());
+    to.checkpoint = Checkpoint::never;
+    to.hardware.link.bytes_per_second = 0;
+    to.hardware.host_cores = 2;
+    EXPECT_THAT(changed_options(from, to), ElementsAre(OptionText{"checkpoint", "never"}, OptionText{"cores", "2"},
+                                                       OptionText{"link-bandwidth", ""}));
 }
 }  // namespace
 }  // namespace pipescope

@@ -84,7 +84,7 @@ TEST(Advice, SaysWhichOptionsToChange) {
     options.hardware.devices = {"cuda:0", "cuda:1", "cuda:2", "cuda:3"};
     options.hardware.link = {1e9, 3000};
     const Advice advice = advise(profile_with_memory(8), options);
-    using Changes = std::vector<OptionChange>;
+    using Changes = std::vector<OptionText>;
     EXPECT_EQ(titled(advice, "Checkpoint: never instead of except_last").changes, (Changes{{"checkpoint", "never"}}));
     EXPECT_EQ(titled(advice, "Micro-batches: 16 instead of 8").changes, (Changes{{"chunks", "16"}}));
     EXPECT_EQ(titled(advice, "Balance: 2,2,2,2 instead of 3,1,2,2").changes, (Changes{{"balance", "2,2,2,2"}}));
@@ -95,7 +95,7 @@ TEST(Advice, SaysWhichOptionsToChange) {
     EXPECT_EQ(titled(advice, "Schedule: interleaved instead of gpipe").changes,
               (Changes{{"balance", "1,1,1,1,1,1,1,1"}, {"schedule", "interleaved"}, {"placement", "0,1,2,3,0,1,2,3"}}));
     const Move& more = titled(advice, "Lanes: 5 instead of 4, with new cuts");
-    EXPECT_THAT(more.changes, Contains(OptionChange{"devices", "cuda:0,cuda:1,cuda:2,cuda:3,cuda:4"}));
+    EXPECT_THAT(more.changes, Contains(OptionText{"devices", "cuda:0,cuda:1,cuda:2,cuda:3,cuda:4"}));
     EXPECT_EQ(more.note, "needs another device");
     EXPECT_EQ(titled(advice, "Schedule: zero-bubble-h1 instead of gpipe").note, "");
 }
@@ -287,7 +287,7 @@ TEST(Advice, SearchesAnOrderThatBeatsTheNamedSchedules) {
             continue;  // a named schedule is as good
         }
         ++found;
-        EXPECT_EQ(move->changes, (std::vector<OptionChange>{{"schedule", "auto"}}));
+        EXPECT_EQ(move->changes, (std::vector<OptionText>{{"schedule", "auto"}}));
         EXPECT_FALSE(move->hypothetical);
         EXPECT_EQ(move->simulation.step_time, simulate(profile, automatic).step_time);
         for (const char* name : {"1f1b", "zero-bubble-h1", "zero-bubble-2p"}) {

@@ -10,12 +10,15 @@
 #include "python/src/core/core_module.h"
 #include "python/src/core/long_call.h"
 #include "python/src/json_text.h"
+#include "simulator/option_texts.h"
 #include "trace/open_trace.h"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -32,38 +35,24 @@ std::mutex joining;
 
 /// The keyword arguments of simulate() for this pipeline.
 Json arguments_json(const PipelineOptions& options) {
-    Json object{{"balance", options.balance.layers_per_partition()},
-                {"chunks", options.chunks},
-                {"batch", options.batch},
-                {"checkpoint", to_string(options.checkpoint)},
-                {"schedule", to_string(options.schedule)}};
-    if (options.schedule == Schedule::gpipe) {
-        object["backward"] = to_string(options.backward_order);
-    }
-    if (options.update != Update::synchronous) {
-        object["update"] = to_string(options.update);
-    }
-    if (!options.placement.empty()) {
-        for (const LaneId lane : options.placement) {
-            object["placement"].push_back(lane.value());
+    constexpr std::array kNumbers{"chunks", "batch", "cores", "processes", "replicas", "in_flight"};
+    constexpr std::array kLists{"balance", "placement", "speed"};
+    Json object;
+    for (const OptionText& each : option_texts(options)) {
+        std::string name = each.option;
+        std::ranges::replace(name, '-', '_');
+        Json& value = object[name];
+        if (each.option == "devices") {
+            value = options.hardware.devices;
+        } else if (each.value == "true") {
+            value = true;
+        } else if (std::ranges::find(kNumbers, name) != kNumbers.end()) {
+            value = Json::parse(each.value);
+        } else if (std::ranges::find(kLists, name) != kLists.end()) {
+            value = Json::parse("[" + each.value + "]");
+        } else {
+            value = each.value;
         }
-    }
-    if (!options.hardware.devices.empty()) {
-        object["devices"] = options.hardware.devices;
-    }
-    if (options.hardware.host_cores > 0) {
-        object["cores"] = options.hardware.host_cores;
-    }
-    const Link& link = options.hardware.link;
-    if (link.bytes_per_second > 0) {
-        object["link_bandwidth"] = std::to_string(link.bytes_per_second / 1e9) + "GB/s";
-    }
-    if (link.latency_ns > 0) {
-        object["link_latency"] = std::to_string(link.latency_ns) + "ns";
-    }
-    object["optimizer"] = options.optimizer;
-    if (options.master_weights) {
-        object["master_weights"] = true;
     }
     return object;
 }
