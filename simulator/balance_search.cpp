@@ -51,15 +51,10 @@ public:
 
     /// Runs an algorithm that only looks at the costs of each layer.
     SearchedBalance of_costs(BalanceAlgorithm algorithm) {
-        const std::vector<double> costs = problems_.layer_costs();
-        if (algorithm == BalanceAlgorithm::block) {
-            const BlockPartition block = block_partition(costs, partitions_);
-            SearchedBalance searched = simulated(block.balance);
-            searched.found.repaired = block.repaired;
-            return searched;
-        }
-        return simulated(algorithm == BalanceAlgorithm::variance ? variance_partition(costs, partitions_)
-                                                                 : minmax_partition(costs, partitions_));
+        const BlockPartition cut = partition_by_costs(algorithm, problems_.layer_costs(), partitions_);
+        SearchedBalance searched = simulated(cut.balance);
+        searched.found.repaired = cut.repaired;
+        return searched;
     }
 
     /// Simulates the exact search's proposals and returns the best.

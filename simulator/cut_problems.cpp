@@ -23,6 +23,14 @@ PipelineOptions cut_anyhow(PipelineOptions options, int partitions, std::size_t 
 }
 }  // namespace
 
+BlockPartition partition_by_costs(BalanceAlgorithm algorithm, std::span<const double> costs, int partitions) {
+    switch (algorithm) {
+        case BalanceAlgorithm::block: return block_partition(costs, partitions);
+        case BalanceAlgorithm::variance: return {variance_partition(costs, partitions)};
+        default: return {minmax_partition(costs, partitions)};
+    }
+}
+
 CutProblems::CutProblems(const Profile& profile, const PipelineOptions& options, int partitions,
                          const SearchTables& tables)
     : profile_(profile),

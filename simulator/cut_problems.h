@@ -1,14 +1,21 @@
 #pragma once
 
+#include "balance/contiguous_partition.h"
 #include "balance/optimal_partition.h"
+#include "simulator/balance_algorithm.h"
 #include "simulator/memory_bounds.h"
 #include "simulator/pipeline_options.h"
 #include "simulator/search_tables.h"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace pipescope {
+/// The balance of an algorithm that looks only at the layers' costs. `optimal` does not, and gets that of minmax. Throws
+/// like minmax_partition().
+BlockPartition partition_by_costs(BalanceAlgorithm algorithm, std::span<const double> costs, int partitions);
+
 /// Turns a balance search into problems for the exact search (balance/optimal_partition.h), and bounds the simulated
 /// step of a cut. Every problem includes the memory limits. Borrows its arguments; the problems borrow this object.
 /// Threading: one thread at a time.

@@ -12,6 +12,7 @@
 #include "schedule/schedules.h"
 #include "simulator/automatic_schedule.h"
 #include "simulator/balanced_pipeline.h"
+#include "simulator/cut_problems.h"
 #include "simulator/pipeline_defaults.h"
 #include "simulator/planner.h"
 
@@ -280,12 +281,7 @@ Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAl
     } else if (algorithm == BalanceAlgorithm::optimal && searchable) {
         return find_balance(profile, scenario.options, partitions, algorithm, kEffort).balance;
     }
-    const std::vector<double> costs = layerTimes(profile, scenario.options);
-    switch (algorithm) {
-        case BalanceAlgorithm::block: return block_partition(costs, partitions).balance;
-        case BalanceAlgorithm::variance: return variance_partition(costs, partitions);
-        default: return minmax_partition(costs, partitions);
-    }
+    return partition_by_costs(algorithm, layerTimes(profile, scenario.options), partitions).balance;
 }
 
 std::optional<StepBand> stepBand(const Simulation& simulation) {
