@@ -1,12 +1,12 @@
 #include "gui/document/notes_file.h"
 
+#include "gui/style/save_file.h"
 #include "schedule/error.h"
 
 #include <nlohmann/json.hpp>
 
 #include <QFile>
 #include <QFileInfo>
-#include <QSaveFile>
 
 #include <algorithm>
 
@@ -96,12 +96,7 @@ void writeNotes(const QString& trace, const std::vector<TimeMark>& notes) {
         object["notes"].push_back(
             {{"start_ns", note.time}, {"end_ns", note.time + note.length}, {"text", note.note.toStdString()}});
     }
-    const std::string text = object.dump(2) + "\n";
-    QSaveFile file(path);
-    if (!file.open(QIODevice::WriteOnly) || file.write(text.data(), static_cast<qint64>(text.size())) < 0 ||
-        !file.commit()) {
-        throw Error("the notes cannot be saved in " + quotedPath(path) + ": " + file.errorString().toStdString() +
-                    "; they last until the viewer is closed");
-    }
+    saveFile(path, QByteArray::fromStdString(object.dump(2) + "\n"),
+             "make its folder writable; until then the notes last as long as the viewer is open");
 }
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #include "gui/report/report.h"
 #include "gui/style/number_format.h"
+#include "gui/style/save_file.h"
 
 #include "schedule/error.h"
 
@@ -9,7 +10,6 @@
 #include <QPageLayout>
 #include <QPageSize>
 #include <QPdfWriter>
-#include <QSaveFile>
 #include <QTextDocument>
 #include <QUrl>
 
@@ -154,12 +154,6 @@ void requireReportName(const QString& path) {
 
 void saveReport(const Report& report, const QString& path) {
     requireReportName(path);
-    const QByteArray bytes =
-        path.endsWith(QLatin1String("pdf"), Qt::CaseInsensitive) ? reportPdf(report) : reportHtml(report);
-    QSaveFile file(path);
-    if (!file.open(QIODevice::WriteOnly) || file.write(bytes) != bytes.size() || !file.commit()) {
-        throw Error("cannot write '" + path.toStdString() + "': " + file.errorString().toStdString() +
-                    "; the folder must exist and be writable, choose another place");
-    }
+    saveFile(path, path.endsWith(QLatin1String("pdf"), Qt::CaseInsensitive) ? reportPdf(report) : reportHtml(report));
 }
 }  // namespace pipescope

@@ -2,12 +2,12 @@
 
 #include "gui/report/report.h"
 #include "gui/style/number_format.h"
+#include "gui/style/save_file.h"
 #include "schedule/error.h"
 
 #include <QCryptographicHash>
 #include <QFile>
 #include <QFileInfo>
-#include <QSaveFile>
 
 /// Registers the resources, which a static library does not do by itself. Outside of a namespace, as Qt requires.
 static void registerTimelinePage() {
@@ -64,11 +64,6 @@ void saveTimelinePage(const PageScene& scene, const QString& path) {
         throw UsageError("'" + path.toStdString() + "' does not name a page: the name must end in .html; try " +
                          path.toStdString() + ".html");
     }
-    const QByteArray bytes = timelinePageHtml(scene);
-    QSaveFile file(path);
-    if (!file.open(QIODevice::WriteOnly) || file.write(bytes) != bytes.size() || !file.commit()) {
-        throw Error("cannot write '" + path.toStdString() + "': " + file.errorString().toStdString() +
-                    "; the folder must exist and be writable, choose another place");
-    }
+    saveFile(path, timelinePageHtml(scene));
 }
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #include "gui/style/image_export.h"
 
+#include "gui/style/save_file.h"
 #include "schedule/error.h"
 
 #include <QBuffer>
@@ -8,7 +9,6 @@
 #include <QPainter>
 #include <QPdfWriter>
 #include <QRegularExpression>
-#include <QSaveFile>
 #include <QSvgGenerator>
 #include <QWidget>
 
@@ -89,10 +89,9 @@ QByteArray drawImage(QWidget& widget, ImageFormat format) {
 
 void saveImage(QWidget& widget, const QString& path) {
     const QByteArray bytes = drawImage(widget, imageFormatOf(path));
-    QSaveFile file(path);
-    if (bytes.isEmpty() || !file.open(QIODevice::WriteOnly) || file.write(bytes) != bytes.size() || !file.commit()) {
-        throw Error("cannot write '" + path.toStdString() + "': " + file.errorString().toStdString() +
-                    "; the folder must exist and be writable, choose another place");
+    if (bytes.isEmpty()) {
+        throw Error("the picture for '" + path.toStdString() + "' cannot be drawn; make the window smaller");
     }
+    saveFile(path, bytes);
 }
 }  // namespace pipescope

@@ -1,13 +1,13 @@
 #include "gui/tables/table_export.h"
 
 #include "gui/style/number_format.h"
+#include "gui/style/save_file.h"
 #include "schedule/error.h"
 
 #include <nlohmann/json.hpp>
 
 #include <QBuffer>
 #include <QFileDialog>
-#include <QSaveFile>
 
 #include <cmath>
 
@@ -115,14 +115,7 @@ QByteArray tableText(const QAbstractItemModel& model, TableFormat format) {
 
 void saveTable(const QAbstractItemModel& model, const QString& path) {
     const TableFormat format = tableFormatOf(path);
-    QSaveFile file(path);
-    if (file.open(QIODevice::WriteOnly)) {
-        write(model, format, file);
-    }
-    if (!file.commit()) {
-        throw Error("cannot write '" + path.toStdString() + "': " + file.errorString().toStdString() +
-                    "; check the folder and the free space");
-    }
+    saveFile(path, tableText(model, format));
 }
 
 QString askAndSaveTable(QWidget& parent, const QString& title, const QString& name, const QAbstractItemModel& model) {

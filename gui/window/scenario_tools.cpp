@@ -3,6 +3,7 @@
 #include "gui/document/schedule_edit.h"
 #include "gui/plan/plan_view.h"
 #include "gui/style/number_format.h"
+#include "gui/style/save_file.h"
 #include "gui/style/task_style.h"
 #include "gui/style/work_pool.h"
 #include "gui/what_if/advice_panel.h"
@@ -12,7 +13,6 @@
 #include "gui/what_if/what_if_panel.h"
 #include "gui/window/page_model.h"
 
-#include <QSaveFile>
 #include <QTimer>
 #include <QUndoStack>
 #include <QWidget>
@@ -229,12 +229,7 @@ void ScenarioTools::saveSchedule(const QString& path) {
         return;
     }
     try {
-        const QByteArray text = QByteArray::fromStdString(to_csv(tableOf(*simulation)));
-        QSaveFile file(path);
-        if (!file.open(QIODevice::WriteOnly) || file.write(text) != text.size() || !file.commit()) {
-            Q_EMIT said(tr("Cannot write %1: %2. Choose another folder.").arg(path, file.errorString()));
-            return;
-        }
+        saveFile(path, QByteArray::fromStdString(to_csv(tableOf(*simulation))));
         Q_EMIT said(tr("Wrote %1. Simulate it with --schedule, and the other options as they are.").arg(path));
     } catch (const Error& error) {
         Q_EMIT said(QString::fromUtf8(error.what()));

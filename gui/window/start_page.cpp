@@ -5,6 +5,7 @@
 #include "gui/document/viewed_files.h"
 #include "gui/style/arrange.h"
 #include "gui/style/icons.h"
+#include "gui/style/save_file.h"
 #include "gui/style/task_style.h"
 #include "gui/window/session_state.h"
 #include "schedule/error.h"
@@ -18,7 +19,6 @@
 #include <QListWidget>
 #include <QLocale>
 #include <QPushButton>
-#include <QSaveFile>
 #include <QScrollArea>
 #include <QToolButton>
 
@@ -283,12 +283,7 @@ void StartPage::tint() {
 
 QString StartPage::writeSample(const QString& folder) {
     const QString path = QDir(folder).filePath(QStringLiteral("sample-profile.json"));
-    const std::string text = to_json(sampleProfileOf());
-    QSaveFile file(path);
-    if (!file.open(QIODevice::WriteOnly) || file.write(text.data(), static_cast<qint64>(text.size())) < 0 ||
-        !file.commit()) {
-        throw Error("'" + path.toStdString() + "' cannot be written: " + file.errorString().toStdString());
-    }
+    saveFile(path, QByteArray::fromStdString(to_json(sampleProfileOf())));
     return path;
 }
 
