@@ -3,11 +3,13 @@
 #include "profiler/layers/layer_bytes.h"
 #include "profiler/layers/layer_trial.h"
 #include "profiler/layers/profile_assembly.h"
+#include "schedule/median.h"
 
 #include <ATen/Functions.h>
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -59,12 +61,12 @@ BatchLoss time_batch_loss(const ModelEnd& end, std::vector<std::int64_t> sizes, 
                 static_cast<double>(loss_transient_of(end.chain, requiring_gradients(outputs).tensors, target)));
         }
         end.chain.time_loss(output, target);  // warm-up
-        double sum = 0;
+        std::vector<double> times;
         for (int repeat = 0; repeat < kRepeats; ++repeat) {
-            sum += end.chain.time_loss(output, target);
+            times.push_back(end.chain.time_loss(output, target));
         }
         loss.samples.push_back(size);
-        loss.ns.push_back(sum / kRepeats);
+        loss.ns.push_back(median(std::move(times)));
     }
     return loss;
 }

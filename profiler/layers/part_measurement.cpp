@@ -103,10 +103,22 @@ private:
             times_[size].average_with(busy.mean_passes(size));
         }
         if (chain_.has_loss()) {
-            loss_batch_ = time_batch_loss({chain_, part_.model, part_.starts.back().tensors, ends_.back().tensors},
-                                          options_.batches, options_.seed);
+            measure_batch_loss(busy);
         }
         busy.check();
+    }
+
+    /// A step computes this loss when no lane has anything else to do. As all times of a profile, it is given as with
+    /// all lanes busy.
+    void measure_batch_loss(BusyLanes& busy) {
+        busy.set_busy(0);
+        loss_batch_ = time_batch_loss({chain_, part_.model, part_.starts.back().tensors, ends_.back().tensors},
+                                      options_.batches, options_.seed);
+        busy.set_busy(busy.count());
+        const PerLane slowdown = slowdown_.slowdown();
+        for (double& ns : loss_batch_.ns) {
+            ns *= slowdown.empty() ? 1 : slowdown.back();
+        }
     }
 
     /// Backwards in two halves, for a quarter of the time that the whole ones took. Leaves them out if layers share a

@@ -219,6 +219,8 @@ public:
     void train(bool) override {}
     void to(at::ScalarType) override {}
 
+    static bool any_runs() { return running_ > 0; }
+
 private:
     inline static std::atomic<int> running_ = 0;
     at::Tensor weight_ = torch::ones({16}).set_requires_grad(true);
@@ -244,6 +246,31 @@ TEST_F(LayerProfilerTest, MeasuresHowMuchBusyLanesSlowEachOtherDown) {
     ProfileOptions alone = quick();
     alone.co_running_lanes = 1;
     EXPECT_TRUE(profile_model(model, alone).co_running_slowdown.empty());
+}
+
+// As in a step that computes one loss, once all forwards have ended.
+TEST_F(LayerProfilerTest, MeasuresTheLossOfAMiniBatchWhileNoOtherLaneIsBusy) {
+    ModelSpec model = make_model("mlp:layers=1,width=16");
+    model.layers = {{"crowded", [] { return std::make_unique<CrowdedLayer>(); }}};
+    std::atomic<int> losses = 0;
+    std::atomic<int> beside = 0;
+    model.loss = [&, loss = model.loss](const Tensors& output, const Tensors& target) {
+        if (output.at(0).size(0) == 16) {
+            ++losses;
+            for (int look = 0; look < 10; ++look) {
+                beside += CrowdedLayer::any_runs() ? 1 : 0;
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+        }
+        return loss(output, target);
+    };
+    ProfileOptions options = quick();
+    options.co_running_lanes = 2;
+    options.batches = {16};
+    const Profile profile = profile_model(model, options);
+    EXPECT_GT(losses, 0);
+    EXPECT_EQ(beside, 0);
+    EXPECT_GE(profile.loss_batch.ns.at(0), 10e6);
 }
 
 TEST_F(LayerProfilerTest, ProfilesAModelWithSkipsAndOneWithTokens) {
