@@ -2,6 +2,7 @@
 
 #include "analysis/recorded_run.h"
 #include "analysis/step_peaks.h"
+#include "balance/profile_file.h"
 #include "schedule/schedules.h"
 #include "trace/pipeline_json.h"
 #include "trace/trace_writer.h"

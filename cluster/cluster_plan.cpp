@@ -611,8 +611,8 @@ void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const Pla
         LayoutStep step = model.simulate(layout, parts, {.noise = false, .memory = true});
         ++plan.simulated;
         if (step.simulation.feasible) {
-            Size::Found& added = found.emplace_back(candidate_of(std::move(step)), parts);
-            add_run(added.candidate, parts, request, plan.priced);
+            found.push_back({candidate_of(std::move(step)), parts});
+            add_run(found.back().candidate, parts, request, plan.priced);
         }
         plan.cancelled = request.progress && !request.progress(1);
     }

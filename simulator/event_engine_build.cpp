@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <ranges>
 #include <span>
 #include <utility>
 
@@ -131,12 +130,13 @@ std::vector<std::vector<EventEngine::Index>> EventEngine::late_receives(const Ta
             continue;
         }
         std::size_t first = order_.size();  // of the tasks that wait for this copy or one behind it
-        for (const TaskIndex copy : std::views::reverse(graph.channels()[k].order)) {
-            for (const TaskIndex dependent : graph.dependents(copy)) {
+        const std::vector<TaskIndex>& order = graph.channels()[k].order;
+        for (auto copy = order.rbegin(); copy != order.rend(); ++copy) {
+            for (const TaskIndex dependent : graph.dependents(*copy)) {
                 first = tasks_[dependent].worker < lanes ? std::min(first, position[dependent]) : first;
             }
             if (first < order_.size() && first > order_first_[tasks_[order_[first]].worker]) {
-                copies[order_[first - 1]].push_back(static_cast<Index>(copy));
+                copies[order_[first - 1]].push_back(static_cast<Index>(*copy));
             }
         }
     }

@@ -85,7 +85,8 @@ BlockingCopies blocking_copies(const PipelineOptions& options, const TaskGraph& 
         if (before == graph.dependencies(index).end()) {
             continue;
         }
-        BlockingCopies::Copy& copy = blocking.copies.emplace_back(*before, index, std::nullopt, costs.duration(task));
+        blocking.copies.push_back({*before, index, std::nullopt, costs.duration(task)});
+        BlockingCopies::Copy& copy = blocking.copies.back();
         const auto after = std::ranges::find_if(graph.dependents(index),
                                                 [&](TaskIndex each) { return computes(each, task.receiver); });
         if (sends == Sends::serial && after != graph.dependents(index).end()) {
