@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numbers>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -103,6 +104,20 @@ Nanoseconds median_over_runs(const ValidatedCandidate& candidate, Nanoseconds Ju
     return median(std::move(times));
 }
 
+/// Of the step errors; CandidateErrors::uncertainty. Precondition: two runs.
+double uncertainty_of_median(const std::vector<ValidatedRun>& runs) {
+    const auto count = static_cast<double>(runs.size());
+    double mean = 0;
+    for (const ValidatedRun& run : runs) {
+        mean += run.comparison.step_error / count;
+    }
+    double variance = 0;
+    for (const ValidatedRun& run : runs) {
+        variance += std::pow(run.comparison.step_error - mean, 2) / (count - 1);
+    }
+    return 2 * std::sqrt(std::numbers::pi / 2 * variance / count);
+}
+
 void add_highest(const std::optional<MachineLoad>& load, std::optional<MachineLoad>& highest) {
     if (!load) {
         return;
@@ -117,14 +132,14 @@ void add_highest(const std::optional<MachineLoad>& load, std::optional<MachineLo
 
 /// Reason why times cannot be judged; empty if they can.
 std::string why_times_say_nothing(const ValidationSummary& summary, const ValidationGoal& goal) {
-    if (!summary.spread) {
-        return "how far equal runs differ is not known";
+    if (!summary.uncertainty) {
+        return "how far equal runs differ is not known; use --rounds 3 or more";
     }
-    if (*summary.spread <= goal.step_error) {
+    if (*summary.uncertainty <= goal.step_error) {
         return {};
     }
-    std::string percent = std::to_string(std::round(1000 * *summary.spread) / 10);
-    return "equal runs differ by " + percent.substr(0, percent.find('.') + 2) + " %";
+    std::string percent = std::to_string(std::round(1000 * *summary.uncertainty) / 10);
+    return "medians are uncertain by " + percent.substr(0, percent.find('.') + 2) + " %; use more --rounds";
 }
 }  // namespace
 
@@ -171,6 +186,7 @@ CandidateErrors errors_of(const ValidatedCandidate& candidate) {
         const auto [quickest, slowest] = std::minmax_element(measured.begin(), measured.end());
         errors.spread = static_cast<double>((*slowest - *quickest).count()) /
                         static_cast<double>(std::max<std::int64_t>(1, median(measured).count()));
+        errors.uncertainty = uncertainty_of_median(candidate.runs);
     }
     return errors;
 }
@@ -187,7 +203,7 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
         throw Error("there is no candidate; a validation compares at least one; name one");
     }
     std::vector<double> step_errors, bubble_errors, peak_errors, measured_rates, simulated_rates;
-    std::vector<double> replay_errors, replay_with_gaps_errors, replayed_peak_errors, spreads, coverages;
+    std::vector<double> replay_errors, replay_with_gaps_errors, replayed_peak_errors, spreads, uncertainties, coverages;
     ValidationSummary summary;
     const auto add = [](const std::optional<double>& value, std::vector<double>& values) {
         values.insert(values.end(), value ? 1 : 0, value.value_or(0));
@@ -202,6 +218,7 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
         add(errors.replayed_peak_error, replayed_peak_errors);
         add(errors.band_coverage, coverages);
         add(errors.spread, spreads);
+        add(errors.uncertainty, uncertainties);
         const auto samples = static_cast<double>(candidate.options.batch);
         const auto rate = [&](Nanoseconds JudgedStep::*which) {
             return samples / static_cast<double>(median_over_runs(candidate, which).count());
@@ -217,6 +234,7 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
         return errors ? std::optional(errors->mean) : std::nullopt;
     };
     summary.spread = mean(mean_and_max(spreads));
+    summary.uncertainty = mean(mean_and_max(uncertainties));
     summary.step_error = *mean_and_max(step_errors);
     summary.bubble_error = *mean_and_max(bubble_errors);
     summary.peak_error = mean_and_max(peak_errors);

@@ -42,6 +42,9 @@ struct CandidateErrors {
     std::optional<double> replay_with_gaps_error;  ///< likewise for Replay::with_gaps_error
     /// Spread of equal runs: (slowest - fastest) / median of their measured step times; empty for a single run.
     std::optional<double> spread;
+    /// Twice the standard error of the median step error, for errors with a normal distribution: 2.5 s / sqrt(runs),
+    /// with s their standard deviation. More runs make it smaller. Empty for a single run.
+    std::optional<double> uncertainty;
 };
 /// Throws Error for a candidate without a run.
 CandidateErrors errors_of(const ValidatedCandidate& candidate);
@@ -62,7 +65,8 @@ struct ValidationSummary {
     std::optional<MeanAndMax> replayed_peak_error;
     std::optional<MeanAndMax> replay_error;  ///< over the candidates that have one
     std::optional<MeanAndMax> replay_with_gaps_error;
-    std::optional<double> spread;  ///< mean over the candidates that have one
+    std::optional<double> spread;       ///< mean over the candidates that have one
+    std::optional<double> uncertainty;  ///< likewise
     std::size_t candidates = 0;
     double rank_correlation = 0;  ///< between predicted and measured throughput, medians over the runs
     double regret = 0;            ///< relative slowdown of the candidate predicted fastest against the measured fastest

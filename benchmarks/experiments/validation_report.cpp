@@ -42,7 +42,8 @@ Json candidate_json(const ValidatedCandidate& candidate) {
             {"band_coverage", or_null(errors.band_coverage)},
             {"replay_error", or_null(errors.replay_error)},
             {"replay_with_gaps_error", or_null(errors.replay_with_gaps_error)},
-            {"spread", or_null(errors.spread)}};
+            {"spread", or_null(errors.spread)},
+            {"uncertainty", or_null(errors.uncertainty)}};
 }
 
 std::string percent_or_nothing(const std::optional<double>& fraction) {
@@ -113,6 +114,7 @@ Json validation_json(std::span<const ValidatedCandidate> all, const ValidationGo
     object["replay_error"] = errors_or_null(summary.replay_error);
     object["replay_with_gaps_error"] = errors_or_null(summary.replay_with_gaps_error);
     object["spread"] = or_null(summary.spread);
+    object["uncertainty"] = or_null(summary.uncertainty);
     object["rank_correlation"] = summary.rank_correlation;
     object["regret"] = summary.regret;
     object["band_coverage"] = or_null(summary.band_coverage);
@@ -172,6 +174,7 @@ std::string validation_text(std::span<const ValidatedCandidate> all, const Valid
     add_replay("replay with measured gaps", summary.replay_with_gaps_error);
     if (summary.spread) {
         overall.add_row({"spread of equal runs", format_percent(*summary.spread), ""});
+        overall.add_row({"uncertainty of the medians", format_percent(*summary.uncertainty), ""});
     }
     const auto str = [markdown](const TextTable& table) { return markdown ? table.markdown() : table.str(); };
     const ValidatedCandidate& first = candidates.front();

@@ -34,8 +34,8 @@ TEST_F(Experiments, ValidatePredictsRunsAndComparesASpreadOfPipelines) {
     const auto object = user.succeeds("validate emulated:p.json --rounds 2 --steps 1 --json").json();
     EXPECT_THAT(keys_of(object),
                 ElementsAre("candidates", "step_error", "bubble_error", "peak_error", "replayed_peak_error",
-                            "replay_error", "replay_with_gaps_error", "spread", "rank_correlation", "regret",
-                            "band_coverage", "load", "allowed_step_error", "goals", "reached"));
+                            "replay_error", "replay_with_gaps_error", "spread", "uncertainty", "rank_correlation",
+                            "regret", "band_coverage", "load", "allowed_step_error", "goals", "reached"));
     EXPECT_EQ(object.at("allowed_step_error"), 0.01) << "layers that only wait";
     ASSERT_EQ(object.at("goals").size(), 9u);
     EXPECT_EQ(object.at("goals").at(1).at("name"), "step_error_max");

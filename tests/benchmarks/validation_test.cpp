@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -60,9 +61,26 @@ TEST(ErrorsOf, ShowsOneRunWholeThatOfMedianError) {
     EXPECT_NEAR(errors.step_error, 169.0 / 250 - 1, 1e-12);
     EXPECT_EQ(errors.bubble_error, -0.25);
     EXPECT_NEAR(errors.spread.value(), 150.0 / 326, 1e-12);
+    EXPECT_GT(errors.uncertainty.value(), 0.3);
     EXPECT_FALSE(errors.peak_error);
     EXPECT_FALSE(errors.band_coverage);
     EXPECT_FALSE(errors.is_mean);
+}
+
+// Twice the standard error of the median: about sqrt(pi / 2) that of the mean.
+TEST(ErrorsOf, IsMoreCertainOfMoreRuns) {
+    std::vector<ValidatedRun> runs;
+    std::vector<double> uncertainties;
+    for (int round = 0; round < 4; ++round) {
+        for (const int step : {90, 110}) {
+            runs.push_back(run_of(microseconds(100), microseconds(step)));
+            runs.back().comparison.step_error = step / 100.0 - 1;
+        }
+        uncertainties.push_back(errors_of(candidate_of(runs)).uncertainty.value());
+    }
+    EXPECT_NEAR(uncertainties.front(), 2 * 1.2533 * std::sqrt(0.02) / std::sqrt(2), 1e-4);
+    EXPECT_NEAR(uncertainties.back(), 2 * 1.2533 * std::sqrt(0.08 / 7) / std::sqrt(8), 1e-4);
+    EXPECT_EQ(errors_of(candidate_of({runs.front()})).uncertainty, std::nullopt);
 }
 
 TEST(ErrorsOf, ComparesMeansWhereTheProfileKnowsNoise) {
@@ -76,6 +94,7 @@ TEST(ErrorsOf, ComparesMeansWhereTheProfileKnowsNoise) {
     EXPECT_EQ(errors.simulated_step_time, microseconds(111));
     EXPECT_EQ(errors.step_error, 1.0 / 110);
     EXPECT_EQ(errors.spread, 0);
+    EXPECT_EQ(errors.uncertainty, 0);
 }
 
 TEST(ErrorsOf, NamesTheLaneWhosePeakIsFurthestOff) {
@@ -174,11 +193,11 @@ std::map<std::string, Verdict> verdicts(const ValidationSummary& summary, const 
     return found;
 }
 
-/// Results of five pipelines whose equal runs differ by half a per cent.
+/// Results of five pipelines whose medians are certain to half a per cent.
 ValidationSummary quiet_summary() {
     ValidationSummary summary;
     summary.candidates = 5;
-    summary.spread = 0.005;
+    summary.uncertainty = 0.005;
     summary.step_error = {0.02, 0.04};
     summary.bubble_error = {0.01, 0.03};
     summary.rank_correlation = 0.9;
@@ -246,22 +265,23 @@ TEST(ValidationGoal, IsNotJudgedWhereTheMachineDoesNotRepeatItself) {
     summary.replay_error = {0.2, 0.2};
     summary.replay_with_gaps_error = {0.0001, 0.0002};
     summary.replayed_peak_error = {0.002, 0.002};
-    summary.spread = 0.329;
+    summary.uncertainty = 0.329;
     for (const double error : {0.001, 0.5}) {
         summary.step_error = {error, error};
         for (const JudgedGoal& each : judge(summary, {})) {
             const bool on_times = each.name != "replay_with_gaps_error_max" && each.name != "replayed_peak_error_mean";
             EXPECT_EQ(each.is_judged(), !on_times) << each.name;
             EXPECT_EQ(each.reached(), !on_times) << each.name;
-            EXPECT_EQ(each.not_judged, on_times ? "equal runs differ by 32.9 %" : "") << each.name;
+            EXPECT_EQ(each.not_judged, on_times ? "medians are uncertain by 32.9 %; use more --rounds" : "")
+                << each.name;
         }
         EXPECT_EQ(all_reached(judge(summary, {})), std::nullopt);
     }
     summary.replayed_peak_error = {0.5, 0.5};
     EXPECT_EQ(all_reached(judge(summary, {})), false) << "one is missed, whatever the others are";
-    summary.spread.reset();
-    EXPECT_EQ(judge(summary, {}).front().not_judged, "how far equal runs differ is not known");
-    summary.spread = 0.03;
+    summary.uncertainty.reset();
+    EXPECT_EQ(judge(summary, {}).front().not_judged, "how far equal runs differ is not known; use --rounds 3 or more");
+    summary.uncertainty = 0.03;
     EXPECT_TRUE(judge(summary, {}).front().is_judged());
 }
 }  // namespace
