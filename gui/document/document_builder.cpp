@@ -303,7 +303,7 @@ void checkSteps(TraceDocument& document) {
                 auto k = static_cast<std::size_t>(std::upper_bound(above.end.begin(), above.end.end(), row.start[i]) -
                                                   above.end.begin());
                 for (; k < above.key.size() && above.start[k] < row.end[i]; ++k) {
-                    if (above.key[k] == row.key[i] && is_compute(static_cast<TaskKind>(row.kind[i]))) {
+                    if (above.key[k] == row.key[i] && is_compute(keyKindOf(static_cast<TaskKind>(row.kind[i])))) {
                         check.add_repeated(unpack(row.key[i]).value_or(TaskKey{}).step);
                     }
                 }

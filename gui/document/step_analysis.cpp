@@ -67,13 +67,18 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
     }
 }
 
+QString StepAnalysis::taskText(Source source, const StepTask& task) const {
+    return taskName(document_->store(source)->shownKey(task.slice));
+}
+
 QString StepAnalysis::describeCopy(Source source, StepTaskIndex copy) const {
     const StepGraph& tasks = *side(source).tasks;
     const StepTask& task = tasks.task(copy);
     const Bytes bytes = document_->store(source)->slice(task.slice).bytes;
     const std::optional<LaneId> to = tasks.receiver(copy);
-    QString html = to ? translated("%1, lane %2 to %3").arg(taskName(task.key)).arg(task.lane.value()).arg(to->value())
-                      : translated("%1, from lane %2").arg(taskName(task.key)).arg(task.lane.value());
+    QString html =
+        to ? translated("%1, lane %2 to %3").arg(taskText(source, task)).arg(task.lane.value()).arg(to->value())
+           : translated("%1, from lane %2").arg(taskText(source, task)).arg(task.lane.value());
     if (bytes > 0 && task.duration() > 0) {
         const double rate = static_cast<double>(bytes) / static_cast<double>(task.duration());  // bytes per ns: GB/s
         html += translated(": %1 in %2, %3")
@@ -99,12 +104,12 @@ QString StepAnalysis::describe(Source source, const Bubble& piece) const {
         html += QStringLiteral("<br>") +
                 (piece.cause == BubbleCause::copy
                      ? describeCopy(source, piece.culprit)
-                     : translated("for %1 on lane %2").arg(taskName(culprit.key)).arg(culprit.lane.value()))
+                     : translated("for %1 on lane %2").arg(taskText(source, culprit)).arg(culprit.lane.value()))
                     .toHtmlEscaped();
     }
     if (piece.next != kNoTask) {
         html += QStringLiteral("<br>") +
-                translated("then runs %1").arg(taskName(tasks.task(piece.next).key)).toHtmlEscaped();
+                translated("then runs %1").arg(taskText(source, tasks.task(piece.next))).toHtmlEscaped();
     }
     return html;
 }
@@ -116,12 +121,12 @@ QString StepAnalysis::sentence(Source source, const Bubble& bubble) const {
         const StepTask& culprit = tasks.task(bubble.culprit);
         text += bubble.cause == BubbleCause::copy
                     ? translated(": %1").arg(describeCopy(source, bubble.culprit))
-                    : translated(": %1 on lane %2").arg(taskName(culprit.key)).arg(culprit.lane.value());
+                    : translated(": %1 on lane %2").arg(taskText(source, culprit)).arg(culprit.lane.value());
     }
     text += QLatin1Char('.');
-    return bubble.next == kNoTask
-               ? text
-               : text + QLatin1Char(' ') + translated("Then it runs %1.").arg(taskName(tasks.task(bubble.next).key));
+    return bubble.next == kNoTask ? text
+                                  : text + QLatin1Char(' ') +
+                                        translated("Then it runs %1.").arg(taskText(source, tasks.task(bubble.next)));
 }
 
 const Bubble* StepAnalysis::bubbleAt(Source source, LaneId lane, std::int64_t time) const {

@@ -75,6 +75,7 @@ private:
         CriticalPath critical;
     };
     const Side& side(Source source) const { return source == Source::measured ? measured_ : simulated_; }
+    QString taskText(Source source, const StepTask& task) const;
     QString describeCopy(Source source, StepTaskIndex copy) const;
     void addArrows(Source source, SliceRef slice, TimelineMarks& marks) const;
 

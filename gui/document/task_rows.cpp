@@ -109,6 +109,13 @@ std::optional<std::size_t> TaskRows::rowOf(SliceRef slice) const {
     return found == order_.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - order_.begin()));
 }
 
+TaskRow TaskRows::at(std::size_t row) const {
+    const SliceRef slice = sliceAt(row);
+    TaskRow found = rowFor(store().slice(slice));
+    found.shown = store().shownKey(slice);
+    return found;
+}
+
 TaskRow TaskRows::rowFor(const Slice& slice) const {
     TaskRow row;
     row.slice = slice;

@@ -21,6 +21,7 @@ struct TaskOrder {
 /// One task with its twin. Times in ns.
 struct TaskRow {
     Slice slice;                           ///< of the listed timeline
+    TaskKey shown;                         ///< TimelineStore::shownKey() of it
     std::int64_t sinceStep = 0;            ///< start relative to its step's start
     std::optional<std::int64_t> measured;  ///< duration; empty without a twin
     std::optional<std::int64_t> simulated;
@@ -46,7 +47,7 @@ public:
     /// Number of tasks in the timeline, listed or not.
     std::size_t total() const { return total_; }
     SliceRef sliceAt(std::size_t row) const;
-    TaskRow at(std::size_t row) const { return rowFor(store().slice(sliceAt(row))); }
+    TaskRow at(std::size_t row) const;
     /// Row of a slice; empty if it is not listed. Cost: O(rows), below 1 ns each.
     std::optional<std::size_t> rowOf(SliceRef slice) const;
     const std::shared_ptr<const TraceDocument>& document() const { return document_; }

@@ -366,7 +366,7 @@ Json rowsOf(const PageTasks& tasks, Source source, const PageScene& scene, const
         const std::int64_t shift = tasks.shift() - scene.origin;
         columns.start.push_back(stored.start[slice.index] + shift - before);
         columns.length.push_back(stored.end[slice.index] - stored.start[slice.index]);
-        columns.name.push_back(names.indexOf(key));
+        columns.name.push_back(names.indexOf(tasks.store().shownKey(slice)));
         columns.step.push_back(key.step);
         columns.bytes.push_back(stored.bytes.empty() ? 0 : stored.bytes[slice.index]);
         columns.anyBytes = columns.anyBytes || columns.bytes.back() != 0;

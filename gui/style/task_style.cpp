@@ -6,10 +6,12 @@
 #include <QPalette>
 #include <QRectF>
 
+#include <algorithm>
 #include <array>
 
 namespace pipescope {
 namespace {
+constexpr int kDash = 5;  // of a period
 constexpr double kDot = 1.5;
 constexpr double kThin = 1.2;
 constexpr double kThick = 1.8;
@@ -26,6 +28,7 @@ bool hasInk(Pattern pattern, int x, int y) {
         case Pattern::lined: return y == kHalf - 1;
         case Pattern::barred: return x % kHalf == 1;
         case Pattern::dotted: return x % kHalf == 1 && y % kHalf == 1;
+        case Pattern::dashed: return y == kHalf - 1 && x % kPatternPeriod < kDash;
     }
     return false;
 }
@@ -56,8 +59,8 @@ void paintDots(QPainter& painter, const QRectF& rect, const QColor& ink) {
     }
 }
 
-std::array<KindStyle, kNumTaskKinds> makeStyles() {
-    std::array<KindStyle, kNumTaskKinds> styles;
+std::array<KindStyle, kNumShownKinds> makeStyles() {
+    std::array<KindStyle, kNumShownKinds> styles;
     const auto set = [&](TaskKind kind, QRgb color, Pattern pattern, const QString& letter, const QString& name) {
         styles[static_cast<std::size_t>(kind)] = {QColor::fromRgb(color), pattern, letter, name};
     };
@@ -72,6 +75,7 @@ std::array<KindStyle, kNumTaskKinds> makeStyles() {
     set(TaskKind::skip_backward, okabe_ito::kLightGreen, Pattern::crossed, {}, translated("skip backward"));
     set(TaskKind::loss, okabe_ito::kVermillion, Pattern::crossed, translated("L"), translated("loss"));
     set(TaskKind::optimizer, okabe_ito::kPurple, Pattern::barred, translated("O"), translated("optimizer"));
+    set(kInputHalf, okabe_ito::kBlue, Pattern::dashed, translated("I"), translated("backward of inputs"));
     set(TaskKind::all_reduce, okabe_ito::kVermillion, Pattern::back_hatched, translated("A"), translated("all-reduce"));
     return styles;
 }
@@ -126,12 +130,19 @@ void paintPattern(QPainter& painter, const QRectF& rect, Pattern pattern, const 
             }
             break;
         case Pattern::dotted: paintDots(painter, rect, ink); break;
+        case Pattern::dashed:
+            for (double y = rect.top() + kPatternPeriod / 2.0 - 0.5; y < rect.bottom(); y += kPatternPeriod) {
+                for (double x = rect.left(); x < rect.right(); x += kPatternPeriod) {
+                    painter.drawLine(QPointF(x, y), QPointF(std::min(x + kDash, rect.right()), y));
+                }
+            }
+            break;
     }
     painter.restore();
 }
 
 const KindStyle& styleOf(TaskKind kind) {
-    static const std::array<KindStyle, kNumTaskKinds> styles = makeStyles();
+    static const std::array<KindStyle, kNumShownKinds> styles = makeStyles();
     return styles.at(static_cast<std::size_t>(kind));
 }
 

@@ -24,6 +24,7 @@ enum class Pattern {
     lined,         ///< lines along the bar
     barred,        ///< lines across the bar
     dotted,
+    dashed,  ///< interrupted lines along the bar
 };
 
 /// Period of the patterns in pixels, in both directions.
@@ -77,13 +78,23 @@ struct KindStyle {
     QString name;    ///< in legend and details
 };
 
-/// Kinds of tasks, by their number.
-using KindSet = std::bitset<kNumTaskKinds>;
+/// The half of a backward that computes the gradients of inputs, if a task of its own computes those of weights. Only
+/// the viewer tells it from a whole backward (StoredRow::kind). In keys and traces both are TaskKind::backward.
+inline constexpr auto kInputHalf = static_cast<TaskKind>(kNumTaskKinds);
+/// Kinds that the viewer draws apart: those of tasks, and kInputHalf.
+inline constexpr int kNumShownKinds = kNumTaskKinds + 1;
+/// The kind in keys of a shown kind.
+constexpr TaskKind keyKindOf(TaskKind shown) {
+    return shown == kInputHalf ? TaskKind::backward : shown;
+}
+
+/// Shown kinds, by their number.
+using KindSet = std::bitset<kNumShownKinds>;
 inline bool contains(const KindSet& kinds, TaskKind kind) {
     return kinds.test(static_cast<std::size_t>(kind));
 }
 
-/// Each kind has its own pattern, except that copies and skips, whose bars are thin, share those of tasks.
+/// Of a shown kind. Each has its own pattern, except that copies and skips, whose bars are thin, share those of tasks.
 const KindStyle& styleOf(TaskKind kind);
 /// Black or white, whichever is more readable on `background`.
 QColor textOn(const QColor& background);
@@ -105,8 +116,8 @@ struct TimelineColors {
 bool isDark(const QPalette& palette);
 TimelineColors timelineColors(const QPalette& palette);
 
-/// "F3". Empty for kinds without a letter: "copy 3 forward" would never fit.
+/// "F3". The key may have a shown kind. Empty for kinds without a letter: "copy 3 forward" would never fit.
 QString barLabel(const TaskKey& key);
-/// "forward of micro-batch 3 on partition 1"
+/// "forward of micro-batch 3 on partition 1". The key may have a shown kind.
 QString taskName(const TaskKey& key);
 }  // namespace pipescope

@@ -163,7 +163,7 @@ void FactsBuilder::addWaits(const TaskSelection& selection) {
         });
         if (latest != before.end()) {
             late.in(source) = tasks.task(index).start - tasks.task(*latest).end;
-            last = taskName(tasks.task(*latest).key);
+            last = taskName(document_.store(source)->shownKey(tasks.task(*latest).slice));
         }
     }
     std::vector<FactRow> rows;

@@ -79,7 +79,7 @@ UnmatchedTableModel::UnmatchedTableModel(QObject* parent)
 StatisticsModel::StatisticsModel(QObject* parent)
     : RowModel(
           {{translated("Kind"), "kind", Qt::AlignLeft, [](const KindStatistics& s) { return styleOf(s.kind).name; },
-            [](const KindStatistics& s) { return QString::fromUtf8(to_string(s.kind).data()); }},
+            [](const KindStatistics& s) { return QString::fromUtf8(to_string(keyKindOf(s.kind)).data()); }},
            {translated("Lane"), "lane", Qt::AlignLeft, [this](const KindStatistics& s) { return laneName(s); },
             [](const KindStatistics& s) {
                 return plainOrNull(s.lane ? std::optional(s.lane->value()) : std::nullopt);
@@ -124,7 +124,7 @@ QVariant StatisticsModel::data(const QModelIndex& index, int role) const {
 
 TaskTableModel::TaskTableModel(QObject* parent)
     : ColumnModel(
-          {{translated("Task"), "task", Qt::AlignLeft, [](const TaskRow& r) { return taskName(r.slice.key); },
+          {{translated("Task"), "task", Qt::AlignLeft, [](const TaskRow& r) { return taskName(r.shown); },
             [](const TaskRow& r) { return QString::fromStdString(to_string(r.slice.key)); }},
            {translated("Step"), "step", Qt::AlignRight,
             [](const TaskRow& r) { return QString::number(r.slice.key.step); },
@@ -161,9 +161,8 @@ QString TaskTableModel::laneName(const TaskRow& row) const {
 
 QVariant TaskTableModel::data(const QModelIndex& index, int role) const {
     if (role == Qt::DecorationRole && index.isValid() && index.row() < rowCount()) {
-        return index.column() == static_cast<int>(TaskColumn::task)
-                   ? QVariant(styleOf(rowOf(index).slice.key.kind).color)
-                   : QVariant();
+        return index.column() == static_cast<int>(TaskColumn::task) ? QVariant(styleOf(rowOf(index).shown.kind).color)
+                                                                    : QVariant();
     }
     return ColumnModel::data(index, role);
 }

@@ -49,7 +49,7 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
     const LaneInfo& lane = store.lanes()[slice.lane.index()];
 
     TaskFacts facts;
-    facts.title = taskName(slice.key);
+    facts.title = taskName(store.shownKey(selection.slice));
     facts.where = QString::fromStdString(lane.name);
     if (!lane.device.empty()) {
         facts.where += QStringLiteral(" · ") + QString::fromStdString(lane.device);

@@ -51,7 +51,7 @@ LabelForm formFor(double width, double height, const QString& letter, Pattern pa
         metrics.ascent() <= height) {
         return LabelForm::number;
     }
-    const bool quiet = pattern == Pattern::plain || pattern == Pattern::lined;
+    const bool quiet = pattern == Pattern::plain || pattern == Pattern::lined || pattern == Pattern::dashed;
     if (width < kSmallestUpright || !quiet) {  // small text on a hatch is illegible
         return LabelForm::none;
     }
@@ -61,9 +61,9 @@ LabelForm formFor(double width, double height, const QString& letter, Pattern pa
 }  // namespace
 
 LabelForms chooseLabelForms(std::span<const VisibleBar> bars, const QFont& font) {
-    std::array<std::vector<double>, kNumTaskKinds> widths;
-    std::array<double, kNumTaskKinds> height{};
-    std::array<int, kNumTaskKinds> most{};
+    std::array<std::vector<double>, kNumShownKinds> widths;
+    std::array<double, kNumShownKinds> height{};
+    std::array<int, kNumShownKinds> most{};
     most.fill(-1);
     for (const VisibleBar& bar : bars) {
         const auto kind = static_cast<std::size_t>(bar.key.kind);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "schedule/task_key.h"
+#include "gui/style/task_style.h"
 
 #include <QFont>
 #include <QHash>
@@ -19,7 +19,7 @@ bool isVector(const QPainter& painter);
 /// A slice that is wide enough to be distinguished, with its position.
 struct VisibleBar {
     QRectF rect;
-    TaskKey key;
+    TaskKey key;  ///< with its shown kind
 };
 
 /// Forms of a bar's label, from most to least detailed.
@@ -29,7 +29,7 @@ enum class LabelForm {
     upright,  ///< "3" rotated by 90 degrees, in small type
     none,
 };
-using LabelForms = std::array<LabelForm, kNumTaskKinds>;
+using LabelForms = std::array<LabelForm, kNumShownKinds>;
 
 /// Chooses one form per kind: the most detailed that fits nearly all its bars. A form per bar would mix "B4", "3" and
 /// no label among neighbours that differ by a pixel.

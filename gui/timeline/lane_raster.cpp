@@ -39,7 +39,7 @@ LaneRaster::LaneRaster(const TimelineColors& colors, const KindSet& hidden)
       bubbleDot_(colors.bubbleDot.rgb()),
       border_(colors.border.rgb()),
       hidden_(hidden) {
-    for (int k = 0; k < kNumTaskKinds; ++k) {
+    for (int k = 0; k < kNumShownKinds; ++k) {
         const KindStyle& style = styleOf(static_cast<TaskKind>(k));
         kindColor_[static_cast<std::size_t>(k)] = style.color.rgb();
         kindInk_[static_cast<std::size_t>(k)] = inkOn(style.color).rgb();
@@ -188,7 +188,7 @@ void LaneRaster::mixDenseBins(int columns, bool stacks) {
         if (changes < kDenseChanges) {
             continue;
         }
-        std::array<float, kNumTaskKinds> sums{};
+        std::array<float, kNumShownKinds> sums{};
         float busy = 0;
         int most = -1;
         for (const TaskKind kind : shares_.kinds) {

@@ -63,9 +63,9 @@ private:
     QRgb bubble_;
     QRgb bubbleDot_;
     QRgb border_;
-    std::array<QRgb, kNumTaskKinds> kindColor_{};
-    std::array<QRgb, kNumTaskKinds> kindInk_{};
-    std::array<PatternTile, kNumTaskKinds> kindTile_{};
+    std::array<QRgb, kNumShownKinds> kindColor_{};
+    std::array<QRgb, kNumShownKinds> kindInk_{};
+    std::array<PatternTile, kNumShownKinds> kindTile_{};
     KindSet hidden_;
     PatternTile bubbleTile_ = tileOf(Pattern::dotted);
     ColumnShares shares_;

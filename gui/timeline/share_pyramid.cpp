@@ -32,7 +32,7 @@ std::uint16_t toStored(double share) {
 }  // namespace
 
 std::vector<TaskKind> kindsIn(std::span<const std::uint8_t> kind) {
-    std::array<bool, kNumTaskKinds> present{};
+    std::array<bool, kNumShownKinds> present{};
     for (const std::uint8_t each : kind) {
         present[each] = true;
     }
@@ -64,7 +64,7 @@ void addShares(const SliceColumns& slices, const TimeWindow& window, int columns
     const auto columnOf = [&](std::int64_t time) {
         return std::clamp(static_cast<double>(time - left) * columns_per_ns + offset, 0.0, right);
     };
-    std::array<float*, kNumTaskKinds> of{};
+    std::array<float*, kNumShownKinds> of{};
     for (const TaskKind kind : shares.kinds) {
         of[static_cast<std::size_t>(kind)] = shares.of[static_cast<std::size_t>(kind)].data();
     }

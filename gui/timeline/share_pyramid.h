@@ -1,7 +1,7 @@
 #pragma once
 
+#include "gui/style/task_style.h"
 #include "gui/timeline/time_window.h"
-#include "schedule/task_key.h"
 
 #include <array>
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace pipescope {
 /// only the listed kinds are valid.
 struct ColumnShares {
     std::vector<TaskKind> kinds;
-    std::array<std::vector<float>, kNumTaskKinds> of;
+    std::array<std::vector<float>, kNumShownKinds> of;
 
     void reset(std::span<const TaskKind> present, int columns);
 };
@@ -58,7 +58,7 @@ private:
     TimeRange range_;
     double binLength_ = 1;  // ns of the finest level's bins
     std::vector<TaskKind> kinds_;
-    std::array<std::uint8_t, kNumTaskKinds> position_{};  // index into kinds_, by kind
-    std::vector<Level> levels_;                           // finest first
+    std::array<std::uint8_t, kNumShownKinds> position_{};  // index into kinds_, by kind
+    std::vector<Level> levels_;                            // finest first
 };
 }  // namespace pipescope

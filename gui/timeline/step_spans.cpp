@@ -67,7 +67,7 @@ void addUnion(const std::vector<const StoredRow*>& rows, Buckets& buckets) {
     std::vector<Piece> pieces;
     for (const StoredRow* row : rows) {
         for (std::size_t i = 0; i < row->start.size(); ++i) {
-            if (is_compute(static_cast<TaskKind>(row->kind[i]))) {
+            if (is_compute(keyKindOf(static_cast<TaskKind>(row->kind[i])))) {
                 pieces.push_back({stepOf(row->key[i]), row->start[i], row->end[i]});
             }
         }
@@ -130,7 +130,7 @@ std::vector<StepSpan> stepSpans(const std::vector<StoredRow>& rows, std::size_t 
         }
         for (const StoredRow* row : of_lane) {
             for (std::size_t i = 0; i < row->start.size(); ++i) {
-                const auto kind = static_cast<TaskKind>(row->kind[i]);
+                const TaskKind kind = keyKindOf(static_cast<TaskKind>(row->kind[i]));
                 if (!is_compute(kind) && kind != TaskKind::all_reduce) {
                     continue;
                 }

@@ -310,10 +310,10 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
                 continue;
             }
             visitVisible(scene, row, kLeastBorderWidth, [&](const QRectF& bar, std::size_t index) {
-                if (contains(scene.hidden, static_cast<TaskKind>(stored.kind[index]))) {
-                    return;
+                const auto kind = static_cast<TaskKind>(stored.kind[index]);
+                if (!contains(scene.hidden, kind)) {
+                    bars.push_back({bar, scene.store->shownKey({row.row, static_cast<std::uint32_t>(index)})});
                 }
-                bars.push_back({bar, unpack(stored.key[index]).value_or(TaskKey{})});
             });
         }
     }

@@ -44,6 +44,13 @@ Slice TimelineStore::slice(SliceRef ref) const {
             row.bytes.empty() ? 0 : row.bytes[ref.index]};
 }
 
+TaskKey TimelineStore::shownKey(SliceRef ref) const {
+    const StoredRow& row = rows_.at(ref.row);
+    TaskKey key = unpack(row.key.at(ref.index)).value_or(TaskKey{});
+    key.kind = static_cast<TaskKind>(row.kind[ref.index]);
+    return key;
+}
+
 std::optional<SliceRef> TimelineStore::find(const TaskKey& key) const {
     if (const std::optional<SliceRef> found = findExact(key)) {
         return found;
@@ -107,7 +114,7 @@ std::int64_t busyOf(const StoredRow& row, const TimeRange& range) {
     const auto end =
         static_cast<std::size_t>(std::lower_bound(row.start.begin(), row.start.end(), range.end) - row.start.begin());
     const auto part = [&](std::size_t i) {
-        const bool counts = is_compute(static_cast<TaskKind>(row.kind[i]));
+        const bool counts = is_compute(keyKindOf(static_cast<TaskKind>(row.kind[i])));
         return counts ? std::min(range.end, row.end[i]) - std::max(range.start, row.start[i]) : std::int64_t{0};
     };
     std::int64_t busy = 0;
@@ -139,7 +146,7 @@ std::int64_t TimelineStore::busyIn(LaneId lane, const TimeRange& range) const {
     for (const StoredRow* row : rows) {
         const auto first = std::upper_bound(row->end.begin(), row->end.end(), range.start) - row->end.begin();
         for (auto i = static_cast<std::size_t>(first); i < row->start.size() && row->start[i] < range.end; ++i) {
-            if (is_compute(static_cast<TaskKind>(row->kind[i]))) {
+            if (is_compute(keyKindOf(static_cast<TaskKind>(row->kind[i])))) {
                 pieces.push_back({std::max(range.start, row->start[i]), std::min(range.end, row->end[i])});
             }
         }

@@ -30,11 +30,11 @@ struct StoredRow {
     int depth = 0;        ///< row number within the lane, if its slices overlap
     std::vector<std::int64_t> start;
     std::vector<std::int64_t> end;
-    std::vector<std::uint8_t> kind;
+    std::vector<std::uint8_t> kind;       ///< shown kinds (task_style.h)
     std::vector<std::uint64_t> key;       ///< pack()ed
     std::vector<std::int64_t> bytes;      ///< empty if all are 0
     std::vector<std::int64_t> busy;       ///< ns in compute tasks before every 64th slice
-    std::vector<TaskKind> kinds;          ///< kinds that occur, ascending
+    std::vector<TaskKind> kinds;          ///< shown kinds that occur, ascending
     std::optional<SharePyramid> pyramid;  ///< empty if the row is short enough to be read slice by slice
 
     SliceColumns columns() const { return {start, end, kind}; }
@@ -68,6 +68,8 @@ public:
     std::size_t numHidden() const { return numHidden_; }
 
     Slice slice(SliceRef ref) const;
+    /// The slice's key with its shown kind, for names: kInputHalf if the step has a task for the weights' gradients.
+    TaskKey shownKey(SliceRef ref) const;
     /// The task's slice; empty if it did not run. In a window of several steps any step's, if the key's own step has
     /// none. Cost: O(slices of the step); if it is not among them, O(slices), 1 ns each.
     std::optional<SliceRef> find(const TaskKey& key) const;

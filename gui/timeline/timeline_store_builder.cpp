@@ -25,6 +25,36 @@ void append(std::vector<T>& to, std::vector<T>&& from) {
     from = {};  // frees it now, to make room for the next column
 }
 
+std::uint64_t withKind(std::uint64_t packed, TaskKind kind) {
+    TaskKey key = unpack(packed).value_or(TaskKey{});
+    key.kind = kind;
+    return pack(key);
+}
+
+/// Marks the backwards of a lane whose weights' gradients are a task of their own, which runs on the same lane.
+void markInputHalves(std::vector<StoredRow>& rows) {
+    const auto kindAt = [](const StoredRow& row, std::size_t i) { return static_cast<TaskKind>(row.kind[i]); };
+    std::vector<std::uint64_t> halves;  // keys of the backwards
+    for (const StoredRow& row : rows) {
+        for (std::size_t i = 0; i < row.kind.size(); ++i) {
+            if (kindAt(row, i) == TaskKind::backward_weight) {
+                halves.push_back(withKind(row.key[i], TaskKind::backward));
+            }
+        }
+    }
+    if (halves.empty()) {
+        return;
+    }
+    std::sort(halves.begin(), halves.end());
+    for (StoredRow& row : rows) {
+        for (std::size_t i = 0; i < row.kind.size(); ++i) {
+            if (kindAt(row, i) == TaskKind::backward && std::binary_search(halves.begin(), halves.end(), row.key[i])) {
+                row.kind[i] = static_cast<std::uint8_t>(kInputHalf);
+            }
+        }
+    }
+}
+
 void indexRow(StoredRow& row) {
     row.start.shrink_to_fit();
     row.end.shrink_to_fit();
@@ -38,7 +68,7 @@ void indexRow(StoredRow& row) {
         if (i % kBusyBlock == 0) {
             row.busy.push_back(busy);
         }
-        busy += is_compute(static_cast<TaskKind>(row.kind[i])) ? row.end[i] - row.start[i] : 0;
+        busy += is_compute(keyKindOf(static_cast<TaskKind>(row.kind[i]))) ? row.end[i] - row.start[i] : 0;
     }
     if (row.start.size() >= kSlicesWorthAPyramid) {
         row.pyramid.emplace(row.columns());
@@ -159,6 +189,7 @@ void TimelineStoreBuilder::split(Columns&& columns, LaneId lane, bool copies, Fi
 TimelineStoreBuilder::Finished TimelineStoreBuilder::finishLane(Lane&& lane, LaneId id) {
     Finished finished;
     split(std::move(lane.tasks), id, false, finished);
+    markInputHalves(finished.rows);
     split(std::move(lane.copies), id, true, finished);
     lane = {};
     std::for_each(finished.rows.begin(), finished.rows.end(), indexRow);

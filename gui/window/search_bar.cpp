@@ -218,7 +218,7 @@ void SearchBar::goTo(std::size_t hit) {
     QString name;
     if (hits_.tasks) {
         const SliceRef slice = hits_.tasks->sliceAt(hit);
-        const TaskKey key = hits_.tasks->at(hit).slice.key;
+        const TaskKey key = hits_.tasks->at(hit).shown;
         name = tr("step %1: %2").arg(key.step).arg(taskName(key));
         page_->navigation().show(hits_.tasks->source(), slice);
     } else {

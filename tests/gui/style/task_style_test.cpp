@@ -13,11 +13,11 @@
 namespace pipescope {
 namespace {
 constexpr std::array kPatterns{Pattern::plain, Pattern::hatched, Pattern::back_hatched, Pattern::crossed,
-                               Pattern::lined, Pattern::barred,  Pattern::dotted};
+                               Pattern::lined, Pattern::barred,  Pattern::dotted,       Pattern::dashed};
 
 std::vector<TaskKind> everyKind() {
     std::vector<TaskKind> kinds;
-    for (int k = 0; k < kNumTaskKinds; ++k) {
+    for (int k = 0; k < kNumShownKinds; ++k) {
         kinds.push_back(static_cast<TaskKind>(k));
     }
     return kinds;
@@ -68,6 +68,14 @@ TEST(TaskStyle, LabelsAndPatternsStandOutOnTheirGround) {
                   std::max(contrast(ground, Qt::black), contrast(ground, Qt::white)) - 0.01);
         EXPECT_GT(contrast(ground, inkOn(ground)), 1.6) << styleOf(kind).name.toStdString();
     }
+}
+
+TEST(TaskStyle, NamesTheHalfOfABackwardApart) {
+    EXPECT_EQ(barLabel({0, kInputHalf, 1, 3, -1}), QStringLiteral("I3"));
+    EXPECT_EQ(taskName({0, kInputHalf, 1, 3, -1}),
+              QStringLiteral("backward of inputs of micro-batch 3 on partition 1"));
+    EXPECT_EQ(keyKindOf(kInputHalf), TaskKind::backward);
+    EXPECT_EQ(keyKindOf(TaskKind::forward), TaskKind::forward);
 }
 
 TEST(Pattern, TilesDifferAndLeaveMostOfTheGround) {

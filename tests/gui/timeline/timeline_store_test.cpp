@@ -46,6 +46,29 @@ TEST(TimelineStore, GivesBackTheSliceItWasGiven) {
     EXPECT_FALSE(store.find({7, TaskKind::forward, 0, 0, -1}));
 }
 
+// A trace of torch may have whole backwards and halves on one lane.
+TEST(TimelineStore, TellsHalvesOfABackwardFromWholeOnes) {
+    const TimelineStore store(Timeline{
+        Source::measured,
+        {{"lane 0", "cpu"}},
+        {storedSlice(TaskKind::backward, 0, 0, 0, 10), storedSlice(TaskKind::backward, 0, 1, 10, 30),
+         storedSlice(TaskKind::backward_weight, 0, 0, 30, 40), storedSlice(TaskKind::backward, 0, 0, 50, 60, 1),
+         storedSlice(TaskKind::backward, 0, 1, 60, 65, 1), storedSlice(TaskKind::backward, 0, 2, 65, 68, 1),
+         storedSlice(TaskKind::backward_weight, 0, 1, 64, 70, 1)}});  // overlaps, so it has a row of its own
+    const auto shown = [&](int step, int micro_batch) {
+        return store.shownKey(*store.find({step, TaskKind::backward, 0, micro_batch, -1})).kind;
+    };
+    EXPECT_EQ(shown(0, 0), kInputHalf);
+    EXPECT_EQ(shown(0, 1), TaskKind::backward);
+    EXPECT_EQ(shown(1, 0), TaskKind::backward) << "its second half is in another step";
+    EXPECT_EQ(shown(1, 1), kInputHalf);
+    EXPECT_EQ(shown(1, 2), TaskKind::backward);
+    const Slice half = store.slice(*store.find({0, TaskKind::backward, 0, 0, -1}));
+    EXPECT_EQ(half.key.kind, TaskKind::backward) << "keys stay those of the trace";
+    EXPECT_EQ(store.busyIn(LaneId{0}, {0, 40}), 40) << "a half is work";
+    EXPECT_EQ(store.step(0)->statistics.lanes.at(0).busy, Nanoseconds{40});
+}
+
 TEST(TimelineStore, FindsTheSliceUnderATime) {
     const TimelineStore store(twoLaneSlices());
     EXPECT_EQ(store.sliceAt(0, 15, 0), (SliceRef{0, 1}));
