@@ -32,6 +32,16 @@ std::optional<std::int64_t> samples_of(const OpenedTrace& trace) {
     return samples > 0 ? std::optional(samples) : std::nullopt;
 }
 
+/// The lower bound that write_simulation() stored.
+std::optional<Nanoseconds> bound_of(const OpenedTrace& trace) {
+    const auto found = trace.run.find(std::string(kSimulationKey));
+    const nlohmann::json value =
+        found == trace.run.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
+    const bool is_known = value.is_object() && value.value("lower_bound_ns", nlohmann::json()).is_number_integer();
+    const std::int64_t bound = is_known ? value["lower_bound_ns"].get<std::int64_t>() : 0;
+    return bound > 0 ? std::optional(Nanoseconds{bound}) : std::nullopt;
+}
+
 std::string cannot_be_simulated(const Error& error) {
     return std::string("holds a run that cannot be simulated: ") + error.what();
 }
@@ -133,6 +143,7 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     run.model = model_of(trace);
     run.of_another_program = trace.run.contains("source") || is_of_another_program(trace.origin);
     run.micro_batch_samples = samples_of(trace);
+    run.lower_bound = bound_of(trace);
     run.steps = trace.steps;
     run.processes = merged_processes(trace.run);
     run.lost = lost_records(trace.drops);
@@ -168,7 +179,10 @@ std::optional<Simulation> simulate_run(RecordedRun& run, bool noise) {
         return std::nullopt;
     }
     try {
-        return simulate(*run.profile, options_as_recorded(run), {.noise = noise});
+        Simulation simulation = simulate(*run.profile, options_as_recorded(run), {.noise = noise});
+        simulation.lower_bound = run.lower_bound;
+        add_lower_bound(*run.profile, simulation);
+        return simulation;
     } catch (const Error& error) {
         run.why_not_simulated = cannot_be_simulated(error);
         return std::nullopt;

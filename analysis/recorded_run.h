@@ -22,6 +22,7 @@ struct RecordedRun {
     std::vector<StepRecord> steps;           ///< by time; empty if the training loop recorded none
     std::shared_ptr<const Profile> profile;  ///< null if there is none, or if it is unusable
     std::optional<PipelineOptions> options;  ///< empty if the trace has none
+    std::optional<Nanoseconds> lower_bound;  ///< of the step, if the trace is of a simulation that knew it
     std::optional<Schedule> recorded_order;  ///< of another program, if it is not that of options->schedule
     /// The tasks of each step, from the trace or else from profile and options. Null if neither has them, or if no
     /// single step follows a graph, as with a schedule that never drains.
@@ -53,8 +54,8 @@ RecordedRun recorded_run(const OpenedTrace& trace);
 void warn_of_partition(RecordedRun& run, std::int32_t partition);
 /// The run's options, in the order in which it ran. Precondition: it has options.
 PipelineOptions options_as_recorded(const RecordedRun& run);
-/// Simulates the recorded pipeline. Empty if it cannot; why_not_simulated then has the reason. `noise`: as in
-/// SimulationDetail; add_noise() adds it later.
+/// Simulates the recorded pipeline, with the lower bound of its step. Empty if it cannot; why_not_simulated then has
+/// the reason. `noise`: as in SimulationDetail; add_noise() adds it later.
 std::optional<Simulation> simulate_run(RecordedRun& run, bool noise = true);
 /// The task graph that the simulator runs for these options. Null if no single step follows one, as with a schedule
 /// that never drains, or if profile and options do not fit.

@@ -111,6 +111,9 @@ void write_simulation(const std::filesystem::path& path, const Profile& profile,
     TraceWriter writer(path, IfExists::replace);
     writer.set_run("model", nlohmann::json(profile.model).dump());
     writer.set_run("configuration", to_json(simulation.options));
+    if (simulation.lower_bound) {
+        writer.set_run(kSimulationKey, nlohmann::json{{"lower_bound_ns", simulation.lower_bound->count()}}.dump());
+    }
     if (const auto graph = pipeline_graph_of(profile, simulation.options)) {
         writer.set_run("pipeline", pipeline_json(*graph));
     }

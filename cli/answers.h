@@ -65,7 +65,9 @@ struct SimulateOutputs {
 void add_simulate_outputs(CLI::App& command, SimulateOutputs& outputs);
 /// Refuses outputs that do not fit the options, or exist.
 void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs);
-/// Writes the trace and the order that schedule auto found. Throws UsageError for gpipe, which no CSV can express.
+/// The simulated order as a schedule's CSV. Throws UsageError for gpipe, which none can express.
+std::string order_csv(const Simulation& simulation);
+/// Writes the trace and the order that schedule auto found. Throws as order_csv() does.
 void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer);
 
 struct PlanFlags {

@@ -2,6 +2,7 @@
 #include "cli/answers.h"
 #include "cli/cluster_plan_command.h"
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "cli/plan_report.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
@@ -197,9 +198,30 @@ PlanAnswer answer_with_bar(const PlanFlags& flags) {
     });
 }
 
-ExitCode plan_command(const PlanFlags& flags, bool json) {
+/// Where the best candidate's order is written.
+struct OrderOutput {
+    std::string file;  ///< empty: nowhere
+    bool force = false;
+};
+
+void check_order_output(const PlanFlags& flags, const OrderOutput& order) {
+    if (order.file.empty()) {
+        return;
+    }
+    if (std::ranges::find(flags.request.schedules, Schedule(Schedule::automatic)) == flags.request.schedules.end()) {
+        throw UsageError(fmt::format(
+            "--schedule-output is '{}' without schedule auto; it takes an order that was searched; add auto to "
+            "--schedule; 'pipescope schedule' writes other schedules",
+            order.file));
+    }
+    check_output(order.file, order.force);
+    check_not_input(order.file, flags.profile);
+}
+
+ExitCode plan_command(const PlanFlags& flags, const OrderOutput& order, bool json) {
     std::vector<std::string> unused_prices;
     request_of(flags, pipeline_options(flags.pipeline).batch, unused_prices);  // refuses before the profile is read
+    check_order_output(flags, order);
     const PlanAnswer answer = answer_with_bar(flags);
     const Plan& found = answer.plan;
     for (const std::string& note : answer.price_notes) {
@@ -211,6 +233,11 @@ ExitCode plan_command(const PlanFlags& flags, bool json) {
         std::cout << plan_text(found, {static_cast<std::size_t>(flags.most), answer.cost_unit,
                                        profile_command_of(answer.profile, flags.profile, {found.sizes_to_profile, {}})})
                   << fewer_than_asked(flags) << assumptions_text(answer.assumptions);
+    }
+    if (!order.file.empty() && found.best) {
+        write_output(order.file, order.force, order_csv(found.candidates[*found.best].simulation));
+    } else if (!order.file.empty()) {
+        std::cerr << "pipescope: '" << order.file << "' was not written; no candidate keeps the memory limit\n";
     }
     return found.best ? ExitCode::success : ExitCode::infeasible;
 }
@@ -315,7 +342,12 @@ void add_plan_command(Program& program) {
     const auto cluster = std::make_shared<ClusterPlanFlags>();
     add_cluster_plan_options(*command, *cluster);
     add_json_flag(*command, *json);
-    program.set_action(command, [flags, cluster, json, command] {
+    const auto order = std::make_shared<OrderOutput>();
+    add_option(*command, "--schedule-output", order->file,
+               "With schedule auto: write the best candidate's order to this CSV, for --schedule of run and others",
+               "FILE", "Output");
+    add_force_flag(*command, order->force);
+    program.set_action(command, [flags, cluster, order, json, command] {
         check_cluster_plan_options(*command, *cluster);
         if (cluster->given()) {
             if (flags->most < 1) {
@@ -331,7 +363,7 @@ void add_plan_command(Program& program) {
             throw UsageError("'" + flags->profile +
                              "' is a model without --cluster, whose devices it would run on; name a cluster file");
         }
-        return plan_command(*flags, *json);
+        return plan_command(*flags, *order, *json);
     });
 }
 }  // namespace pipescope

@@ -200,6 +200,12 @@ std::string basis_text(const std::string& dtype, const PipelineOptions& options)
                        options.master_weights ? " with float32 master weights" : "");
 }
 
+namespace {
+double gap_above(Nanoseconds step, Nanoseconds bound) {
+    return bound.count() > 0 ? static_cast<double>(step.count()) / static_cast<double>(bound.count()) - 1 : 0;
+}
+}  // namespace
+
 Json simulation_json(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
     Json object{{"step_ns", simulation.step_time.count()},
@@ -212,6 +218,7 @@ Json simulation_json(const Simulation& simulation) {
     }
     if (simulation.lower_bound) {
         object["lower_bound_ns"] = simulation.lower_bound->count();
+        object["gap_above_bound"] = gap_above(simulation.step_time, *simulation.lower_bound);
     }
     add_expected_step(object, simulation);
     if (simulation.step_mean) {
@@ -293,10 +300,6 @@ std::string extrapolation_text(const std::string& profile_command) {
 }
 
 namespace {
-double gap_above(Nanoseconds step, Nanoseconds bound) {
-    return bound.count() > 0 ? static_cast<double>(step.count()) / static_cast<double>(bound.count()) - 1 : 0;
-}
-
 /// "312" of TFLOP/s, with three digits.
 std::string tera(double per_second) {
     return fmt::format("{:.3g}", per_second / 1e12);
@@ -486,6 +489,8 @@ Json comparison_json(const TraceComparison& compared) {
                 {"simulated_step_mean_ns",
                  comparison.simulated_step_mean ? Json(comparison.simulated_step_mean->count()) : Json(nullptr)},
                 {"step_error", comparison.step_error},
+                {"lower_bound_ns",
+                 compared.simulation.lower_bound ? Json(compared.simulation.lower_bound->count()) : Json(nullptr)},
                 {"measured_bubble_fraction", fraction_unless(lossy, comparison.measured_bubble_fraction)},
                 {"simulated_bubble_fraction", comparison.simulated_bubble_fraction},
                 {"measured_bubble_mean", fraction_unless(lossy, comparison.measured_bubble_mean)},
@@ -575,6 +580,9 @@ std::string comparison_text(const TraceComparison& compared) {
     figures.add_row({"bubble fraction", percent_unless(lossy, judged.measured_bubble),
                      format_percent(judged.simulated_bubble),
                      lossy ? "" : format_points(judged.simulated_bubble - judged.measured_bubble)});
+    if (compared.simulation.lower_bound) {
+        figures.add_row({"lower bound of any order", "", format_duration(*compared.simulation.lower_bound), ""});
+    }
     if (comparison.measured_wall_step_time) {
         figures.add_row({"wall step time, median", format_duration(*comparison.measured_wall_step_time), "", ""});
     }

@@ -76,13 +76,13 @@ PipelineOptions checked_options(const SimulateFlags& flags) {
     }
     return options;
 }
+}  // namespace
 
-/// The order that schedule auto found.
-std::string found_schedule_csv(const Simulation& simulation) {
+std::string order_csv(const Simulation& simulation) {
     const Schedule& found = simulation.options.schedule;
     if (found == Schedule::gpipe) {
         throw UsageError(
-            "schedule auto found gpipe, which computes one loss of the whole mini-batch; a file computes "
+            "the order found is gpipe, which computes one loss of the whole mini-batch; a file computes "
             "that of each micro-batch and takes another time; leave out --schedule-output, and use "
             "--schedule gpipe");
     }
@@ -95,7 +95,6 @@ std::string found_schedule_csv(const Simulation& simulation) {
                               .checkpoint = simulation.options.checkpoint,
                               .placement = simulation.options.placement})));
 }
-}  // namespace
 
 SimulateAnswer simulate_answer(const SimulateFlags& flags, Profile profile) {
     const PipelineOptions options = checked_options(flags);
@@ -111,6 +110,7 @@ SimulateAnswer simulate_answer(const SimulateFlags& flags, Profile profile) {
     } else {
         answer.simulation = simulate(answer.pipeline.profile, answer.pipeline.options,
                                      {.noise = true, .memory = true, .reserved = true});
+        add_lower_bound(answer.pipeline.profile, *answer.simulation);
     }
     return answer;
 }
@@ -146,7 +146,7 @@ void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs) {
 
 void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer) {
     if (!outputs.schedule_output.empty()) {
-        write_output(outputs.schedule_output, outputs.force, found_schedule_csv(*answer.simulation));
+        write_output(outputs.schedule_output, outputs.force, order_csv(*answer.simulation));
     }
     if (!outputs.trace.empty()) {
         replace_output(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {

@@ -438,6 +438,13 @@ void add_noise(const Profile& profile, Simulation& simulation) {
     simulation.bubble_mean = noisy.bubble_mean;
 }
 
+void add_lower_bound(const Profile& profile, Simulation& simulation) {
+    const PipelineOptions& options = simulation.options;
+    if (!simulation.lower_bound && is_synchronous(options.schedule)) {
+        simulation.lower_bound = least_step(profile, simulation.feasible ? options : without_limits(options));
+    }
+}
+
 Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail) {
     check_profile(profile);
     check_options(options, profile.layers.size());

@@ -42,7 +42,7 @@ struct Simulation {
     std::int32_t step = 0;
     static constexpr std::int32_t kStaggeredStep = 1;
     std::vector<MemorySample> memory;  ///< by lane over time, ascending; steady state
-    /// With schedule auto: no order of the tasks has a shorter step.
+    /// No order of the tasks has a shorter step. Known with schedule auto, otherwise by add_lower_bound().
     std::optional<Nanoseconds> lower_bound;
     Nanoseconds step_time{0};  ///< with replicas, up to the end of the last all_reduce
     double bubble_fraction = 0;
@@ -124,4 +124,9 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
 /// Adds step_band, step_mean and bubble_mean to a simulation of `profile` that was made without noise, if the profile
 /// has noise. Costs 100 to 1000 runs of the clock. Throws as simulate() does. Threading: any thread.
 void add_noise(const Profile& profile, Simulation& simulation);
+
+/// Sets lower_bound by least_step() of the simulation's options, without memory limits if it does not keep them. Leaves
+/// a bound that is there. A schedule that never drains has none. Precondition: memory was simulated if the options have
+/// limits. Throws as simulate() does. Threading: any thread.
+void add_lower_bound(const Profile& profile, Simulation& simulation);
 }  // namespace pipescope

@@ -114,6 +114,8 @@ struct LostRecords {
 LostRecords lost_records(const std::vector<DropRecord>& drops);
 /// Key of OpenedTrace::run: {"samples": 32}, samples of a micro-batch of another program's run.
 inline constexpr std::string_view kMicroBatchKey = "micro_batch";
+/// Key of OpenedTrace::run: {"lower_bound_ns": 25000}, what the tasks of a simulation do not show.
+inline constexpr std::string_view kSimulationKey = "simulation";
 /// Start of recover_trace()'s diagnostic.
 inline constexpr std::string_view kCutOff = "the recording was cut off before it was closed";
 /// True if a PipeScope recording was not closed properly: it is still running, or it was killed and possibly recovered

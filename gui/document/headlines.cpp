@@ -67,11 +67,10 @@ StepFigures simulatedFigures(const TraceDocument& document) {
 }
 
 /// The least step of any order, and how far the simulated one, without noise, is above it.
-QString boundText(const Simulation& simulation) {
-    const auto bound = static_cast<double>(std::max<std::int64_t>(1, simulation.lower_bound->count()));
+QString boundText(Nanoseconds bound, Nanoseconds step) {
+    const auto least = static_cast<double>(std::max<std::int64_t>(1, bound.count()));
     return translated("lower bound %1, gap %2")
-        .arg(formatDuration(simulation.lower_bound->count()),
-             formatShare(static_cast<double>(simulation.step_time.count()) / bound - 1));
+        .arg(formatDuration(bound.count()), formatShare(static_cast<double>(step.count()) / least - 1));
 }
 
 /// "Median of 8 steps": what the comparison compares.
@@ -181,8 +180,9 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     if (!document.simulated || document.simulated->steps().empty()) {
         return parts.join(kSeparator);
     }
-    if (document.simulation && document.simulation->lower_bound) {
-        parts << boundText(*document.simulation);
+    if (const std::optional<Nanoseconds> bound = document.lowerBound()) {
+        parts << boundText(*bound,
+                           document.simulation ? document.simulation->step_time : simulatedFigures(document).step);
     }
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     // A scenario is compared with its starting point, as in the what-if panel; an error is that of a prediction.

@@ -10,7 +10,6 @@
 #include "schedule/placement.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
-#include "simulator/automatic_schedule.h"
 #include "simulator/balanced_pipeline.h"
 #include "simulator/cut_problems.h"
 #include "simulator/pipeline_defaults.h"
@@ -221,10 +220,7 @@ SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scena
     try {
         checkSize(scenario.options);
         simulated.simulation = simulate(profile, scenario.options, {.noise = false});
-        if (scenario.options.schedule.file()) {
-            simulated.simulation.lower_bound = least_step(
-                profile, simulated.simulation.feasible ? scenario.options : without_limits(scenario.options));
-        }
+        add_lower_bound(profile, simulated.simulation);
     } catch (const Error& error) {
         simulated.simulation.options = scenario.options;
         simulated.messages = {{ScenarioMessage::Kind::error, QString::fromUtf8(error.what())}};

@@ -83,7 +83,7 @@ std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& p
 /// The scenario with the order that was simulated: with schedule auto, the order found. So its noise takes no search.
 Scenario asSimulated(const SimulatedScenario& simulated);
 
-/// Simulates without noise. A schedule of a table has a lower bound, as auto has. `profile` is that of the scenario's
+/// Simulates without noise, with the lower bound of the step. `profile` is that of the scenario's
 /// device, from profileOn(). Never throws: problems become messages. Threading: any thread. Deterministic.
 SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario);
 

@@ -30,6 +30,13 @@ TimeRange simulatedRange(const TraceDocument& document, std::int32_t step) {
 }
 }  // namespace
 
+std::optional<Nanoseconds> TraceDocument::lowerBound() const {
+    if (simulation) {
+        return simulation->lower_bound;
+    }
+    return run.why_not_simulated.empty() ? std::nullopt : run.lower_bound;
+}
+
 QString TraceDocument::whyNoBubble(std::int32_t step) const {
     if (run.lost.any()) {
         return run.lost.ranges > 0 ? translated("ranges were lost") : translated("records were lost");

@@ -64,6 +64,8 @@ struct TraceDocument {
     bool complete = true;  ///< false: memory, comparison or tracks are still being read
 
     const TimelineStore* store(Source source) const;
+    /// No order of the simulated tasks has a shorter step: as simulated, or as a file says that cannot be simulated.
+    std::optional<Nanoseconds> lowerBound() const;
     /// Reason why the step's measured bubble is unknown, such as "ranges were lost"; empty if it is known.
     QString whyNoBubble(std::int32_t step) const;
     /// Likewise for all compared steps.

@@ -407,8 +407,7 @@ void DocumentPage::refreshMarks() {
     const std::optional<TaskSelection>& selection = axis().selection();
     const std::int64_t shift = analysis->shift(choice.alignment, selection);
     views_->view(Source::simulated).setShift(shift);
-    const bool isBounded = shown.simulation && !shown.baseline;
-    views_->view(Source::simulated).setLowerBound(isBounded ? shown.simulation->lower_bound : std::nullopt);
+    views_->view(Source::simulated).setLowerBound(shown.baseline ? std::nullopt : shown.lowerBound());
     views_->memory().setDocument(shown, shift);
     minimap_->setStore(shown.measured ? shown.measured : shown.simulated, shown.measured ? 0 : shift);
     minimap_->setTracks(shown.measured || shown.simulated ? nullptr : shown.tracks);

@@ -114,7 +114,8 @@ class SimulatedStep:
     samples_per_second_mean: float | None = None
     tokens_per_second: float | None = None  #: None unless the profile knows the length of a sequence
     tokens_per_second_mean: float | None = None
-    lower_bound_ns: int | None = None
+    lower_bound_ns: int | None = None  #: no order of the same tasks that keeps the memory limit is faster
+    gap_above_bound: float | None = None  #: step_ns / lower_bound_ns - 1
     model_flops: float | None = None
     model_tflops_per_second: float | None = None
     mfu: float | None = None
@@ -366,6 +367,7 @@ class Comparison:
     measured_step_mean_ns: int
     simulated_step_mean_ns: int | None
     step_error: float  #: simulated / measured - 1
+    lower_bound_ns: int | None  #: no order of the same tasks has a shorter simulated step
     measured_bubble_fraction: float | None
     simulated_bubble_fraction: float
     measured_bubble_mean: float | None

@@ -273,6 +273,8 @@ TEST_F(Commands, PlanTriesAllThatWasAskedForAndNamesTheBest) {
     std::vector<std::string> keys = keys_of(simulated);
     EXPECT_EQ(keys.back(), "assumed");
     keys.pop_back();
+    std::erase(keys, "lower_bound_ns");  // a plan's is of balances
+    std::erase(keys, "gap_above_bound");
     keys.insert(keys.end(), {"device_type", "balance_is_optimal", "lower_bound_ns", "pareto", "cost", "num_devices"});
     EXPECT_EQ(keys_of(best), keys);
     EXPECT_EQ(user.succeeds(line).out, user.succeeds(line).out);

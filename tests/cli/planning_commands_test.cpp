@@ -70,7 +70,15 @@ TEST_F(PlanningCommands, AutoFindsAScheduleThatOthersTake) {
     const auto again =
         user.succeeds("simulate w.json --batch 8 --checkpoint never --balance 1,1,1,1 --schedule s.csv --json").json();
     EXPECT_EQ(again.at("step_ns"), found.at("step_ns"));
-    EXPECT_FALSE(again.contains("lower_bound_ns"));
+    EXPECT_EQ(again.at("lower_bound_ns"), found.at("lower_bound_ns"));
+    const auto named =
+        user.succeeds("simulate" + pipeline + " --balance 1,1,1,1 --schedule 1f1b --trace named.sqlite --json").json();
+    EXPECT_EQ(named.at("lower_bound_ns"), found.at("lower_bound_ns")) << "it is of no order";
+    EXPECT_NEAR(named.at("gap_above_bound").get<double>(),
+                named.at("step_ns").get<double>() / named.at("lower_bound_ns").get<double>() - 1, 1e-12);
+    EXPECT_FALSE(user.succeeds("simulate" + pipeline + " --balance 1,1,1,1 --schedule pipedream --json")
+                     .json()
+                     .contains("lower_bound_ns"));
     EXPECT_THAT(user.succeeds("simulate" + pipeline + " --balance 2,2 --schedule auto").out,
                 HasSubstr("lower bound of any order of these tasks"));
 
@@ -84,6 +92,20 @@ TEST_F(PlanningCommands, AutoFindsAScheduleThatOthersTake) {
     };
     EXPECT_LE(best_of_plan("auto").at("step_ns").get<std::int64_t>(),
               best_of_plan("gpipe,1f1b,interleaved,zero-bubble-h1,v-half").at("step_ns").get<std::int64_t>());
+
+    const std::string plan = "plan w.json -n 4 -m 8 --batch 8 --checkpoint never --json --schedule ";
+    const auto planned = user.succeeds(plan + "1f1b,auto --schedule-output best.csv").json().at("candidates").at(0);
+    std::string balance;
+    for (const auto& layers : planned.at("balance")) {
+        balance += (balance.empty() ? "" : ",") + std::to_string(layers.get<int>());
+    }
+    EXPECT_EQ(step_of("simulate w.json --batch 8 --checkpoint never --schedule best.csv --balance " + balance),
+              planned.at("step_ns").get<std::int64_t>());
+    EXPECT_THAT(refused(plan + "1f1b --schedule-output other.csv"), HasSubstr("add auto"));
+    EXPECT_THAT(user.types(plan + "auto --schedule-output best.csv").err, HasSubstr("--force"));
+    const CommandResult too_small = user.types(plan + "auto --schedule-output none.csv --memory-limit 1B");
+    EXPECT_EQ(too_small.code, 3);
+    EXPECT_THAT(too_small.err, HasSubstr("'none.csv' was not written"));
 
     EXPECT_THAT(refused("simulate" + pipeline + " --balance 2,2 --schedule 1f1b --schedule-output t.csv"),
                 HasSubstr("schedule auto"));

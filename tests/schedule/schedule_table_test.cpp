@@ -164,6 +164,18 @@ TEST(ScheduleTable, AFullBackwardAmongHalvesRunsBothAtOnce) {
     EXPECT_EQ(full[2], (TaskKey{0, TaskKind::backward_weight, 0, 0, -1}));
 }
 
+// The engine and the simulator run this graph, so both send the gradient behind the first half.
+TEST(ScheduleTable, AFullBackwardAmongHalvesSendsItsGradientAfterItsFirstHalf) {
+    const TaskGraph graph = table_graph(parse_schedule_csv("0F0,0F1,0I0,0B1,0W0\n1F0,1I0,1W0,1F1,1B1\n"),
+                                        {.num_partitions = 2, .checkpoint = Checkpoint::never});
+    const TaskIndex copy = graph.find({0, TaskKind::copy_backward, 0, 1, -1}).value();
+    std::vector<TaskKey> before;
+    for (const TaskIndex task : graph.dependencies(copy)) {
+        before.push_back(graph.tasks()[task].key);
+    }
+    EXPECT_EQ(before, (std::vector<TaskKey>{{0, TaskKind::backward, 1, 1, -1}}));
+}
+
 TEST(ScheduleTable, RecomputesStandWhereTheTableSaysOrBeforeTheirBackward) {
     const PipelineShape always{.checkpoint = Checkpoint::always};
     const std::vector<TaskKey> own =

@@ -84,6 +84,31 @@ TEST(AutomaticSchedule, IsNeverSlowerThanANamedOneNorQuickerThanItsBound) {
     EXPECT_GE(compared, 120);
 }
 
+TEST(AutomaticSchedule, BoundsEveryScheduleThatDrains) {
+    std::mt19937 random(11);
+    int bounded = 0;
+    for (int round = 0; round < 60; ++round) {
+        const Profile profile = random_profile(random, 8, round % 3 == 0);
+        PipelineOptions options = random_placement(random, profile);
+        if (round % 2 == 0) {
+            options.hardware.memory_limit = 1 + static_cast<Bytes>(random() % 2'000'000);
+        }
+        for (const Schedule& named : all_schedules()) {
+            std::optional<Simulation> simulation = simulated_if_accepted(profile, options, named);
+            if (!simulation) {
+                continue;
+            }
+            add_lower_bound(profile, *simulation);
+            EXPECT_EQ(simulation->lower_bound.has_value(), is_synchronous(named));
+            if (simulation->lower_bound) {
+                EXPECT_LE(*simulation->lower_bound, simulation->step_time) << to_string(named) << ", round " << round;
+                ++bounded;
+            }
+        }
+    }
+    EXPECT_GE(bounded, 200);
+}
+
 TEST(AutomaticSchedule, KeepsALimitOfMicroBatchesInFlight) {
     PipelineOptions options;
     options.balance = Balance({4, 4});

@@ -1,11 +1,13 @@
 #include "gui/document/document_loader.h"
 
+#include "analysis/stored_simulation.h"
 #include "analysis/trace_comparison.h"
 #include "balance/profile_file.h"
 #include "gui/document/headlines.h"
 #include "gui/document/scenario.h"
 #include "gui/document/task_loading.h"
 #include "gui/document/throughput.h"
+#include "gui/style/number_format.h"
 #include "gui/tables/task_details.h"
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
@@ -252,6 +254,38 @@ TEST(DocumentLoader, DescribesATaskAgainstItsTwin) {
     EXPECT_TRUE(facts.whyNoTwin.isEmpty());
     EXPECT_TRUE(facts.change.duration.contains(QLatin1Char('%'))) << facts.change.duration.toStdString();
     EXPECT_FALSE(taskFacts(*document, {Source::measured, slice, std::nullopt}, 1).whyNoTwin.isEmpty());
+}
+
+// What simulate --schedule auto --trace writes. No what-if is needed to see how good it is.
+TEST(DocumentLoader, ShowsBoundAndHalvesOfASimulatedOrder) {
+    SampleRun run;
+    run.partitions = 4;
+    const Profile profile = sampleProfile(run);
+    PipelineOptions options = sampleOptions(run);
+    options.schedule = Schedule::automatic;
+    options.checkpoint = Checkpoint::never;
+    const Simulation found = simulate(profile, options);
+    ASSERT_TRUE(found.options.schedule.file());
+    const auto path = temporaryPath("found.sqlite");
+    write_simulation(path, profile, found);
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    EXPECT_EQ(document->run.lower_bound, found.lower_bound);
+    EXPECT_EQ(document->lowerBound(), found.lower_bound);
+    EXPECT_THAT(simulatedHeadline(*document, 0).toStdString(),
+                HasSubstr("lower bound " + formatDuration(found.lower_bound->count()).toStdString() + ", gap "));
+    const SliceRef half = *document->simulated->find({0, TaskKind::backward, 3, 0, -1});
+    EXPECT_EQ(taskFacts(*document, {Source::simulated, half, std::nullopt}, 0).title,
+              QStringLiteral("backward of inputs of micro-batch 0 on partition 3"));
+
+    // As much of it as a version can show that does not understand the profile.
+    {
+        SQLite::Database file(path.string(), SQLite::OPEN_READWRITE);
+        file.exec("UPDATE PIPESCOPE_PROFILE SET profile = '{}'");
+    }
+    const auto bare = loadTrace(QString::fromStdString(path.string()));
+    ASSERT_TRUE(bare->simulated && !bare->simulation);
+    EXPECT_EQ(bare->lowerBound(), found.lower_bound);
+    EXPECT_THAT(simulatedHeadline(*bare, 0).toStdString(), HasSubstr("lower bound "));
 }
 
 TEST(Headlines, NameStepTimeBubbleAndError) {

@@ -332,10 +332,13 @@ TEST_F(ScenarioToolsTest, MovesATaskByDraggingIt) {
         << window_.page()->messages().text().toStdString();
 }
 
-TEST_F(ScenarioToolsTest, DrawsTheLowerBoundOfScheduleAuto) {
+TEST_F(ScenarioToolsTest, DrawsTheLowerBoundOfEverySchedule) {
     open("bound.sqlite");
     TimelineView& view = window_.page()->views().view(Source::simulated);
-    EXPECT_TRUE(view.lowerBoundPlate().isEmpty());
+    ASSERT_TRUE(simulation().lower_bound) << "as recorded";
+    const QString ofRecorded = view.lowerBoundText();
+    EXPECT_TRUE(ofRecorded.contains(formatDuration(simulation().lower_bound->count())));
+    EXPECT_LT(*simulation().lower_bound, simulation().step_time);
     Q_EMIT panel().schedule().textActivated(QStringLiteral("auto"));
     ASSERT_TRUE(QTest::qWaitFor([this] { return !model().isBehind(); }, kPatience));
     ASSERT_TRUE(simulation().lower_bound);
@@ -356,6 +359,10 @@ TEST_F(ScenarioToolsTest, DrawsTheLowerBoundOfScheduleAuto) {
     EXPECT_EQ(view.lowerBoundText(), QStringLiteral("no order can be faster than %1").arg(bound));
     EXPECT_FALSE(view.lowerBoundPlate().isEmpty());
     selectKey(Qt::Key_0);  // back to as recorded
+    EXPECT_EQ(view.lowerBoundText(), ofRecorded);
+    Q_EMIT panel().schedule().textActivated(QStringLiteral("pipedream"));
+    ASSERT_TRUE(QTest::qWaitFor([this] { return !model().isBehind(); }, kPatience));
+    EXPECT_TRUE(view.lowerBoundText().isEmpty()) << "it never drains";
     EXPECT_TRUE(view.lowerBoundPlate().isEmpty());
 }
 
