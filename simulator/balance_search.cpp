@@ -7,12 +7,15 @@
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/cut_problems.h"
+#include "simulator/planner.h"
 #include "simulator/search_tables.h"
 #include "simulator/task_costs.h"
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace pipescope {
@@ -74,6 +77,9 @@ public:
                 find_any_that_fits();
                 climb();
             }
+            if (has_few_cuts(profile_.layers.size(), partitions_)) {
+                try_all();
+            }
         }
         return best_ ? *std::move(best_) : least_memory();
     }
@@ -81,7 +87,7 @@ public:
     /// No balance within the limit is faster.
     std::int64_t lower_bound() {
         if (!problems_.cost_is_a_bound()) {
-            return problems_.work_bound();
+            return std::max(bound_, problems_.work_bound());
         }
         const std::vector<RankedBalance>& relaxed = shortest();
         return std::max(bound_, relaxed.empty() ? problems_.work_bound() : relaxed.front().step_ns);
@@ -241,6 +247,16 @@ private:
         }
     }
 
+    void try_all() {
+        for (const Balance& balance : all_balances(profile_.layers.size(), partitions_)) {
+            if (tasks_left_ <= 0) {
+                return;
+            }
+            try_cut(balance);
+        }
+        bound_ = best_ ? best_->found.step_ns : 0;
+    }
+
     /// Simulates every cut that may be faster than the best so far, fastest first, until none or no effort is left.
     void enumerate() {
         const PartitionProblem problem = problems_.least();
@@ -306,7 +322,7 @@ private:
     CutProblems problems_;
     std::vector<Bytes> limits_;  // by lane; empty: none
     std::int64_t tasks_left_;
-    std::int64_t bound_ = 0;  // proven by the enumeration
+    std::int64_t bound_ = 0;  // proven by trying all cuts
     bool tried_all_ = false;  // every cut was tried and none fits
     std::optional<SearchedBalance> best_;
     std::vector<SearchedBalance> refused_;  // over the limit
@@ -388,6 +404,36 @@ std::string why_infeasible(const FoundBalance& found, const PipelineOptions& opt
 }
 }  // namespace
 
+bool has_few_cuts(std::size_t layers, int partitions) {
+    constexpr double kFewCuts = 64;
+    double cuts = 1;
+    for (int cut = 1; cut < partitions && cuts <= kFewCuts; ++cut) {
+        cuts *= (static_cast<double>(layers) - cut) / cut;
+    }
+    return cuts <= kFewCuts;
+}
+
+std::vector<Balance> all_balances(std::size_t layers, int partitions) {
+    std::vector<Balance> all;
+    std::vector<std::int64_t> parts;
+    const auto cut_rest = [&](const auto& self, std::int64_t rest) -> void {
+        const std::int64_t left = partitions - std::ssize(parts);
+        if (left == 1) {
+            parts.push_back(rest);
+            all.emplace_back(parts);
+            parts.pop_back();
+            return;
+        }
+        for (std::int64_t here = 1; here + left - 1 <= rest; ++here) {
+            parts.push_back(here);
+            self(self, rest - here);
+            parts.pop_back();
+        }
+    };
+    cut_rest(cut_rest, static_cast<std::int64_t>(layers));
+    return all;
+}
+
 SearchedBalance search_balance(const Profile& profile, const PipelineOptions& options, int partitions,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables) {
     BalanceSearch search(profile, options, partitions, effort, tables);
@@ -417,6 +463,30 @@ FoundBalance find_balance(const Profile& profile, const PipelineOptions& options
     return search_balance(profile, options, partitions, algorithm, effort, tables).found;
 }
 
+namespace {
+/// The best of all cuts for the options' placement, or of those that the effort allows, the options' own first.
+Balance best_of_all_cuts(const Profile& profile, PipelineOptions options, std::int64_t most_tasks) {
+    std::vector<Balance> all = all_balances(profile.layers.size(), static_cast<int>(options.balance.num_partitions()));
+    all.insert(all.begin(), options.balance);
+    std::optional<std::pair<Bytes, Nanoseconds>> least;  // bytes above the limit, and the step
+    Balance best = options.balance;
+    for (const Balance& balance : all) {
+        if (most_tasks <= 0) {
+            break;
+        }
+        options.balance = balance;
+        const Simulation simulation = simulate(profile, options, {.noise = false, .memory = true});
+        most_tasks -= std::ssize(simulation.timeline.slices);
+        const std::pair found{simulation.feasible ? 0 : largest_shortfall(simulation), simulation.step_time};
+        if (!least || found < *least) {
+            least = found;
+            best = balance;
+        }
+    }
+    return best;
+}
+}  // namespace
+
 PipelineOptions placed_options(const Profile& profile, const PipelineOptions& options, int lanes,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables) {
     const std::size_t partitions = usual_partitions(options.schedule, static_cast<std::size_t>(lanes));
@@ -438,6 +508,9 @@ PipelineOptions placed_options(const Profile& profile, const PipelineOptions& op
     }
     placed.balance =
         search_balance(profile, apart, static_cast<int>(partitions), algorithm, effort, tables).found.balance;
+    if (algorithm == BalanceAlgorithm::optimal && has_few_cuts(profile.layers.size(), static_cast<int>(partitions))) {
+        placed.balance = best_of_all_cuts(profile, placed, effort.most_tasks);
+    }
     return placed;
 }
 

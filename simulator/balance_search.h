@@ -43,6 +43,11 @@ struct SearchEffort {
     bool explain_infeasible = true;  ///< finds the smallest limit and the fewest lanes that would fit
 };
 
+/// True if at most 64 cuts into so many partitions exist, so that all of them can be simulated.
+bool has_few_cuts(std::size_t layers, int partitions);
+/// All of these. Precondition: has_few_cuts(); at least one layer for each partition.
+std::vector<Balance> all_balances(std::size_t layers, int partitions);
+
 /// Finds a balance for `partitions` partitions, partition j on lane j. Uses the options' other fields and ignores their
 /// own balance.
 ///
@@ -53,12 +58,11 @@ struct SearchEffort {
 /// and, with two sizes of micro-batches, most of what the larger ones add while the pipeline fills and drains. If lanes
 /// share a device or links, the closed form, which knows no sharing, is the bound and selects the cuts to simulate. If
 /// the closed form is no bound (another schedule than gpipe, or lanes that run faster than profiled while others wait),
-/// the search starts from its best cut and moves cuts while the simulated step gets shorter. On small models the result
-/// is on average 0.05 % off the best (the tests' brute force); the bound is that of the work. Under a memory limit this
-/// search starts from the cut that needs least. If it finds none, all cuts are tried, with up to an eighth of the
-/// effort.
-/// If nothing keeps the limit, returns the balance that needs least, marked infeasible. Throws UsageError or
-/// BalanceError for options that do not fit; rejects a placement.
+/// the search starts from its best cut and moves cuts while the simulated step gets shorter; few cuts (has_few_cuts())
+/// are all tried. With more on small models the result is on average 0.05 % off the best (the tests' brute force); the
+/// bound is that of the work. Under a memory limit this search starts from the cut that needs least. If it finds none,
+/// all cuts are tried, with up to an eighth of the effort. If nothing keeps the limit, returns the balance that needs
+/// least, marked infeasible. Throws UsageError or BalanceError for options that do not fit; rejects a placement.
 FoundBalance find_balance(const Profile& profile, const PipelineOptions& options, int partitions,
                           BalanceAlgorithm algorithm, const SearchEffort& effort = {});
 
@@ -72,9 +76,10 @@ struct SearchedBalance {
 SearchedBalance search_balance(const Profile& profile, const PipelineOptions& options, int partitions,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
 
-/// Gives each lane the partitions that the schedule needs (usual_partitions(), placement_of()). The balance is the best
-/// one for partitions with a lane each, since the exact search has no closed form for other placements. Reports a
-/// memory limit that is exceeded, but does not search for a balance that keeps it. Throws as find_balance() does.
+/// Gives each lane the partitions that the schedule needs (usual_partitions(), placement_of()). Simulates all cuts if
+/// they are few (has_few_cuts()), as far as the effort allows. Otherwise the balance is the best one for partitions
+/// with a lane each, since the exact search has no closed form for other placements; a memory limit that is exceeded is
+/// reported then, but no balance that keeps it is searched. Throws as find_balance() does.
 /// Preconditions: the schedule does not run one partition a lane; can_be_balanced().
 PipelineOptions placed_options(const Profile& profile, const PipelineOptions& options, int lanes,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);

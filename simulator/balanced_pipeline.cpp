@@ -11,18 +11,6 @@
 #include <vector>
 
 namespace pipescope {
-namespace {
-/// True if so few cuts exist that all of them can be simulated.
-bool has_few_cuts(std::size_t layers, int partitions) {
-    constexpr double kFewCuts = 64;
-    double cuts = 1;
-    for (int cut = 1; cut < partitions && cuts <= kFewCuts; ++cut) {
-        cuts *= (static_cast<double>(layers) - cut) / cut;
-    }
-    return cuts <= kFewCuts;
-}
-}  // namespace
-
 SearchEffort quick_effort(std::size_t layers, int lanes) {
     return {20'000, 30'000, has_few_cuts(layers, lanes), false};
 }
@@ -57,23 +45,13 @@ public:
 
     /// Considers every cut into as many partitions.
     void try_all_cuts() {
-        std::vector<std::int64_t> layers;
-        const auto cut_rest = [&](const auto& self, std::size_t partitions, std::int64_t rest) -> void {
-            if (partitions == 1) {
-                layers.push_back(rest);
-                PipelineOptions options = options_;
-                options.balance = Balance(layers);
-                consider(std::move(options));
-                layers.pop_back();
-                return;
-            }
-            for (std::int64_t here = 1; here + static_cast<std::int64_t>(partitions) - 1 <= rest; ++here) {
-                layers.push_back(here);
-                self(self, partitions - 1, rest - here);
-                layers.pop_back();
-            }
-        };
-        cut_rest(cut_rest, options_.balance.num_partitions(), static_cast<std::int64_t>(profile_.layers.size()));
+        const PipelineOptions first = options_;
+        for (const Balance& balance :
+             all_balances(profile_.layers.size(), static_cast<int>(first.balance.num_partitions()))) {
+            PipelineOptions options = first;
+            options.balance = balance;
+            consider(std::move(options));
+        }
     }
 
     /// Moves layers from one partition to the next, or back.
