@@ -2,6 +2,7 @@
 
 #include "cli/stop_signals.h"
 #include "schedule/error.h"
+#include "simulator/schedule_file.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -49,6 +50,15 @@ void check_output(const fs::path& path, bool force) {
         throw Error(fmt::format("{} cannot be written; the folder {} is not writable ({}); choose another",
                                 path.string(), folder.string(), std::strerror(errno)));
     }
+}
+
+void check_schedule_output(const fs::path& path, bool force) {
+    if (!is_schedule_file(path.string())) {
+        throw UsageError(
+            fmt::format("{} is no name for a schedule; --schedule reads files that end in .csv; try {}.csv",
+                        path.string(), path.stem().string()));
+    }
+    check_output(path, force);
 }
 
 void check_not_input(const fs::path& output, const fs::path& input) {

@@ -11,6 +11,9 @@ namespace pipescope {
 /// folder or a device, or if its folder is missing or not writable.
 void check_output(const std::filesystem::path& path, bool force);
 
+/// Like check_output(), for a file that --schedule can read: UsageError unless its name ends in .csv.
+void check_schedule_output(const std::filesystem::path& path, bool force);
+
 /// Like check_output(), but without the check that the folder is writable.
 void check_output_name(const std::filesystem::path& path, bool force);
 

@@ -59,7 +59,7 @@ void add_schedule_option(CLI::App& command, PipelineFlags& flags, const std::str
         if (takes_all) {
             *all = true;
         }
-        if (flags.runs && !takes_all && !is_schedule_file(name)) {
+        if (flags.runs && !takes_all && name.find('.') == std::string::npos) {  // no file
             const auto is_named = [&name](const Schedule& each) { return to_string(each) == name; };
             if (name != to_string(Schedule::automatic) && std::ranges::none_of(all_schedules(), is_named)) {
                 throw UsageError(fmt::format("schedule '{}' is not known; it must be {}; use gpipe when unsure",

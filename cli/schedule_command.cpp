@@ -130,7 +130,10 @@ ExitCode schedule_command(const ScheduleFlags& flags, const ScheduleOutputs& out
     const bool from_file = is_schedule_file(flags.schedule);
     const bool to_file = !outputs.output.empty() && outputs.output != "-";
     if (to_file) {
-        check_output(outputs.output, outputs.force);
+        check_schedule_output(outputs.output, outputs.force);
+    }
+    if (outputs.json && outputs.output == "-") {
+        throw UsageError("--output is - with --json; both print to stdout; leave one out");
     }
     const TaskGraph graph = schedule_answer(flags);
     const ScheduleTable table = schedule_table(graph);

@@ -79,7 +79,9 @@ PipelineOptions checked_options(const SimulateFlags& flags) {
 }  // namespace
 
 std::string order_csv(const Simulation& simulation) {
-    const Schedule& found = simulation.options.schedule;
+    // With one micro-batch, gpipe's loss is the same as 1f1b's, and so is its order.
+    const bool has_one = simulation.micro_batches == 1 && simulation.options.schedule == Schedule::gpipe;
+    const Schedule found = has_one ? Schedule(Schedule::one_f_one_b) : simulation.options.schedule;
     if (found == Schedule::gpipe) {
         throw UsageError(
             "the order found is gpipe, which computes one loss of the whole mini-batch; a file computes "
@@ -134,7 +136,7 @@ void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs) {
                             "'pipescope schedule' writes other schedules",
                             outputs.schedule_output, flags.all_schedules ? "all" : to_string(schedule)));
         }
-        check_output(outputs.schedule_output, outputs.force);
+        check_schedule_output(outputs.schedule_output, outputs.force);
         check_not_input(outputs.schedule_output, flags.profile);
     }
     if (!outputs.trace.empty()) {

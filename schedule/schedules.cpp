@@ -194,7 +194,9 @@ std::string compared_schedule_names() {
 Schedule parse_schedule(std::string_view name) {
     std::vector<Schedule> all = all_schedules();
     all.emplace_back(Schedule::automatic);
-    return parse_name(name, all, "schedule '" + std::string(name) + "' is not known", "use gpipe when unsure");
+    const bool looks_like_file = name.find('.') != std::string_view::npos;
+    return parse_name(name, all, "schedule '" + std::string(name) + "' is not known",
+                      looks_like_file ? "the name of a file ends in .csv; rename it" : "use gpipe when unsure");
 }
 
 bool needs_loss_inside(const Schedule& schedule) {

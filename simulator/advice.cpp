@@ -272,7 +272,10 @@ private:
                 continue;
             }
             const PipelineOptions changed = with_schedule(schedule);
-            if (runs_one_partition_a_lane(schedule) && runs_one_partition_a_lane(options_.schedule)) {
+            // Such a schedule runs any placement, so it also runs that of a file.
+            const bool keeps_cuts = runs_one_partition_a_lane(schedule) &&
+                                    (runs_one_partition_a_lane(options_.schedule) || options_.schedule.file());
+            if (keeps_cuts) {
                 try_options(MoveKind::schedule, schedule_title(schedule), changed);
             } else if (has_regular_lanes(options_)) {
                 try_balanced(MoveKind::schedule, schedule_title(schedule), changed, lanes_);
@@ -280,7 +283,8 @@ private:
         }
         change_to_automatic();
     }
-    /// Searches an order for the present cuts and placement, unless a named schedule is as good.
+    /// Searches an order for the present cuts and placement. Leaves it out if it is as good as the present one or as a
+    /// named one. If the best is a named one that was not tried, adds that.
     void change_to_automatic() {
         const auto partitions = static_cast<std::int64_t>(options_.balance.num_partitions());
         if (lanes_ == 1 || options_.schedule == Schedule::automatic ||
@@ -288,15 +292,20 @@ private:
             return;
         }
         std::optional<Simulation> simulation = simulated(with_schedule(Schedule::automatic));
-        const auto is_as_good = [&](const Move& move) {
-            const Simulation& named = move.simulation;
-            return move.kind == MoveKind::schedule && named.options.balance == options_.balance &&
-                   named.feasible >= simulation->feasible && named.step_time <= simulation->step_time &&
-                   highest_peak(named) <= highest_peak(*simulation);
+        if (!simulation) {
+            return;
+        }
+        const auto is_as_good = [&](const Simulation& other) {
+            return other.options.balance == options_.balance && other.feasible >= simulation->feasible &&
+                   other.step_time <= simulation->step_time && highest_peak(other) <= highest_peak(*simulation);
         };
-        const bool is_found = simulation && simulation->options.schedule.file();  // not a named one
-        if (is_found && std::ranges::none_of(advice_.moves, is_as_good)) {
-            add(MoveKind::schedule, schedule_title(Schedule::automatic), *std::move(simulation), "");
+        const bool is_needless = is_as_good(advice_.base) || std::ranges::any_of(advice_.moves, [&](const Move& move) {
+                                     return move.kind == MoveKind::schedule && is_as_good(move.simulation);
+                                 });
+        if (!is_needless) {
+            const Schedule found =
+                simulation->options.schedule.file() ? Schedule(Schedule::automatic) : simulation->options.schedule;
+            add(MoveKind::schedule, schedule_title(found), *std::move(simulation), "");
         }
     }
     PipelineOptions with_schedule(const Schedule& schedule) const {

@@ -65,6 +65,14 @@ void check(const PlanRequest& request) {
     }
 }
 
+/// The modes to try. A file with recomputes has one of its own; if it is not requested, the file refuses the others.
+std::vector<Checkpoint> modes_of(const Schedule& schedule, const PlanRequest& request) {
+    const Schedule::File* file = schedule.file();
+    const bool has_own = file != nullptr && file->recomputes &&
+                         std::ranges::find(request.checkpoints, file->shape.checkpoint) != request.checkpoints.end();
+    return has_own ? std::vector{file->shape.checkpoint} : request.checkpoints;
+}
+
 void check_lanes(const PlanRequest& request, int most_partitions) {
     const auto require_lanes = [&](const char* option, std::size_t given) {
         if (given != 0 && given < static_cast<std::size_t>(most_partitions)) {
@@ -262,7 +270,7 @@ private:
         std::vector<Wanted> all;
         for (const Schedule& schedule : request_.schedules) {
             for (const int n : partitions_) {
-                for (const Checkpoint checkpoint : request_.checkpoints) {
+                for (const Checkpoint checkpoint : modes_of(schedule, request_)) {
                     const Wanted each{schedule, n, checkpoint, chunks, replicas};
                     if (can_be_tried(variant, each)) {
                         all.push_back(each);
@@ -489,8 +497,9 @@ private:
         wanted.chunks = chunks;
         all.push_back(wanted);
         for (const Schedule& schedule : request_.schedules) {
-            for (const Checkpoint mode : request_.checkpoints) {
-                if ((mode == Checkpoint::always || request_.checkpoints.size() == 1) &&
+            const std::vector<Checkpoint> modes = modes_of(schedule, request_);
+            for (const Checkpoint mode : modes) {
+                if ((mode == Checkpoint::always || modes.size() == 1) &&
                     (schedule != all.front().schedule || mode != all.front().checkpoint)) {
                     all.push_back({schedule, lanes, mode, chunks, wanted.replicas});
                 }

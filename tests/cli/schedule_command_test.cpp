@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+#include <string>
+
 namespace pipescope {
 namespace {
 using testing::AllOf;
@@ -133,6 +136,38 @@ TEST_F(ScheduleCommand, RefusesWithARemedyThatHelps) {
     EXPECT_THAT(refused("schedule interleaved -n 4 -m 9"), HasSubstr("9 is none; change their number"));
     EXPECT_THAT(refused("schedule gpipe -n 1000 -m 60000"), HasSubstr("has 60000000 forwards"));
     EXPECT_THAT(refused("schedule none.csv -n 2", 1), HasSubstr("none.csv: cannot be opened"));
+    EXPECT_THAT(refused("schedule s.txt -n 2 -m 2"), HasSubstr("the name of a file ends in .csv"));
+    EXPECT_THAT(refused("schedule 1f1b -n 2 -m 2 -o s.txt"), HasSubstr("s.txt is no name for a schedule"));
+    EXPECT_THAT(refused("schedule 1f1b -n 2 -m 2 -o - --json"), HasSubstr("both print to stdout"));
+    user.writes("p.json", eight_layers());
+    const std::string automatic = "simulate p.json --schedule auto --balance 4,4 -m 4 --batch 8 --schedule-output ";
+    EXPECT_THAT(refused(automatic + "-"), HasSubstr("- is no name for a schedule"));
+    EXPECT_THAT(refused(automatic + "s.txt"), HasSubstr("try s.csv"));
+    user.succeeds("schedule 1f1b -n 2 -m 4 -o s.csv");
+    EXPECT_THAT(refused("simulate p.json --schedule s.csv --balance 4,4 --batch 6 --replicas 2"),
+                AllOf(HasSubstr("each of 2 replicas has 3 micro-batches"), HasSubstr("to at least 8 samples")));
+}
+
+// With one micro-batch, gpipe's loss of the mini-batch is that of the micro-batch.
+TEST_F(ScheduleCommand, WritesTheOrderOfOneMicroBatch) {
+    user.writes("p.json", eight_layers());
+    const std::string pipeline = "simulate p.json --balance 4,4 --batch 1 --checkpoint never --json";
+    const auto found = user.succeeds(pipeline + " -m 1 --schedule auto --schedule-output s.csv").json();
+    EXPECT_EQ(user.succeeds(pipeline + " --schedule s.csv").json().at("step_ns"), found.at("step_ns"));
+}
+
+TEST_F(ScheduleCommand, PlansFilesWithRecomputes) {
+    user.writes("p.json", eight_layers());
+    user.writes("r.csv", "0F0,0F1,,,0R0,0B0,0R1,0B1\n,1F0,1R0,1B0,1F1,1R1,1B1\n");
+    const auto plan = user.succeeds("plan p.json --schedule r.csv,1f1b --batch 4 -n 2 --json").json();
+    std::set<std::string> of_file;
+    std::set<std::string> of_name;
+    for (const auto& each : plan.at("candidates")) {
+        (each.at("schedule") == "r.csv" ? of_file : of_name).insert(each.at("checkpoint").get<std::string>());
+    }
+    EXPECT_EQ(of_file, std::set<std::string>{"always"});
+    EXPECT_GT(of_name.size(), 1U);
+    EXPECT_THAT(refused("plan p.json --schedule r.csv --batch 4 --checkpoint never"), HasSubstr("checkpoint is never"));
 }
 
 TEST_F(ScheduleCommand, ContradictionsOfAFileAreRefused) {

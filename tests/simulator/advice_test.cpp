@@ -1,6 +1,8 @@
 #include "simulator/advice.h"
 
 #include "schedule/error.h"
+#include "schedule/schedule_table.h"
+#include "schedule/schedules.h"
 #include "simulator/planner.h"
 #include "tests/simulator/profiles.h"
 #include "tests/simulator/random_pipelines.h"
@@ -298,6 +300,62 @@ TEST(Advice, SearchesAnOrderThatBeatsTheNamedSchedules) {
         }
     }
     EXPECT_GT(found, 0);
+}
+
+/// The order of a named schedule as a file, with its partitions on lanes `placement`.
+Schedule file_of(Schedule::Name name, int micro_batches, const std::vector<LaneId>& placement) {
+    const PipelineShape shape{.num_partitions = static_cast<int>(placement.size()),
+                              .num_micro_batches = micro_batches,
+                              .checkpoint = Checkpoint::never,
+                              .placement = placement};
+    return Schedule::from_csv("mine.csv", to_csv(schedule_table(make_schedule(name, shape))));
+}
+
+// What a schedule alone gains, not with new cuts as well.
+TEST(Advice, KeepsTheCutsAndLanesOfAFile) {
+    PipelineOptions options = pipeline_of({3, 3}, 4, 8);
+    options.checkpoint = Checkpoint::never;
+    options.placement = {LaneId{1}, LaneId{0}};
+    options.schedule = file_of(Schedule::one_f_one_b, 4, options.placement);
+    Profile profile = profile_with_memory(6);
+    profile.layers[0].forward_ns[0] *= 5;
+    const Advice advice = advise(profile, options);
+    for (const char* name : {"gpipe", "1f1b", "zero-bubble-h1"}) {
+        const Move& move = titled(advice, "Schedule: " + std::string(name) + " instead of mine.csv");
+        EXPECT_EQ(move.simulation.options.balance, options.balance) << name;
+        EXPECT_EQ(move.simulation.options.placement, options.placement) << name;
+        EXPECT_THAT(move.changes, ElementsAre(OptionText{"schedule", name})) << name;
+    }
+}
+
+TEST(Advice, LeavesOutAnOrderThatIsNoBetterThanTheFiles) {
+    PipelineOptions automatic = pipeline_of({2, 1, 1}, 4, 8);
+    automatic.checkpoint = Checkpoint::never;
+    automatic.schedule = Schedule::automatic;
+    Profile profile = profile_with_memory(4);
+    profile.layers[0].backward_ns[0] *= 3;
+    const Simulation found = simulate(profile, automatic);
+    PipelineOptions options = automatic;
+    options.schedule = found.options.schedule;
+    if (found.options.schedule.file()) {
+        EXPECT_THAT(titles_of(advise(profile, options)), Not(Contains(HasSubstr("Schedule: auto"))));
+    }
+}
+
+// Lanes that make each other three times as slow are better off one at a time.
+TEST(Advice, NamesModelParallelWhereItIsTheBest) {
+    Profile profile = uniform_profile(6);
+    profile.co_running_lanes = 2;
+    profile.co_running_slowdown = {1, 3};
+    PipelineOptions options = pipeline_of({3, 3}, 4, 8);
+    options.schedule = Schedule::one_f_one_b;
+    options.hardware.devices = {"cpu", "cpu"};
+    options.hardware.host_cores = 2;
+    const Advice advice = advise(profile, options);
+    const Move& move = titled(advice, "Schedule: model-parallel instead of 1f1b");
+    EXPECT_EQ(move.effect, MoveEffect::faster);
+    EXPECT_THAT(move.changes, ElementsAre(OptionText{"schedule", "model-parallel"}));
+    EXPECT_THAT(titles_of(advise(uniform_profile(6), options)), Not(Contains(HasSubstr("model-parallel"))));
 }
 
 TEST(Advice, ShortensTitlesOfLongBalances) {
