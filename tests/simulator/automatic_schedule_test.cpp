@@ -1,8 +1,10 @@
 #include "simulator/automatic_schedule.h"
 
 #include "schedule/error.h"
+#include "schedule/schedules.h"
 #include "simulator/balance_search.h"
 #include "simulator/balanced_pipeline.h"
+#include "simulator/planner.h"
 #include "simulator/search_tables.h"
 #include "simulator/simulation.h"
 #include "tests/balance/every_balance.h"
@@ -107,6 +109,52 @@ TEST(AutomaticSchedule, BoundsEveryScheduleThatDrains) {
         }
     }
     EXPECT_GE(bounded, 200);
+}
+
+// Brute force over named schedules and cuts. A plan once searched cuts for a V as if each partition had a lane.
+TEST(AutomaticSchedule, WithItsCutsIsNeverSlowerThanANamedOneWithTheBestCuts) {
+    std::mt19937 random(3);
+    constexpr int kLanes = 2;
+    for (int round = 0; round < 12; ++round) {
+        const std::size_t layers = 4 + static_cast<std::size_t>(round % 3);
+        const Profile profile = random_profile(random, layers, round % 3 == 0);
+        PipelineOptions options = random_options(random, random_balance(random, layers, kLanes));
+        options.chunks = options.batch = 1 + round % 5;
+        options.hardware.devices.clear();
+        std::optional<Nanoseconds> best;
+        std::optional<Nanoseconds> best_v;
+        for (const Schedule& named : all_schedules()) {
+            PipelineOptions with = options;
+            with.schedule = named;
+            if (!is_synchronous(named) || !can_be_balanced(profile, with, kLanes)) {
+                continue;
+            }
+            const std::size_t partitions = usual_partitions(named, kLanes);
+            if (!runs_one_partition_a_lane(named)) {
+                with.placement = placement_of(named, partitions, kLanes);
+            }
+            for_every_balance(layers, static_cast<int>(partitions), [&](const Balance& balance) {
+                with.balance = balance;
+                const Nanoseconds step = simulate(profile, with, {.noise = false, .memory = true}).step_time;
+                best = std::min(best.value_or(step), step);
+                if (named == Schedule::zero_bubble_v) {
+                    best_v = std::min(best_v.value_or(step), step);
+                }
+            });
+        }
+        PlanRequest request;
+        request.partitions = {kLanes};
+        request.chunks = {options.chunks};
+        request.checkpoints = {options.checkpoint};
+        request.schedules = {Schedule::automatic};
+        request.threads = 1;
+        take_options(request, options);
+        EXPECT_LE(plan(profile, request).candidates.at(0).simulation.step_time, *best) << "round " << round;
+        request.schedules = {Schedule::zero_bubble_v};
+        if (best_v) {
+            EXPECT_EQ(plan(profile, request).candidates.at(0).simulation.step_time, *best_v) << "round " << round;
+        }
+    }
 }
 
 TEST(AutomaticSchedule, KeepsALimitOfMicroBatchesInFlight) {
