@@ -43,7 +43,9 @@ std::vector<TaskKind> kindsOf(const TraceDocument& document) {
             kinds.insert(row.kinds.begin(), row.kinds.end());
         }
     }
-    return {kinds.begin(), kinds.end()};
+    std::vector<TaskKind> inOrder(kinds.begin(), kinds.end());
+    std::ranges::stable_sort(inOrder, {}, keyKindOf);  // both halves of a backward side by side
+    return inOrder;
 }
 
 /// All but one are hidden, or none, if they are already.
