@@ -34,6 +34,7 @@ nlohmann::ordered_json candidate_json(const ClusterCandidate& candidate) {
     object["spare_nodes"] = candidate.spare_nodes;
     object["missing_nodes"] = candidate.missing_nodes;
     object["run_hours"] = candidate.run_hours;
+    object["wait_hours"] = candidate.wait_hours;
     object["cost"] = candidate.cost;
     object["effective_share"] = candidate.checkpoints.effective;
     object["checkpoint_interval_seconds"] = candidate.checkpoints.interval_seconds;
@@ -55,6 +56,15 @@ std::string hours_text(double hours) {
     return hours >= 2 * kDay ? fmt::format("{:.1f} days", hours / kDay)
            : hours >= 1      ? fmt::format("{:.2f} h", hours)
                              : fmt::format("{:.2f} s", hours * 3600);
+}
+
+/// "pareto, 3 spares missing".
+std::string notes_of(const ClusterCandidate& candidate) {
+    std::string notes = candidate.pareto ? "pareto" : "";
+    if (candidate.missing_nodes > 0) {
+        notes += (notes.empty() ? "" : ", ") + counted(candidate.missing_nodes, "spare", "spares") + " missing";
+    }
+    return notes;
 }
 
 std::string plan_text(const ClusterPlan& plan, std::size_t most) {
@@ -84,7 +94,7 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
                        std::to_string(step.layout.zero), format_duration(Nanoseconds{std::llround(step.step_ns())}),
                        fmt::format("{:.1f}", step.tflops_per_device()), format_bytes(highest_peak(step.simulation)),
                        hours_text(each.run_hours), fmt::format("{:.6g}", each.cost),
-                       format_percent(each.checkpoints.effective), each.pareto ? "pareto" : "", each.reason});
+                       format_percent(each.checkpoints.effective), notes_of(each), each.reason});
     }
     std::string text = table.str();
     text += fmt::format(
@@ -97,8 +107,9 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
             text += fmt::format("best: a checkpoint every {:.1f} min, {}\n", best.checkpoints.interval_seconds / 60,
                                 counted(best.spare_nodes, "spare node", "spare nodes"));
             text += best.missing_nodes > 0
-                        ? fmt::format("the cluster lacks {} that such a run needs now and then\n",
-                                      counted(best.missing_nodes, "further spare node", "further spare nodes"))
+                        ? fmt::format("the cluster lacks {} for it: {} of the run are waits for repairs\n",
+                                      counted(best.missing_nodes, "further spare node", "further spare nodes"),
+                                      hours_text(best.wait_hours))
                         : "";
         }
     }

@@ -466,6 +466,11 @@ void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const Clus
     Failures failures{0, request.checkpoint_seconds, request.restart_seconds};
     double failures_an_hour = 0;
     double rented_an_hour = 0;
+    struct Spares {
+        double hours_between = 0;  ///< failures of the nodes that they stand in for
+        int nodes = 0;
+    };
+    std::vector<Spares> spares_of;
     for (const auto& [group, lanes] : parts) {
         const int devices = lanes * candidate.step.layout.data * candidate.step.layout.tensor;
         const int nodes = (devices + group->devices_per_node - 1) / group->devices_per_node;
@@ -475,6 +480,7 @@ void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const Clus
             const int needed = spare_nodes(nodes, group->hours_between_failures, request.repair_hours);
             spares = std::min(needed, group->nodes - nodes);
             candidate.missing_nodes += needed - spares;
+            spares_of.push_back({group->hours_between_failures / nodes, spares});
         }
         candidate.nodes += nodes;
         candidate.spare_nodes += spares;
@@ -485,7 +491,13 @@ void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const Clus
         candidate.checkpoints = best_checkpoints(failures);
     }
     const double steps = request.tokens > 0 ? std::ceil(request.tokens / candidate.step.tokens) : 1;
-    candidate.run_hours = steps * candidate.step.step_ns() / 1e9 / 3600 / candidate.checkpoints.effective;
+    const double training = steps * candidate.step.step_ns() / 1e9 / 3600;
+    const double awake = training / candidate.checkpoints.effective;
+    for (const Spares& each : spares_of) {
+        candidate.wait_hours += repair_wait_hours(awake, each.hours_between, request.repair_hours, each.nodes);
+    }
+    candidate.run_hours = awake + candidate.wait_hours;
+    candidate.checkpoints.effective *= std::isfinite(awake) ? awake / candidate.run_hours : 1;
     candidate.cost = candidate.run_hours * rented_an_hour;
 }
 

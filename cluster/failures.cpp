@@ -51,4 +51,35 @@ int spare_nodes(int nodes, double hours_between_failures_of_one, double repair_h
     }
     return most;
 }
+
+namespace {
+/// Share of calls that find so many servers busy, at `load` calls a time of service.
+double erlang_loss(int servers, double load) {
+    double lost = 1;
+    for (int k = 1; k <= servers; ++k) {
+        lost = load * lost / (k + load * lost);
+    }
+    return lost;
+}
+}  // namespace
+
+double repair_wait_hours(double hours, double hours_between, double repair_hours, int spares) {
+    if (hours_between <= 0 || repair_hours <= 0 || !std::isfinite(hours)) {
+        return 0;
+    }
+    // An hour's waits if failures of the last `past` hours may be in repair. A failure that finds all spares there
+    // waits for the oldest of them, which failed past * spares / (spares + 1) hours ago in the mean.
+    const auto waits = [&](double past) {
+        return erlang_loss(spares, past / hours_between) * (repair_hours - past * spares / (spares + 1)) /
+               hours_between;
+    };
+    const double later = waits(repair_hours);
+    const double first = std::min(hours, repair_hours);
+    constexpr int kSteps = 200;
+    double sum = 0;
+    for (int k = 0; k < kSteps; ++k) {
+        sum += std::min(later, waits((k + 0.5) / kSteps * first));
+    }
+    return sum / kSteps * first + (hours - first) * later;
+}
 }  // namespace pipescope

@@ -162,12 +162,32 @@ TEST(ClusterPlan, CountsTheRunsTimeAndCost) {
     EXPECT_TRUE(plan.priced);
     EXPECT_EQ(best.nodes, 2);
     const CheckpointPlan checkpoints = best_checkpoints({50, request.checkpoint_seconds, request.restart_seconds});
-    EXPECT_DOUBLE_EQ(best.checkpoints.effective, checkpoints.effective);
-    EXPECT_NEAR(best.run_hours, 1e6 * best.step.step_ns() / 3.6e12 / checkpoints.effective, 1e-9 * best.run_hours);
     EXPECT_EQ(best.spare_nodes, 0);  // the cluster has no third node
+    const double training = 1e6 * best.step.step_ns() / 3.6e12;
+    const double awake = training / checkpoints.effective;
+    EXPECT_NEAR(best.wait_hours, awake / 50 * request.repair_hours, 1e-9 * awake);  // each failure waits for its repair
+    EXPECT_NEAR(best.run_hours, awake + best.wait_hours, 1e-9 * best.run_hours);
+    EXPECT_NEAR(best.checkpoints.effective, training / best.run_hours, 1e-12);
     EXPECT_EQ(best.missing_nodes, spare_nodes(2, 100, request.repair_hours));
     EXPECT_NEAR(best.cost, best.run_hours * 2 * 12, 1e-9 * best.cost);
     EXPECT_TRUE(std::ranges::any_of(plan.candidates, &ClusterCandidate::pareto));
+}
+
+// Four nodes that fail each week and repair takes a day: three with a spare end sooner than four without.
+TEST(ClusterPlan, RanksARunWithASpareBeforeALargerOneWithout) {
+    Cluster cluster = plain_cluster(4);
+    cluster.groups.front().hours_between_failures = 7 * 24;
+    LanguageModel model = small_model();
+    model.layers = 12;
+    ClusterPlanRequest request = request_of(48);
+    request.least_devices = 12;
+    request.tokens = 48 * 16 * 1e6;
+    request.goal = ClusterGoal::time;
+    const ClusterPlan plan = plan_cluster(model, cluster, request);
+    EXPECT_EQ(plan.candidates.front().nodes, 3);
+    EXPECT_EQ(plan.candidates.front().spare_nodes, 1);
+    request.repair_hours = 0.01;
+    EXPECT_EQ(plan_cluster(model, cluster, request).candidates.front().nodes, 4);
 }
 
 TEST(ClusterPlan, SaysWhyNothingFits) {

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <random>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -72,6 +75,47 @@ TEST(Failures, SparesCoverNodesInRepair) {
     EXPECT_EQ(spare_nodes(1, 1e9, 24), 0);
     EXPECT_EQ(spare_nodes(4, 5, 24), 30);  // Poisson of mean 19.2: more are in repair than run
     EXPECT_GT(spare_nodes(100'000, 1000, 24), 2400);
+}
+/// Mean wait of sampled runs: failure n waits until failure n - spares is repaired.
+double sampled_wait(double hours, double between, double repair, int spares, int runs) {
+    std::mt19937_64 random(3);
+    std::exponential_distribution<double> next(1 / between);
+    double sum = 0;
+    for (int run = 0; run < runs; ++run) {
+        std::vector<double> failed;  // on the clock
+        double waited = 0;
+        for (double awake = next(random); awake < hours; awake += next(random)) {
+            failed.push_back(awake + waited);
+            if (failed.size() > static_cast<std::size_t>(spares)) {
+                const double back = failed[failed.size() - 1 - static_cast<std::size_t>(spares)] + repair;
+                waited += std::max(0.0, back - failed.back());
+            }
+        }
+        sum += waited;
+    }
+    return sum / runs;
+}
+
+TEST(Failures, RunsWaitForRepairsAsSampledRunsDo) {
+    constexpr double kRepair = 24;
+    struct Case {
+        double in_repair;  ///< mean
+        int spares;
+        double repairs;  ///< length of the run
+        double error;    ///< of the whole time
+    };
+    for (const Case& each : {Case{4.9, 0, 0.36, 0.005}, Case{0.2, 1, 0.5, 0.005}, Case{1, 1, 1, 0.006},
+                             Case{1, 2, 3, 0.005}, Case{2, 1, 1, 0.01}, Case{5, 2, 30, 0.005}, Case{10, 4, 60, 0.005},
+                             Case{10, 0, 2, 0.005}, Case{10, 6, 1, 0.07}, Case{5, 1, 0.2, 0.07}}) {
+        const double between = kRepair / each.in_repair;
+        const double hours = each.repairs * kRepair;
+        const int runs = static_cast<int>(300'000 / std::max(1.0, each.in_repair * each.repairs));
+        const double sampled = hours + sampled_wait(hours, between, kRepair, each.spares, runs);
+        EXPECT_NEAR((hours + repair_wait_hours(hours, between, kRepair, each.spares)) / sampled, 1, each.error)
+            << each.in_repair << " in repair, " << each.spares << " spares, " << each.repairs << " repair times";
+    }
+    EXPECT_EQ(repair_wait_hours(100, 0, 24, 0), 0);
+    EXPECT_EQ(repair_wait_hours(100, 10, 0, 0), 0);
 }
 }  // namespace
 }  // namespace pipescope
