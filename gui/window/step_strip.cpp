@@ -46,6 +46,9 @@ void StepStrip::setHistory(std::shared_ptr<const StepHistory> history) {
     const std::optional<std::int32_t> step = chosen_ ? std::optional(history_->steps[*chosen_].step) : std::nullopt;
     history_ = std::move(history);
     chosen_ = step ? history_->find(*step) : std::nullopt;
+    facts_ = makeFacts();
+    measureFacts();
+    timeAtTop_ = timeAtTop();
     showIfWanted();
     refresh();
 }
@@ -83,7 +86,7 @@ void StepStrip::refresh() {
     update();
 }
 
-QStringList StepStrip::facts() const {
+QStringList StepStrip::makeFacts() const {
     if (!history_->median) {
         return {};
     }
@@ -105,17 +108,19 @@ QStringList StepStrip::facts() const {
     return lines;
 }
 
+void StepStrip::measureFacts() {
+    factsWidth_ = 0;
+    for (const QString& line : facts_) {
+        factsWidth_ = std::max(factsWidth_, fontMetrics().horizontalAdvance(line) + 16);
+    }
+}
+
 QSize StepStrip::sizeHint() const {
     return {600, 2 * fontMetrics().height() + 6};
 }
 
 QRect StepStrip::barsRect() const {
-    int right = 4;
-    if (width() >= kNarrowStrip) {
-        for (const QString& line : facts()) {
-            right = std::max(right, fontMetrics().horizontalAdvance(line) + 16);
-        }
-    }
+    const int right = width() >= kNarrowStrip ? std::max(4, factsWidth_) : 4;
     return {gutter_, 3, std::max(1, width() - gutter_ - right), std::max(1, height() - 6)};
 }
 
@@ -172,6 +177,9 @@ std::size_t StepStrip::fastestOf(const Bar& bar) const {
 }
 
 double StepStrip::timeAtTop() const {
+    if (!history_->median) {
+        return 1;
+    }
     Nanoseconds longest{1};
     for (const StepEntry& entry : history_->steps) {
         longest = std::max(longest, entry.time);
@@ -222,6 +230,13 @@ bool StepStrip::event(QEvent* event) {
     return answerToolTip(*event, *this, [this](const QPoint& at) { return toolTipAt(at); }) || QWidget::event(event);
 }
 
+void StepStrip::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::FontChange || event->type() == QEvent::StyleChange) {
+        measureFacts();
+    }
+}
+
 QString StepStrip::toolTipAt(const QPoint& position) const {
     const std::optional<Bar> bar = barAt(position.x());
     if (!bar) {
@@ -241,11 +256,10 @@ void StepStrip::paintBar(QPainter& painter, const Bar& bar) const {
     const StepEntry& slowest = history_->steps[slowestOf(bar)];
     const StepEntry& fastest = history_->steps[fastestOf(bar)];
     const TimelineColors colors = timelineColors(palette());
-    const double top = timeAtTop();
     const auto rectOf = [&](double from, double to) {
         const double gap = bar.rect.width() >= kGapFrom ? 1 : 0;
-        const double bottom = bar.rect.bottom() - from / top * bar.rect.height();
-        const double end = bar.rect.bottom() - std::min(1.0, to / top) * bar.rect.height();
+        const double bottom = bar.rect.bottom() - from / timeAtTop_ * bar.rect.height();
+        const double end = bar.rect.bottom() - std::min(1.0, to / timeAtTop_) * bar.rect.height();
         return QRectF(bar.rect.left(), end, bar.rect.width() - gap, std::max(0.0, bottom - end));
     };
     QColor color = slowest.slow ? QColor::fromRgb(okabe_ito::kVermillion) : barColor(palette());
@@ -351,11 +365,10 @@ void StepStrip::paintEvent(QPaintEvent*) {
     }
     if (width() >= kNarrowStrip) {
         painter.setPen(colors.faintText);
-        const QStringList lines = facts();
-        for (int line = 0; line < lines.size(); ++line) {
+        for (int line = 0; line < facts_.size(); ++line) {
             const int top = 3 + line * fontMetrics().height();
             painter.drawText(QRect(0, top, width() - 8, fontMetrics().height()), Qt::AlignRight | Qt::AlignVCenter,
-                             lines[line]);
+                             facts_[line]);
         }
     }
 }

@@ -38,7 +38,7 @@ public:
     /// The bar that holds the step; empty if none does.
     std::optional<Bar> barOf(std::int32_t step) const;
     /// The median in one line, the fastest and the slowest step in another; empty without steps.
-    QStringList facts() const;
+    const QStringList& facts() const { return facts_; }
     /// Moves the choice, within the steps.
     void move(std::int64_t by);
     /// Chooses the step at this index of the history; empty: none.
@@ -52,19 +52,21 @@ Q_SIGNALS:
 
 protected:
     bool event(QEvent* event) override;
+    void changeEvent(QEvent* event) override;
     void paintEvent(QPaintEvent* event) override;
     void mousePressEvent(QMouseEvent* event) override { pickAt(*event); }
     void mouseMoveEvent(QMouseEvent* event) override { pickAt(*event); }
     void keyPressEvent(QKeyEvent* event) override;
 
 private:
+    QStringList makeFacts() const;
+    void measureFacts();
     QRect barsRect() const;
     std::optional<Bar> barAt(double x) const;
     std::size_t slowestOf(const Bar& bar) const;
     std::size_t fastestOf(const Bar& bar) const;
     /// The time at the top: that of the slowest step, but at most kTallest medians.
     double timeAtTop() const;
-    double heightOf(Nanoseconds time) const;
     void pickAt(const QMouseEvent& event);
     void paintBar(QPainter& painter, const Bar& bar) const;
     void paintLoss(QPainter& painter) const;
@@ -73,6 +75,10 @@ private:
     void showIfWanted();
 
     std::shared_ptr<const StepHistory> history_;
+    // Of the history. A run may have a hundred thousand steps, so a bar must not read all of them.
+    QStringList facts_;
+    int factsWidth_ = 0;
+    double timeAtTop_ = 1;
     std::optional<std::size_t> chosen_;  // index into the history
     int gutter_ = 80;
     bool shown_ = true;

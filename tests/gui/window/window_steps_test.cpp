@@ -9,6 +9,7 @@
 #include <QToolTip>
 
 #include <algorithm>
+#include <ctime>
 
 namespace pipescope {
 namespace {
@@ -188,6 +189,25 @@ TEST(StepStrip, ShowsManyStepsInOneBarAndChoosesTheSlowest) {
     ASSERT_EQ(picked.size(), 1);
     EXPECT_EQ(picked[0][0].toInt(), 54'321 * 3);
     EXPECT_FALSE(strip.barOf(1));
+}
+
+// A bar once read all steps several times. The window of a run of 80,000 steps gave no answer for seconds.
+TEST(StepStrip, PaintsALongRunAtOnce) {
+    auto history = std::make_shared<StepHistory>();
+    for (int step = 0; step < 200'000; ++step) {
+        history->steps.push_back({step, Nanoseconds{1'000'000 + step % 7}, 0.1, 1.0 + step % 3, false, false});
+    }
+    history->counted = history->steps.size();
+    history->median = history->fastest = 0;
+    history->slowest = 6;
+    StepStrip strip;
+    strip.resize(3000, strip.sizeHint().height());
+    strip.setHistory(history);
+    ASSERT_GT(strip.numBars(), 1000U);
+    QImage image(strip.size(), QImage::Format_RGB32);
+    const std::clock_t start = std::clock();
+    strip.render(&image);
+    EXPECT_LT(std::clock() - start, CLOCKS_PER_SEC / 4);  // takes 10 ms; before, several seconds
 }
 
 TEST(StepStrip, MarksSlowAndWarmUpStepsByMoreThanColour) {
