@@ -50,7 +50,7 @@ LaneRaster::LaneRaster(const TimelineColors& colors, const KindSet& hidden)
 void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, const RasterBand& band, QImage& image) {
     const int top = std::max(0, band.top);
     const int bottom = std::min(image.height(), band.top + band.height);
-    const int columns = (image.width() + band.cell - 1) / band.cell;
+    const int columns = image.width();
     if (bottom <= top || columns == 0) {
         return;
     }
@@ -89,7 +89,7 @@ void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, cons
     for (int y = top; y < bottom; ++y) {
         auto* target = reinterpret_cast<QRgb*>(image.scanLine(y));
         if (!band.patterns) {
-            writeCells(target, image.width(), band.cell);
+            std::memcpy(target, line_.data(), bytes);
         } else if (y - top >= kLines) {
             std::memcpy(target, image.constScanLine(y - kLines), bytes);
         } else {
@@ -110,11 +110,24 @@ void LaneRaster::addRow(const StoredRow& row, const TimeWindow& window, int colu
 
 void LaneRaster::groundOf(const TimelineStore& store, const TimeWindow& window, bool shadeBubble, int columns) {
     const auto size = static_cast<std::size_t>(columns);
-    inStep_.assign(size, 0);
-    line_.assign(size, lane_);
     if (!shadeBubble) {
+        inStep_.assign(size, 0);
+        line_.assign(size, lane_);
         return;
     }
+    // That of all rows: a long run has a hundred thousand steps.
+    if (groundStore_ != &store || groundWindow_ != window || ground_.size() != size) {
+        findGround(store, window, columns);
+    }
+    inStep_ = groundInStep_;
+    line_ = ground_;
+}
+
+void LaneRaster::findGround(const TimelineStore& store, const TimeWindow& window, int columns) {
+    groundStore_ = &store;
+    groundWindow_ = window;
+    groundInStep_.assign(static_cast<std::size_t>(columns), 0);
+    ground_.assign(static_cast<std::size_t>(columns), lane_);
     const auto first = std::partition_point(store.steps().begin(), store.steps().end(),
                                             [&](const StepSpan& step) { return step.range().end < window.start; });
     for (auto step = first; step != store.steps().end(); ++step) {
@@ -125,8 +138,8 @@ void LaneRaster::groundOf(const TimelineStore& store, const TimeWindow& window, 
         }
         const auto begin = static_cast<std::ptrdiff_t>(std::clamp(std::round(from), 0.0, double(columns)));
         const auto end = static_cast<std::ptrdiff_t>(std::clamp(std::round(to), 0.0, double(columns)));
-        std::fill(inStep_.begin() + begin, inStep_.begin() + std::max(begin, end), std::uint8_t{1});
-        std::fill(line_.begin() + begin, line_.begin() + std::max(begin, end), bubble_);
+        std::fill(groundInStep_.begin() + begin, groundInStep_.begin() + std::max(begin, end), std::uint8_t{1});
+        std::fill(ground_.begin() + begin, ground_.begin() + std::max(begin, end), bubble_);
     }
 }
 
@@ -265,16 +278,6 @@ void LaneRaster::addBorders(const StoredRow& row, const TimeWindow& window, doub
             line_[static_cast<std::size_t>(x)] = border_;
             inked_[static_cast<std::size_t>(x)] = 0;
         }
-    }
-}
-
-void LaneRaster::writeCells(QRgb* target, int width, int cell) const {
-    if (cell == 1) {
-        std::memcpy(target, line_.data(), static_cast<std::size_t>(width) * sizeof(QRgb));
-        return;
-    }
-    for (int x = 0; x < width; ++x) {  // branches would cost more than the copies
-        target[x] = line_[static_cast<std::size_t>(x / cell)];
     }
 }
 

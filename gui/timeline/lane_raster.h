@@ -18,9 +18,6 @@ struct RasterBand {
     int height = 0;
     double leastBorder = 0;  ///< slices of at least this many pixels get a dark left edge; 0: none do
     bool patterns = true;    ///< false: colours alone, for rows that are too low for a pattern
-    /// Pixels of a column. Rows of a pixel or two have columns of several, which lowers the cost; they have no
-    /// patterns.
-    int cell = 1;
     std::span<const std::uint32_t> others = {};  ///< rows that share the band with `row`, which shows their mean
 };
 
@@ -38,11 +35,15 @@ public:
     /// Slices of the `hidden` kinds look like a lane outside its steps, which is no bubble.
     explicit LaneRaster(const TimelineColors& colors, const KindSet& hidden = {});
 
+    /// Call it for another store, which may stand at the address of the one before.
+    void forget() { groundStore_ = nullptr; }
+
     /// Draws one band across the image's width. `window` is in the store's times; the image has format RGB32.
     void draw(const TimelineStore& store, const TimeWindow& window, const RasterBand& band, QImage& image);
 
 private:
     void groundOf(const TimelineStore& store, const TimeWindow& window, bool shadeBubble, int columns);
+    void findGround(const TimelineStore& store, const TimeWindow& window, int columns);
     /// Adds the shares of one row.
     void addRow(const StoredRow& row, const TimeWindow& window, int columns, std::size_t visible);
     /// `rows`: of which the shares are the sum. `patterns`: fill inked_ and ink_ too.
@@ -56,8 +57,6 @@ private:
     void addBorders(const StoredRow& row, const TimeWindow& window, double least, int columns);
     /// Writes line `line` of a band: columns with their patterns.
     void writeLine(QRgb* target, int columns, int line) const;
-    /// Writes columns of `cell` pixels each, without patterns.
-    void writeCells(QRgb* target, int width, int cell) const;
 
     QRgb lane_;
     QRgb bubble_;
@@ -69,8 +68,12 @@ private:
     KindSet hidden_;
     PatternTile bubbleTile_ = tileOf(Pattern::dotted);
     ColumnShares shares_;
-    std::vector<std::uint8_t> inStep_;    // by column
-    std::vector<std::int32_t> dominant_;  // by column: kind, or -1 if idle
+    const TimelineStore* groundStore_ = nullptr;  // of the ground, which rows share; null: unknown
+    TimeWindow groundWindow_;
+    std::vector<QRgb> ground_;                // by column
+    std::vector<std::uint8_t> groundInStep_;  // likewise
+    std::vector<std::uint8_t> inStep_;        // by column
+    std::vector<std::int32_t> dominant_;      // by column: kind, or -1 if idle
     std::vector<float> busy_;
     std::vector<float> most_;
     std::vector<QRgb> line_;

@@ -61,11 +61,10 @@ std::array<CauseLook, kNumBubbleCauses> causeLooks(const QFontMetricsF& metrics,
     return looks;
 }
 
-/// Hundreds of lanes have tens of thousands of bubbles: what is out of view, or thinner than a pixel, must cost next to
-/// nothing, and text is measured once.
-void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
-    const QFontMetricsF metrics(painter.font());
-    const std::array<CauseLook, kNumBubbleCauses> looks = causeLooks(metrics, colors);
+/// Calls `visit` for each shaded bubble in view. Hundreds of lanes have tens of thousands: what is out of view, or
+/// thinner than a pixel, must cost next to nothing.
+template <class Visit>
+void visitBubbles(const TimelineScene& scene, const Visit& visit) {
     const std::int64_t left = scene.window.start;
     const std::int64_t right = left + static_cast<std::int64_t>(std::ceil(scene.window.length)) + 1;
     const auto least = static_cast<std::int64_t>(scene.window.length / std::max(1, scene.lanes.width()));
@@ -83,14 +82,24 @@ void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineC
             continue;
         }
         const QRectF rect = clippedTo(scene, rectAt(scene, band, piece.start, piece.end));
-        if (rect.width() < 1 || !rect.intersects(scene.lanes)) {
-            continue;
+        if (rect.width() >= 1 && rect.intersects(scene.lanes)) {
+            visit(piece, band, rect);
+        }
+    }
+}
+
+void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors, bool low) {
+    const QFontMetricsF metrics(painter.font());
+    const std::array<CauseLook, kNumBubbleCauses> looks = causeLooks(metrics, colors);
+    visitBubbles(scene, [&](const Bubble& piece, const Band& band, const QRectF& rect) {
+        if (!low && !hasPatterns(band)) {
+            return;
         }
         const CauseLook& look = looks[static_cast<std::size_t>(piece.cause)];
         if (look.brush.style() != Qt::SolidPattern &&
             (rect.height() < kLowestPatternRow || rect.width() < kLeastPattern)) {
             painter.fillRect(rect, look.tint);
-            continue;
+            return;
         }
         painter.fillRect(rect, colors.bubble);
         painter.fillRect(rect, look.brush);
@@ -101,7 +110,7 @@ void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineC
             painter.setPen(colors.text);
             painter.drawText(plate, Qt::AlignCenter, look.name);
         }
-    }
+    });
 }
 
 void paintVeil(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
@@ -220,6 +229,18 @@ void paintGhosts(QPainter& painter, const TimelineScene& scene, const TimelineCo
     }
 }
 
+/// A line. A short one is a rectangle, which costs a tenth: with hundreds of lanes, most are.
+void paintStep(QPainter& painter, const QPointF& from, const QPointF& to, double width, const QColor& color) {
+    constexpr double kShort = 4;
+    if (std::abs(to.x() - from.x()) <= kShort && std::abs(to.y() - from.y()) <= kShort) {
+        const double half = width / 2;
+        painter.fillRect(QRectF(from, to).normalized().adjusted(-half, -half, half, half), color);
+    } else {
+        painter.setPen(QPen(color, width));
+        painter.drawLine(from, to);
+    }
+}
+
 /// The path has thousands of tasks; only those in view, and lines that cross it, cost more than a comparison.
 void paintCriticalPath(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
     const std::int64_t left = scene.window.start;
@@ -243,10 +264,8 @@ void paintCriticalPath(QPainter& painter, const TimelineScene& scene, const Time
                 const QRectF last = lineOf(*before);
                 const QPointF from(last.right(), last.center().y());
                 const QPointF to(line.left(), line.center().y());
-                painter.setPen(QPen(colors.paper, 4));
-                painter.drawLine(from, to);
-                painter.setPen(QPen(colors.critical, 2));
-                painter.drawLine(from, to);
+                paintStep(painter, from, to, 4, colors.paper);
+                paintStep(painter, from, to, 2, colors.critical);
             }
             painter.fillRect(clippedTo(scene, line.adjusted(0, -1, 0, 0)), colors.paper);
             painter.fillRect(clippedTo(scene, line), colors.critical);
@@ -272,7 +291,25 @@ void paintArrow(QPainter& painter, const QPointF& from, const QPointF& to, const
 }
 }  // namespace
 
-void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
+std::vector<BubbleSpan> lowBubbles(const TimelineScene& scene, const TimelineColors& colors, double scale) {
+    const std::array<CauseLook, kNumBubbleCauses> looks = causeLooks(QFontMetricsF(QFont()), colors);
+    const int width = static_cast<int>(std::lround(scene.lanes.width() * scale));
+    std::vector<BubbleSpan> spans;
+    visitBubbles(scene, [&](const Bubble& piece, const Band& band, const QRectF& rect) {
+        if (!hasPatterns(band)) {
+            const CauseLook& look = looks[static_cast<std::size_t>(piece.cause)];
+            const QColor& color = look.brush.style() == Qt::SolidPattern ? look.brush.color() : look.tint;
+            const auto pixel = [&](double x) {
+                return std::clamp(static_cast<int>(std::lround((x - scene.lanes.left()) * scale)), 0, width);
+            };
+            spans.push_back({piece.lane, pixel(rect.left()), pixel(rect.right()), color.rgb()});
+        }
+    });
+    std::ranges::stable_sort(spans, {}, &BubbleSpan::lane);
+    return spans;
+}
+
+void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors, bool low) {
     if (!scene.marks) {
         return;
     }
@@ -281,7 +318,7 @@ void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const Timel
         paintVeil(painter, scene, colors);
     }
     if (scene.marks->shadesBubbles) {
-        paintBubbles(painter, scene, colors);
+        paintBubbles(painter, scene, colors, low);
     }
     if (!scene.marks->linkTiers.empty()) {
         paintLinkTiers(painter, scene);

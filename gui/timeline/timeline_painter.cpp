@@ -15,6 +15,7 @@ constexpr double kLeastBorderWidth = 4;
 constexpr double kLowestFineRow = 4;     // device pixels; there are hundreds of lower ones
 constexpr int kLowCell = 2;              // device pixels of a column of such a row
 constexpr int kLowestCell = 3;           // and of one of two pixels or one
+constexpr int kLowRowsAtOnce = 16;       // half a megabyte at 4K stays in the cache
 constexpr int kKernelText = 9;           // pixels
 constexpr double kLeastKernelName = 30;  // pixels
 // With fewer columns, drawing is faster than waking up threads.
@@ -66,14 +67,64 @@ void visitBands(const TimelineScene& scene, const std::function<void(const Share
     end();
 }
 
-/// Copies are lower than tasks, but their patterns are made for that.
-bool hasPatterns(const Band& band) {
-    return band.height >= kLowestPatternRow - 1;
-}
-
 int cellOf(double height) {
     return height >= kLowestFineRow ? 1 : height > 2 ? kLowCell : kLowestCell;
 }
+
+/// Repeats each of the colours `cell` times. A division per pixel would cost more than the rest of a low row.
+template <int cell>
+void widen(const QRgb* colors, QRgb* target, int width) {
+    for (int whole = width / cell; whole > 0; --whole, ++colors, target += cell) {
+        for (int x = 0; x < cell; ++x) {
+            target[x] = *colors;
+        }
+    }
+    std::fill_n(target, width % cell, width % cell > 0 ? *colors : 0);
+}
+
+/// Paints rows without patterns, several with one image, since an image for each costs more than its pixels.
+class LowRows {
+public:
+    LowRows(QPainter& painter, QImage& buffer) : painter_(painter), buffer_(buffer) {}
+
+    /// From pixel row `top` to `bottom`, in the strip's columns of `cell` pixels each, with these bubbles.
+    void add(int top, int bottom, const QImage& strip, int cell, std::span<const BubbleSpan> bubbles) {
+        for (int y = top; y < bottom; ++y) {
+            if (lines_ > 0 && (y != top_ + lines_ || lines_ == buffer_.height())) {
+                flush();
+            }
+            top_ = lines_ == 0 ? y : top_;
+            auto* target = reinterpret_cast<QRgb*>(buffer_.scanLine(lines_++));
+            const auto* colors = reinterpret_cast<const QRgb*>(strip.constScanLine(0));
+            if (y > top && lines_ > 1) {
+                std::copy_n(reinterpret_cast<const QRgb*>(buffer_.constScanLine(lines_ - 2)), buffer_.width(), target);
+                continue;
+            }
+            if (cell == kLowCell) {
+                widen<kLowCell>(colors, target, buffer_.width());
+            } else if (cell == kLowestCell) {
+                widen<kLowestCell>(colors, target, buffer_.width());
+            } else {
+                std::copy_n(colors, buffer_.width(), target);
+            }
+            for (const BubbleSpan& bubble : bubbles) {
+                std::fill(target + bubble.from, target + bubble.end, bubble.color);
+            }
+        }
+    }
+    void flush() {
+        if (lines_ > 0) {
+            painter_.drawImage(QPoint(0, top_), buffer_, QRect(0, 0, buffer_.width(), lines_));
+            lines_ = 0;
+        }
+    }
+
+private:
+    QPainter& painter_;
+    QImage& buffer_;
+    int top_ = 0;
+    int lines_ = 0;
+};
 
 std::size_t visibleSlices(const TimelineScene& scene) {
     std::ptrdiff_t count = 0;
@@ -129,7 +180,7 @@ void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene, const
     painter.save();
     painter.setClipRect(scene.lanes, Qt::IntersectClip);
     paintGaps(painter, scene);
-    paintBodies(painter, scene);
+    const bool withBubbles = paintBodies(painter, scene);
     if (between) {
         between();
     }
@@ -137,20 +188,23 @@ void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene, const
     if (!recoloured) {
         paintLabels(painter, scene);
     }
-    paintUnderLabels(painter, scene, colors_);
+    paintUnderLabels(painter, scene, colors_, !withBubbles);
     paintOverLabels(painter, scene, colors_);
     paintMarks(painter, scene);
     painter.restore();
 }
 
-void TimelinePainter::paintBodies(QPainter& painter, const TimelineScene& scene) {
+bool TimelinePainter::paintBodies(QPainter& painter, const TimelineScene& scene) {
     if (isVector(painter) && visibleSlices(scene) <= kMostVectorSlices) {
         paintVector(painter, scene);
-    } else {
-        const double scale = painter.device()->devicePixelRatioF();
-        refreshStrips(scene, scale);
-        paintStrips(painter, scene, scale);
+        return false;
     }
+    const double scale = painter.device()->devicePixelRatioF();
+    refreshStrips(scene, scale);
+    // A veil over the tasks must not cover them.
+    const bool withBubbles = scene.marks != nullptr && scene.marks->shadesBubbles && scene.marks->differences.empty();
+    paintStrips(painter, scene, scale, withBubbles ? lowBubbles(scene, colors_, scale) : std::vector<BubbleSpan>());
+    return withBubbles;
 }
 
 void TimelinePainter::paintKernels(QPainter& painter, const TimelineScene& scene,
@@ -213,10 +267,12 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
     const int width = static_cast<int>(std::lround(scene.lanes.width() * scale));
     strips_.resize(scene.store->rows().size());
     std::vector<SharedBand> stale;
+    std::size_t columns = 0;
     visitBands(scene, [&](const SharedBand& shared) {
         Strip& strip = strips_[shared.rows.front()];
         const int lines = hasPatterns(shared.band) ? LaneRaster::kLines : 1;
-        const QSize size(width, lines);
+        const int cell = cellOf(shared.band.height * scale);
+        const QSize size((width + cell - 1) / cell, lines);
         if (strip.image.size() == size && strip.window == scene.window) {
             return;
         }
@@ -224,9 +280,10 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
             strip.image = QImage(size, QImage::Format_RGB32);
         }
         strip.window = scene.window;
+        columns += static_cast<std::size_t>(size.width());
         stale.push_back(shared);
     });
-    const bool many = stale.size() * static_cast<std::size_t>(width) >= kColumnsWorthThreads;
+    const bool many = columns >= kColumnsWorthThreads;
     const std::size_t threads = many ? mostWorkers() : 1;
     while (rasters_.size() < threads) {
         rasters_.emplace_back(colors_, hidden_);
@@ -239,7 +296,7 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
         QImage& image = strips_[row].image;
         rasters_[worker].draw(*scene.store, scene.window,
                               {row, 0, image.height(), borders ? kLeastBorderWidth * scale : 0, patterns,
-                               cellOf(stale[i].band.height * scale), std::span(stale[i].rows).subspan(1)},
+                               std::span(stale[i].rows).subspan(1)},
                               image);
     };
     if (many) {
@@ -251,7 +308,24 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
     }
 }
 
-void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene, double scale) const {
+void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene, double scale,
+                                  const std::vector<BubbleSpan>& bubbles) {
+    const auto bubblesOf = [&](const SharedBand& shared) {
+        std::vector<BubbleSpan> found;
+        for (const std::uint32_t row : bubbles.empty() ? std::vector<std::uint32_t>() : shared.rows) {
+            const LaneId lane = scene.store->rows()[row].lane;
+            if (scene.layout->find(lane)->rows.front().row == row) {
+                const auto [first, end] = std::ranges::equal_range(bubbles, lane, {}, &BubbleSpan::lane);
+                found.insert(found.end(), first, end);
+            }
+        }
+        return found;
+    };
+    const QSize chunk(static_cast<int>(std::lround(scene.lanes.width() * scale)), kLowRowsAtOnce);
+    if (lowRows_.size() != chunk) {
+        lowRows_ = QImage(chunk, QImage::Format_RGB32);
+    }
+    LowRows lowRows(painter, lowRows_);
     const auto device = [&](int pixel) { return static_cast<int>(std::lround(pixel * scale)); };
     painter.save();
     painter.translate(scene.lanes.topLeft());
@@ -259,10 +333,16 @@ void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene,
     visitBands(scene, [&](const SharedBand& shared) {
         const QImage& strip = strips_[shared.rows.front()].image;
         const int bottom = std::min(device(shared.band.bottom()), device(scene.lanes.height()));
+        if (strip.height() == 1) {
+            lowRows.add(std::max(0, device(shared.band.top)), bottom, strip, cellOf(shared.band.height * scale),
+                        bubblesOf(shared));
+            return;
+        }
         for (int y = device(shared.band.top); y < bottom; y += strip.height()) {
             painter.drawImage(QPoint(0, y), strip, QRect(0, 0, strip.width(), std::min(strip.height(), bottom - y)));
         }
     });
+    lowRows.flush();
     painter.restore();
 }
 

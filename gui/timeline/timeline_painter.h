@@ -11,6 +11,7 @@
 #include <QImage>
 #include <QRect>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@ class QPainter;
 
 namespace pipescope {
 struct TimelineMarks;
+struct BubbleSpan;
 
 /// The visible content of a pane.
 struct TimelineScene {
@@ -48,13 +50,18 @@ public:
     /// that is empty.
     void paintKernels(QPainter& painter, const TimelineScene& scene, const std::function<QString(SliceRef)>& nameOf);
     /// Makes the next paint draw the bodies again.
-    void invalidate() { strips_.clear(); }
+    void invalidate() {
+        strips_.clear();
+        std::ranges::for_each(rasters_, &LaneRaster::forget);
+    }
 
 private:
     /// Updates the strips at `scale` device pixels per pixel.
     void refreshStrips(const TimelineScene& scene, double scale);
-    void paintStrips(QPainter& painter, const TimelineScene& scene, double scale) const;
-    void paintBodies(QPainter& painter, const TimelineScene& scene);
+    void paintStrips(QPainter& painter, const TimelineScene& scene, double scale,
+                     const std::vector<BubbleSpan>& bubbles);
+    /// True if bubbles of low rows are painted with them.
+    bool paintBodies(QPainter& painter, const TimelineScene& scene);
     void paintGaps(QPainter& painter, const TimelineScene& scene) const;
     void paintVector(QPainter& painter, const TimelineScene& scene) const;
     void paintLabels(QPainter& painter, const TimelineScene& scene);
@@ -69,9 +76,11 @@ private:
         TimeWindow window;  // the window they were drawn for
     };
     // By row of the store; rows that share a band have one, that of the first. Lines repeat, so a strip has no more
-    // than LaneRaster::kLines of them, and one if the row has no patterns. Unlike an image of the whole view, a strip
-    // stays in the cache while it is copied down its row.
+    // than LaneRaster::kLines of them, and one if the row has no patterns. A strip of a row of a pixel or two has
+    // columns of several, which lowers the cost. Unlike an image of the whole view, a strip stays in the cache while
+    // it is copied down its row.
     std::vector<Strip> strips_;
+    QImage lowRows_;  // some rows without patterns below each other, as wide as the view
 };
 
 /// Rectangle of a time range in a band, in widget pixels, clipped far beyond the edges.
@@ -80,8 +89,24 @@ QRectF rectAt(const TimelineScene& scene, const Band& band, std::int64_t start, 
 QRectF sliceRect(const TimelineScene& scene, SliceRef ref);
 // Draw TimelineMarks on a scene. The painter is clipped to the scene's lanes.
 
-/// Draws what goes under the bars' labels: bubbles by cause, and tasks by lateness.
-void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors);
+/// A bubble in a row without patterns, in pixels of the device from the left edge of the lanes.
+struct BubbleSpan {
+    LaneId lane;
+    int from = 0;
+    int end = 0;
+    QRgb color = 0;
+};
+/// Those of rows without patterns, by lane. Hundreds of lanes have tens of thousands, which cost least if they are
+/// written into the rows' pixels.
+std::vector<BubbleSpan> lowBubbles(const TimelineScene& scene, const TimelineColors& colors, double scale);
+/// Copies are lower than tasks, but their patterns are made for that.
+inline bool hasPatterns(const Band& band) {
+    return band.height >= kLowestPatternRow - 1;
+}
+
+/// Draws what goes under the bars' labels: bubbles by cause, and tasks by lateness. `low`: also bubbles of rows without
+/// patterns.
+void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors, bool low);
 /// Draws what goes on top: outlines of the other timeline, the critical path, and arrows.
 void paintOverLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors);
 
