@@ -86,7 +86,8 @@ OpenedTrace open_for_export(const std::string& path, const std::string& rules) {
 /// Returns the warnings that the viewer shows.
 std::vector<TraceWarning> warnings_of(const OpenedTrace& trace) {
     RecordedRun run = recorded_run(trace);
-    std::optional<Simulation> simulation = trace.measured.slices.empty() ? simulate_run(run) : std::nullopt;
+    std::optional<Simulation> simulation =
+        trace.measured.slices.empty() ? simulate_run(run, /*noise=*/false) : std::nullopt;  // only tasks are compared
     if (simulation) {
         if (const std::optional<TraceWarning> differs = take_stored_tasks(*simulation, trace.simulated, {})) {
             run.warnings.push_back(*differs);

@@ -4,6 +4,7 @@
 #include "analysis/trace_comparison.h"
 #include "gui/style/number_format.h"
 #include "schedule/error.h"
+#include "schedule/stop_check.h"
 
 #include <QRegularExpression>
 
@@ -86,21 +87,48 @@ Simulation adopt(Simulation simulation, TraceDocument& document) {
     return simulation;
 }
 
-void showStored(TraceDocument& document, const Timeline& stored, const std::vector<MemorySample>& memory,
+bool showStored(TraceDocument& document, const Timeline& stored, const std::vector<MemorySample>& memory,
                 const Simulation* simulation) {
     if (stored.slices.empty()) {
-        return;
+        return true;
     }
     if (simulation == nullptr) {
         document.simulated = std::make_shared<const TimelineStore>(stored, one_step_statistics(stored));
         document.simulatedMemory = memoryTracks(memory, document.simulated->lanes().size());
-        return;
+        return false;
     }
     Simulation shown = *simulation;
-    if (const std::optional<TraceWarning> warning = take_stored_tasks(shown, stored, memory)) {
+    const std::optional<TraceWarning> warning = take_stored_tasks(shown, stored, memory);
+    if (warning) {
         document.warnings.push_back(*warning);
     }
     adopt(std::move(shown), document);
+    return !warning;
+}
+
+bool noiseTakesLong(const Profile& profile, const PipelineOptions& options, std::int64_t most) {
+    const auto partitions = static_cast<std::int64_t>(options.balance.num_partitions());
+    return has_noise(profile) && options.chunks * partitions > most;
+}
+
+bool addNoise(TraceDocument& document, Simulation& simulation, const std::stop_token& stop) {
+    const StopCheck check([&stop] { return !stop.stop_requested(); });
+    try {
+        add_noise(*document.run.profile, *document.simulation);
+    } catch (const ComputationStopped&) {
+        return false;
+    }
+    document.noiseLeftOut = false;
+    if (document.measured) {
+        simulation.step_band = document.simulation->step_band;
+        simulation.step_mean = document.simulation->step_mean;
+        simulation.step_mean_error_ns = document.simulation->step_mean_error_ns;
+        simulation.bubble_mean = document.simulation->bubble_mean;
+        std::vector<TraceWarning> warnings = std::move(document.warnings);
+        compareWith(document, &simulation);
+        document.warnings = std::move(warnings);  // with those of the ranges
+    }
+    return true;
 }
 
 namespace {

@@ -6,7 +6,9 @@
 #include "trace/task_rules.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 namespace pipescope {
@@ -17,9 +19,17 @@ Simulation adopt(Simulation simulation, TraceDocument& document);
 /// The simulated step as the viewer draws it; with staggered updates, between the steps that overlap it.
 std::shared_ptr<const TimelineStore> storeOf(const Simulation& simulation);
 /// Shows the stored simulated tasks and memory of a file without measured tasks; no effect if it has none.
-/// `simulation`: that of its profile and configuration, or null.
-void showStored(TraceDocument& document, const Timeline& stored, const std::vector<MemorySample>& memory,
+/// `simulation`: that of its profile and configuration, or null. False if the tasks are not those of the simulation,
+/// whose noise is then not theirs.
+bool showStored(TraceDocument& document, const Timeline& stored, const std::vector<MemorySample>& memory,
                 const Simulation* simulation);
+/// Noise takes 100 to 1000 simulations. Those of a pipeline of more forwards than this take longer than a user waits.
+inline constexpr std::int64_t kMostForwardsAtOnce = 2'000;
+/// True if the profile has noise, and the pipeline has more forwards than `most`.
+bool noiseTakesLong(const Profile& profile, const PipelineOptions& options, std::int64_t most);
+/// Adds the noise that the document's simulation was made without, and what follows from it. `simulation`: the rest of
+/// it, as adopt() returned it. False, and no change, if `stop` was requested.
+bool addNoise(TraceDocument& document, Simulation& simulation, const std::stop_token& stop);
 /// Adds a note about tasks that are not drawn.
 void addHidden(TraceDocument& document);
 /// The trace's threads and streams, without ranges that are tasks; null if nothing is left.

@@ -38,8 +38,9 @@ Profile profileIn(const QString& path, const std::string& json) {
     }
 }
 
-/// The document of a profile or of another tool's trace.
-TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
+/// Publishes the document of a profile or of another tool's trace.
+void loadOpened(const QString& path, const OpenedTrace& trace, const PublishDocument& publish,
+                const std::stop_token& stop, std::int64_t mostForwards) {
     TraceDocument document;
     document.path = path;
     document.run = recorded_run_to_simulate(trace);
@@ -57,13 +58,19 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
                                                translated("micro-batches")),
                                    formatCount(simulation->lanes.size(), translated("lane"), translated("lanes")));
     } else {
-        simulation = simulate_run(document.run);
+        const RecordedRun& run = document.run;
+        document.noiseLeftOut =
+            run.profile && run.options && noiseTakesLong(*run.profile, *run.options, kMostForwardsAtOnce);
+        simulation = simulate_run(document.run, !document.noiseLeftOut);
     }
     if (simulation) {
         simulation = adopt(std::move(*simulation), document);
+    } else {
+        document.noiseLeftOut = false;
     }
     if (trace.measured.slices.empty() || !simulation) {
-        showStored(document, trace.simulated, trace.memory, simulation ? &*simulation : nullptr);
+        const bool same = showStored(document, trace.simulated, trace.memory, simulation ? &*simulation : nullptr);
+        document.noiseLeftOut = document.noiseLeftOut && same;
     }
     if (!trace.measured.slices.empty()) {
         document.measured = std::make_shared<const TimelineStore>(trace.measured, update_of(document.run));
@@ -81,16 +88,23 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
     if (!document.measured && !document.simulated && !document.tracks) {
         throw Error(path.toStdString() + " cannot be shown: " + missing_content(trace));
     }
-    return document;
+    if (document.noiseLeftOut && !noiseTakesLong(*document.run.profile, document.simulation->options, mostForwards)) {
+        document.complete = false;
+        publish(std::make_shared<const TraceDocument>(document));
+        addNoise(document, *simulation, stop);
+        document.complete = true;
+    }
+    publish(std::make_shared<const TraceDocument>(std::move(document)));
 }
 }  // namespace
 
-void loadDocument(const QString& path, const PublishDocument& publish, const std::stop_token& stop) {
+void loadDocument(const QString& path, const PublishDocument& publish, const std::stop_token& stop,
+                  std::int64_t mostForwards) {
     const std::filesystem::path file = checked(path);
     if (std::optional<TraceReader> reader = TraceReader::open(file)) {  // PipeScope traces can be read in parts
-        OwnTrace(path, std::move(*reader)).load(publish, stop);
+        OwnTrace(path, std::move(*reader)).load(publish, stop, mostForwards);
     } else {
-        publish(std::make_shared<const TraceDocument>(documentOf(path, open_trace(file))));
+        loadOpened(path, open_trace(file), publish, stop, mostForwards);
     }
 }
 
@@ -119,9 +133,10 @@ std::shared_ptr<const TraceDocument> GrowingTrace::next(const std::stop_token& s
     }
 }
 
-std::shared_ptr<const TraceDocument> loadTrace(const QString& path) {
+std::shared_ptr<const TraceDocument> loadTrace(const QString& path, std::int64_t mostForwards) {
     std::shared_ptr<const TraceDocument> last;
-    loadDocument(path, [&](std::shared_ptr<const TraceDocument> document) { last = std::move(document); });
+    loadDocument(
+        path, [&](std::shared_ptr<const TraceDocument> document) { last = std::move(document); }, {}, mostForwards);
     return last;
 }
 }  // namespace pipescope

@@ -4,7 +4,9 @@
 
 #include <QString>
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <stop_token>
 
@@ -18,9 +20,12 @@ using PublishDocument = std::function<void(std::shared_ptr<const TraceDocument>)
 ///
 /// Publishes a large trace in parts, each a document that can be shown: the first steps after a fifth of a second, all
 /// tasks (read on every core, at 25 bytes each) a few seconds later, then memory, comparison and tracks. Small traces
-/// are published once. Threading: any thread. Stops early, keeping what was published, once `stop` is requested. Throws
-/// Error for a file that cannot be read, has another format, or contains nothing to draw.
-void loadDocument(const QString& path, const PublishDocument& publish, const std::stop_token& stop = {});
+/// are published once. Where the noise of the simulation takes long, it comes last. Threading: any thread. Stops early,
+/// keeping what was published, once `stop` is requested. Throws Error for a file that cannot be read, has another
+/// format, or contains nothing to draw. Noise is left out for a pipeline of more forwards than `mostForwards`
+/// (TraceDocument::noiseLeftOut).
+void loadDocument(const QString& path, const PublishDocument& publish, const std::stop_token& stop = {},
+                  std::int64_t mostForwards = std::numeric_limits<std::int64_t>::max());
 
 /// A trace that is being written. Each call of next() returns a whole document, but reads only new tasks and memory
 /// samples: 0.3 us per new task and about 40 ns per existing one. Kernels, threads and streams are reread while that is
@@ -42,5 +47,6 @@ private:
 };
 
 /// The last document that loadDocument() publishes.
-std::shared_ptr<const TraceDocument> loadTrace(const QString& path);
+std::shared_ptr<const TraceDocument> loadTrace(const QString& path,
+                                               std::int64_t mostForwards = std::numeric_limits<std::int64_t>::max());
 }  // namespace pipescope

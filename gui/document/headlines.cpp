@@ -2,6 +2,7 @@
 
 #include "gui/document/baseline.h"
 #include "gui/document/throughput.h"
+#include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "trace/process_json.h"
 
@@ -11,8 +12,6 @@
 
 namespace pipescope {
 namespace {
-const QString kSeparator = QStringLiteral("  ·  ");
-
 /// "4,4,3"; of many partitions only how many layers they have: "64 × 1", "64 partitions of 1 to 3 layers".
 QString briefly(const Balance& balance) {
     constexpr std::size_t kMostListed = 16;
@@ -132,7 +131,7 @@ QString baselineHeadline(const Baseline& before) {
     const StepStatistics& step = before.timeline->steps().front().statistics;
     parts << translated("step %1").arg(before.step)
           << figures(step.step_time(), step.bubble_fraction, before.whyNoBubble);
-    return parts.join(kSeparator);
+    return parts.join(kPartSeparator);
 }
 
 QString configuration(const PipelineOptions& options, std::int64_t micro_batches) {
@@ -159,7 +158,7 @@ QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
               << figures(span->statistics.step_time(), span->statistics.bubble_fraction, document.whyNoBubble(step))
               << brief(throughputOf(document.run, span->statistics.step_time()));
     }
-    return parts.join(kSeparator);
+    return parts.join(kPartSeparator);
 }
 
 QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
@@ -178,7 +177,7 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
         }
     }
     if (!document.simulated || document.simulated->steps().empty()) {
-        return parts.join(kSeparator);
+        return parts.join(kPartSeparator);
     }
     if (const std::optional<Nanoseconds> bound = document.lowerBound()) {
         parts << boundText(*bound,
@@ -205,10 +204,14 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
                           document.whyNoBubble(step))
               << translated("against the measured step");
     }
+    if (document.simulation && document.noiseLeftOut && !document.simulatedBefore) {
+        parts << (document.complete ? translated("without noise, whose simulation takes long")
+                                    : translated("without noise so far"));
+    }
     if (document.simulation && document.simulation->step_mean) {
         parts << translated("drawn without noise: %1").arg(formatDuration(document.simulation->step_time.count()));
     }
-    return parts.join(kSeparator);
+    return parts.join(kPartSeparator);
 }
 
 QString comparisonHeadline(const TraceDocument& document) {
@@ -244,13 +247,10 @@ QString comparisonHeadline(const TraceDocument& document) {
 }
 
 QStringList shorterHeadlines(const TraceDocument& document) {
-    QStringList parts = comparisonHeadline(document).split(kSeparator);
-    QStringList shorter;
-    while (parts.size() > 1) {
-        parts.removeLast();
-        shorter << parts.join(kSeparator);
-    }
-    const QString figures = parts.front().section(translated(": step time "), 1);  // without what was compared
+    const QString line = comparisonHeadline(document);
+    QStringList shorter = withoutLastParts(line);
+    const QString first = shorter.isEmpty() ? line : shorter.back();
+    const QString figures = first.section(translated(": step time "), 1);  // without what was compared
     return figures.isEmpty() ? shorter : shorter << figures;
 }
 }  // namespace pipescope

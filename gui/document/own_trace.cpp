@@ -3,7 +3,6 @@
 #include "analysis/trace_profile.h"
 #include "gui/document/document_builder.h"
 #include "gui/document/kernel_loading.h"
-#include "schedule/stop_check.h"
 
 #include <algorithm>
 #include <utility>
@@ -27,11 +26,11 @@ OwnTrace::OwnTrace(const QString& path, TraceReader reader)
     document_.path = path;
 }
 
-void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop) {
+void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop, std::int64_t mostForwards) {
     // Enough to read a small trace completely, and short enough for a first paint within half a second.
     constexpr std::chrono::milliseconds kFirstPart{120};
     constexpr std::size_t kSmall = 100'000;
-    readHead(false);
+    readHead();
     tasks_.readFor(kFirstPart);
     const bool small = tasks_.finished() && tasks_.size() <= kSmall && !noiseFollows_;
     if (!tasks_.finished()) {
@@ -60,7 +59,8 @@ void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop)
     }
     readRanges(stop);
     requireContent(stop);
-    if (noiseFollows_ && !stop.stop_requested()) {
+    if (noiseFollows_ && !stop.stop_requested() &&
+        !noiseTakesLong(*document_.run.profile, document_.simulation->options, mostForwards)) {
         publish(std::make_shared<const TraceDocument>(document_));
         addNoise(stop);
     }
@@ -76,7 +76,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
     TraceDocument before = std::exchange(document_, {});
     document_.path = before.path;
     simulation_.reset();
-    readHead(true);
+    readHead();
     if (std::vector<LaneInfo> lanes = reader_.lanes(); lanes != lanes_) {  // they may have names now
         lanes_ = std::move(lanes);
         tasks_ = TaskLoading(document_.path.toStdString(), Source::measured, lanes_);
@@ -103,39 +103,25 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
     return std::make_shared<const TraceDocument>(document_);
 }
 
-void OwnTrace::readHead(bool noise) {
-    // Noise takes 100 to 1000 simulations. Those of a pipeline of more forwards take longer than a user waits.
-    constexpr std::int64_t kMostForwards = 2'000;
+void OwnTrace::readHead() {
     document_.run = recorded_run(reader_.head());
     document_.warnings = document_.run.warnings;
+    simulateRun();
+}
+
+void OwnTrace::simulateRun() {
     const RecordedRun& run = document_.run;
-    const std::int64_t forwards =
-        run.options ? run.options->chunks * static_cast<std::int64_t>(run.options->balance.num_partitions()) : 0;
-    noiseFollows_ = !noise && run.profile && has_noise(*run.profile) && forwards > kMostForwards;
+    noiseFollows_ = run.profile && run.options && noiseTakesLong(*run.profile, *run.options, kMostForwardsAtOnce);
     if (std::optional<Simulation> simulation = simulate_run(document_.run, !noiseFollows_)) {
         simulation_ = adopt(std::move(*simulation), document_);
     } else {
         noiseFollows_ = false;
     }
+    document_.noiseLeftOut = noiseFollows_;
 }
 
 void OwnTrace::addNoise(const std::stop_token& stop) {
-    const StopCheck check([&stop] { return !stop.stop_requested(); });
-    try {
-        add_noise(*document_.run.profile, *document_.simulation);
-        if (document_.measured) {
-            simulation_->step_band = document_.simulation->step_band;
-            simulation_->step_mean = document_.simulation->step_mean;
-            simulation_->step_mean_error_ns = document_.simulation->step_mean_error_ns;
-            simulation_->bubble_mean = document_.simulation->bubble_mean;
-            std::vector<TraceWarning> warnings = std::move(document_.warnings);
-            compareWith(document_, &*simulation_);
-            document_.warnings = std::move(warnings);  // with those of the ranges
-        }
-    } catch (const ComputationStopped&) {
-        return;  // the file was closed
-    }
-    noiseFollows_ = false;
+    noiseFollows_ = !pipescope::addNoise(document_, *simulation_, stop);
 }
 
 std::shared_ptr<const TraceDocument> OwnTrace::firstPart() const {
@@ -163,9 +149,7 @@ void OwnTrace::simulateAnotherProgram() {
     const MeasuredSteps steps = stepsToCompare(document_);
     take_measured_profile(document_.run, timelineOf(*document_.measured, steps), steps);
     document_.warnings = document_.run.warnings;
-    if (std::optional<Simulation> simulation = simulate_run(document_.run)) {
-        simulation_ = adopt(std::move(*simulation), document_);
-    }
+    simulateRun();
 }
 
 void OwnTrace::readRanges(const std::stop_token& stop) {
@@ -193,7 +177,8 @@ void OwnTrace::requireContent(const std::stop_token& stop) {
 void OwnTrace::readSimulated() {
     const Timeline stored = reader_.timeline(Source::simulated);
     const std::vector<MemorySample> memory = stored.slices.empty() ? std::vector<MemorySample>{} : reader_.memory();
-    showStored(document_, stored, memory, simulation_ ? &*simulation_ : nullptr);
+    noiseFollows_ = showStored(document_, stored, memory, simulation_ ? &*simulation_ : nullptr) && noiseFollows_;
+    document_.noiseLeftOut = noiseFollows_;
 }
 
 void OwnTrace::readMemory() {

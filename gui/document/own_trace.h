@@ -17,14 +17,16 @@ namespace pipescope {
 class OwnTrace {
 public:
     OwnTrace(const QString& path, TraceReader reader);
-    /// Loads the whole trace. Stops early once `stop` is requested.
-    void load(const PublishDocument& publish, const std::stop_token& stop);
+    /// As loadDocument(). Stops early once `stop` is requested.
+    void load(const PublishDocument& publish, const std::stop_token& stop, std::int64_t mostForwards);
     /// Reads new data and returns a document of all data so far.
     std::shared_ptr<const TraceDocument> loadMore(const std::stop_token& stop);
 
 private:
-    void readHead(bool noise);
-    /// Adds the noise that readHead() left out, and what follows from it.
+    void readHead();
+    /// Without noise, if that takes long.
+    void simulateRun();
+    /// Adds the noise that simulateRun() left out, and what follows from it.
     void addNoise(const std::stop_token& stop);
     std::shared_ptr<const TraceDocument> firstPart() const;
     /// Call once all measured tasks, if any, are read.

@@ -61,7 +61,10 @@ struct TraceDocument {
     QStringList notes;  ///< other missing parts, for people
     /// Share of all tasks that `measured` has, 0 to 1. Below 1, or if not `complete`, a fuller document follows.
     double loaded = 1;
-    bool complete = true;  ///< false: memory, comparison or tracks are still being read
+    bool complete = true;  ///< false: memory, comparison, tracks or noise are still being read
+    /// The profile has noise, but the simulation is without it, since it takes long: it follows if not `complete`,
+    /// otherwise it was not wanted.
+    bool noiseLeftOut = false;
 
     const TimelineStore* store(Source source) const;
     /// No order of the simulated tasks has a shorter step: as simulated, or as a file says that cannot be simulated.

@@ -3,6 +3,16 @@
 #include <QPainter>
 
 namespace pipescope {
+QStringList withoutLastParts(const QString& line) {
+    QStringList parts = line.split(kPartSeparator);
+    QStringList shorter;
+    while (parts.size() > 1) {
+        parts.removeLast();
+        shorter << parts.join(kPartSeparator);
+    }
+    return shorter;
+}
+
 ElidedLabel::ElidedLabel(QWidget* parent) : QWidget(parent) {
     setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
 }

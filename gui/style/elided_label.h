@@ -4,6 +4,11 @@
 #include <QWidget>
 
 namespace pipescope {
+/// Stands between the parts of a line.
+inline const QString kPartSeparator = QStringLiteral("  ·  ");
+/// The line without its last part, without its last two parts, and so on.
+QStringList withoutLastParts(const QString& line);
+
 /// One line of text. Without room for it, the first shorter text that fits, or the last one shortened with "…". The
 /// tooltip has the full text.
 class ElidedLabel : public QWidget {

@@ -1,5 +1,6 @@
 #include "gui/what_if/scenario_model.h"
 
+#include "gui/document/document_builder.h"
 #include "gui/style/work_pool.h"
 #include "schedule/micro_batches.h"
 
@@ -94,7 +95,8 @@ ScenarioModel::ScenarioModel(QObject* parent)
 ScenarioModel::~ScenarioModel() = default;
 
 void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded,
-                               bool isRecording, std::optional<StepBand> band) {
+                               bool isRecording, std::optional<StepBand> band, bool bandFollows) {
+    bandFollows_ = bandFollows;
     hasRecording_ = isRecording && recorded.has_value();
     profile_ = std::move(profile);
     timed_ = profile_;
@@ -113,6 +115,13 @@ void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::opti
     Q_EMIT profileChanged();
     if (profile_) {
         apply(recorded_);
+    }
+}
+
+void ScenarioModel::setRecordedBand(const StepBand& band) {
+    if (!isEmpty() && !recordedBand_) {
+        bandFollows_ = false;
+        takeBands({scenario_ == recorded_ ? std::optional(band) : std::nullopt, band});
     }
 }
 
@@ -138,7 +147,7 @@ void ScenarioModel::apply(const Scenario& scenario) {
         optimal_.reset();
         searchTimer_->start();
     }
-    if (band_) {
+    if (band_ || (bandFollows_ && scenario_ == recorded_)) {
         bandTimer_->stop();
     } else {
         bandTimer_->start();
@@ -286,7 +295,7 @@ void ScenarioModel::findBand() {
         return;
     }
     banding_ = true;
-    const bool both = !recordedBand_ && scenario_ != recorded_;
+    const bool both = !recordedBand_ && !bandFollows_ && scenario_ != recorded_;
     const Scenario present = asSimulated(*result_);
     const Scenario recordedOne = recordedResult_ ? asSimulated(*recordedResult_) : recorded_;
     const auto work = [own = profile_, profile = timed_, scenario = present, recorded = recordedOne, both]() -> Bands {
@@ -334,7 +343,8 @@ void ScenarioModel::addNoise() {
 }
 
 std::shared_ptr<const SimulatedScenario> ScenarioModel::resultWithNoise() {
-    if (result_ && !isBehind() && result_->noisePending) {
+    const bool isPending = result_ && !isBehind() && result_->noisePending;
+    if (isPending && !noiseTakesLong(*timed_, result_->simulation.options, kMostForwardsAtOnce)) {
         if (const std::optional<StepBand> band = stepBand(*timed_, asSimulated(*result_))) {
             takeBands({band, std::nullopt});
         }

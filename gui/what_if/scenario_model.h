@@ -28,9 +28,12 @@ public:
     ~ScenarioModel() override;
 
     /// Restarts with a profile and the recorded scenario, or the default if nothing was recorded. Null: no scenario.
-    /// `band`: the recorded scenario's noise, if it is known already.
+    /// `band`: the recorded scenario's noise, if it is known already. `bandFollows`: it is not computed here, since
+    /// that takes long; setRecordedBand() may bring it.
     void setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded, bool isRecording = true,
-                    std::optional<StepBand> band = std::nullopt);
+                    std::optional<StepBand> band = std::nullopt, bool bandFollows = false);
+    /// No effect if it is known.
+    void setRecordedBand(const StepBand& band);
     /// The profile of the profiled device; null if there is no scenario.
     const std::shared_ptr<const Profile>& profile() const { return profile_; }
     bool isEmpty() const { return profile_ == nullptr; }
@@ -58,7 +61,7 @@ public:
     void applyBalance(BalanceAlgorithm algorithm);
     /// Range of step times of the present scenario; empty while it is computed, or if there is none.
     const std::optional<StepBand>& band() const { return band_; }
-    /// The result with its noise, which is computed now if it was not yet; the result if there is none.
+    /// The result with its noise, which is computed now if it was not yet and does not take long; otherwise the result.
     std::shared_ptr<const SimulatedScenario> resultWithNoise();
     /// The best balance for the present number of partitions; empty during the search.
     const std::optional<Balance>& optimalBalance() const { return optimal_; }
@@ -117,6 +120,7 @@ private:
     std::chrono::nanoseconds patience_;
     double nsPerTask_;  // running average over simulations
     bool hasRecording_ = false;
+    bool bandFollows_ = false;  // of the recorded scenario
     int gesture_ = 0;
     int generation_ = 0;       // number of the current scenario
     int shownGeneration_ = 0;  // number of the scenario whose result is displayed

@@ -438,7 +438,7 @@ void DocumentPage::refreshMarks() {
     legend_->setEntries(std::move(entries), recoloured);
     const auto showFacts = [&](Source source, const QString& headline) {
         const QString path = choice.criticalPath ? analysis->criticalPathText(source) : QString();
-        views_->pane(source).setFacts(path.isEmpty() ? headline : headline + QStringLiteral("  ·  ") + path);
+        views_->pane(source).setFacts(path.isEmpty() ? headline : headline + kPartSeparator + path);
     };
     showFacts(Source::measured, measuredHeadline(shown, model_->step()));
     showFacts(Source::simulated, simulatedHeadline(shown, model_->step()));

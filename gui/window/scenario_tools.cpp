@@ -69,6 +69,9 @@ void ScenarioTools::refresh() {
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
                       (!recorded || *recorded == model_->recorded());
     if (same) {
+        if (const std::optional<StepBand> band = recorded ? stepBand(*document->simulation) : std::nullopt) {
+            model_->setRecordedBand(*band);
+        }
         if (!model_->isAsRecorded() && model_->result() && page_.document() == page_.recorded() && !page_.baseline()) {
             show();  // the file was read again, or read further
         }
@@ -83,7 +86,7 @@ void ScenarioTools::refresh() {
     pins_->clear();
     numPinned_ = 0;
     model_->setProfile(profile, recorded, document && document->measured,
-                       recorded ? stepBand(*document->simulation) : std::nullopt);
+                       recorded ? stepBand(*document->simulation) : std::nullopt, document && document->noiseLeftOut);
     plan_->setProfile(profile, model_->recorded().options);
 }
 

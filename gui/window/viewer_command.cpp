@@ -27,7 +27,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -241,9 +243,13 @@ bool showsLanes(const DocumentPage& page) {
 }
 
 int renderWindow(const ViewerArguments& arguments) {
+    // The noise of a larger pipeline takes seconds to a minute. A picture does without, a report has its figures.
+    constexpr std::int64_t kMostForwards = 10'000;
     QLocale::setDefault(QLocale::c());
     MainWindow window(nullptr);
-    const auto document = loadTrace(QString::fromStdString(arguments.files.front()));
+    const auto document =
+        loadTrace(QString::fromStdString(arguments.files.front()),
+                  arguments.report.empty() ? kMostForwards : std::numeric_limits<std::int64_t>::max());
     const std::optional<std::int32_t> step = parseStep(arguments.step);
     if (step && !hasStep(*document, *step)) {
         throw Error("--step is " + arguments.step + ", but '" + arguments.files.front() +

@@ -76,7 +76,10 @@ TEST(DocumentLoader, ShowsALargePipelineBeforeItsNoiseIsKnown) {
         EXPECT_FALSE(first.complete);
         EXPECT_TRUE(first.simulated);
         EXPECT_FALSE(first.simulation->step_mean);
+        EXPECT_TRUE(first.noiseLeftOut);
+        EXPECT_THAT(simulatedHeadline(first, 0).toStdString(), HasSubstr("without noise so far"));
         EXPECT_TRUE(last.complete);
+        EXPECT_FALSE(last.noiseLeftOut);
         ASSERT_TRUE(last.simulation->step_mean);
         const Simulation whole = simulate(sampleProfile(run), sampleOptions(run));
         EXPECT_EQ(last.simulation->step_mean, whole.step_mean);
@@ -86,6 +89,52 @@ TEST(DocumentLoader, ShowsALargePipelineBeforeItsNoiseIsKnown) {
             EXPECT_TRUE(last.comparison->judged().is_mean);
         }
     }
+}
+
+TEST(DocumentLoader, LeavesTheNoiseOfALargePipelineOutOnRequest) {
+    SampleRun run;
+    run.partitions = 4;
+    run.chunks = 520;
+    run.steps = 2;
+    run.cv = 0.05;
+    run.memory = false;
+    const auto measured = temporaryPath("quick.sqlite");
+    writeSampleTrace(measured, run);
+    const auto exported = temporaryPath("quick.json");
+    std::ofstream out(exported);
+    export_chrome(open_trace(measured), out);
+    out.close();
+    for (const auto& path : {measured, exported}) {
+        const auto quick = loadTrace(QString::fromStdString(path.string()), 4 * 520 - 1);
+        EXPECT_TRUE(quick->complete);
+        EXPECT_TRUE(quick->noiseLeftOut);
+        ASSERT_TRUE(quick->simulation && quick->comparison);
+        EXPECT_FALSE(quick->simulation->step_mean);
+        EXPECT_THAT(simulatedHeadline(*quick, 0).toStdString(),
+                    HasSubstr("without noise, whose simulation takes long"));
+        const auto whole = loadTrace(QString::fromStdString(path.string()), 4 * 520);
+        EXPECT_FALSE(whole->noiseLeftOut);
+        EXPECT_TRUE(whole->simulation->step_mean);
+        EXPECT_TRUE(whole->comparison->judged().is_mean);
+    }
+}
+
+// The noise is that of the simulation, whose tasks are others.
+TEST(DocumentLoader, AddsNoNoiseToStoredTasksThatDiffer) {
+    SampleRun run;
+    run.partitions = 4;
+    run.chunks = 520;
+    run.cv = 0.05;
+    run.memory = false;
+    const auto path = temporaryPath("large_changed.sqlite");
+    writeSimulatedTrace(path, run);
+    SQLite::Database(path.string(), SQLite::OPEN_READWRITE)
+        .exec("UPDATE PIPESCOPE_TASK SET end = end + 1000 WHERE kind = 'loss'");
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    ASSERT_TRUE(document->simulation);
+    EXPECT_TRUE(document->complete);
+    EXPECT_FALSE(document->simulation->step_mean);
+    EXPECT_FALSE(document->noiseLeftOut);
 }
 
 TEST(DocumentLoader, KnowsHowBusyThreadsAre) {

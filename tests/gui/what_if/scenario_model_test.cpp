@@ -177,6 +177,22 @@ TEST_F(ScenarioModelTest, WorksOutWhereStepsLieOnceTheScenarioRests) {
     EXPECT_EQ(model_.band(), stepBand(*profile, model_.recorded())) << "that of the recorded scenario is kept";
 }
 
+TEST_F(ScenarioModelTest, WaitsForABandThatTheFileBrings) {
+    auto profile = std::make_shared<Profile>(*model_.profile());
+    profile->step_cv = 0.05;
+    const Scenario recorded = model_.scenario();
+    model_.setProfile(profile, recorded, true, std::nullopt, true);
+    QTest::qWait(400);  // longer than a scenario rests before its band is computed
+    EXPECT_FALSE(model_.band());
+    const StepBand band{Nanoseconds{1}, Nanoseconds{3}, Nanoseconds{2}, 0.5};
+    model_.setRecordedBand(band);
+    EXPECT_EQ(model_.band(), band);
+    EXPECT_EQ(model_.result()->simulation.step_mean, Nanoseconds{2});
+    model_.change(withChunks(6), QStringLiteral("micro-batches"));
+    EXPECT_FALSE(model_.band());
+    ASSERT_TRUE(QTest::qWaitFor([&] { return model_.band().has_value(); }, kPatience)) << "another one is computed";
+}
+
 TEST_F(ScenarioModelTest, HasNoBandForAProfileThatTellsOfNoVariation) {
     EXPECT_EQ(stepBand(*model_.profile(), model_.scenario()), std::nullopt);
     Scenario impossible = model_.scenario();

@@ -1,0 +1,23 @@
+#include "gui/style/elided_label.h"
+
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+TEST(ElidedLabel, LeavesOutLastPartsBeforeItCutsOne) {
+    const QString line = QStringLiteral("gpipe  ·  step time 672.2 ms  ·  bubble 12.1 %");
+    EXPECT_EQ(withoutLastParts(line),
+              QStringList({QStringLiteral("gpipe  ·  step time 672.2 ms"), QStringLiteral("gpipe")}));
+    EXPECT_EQ(withoutLastParts(QStringLiteral("one part")), QStringList());
+    ElidedLabel label;
+    label.setText(line, withoutLastParts(line));
+    label.resize(label.fontMetrics().horizontalAdvance(line), 20);
+    EXPECT_EQ(label.shownText(), line);
+    label.resize(label.width() - 1, 20);
+    EXPECT_EQ(label.shownText(), QStringLiteral("gpipe  ·  step time 672.2 ms"));
+    label.resize(label.fontMetrics().horizontalAdvance(QStringLiteral("gpipe")) - 1, 20);
+    EXPECT_TRUE(label.shownText().endsWith(QChar(0x2026))) << label.shownText().toStdString();
+    EXPECT_EQ(label.toolTip(), line);
+}
+}  // namespace
+}  // namespace pipescope
