@@ -71,14 +71,18 @@ QString StepAnalysis::taskText(Source source, const StepTask& task) const {
     return taskName(document_->store(source)->shownKey(task.slice));
 }
 
+QString StepAnalysis::laneName(Source source, LaneId lane) const {
+    return QString::fromStdString(document_->store(source)->nameOf(lane));
+}
+
 QString StepAnalysis::describeCopy(Source source, StepTaskIndex copy) const {
     const StepGraph& tasks = *side(source).tasks;
     const StepTask& task = tasks.task(copy);
     const Bytes bytes = document_->store(source)->slice(task.slice).bytes;
     const std::optional<LaneId> to = tasks.receiver(copy);
     QString html =
-        to ? translated("%1, lane %2 to %3").arg(taskText(source, task)).arg(task.lane.value()).arg(to->value())
-           : translated("%1, from lane %2").arg(taskText(source, task)).arg(task.lane.value());
+        to ? translated("%1, %2 to %3").arg(taskText(source, task), laneName(source, task.lane), laneName(source, *to))
+           : translated("%1, from %2").arg(taskText(source, task), laneName(source, task.lane));
     if (bytes > 0 && task.duration() > 0) {
         const double rate = static_cast<double>(bytes) / static_cast<double>(task.duration());  // bytes per ns: GB/s
         html += translated(": %1 in %2, %3")
@@ -104,7 +108,7 @@ QString StepAnalysis::describe(Source source, const Bubble& piece) const {
         html += QStringLiteral("<br>") +
                 (piece.cause == BubbleCause::copy
                      ? describeCopy(source, piece.culprit)
-                     : translated("for %1 on lane %2").arg(taskText(source, culprit)).arg(culprit.lane.value()))
+                     : translated("for %1 on %2").arg(taskText(source, culprit), laneName(source, culprit.lane)))
                     .toHtmlEscaped();
     }
     if (piece.next != kNoTask) {
@@ -116,12 +120,13 @@ QString StepAnalysis::describe(Source source, const Bubble& piece) const {
 
 QString StepAnalysis::sentence(Source source, const Bubble& bubble) const {
     const StepGraph& tasks = *side(source).tasks;
-    QString text = translated("Lane %1 %2").arg(bubble.lane.value()).arg(QString::fromUtf8(phrase(bubble.cause)));
+    QString text =
+        capitalised(translated("%1 %2").arg(laneName(source, bubble.lane), QString::fromUtf8(phrase(bubble.cause))));
     if (bubble.culprit != kNoTask) {
         const StepTask& culprit = tasks.task(bubble.culprit);
         text += bubble.cause == BubbleCause::copy
                     ? translated(": %1").arg(describeCopy(source, bubble.culprit))
-                    : translated(": %1 on lane %2").arg(taskText(source, culprit)).arg(culprit.lane.value());
+                    : translated(": %1 on %2").arg(taskText(source, culprit), laneName(source, culprit.lane));
     }
     text += QLatin1Char('.');
     return bubble.next == kNoTask ? text

@@ -76,6 +76,7 @@ private:
     };
     const Side& side(Source source) const { return source == Source::measured ? measured_ : simulated_; }
     QString taskText(Source source, const StepTask& task) const;
+    QString laneName(Source source, LaneId lane) const;
     QString describeCopy(Source source, StepTaskIndex copy) const;
     void addArrows(Source source, SliceRef slice, TimelineMarks& marks) const;
 

@@ -41,8 +41,19 @@ Throughput throughputOf(const Simulation& simulation, Nanoseconds step) {
 }
 
 QString formatPerSecond(double number) {
-    return number >= 1000 ? QLocale().toString(static_cast<qlonglong>(std::llround(number)))
-                          : QLocale().toString(number, 'g', 4);
+    if (number >= 1000) {
+        return QLocale().toString(static_cast<qlonglong>(std::llround(number)));
+    }
+    if (number < 1) {
+        return QLocale().toString(number, 'g', 4);
+    }
+    return QLocale().toString(number, 'f', number >= 100 ? 1 : number >= 10 ? 2 : 3);
+}
+
+QString formatOperations(double tera) {
+    const bool small = tera < 0.1;
+    return (small ? translated("%1 GFLOP") : translated("%1 TFLOP"))
+        .arg(QLocale().toString(tera * (small ? 1000 : 1), 'g', 3));
 }
 
 QStringList brief(const Throughput& throughput) {
@@ -55,9 +66,7 @@ QStringList brief(const Throughput& throughput) {
     if (throughput.utilization) {
         parts << translated("MFU %1").arg(formatShare(*throughput.utilization));
     } else if (throughput.tflops) {
-        const bool small = *throughput.tflops < 0.1;
-        parts << (small ? translated("%1 GFLOP/s") : translated("%1 TFLOP/s"))
-                     .arg(QLocale().toString(*throughput.tflops * (small ? 1000 : 1), 'g', 3));
+        parts << translated("%1/s").arg(formatOperations(*throughput.tflops));
     }
     return parts;
 }

@@ -13,6 +13,11 @@ inline QString translated(const char* source) {
     return QCoreApplication::translate("PipeScope", source);
 }
 
+/// With a capital letter at its start.
+inline QString capitalised(const QString& text) {
+    return text.left(1).toUpper() + text.mid(1);
+}
+
 /// Stands for a value that is not known, in tables and figures.
 inline QString unknownValue() {
     return QStringLiteral("–");

@@ -89,6 +89,16 @@ QTabBar::tab:hover { color: %text; }
 QTabBar::tab:focus { color: %link; }
 QHeaderView { background: %paper; border: none; }
 QHeaderView::section { background: %paper; color: %faint; border: none; border-bottom: 1px solid %line; padding: 3px 4px; }
+QHeaderView::up-arrow, QHeaderView::down-arrow { subcontrol-origin: border; subcontrol-position: top center; width: 7px; height: 6px; }
+QScrollBar { background: %paper; border: none; margin: 0px; }
+QScrollBar:vertical { width: 12px; }
+QScrollBar:horizontal { height: 12px; }
+QScrollBar::handle { background: %disabled; border: 3px solid %paper; border-radius: 6px; }
+QScrollBar::handle:hover, QScrollBar::handle:pressed { background: %faint; }
+QScrollBar::handle:vertical { min-height: 24px; }
+QScrollBar::handle:horizontal { min-width: 24px; }
+QScrollBar::add-line, QScrollBar::sub-line { width: 0px; height: 0px; }
+QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 QToolTip { color: %text; background: %raised; border: 1px solid %line; padding: 3px; }
 )");
     const bool dark = colors.paper == kDark.paper;
@@ -97,6 +107,7 @@ QToolTip { color: %text; background: %raised; border: 1px solid %line; padding: 
                                      {"raised", colors.raised},
                                      {"line", colors.line},
                                      {"text", colors.text},
+                                     {"disabled", colors.disabled},
                                      {"faint", colors.faint},
                                      {"link", colors.link},
                                      {"accent", colors.accent},

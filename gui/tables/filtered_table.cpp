@@ -55,7 +55,7 @@ bool TableFilter::lessThan(const QModelIndex& left, const QModelIndex& right) co
 
 FilterLine::FilterLine(QTableView& table, const QString& name, QWidget* parent) : QLineEdit(parent), table_(table) {
     setAccessibleName(name);
-    setPlaceholderText(tr("filter ( / )"));
+    setPlaceholderText(tr("Filter ( / )"));
     setToolTip(tr("Lists the rows that contain every word"));
     setClearButtonEnabled(true);
     table_.installEventFilter(this);

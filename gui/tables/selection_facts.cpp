@@ -99,6 +99,7 @@ private:
     void addMemory(LaneId lane);
     void addRates(const Both<std::int64_t>& step);
     void addLanes();
+    QString laneName(LaneId lane) const { return QString::fromStdString(storeOfMostLanes(document_)->nameOf(lane)); }
     QString lanePlace(Source source, LaneId lane) const;
     /// True if bubbles of the timeline may be given.
     bool knows(Source source) const {
@@ -295,8 +296,8 @@ void FactsBuilder::addLinks(LaneId lane, const std::optional<LaneId>& only) {
             (measured ? rate.measured : rate.simulated) = textOf(rateOf(each->bytes, each->busy), formatRate);
             (measured ? overall.measured : overall.simulated) = textOf(rateOf(each->bytes, length), formatRate);
         }
-        add(to ? translated("Link from lane %1 to %2, in the step").arg(lane.value()).arg(to->value())
-               : translated("Links from lane %1, in the step").arg(lane.value()),
+        add(to ? translated("Link from %1 to %2, in the step").arg(laneName(lane), laneName(*to))
+               : translated("Links from %1, in the step").arg(laneName(lane)),
             {countRow(translated("Copies"), copies), bytesRow(translated("Bytes"), bytes),
              timeRow(translated("Busy"), busy), shareRow(translated("Busy share"), share), rate, overall});
     }
@@ -387,8 +388,8 @@ SelectionFacts FactsBuilder::ofTask(const TaskSelection& selection) {
 
 SelectionFacts FactsBuilder::ofBubble(const PartSelection& part) {
     facts_.title = translated("Bubble: %1").arg(QString::fromUtf8(describe(part.bubble.cause).data()));
-    facts_.where = translated("lane %1").arg(part.lane.value()) + QStringLiteral(" · ") +
-                   lanePlace(part.source, part.lane) + QStringLiteral(" · ") + nameOf(document_, part.source);
+    facts_.where = laneName(part.lane) + QStringLiteral(" · ") + lanePlace(part.source, part.lane) +
+                   QStringLiteral(" · ") + nameOf(document_, part.source);
     facts_.text = analysis_.sentence(part.source, part.bubble);
     if (part.source == Source::measured && !noBubble_.isEmpty()) {
         facts_.text += translated(" Its share is not given, since %1.").arg(noBubble_);
@@ -432,7 +433,7 @@ SelectionFacts FactsBuilder::ofBubble(const PartSelection& part) {
 SelectionFacts FactsBuilder::ofLane(const PartSelection& part) {
     const TimelineStore& store = *document_.store(part.source);
     const std::string& name = store.lanes()[part.lane.index()].name;
-    facts_.title = name.empty() ? translated("lane %1").arg(part.lane.value()) : QString::fromStdString(name);
+    facts_.title = capitalised(name.empty() ? laneName(part.lane) : QString::fromStdString(name));
     facts_.where = lanePlace(part.source, part.lane);
     const std::vector<LaneFacts> all = laneFacts(document_, step_);
     if (part.lane.index() < all.size()) {
@@ -457,7 +458,7 @@ SelectionFacts FactsBuilder::ofLane(const PartSelection& part) {
 }
 
 SelectionFacts FactsBuilder::ofLinks(const PartSelection& part) {
-    facts_.title = translated("Links from lane %1").arg(part.lane.value());
+    facts_.title = translated("Links from %1").arg(laneName(part.lane));
     facts_.where = lanePlace(part.source, part.lane);
     addLinks(part.lane, std::nullopt);
     if (facts_.sections.empty()) {
@@ -489,10 +490,9 @@ void FactsBuilder::addRates(const Both<std::int64_t>& step) {
     };
     addRow(translated("Samples"), &Throughput::samples, formatPerSecond);
     addRow(translated("Tokens"), &Throughput::tokens, formatPerSecond);
-    addRow(translated("Model TFLOP"), &Throughput::tflops,
-           [](double tera) { return QLocale().toString(tera, 'g', 3); });
+    addRow(translated("Model operations"), &Throughput::tflops, formatOperations);
     addRow(translated("MFU"), &Throughput::utilization, formatShare);
-    add(translated("In a second"), std::move(rows));
+    add(translated("Per second"), std::move(rows));
 }
 
 /// The busiest lane and the one with the highest peak, of each timeline.
@@ -513,11 +513,11 @@ void FactsBuilder::addLanes() {
         FactRow number{which, {}, {}};
         FactRow figure{how, {}, {}};
         if (const auto lane = most(measured)) {
-            number.measured = QString::number(*lane);
+            number.measured = laneName(LaneId{static_cast<std::int64_t>(*lane)});
             figure.measured = format(*(lanes[*lane].*measured));
         }
         if (const auto lane = most(simulated)) {
-            number.simulated = QString::number(*lane);
+            number.simulated = laneName(LaneId{static_cast<std::int64_t>(*lane)});
             figure.simulated = format(*(lanes[*lane].*simulated));
         }
         if (!figure.measured.isEmpty() || !figure.simulated.isEmpty()) {
@@ -554,7 +554,7 @@ SelectionFacts FactsBuilder::ofStep() {
             bubble.simulated = simulated.bubble_fraction;
         }
     }
-    add(translated("In all"), {timeRow(translated("Step time"), length), shareRow(translated("Bubble"), bubble)});
+    add(translated("Whole step"), {timeRow(translated("Step time"), length), shareRow(translated("Bubble"), bubble)});
     addRates(length);
     addLanes();
     addSums(translated("Bubble by cause"), std::nullopt, std::nullopt);

@@ -11,6 +11,7 @@
 #include <QLabel>
 #include <QTreeWidget>
 
+#include <algorithm>
 #include <utility>
 
 namespace pipescope {
@@ -30,7 +31,7 @@ SelectionPanel::SelectionPanel(QWidget* parent)
         label->setTextInteractionFlags(Qt::TextSelectableByMouse);
     }
     table_->setColumnCount(4);
-    table_->setHeaderLabels({QString(), tr("measured"), tr("simulated"), tr("difference")});
+    table_->setHeaderLabels({QString(), tr("Measured"), tr("Simulated"), tr("Difference")});
     table_->setRootIsDecorated(false);
     table_->setIndentation(0);
     table_->setItemsExpandable(false);
@@ -76,10 +77,10 @@ void SelectionPanel::setFacts(SelectionFacts facts) {
                                      : facts_.where);
     text_->setText(facts_.text);
     if (!none) {
-        table_->setHeaderLabels({QString(), facts_.measuredName, facts_.simulatedName, tr("difference")});
+        table_->setHeaderLabels(
+            {QString(), capitalised(facts_.measuredName), capitalised(facts_.simulatedName), tr("Difference")});
     }
     const bool single = !none && facts_.simulatedName.isEmpty();
-    table_->setColumnHidden(2, single);
     fitColumns();
     // One column of values takes what the names leave; several are as wide as they must be.
     table_->header()->setSectionResizeMode(0, single ? QHeaderView::ResizeToContents : QHeaderView::Stretch);
@@ -111,10 +112,16 @@ void SelectionPanel::resizeEvent(QResizeEvent* event) {
     fitColumns();
 }
 
-/// In a narrow panel, names matter more than differences.
+/// Of a file with one timeline, a column has no value. In a narrow panel, names matter more than differences.
 void SelectionPanel::fitColumns() {
     constexpr int kNarrow = 58;  // letters
-    const bool single = !facts_.title.isEmpty() && facts_.simulatedName.isEmpty();
-    table_->setColumnHidden(3, single || width() < kNarrow * fontMetrics().averageCharWidth());
+    const auto hasAny = [this](QString FactRow::*value) {
+        return std::ranges::any_of(facts_.sections, [value](const FactSection& section) {
+            return std::ranges::any_of(section.rows, [value](const FactRow& row) { return !(row.*value).isEmpty(); });
+        });
+    };
+    table_->setColumnHidden(1, !hasAny(&FactRow::measured) && hasAny(&FactRow::simulated));
+    table_->setColumnHidden(2, !hasAny(&FactRow::simulated));
+    table_->setColumnHidden(3, !hasAny(&FactRow::difference) || width() < kNarrow * fontMetrics().averageCharWidth());
 }
 }  // namespace pipescope

@@ -114,8 +114,9 @@ QColor veilOf(const TimelineColors& colors) {
 }
 
 QString describe(Lateness lateness, std::int64_t scale) {
-    const QString small = formatDuration(scale / 10);
-    const QString large = formatDuration(scale / 2);
+    const auto round = [](std::int64_t ns) { return formatTime(ns, ns, ns); };  // "5 ms", not "5.000 ms"
+    const QString small = round(scale / 10);
+    const QString large = round(scale / 2);
     switch (lateness) {
         case Lateness::very_early: return translated("early by %1 or more").arg(large);
         case Lateness::early: return translated("early by %1 to %2").arg(small, large);

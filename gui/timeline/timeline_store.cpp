@@ -28,6 +28,12 @@ TimelineStore::TimelineStore(const Timeline& timeline, const StepStatistics& ste
     oneStep_ = !overlaps_;
 }
 
+std::string TimelineStore::nameOf(LaneId lane) const {
+    const bool known = lane.value() >= 0 && lane.index() < lanes_.size() && !lanes_[lane.index()].name.empty();
+    return known ? lanes_[lane.index()].name.substr(0, lanes_[lane.index()].name.find(" (rank "))
+                 : "lane " + std::to_string(lane.value());
+}
+
 bool TimelineStore::isOf(const TaskKey& key, std::int32_t step) const {
     return oneStep_ ? step == steps_.front().step : key.step == step;
 }

@@ -54,6 +54,8 @@ public:
 
     Source source() const { return source_; }
     const std::vector<LaneInfo>& lanes() const { return lanes_; }
+    /// "lane 3", or another name that the file gives it, such as "rank 3"; without rank and host of a merged trace.
+    std::string nameOf(LaneId lane) const;
     const std::vector<StoredRow>& rows() const { return rows_; }
     const std::vector<StepSpan>& steps() const { return steps_; }
     const StepSpan* step(std::int32_t number) const;

@@ -59,8 +59,9 @@ int TrackView::gutterForNames() const {
                 names.push_back({row.name, {}});
             }
         }
-        for (const CounterRow& counter : store_->counters) {
-            names.push_back({counter.name(), {}});
+        for (std::size_t k = 0; k < store_->counters.size(); ++k) {
+            names.push_back({store_->counters[k].name(), {}});
+            names.push_back({extentText(k).toStdString(), {}});
         }
     }
     return gutterFor(names);

@@ -2,10 +2,12 @@
 
 #include "gui/style/arrange.h"
 
-#include <QCoreApplication>
+#include <QApplication>
 #include <QKeyEvent>
 #include <QLineEdit>
 #include <QListWidget>
+#include <QPainter>
+#include <QStyledItemDelegate>
 
 #include <algorithm>
 
@@ -23,6 +25,47 @@ QString lineOf(const MenuEntry& entry) {
     const QString keys = entry.keys().isEmpty() ? QString() : QStringLiteral("    (%1)").arg(entry.keys());
     return check + entry.text() + QStringLiteral("    ") + entry.menus.join(QStringLiteral(" ▸ ")) + keys;
 }
+
+/// Draws a command's name, its menus beside it, and its keys at the right edge.
+class CommandDelegate : public QStyledItemDelegate {
+public:
+    CommandDelegate(const QList<MenuEntry>& entries, QObject* parent)
+        : QStyledItemDelegate(parent), entries_(entries) {}
+
+    void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+        QStyleOptionViewItem item = option;
+        initStyleOption(&item, index);
+        item.text.clear();
+        const QStyle& style = item.widget != nullptr ? *item.widget->style() : *QApplication::style();
+        style.drawControl(QStyle::CE_ItemViewItem, &item, painter, item.widget);
+        const MenuEntry& entry = entries_[index.data(Qt::UserRole).toLongLong()];
+        const bool isSelected = (option.state & QStyle::State_Selected) != 0;
+        const auto colorOf = [&](QPalette::ColorRole role) {
+            return option.palette.color(isSelected ? QPalette::HighlightedText : role);
+        };
+        const QRect line = option.rect.adjusted(kMargin, 0, -kMargin, 0);
+        const auto draw = [&](QPalette::ColorRole role, const QRect& place, Qt::Alignment side, const QString& text) {
+            painter->setPen(colorOf(role));
+            painter->drawText(place, static_cast<int>(side | Qt::AlignVCenter | Qt::TextSingleLine),
+                              option.fontMetrics.elidedText(text, Qt::ElideRight, place.width()));
+            return option.fontMetrics.horizontalAdvance(text);
+        };
+        const bool isOn = entry.action != nullptr && entry.action->isCheckable() && entry.action->isChecked();
+        const QString name = (isOn ? QStringLiteral("✓ ") : QString()) + entry.text();
+        const int keys = draw(QPalette::PlaceholderText, line, Qt::AlignRight, entry.keys());
+        const QRect rest = line.adjusted(0, 0, -keys - kMargin, 0);
+        const int wide = draw(QPalette::Text, rest, Qt::AlignLeft, name);
+        draw(QPalette::PlaceholderText, rest.adjusted(std::min(rest.width(), wide + 2 * kMargin), 0, 0, 0),
+             Qt::AlignLeft, entry.menus.join(QStringLiteral(" ▸ ")));
+    }
+    QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+        return {QStyledItemDelegate::sizeHint(option, index).width(), option.fontMetrics.height() + kMargin};
+    }
+
+private:
+    static constexpr int kMargin = 8;
+    const QList<MenuEntry>& entries_;  // of the dialog, which owns this
+};
 }  // namespace
 
 CommandPalette::CommandPalette(const QMenuBar& menus, QWidget* parent)
@@ -34,6 +77,9 @@ CommandPalette::CommandPalette(const QMenuBar& menus, QWidget* parent)
     list_->setFocusPolicy(Qt::NoFocus);
     words_->setPlaceholderText(tr("Type words of a command, such as: slowest step"));
     words_->installEventFilter(this);
+    list_->setItemDelegate(new CommandDelegate(entries_, list_));
+    list_->setFrameShape(QFrame::NoFrame);
+    list_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     arrange(new QVBoxLayout(this), {words_, {list_, 1}});
     for (const MenuEntry& entry : menuEntries(menus)) {
         if (entry.action->isEnabled()) {

@@ -12,13 +12,14 @@
 namespace pipescope {
 CompareBar::CompareBar(QWidget* parent)
     : QWidget(parent),
+      comparison_(new QWidget(this)),
       mode_(new QButtonGroup(this)),
-      alignment_(named(new QComboBox(this), tr("What to align"),
+      alignment_(named(new QComboBox(comparison_), tr("What to align"),
                        tr("Which points of the simulated and the measured step are aligned"))),
       causes_(iconButton("causes", tr("Causes of bubbles: what the lane waited for (B)"), this)),
       critical_(iconButton("path", tr("Critical path: the tasks that determine the step time (C)"), this)) {
     const auto addMode = [this](CompareMode mode, const char* icon, const QString& text) {
-        QToolButton* button = iconButton(icon, text, this);
+        QToolButton* button = iconButton(icon, text, comparison_);
         button->setCheckable(true);
         mode_->addButton(button, static_cast<int>(mode));
         return button;
@@ -34,12 +35,12 @@ CompareBar::CompareBar(QWidget* parent)
     alignment_->addItem(tr("selected task"), static_cast<int>(Alignment::task));
     causes_->setCheckable(true);
     critical_->setCheckable(true);
-    auto* alignLabel = new QLabel(tr("align by"), this);
+    auto* alignLabel = new QLabel(tr("Align by"), comparison_);
     alignLabel->setBuddy(alignment_);
-    QBoxLayout* line = arrange(new QHBoxLayout(this), {0, 0, 0, 0}, 2,
-                               {beside, overlay, difference, alignLabel, alignment_, causes_, critical_});
+    QBoxLayout* line =
+        arrange(new QHBoxLayout(comparison_), {0, 0, 8, 0}, 2, {beside, overlay, difference, alignLabel, alignment_});
     line->insertSpacing(3, 8);
-    line->insertSpacing(6, 8);
+    arrange(new QHBoxLayout(this), {0, 0, 0, 0}, 2, {comparison_, causes_, critical_});
     connect(mode_, &QButtonGroup::idClicked, this, &CompareBar::choiceChanged);
     connect(alignment_, &QComboBox::currentIndexChanged, this, &CompareBar::choiceChanged);
     connect(causes_, &QToolButton::toggled, this, &CompareBar::choiceChanged);
@@ -65,5 +66,6 @@ void CompareBar::setComparable(bool comparable) {
         button->setEnabled(comparable);
     }
     alignment_->setEnabled(comparable);
+    comparison_->setVisible(comparable);
 }
 }  // namespace pipescope

@@ -18,7 +18,7 @@ public:
     /// Sets the choice without emitting a signal.
     void setChoice(const MarkChoice& choice);
     MarkChoice choice() const;
-    /// A comparison needs both timelines.
+    /// A comparison needs both timelines. Without them, its controls are hidden.
     void setComparable(bool comparable);
 
 Q_SIGNALS:
@@ -26,7 +26,8 @@ Q_SIGNALS:
     void choiceChanged();
 
 private:
-    QButtonGroup* mode_;  // ids are modes
+    QWidget* comparison_;  // holds mode and alignment
+    QButtonGroup* mode_;   // ids are modes
     QComboBox* alignment_;
     QToolButton* causes_;
     QToolButton* critical_;

@@ -274,8 +274,9 @@ void MainWindow::createViewMenu() {
         }
     });
     connect(files_, &FileTabs::pageAdded, this, showSteps);
+    QMenu& panels = *menu.addMenu(tr("&Panels"));
     for (const QDockWidget* dock : docks_.all()) {
-        menu.addAction(dock->toggleViewAction());
+        panels.addAction(dock->toggleViewAction());
     }
     menu.addSeparator();
     createThemeMenu(*menu.addMenu(tr("&Theme")));

@@ -34,15 +34,15 @@ QList<ShortcutLine> shortcutLines(const QMenuBar& menus) {
         }
     }
     const QString timeline = translated("In a timeline");
-    lines.push_back({timeline, translated("←, →"), translated("move left, right; with Shift faster")});
-    lines.push_back({timeline, translated("↑, ↓, Page up, Page down"), translated("scroll the lanes")});
-    lines.push_back({timeline, translated("Ctrl + wheel"), translated("zoom at the pointer")});
+    lines.push_back({timeline, translated("←, →"), translated("Move left, right; with Shift faster")});
+    lines.push_back({timeline, translated("↑, ↓, Page up, Page down"), translated("Scroll the lanes")});
+    lines.push_back({timeline, translated("Ctrl + wheel"), translated("Zoom at the pointer")});
     lines.push_back(
-        {timeline, translated("wheel"), translated("scroll the lanes; with Shift move along the time axis")});
+        {timeline, translated("Wheel"), translated("Scroll the lanes; with Shift move along the time axis")});
     lines.push_back(
-        {timeline, translated("Shift + drag"), translated("measure a range and each lane's busy share in it")});
-    lines.push_back({timeline, translated("click"), translated("select a task and mark its twin")});
-    lines.push_back({timeline, translated("double click"), translated("zoom to a task")});
+        {timeline, translated("Shift + drag"), translated("Measure a range and each lane's busy share in it")});
+    lines.push_back({timeline, translated("Click"), translated("Select a task and mark its twin")});
+    lines.push_back({timeline, translated("Double click"), translated("Zoom to a task")});
     return lines;
 }
 
@@ -69,7 +69,7 @@ QDialog* createShortcutOverlay(const QMenuBar& menus, QWidget* parent) {
     auto* buttons = new QDialogButtonBox(QDialogButtonBox::Close, dialog);
     QObject::connect(buttons, &QDialogButtonBox::rejected, dialog, &QDialog::reject);
     arrange(new QVBoxLayout(dialog), {{scroll, 1}, note, buttons});
-    dialog->resize(content->sizeHint().boundedTo(QSize(1000, 640)) + QSize(60, 100));
+    dialog->resize(content->sizeHint().boundedTo(QSize(1240, 760)) + QSize(60, 100));
     return dialog;
 }
 }  // namespace pipescope

@@ -153,8 +153,8 @@ QWidget* StartPage::createActions() {
     layout->addWidget(heading(tr("Make one"), part));
     const std::array<std::pair<QString, QString>, 4> leads{
         {{tr("Record a run of a built-in model"),
-          QStringLiteral(
-              "pipescope run transformer:layers=6 --balance 4,4 -m 8 --batch 32 --steps 10 --trace run.sqlite")},
+          QStringLiteral("pipescope run transformer:layers=6 --balance 4,4 \\\n    -m 8 --batch 32 --steps 10 --trace "
+                         "run.sqlite")},
          {tr("Record any program with NVTX ranges"), QStringLiteral("pipescope record -o run.sqlite -- ./train")},
          {tr("Measure a model's layers, then simulate"),
           QStringLiteral("pipescope profile transformer:layers=6 -o profile.json")},

@@ -101,9 +101,11 @@ void TableDocks::refreshSummaries() {
     const TraceDocument* shown = files_.document();
     lanes_->setEmptyText(shown == nullptr ? tr("Open a trace to see what its lanes did.")
                                           : tr("This file has no lanes, since it holds no tasks of a pipeline."));
-    constexpr int kFirstOfLanesOnly = 2;  // threads have a name and a busy time
-    for (int column = kFirstOfLanesOnly; column < laneModel_->columnCount(); ++column) {
-        lanes_->table().setColumnHidden(column, shown != nullptr && hasOnlyTracks(*shown));
+    constexpr int kFirstOfLanesOnly = 2;                                  // threads have a name and a busy time
+    for (int column = 1; column < laneModel_->columnCount(); ++column) {  // odd ones are measured, even ones simulated
+        const bool has = shown == nullptr || (column % 2 == 1 ? shown->measured : shown->simulated) != nullptr;
+        const bool isOfThreads = shown != nullptr && hasOnlyTracks(*shown);
+        lanes_->table().setColumnHidden(column, isOfThreads ? column >= kFirstOfLanesOnly : !has);
     }
     laneModel_->setTwoRuns(shown != nullptr && shown->baseline);
     differenceModel_->setTwoRuns(shown != nullptr && shown->baseline);

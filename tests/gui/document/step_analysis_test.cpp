@@ -35,8 +35,9 @@ TEST(StepAnalysis, DescribesACopyThatALaneWaitsForByBytesLanesAndRate) {
                  [](const Bubble& piece) { return piece.cause == BubbleCause::copy && piece.lane == LaneId{1}; });
     ASSERT_EQ(copies.size(), 4U);
     const std::string first = plain(analysis.describe(Source::simulated, copies[0]));
-    EXPECT_THAT(first, AllOf(HasSubstr("waits for a copy"), HasSubstr("lane 0 to 1"), HasSubstr("4.00 MiB in 83.89 ms"),
-                             HasSubstr("50.0 MB/s"), testing::Not(HasSubstr("link was busy"))));
+    EXPECT_THAT(first,
+                AllOf(HasSubstr("waits for a copy"), HasSubstr("lane 0 to lane 1"), HasSubstr("4.00 MiB in 83.89 ms"),
+                      HasSubstr("50.0 MB/s"), testing::Not(HasSubstr("link was busy"))));
     EXPECT_THAT(plain(analysis.describe(Source::simulated, copies[1])), HasSubstr("the link was busy before"));
     const auto previous = std::find_if(bubbles.begin(), bubbles.end(), [](const Bubble& piece) {
         return piece.cause == BubbleCause::previous_partition;

@@ -125,8 +125,8 @@ TEST_F(WindowBaseline, MarksATasksTwinWithTheRightWordsAndSign) {
     twin.step = step;
     EXPECT_EQ(twin, key);
     const auto* table = window_.tables().selection().findChild<QTreeWidget*>();
-    EXPECT_EQ(table->headerItem()->text(1), QStringLiteral("after"));
-    EXPECT_EQ(table->headerItem()->text(2), QStringLiteral("before"));
+    EXPECT_EQ(table->headerItem()->text(1), QStringLiteral("After"));
+    EXPECT_EQ(table->headerItem()->text(2), QStringLiteral("Before"));
     const QList<QTreeWidgetItem*> duration = table->findItems(QStringLiteral("Duration"), Qt::MatchExactly);
     ASSERT_FALSE(duration.isEmpty());
     EXPECT_TRUE(duration.front()->text(3).startsWith(QChar(0x2212)) || duration.front()->text(3).startsWith(u'-'))

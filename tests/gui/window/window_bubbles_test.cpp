@@ -273,19 +273,19 @@ TEST_F(WindowBubbles, AreSummedByTheInspectorWhileNothingIsSelected) {
     EXPECT_TRUE(facts.isEmpty()) << "nothing is selected";
     const std::int32_t step = window_.page()->model().step();
     EXPECT_EQ(facts.title, QStringLiteral("Step %1").arg(step));
-    const FactRow* time = rowNamed(facts, QStringLiteral("In all"), QStringLiteral("Step time"));
+    const FactRow* time = rowNamed(facts, QStringLiteral("Whole step"), QStringLiteral("Step time"));
     ASSERT_NE(time, nullptr);
     const auto shown = [&](std::int32_t of) {
         return formatDuration(window_.files().document()->measured->step(of)->statistics.step_time().count());
     };
     EXPECT_EQ(time->measured, shown(step));
     EXPECT_FALSE(time->simulated.isEmpty());
-    EXPECT_NE(rowNamed(facts, QStringLiteral("In a second"), QStringLiteral("Samples")), nullptr);
+    EXPECT_NE(rowNamed(facts, QStringLiteral("Per second"), QStringLiteral("Samples")), nullptr);
     EXPECT_NE(rowNamed(facts, QStringLiteral("Lanes"), QStringLiteral("Busiest")), nullptr);
     const std::int32_t other = step == 1 ? 2 : 1;
     window_.page()->model().selectStep(other);
     EXPECT_EQ(inspector.facts().title, QStringLiteral("Step %1").arg(other));
-    EXPECT_EQ(rowNamed(inspector.facts(), QStringLiteral("In all"), QStringLiteral("Step time"))->measured,
+    EXPECT_EQ(rowNamed(inspector.facts(), QStringLiteral("Whole step"), QStringLiteral("Step time"))->measured,
               shown(other));
 }
 }  // namespace

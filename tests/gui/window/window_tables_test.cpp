@@ -1,5 +1,6 @@
 #include "gui/console/sql_console.h"
 #include "gui/style/number_format.h"
+#include "gui/tables/selection_panel.h"
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/table_models.h"
@@ -15,6 +16,8 @@
 #include <QSet>
 #include <QTableView>
 #include <QTest>
+#include <QToolButton>
+#include <QTreeWidget>
 
 namespace pipescope {
 namespace {
@@ -47,6 +50,32 @@ protected:
         return total;
     }
 };
+
+TEST_F(WindowTables, HidesColumnsOfATimelineThatTheFileLacks) {
+    const auto path = temporaryPath("one_timeline.sqlite");
+    writeSimulatedTrace(path);
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(path.string()));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    settle();
+    const auto& inspector = *window_.tables().selection().findChild<QTreeWidget*>();
+    const auto hides = [&](bool both) {
+        for (int column = 1; column <= 6; ++column) {
+            const bool isMeasured = column % 2 == 1;
+            EXPECT_EQ(panel("lanes").isColumnHidden(column), isMeasured && !both) << column;
+        }
+        EXPECT_EQ(inspector.isColumnHidden(1), !both);
+        EXPECT_FALSE(inspector.isColumnHidden(2));
+        for (const auto* button : window_.page()->findChildren<QToolButton*>()) {
+            if (button->toolTip().startsWith(QStringLiteral("Overlay"))) {
+                EXPECT_EQ(button->isVisible(), both) << "there is nothing to compare";
+            }
+        }
+    };
+    hides(false);
+    open("two_timelines.sqlite");
+    hides(true);
+}
 
 TEST_F(WindowTables, GoesFromARowOfAQueryToItsTask) {
     open("query.sqlite");
