@@ -213,17 +213,24 @@ at::Tensor next_tokens(const Tensors& output, const Tensors& target) {
     return torch::cross_entropy_loss(output.at(0).flatten(0, -2), target.at(0).flatten());
 }
 
+/// The made-up target is float32; a model may compute in another dtype.
+at::Tensor in_dtype_of(const Tensors& output, const Tensors& target) {
+    return target.at(0).to(output.at(0).scalar_type());
+}
+
 std::function<at::Tensor(const Tensors&, const Tensors&)> loss_of(ScriptLoss loss) {
     switch (loss) {
         case ScriptLoss::bce:
             return [](const Tensors& output, const Tensors& target) {
-                return torch::binary_cross_entropy_with_logits(output.at(0), target.at(0));
+                return torch::binary_cross_entropy_with_logits(output.at(0), in_dtype_of(output, target));
             };
         case ScriptLoss::cross_entropy: return &classification_loss;
         case ScriptLoss::next_token: return &next_tokens;
         case ScriptLoss::mse: break;
     }
-    return [](const Tensors& output, const Tensors& target) { return torch::mse_loss(output.at(0), target.at(0)); };
+    return [](const Tensors& output, const Tensors& target) {
+        return torch::mse_loss(output.at(0), in_dtype_of(output, target));
+    };
 }
 
 /// A script's own message about an unsuitable input is the last line, after its trace.

@@ -186,6 +186,21 @@ TEST_F(ScriptModel, MakesDataThatFitsTheLoss) {
     EXPECT_EQ(model.loss({torch::randn({3, 7, 20})}, batch.target).dim(), 0);
 }
 
+TEST_F(ScriptModel, ComparesItsOutputInItsOwnDtype) {
+    ScriptFile file("doubles");
+    file.linear(6, 3);
+    file.child("x.to(torch.float64)");
+    const std::string path = file.write();
+    for (const std::string loss : {"mse", "bce"}) {
+        const ModelSpec model = make_model(path + ":input=6,loss=" + loss);
+        const Batch batch = model.make_batch(4, 1);
+        PlainModel plain(model.layers, {.seed = 5});
+        const at::Tensor value = model.loss(plain.forward(batch.input), batch.target);
+        EXPECT_EQ(value.scalar_type(), at::kDouble) << loss;
+        EXPECT_NO_THROW(value.backward()) << loss;
+    }
+}
+
 TEST_F(ScriptModel, LearnsItsMadeUpData) {
     for (const char* options : {":input=6", ":input=6,loss=bce", ":input=6,loss=cross_entropy"}) {
         const ModelSpec model = make_model(small_net("learns") + options);
