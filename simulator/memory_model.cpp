@@ -5,14 +5,17 @@
 #include "schedule/stop_check.h"
 #include "simulator/lane_ledger.h"
 #include "simulator/reserved_memory.h"
+#include "simulator/small_vector.h"
 #include "simulator/step_memories.h"
 #include "simulator/step_storages.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <map>
-#include <optional>
-#include <tuple>
+#include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -22,24 +25,55 @@ using enum MemoryCategory;
 using Phase = PartitionWork::Phase;
 using Role = TapeBlock::Role;
 using Id = StepStorages::Id;
-using Slots = std::vector<Id>;
+using Slots = StepStorages::Slots;
 using SkipSlots = std::map<std::size_t, Id>;  // by skip
 
-/// Storages of micro-batch i on partition j, in the order of the partition's slots.
-struct CellBlocks {
-    Slots inputs;
-    Slots outputs;
-    Slots output_gradients;
-    Slots input_gradients;
+/// A block of a partition's tape, and its storage.
+struct BlockStorage {
+    std::int32_t block = 0;
+    Id id = 0;
+};
+
+/// What most cells have nothing of.
+struct RareBlocks {
     SkipSlots popped;
     SkipSlots stashed;
     SkipSlots stash_gradients;
     SkipSlots pop_gradients;
-    std::vector<std::pair<std::int32_t, Id>> kept;  // block and storage, for each one that the graph keeps
-    bool has_graph = false;
     // The partition's own blocks on the device: those that the graph holds and those that the task took.
     std::map<std::int32_t, DeviceBlock> graph_blocks;
     std::map<std::int32_t, DeviceBlock> task_blocks;
+};
+
+/// Storages of micro-batch i on partition j, in the order of the partition's slots. There is one for each (i, j), so it
+/// is small.
+class CellBlocks {
+public:
+    Slots inputs;
+    Slots outputs;
+    Slots output_gradients;
+    Slots input_gradients;
+    SmallVector<BlockStorage, 2> kept;  // that the graph keeps
+    bool has_graph = false;
+
+    bool keeps(std::int32_t block) const {
+        return std::ranges::any_of(kept, [block](const BlockStorage& each) { return each.block == block; });
+    }
+    const RareBlocks& rare() const {
+        static const RareBlocks kNothing;
+        return rare_ ? *rare_ : kNothing;
+    }
+    /// Null if there are none.
+    RareBlocks* rare_blocks() { return rare_.get(); }
+    RareBlocks& with_rare() {
+        if (!rare_) {
+            rare_ = std::make_unique<RareBlocks>();
+        }
+        return *rare_;
+    }
+
+private:
+    std::unique_ptr<RareBlocks> rare_;
 };
 
 /// Maps a partition's blocks to storages. If several slots have one block, uses the first slot's.
@@ -59,28 +93,61 @@ public:
     }
     void bind(std::int32_t block, Id id) {
         if (block != 0) {
-            slots_.emplace_back(block, id);
+            slots_.push_back({block, id});
         }
     }
 
     bool has(std::int32_t block) const { return find(block) != nullptr; }
     Id of(std::int32_t block) const {
-        const auto* const found = find(block);
-        return found != nullptr ? found->second : 0;
+        const BlockStorage* const found = find(block);
+        return found != nullptr ? found->id : 0;
     }
-    int slots_of(Id id) const {
-        return static_cast<int>(std::ranges::count_if(slots_, [&](const auto& each) { return each.second == id; }));
-    }
-    const std::vector<std::pair<std::int32_t, Id>>& slots() const { return slots_; }
+    int slots_of(Id id) const { return static_cast<int>(std::ranges::count(slots_, id, &BlockStorage::id)); }
+    const auto& slots() const { return slots_; }
 
 private:
-    const std::pair<std::int32_t, Id>* find(std::int32_t block) const {
-        const auto found = std::ranges::find_if(slots_, [&](const auto& each) { return each.first == block; });
-        return found == slots_.end() ? nullptr : &*found;
+    const BlockStorage* find(std::int32_t block) const {
+        const auto* const found = std::ranges::find(slots_, block, &BlockStorage::block);
+        return found == slots_.end() ? nullptr : found;
     }
 
-    std::vector<std::pair<std::int32_t, Id>> slots_;
+    SmallVector<BlockStorage, 6> slots_;
 };
+
+/// The start or end of a task.
+struct Instant {
+    std::int64_t time;
+    std::uint32_t task;
+    bool is_end;
+};
+
+/// Sorts by time; equal times keep their order. A radix sort: a step of many lanes has hundreds of thousands.
+void sort_by_time(std::vector<Instant>& instants) {
+    if (instants.empty()) {
+        return;
+    }
+    const auto [first, last] = std::ranges::minmax(instants, {}, &Instant::time);
+    const std::int64_t start = first.time;
+    const auto range = static_cast<std::uint64_t>(last.time - start);
+    constexpr int kBits = 11;
+    constexpr std::size_t kDigits = std::size_t{1} << kBits;
+    std::vector<Instant> sorted(instants.size());
+    const auto bits = static_cast<int>(std::bit_width(range));
+    for (int shift = 0; shift < bits; shift += kBits) {
+        const auto digit_of = [&](const Instant& each) {
+            return (static_cast<std::uint64_t>(each.time - start) >> shift) & (kDigits - 1);
+        };
+        std::array<std::uint32_t, kDigits + 1> places{};
+        for (const Instant& each : instants) {
+            ++places[digit_of(each) + 1];
+        }
+        std::partial_sum(places.begin(), places.end(), places.begin());
+        for (const Instant& each : instants) {
+            sorted[places[digit_of(each)]++] = each;
+        }
+        instants.swap(sorted);
+    }
+}
 
 /// Walks the starts and ends of all tasks in time order and records their allocations and frees.
 class MemoryWalk {
@@ -109,7 +176,7 @@ public:
         add_constant(lane_of(0), boundary, input);
         for (int i = 0; i < static_cast<int>(costs.micro_batches().size()); ++i) {
             const Cell first{MicroBatchId{i}, PartitionId{0}};
-            cell(first).inputs.assign(work(first).tape().inputs.size(), 0);  // views of the mini-batch
+            cell(first).inputs.assign(work(first).tape().inputs.size(), Id{0});  // views of the mini-batch
         }
         for (std::size_t lane = 0; lane < ledgers_.size(); ++lane) {
             sample(LaneId{static_cast<std::int64_t>(lane)}, Nanoseconds{0}, std::int64_t{-1});
@@ -117,22 +184,18 @@ public:
     }
 
     void run(std::span<const std::int64_t> starts, std::span<const std::int64_t> ends) {
-        struct Instant {
-            std::int64_t time;
-            TaskIndex task;
-            bool is_end;
-        };
         std::vector<Instant> instants;
         instants.reserve(2 * ends.size());
-        samples_.reserve(samples_.size() + ends.size());
-        for (TaskIndex task = 0; task < ends.size(); ++task) {
-            instants.push_back({starts[task], task, false});
-            instants.push_back({ends[task], task, true});
+        std::size_t copies = 0;
+        for (std::size_t task = 0; task < ends.size(); ++task) {
+            instants.push_back({starts[task], static_cast<std::uint32_t>(task), false});
+            instants.push_back({ends[task], static_cast<std::uint32_t>(task), true});
+            copies += is_copy(graph_.tasks()[task].key.kind) ? 1 : 0;
         }
+        samples_.reserve(samples_.size() + ends.size() + copies);  // a copy changes two lanes
+        storages_.reserve(ends.size());
         // Ties go in the graph's order, so that a task's frees precede the start of the next on its lane.
-        std::ranges::sort(instants, [](const Instant& a, const Instant& b) {
-            return std::tie(a.time, a.task, a.is_end) < std::tie(b.time, b.task, b.is_end);
-        });
+        sort_by_time(instants);
         for (const Instant& instant : instants) {
             check_stop();
             now_ = Nanoseconds{instant.time};
@@ -212,49 +275,59 @@ private:
     BoundBlocks given_values(Cell at) {
         BoundBlocks bound;
         bound.bind(work(at).tape().inputs, cell(at).inputs);
-        bound.bind(work(at).tape().popped, cell(at).popped);
+        bound.bind(work(at).tape().popped, cell(at).rare().popped);
         return bound;
     }
     BoundBlocks given_gradients(Cell at) {
         BoundBlocks bound;
         bound.bind(work(at).tape().output_gradients, cell(at).output_gradients);
-        bound.bind(work(at).tape().stash_gradients, cell(at).stash_gradients);
+        bound.bind(work(at).tape().stash_gradients, cell(at).rare().stash_gradients);
         return bound;
     }
 
-    /// Storages on the lane that only these slots hold and whose blocks all satisfy `goes`.
+    /// Storages on the lane that only these slots hold and whose blocks all satisfy `goes`. Valid until the next call.
     template <class Goes>
-    std::vector<PartitionWork::Going> going(const BoundBlocks& bound, LaneId lane, Goes goes) const {
-        std::map<Id, PartitionWork::Going> storages;
-        for (const auto& [block, id] : bound.slots()) {
-            if (storages_.is_on(id, lane) && storages_.holders(id) == bound.slots_of(id)) {
-                storages[id].blocks.push_back(block);
-                storages[id].bytes = storages_.bytes(id);
+    const std::vector<PartitionWork::Going>& going(const BoundBlocks& bound, LaneId lane, Goes goes) {
+        going_.clear();
+        const auto& slots = bound.slots();
+        for (const auto* slot = slots.begin(); slot != slots.end(); ++slot) {
+            const Id id = slot->id;
+            const auto is_same = [id](const BlockStorage& each) { return each.id == id; };
+            if (std::any_of(slots.begin(), slot, is_same) || !storages_.is_on(id, lane) ||
+                storages_.holders(id) != bound.slots_of(id)) {
+                continue;
+            }
+            PartitionWork::Going each;
+            each.bytes = storages_.bytes(id);
+            bool all_go = true;
+            for (const auto* other = slot; other != slots.end(); ++other) {
+                if (is_same(*other)) {
+                    each.blocks.push_back(other->block);
+                    all_go = all_go && goes(other->block);
+                }
+            }
+            if (all_go) {
+                std::ranges::sort(each.blocks);
+                each.blocks.truncate(std::unique(each.blocks.begin(), each.blocks.end()));
+                going_.push_back(std::move(each));
             }
         }
-        std::vector<PartitionWork::Going> gone;
-        for (auto& [id, each] : storages) {
-            std::ranges::sort(each.blocks);
-            each.blocks.erase(std::unique(each.blocks.begin(), each.blocks.end()), each.blocks.end());
-            if (std::ranges::all_of(each.blocks, goes)) {
-                gone.push_back(std::move(each));
-            }
-        }
-        std::ranges::sort(gone);
-        return gone;
+        std::ranges::sort(going_);
+        return going_;
     }
 
     void start_forward(const Task& task) {
         const Cell at = cell_of(task.key);
         PartitionWork& here = work(at);
         const Phase phase = phase_of(task);
-        std::vector<PartitionWork::Going> goes;
+        const BoundBlocks bound = given_values(at);
+        going_.clear();
         if (phase != Phase::checkpointed_forward) {
-            goes = going(given_values(at), task.lane, [&](std::int32_t block) {
+            going(bound, task.lane, [&](std::int32_t block) {
                 return !here.keeps(block) && (phase == Phase::recompute || !leaves(here.tape(), block));
             });
         }
-        start_work(task, phase, given_values(at), goes);
+        start_work(task, phase, bound, going_);
     }
     static bool holds(const std::vector<std::int32_t>& blocks, const std::map<std::size_t, std::int32_t>& of_skips,
                       std::int32_t block) {
@@ -298,11 +371,13 @@ private:
                 storages_.release(std::exchange(here.output_gradients[k], 0));
             }
         }
-        std::erase_if(here.stash_gradients, [&](const auto& each) {
-            const bool is_unwanted = !tape.stash_gradients.contains(each.first);
-            storages_.release(is_unwanted ? each.second : 0);
-            return is_unwanted;
-        });
+        if (RareBlocks* const rare = here.rare_blocks()) {
+            std::erase_if(rare->stash_gradients, [&](const auto& each) {
+                const bool is_unwanted = !tape.stash_gradients.contains(each.first);
+                storages_.release(is_unwanted ? each.second : 0);
+                return is_unwanted;
+            });
+        }
     }
     /// Schedules a task's parts on the clock and its blocks on the device. `going`: freed storages among `given`.
     void start_work(const Task& task, Phase phase, const BoundBlocks& given,
@@ -321,7 +396,7 @@ private:
     }
     void play_blocks(const Task& task, Phase phase, const BoundBlocks& given,
                      const std::vector<PartitionWork::Going>& going) {
-        CellBlocks& here = cell(cell_of(task.key));
+        RareBlocks& here = cell(cell_of(task.key)).with_rare();
         const PartitionWork& partition = work(cell_of(task.key));
         for (const PartitionWork::Event& event : partition.events(phase, going)) {
             if (event.going) {
@@ -342,10 +417,19 @@ private:
         }
     }
     DeviceBlock taken_by_task(CellBlocks& here, std::int32_t block) {
-        const auto taken = here.task_blocks.find(block);
-        return taken == here.task_blocks.end() ? DeviceBlock{} : std::exchange(taken->second, {});
+        RareBlocks* const rare = here.rare_blocks();
+        if (rare == nullptr) {
+            return {};
+        }
+        const auto taken = rare->task_blocks.find(block);
+        return taken == rare->task_blocks.end() ? DeviceBlock{} : std::exchange(taken->second, {});
     }
     /// Ends a task: frees the blocks it took that nobody holds.
+    void free_task_blocks(CellBlocks& here) {
+        if (RareBlocks* const rare = here.rare_blocks()) {
+            free_blocks(rare->task_blocks);
+        }
+    }
     void free_blocks(std::map<std::int32_t, DeviceBlock>& blocks) {
         for (auto& [number, block] : blocks) {
             reserved_.free(block);
@@ -398,7 +482,7 @@ private:
         for (std::size_t k = 0; m > 1 && k < tape.outputs.size(); ++k) {  // a single one is passed through
             gathered_.push_back(storages_.take(task.lane, output, whole_output(step, k)));
             for (int j = begin; j < end; ++j) {
-                storages_.release(std::exchange(cell(in_last(j)).outputs.at(k), 0));
+                storages_.release(std::exchange(cell(in_last(j)).outputs[k], 0));
             }
         }
         for (std::size_t k = 0; k < memories_.loss_gradients(0).size(); ++k) {
@@ -426,7 +510,7 @@ private:
             case TaskKind::backward_weight:
                 ledger(task.lane).end_work();
                 release_graph(task);
-                free_blocks(cell(cell_of(task.key)).task_blocks);
+                free_task_blocks(cell(cell_of(task.key)));
                 break;
             case TaskKind::loss: end_loss(task); break;
             case TaskKind::all_reduce:
@@ -441,13 +525,12 @@ private:
                 break;
         }
         sample(task.lane, now_, task.key);
-        storages_.take_touched(task.lane);
-        for (std::size_t k = 0; k < ledgers_.size(); ++k) {
-            const LaneId lane{static_cast<std::int64_t>(k)};
-            if (storages_.take_touched(lane)) {
+        for (const LaneId lane : storages_.touched()) {
+            if (lane != task.lane) {
                 sample(lane, now_, task.key);
             }
         }
+        storages_.clear_touched();
     }
 
     /// Creates the graph of (i, j). Inputs that it keeps stay; the rest are freed.
@@ -457,16 +540,16 @@ private:
         here.has_graph = true;
         const BoundBlocks bound = given_values(at);
         for (const auto& [block, id] : bound.slots()) {
-            const bool is_kept_already =
-                std::ranges::any_of(here.kept, [block = block](const auto& each) { return each.first == block; });
-            if (partition.keeps(block) && !is_kept_already) {
-                here.kept.emplace_back(block, id);
+            if (partition.keeps(block) && !here.keeps(block)) {
+                here.kept.push_back({block, id});
             } else {
                 storages_.release(id);
             }
         }
         here.inputs.clear();
-        here.popped.clear();
+        if (RareBlocks* const rare = here.rare_blocks()) {
+            rare->popped.clear();
+        }
         ledger(lane_of(at.j.value())).add(saved, partition.graph(), now_);
     }
 
@@ -498,7 +581,7 @@ private:
                 bound.bind(block, storages_.take(task.lane, kept && stays ? saved : category, partition.bytes(block),
                                                  (kept ? 1 : 0) + slots_of(tape, block), taken_by_task(here, block)));
                 if (kept) {
-                    here.kept.emplace_back(block, bound.of(block));
+                    here.kept.push_back({block, bound.of(block)});
                 }
             }
             return bound.of(block);
@@ -512,9 +595,10 @@ private:
                                            j == last() || !shares_storage(task.lane, lane_of(j + 1))));
         }
         for (const auto& [k, block] : tape.stashed) {
-            here.stashed[k] = slot_of(block, skip, !shares_storage(task.lane, lane_of(route(k).to.value())));
+            here.with_rare().stashed[k] =
+                slot_of(block, skip, !shares_storage(task.lane, lane_of(route(k).to.value())));
         }
-        free_blocks(here.task_blocks);
+        free_task_blocks(here);
         pass_to_same_lane(at);
     }
     static int slots_of(const PartitionTape& tape, std::int32_t block) {
@@ -529,13 +613,15 @@ private:
         if (j < last() && lane_of(j + 1) == lane_of(j)) {
             cell({at.i, PartitionId{at.j.value() + 1}}).inputs = std::exchange(here.outputs, {});
         }
-        std::erase_if(here.stashed, [&](const auto& each) {
-            const int to = route(each.first).to.value();
-            if (lane_of(to) == lane_of(j)) {
-                cell({at.i, PartitionId{to}}).popped[each.first] = each.second;
-            }
-            return lane_of(to) == lane_of(j);
-        });
+        if (RareBlocks* const rare = here.rare_blocks()) {
+            std::erase_if(rare->stashed, [&](const auto& each) {
+                const int to = route(each.first).to.value();
+                if (lane_of(to) == lane_of(j)) {
+                    cell({at.i, PartitionId{to}}).with_rare().popped[each.first] = each.second;
+                }
+                return lane_of(to) == lane_of(j);
+            });
+        }
     }
 
     /// Allocates again the outputs that the graph keeps, whatever happened to the first ones.
@@ -549,11 +635,11 @@ private:
         for (std::size_t b = 0; b < blocks.size(); ++b) {
             const auto block = static_cast<std::int32_t>(b) + 1;
             if (blocks[b].role == Role::output && partition.keeps(block)) {
-                here.kept.emplace_back(
-                    block, storages_.take(task.lane, saved, blocks[b].bytes, 1, taken_by_task(here, block)));
+                here.kept.push_back(
+                    {block, storages_.take(task.lane, saved, blocks[b].bytes, 1, taken_by_task(here, block))});
             }
         }
-        free_blocks(here.task_blocks);
+        free_task_blocks(here);
     }
 
     void end_backward(const Task& task) {
@@ -586,13 +672,13 @@ private:
                                                  gradient_slots_of(tape, block, j) + (kept ? 1 : 0),
                                                  taken_by_task(here, block)));
                 if (kept) {
-                    here.kept.emplace_back(block, bound.of(block));
+                    here.kept.push_back({block, bound.of(block)});
                 }
             }
             return bound.of(block);
         };
         for (const auto& [k, block] : tape.pop_gradients) {
-            here.pop_gradients[k] = slot_of(block, skip);
+            here.with_rare().pop_gradients[k] = slot_of(block, skip);
         }
         for (const std::int32_t block : tape.input_gradients) {
             if (j > 0) {
@@ -601,7 +687,7 @@ private:
                 slot_of(block, saved);
             }
         }
-        free_blocks(here.task_blocks);
+        free_task_blocks(here);
         return_to_same_lane(at);
     }
     static int gradient_slots_of(const PartitionTape& tape, std::int32_t block, int j) {
@@ -615,13 +701,15 @@ private:
         if (j > 0 && lane_of(j - 1) == lane_of(j)) {
             cell({at.i, PartitionId{at.j.value() - 1}}).output_gradients = std::exchange(here.input_gradients, {});
         }
-        std::erase_if(here.pop_gradients, [&](const auto& each) {
-            const int from = route(each.first).from.value();
-            if (lane_of(from) == lane_of(j)) {
-                cell({at.i, PartitionId{from}}).stash_gradients[each.first] = each.second;
-            }
-            return lane_of(from) == lane_of(j);
-        });
+        if (RareBlocks* const rare = here.rare_blocks()) {
+            std::erase_if(rare->pop_gradients, [&](const auto& each) {
+                const int from = route(each.first).from.value();
+                if (lane_of(from) == lane_of(j)) {
+                    cell({at.i, PartitionId{from}}).with_rare().stash_gradients[each.first] = each.second;
+                }
+                return lane_of(from) == lane_of(j);
+            });
+        }
     }
 
     /// Releases all that the backward needed: the graph, its kept tensors and the incoming gradients.
@@ -635,9 +723,14 @@ private:
             storages_.release(id);
         }
         here.kept.clear();
-        free_blocks(here.graph_blocks);
+        RareBlocks* const rare = here.rare_blocks();
+        if (rare != nullptr) {
+            free_blocks(rare->graph_blocks);
+        }
         storages_.release(here.output_gradients);
-        release(here.stash_gradients);
+        if (rare != nullptr) {
+            release(rare->stash_gradients);
+        }
     }
     /// Releases all that the second half of a split backward does not need.
     void keep_for_weights(const Task& task) {
@@ -646,23 +739,23 @@ private:
         if (here.has_graph) {
             ledger(task.lane).remove(saved, partition.graph() - partition.graph_between(), now_);
         }
-        std::erase_if(here.kept, [&](const auto& each) {
-            const bool is_done = !partition.keeps_between(each.first);
-            storages_.release(is_done ? each.second : 0);
+        here.kept.truncate(std::remove_if(here.kept.begin(), here.kept.end(), [&](const BlockStorage& each) {
+            const bool is_done = !partition.keeps_between(each.block);
+            storages_.release(is_done ? each.id : 0);
             return is_done;
-        });
+        }));
         const BoundBlocks gradients = given_gradients(cell_of(task.key));
         for (const auto& [block, id] : gradients.slots()) {
-            const bool is_kept_already =
-                std::ranges::any_of(here.kept, [block = block](const auto& each) { return each.first == block; });
-            if (partition.keeps_between(block) && !is_kept_already) {
-                here.kept.emplace_back(block, id);
+            if (partition.keeps_between(block) && !here.keeps(block)) {
+                here.kept.push_back({block, id});
             } else {
                 storages_.release(id);
             }
         }
         here.output_gradients.clear();
-        here.stash_gradients.clear();
+        if (RareBlocks* const rare = here.rare_blocks()) {
+            rare->stash_gradients.clear();
+        }
     }
     void release(SkipSlots& slots) {
         for (const auto& [k, id] : slots) {
@@ -716,8 +809,8 @@ private:
     }
     SkipEnds skip_ends(const TaskKey& key) {
         const SkipRoute& way = route(static_cast<std::size_t>(key.skip));
-        CellBlocks& stasher = cell({cell_of(key).i, way.from});
-        CellBlocks& popper = cell({cell_of(key).i, way.to});
+        RareBlocks& stasher = cell({cell_of(key).i, way.from}).with_rare();
+        RareBlocks& popper = cell({cell_of(key).i, way.to}).with_rare();
         return key.kind == TaskKind::skip_forward ? SkipEnds{&stasher.stashed, &popper.popped}
                                                   : SkipEnds{&popper.pop_gradients, &stasher.stash_gradients};
     }
@@ -791,9 +884,10 @@ private:
     ReservedMemory reserved_;
     StepStorages storages_;
     std::vector<CellBlocks> cells_;
-    Slots gathered_;               // the last partition's outputs of the whole mini-batch during the loss
-    std::vector<WorkSpan> spans_;  // of the starting task
-    Nanoseconds task_end_{0};      // of the current task
+    Slots gathered_;                           // the last partition's outputs of the whole mini-batch during the loss
+    std::vector<WorkSpan> spans_;              // of the starting task
+    std::vector<PartitionWork::Going> going_;  // of the starting task
+    Nanoseconds task_end_{0};                  // of the current task
     Nanoseconds now_{0};
     std::vector<MemorySample> samples_;
 };

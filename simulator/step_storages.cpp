@@ -1,9 +1,14 @@
 #include "simulator/step_storages.h"
 
+#include <algorithm>
+
 namespace pipescope {
 void StepStorages::charge(const Storage& storage, Bytes bytes) {
     ledgers_[storage.lane.index()].add(storage.category, bytes, now_);
-    touched_[storage.lane.index()] = true;
+    const auto place = std::ranges::lower_bound(touched_, storage.lane);
+    if (place == touched_.end() || *place != storage.lane) {
+        touched_.insert(place, storage.lane);
+    }
 }
 
 StepStorages::Id StepStorages::take(LaneId lane, MemoryCategory category, Bytes bytes, int holders, DeviceBlock block) {
@@ -29,7 +34,7 @@ void StepStorages::free_block(Id id) {
     reserved_.free(of(id).block);
 }
 
-void StepStorages::release(std::vector<Id>& ids) {
+void StepStorages::release(Slots& ids) {
     for (const Id id : ids) {
         release(id);
     }
@@ -45,11 +50,5 @@ void StepStorages::move(Id id, LaneId lane, MemoryCategory category) {
     storage.lane = lane;
     storage.category = storage.category == MemoryCategory::skip ? MemoryCategory::skip : category;
     charge(storage, storage.bytes);
-}
-
-bool StepStorages::take_touched(LaneId lane) {
-    const bool touched = touched_[lane.index()];
-    touched_[lane.index()] = false;
-    return touched;
 }
 }  // namespace pipescope

@@ -4,7 +4,9 @@
 #include "schedule/memory_category.h"
 #include "simulator/lane_ledger.h"
 #include "simulator/reserved_memory.h"
+#include "simulator/small_vector.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -15,17 +17,18 @@ class StepStorages {
 public:
     /// 0: none, or the caller's storage, which is charged to no lane. A slot holds its storage once.
     using Id = std::int32_t;
+    using Slots = SmallVector<Id, 2>;
 
-    StepStorages(std::vector<LaneLedger>& ledgers, ReservedMemory& reserved)
-        : ledgers_(ledgers), reserved_(reserved), touched_(ledgers.size(), false) {}
+    StepStorages(std::vector<LaneLedger>& ledgers, ReservedMemory& reserved) : ledgers_(ledgers), reserved_(reserved) {}
 
+    void reserve(std::size_t storages) { storages_.reserve(storages); }
     void set_time(Nanoseconds now) { now_ = now; }
 
     /// `block`: the block that a task already took for it; otherwise the lane's allocator provides one.
     Id take(LaneId lane, MemoryCategory category, Bytes bytes, int holders = 1, DeviceBlock block = {});
     void hold(Id id, int holders = 1);
     void release(Id id);
-    void release(std::vector<Id>& ids);
+    void release(Slots& ids);
     /// Frees the block before the last holder releases the storage, as a task does when it is done with it.
     void free_block(Id id);
     /// Moves the charge. A storage charged as a skip stays a skip.
@@ -36,8 +39,9 @@ public:
     /// The caller's storage is on no lane.
     bool is_on(Id id, LaneId lane) const { return id != 0 && of(id).lane == lane; }
 
-    /// True if the lane's storages changed since the last call.
-    bool take_touched(LaneId lane);
+    /// Lanes whose storages changed since clear_touched(), ascending.
+    const std::vector<LaneId>& touched() const { return touched_; }
+    void clear_touched() { touched_.clear(); }
 
 private:
     struct Storage {
@@ -54,7 +58,7 @@ private:
     std::vector<LaneLedger>& ledgers_;
     ReservedMemory& reserved_;
     std::vector<Storage> storages_;
-    std::vector<bool> touched_;  // by lane
+    std::vector<LaneId> touched_;
     Nanoseconds now_{0};
 };
 }  // namespace pipescope

@@ -93,7 +93,12 @@ void PartitionWork::look_between(std::size_t blocks) {
 }
 
 const std::vector<WorkPart>& PartitionWork::parts(Phase phase, const std::vector<Going>& going) {
-    const auto [place, is_new] = known_.try_emplace({phase, going});
+    const Known::value_type*& latest = latest_[static_cast<std::size_t>(phase)];
+    if (latest != nullptr && latest->first == going) {
+        return latest->second;
+    }
+    const auto [place, is_new] = known_[static_cast<std::size_t>(phase)].try_emplace(going);
+    latest = &*place;
     if (is_new) {
         std::vector<WorkPart>& parts = place->second;
         const std::vector<double>& ends = ends_[static_cast<std::size_t>(phase)];
@@ -192,7 +197,7 @@ std::vector<PartitionWork::Event> PartitionWork::backward_events(Phase phase, co
                 continue;
             }
             for (std::size_t g = 0; g < going.size(); ++g) {
-                const std::vector<std::int32_t>& blocks = going[g].blocks;
+                const auto& blocks = going[g].blocks;
                 if (std::ranges::binary_search(blocks, -event) && --left[g] == 0) {
                     events.push_back({layer, -event, g});
                 }

@@ -3,6 +3,7 @@
 #include "schedule/ids.h"
 #include "simulator/partition_tape.h"
 #include "simulator/sized_profile.h"
+#include "simulator/small_vector.h"
 
 #include <array>
 #include <compare>
@@ -40,6 +41,8 @@ public:
 
     /// `split`: the tape's backward is in halves.
     PartitionWork(const SizedProfile& sized, LayerRange layers, PartitionTape tape, bool split = false);
+    PartitionWork(const PartitionWork&) = delete;  // latest_ points into known_
+    PartitionWork(PartitionWork&&) = default;
 
     const PartitionTape& tape() const { return tape_; }
     /// 0 for a slot without a block.
@@ -56,8 +59,8 @@ public:
 
     /// A storage without other holders. It is freed when the partition releases the last of its blocks.
     struct Going {
-        std::vector<std::int32_t> blocks;  ///< ascending
-        Bytes bytes = 0;                   ///< size of the whole storage
+        SmallVector<std::int32_t, 2> blocks;  ///< ascending
+        Bytes bytes = 0;                      ///< size of the whole storage
 
         friend auto operator<=>(const Going&, const Going&) = default;
     };
@@ -92,6 +95,8 @@ private:
     Bytes graph_ = 0;
     Bytes graph_between_ = 0;
     std::array<std::vector<double>, 5> ends_;  // by phase and layer
-    std::map<std::pair<Phase, std::vector<Going>>, std::vector<WorkPart>> known_;
+    using Known = std::map<std::vector<Going>, std::vector<WorkPart>>;
+    std::array<Known, 5> known_;                        // by phase
+    std::array<const Known::value_type*, 5> latest_{};  // by phase: an element of known_, or null
 };
 }  // namespace pipescope
