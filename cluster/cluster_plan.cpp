@@ -138,9 +138,10 @@ private:
         double output = 0;
         double forward = 0;
     };
-    /// For any cut: lane j does w_j of each micro-batch after the way of the first one through the lanes before, and
-    /// before that of the last one back. If each lane is to end at T, w_j = T / m (1 - way / m)^j, `way` being the
-    /// share of a block's time that a way takes; together they do all blocks. Several partitions a lane: without ways.
+    /// For any cut: lane j works w_j on each micro-batch, after the way of the first one through the lanes before, and
+    /// before that of the last one back: m w_j <= T - way (w_0 + .. + w_{j-1}), `way` being the share of a block's time
+    /// that a way takes. From lane j on, lanes with a time r left do c_j r blocks at most; a slow one that costs the
+    /// others more than it does gets none. Several partitions a lane: without ways.
     double unlike_lanes(const Layout& layout, const PipelineParts& parts, const auto& way_of) {
         const double m = static_cast<double>(layout.micro_batches());
         double way = layout.interleave > 1 ? 0 : 1;
@@ -148,16 +149,14 @@ private:
             const Costs costs = costs_of(*part.group, layout);
             way = std::min(way, way_of(costs) / costs.block);
         }
-        double blocks_a_ns = 0;  // of T / m
-        double later = 1;
-        for (const PipelinePart& part : parts) {
-            const double block = costs_of(*part.group, layout).block;
-            for (int lane = 0; lane < part.lanes; ++lane) {
-                blocks_a_ns += later / block;
-                later *= 1 - way / m;
+        double blocks_a_ns = 0;  // c_j, from the last lane on
+        for (std::size_t k = parts.size(); k-- > 0;) {
+            const double block = costs_of(*parts[k].group, layout).block;
+            for (int lane = 0; lane < parts[k].lanes; ++lane) {
+                blocks_a_ns += std::max(0.0, 1 / block - way * blocks_a_ns) / m;
             }
         }
-        return m * static_cast<double>(model_.layers) / blocks_a_ns;
+        return static_cast<double>(model_.layers) / blocks_a_ns;
     }
     Costs costs_of(const NodeGroup& group, const Layout& layout) {
         const auto key = std::tuple(&group, layout.tensor, layout.micro_batch_size, layout.recompute);

@@ -134,6 +134,54 @@ TEST(ClusterPlan, IsThatOfAllLayoutsSimulated) {
     }
 }
 
+// Each type alone, every two, and all three together, on clusters whose several types have few enough layouts to be
+// simulated all (plan_cluster() simulates 200 of those).
+TEST(ClusterPlan, IsThatOfAllLayoutsSimulatedOnThreeTypes) {
+    const std::vector<std::vector<Schedule>> schedules{{Schedule::one_f_one_b, Schedule::interleaved_1f1b},
+                                                       {Schedule::gpipe, Schedule::zero_bubble_h1},
+                                                       {Schedule::one_f_one_b, Schedule::zero_bubble_v}};
+    std::mt19937 random(21);
+    const auto draw = [&random](int least, int most) {
+        return std::uniform_int_distribution<int>(least, most)(random);
+    };
+    int of_three = 0;
+    for (int round = 0; round < 12; ++round) {
+        SCOPED_TRACE(round);
+        LanguageModel model = small_model();
+        model.layers = draw(4, 7);
+        Cluster cluster = plain_cluster(1);
+        cluster.between_nodes.bytes_per_second = draw(1, 20) * 1e8;
+        if (draw(0, 1) == 1) {
+            cluster.racks = Racks{1, {.bytes_per_second = draw(1, 10) * 1e8, .latency_ns = draw(0, 5) * 1e3}};
+        }
+        const NodeGroup first = cluster.groups.front();
+        cluster.groups.clear();
+        for (const char* name : {"plain", "second", "third"}) {
+            NodeGroup& group = cluster.groups.emplace_back(first);
+            group.device.name = name;
+            group.device.flops_per_second["bfloat16"] = draw(3, 30) * 1e8;
+            group.device.memory_bytes = Bytes{1} << draw(19, 22);
+            group.devices_per_node = group.ports_per_node = draw(1, 2);
+            group.link.bytes_per_second = draw(1, 20) * 1e8;
+            group.price_per_hour = draw(1, 9);
+        }
+        ClusterPlanRequest request = request_of(4);
+        request.schedules = schedules[static_cast<std::size_t>(round) % schedules.size()];
+        request.layout.sends = round % 2 == 0 ? Sends::blocking : Sends::overlapped;
+        request.layout.gradient_bucket = round % 4 == 0 ? 10'000 : 0;
+        request.goal = round % 2 == 0 ? ClusterGoal::step : ClusterGoal::cost;
+        const ClusterPlan pruned = plan_cluster(model, cluster, request);
+        request.exhaustive = true;
+        const ClusterPlan all = plan_cluster(model, cluster, request);
+        EXPECT_EQ(candidates_of(pruned), candidates_of(all));
+        EXPECT_LE(pruned.simulated, all.simulated);
+        of_three += static_cast<int>(std::ranges::count_if(all.candidates, [](const ClusterCandidate& each) {
+            return std::ranges::count(each.step.device, ':') == 3;
+        }));
+    }
+    EXPECT_GT(of_three, 3);
+}
+
 TEST(ClusterPlan, IsTheSameWithAnyNumberOfThreads) {
     const Cluster cluster = plain_cluster(4);
     std::vector<std::vector<double>> steps;
