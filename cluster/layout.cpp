@@ -63,12 +63,13 @@ Link replica_link_of(const Cluster& cluster, const NodeGroup& group, const Layou
 }
 
 /// A copy of `bytes` between two lanes: each tensor-parallel rank sends its part, and the receivers gather it.
-Link hop_link(const Link& base, const NodeGroup& group, const Layout& layout, double bytes) {
+Link hop_link(const Link& base, LinkPlace place, const NodeGroup& group, const Layout& layout, double bytes) {
     const bool gathers = layout.tensor > 1 && !layout.sequence_parallel;
     const double part = gathers ? bytes / layout.tensor : bytes;
     const double ns = base.message_ns(part) + (gathers ? all_gather_ns(group.link, layout.tensor, bytes) : 0);
     Link link;
     link.sends = layout.sends;
+    link.place = place;
     link.latency_ns = std::min(base.least_ns(), ns);
     const double moving = ns - link.latency_ns;
     link.bytes_per_second = moving > 0 ? bytes / moving * 1e9 : 0;
@@ -80,7 +81,7 @@ void set_tiers(Hardware& hardware, const Cluster& cluster, const NodeGroup& grou
     const std::int64_t stage = static_cast<std::int64_t>(layout.data) * layout.tensor;  // devices
     const std::int64_t lanes_a_node = group.devices_per_node / stage;
     const bool in_one_node = stage * layout.pipeline <= group.devices_per_node;
-    const Link inside = hop_link(group.link, group, layout, bytes);
+    const Link inside = hop_link(group.link, LinkPlace::inside_node, group, layout, bytes);
     if (in_one_node) {
         hardware.link = inside;
         return;
@@ -88,7 +89,7 @@ void set_tiers(Hardware& hardware, const Cluster& cluster, const NodeGroup& grou
     if (lanes_a_node > 1) {
         hardware.nearer.push_back({static_cast<int>(lanes_a_node), inside});
     }
-    hardware.link = hop_link(node_link(cluster, group), group, layout, bytes);
+    hardware.link = hop_link(node_link(cluster, group), LinkPlace::between_nodes, group, layout, bytes);
     if (cluster.racks) {
         const std::int64_t lanes_a_rack =
             static_cast<std::int64_t>(cluster.racks->nodes) * group.devices_per_node / stage;
@@ -96,7 +97,7 @@ void set_tiers(Hardware& hardware, const Cluster& cluster, const NodeGroup& grou
             if (lanes_a_rack > std::max<std::int64_t>(1, lanes_a_node)) {
                 hardware.nearer.push_back({static_cast<int>(lanes_a_rack), hardware.link});
             }
-            hardware.link = hop_link(rack_link(cluster, group), group, layout, bytes);
+            hardware.link = hop_link(rack_link(cluster, group), LinkPlace::between_racks, group, layout, bytes);
         }
     }
 }
@@ -127,22 +128,25 @@ void set_pairs(Hardware& hardware, const Cluster& cluster, const PipelineParts& 
         const std::int64_t nodes = (stage + groups[k]->devices_per_node - 1) / groups[k]->devices_per_node;
         node[k] = static_cast<std::int64_t>(k - first) / own * nodes;
     }
-    const auto base = [&](std::size_t a, std::size_t b) {
-        if (groups[a] != groups[b]) {
-            return cluster.racks ? slower(rack_link(cluster, *groups[a]), rack_link(cluster, *groups[b]), bytes)
-                                 : slower(node_link(cluster, *groups[a]), node_link(cluster, *groups[b]), bytes);
-        }
-        if (node[a] == node[b]) {
-            return groups[a]->link;
-        }
-        const bool leaves_rack = cluster.racks && node[a] / cluster.racks->nodes != node[b] / cluster.racks->nodes;
-        return leaves_rack ? rack_link(cluster, *groups[a]) : node_link(cluster, *groups[a]);
+    const auto place_of = [&](std::size_t a, std::size_t b) {
+        const bool same_group = groups[a] == groups[b];
+        const bool leaves_rack =
+            cluster.racks && (!same_group || node[a] / cluster.racks->nodes != node[b] / cluster.racks->nodes);
+        return same_group && node[a] == node[b] ? LinkPlace::inside_node
+               : leaves_rack                    ? LinkPlace::between_racks
+                                                : LinkPlace::between_nodes;
+    };
+    const auto base = [&](const NodeGroup& group, LinkPlace place) {
+        return place == LinkPlace::inside_node     ? group.link
+               : place == LinkPlace::between_nodes ? node_link(cluster, group)
+                                                   : rack_link(cluster, group);
     };
     const auto add = [&](std::size_t a, std::size_t b) {
-        const Link link = base(a, b);
-        hardware.pairs.push_back(
-            {static_cast<int>(a), static_cast<int>(b),
-             slower(hop_link(link, *groups[a], layout, bytes), hop_link(link, *groups[b], layout, bytes), bytes)});
+        const LinkPlace place = place_of(a, b);
+        const Link link = slower(base(*groups[a], place), base(*groups[b], place), bytes);
+        hardware.pairs.push_back({static_cast<int>(a), static_cast<int>(b),
+                                  slower(hop_link(link, place, *groups[a], layout, bytes),
+                                         hop_link(link, place, *groups[b], layout, bytes), bytes)});
     };
     for (std::size_t k = 0; k + 1 < groups.size(); ++k) {
         add(k, k + 1);

@@ -138,6 +138,22 @@ std::string to_string(LinkProtocol protocol) {
     return "unknown";
 }
 
+std::string to_string(LinkPlace place) {
+    switch (place) {
+        case LinkPlace::unknown: return "unknown";
+        case LinkPlace::inside_node: return "inside_node";
+        case LinkPlace::between_nodes: return "between_nodes";
+        case LinkPlace::between_racks: return "between_racks";
+    }
+    return "unknown";
+}
+
+LinkPlace parse_link_place(std::string_view name) {
+    return parse_name<LinkPlace>(
+        name, {LinkPlace::unknown, LinkPlace::inside_node, LinkPlace::between_nodes, LinkPlace::between_racks},
+        "a link's place is '" + std::string(name) + "'", "leave it out if it is not known");
+}
+
 LinkProtocol parse_link_protocol(std::string_view name) {
     return parse_name<LinkProtocol>(name, {LinkProtocol::eager, LinkProtocol::rendezvous, LinkProtocol::blocking},
                                     "link protocol is '" + std::string(name) + "'", "leave it out for eager");

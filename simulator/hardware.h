@@ -43,6 +43,12 @@ std::string to_string(Sends sends);
 /// Throws UsageError that lists the names.
 Sends parse_sends(std::string_view name);
 
+/// Where on a cluster a link lies. Of links that differ in it alone, copies take equally long.
+enum class LinkPlace { unknown, inside_node, between_nodes, between_racks };
+std::string to_string(LinkPlace place);
+/// Throws UsageError that lists the names.
+LinkPlace parse_link_place(std::string_view name);
+
 /// The measured time of one message over a link.
 struct LinkTime {
     Bytes bytes = 0;
@@ -64,6 +70,7 @@ struct Link {
     std::vector<LinkTime> times = {};
     LinkProtocol protocol = LinkProtocol::eager;
     Sends sends = Sends::overlapped;  ///< others only for pipelines whose lanes share nothing
+    LinkPlace place = LinkPlace::unknown;
 
     bool is_free() const { return bytes_per_second == 0 && latency_ns == 0 && times.empty(); }
     /// Time of one message that has the link to itself and whose receive is posted.

@@ -50,6 +50,7 @@ void for_each_key_of_link(AnyLink& link, Each each) {
     each("times", link.times);
     each("protocol", link.protocol);
     each("sends", link.sends);
+    each("place", link.place);
 }
 
 template <class AnyTier, class Each>
@@ -121,6 +122,9 @@ Json json_of(const std::vector<Value>& values) {
 Json json_of(const Link& link) {
     Json json;
     for_each_key_of_link(link, [&](const char* key, const auto& value) { json[key] = json_of(value); });
+    if (link.place == LinkPlace::unknown) {
+        json.erase("place");
+    }
     return json;
 }
 
@@ -202,6 +206,10 @@ void read(const Json& json, const std::string& key, LinkSharing& value) {
 
 void read(const Json& json, const std::string& key, Sends& value) {
     value = parse_sends(text_of(json, key));
+}
+
+void read(const Json& json, const std::string& key, LinkPlace& value) {
+    value = parse_link_place(text_of(json, key));
 }
 
 void read(const Json& json, const std::string& key, LinkProtocol& value) {

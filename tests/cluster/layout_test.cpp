@@ -310,5 +310,19 @@ TEST(Layout, AProfileHasPipelineAndDataParallelismOnly) {
     EXPECT_THAT([&] { simulate_layout(profile, {}, cluster, group, {.tensor = 2}); },
                 ThrowsMessage<UsageError>(HasSubstr("splits the layers of a profile")));
 }
+
+TEST(Layout, KnowsWhereTheLinksOfItsPipelineLie) {
+    Cluster cluster = plain_cluster(8);
+    cluster.racks = Racks{2, {.bytes_per_second = 0.1e9}};
+    Layout layout{.pipeline = 16, .data = 1, .tensor = 2};
+    layout.batch = 16;
+    const LanguageModel model = parse_language_model("gpt:layers=16,hidden=64,heads=4,sequence=16,vocabulary=128");
+    const Hardware hardware =
+        simulate_layout(model, cluster, cluster.groups.front(), layout).simulation.options.hardware;
+    const auto place = [&](int a) { return link_between(hardware, LaneId{a}, LaneId{a + 1}).place; };
+    EXPECT_EQ(place(0), LinkPlace::inside_node);    // nodes of four devices hold two lanes
+    EXPECT_EQ(place(1), LinkPlace::between_nodes);  // racks hold two nodes
+    EXPECT_EQ(place(3), LinkPlace::between_racks);
+}
 }  // namespace
 }  // namespace pipescope

@@ -41,6 +41,7 @@ TEST(PipelineOptions, ComeBackFromTheirJson) {
     options.hardware.link = {.times = {{1024, 5000}, {1 << 20, 1.5e6, 2e6}}, .protocol = LinkProtocol::rendezvous};
     EXPECT_EQ(parse_pipeline_options(to_json(options)), options);
     options.hardware.link.sends = Sends::serial;
+    options.hardware.link.place = LinkPlace::between_racks;
     options.hardware.nearer = {{2, {.bytes_per_second = 1e9}}, {4, {.latency_ns = 7, .sends = Sends::blocking}}};
     options.hardware.replica_link = Link{.bytes_per_second = 3e9};
     options.hardware.pairs = {{0, 1, {.bytes_per_second = 2e9}}, {1, 1, {.latency_ns = 5}}};
