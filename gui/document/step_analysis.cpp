@@ -240,7 +240,7 @@ std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const Ma
         }
     }
     if (source == Source::simulated && document_->simulation && !document_->baseline) {
-        marks->linkTiers = linkTiers(document_->simulation->options).ofPartition;
+        marks->linkTiers = linkTiers(document_->simulation->options).colors();
     }
     if (source == Source::measured && simulated_.tasks) {
         if (choice.mode == CompareMode::overlay) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "balance/profile.h"
-#include "cluster/cluster_plan.h"
+#include "gui/plan/cluster_plan_form.h"
 #include "gui/style/work_pool.h"
 #include "gui/tables/column_model.h"
 
@@ -11,15 +11,14 @@
 #include <memory>
 #include <optional>
 
-class QComboBox;
 class QLabel;
-class QLineEdit;
 class QProgressBar;
 class QPushButton;
 class QTableView;
 class QTimer;
 
 namespace pipescope {
+class ParetoChart;
 class TableFilter;
 
 /// The candidates of a plan for a cluster, best first, as `pipescope plan --cluster` prints them.
@@ -38,19 +37,8 @@ private:
     std::shared_ptr<const ClusterPlan> plan_;
 };
 
-/// What to plan on a cluster, as typed.
-struct ClusterPlanInput {
-    std::shared_ptr<const Profile> profile;  ///< of the open file
-    QString model;                           ///< "gpt:.."; empty: the profile
-    QString cluster;                         ///< path
-    QString batch;
-    QString devices;  ///< range; empty: all
-    QString tokens;   ///< empty: one step
-    ClusterGoal goal = ClusterGoal::step;
-};
-
-/// Plans what to rent of a cluster: a form, a background run and the table of candidates. A double click or Enter
-/// simulates a candidate and writes the timeline of one replica into a trace, which is deleted with the view.
+/// Plans what to rent of a cluster: a form, a background run, the table of candidates and their chart. A double click
+/// or Enter simulates a candidate and writes the timeline of one replica into a trace, which is deleted with the view.
 class ClusterPlanView : public QWidget {
     Q_OBJECT
 
@@ -70,11 +58,8 @@ public:
     /// Where the traces of candidates lie.
     QString traceFolder() const { return traces_.path(); }
 
-    QLineEdit& model() const { return *model_; }
-    QLineEdit& batch() const { return *batch_; }
-    QLineEdit& devices() const { return *devices_; }
-    QLineEdit& tokens() const { return *tokens_; }
-    QComboBox& goal() const { return *goal_; }
+    ClusterPlanForm& form() const { return *form_; }
+    ParetoChart& chart() const { return *chart_; }
     QTableView& table() const { return *table_; }
     QPushButton& button() const { return *run_; }
     QProgressBar& progress() const { return *progress_; }
@@ -92,9 +77,12 @@ protected:
 private:
     QWidget* createSide();
     void createTable();
-    void chooseCluster();
+    void connectAll();
     void showRunning(bool running);
     void showPlan(const std::shared_ptr<const ClusterPlan>& plan, const QString& error);
+    QString summary(const ClusterPlan& plan) const;
+    std::optional<std::size_t> candidateOf(const QModelIndex& row) const;
+    void selectCandidate(std::size_t candidate);
     void openRow(const QModelIndex& row);
 
     std::shared_ptr<const Profile> profile_;
@@ -106,12 +94,8 @@ private:
     QTimer* timer_;
     ClusterPlanModel* candidates_;
     TableFilter* filter_;
-    QLineEdit* model_ = nullptr;
-    QLineEdit* cluster_ = nullptr;
-    QLineEdit* batch_ = nullptr;
-    QLineEdit* devices_ = nullptr;
-    QLineEdit* tokens_ = nullptr;
-    QComboBox* goal_ = nullptr;
+    ParetoChart* chart_;
+    ClusterPlanForm* form_ = nullptr;
     QPushButton* run_ = nullptr;
     QProgressBar* progress_ = nullptr;
     QLabel* message_ = nullptr;

@@ -5,12 +5,15 @@
 #include "gui/style/tool_tip.h"
 
 #include <QKeyEvent>
+#include <QLocale>
 #include <QMouseEvent>
 #include <QPainter>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -41,6 +44,10 @@ QString countOf(std::size_t candidates) {
     return formatCount(candidates, ParetoChart::tr("candidate"), ParetoChart::tr("candidates"));
 }
 
+QString devicesText(std::size_t devices) {
+    return formatCount(devices, ParetoChart::tr("device"), ParetoChart::tr("devices"));
+}
+
 QString lanesText(std::size_t lanes) {
     return formatCount(lanes, ParetoChart::tr("lane"), ParetoChart::tr("lanes"));
 }
@@ -58,17 +65,92 @@ QString describe(const PlanCandidate& candidate, std::size_t rank) {
              simulation.feasible ? QString() : ParetoChart::tr(", does not fit"));
 }
 
-/// Tick values: 1, 2 or 5 times a power of the decade, about four in all.
+QString describe(const ClusterCandidate& candidate, std::size_t rank) {
+    const LayoutStep& step = candidate.step;
+    return ParetoChart::tr("%1: %2 of type %3, %4, %5\nstep %6, peak memory %7\nrun %8, cost %9")
+               .arg(rank + 1)
+               .arg(devicesText(static_cast<std::size_t>(step.layout.devices())), QString::fromStdString(step.device),
+                    QString::fromStdString(to_string(step.layout)),
+                    QString::fromStdString(to_string(step.simulation.options.schedule)),
+                    formatDuration(std::llround(step.step_ns())), formatBytes(highest_peak(step.simulation)),
+                    formatHours(candidate.run_hours), formatCost(candidate.cost)) +
+           ParetoChart::tr(", effective %1").arg(formatShare(candidate.checkpoints.effective));
+}
+
+ChartContent contentOf(const Plan& plan) {
+    ChartContent content;
+    for (std::size_t k = 0; k < plan.candidates.size(); ++k) {
+        const PlanCandidate& each = plan.candidates[k];
+        content.points.push_back(
+            {static_cast<double>(each.simulation.step_time.count()), static_cast<double>(highest_peak(each.simulation)),
+             each.pareto, each.simulation.feasible, each.simulation.lanes.size(), each.device_type, describe(each, k)});
+    }
+    const bool noise = !plan.candidates.empty() && plan.candidates.front().simulation.step_mean.has_value();
+    content.x = {noise ? ParetoChart::tr("step time without noise") : ParetoChart::tr("step time"),
+                 [](double ns) { return formatDuration(std::llround(ns)); }};
+    content.y = {ParetoChart::tr("peak memory"), [](double bytes) { return formatBytes(std::llround(bytes)); }, true};
+    content.widest = QStringLiteral("000 MiB");
+    content.counted = lanesText;
+    content.marks = ParetoChart::tr("filled: Pareto front, with number of lanes   hollow: dominated   ×: does not fit");
+    return content;
+}
+
+/// A unit of time in which ticks are round.
+struct RunUnit {
+    double hours = 1;
+    std::function<QString(double)> text;
+};
+RunUnit unitOf(const ClusterPlan& plan, bool wholeRun) {
+    constexpr double kDay = 24;
+    constexpr double kNs = 1 / 3600e9;
+    double most = 0;
+    for (const ClusterCandidate& each : plan.candidates) {
+        most = std::max(most, wholeRun && std::isfinite(each.run_hours) ? each.run_hours : 0);
+    }
+    const auto inUnit = [](const char* unit) {
+        return
+            [unit](double value) { return QLocale().toString(value, 'g', 3) + QChar(QChar::Nbsp) + translated(unit); };
+    };
+    return most >= 2 * kDay ? RunUnit{kDay, inUnit("d")}
+           : most >= 1      ? RunUnit{1, inUnit("h")}
+                            : RunUnit{kNs, [](double ns) { return formatDuration(std::llround(ns)); }};
+}
+
+ChartContent contentOf(const ClusterPlan& plan, bool wholeRun) {
+    const RunUnit unit = unitOf(plan, wholeRun);
+    ChartContent content;
+    for (std::size_t k = 0; k < plan.candidates.size(); ++k) {
+        const ClusterCandidate& each = plan.candidates[k];
+        // A type name has no colon; several types are one shape.
+        const bool several = each.step.device.find(':') != std::string::npos;
+        content.points.push_back({wholeRun ? each.run_hours / unit.hours : each.step.step_ns(), each.cost, each.pareto,
+                                  true, static_cast<std::size_t>(each.step.layout.devices()),
+                                  several ? ParetoChart::tr("several types").toStdString() : each.step.device,
+                                  describe(each, k)});
+    }
+    content.x = {wholeRun ? ParetoChart::tr("time to the end of the run") : ParetoChart::tr("step time"), unit.text};
+    content.y = {plan.priced ? ParetoChart::tr("cost") : ParetoChart::tr("device-hours"), formatCost};
+    content.widest = QStringLiteral("0.00000");
+    content.counted = devicesText;
+    content.marks = ParetoChart::tr("filled: Pareto front, with number of devices   hollow: dominated");
+    return content;
+}
+
+/// Tick values: 1, 2 or 5 times a power of ten, or further round numbers where those are fewer than two.
 std::vector<double> ticks(double least, double most) {
-    std::vector<double> all;
-    for (double decade = std::pow(10, std::floor(std::log10(least))); decade <= most; decade *= 10) {
-        for (const double step : {1.0, 2.0, 5.0}) {
-            if (decade * step >= least && decade * step <= most) {
-                all.push_back(decade * step);
+    const auto all = [&](std::initializer_list<double> steps) {
+        std::vector<double> found;
+        for (double decade = std::pow(10, std::floor(std::log10(least))); decade <= most; decade *= 10) {
+            for (const double step : steps) {
+                if (decade * step >= least && decade * step <= most) {
+                    found.push_back(decade * step);
+                }
             }
         }
-    }
-    return all;
+        return found;
+    };
+    std::vector<double> coarse = all({1, 2, 5});
+    return coarse.size() < 2 ? all({1, 1.5, 2, 2.5, 3, 4, 5, 6, 8}) : coarse;
 }
 
 /// Close candidates may have fewer than two round numbers between them. An axis needs two values, so others replace
@@ -81,38 +163,59 @@ std::vector<double> twoAtLeast(std::vector<double> round, double least, double m
 }  // namespace
 
 double ParetoChart::Scale::place(double value) const {
-    return std::log(std::max(value, least) / least) / std::log(most / least);
+    return std::log(std::clamp(value, least, most) / least) / std::log(most / least);
 }
 
 ParetoChart::ParetoChart(QWidget* parent) : QWidget(parent) {
     setFocusPolicy(Qt::StrongFocus);
-    setAccessibleName(tr("Candidates by step time and peak memory"));
+    setPlaceholder(tr("Step time against peak memory of each candidate"));
+    setContent({});
 }
 
-void ParetoChart::setPlan(std::shared_ptr<const Plan> plan) {
-    plan_ = std::move(plan);
+void ParetoChart::setPlaceholder(const QString& text) {
+    placeholder_ = text;
+    setAccessibleName(text);
+    update();
+}
+
+void ParetoChart::setPlan(const std::shared_ptr<const Plan>& plan) {
+    setContent(plan ? contentOf(*plan) : ChartContent{});
+}
+
+void ParetoChart::setPlan(const std::shared_ptr<const ClusterPlan>& plan, bool wholeRun) {
+    setContent(plan ? contentOf(*plan, wholeRun) : ChartContent{});
+}
+
+void ParetoChart::setContent(ChartContent content) {
+    content_ = std::move(content);
     selected_.reset();
-    devices_.clear();
-    lanes_.clear();
-    double leastTime = 0, mostTime = 0, leastBytes = 0, mostBytes = 0;
-    for (std::size_t k = 0; plan_ && k < plan_->candidates.size(); ++k) {
-        const PlanCandidate& each = plan_->candidates[k];
-        if (std::find(devices_.begin(), devices_.end(), each.device_type) == devices_.end()) {
-            devices_.push_back(each.device_type);
+    types_.clear();
+    numbers_.clear();
+    for (const ChartContent::Point& each : content_.points) {
+        if (std::ranges::find(types_, each.type) == types_.end()) {
+            types_.push_back(each.type);
         }
-        lanes_.push_back(each.simulation.lanes.size());
-        const auto time = std::max(1.0, static_cast<double>(each.simulation.step_time.count()));
-        const auto bytes = std::max(1.0, static_cast<double>(highest_peak(each.simulation)));
-        leastTime = k == 0 ? time : std::min(leastTime, time);
-        mostTime = std::max(mostTime, time);
-        leastBytes = k == 0 ? bytes : std::min(leastBytes, bytes);
-        mostBytes = std::max(mostBytes, bytes);
+        numbers_.push_back(each.number);
     }
-    std::sort(lanes_.begin(), lanes_.end());
-    lanes_.erase(std::unique(lanes_.begin(), lanes_.end()), lanes_.end());
-    time_ = {std::max(1.0, leastTime) / 1.1, std::max(2.0, mostTime * 1.1)};
-    memory_ = {std::max(1.0, leastBytes) / 1.15, std::max(2.0, mostBytes * 1.15)};
-    setAccessibleDescription(plan_ ? countOf(plan_->candidates.size()) : tr("no plan yet"));
+    std::ranges::sort(numbers_);
+    numbers_.erase(std::unique(numbers_.begin(), numbers_.end()), numbers_.end());
+    // A run that never ends is at the edge.
+    const auto scaleOf = [&](double ChartContent::Point::*value, double margin, double smallest) {
+        double least = std::numeric_limits<double>::infinity();
+        double most = 0;
+        for (const ChartContent::Point& each : content_.points) {
+            if (std::isfinite(each.*value)) {
+                least = std::min(least, std::max(smallest, each.*value));
+                most = std::max(most, std::max(smallest, each.*value));
+            }
+        }
+        return most > 0 ? Scale{least / margin, most * margin} : Scale{};
+    };
+    constexpr double kSmallest = 1e-12;  // of hours and costs; ns and bytes are whole numbers
+    const double smallest = content_.y.doublings ? 1 : kSmallest;
+    x_ = scaleOf(&ChartContent::Point::x, 1.1, smallest);
+    y_ = scaleOf(&ChartContent::Point::y, 1.15, smallest);
+    setAccessibleDescription(content_.points.empty() ? tr("no plan yet") : countOf(content_.points.size()));
     update();
 }
 
@@ -123,35 +226,39 @@ void ParetoChart::select(std::optional<std::size_t> candidate) {
 
 QRectF ParetoChart::plotRect() const {
     const QFontMetrics metrics = fontMetrics();
-    const double left = metrics.horizontalAdvance(QStringLiteral("000 MiB")) + 10;
-    const double legend = devices_.size() > 1 || lanes_.size() > 1 ? metrics.height() + 4 : 0;
-    return QRectF(rect()).adjusted(left, metrics.height() + 6 + legend, -12, -2 * metrics.height() - 6);
+    const double left = metrics.horizontalAdvance(content_.widest) + 10;
+    const std::vector<LegendItem> items = legend();
+    const double below = items.empty() ? 0 : items.back().at.y() - metrics.height() * 0.5;
+    return QRectF(rect()).adjusted(left, std::max<double>(metrics.height(), below) + 6, -12, -2 * metrics.height() - 6);
 }
 
-std::size_t ParetoChart::shapeOf(const PlanCandidate& candidate) const {
-    return static_cast<std::size_t>(std::find(devices_.begin(), devices_.end(), candidate.device_type) -
-                                    devices_.begin());
+std::size_t ParetoChart::shapeOf(const std::string& type) const {
+    return static_cast<std::size_t>(std::ranges::find(types_, type) - types_.begin());
 }
 
 QColor ParetoChart::colorOf(std::size_t candidate) const {
-    return colorOfLanes(plan_->candidates.at(candidate).simulation.lanes.size());
+    return colorOfNumber(content_.points.at(candidate).number);
 }
 
-QColor ParetoChart::colorOfLanes(std::size_t lanes) const {
-    const auto at = std::lower_bound(lanes_.begin(), lanes_.end(), lanes) - lanes_.begin();
-    return between(lanes_.size() < 2 ? 0 : static_cast<double>(at) / static_cast<double>(lanes_.size() - 1));
+QColor ParetoChart::colorOfNumber(std::size_t number) const {
+    const auto at = std::ranges::lower_bound(numbers_, number) - numbers_.begin();
+    return between(numbers_.size() < 2 ? 0 : static_cast<double>(at) / static_cast<double>(numbers_.size() - 1));
 }
 
 std::vector<ParetoChart::Label> ParetoChart::labels() const {
     std::vector<Label> labels;
     const QFontMetricsF metrics(font());
-    for (std::size_t k = 0; plan_ && lanes_.size() > 1 && k < plan_->candidates.size(); ++k) {
-        if (!plan_->candidates[k].pareto) {
+    for (std::size_t k = 0; numbers_.size() > 1 && k < content_.points.size(); ++k) {
+        if (!content_.points[k].pareto) {
             continue;
         }
-        const QString text = QString::number(plan_->candidates[k].simulation.lanes.size());
-        const QPointF at = pointOf(k) + QPointF(kSize + 3, -kSize - metrics.height());
-        const QRectF rect(at, QSizeF(metrics.horizontalAdvance(text) + 1, metrics.height()));
+        const QString text = QString::number(content_.points[k].number);
+        const QSizeF size(metrics.horizontalAdvance(text) + 1, metrics.height());
+        QPointF at = pointOf(k) + QPointF(kSize + 3, -kSize - metrics.height());
+        if (at.x() + size.width() > width()) {
+            at.setX(pointOf(k).x() - kSize - 3 - size.width());
+        }
+        const QRectF rect(at, size);
         const bool covers =
             std::any_of(labels.begin(), labels.end(), [&](const Label& other) { return other.rect.intersects(rect); });
         if (!covers) {
@@ -162,17 +269,15 @@ std::vector<ParetoChart::Label> ParetoChart::labels() const {
 }
 
 QPointF ParetoChart::pointOf(std::size_t candidate) const {
-    const Simulation& simulation = plan_->candidates.at(candidate).simulation;
+    const ChartContent::Point& point = content_.points.at(candidate);
     const QRectF plot = plotRect();
-    const double x = time_.place(static_cast<double>(simulation.step_time.count()));
-    const double y = memory_.place(static_cast<double>(highest_peak(simulation)));
-    return {plot.left() + x * plot.width(), plot.bottom() - y * plot.height()};
+    return {plot.left() + x_.place(point.x) * plot.width(), plot.bottom() - y_.place(point.y) * plot.height()};
 }
 
 std::optional<std::size_t> ParetoChart::candidateAt(const QPointF& position) const {
     std::optional<std::size_t> nearest;
     double best = kReach;
-    for (std::size_t k = 0; plan_ && k < plan_->candidates.size(); ++k) {
+    for (std::size_t k = 0; k < content_.points.size(); ++k) {
         const QPointF apart = pointOf(k) - position;
         const double distance = std::hypot(apart.x(), apart.y());
         if (distance < best) {
@@ -187,10 +292,9 @@ void ParetoChart::paintEvent(QPaintEvent*) {
     QPainter painter(this);
     const TimelineColors colors = timelineColors(palette());
     painter.fillRect(rect(), colors.paper);
-    if (!plan_ || plan_->candidates.empty()) {
+    if (content_.points.empty()) {
         painter.setPen(colors.faintText);
-        painter.drawText(rect(), Qt::AlignCenter | Qt::TextWordWrap,
-                         tr("Step time against peak memory of each candidate"));
+        painter.drawText(rect(), Qt::AlignCenter | Qt::TextWordWrap, placeholder_);
         return;
     }
     painter.setRenderHint(QPainter::Antialiasing);
@@ -199,16 +303,19 @@ void ParetoChart::paintEvent(QPaintEvent*) {
     paintLegend(painter);
 }
 
-std::vector<double> ParetoChart::timeTicks() const {
-    return twoAtLeast(ticks(time_.least, time_.most), time_.least, time_.most);
+std::vector<double> ParetoChart::xTicks() const {
+    return twoAtLeast(ticks(x_.least, x_.most), x_.least, x_.most);
 }
 
-std::vector<double> ParetoChart::memoryTicks() const {
+std::vector<double> ParetoChart::yTicks() const {
+    if (!content_.y.doublings) {
+        return twoAtLeast(ticks(y_.least, y_.most), y_.least, y_.most);
+    }
     std::vector<double> doublings;
-    for (double bytes = std::exp2(std::ceil(std::log2(memory_.least))); bytes <= memory_.most; bytes *= 2) {
+    for (double bytes = std::exp2(std::ceil(std::log2(y_.least))); bytes <= y_.most; bytes *= 2) {
         doublings.push_back(bytes);
     }
-    return twoAtLeast(std::move(doublings), memory_.least, memory_.most);
+    return twoAtLeast(std::move(doublings), y_.least, y_.most);
 }
 
 void ParetoChart::paintAxes(QPainter& painter) const {
@@ -216,11 +323,11 @@ void ParetoChart::paintAxes(QPainter& painter) const {
     const QRectF plot = plotRect();
     const int line = fontMetrics().height();
     double lastRight = -1;
-    for (const double time : timeTicks()) {
-        const double x = plot.left() + time_.place(time) * plot.width();
+    for (const double value : xTicks()) {
+        const double x = plot.left() + x_.place(value) * plot.width();
         painter.setPen(QPen(colors.grid, 1));
         painter.drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()));
-        const QString label = formatDuration(std::llround(time));
+        const QString label = content_.x.text(value);
         const double width = fontMetrics().horizontalAdvance(label);
         if (x - width / 2 > lastRight + 6 && x + width / 2 < this->width()) {
             painter.setPen(colors.faintText);
@@ -229,88 +336,100 @@ void ParetoChart::paintAxes(QPainter& painter) const {
         }
     }
     double lastTop = height();
-    for (const double bytes : memoryTicks()) {
-        const double y = plot.bottom() - memory_.place(bytes) * plot.height();
+    for (const double value : yTicks()) {
+        const double y = plot.bottom() - y_.place(value) * plot.height();
         painter.setPen(QPen(colors.grid, 1));
         painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
         if (y + line < lastTop) {
             painter.setPen(colors.faintText);
             painter.drawText(QRectF(0, y - line / 2.0, plot.left() - 6, line), Qt::AlignRight | Qt::AlignVCenter,
-                             formatBytes(std::llround(bytes)));
+                             content_.y.text(value));
             lastTop = y - line / 2.0;
         }
     }
     painter.setPen(colors.text);
-    const bool noise = plan_->candidates.front().simulation.step_mean.has_value();
     painter.drawText(QRectF(plot.left(), plot.bottom() + line + 2, plot.width(), line), Qt::AlignCenter,
-                     noise ? tr("step time without noise") : tr("step time"));
-    painter.drawText(QRectF(4, 2, width() - 8, line), Qt::AlignLeft, tr("peak memory"));
+                     content_.x.name);
+    painter.drawText(QRectF(4, 2, width() - 8, line), Qt::AlignLeft, content_.y.name);
 }
 
 void ParetoChart::paintPoints(QPainter& painter) const {
     const TimelineColors colors = timelineColors(palette());
     // Draws the front last, so that nothing hides it.
-    std::vector<std::size_t> order(plan_->candidates.size());
+    std::vector<std::size_t> order(content_.points.size());
     for (std::size_t k = 0; k < order.size(); ++k) {
         order[k] = k;
     }
-    std::stable_partition(order.begin(), order.end(), [&](std::size_t k) { return !plan_->candidates[k].pareto; });
+    std::stable_partition(order.begin(), order.end(), [&](std::size_t k) { return !content_.points[k].pareto; });
     for (const std::size_t k : order) {
-        const PlanCandidate& each = plan_->candidates[k];
+        const ChartContent::Point& each = content_.points[k];
         const QPointF at = pointOf(k);
         const QColor color = colorOf(k);
         painter.setPen(QPen(each.pareto ? colors.text : color, 1));
         painter.setBrush(each.pareto ? QBrush(color) : QBrush(Qt::NoBrush));
-        if (!each.simulation.feasible) {
+        if (!each.feasible) {
             painter.setPen(QPen(colors.limit, 1));
             painter.drawLine(at + QPointF(-kSize, -kSize), at + QPointF(kSize, kSize));
             painter.drawLine(at + QPointF(-kSize, kSize), at + QPointF(kSize, -kSize));
         } else {
-            painter.drawPolygon(shapeAt(at, shapeOf(each), each.pareto ? kSize + 1 : kSize - 1));
+            painter.drawPolygon(shapeAt(at, shapeOf(each.type), each.pareto ? kSize + 1 : kSize - 1));
         }
     }
     painter.setPen(colors.text);
     for (const Label& label : labels()) {
         painter.drawText(label.rect, Qt::AlignCenter, label.text);
     }
-    if (selected_ && *selected_ < plan_->candidates.size()) {
+    if (selected_ && *selected_ < content_.points.size()) {
         painter.setBrush(Qt::NoBrush);
         painter.setPen(QPen(colors.selection, 2));
         painter.drawEllipse(pointOf(*selected_), kSize * 2.2, kSize * 2.2);
     }
 }
 
+std::vector<ParetoChart::LegendItem> ParetoChart::legend() const {
+    std::vector<LegendItem> items;
+    const int line = fontMetrics().height();
+    const double left = fontMetrics().horizontalAdvance(content_.widest) + 10;
+    QPointF at(left, line * 1.5 + 4);
+    const auto add = [&](const QString& name, std::size_t shape, const QColor& fill) {
+        const double width = fontMetrics().horizontalAdvance(name);
+        if (at.x() > left && at.x() + 8 + width > this->width() - 4) {
+            at = {left, at.y() + line};
+        }
+        items.push_back({name, shape, fill, at});
+        at.rx() += width + 24;
+    };
+    if (numbers_.size() > 1) {
+        const std::size_t middle = numbers_.size() / 2;
+        for (const std::size_t k : numbers_.size() > 2 ? std::vector{std::size_t{0}, middle, numbers_.size() - 1}
+                                                       : std::vector{std::size_t{0}, std::size_t{1}}) {
+            add(content_.counted(numbers_[k]), 0, colorOfNumber(numbers_[k]));
+        }
+    }
+    for (std::size_t k = 0; k < types_.size() && types_.size() > 1; ++k) {
+        add(types_[k].empty() ? tr("as profiled") : QString::fromStdString(types_[k]), k, {});
+    }
+    return items;
+}
+
 void ParetoChart::paintLegend(QPainter& painter) const {
     const TimelineColors colors = timelineColors(palette());
     const int line = fontMetrics().height();
-    QPointF at(plotRect().left(), line * 1.5 + 4);
-    const auto add = [&](const QString& name, std::size_t shape, const QBrush& fill) {
+    for (const LegendItem& item : legend()) {
         painter.setPen(QPen(colors.text, 1));
-        painter.setBrush(fill);
-        painter.drawPolygon(shapeAt(at, shape, kSize));
-        painter.drawText(QPointF(at.x() + 8, at.y() + line / 3.0), name);
-        at.rx() += fontMetrics().horizontalAdvance(name) + 24;
-    };
-    if (lanes_.size() > 1) {
-        const std::size_t middle = lanes_.size() / 2;
-        for (const std::size_t k : lanes_.size() > 2 ? std::vector{std::size_t{0}, middle, lanes_.size() - 1}
-                                                     : std::vector{std::size_t{0}, std::size_t{1}}) {
-            add(lanesText(lanes_[k]), 0, colorOfLanes(lanes_[k]));
-        }
+        painter.setBrush(item.fill.isValid() ? QBrush(item.fill) : QBrush(Qt::NoBrush));
+        painter.drawPolygon(shapeAt(item.at, item.shape, kSize));
+        painter.drawText(item.at + QPointF(8, line / 3.0), item.name);
     }
-    for (std::size_t k = 0; k < devices_.size() && devices_.size() > 1; ++k) {
-        add(devices_[k].empty() ? tr("as profiled") : QString::fromStdString(devices_[k]), k, Qt::NoBrush);
-    }
-    const QString marks = tr("filled: Pareto front, with number of lanes   hollow: dominated   ×: does not fit");
     painter.setPen(colors.faintText);
-    const double room = width() - fontMetrics().horizontalAdvance(tr("peak memory")) - 24;
+    const double room = width() - fontMetrics().horizontalAdvance(content_.y.name) - 24;
     painter.drawText(QRectF(width() - 12 - room, 2, room, line), Qt::AlignRight,
-                     fontMetrics().elidedText(marks, Qt::ElideRight, static_cast<int>(room)));
+                     fontMetrics().elidedText(content_.marks, Qt::ElideRight, static_cast<int>(room)));
 }
 
 void ParetoChart::pick(std::size_t candidate) {
     select(candidate);
-    setAccessibleDescription(describe(plan_->candidates[candidate], candidate));
+    setAccessibleDescription(content_.points[candidate].about);
     Q_EMIT picked(candidate);
 }
 
@@ -327,7 +446,7 @@ void ParetoChart::mouseDoubleClickEvent(QMouseEvent* event) {
 }
 
 void ParetoChart::keyPressEvent(QKeyEvent* event) {
-    const std::size_t count = plan_ ? plan_->candidates.size() : 0;
+    const std::size_t count = content_.points.size();
     const bool forward = event->key() == Qt::Key_Right || event->key() == Qt::Key_Down;
     const bool back = event->key() == Qt::Key_Left || event->key() == Qt::Key_Up;
     const bool enter = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
@@ -344,7 +463,7 @@ void ParetoChart::keyPressEvent(QKeyEvent* event) {
 bool ParetoChart::event(QEvent* event) {
     const auto textAt = [this](const QPoint& position) {
         const std::optional<std::size_t> candidate = candidateAt(position);
-        return candidate ? describe(plan_->candidates[*candidate], *candidate) : QString();
+        return candidate ? content_.points[*candidate].about : QString();
     };
     return answerToolTip(*event, *this, textAt) || QWidget::event(event);
 }

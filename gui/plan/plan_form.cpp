@@ -1,6 +1,7 @@
 #include "gui/plan/plan_form.h"
 
 #include "balance/device_catalogue.h"
+#include "gui/plan/tick_list.h"
 #include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
 #include "gui/style/quantity_box.h"
@@ -21,39 +22,6 @@
 #include <utility>
 
 namespace pipescope {
-namespace {
-
-void addTick(QListWidget& list, const std::string& name, bool ticked) {
-    auto* item = new QListWidgetItem(QString::fromStdString(name), &list);
-    item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable | Qt::ItemIsUserCheckable);
-    item->setCheckState(ticked ? Qt::Checked : Qt::Unchecked);
-}
-
-QListWidget* createTicks(const QString& name, int rows, QWidget* parent) {
-    auto* list = named(new QListWidget(parent), name);
-    list->setTabKeyNavigation(false);
-    list->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-    list->setFixedHeight(std::max(rows * (list->fontMetrics().height() + 4) + 6, list->minimumSizeHint().height()));
-    return list;
-}
-
-std::vector<std::string> ticked(const QListWidget& list) {
-    std::vector<std::string> names;
-    for (int row = 0; row < list.count(); ++row) {
-        if (list.item(row)->checkState() == Qt::Checked) {
-            names.push_back(list.item(row)->text().toStdString());
-        }
-    }
-    return names;
-}
-
-void requireSome(const char* what, const std::vector<std::string>& names) {
-    if (names.empty()) {
-        throw UsageError(std::string("no ") + what + " is selected; a plan tries 1 or more; select some");
-    }
-}
-}  // namespace
-
 PlanForm::PlanForm(QWidget* parent)
     : QWidget(parent),
       partitions_(new QLineEdit(QStringLiteral("1..8"), this)),
@@ -169,13 +137,11 @@ PlanRequest PlanForm::request(const Profile& profile) const {
         partitions_to_try(parse_ranges(partitions_->text().toStdString(), "partitions"), profile.layers.size());
     request.chunks = chunks_to_try(parse_ranges(chunks_->text().toStdString(), "micro-batches"), request.batch);
     request.algorithm = parse_balance_algorithm(algorithm_->currentText().toStdString());
-    const std::vector<std::string> modes = ticked(*checkpoints_);
-    requireSome("checkpoint mode", modes);
     request.checkpoints.clear();
-    for (const std::string& mode : modes) {
+    for (const std::string& mode : someTicked(*checkpoints_, "checkpoint mode")) {
         request.checkpoints.push_back(parse_checkpoint(mode));
     }
-    requireSome("schedule", ticked(*schedules_));
+    someTicked(*schedules_, "schedule");
     request.schedules.clear();
     for (int row = 0; row < schedules_->count(); ++row) {
         if (schedules_->item(row)->checkState() == Qt::Checked) {

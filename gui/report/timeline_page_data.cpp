@@ -1,4 +1,5 @@
 #include "gui/document/headlines.h"
+#include "gui/document/link_tiers.h"
 #include "gui/report/report.h"
 #include "gui/report/timeline_page.h"
 #include "gui/style/number_format.h"
@@ -82,10 +83,28 @@ Json colorsJson(const TimelineColors& colors) {
 
 Json kindJson(TaskKind kind) {
     const KindStyle& style = styleOf(kind);
-    return {{"name", utf8(style.name)},         {"letter", utf8(style.letter)},
-            {"color", hex(style.color)},        {"ink", hex(inkOn(style.color))},
-            {"text", hex(textOn(style.color))}, {"tile", tileJson(tileOf(style.pattern))},
-            {"copies", is_copy(kind)}};
+    return {{"name", utf8(style.name)},
+            {"letter", utf8(style.letter)},
+            {"color", hex(style.color)},
+            {"ink", hex(inkOn(style.color))},
+            {"text", hex(textOn(style.color))},
+            {"tile", tileJson(tileOf(style.pattern))},
+            {"copies", is_copy(kind)},
+            {"hops", kind == TaskKind::copy_forward || kind == TaskKind::copy_backward}};
+}
+
+/// Of a simulated pipeline on a cluster: the tiers of its links.
+LinkTiers linkTiersOf(const TraceDocument& document) {
+    return document.simulation && document.simulated && !document.baseline ? linkTiers(document.simulation->options)
+                                                                           : LinkTiers{};
+}
+
+Json tiersJson(const LinkTiers& tiers) {
+    Json all = Json::array();
+    for (const LinkTiers::Tier& tier : tiers.tiers) {
+        all.push_back({{"name", utf8(tier.name)}, {"about", utf8(tier.about)}, {"color", hex(tierColor(tier.color))}});
+    }
+    return all;
 }
 
 Json causesJson(const TimelineColors& light, const TimelineColors& dark) {
@@ -872,6 +891,10 @@ QByteArray timelinePageData(const PageScene& scene) {
         data["lateness"] = latenessJson(scale, light, dark);
         Json& measured = data["timelines"][0];
         measured["late"] = lateJson(scene, *all.measured, measured["start"].size(), scale);
+    }
+    if (const LinkTiers tiers = linkTiersOf(document); !tiers.empty()) {
+        data["tiers"] = tiersJson(tiers);
+        data["timelines"].back()["tiers"] = tiers.ofPartition;
     }
     const std::vector<TaskKind> kinds = names.kinds();
     data["names"] = names.json(kinds);

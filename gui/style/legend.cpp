@@ -134,8 +134,12 @@ std::optional<std::size_t> Legend::itemAt(const QPoint& position) const {
     const auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) {
         return each.second.adjusted(-kTextGap / 2, 0, kTextGap / 2, 0).contains(position);
     });
-    const auto index = static_cast<std::size_t>(found - all.begin());
-    return found != all.end() && clickable_ && items()[index].isClickable() ? std::optional(index) : std::nullopt;
+    return found != all.end() ? std::optional(static_cast<std::size_t>(found - all.begin())) : std::nullopt;
+}
+
+std::optional<std::size_t> Legend::clickableAt(const QPoint& position) const {
+    const std::optional<std::size_t> item = itemAt(position);
+    return item && clickable_ && items()[*item].isClickable() ? item : std::nullopt;
 }
 
 void Legend::choose(std::size_t index, bool only) {
@@ -152,7 +156,7 @@ void Legend::choose(std::size_t index, bool only) {
 }
 
 void Legend::mousePressEvent(QMouseEvent* event) {
-    const std::optional<std::size_t> item = itemAt(event->position().toPoint());
+    const std::optional<std::size_t> item = clickableAt(event->position().toPoint());
     if (item && event->button() == Qt::LeftButton) {
         choose(*item, (event->modifiers() & Qt::ShiftModifier) != 0);
     }
@@ -187,7 +191,7 @@ void Legend::focusOutEvent(QFocusEvent* event) {
 bool Legend::event(QEvent* event) {
     if (clickable_ && event->type() == QEvent::MouseMove) {
         const auto& mouse = static_cast<const QMouseEvent&>(*event);
-        setCursor(itemAt(mouse.position().toPoint()) ? Qt::PointingHandCursor : Qt::ArrowCursor);
+        setCursor(clickableAt(mouse.position().toPoint()) ? Qt::PointingHandCursor : Qt::ArrowCursor);
     }
     return answerToolTip(*event, *this, [this](const QPoint& at) { return toolTipAt(at); }) || QWidget::event(event);
 }
@@ -198,6 +202,9 @@ QString Legend::toolTipAt(const QPoint& position) const {
         return {};
     }
     const LegendEntry entry = items()[*item].entry;
+    if (!clickableAt(position)) {
+        return entry.about;
+    }
     return (entry.hidden ? tr("Click to show: %1\nShift + click to show nothing else")
                          : tr("Click to hide: %1\nShift + click to show nothing else"))
         .arg(entry.name);

@@ -20,6 +20,7 @@ struct LegendEntry {
     QString name;
     int id = -1;  ///< for entryClicked(); -1: a click does nothing
     bool hidden = false;
+    QString about = {};  ///< tool tip of an entry that cannot be clicked
 
     friend bool operator==(const LegendEntry&, const LegendEntry&) = default;
 };
@@ -78,6 +79,7 @@ private:
     void fit();
     QRect placeOf(const Item& item, int x, int line) const;
     std::optional<std::size_t> itemAt(const QPoint& position) const;
+    std::optional<std::size_t> clickableAt(const QPoint& position) const;
     void choose(std::size_t index, bool only);
     QString toolTipAt(const QPoint& position) const;
 

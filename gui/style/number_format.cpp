@@ -99,4 +99,30 @@ QString formatRate(double bytesPerSecond) {
     }
     return withUnit(value, decimalsFor(value), kNames[unit]);
 }
+
+QString formatHours(double hours) {
+    constexpr double kDay = 24;
+    constexpr double kNever = 1e7;
+    constexpr double kNsPerHour = 3600e9;
+    return !(hours < kNever)   ? translated("never")
+           : hours >= 2 * kDay ? withUnit(hours / kDay, 1, "days")
+           : hours >= 1        ? withUnit(hours, 2, "h")
+           : hours >= 0.1      ? withUnit(hours * 60, 1, "min")
+                               : formatDuration(std::llround(hours * kNsPerHour));
+}
+
+QString formatCost(double cost) {
+    static constexpr std::array<const char*, 5> kNames{"", "k", "M", "G", "T"};
+    double value = cost;
+    std::size_t unit = 0;
+    while (std::fabs(value) >= 1000 && unit + 1 < kNames.size()) {
+        value /= 1000;
+        ++unit;
+    }
+    if (std::fabs(value) < 1) {
+        return QLocale().toString(value, 'g', 3);
+    }
+    return unit == 0 ? QLocale().toString(value, 'f', decimalsFor(value))
+                     : withUnit(value, decimalsFor(value), kNames[unit]);
+}
 }  // namespace pipescope

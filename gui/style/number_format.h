@@ -43,6 +43,10 @@ QString formatShareChange(double share);
 QString formatPoints(double now, double before);
 /// "12.5 GB/s", in powers of 1000.
 QString formatRate(double bytesPerSecond);
+/// "3.2 days", "4.50 h", "12.3 min", or as a duration below 6 minutes; "never" from a thousand years on.
+QString formatHours(double hours);
+/// "12.3", "1.2 k", "3.46 M": three significant digits of a price or of device-hours.
+QString formatCost(double cost);
 /// "1 lane", "1,024 lanes".
 template <std::integral Number>
 QString formatCount(Number count, const QString& one, const QString& many) {

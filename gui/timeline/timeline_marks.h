@@ -31,7 +31,7 @@ struct TimelineMarks {
     std::vector<TaskPair> differences;
     std::int64_t differenceScale = 0;  ///< ns; a larger change is "very late"
 
-    /// By partition: how far away the link to the next one is, from 0, the nearest. Copies are coloured so instead of
+    /// By partition: for tierColor(), from 0, the nearest link to the next partition. Copies are coloured so instead of
     /// by kind. Empty: by kind.
     std::vector<int> linkTiers;
 

@@ -429,9 +429,8 @@ void DocumentPage::refreshMarks() {
         entries.insert(entries.end(), causes.begin(), causes.end());
     }
     if (shown.simulation && shown.simulated && !shown.baseline) {
-        const LinkTiers tiers = linkTiers(shown.simulation->options);
-        for (int tier = 0; tier < static_cast<int>(tiers.names.size()); ++tier) {
-            entries.push_back({tierColor(tier), Qt::NoBrush, tiers.names[static_cast<std::size_t>(tier)]});
+        for (const LinkTiers::Tier& tier : linkTiers(shown.simulation->options).tiers) {
+            entries.push_back({tierColor(tier.color), Qt::NoBrush, tier.name, -1, false, tier.about});
         }
     }
     legend_->setHidden(choice.hiddenKinds);

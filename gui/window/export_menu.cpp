@@ -166,6 +166,12 @@ void ExportMenu::addScenarios(ScenarioDocks& scenarios) {
     all_.push_back({tr("Candidates for a cluster…"), QStringLiteral("cluster-plan"), tr("plan for a cluster first"),
                     [&cluster] { return &cluster.table(); }, [&cluster] { return cluster.table().model(); },
                     [&cluster] { return cluster.plan() != nullptr; }});
+    all_.push_back({tr("Chart of the plan for a cluster…"),
+                    QStringLiteral("cluster-plan-chart"),
+                    tr("plan for a cluster first"),
+                    [&cluster] { return &cluster.chart(); },
+                    {},
+                    [&cluster] { return cluster.plan() != nullptr; }});
     const QString profile = tr("open a profile, or a trace that holds one");
     const QString pin = tr("pin a scenario first");
     const QString plan = tr("make a plan first");

@@ -82,7 +82,7 @@ function unpack(packed) {
   const line = {
     source: packed.source, title: packed.title, facts: packed.facts, noTwin: packed.noTwin, lanes: packed.lanes,
     steps: packed.steps, count, start: new Float64Array(count), end: new Float64Array(count), name: packed.name,
-    kind: new Uint8Array(count), twin: packed.twin || new Int32Array(count).fill(-1), late: packed.late, bytes: packed.bytes, row: new Uint32Array(count),
+    kind: new Uint8Array(count), twin: packed.twin || new Int32Array(count).fill(-1), late: packed.late, tiers: packed.tiers || null, bytes: packed.bytes, row: new Uint32Array(count),
     stepOf: (i) => (Array.isArray(packed.step) ? packed.step[i] : packed.step), rows: [], bubbles: [],
     critical: packed.critical, isCritical: new Uint8Array(count),
   };
@@ -192,7 +192,7 @@ function mix(ground, color, part) {
   return ((255 << 24) | channel(16) | channel(8) | (channel(0) & 255)) >>> 0;
 }
 const PLAIN = [0, 0, 0, 0, 0, 0, 0, 0];
-/// Everything a task can be painted with: kinds, then lateness, then faint kinds.
+/// Everything a task can be painted with: kinds, then lateness, then faint kinds, then links of a cluster.
 let paints = [];
 let groundPaints = [];
 let colors = data.colors.light;
@@ -207,7 +207,9 @@ function choosePaints() {
     return {color: rgba(css), ink: rgba(dark ? each.darkInk : each.lightInk), tile: each.tile, css, text: textOn(css)};
   });
   const faint = kinds.map((kind) => ({color: mix(lane, kind.color, 0.2), ink: lane, tile: PLAIN, css: null, text: null}));
-  paints = [...kinds, ...late, ...faint];
+  const tiers = (data.tiers || []).map((tier) => (
+    {color: rgba(tier.color), ink: rgba(tier.color), tile: PLAIN, css: tier.color, text: textOn(tier.color)}));
+  paints = [...kinds, ...late, ...faint, ...tiers];
   groundPaints = [
     {ink: rgba(colors.bubbleDot), tile: [0, 34, 0, 0, 0, 34, 0, 0]},
     ...data.bubbleCauses.map((cause) => ({ink: rgba(dark ? cause.dark : cause.light), tile: cause.tile})),
@@ -219,6 +221,10 @@ function textOn(hex) {
 }
 /// The paint of a task in the current mode.
 function paintOf(line, i) {
+  const tier = line.tiers && data.kinds[line.kind[i]].hops ? line.tiers[data.names.partition[line.name[i]]] : -1;
+  if (tier >= 0) {
+    return paints.length - data.tiers.length + tier;
+  }
   if (state.mode !== 'difference' || line !== measured || !line.late) {
     return line.kind[i];
   }
@@ -1268,13 +1274,16 @@ function makeLegend() {
 }
 function refreshLegend() {
   const entries = [];
-  const entry = (color, ink, bits, name) =>
-    entries.push(element('li', {class: 'entry'}, swatch(color, ink, bits), name));
+  const entry = (color, ink, bits, name, about = null) =>
+    entries.push(element('li', {class: 'entry', ...(about ? {title: about} : {})}, swatch(color, ink, bits), name));
   if (state.mode === 'difference' && data.lateness) {
     data.lateness.forEach((each, i) => {
       const paint = paints[data.kinds.length + i];
       entry(paint.color, paint.ink, each.tile, each.name);
     });
+  }
+  for (const tier of data.tiers || []) {
+    entry(rgba(tier.color), rgba(tier.color), PLAIN, tier.name, tier.about);
   }
   const bubble = rgba(colors.bubble);
   if (state.causes) {

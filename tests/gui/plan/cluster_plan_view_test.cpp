@@ -2,6 +2,7 @@
 
 #include "gui/document/document_loader.h"
 #include "gui/document/link_tiers.h"
+#include "gui/plan/pareto_chart.h"
 #include "gui/tables/table_export.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
@@ -11,6 +12,7 @@
 #include <QComboBox>
 #include <QFile>
 #include <QLineEdit>
+#include <QListWidget>
 #include <QProgressBar>
 #include <QPushButton>
 #include <QSignalSpy>
@@ -19,6 +21,8 @@
 #include <QTest>
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -28,12 +32,13 @@ protected:
         QFile file(folder_.filePath(QStringLiteral("cluster.json")));
         ASSERT_TRUE(file.open(QIODevice::WriteOnly));
         file.write(R"({"format": "pipescope.cluster", "version": 1, "name": "small",
-            "nodes": [{"device": "A100", "count": 2, "devices": 2, "price_per_hour": 10}],
+            "nodes": [{"device": "A100", "count": 2, "devices": 2, "price_per_hour": 10,
+                       "hours_between_failures": 1000}],
             "between_nodes": {"bytes_per_second": 12.5e9, "latency_ns": 5000}})");
         file.close();
         view_.setCluster(file.fileName());
-        view_.model().setText(QStringLiteral("gpt:layers=4,hidden=512,heads=4,sequence=128,vocabulary=1000"));
-        view_.batch().setText(QStringLiteral("8"));
+        form_.model().setText(QStringLiteral("gpt:layers=4,hidden=512,heads=4,sequence=128,vocabulary=1000"));
+        form_.batch().setText(QStringLiteral("8"));
         view_.resize(1200, 400);
         view_.show();
     }
@@ -47,11 +52,12 @@ protected:
 
     QTemporaryDir folder_;
     ClusterPlanView view_;
+    ClusterPlanForm& form_ = view_.form();
 };
 
 TEST_F(ClusterPlanViewTest, PlansAndOpensACandidateWithItsTimeline) {
-    view_.tokens().setText(QStringLiteral("1e9"));
-    view_.goal().setCurrentIndex(view_.goal().findText(QStringLiteral("cost")));
+    form_.tokens().setText(QStringLiteral("1e9"));
+    form_.goal().setCurrentIndex(form_.goal().findText(QStringLiteral("cost")));
     planNow();
     ASSERT_GT(rows(), 2) << view_.message().toStdString();
     ASSERT_NE(view_.plan(), nullptr);
@@ -74,8 +80,68 @@ TEST_F(ClusterPlanViewTest, PlansAndOpensACandidateWithItsTimeline) {
     EXPECT_EQ(document->simulation->step_time, step.simulation.step_time);
 }
 
+TEST_F(ClusterPlanViewTest, PlansAsTheFormSays) {
+    form_.tokens().setText(QStringLiteral("1e9"));
+    planNow();
+    ASSERT_GT(rows(), 0) << view_.message().toStdString();
+    const ClusterCandidate usual = view_.plan()->candidates.front();
+    EXPECT_EQ(usual.step.layout.dtype, "bfloat16");
+    EXPECT_EQ(usual.checkpoints.effective, best_checkpoints({.hours_between = 1000.0 / usual.nodes}).effective);
+    form_.dtype().setCurrentIndex(form_.dtype().findText(QStringLiteral("float32")));
+    form_.sends().setCurrentIndex(form_.sends().findText(QStringLiteral("overlapped")));
+    form_.gradientBucket().setText(QStringLiteral("40MB"));
+    form_.checkpointTime().setText(QStringLiteral("600s"));
+    form_.restartTime().setText(QStringLiteral("3600s"));
+    form_.repairTime().setText(QStringLiteral("1e6s"));
+    QListWidget& schedules = form_.schedules();
+    for (int row = 0; row < schedules.count(); ++row) {
+        const bool wanted = schedules.item(row)->text().toStdString() == to_string(Schedule(Schedule::zero_bubble_h1));
+        schedules.item(row)->setCheckState(wanted ? Qt::Checked : Qt::Unchecked);
+    }
+    planNow();
+    ASSERT_GT(rows(), 0) << view_.message().toStdString();
+    for (const ClusterCandidate& each : view_.plan()->candidates) {
+        EXPECT_EQ(each.step.layout.dtype, "float32");
+        EXPECT_EQ(each.step.layout.sends, Sends::overlapped);
+        EXPECT_EQ(each.step.layout.gradient_bucket, 40'000'000);
+        EXPECT_EQ(each.step.simulation.options.schedule, Schedule(Schedule::zero_bubble_h1));
+        const CheckpointPlan expected = best_checkpoints({1000.0 / each.nodes, 600, 3600});
+        EXPECT_EQ(each.checkpoints.effective, expected.effective);
+        EXPECT_EQ(each.spare_nodes + each.missing_nodes, spare_nodes(each.nodes, 1000, 1e6 / 3600));
+    }
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("effective"))) << view_.message().toStdString();
+}
+
+TEST_F(ClusterPlanViewTest, ChartAndTableSelectTheSameCandidate) {
+    form_.tokens().setText(QStringLiteral("1e9"));
+    planNow();
+    ASSERT_GT(rows(), 2) << view_.message().toStdString();
+    EXPECT_EQ(view_.chart().selected(), 0U);
+    const std::vector<ClusterCandidate>& candidates = view_.plan()->candidates;
+    for (std::size_t a = 0; a < candidates.size(); ++a) {
+        EXPECT_TRUE(view_.chart().rect().contains(view_.chart().pointOf(a).toPoint()));
+        for (std::size_t b = 0; b < candidates.size(); ++b) {
+            if (candidates[a].run_hours < candidates[b].run_hours) {
+                EXPECT_LT(view_.chart().pointOf(a).x(), view_.chart().pointOf(b).x());
+            }
+            if (candidates[a].cost < candidates[b].cost) {
+                EXPECT_GT(view_.chart().pointOf(a).y(), view_.chart().pointOf(b).y());
+            }
+        }
+    }
+    QTest::mouseClick(&view_.chart(), Qt::LeftButton, {}, view_.chart().pointOf(candidates.size() - 1).toPoint());
+    const std::optional<std::size_t> picked = view_.chart().selected();
+    ASSERT_TRUE(picked);
+    EXPECT_EQ(view_.table().currentIndex().row(), static_cast<int>(*picked));
+    view_.table().selectRow(1);
+    EXPECT_EQ(view_.chart().selected(), 1U);
+    QSignalSpy opened(&view_, &ClusterPlanView::opened);
+    QTest::keyClick(&view_.chart(), Qt::Key_Return);
+    ASSERT_TRUE(opened.wait(kPatience)) << view_.message().toStdString();
+}
+
 TEST_F(ClusterPlanViewTest, PlansForTheProfileOfTheOpenFile) {
-    view_.model().clear();
+    form_.model().clear();
     planNow();
     EXPECT_TRUE(view_.message().contains(QStringLiteral("no model is named"))) << view_.message().toStdString();
     view_.setProfile(std::make_shared<Profile>(sampleProfile(SampleRun{})));
@@ -84,14 +150,28 @@ TEST_F(ClusterPlanViewTest, PlansForTheProfileOfTheOpenFile) {
 }
 
 TEST_F(ClusterPlanViewTest, SaysWhatIsWrong) {
-    view_.batch().setText(QStringLiteral("many"));
+    form_.batch().setText(QStringLiteral("many"));
     planNow();
     EXPECT_TRUE(view_.message().contains(QStringLiteral("'many'"))) << view_.message().toStdString();
-    view_.batch().setText(QStringLiteral("8"));
-    view_.devices().setText(QStringLiteral("64"));
+    form_.batch().setText(QStringLiteral("8"));
+    form_.devices().setText(QStringLiteral("64"));
     planNow();
     EXPECT_TRUE(view_.message().contains(QStringLiteral("the cluster has 4"))) << view_.message().toStdString();
-    view_.devices().clear();
+    form_.devices().clear();
+    form_.restartTime().setText(QStringLiteral("soon"));
+    planNow();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("restart is 'soon'"))) << view_.message().toStdString();
+    form_.restartTime().clear();
+    form_.checkpointTime().setText(QStringLiteral("0s"));
+    planNow();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("checkpoint write is '0s'"))) << view_.message().toStdString();
+    form_.checkpointTime().clear();
+    for (int row = 0; row < form_.schedules().count(); ++row) {
+        form_.schedules().item(row)->setCheckState(Qt::Unchecked);
+    }
+    view_.start();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("no schedule is selected"))) << view_.message().toStdString();
+    form_.schedules().item(0)->setCheckState(Qt::Checked);
     view_.setCluster(QString());
     planNow();
     EXPECT_TRUE(view_.message().contains(QStringLiteral("choose one"))) << view_.message().toStdString();
@@ -99,9 +179,9 @@ TEST_F(ClusterPlanViewTest, SaysWhatIsWrong) {
 }
 
 TEST_F(ClusterPlanViewTest, IsCancelled) {
-    view_.model().setText(QStringLiteral("gpt:layers=96,hidden=12288,heads=96,sequence=2048,vocabulary=51200"));
+    form_.model().setText(QStringLiteral("gpt:layers=96,hidden=12288,heads=96,sequence=2048,vocabulary=51200"));
     view_.setCluster(QString::fromUtf8(PIPESCOPE_CLUSTERS "/h100-racks.json"));
-    view_.batch().setText(QStringLiteral("4096"));
+    form_.batch().setText(QStringLiteral("4096"));
     QSignalSpy finished(&view_, &ClusterPlanView::finished);
     view_.start();
     EXPECT_TRUE(view_.progress().isVisible());
@@ -118,10 +198,31 @@ TEST(LinkTiers, RankTheLinksOfPartitionsBySpeed) {
     options.hardware.link = {.bytes_per_second = 10e9, .latency_ns = 5000};
     const LinkTiers tiers = linkTiers(options);
     EXPECT_EQ(tiers.ofPartition, (std::vector<int>{0, 1, 0, 1}));
-    ASSERT_EQ(tiers.names.size(), 2U);
-    EXPECT_NE(tiers.names[0], tiers.names[1]);
+    EXPECT_EQ(tiers.colors(), (std::vector<int>{0, 1, 0, 1}));
+    ASSERT_EQ(tiers.tiers.size(), 2U);
+    EXPECT_NE(tiers.tiers[0].name, tiers.tiers[1].name);
     options.placement = {LaneId{0}, LaneId{0}, LaneId{1}, LaneId{2}, LaneId{3}};
     EXPECT_EQ(linkTiers(options).ofPartition, (std::vector<int>{-1, 0, 1, 0}));
+}
+
+TEST(LinkTiers, AreNamedByWhereTheirLinksLie) {
+    PipelineOptions options;
+    options.balance = Balance({1, 1, 1, 1});
+    options.hardware.link = {.bytes_per_second = 10e9, .latency_ns = 5000, .place = LinkPlace::between_nodes};
+    const LinkTiers one = linkTiers(options);
+    ASSERT_EQ(one.tiers.size(), 1U);
+    EXPECT_EQ(one.tiers[0].name, QStringLiteral("copies between nodes"));
+    EXPECT_TRUE(one.tiers[0].about.startsWith(QStringLiteral("10.0"))) << one.tiers[0].about.toStdString();
+    EXPECT_EQ(one.colors(), (std::vector<int>{1, 1, 1}));
+    // Two links between racks, one of them slower than that between nodes.
+    const Link near{.bytes_per_second = 10e9, .place = LinkPlace::between_racks};
+    const Link far{.bytes_per_second = 1e9, .place = LinkPlace::between_racks};
+    options.hardware.pairs = {{0, 1, far}, {2, 3, near}};
+    const LinkTiers tiers = linkTiers(options);
+    ASSERT_EQ(tiers.tiers.size(), 2U);
+    EXPECT_EQ(tiers.tiers[1].name, QStringLiteral("copies between racks"));
+    EXPECT_EQ(tiers.tiers[1].about.count(QLatin1Char('\n')), 1);
+    EXPECT_EQ(tiers.colors(), (std::vector<int>{2, 1, 2}));
 }
 }  // namespace
 }  // namespace pipescope

@@ -406,6 +406,28 @@ TEST_F(TimelinePage, OfASimulatedTraceHasOneTimelineAndItsFigures) {
     EXPECT_EQ(page.at("figures").at("rows").at(2).at(0), "Peak memory of the fullest lane");
 }
 
+TEST_F(TimelinePage, ColoursCopiesOfAPipelineOnAClusterByTheirLinks) {
+    writeSimulatedTrace(temporaryPath("cluster_page.sqlite"));
+    auto document = std::make_shared<TraceDocument>(
+        *loadTrace(QString::fromStdString(temporaryPath("cluster_page.sqlite").string())));
+    ASSERT_TRUE(document->simulation);
+    document->simulation->options.hardware.link.place = LinkPlace::between_racks;
+    scene_.document = document;
+    scene_.range = wholeRange(*scene_.document, 0);
+    const Json page = data();
+    ASSERT_EQ(page.at("tiers").size(), 1U);
+    EXPECT_EQ(page.at("tiers").at(0).at("name"), "copies between racks");
+    EXPECT_EQ(page.at("tiers").at(0).at("color"), tierColor(2).name(QColor::HexRgb).toStdString());
+    const Json tiers = page.at("timelines").at(0).at("tiers");
+    EXPECT_EQ(tiers.size() + 1, document->simulation->options.balance.num_partitions());
+    EXPECT_EQ(tiers.at(0), 0);
+    int hops = 0;
+    for (const Json& kind : page.at("kinds")) {
+        hops += kind.at("hops").get<bool>() ? 1 : 0;
+    }
+    EXPECT_EQ(hops, 2);
+}
+
 TEST_F(TimelinePage, HasFiguresAndTooltipsInOneLanguage) {
     load({});
     EXPECT_EQ(data().at("language"), "en");

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <QApplication>
+#include <QHelpEvent>
 #include <QImage>
+#include <QToolTip>
 
 #include <set>
 
@@ -48,6 +50,27 @@ TEST(Legend, ShowsKindsOfOneShapeInDifferentPatterns) {
         }
         EXPECT_EQ(swatches.size(), kinds) << (copies ? "copies" : "tasks");
     }
+}
+
+TEST(Legend, TellsMoreAboutAnEntryInAToolTip) {
+    Legend legend;
+    legend.setKinds({TaskKind::forward});
+    legend.setEntries({{Qt::green, Qt::NoBrush, QStringLiteral("copies"), -1, false, QStringLiteral("10 GB/s")}},
+                      false);
+    legend.resize(400, 40);
+    legend.show();
+    const auto tipAt = [&](const QString& name) {
+        for (const auto& [each, place] : legend.places()) {
+            if (each == name) {
+                QHelpEvent event(QEvent::ToolTip, place.center(), legend.mapToGlobal(place.center()));
+                QApplication::sendEvent(&legend, &event);
+                return QToolTip::isVisible() ? QToolTip::text() : QString();
+            }
+        }
+        return QStringLiteral("no such entry");
+    };
+    EXPECT_EQ(tipAt(QStringLiteral("copies")), QStringLiteral("10 GB/s"));
+    QToolTip::hideText();
 }
 
 TEST(Legend, WrapsSoThatNoNameIsCutOffWhateverTheFont) {

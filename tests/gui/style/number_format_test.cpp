@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace pipescope {
 namespace {
 std::string plain(const QString& text) {
@@ -40,6 +42,20 @@ TEST(NumberFormat, WritesRatesInPowersOf1000) {
     EXPECT_EQ(plain(formatRate(5e6)), "5.00 MB/s");
     EXPECT_EQ(plain(formatRate(12.5e9)), "12.5 GB/s");
     EXPECT_EQ(plain(formatRate(30)), "30.0 B/s");
+}
+
+TEST(NumberFormat, WritesLongTimesInDays) {
+    EXPECT_EQ(plain(formatHours(0.5)), "30.0 min");
+    EXPECT_EQ(plain(formatHours(36)), "36.00 h");
+    EXPECT_EQ(plain(formatHours(84)), "3.5 days");
+    EXPECT_EQ(plain(formatHours(std::numeric_limits<double>::infinity())), "never");
+}
+
+TEST(NumberFormat, WritesCostsShortly) {
+    EXPECT_EQ(plain(formatCost(0.0123)), "0.0123");
+    EXPECT_EQ(plain(formatCost(12.34)), "12.3");
+    EXPECT_EQ(plain(formatCost(123'456)), "123 k");
+    EXPECT_EQ(plain(formatCost(3.456e6)), "3.46 M");
 }
 
 TEST(NumberFormat, WritesBytesInPowersOf1024) {

@@ -221,7 +221,8 @@ TEST_F(WindowExports, WriteEveryChartAsPngSvgAndPdf) {
     fill();
     int charts = 0;
     for (const WindowExport& each : window_.exports().all()) {
-        if (each.isTable() || each.file == QLatin1String("threads")) {  // the sample has none
+        if (each.isTable() || each.file == QLatin1String("threads") ||  // the sample has none
+            each.file == QLatin1String("cluster-plan-chart")) {         // which fill() does not make
             continue;
         }
         SCOPED_TRACE(each.file.toStdString());
@@ -332,7 +333,7 @@ TEST_F(WindowExports, LeaveNoChartAndNoTableOutAndEachHasAContextMenu) {
             shown << each;
         }
     }
-    EXPECT_EQ(shown.size(), 13 + 10);
+    EXPECT_EQ(shown.size(), 13 + 11);
     for (QWidget* each : shown) {
         QWidget* at = each;
         while (at != nullptr && at->contextMenuPolicy() != Qt::ActionsContextMenu) {
@@ -360,7 +361,7 @@ TEST_F(WindowExports, AreAskedForInTheMenu) {
                     *std::find_if(window_.exports().all().begin(), window_.exports().all().end(),
                                   [&](const WindowExport& e) { return e.text == action->text(); });
                 SCOPED_TRACE(each.file.toStdString());
-                if (each.file == QLatin1String("threads") || each.file == QLatin1String("cluster-plan")) {
+                if (each.file == QLatin1String("threads") || each.file.startsWith(QLatin1String("cluster-plan"))) {
                     continue;
                 }
                 const QString path = target(QStringLiteral("menu-") + each.fileName());

@@ -111,6 +111,7 @@ TEST_F(WindowMenus, GreyWhatNeedsAFileUntilOneIsOpen) {
     some.removeAll(QStringLiteral("Single changes"));  // computed in the background, at its own pace
     EXPECT_EQ(some, (QStringList{QStringLiteral("Back to the simulation"), QStringLiteral("Candidates for a cluster"),
                                  QStringLiteral("Candidates of the plan"), QStringLiteral("Chart of the plan"),
+                                 QStringLiteral("Chart of the plan for a cluster"),
                                  QStringLiteral("No file was opened yet"), QStringLiteral("Pinned scenarios"),
                                  QStringLiteral("Redo"), QStringLiteral("Threads and streams"),
                                  QStringLiteral("Timelines of pinned scenarios"), QStringLiteral("Undo")}))

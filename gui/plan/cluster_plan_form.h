@@ -1,0 +1,91 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "cluster/cluster_plan.h"
+
+#include <QString>
+#include <QWidget>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+class QComboBox;
+class QLineEdit;
+class QListWidget;
+
+namespace pipescope {
+inline constexpr double kSecondsPerHour = 3600;
+
+/// What to plan on a cluster, as typed. An empty text means the command's default.
+struct ClusterPlanInput {
+    std::shared_ptr<const Profile> profile;  ///< of the open file
+    QString model;                           ///< "gpt:.."; empty: the profile
+    QString cluster;                         ///< path
+    QString batch;
+    QString devices;  ///< range
+    QString tokens;
+    QString dtype;
+    std::vector<std::string> schedules;
+    QString gradientBucket;
+    Sends sends = Sends::blocking;
+    QString checkpointTime, restartTime, repairTime;
+    ClusterGoal goal = ClusterGoal::step;
+
+    bool hasTokens() const { return !tokens.isEmpty(); }
+};
+/// Reads the file and plans. Throws Error for input that is none. `progress` as in ClusterPlanRequest. Threading: any.
+ClusterPlan clusterPlanOf(const ClusterPlanInput& input, std::function<bool(double)> progress);
+/// Simulates a layout on lanes of `device`, as a candidate of such a plan names both. Threading: any.
+LayoutStep simulatedCandidate(const ClusterPlanInput& input, const Layout& layout, const std::string& device);
+
+/// Form for a plan for a cluster: the options of `pipescope plan --cluster`.
+class ClusterPlanForm : public QWidget {
+    Q_OBJECT
+
+public:
+    explicit ClusterPlanForm(QWidget* parent = nullptr);
+
+    /// Without a profile. Throws UsageError if no schedule is ticked.
+    ClusterPlanInput input() const;
+    void setCluster(const QString& path);
+
+    QLineEdit& model() const { return *model_; }
+    QLineEdit& batch() const { return *batch_; }
+    QLineEdit& devices() const { return *devices_; }
+    QLineEdit& tokens() const { return *tokens_; }
+    QComboBox& dtype() const { return *dtype_; }
+    QListWidget& schedules() const { return *schedules_; }
+    QComboBox& sends() const { return *sends_; }
+    QLineEdit& gradientBucket() const { return *gradientBucket_; }
+    QLineEdit& checkpointTime() const { return *checkpointTime_; }
+    QLineEdit& restartTime() const { return *restartTime_; }
+    QLineEdit& repairTime() const { return *repairTime_; }
+    QComboBox& goal() const { return *goal_; }
+
+Q_SIGNALS:
+    /// The Enter key was pressed in a line.
+    void submitted();
+
+private:
+    QLineEdit* createLine(const QString& name, const QString& hint, const QString& about);
+    void createLines();
+    void createChoices();
+    void chooseCluster();
+
+    QLineEdit* model_ = nullptr;
+    QLineEdit* cluster_ = nullptr;
+    QLineEdit* batch_ = nullptr;
+    QLineEdit* devices_ = nullptr;
+    QLineEdit* tokens_ = nullptr;
+    QComboBox* dtype_ = nullptr;
+    QListWidget* schedules_ = nullptr;
+    QComboBox* sends_ = nullptr;
+    QLineEdit* gradientBucket_ = nullptr;
+    QLineEdit* checkpointTime_ = nullptr;
+    QLineEdit* restartTime_ = nullptr;
+    QLineEdit* repairTime_ = nullptr;
+    QComboBox* goal_ = nullptr;
+};
+}  // namespace pipescope
