@@ -89,7 +89,6 @@ QTabBar::tab:hover { color: %text; }
 QTabBar::tab:focus { color: %link; }
 QHeaderView { background: %paper; border: none; }
 QHeaderView::section { background: %paper; color: %faint; border: none; border-bottom: 1px solid %line; padding: 3px 4px; }
-QHeaderView::up-arrow, QHeaderView::down-arrow { subcontrol-origin: border; subcontrol-position: top center; width: 7px; height: 6px; }
 QScrollBar { background: %paper; border: none; margin: 0px; }
 QScrollBar:vertical { width: 12px; }
 QScrollBar:horizontal { height: 12px; }
