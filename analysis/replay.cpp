@@ -22,7 +22,7 @@ std::int64_t makespan(const TaskGraph& graph, std::span<const std::int64_t> star
     std::int64_t first = std::numeric_limits<std::int64_t>::max();
     std::int64_t last = std::numeric_limits<std::int64_t>::min();
     for (TaskIndex task = 0; task < graph.tasks().size(); ++task) {
-        if (is_compute(graph.tasks()[task].key.kind)) {
+        if (is_of_step(graph.tasks()[task].key.kind)) {
             first = std::min(first, starts[task]);
             last = std::max(last, ends[task]);
         }

@@ -14,10 +14,14 @@ namespace {
 /// Where a named schedule has its partitions.
 enum class Layout { any, one_each, in_turn, v };
 
+/// How many micro-batches a named schedule can run.
+enum class Counts { any, multiples_of_lanes, two_a_lane };
+
 struct NamedSchedule {
     Schedule::Name schedule;
     std::string_view name;
     Layout layout;
+    Counts counts;
     bool splits;  ///< the backward
     bool runs;    ///< in the engine
     LanePrograms (*programs)(const PipelineShape&);
@@ -25,21 +29,25 @@ struct NamedSchedule {
 
 // In the order of Schedule::Name.
 constexpr std::array kNamed{
-    NamedSchedule{Schedule::gpipe, "gpipe", Layout::any, false, true, gpipe_programs},
-    NamedSchedule{Schedule::one_f_one_b, "1f1b", Layout::one_each, false, true, one_f_one_b_programs},
-    NamedSchedule{Schedule::interleaved_1f1b, "interleaved", Layout::in_turn, false, true, interleaved_programs},
-    NamedSchedule{Schedule::looped_bfs, "looped-bfs", Layout::in_turn, false, true, looped_bfs_programs},
-    NamedSchedule{Schedule::zero_bubble_h1, "zero-bubble-h1", Layout::one_each, true, true, zero_bubble_h1_programs},
-    NamedSchedule{Schedule::zero_bubble_2p, "zero-bubble-2p", Layout::one_each, true, true, zero_bubble_2p_programs},
-    NamedSchedule{Schedule::interleaved_zero_bubble, "interleaved-zero-bubble", Layout::in_turn, true, true,
-                  interleaved_zero_bubble_programs},
-    NamedSchedule{Schedule::zero_bubble_v, "zero-bubble-v", Layout::v, true, true, zero_bubble_v_programs},
-    NamedSchedule{Schedule::dualpipe_v, "dualpipe-v", Layout::v, true, true, dualpipe_v_programs},
-    NamedSchedule{Schedule::v_half, "v-half", Layout::v, true, true, v_half_programs},
-    NamedSchedule{Schedule::v_min, "v-min", Layout::v, true, true, v_min_programs},
-    NamedSchedule{Schedule::pipedream, "pipedream", Layout::one_each, false, false, one_f_one_b_programs},
-    NamedSchedule{Schedule::model_parallel, "model-parallel", Layout::any, false, true, model_parallel_programs},
-    NamedSchedule{Schedule::automatic, "auto", Layout::any, true, false, nullptr},
+    NamedSchedule{Schedule::gpipe, "gpipe", Layout::any, Counts::any, false, true, gpipe_programs},
+    NamedSchedule{Schedule::one_f_one_b, "1f1b", Layout::one_each, Counts::any, false, true, one_f_one_b_programs},
+    NamedSchedule{Schedule::interleaved_1f1b, "interleaved", Layout::in_turn, Counts::multiples_of_lanes, false, true,
+                  interleaved_programs},
+    NamedSchedule{Schedule::looped_bfs, "looped-bfs", Layout::in_turn, Counts::any, false, true, looped_bfs_programs},
+    NamedSchedule{Schedule::zero_bubble_h1, "zero-bubble-h1", Layout::one_each, Counts::any, true, true,
+                  zero_bubble_h1_programs},
+    NamedSchedule{Schedule::zero_bubble_2p, "zero-bubble-2p", Layout::one_each, Counts::any, true, true,
+                  zero_bubble_2p_programs},
+    NamedSchedule{Schedule::interleaved_zero_bubble, "interleaved-zero-bubble", Layout::in_turn,
+                  Counts::multiples_of_lanes, true, true, interleaved_zero_bubble_programs},
+    NamedSchedule{Schedule::zero_bubble_v, "zero-bubble-v", Layout::v, Counts::any, true, true, zero_bubble_v_programs},
+    NamedSchedule{Schedule::dualpipe_v, "dualpipe-v", Layout::v, Counts::two_a_lane, true, true, dualpipe_v_programs},
+    NamedSchedule{Schedule::v_half, "v-half", Layout::v, Counts::any, true, true, v_half_programs},
+    NamedSchedule{Schedule::v_min, "v-min", Layout::v, Counts::any, true, true, v_min_programs},
+    NamedSchedule{Schedule::pipedream, "pipedream", Layout::one_each, Counts::any, false, false, one_f_one_b_programs},
+    NamedSchedule{Schedule::model_parallel, "model-parallel", Layout::any, Counts::any, false, true,
+                  model_parallel_programs},
+    NamedSchedule{Schedule::automatic, "auto", Layout::any, Counts::any, true, false, nullptr},
 };
 
 const NamedSchedule& facts_of(Schedule::Name name) {
@@ -110,19 +118,25 @@ void check_v(const PipelineShape& shape, std::string_view schedule) {
     check_placement(shape, placement_in_v(static_cast<std::size_t>(lanes)), subject);
 }
 
-void check_micro_batches(Schedule::Name schedule, int lanes, std::int64_t micro_batches) {
-    const bool in_groups = schedule == Schedule::interleaved_1f1b || schedule == Schedule::interleaved_zero_bubble;
-    const std::string subject = "the " + std::string(facts_of(schedule).name) + " schedule";
-    if (in_groups && micro_batches % lanes != 0) {
-        throw UsageError(subject + " needs a multiple of " + std::to_string(lanes) +
-                         " micro-batches, one for each lane; " + std::to_string(micro_batches) +
-                         " is none; change their number");
+bool can_count(Counts counts, int lanes, std::int64_t micro_batches) {
+    switch (counts) {
+        case Counts::any: return true;
+        case Counts::multiples_of_lanes: return micro_batches % lanes == 0;
+        case Counts::two_a_lane: return micro_batches >= 2 * std::int64_t{lanes};
     }
-    if (schedule == Schedule::dualpipe_v && micro_batches < 2 * std::int64_t{lanes}) {
-        throw UsageError(subject + " needs at least " + std::to_string(2 * lanes) +
-                         " micro-batches, two for each lane; " + std::to_string(micro_batches) +
-                         " are too few; change their number");
+    return false;
+}
+
+void check_count(const NamedSchedule& facts, int lanes, std::int64_t micro_batches) {
+    if (can_count(facts.counts, lanes, micro_batches)) {
+        return;
     }
+    const bool in_groups = facts.counts == Counts::multiples_of_lanes;
+    throw UsageError("the " + std::string(facts.name) + " schedule needs " +
+                     (in_groups ? "a multiple of " + std::to_string(lanes) + " micro-batches, one for each lane; "
+                                : "at least " + std::to_string(2 * lanes) + " micro-batches, two for each lane; ") +
+                     std::to_string(micro_batches) + (in_groups ? " is none" : " are too few") +
+                     "; change their number");
 }
 
 /// Refuses a shape that contradicts the file.
@@ -246,12 +260,7 @@ bool can_run(const Schedule& schedule, int lanes, std::int64_t micro_batches) {
         return file->shape.num_lanes() == lanes && file->shape.num_micro_batches == micro_batches;
     }
     const bool is_alone = lanes == 1 && !runs_one_partition_a_lane(schedule);
-    try {
-        check_micro_batches(schedule.name(), lanes, micro_batches);
-    } catch (const UsageError&) {
-        return false;
-    }
-    return !is_alone;
+    return !is_alone && can_count(facts_of(schedule.name()).counts, lanes, micro_batches);
 }
 
 std::string needs_of(const Schedule& schedule) {
@@ -264,12 +273,12 @@ std::string needs_of(const Schedule& schedule) {
         return "";
     }
     const std::string lanes = "2 lanes or more, 2 layers for each";
-    switch (schedule.name()) {
-        case Schedule::interleaved_1f1b:
-        case Schedule::interleaved_zero_bubble: return lanes + ", and a multiple of the lanes as micro-batches";
-        case Schedule::dualpipe_v: return lanes + ", and twice as many micro-batches as lanes or more";
-        default: return lanes;
+    switch (facts_of(schedule.name()).counts) {
+        case Counts::any: return lanes;
+        case Counts::multiples_of_lanes: return lanes + ", and a multiple of the lanes as micro-batches";
+        case Counts::two_a_lane: return lanes + ", and twice as many micro-batches as lanes or more";
     }
+    return lanes;
 }
 
 void check_schedule(const Schedule& schedule, const PipelineShape& shape) {
@@ -285,7 +294,7 @@ void check_schedule(const Schedule& schedule, const PipelineShape& shape) {
         case Layout::in_turn: check_in_turn(shape, facts.name); break;
         case Layout::v: check_v(shape, facts.name); break;
     }
-    check_micro_batches(facts.schedule, shape.num_lanes(), shape.num_micro_batches);
+    check_count(facts, shape.num_lanes(), shape.num_micro_batches);
 }
 
 void add_all_reduces(const PipelineShape& shape, LanePrograms& programs) {

@@ -43,6 +43,11 @@ constexpr bool is_compute(TaskKind kind) {
            kind == TaskKind::backward_weight;
 }
 
+/// Tasks between whose first start and last end a synchronous step lies. Loss and optimizer do not count.
+constexpr bool is_of_step(TaskKind kind) {
+    return is_compute(kind) || kind == TaskKind::all_reduce;
+}
+
 /// Identifies a task of one step: micro-batch i on partition j. Measured and simulated slices of the same work have the
 /// same key, so comparing them is a join. A field without meaning is -1, such as the micro-batch of a mini-batch loss.
 /// A copy across the boundary between partitions j and j+1 carries partition j in both directions; a skip carries the

@@ -143,8 +143,7 @@ StepStatistics step_statistics(const Timeline& timeline, std::int32_t step) {
     std::optional<Nanoseconds> end;
     for (const Slice& slice : timeline.slices) {
         const bool computes = is_compute(slice.key.kind);
-        const bool counts = computes || slice.key.kind == TaskKind::all_reduce;
-        if (slice.key.step != step || !counts || slice.lane.index() >= busy.size()) {
+        if (slice.key.step != step || !is_of_step(slice.key.kind) || slice.lane.index() >= busy.size()) {
             continue;
         }
         end = end ? std::max(*end, slice.end) : slice.end;
@@ -182,7 +181,7 @@ std::map<std::int32_t, StepStatistics> statistics_by_step(const Timeline& timeli
     }
     std::map<std::int32_t, Timeline> steps;
     for (const Slice& slice : timeline.slices) {
-        if (is_compute(slice.key.kind) || slice.key.kind == TaskKind::all_reduce) {
+        if (is_of_step(slice.key.kind)) {
             steps.try_emplace(slice.key.step, Timeline{timeline.source, timeline.lanes, {}})
                 .first->second.slices.push_back(slice);
         }

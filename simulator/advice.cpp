@@ -459,23 +459,16 @@ private:
 
 // Sentences and order
 
-/// "lane 0 needs 5.00 GiB, 1.00 GiB above its limit", of the lane that needs most; empty if all keep theirs.
+/// "lane 0 needs 5.00 GiB, 1.00 GiB above its limit", of the lane that exceeds its limit most; empty if none does.
 std::string over_limit_text(const Simulation& simulation) {
-    const std::vector<Bytes> limits =
-        memory_limits_of(simulation.options.hardware, static_cast<int>(simulation.lanes.size()));
-    std::size_t worst = 0;
-    Bytes most = 0;
-    for (std::size_t lane = 0; lane < limits.size(); ++lane) {
-        if (const Bytes over = simulation.lanes[lane].peak_bytes - limits[lane]; over > most) {
-            most = over;
-            worst = lane;
-        }
+    const std::vector<Shortfall> found = shortfalls(simulation);
+    if (found.empty()) {
+        return {};
     }
-    return most == 0 ? ""
-                     : "lane " + std::to_string(worst) + " needs " + format_bytes(simulation.lanes[worst].peak_bytes) +
-                           ", " + format_bytes(most) + " above its limit";
+    const Shortfall& worst = found.front();
+    return "lane " + std::to_string(worst.lane.value()) + " needs " + format_bytes(worst.peak) + ", " +
+           format_bytes(worst.bytes()) + " above its limit";
 }
-
 std::string situation_text(const Simulation& base) {
     if (!base.feasible) {
         return over_limit_text(base);

@@ -309,8 +309,7 @@ StepOfTimes step_of(const TaskGraph& graph, std::optional<SteadyTasks> steady) {
     }
     std::vector<TaskIndex> counted;
     for (TaskIndex task = 0; task < graph.tasks().size(); ++task) {
-        const TaskKind kind = graph.tasks()[task].key.kind;
-        if (is_compute(kind) || kind == TaskKind::all_reduce) {
+        if (is_of_step(graph.tasks()[task].key.kind)) {
             counted.push_back(task);
         }
     }

@@ -131,7 +131,7 @@ std::vector<StepSpan> stepSpans(const std::vector<StoredRow>& rows, std::size_t 
         for (const StoredRow* row : of_lane) {
             for (std::size_t i = 0; i < row->start.size(); ++i) {
                 const TaskKind kind = keyKindOf(static_cast<TaskKind>(row->kind[i]));
-                if (!is_compute(kind) && kind != TaskKind::all_reduce) {
+                if (!is_of_step(kind)) {
                     continue;
                 }
                 const std::size_t* number = buckets.bucketOf(stepOf(row->key[i]));

@@ -189,7 +189,7 @@ TEST_F(ScriptModel, MakesDataThatFitsTheLoss) {
 TEST_F(ScriptModel, ComparesItsOutputInItsOwnDtype) {
     ScriptFile file("doubles");
     file.linear(6, 3);
-    file.child("x.to(torch.float64)");
+    file.child("x.double()");
     const std::string path = file.write();
     for (const std::string loss : {"mse", "bce"}) {
         const ModelSpec model = make_model(path + ":input=6,loss=" + loss);
