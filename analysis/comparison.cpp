@@ -3,7 +3,7 @@
 #include "analysis/step_peaks.h"
 #include "analysis/task_join.h"
 #include "schedule/error.h"
-#include "schedule/median.h"
+#include "schedule/sample_statistics.h"
 
 #include <algorithm>
 #include <iterator>

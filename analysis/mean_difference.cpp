@@ -1,35 +1,17 @@
 #include "analysis/mean_difference.h"
 
+#include "schedule/sample_statistics.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 
 namespace pipescope {
 namespace {
-double mean_of(std::span<const double> values) {
-    // Equal values have exactly their own mean.
-    const double first = values.front();
-    const double rest = std::accumulate(values.begin(), values.end(), 0.0,
-                                        [first](double sum, double value) { return sum + (value - first); });
-    return first + rest / static_cast<double>(values.size());
-}
-
 double squared(double value) {
     return value * value;
 }
 }  // namespace
-
-double standard_deviation(std::span<const double> values) {
-    if (values.size() < 2) {
-        return 0;
-    }
-    const double mean = mean_of(values);
-    const double sum = std::accumulate(values.begin(), values.end(), 0.0, [mean](double squares, double value) {
-        return squares + squared(value - mean);
-    });
-    return std::sqrt(sum / static_cast<double>(values.size() - 1));
-}
 
 double student_t(double degrees_of_freedom) {
     constexpr std::array kTable{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,

@@ -26,6 +26,4 @@ MeanDifference mean_difference(std::span<const double> before, std::span<const d
 
 /// The 97.5th percentile of Student's t distribution, for degrees of freedom rounded down; at least 1.
 double student_t(double degrees_of_freedom);
-/// Standard deviation of the sample (n - 1); 0 for fewer than two values.
-double standard_deviation(std::span<const double> values);
 }  // namespace pipescope

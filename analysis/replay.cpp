@@ -1,6 +1,6 @@
 #include "analysis/replay.h"
 
-#include "schedule/median.h"
+#include "schedule/sample_statistics.h"
 #include "schedule/schedules.h"
 #include "simulator/memory_model.h"
 #include "simulator/pipeline_graph.h"

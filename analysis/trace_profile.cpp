@@ -4,6 +4,7 @@
 #include "balance/profile_file.h"
 #include "schedule/micro_batches.h"
 #include "schedule/quantities.h"
+#include "schedule/sample_statistics.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_defaults.h"
 
@@ -27,9 +28,7 @@ TaskName name_of(const TaskKey& key) {
 }
 
 double median_of(std::vector<double> values) {
-    std::ranges::sort(values);
-    const std::size_t n = values.size();
-    return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
+    return values.empty() ? 0 : median(std::move(values));
 }
 
 /// The tasks and copies of one step.

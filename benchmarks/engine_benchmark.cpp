@@ -10,7 +10,7 @@
 #include "engine/reference.h"
 #include "engine/skips/skip_layout.h"
 #include "models/zoo.h"
-#include "schedule/median.h"
+#include "schedule/sample_statistics.h"
 
 #include <benchmark/benchmark.h>
 #include <malloc.h>

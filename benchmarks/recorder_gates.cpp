@@ -3,7 +3,7 @@
 //   recorder_gates [KILLS]     (50)
 
 #include "profiler/recorder/recorder.h"
-#include "schedule/median.h"
+#include "schedule/sample_statistics.h"
 #include "tests/profiler/recorder/killed_recording.h"
 #include "trace/trace_reader.h"
 

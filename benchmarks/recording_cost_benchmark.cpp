@@ -16,7 +16,7 @@
 #include "profiler/memory/tracking_allocator.h"
 #include "profiler/recorder/recorder.h"
 #include "profiler/recorder/recording.h"
-#include "schedule/median.h"
+#include "schedule/sample_statistics.h"
 
 #include <c10/core/CPUAllocator.h>
 

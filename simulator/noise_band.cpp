@@ -1,5 +1,6 @@
 #include "simulator/noise_band.h"
 
+#include "schedule/sample_statistics.h"
 #include "schedule/stop_check.h"
 
 #include <algorithm>
@@ -89,23 +90,6 @@ std::vector<double> slowest_of(int replicas, std::vector<double> steps) {
     return steps;
 }
 
-double standard_error(const std::vector<double>& values) {
-    const auto count = static_cast<double>(values.size());
-    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-    double squares = 0;
-    for (const double value : values) {
-        squares += (value - mean) * (value - mean);
-    }
-    return std::sqrt(squares / (count - 1) / count);
-}
-
-/// The value below which `share` of the sorted values lie, linear between neighbours.
-double quantile(const std::vector<double>& sorted, double share) {
-    const double position = share * static_cast<double>(sorted.size() - 1);
-    const auto below = static_cast<std::size_t>(position);
-    const std::size_t above = std::min(below + 1, sorted.size() - 1);
-    return std::lerp(sorted[below], sorted[above], position - static_cast<double>(below));
-}
 }  // namespace
 
 std::optional<NoiseBand> noise_band(VirtualClock& clock, std::span<const std::int64_t> durations,
@@ -142,12 +126,15 @@ std::optional<NoiseBand> noise_band(VirtualClock& clock, std::span<const std::in
     if (noise.replicas > 1) {
         steps = slowest_of(noise.replicas, std::move(steps));
     }
-    const double error = standard_error(steps);
+    const double error = standard_deviation(steps) / std::sqrt(static_cast<double>(steps.size()));
     for (double& each : steps) {
         each *= common.factor(sigma_of(noise.common_cv));
     }
     std::ranges::sort(steps);
     const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
-    return NoiseBand{mean, quantile(steps, 0.05), quantile(steps, 0.95), error};
+    const auto below = [&steps](double share) {
+        return quantile(steps.size(), share, [&steps](std::size_t place) { return steps[place]; });
+    };
+    return NoiseBand{mean, below(0.05), below(0.95), error};
 }
 }  // namespace pipescope

@@ -5,7 +5,7 @@
 #include "cli/torch/training.h"
 #include "cli/units.h"
 #include "schedule/error.h"
-#include "schedule/median.h"
+#include "schedule/sample_statistics.h"
 
 #include <fmt/format.h>
 

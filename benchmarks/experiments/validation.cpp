@@ -1,8 +1,8 @@
 #include "benchmarks/experiments/validation.h"
 
 #include "schedule/error.h"
-#include "schedule/median.h"
 #include "schedule/quantities.h"
+#include "schedule/sample_statistics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -106,16 +106,11 @@ Nanoseconds median_over_runs(const ValidatedCandidate& candidate, Nanoseconds Ju
 
 /// Of the step errors; CandidateErrors::uncertainty. Precondition: two runs.
 double uncertainty_of_median(const std::vector<ValidatedRun>& runs) {
-    const auto count = static_cast<double>(runs.size());
-    double mean = 0;
+    std::vector<double> errors;
     for (const ValidatedRun& run : runs) {
-        mean += run.comparison.step_error / count;
+        errors.push_back(run.comparison.step_error);
     }
-    double variance = 0;
-    for (const ValidatedRun& run : runs) {
-        variance += std::pow(run.comparison.step_error - mean, 2) / (count - 1);
-    }
-    return 2 * std::sqrt(std::numbers::pi / 2 * variance / count);
+    return 2 * standard_deviation(errors) * std::sqrt(std::numbers::pi / 2 / static_cast<double>(runs.size()));
 }
 
 void add_highest(const std::optional<MachineLoad>& load, std::optional<MachineLoad>& highest) {

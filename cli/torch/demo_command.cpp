@@ -17,8 +17,8 @@
 #include "engine/cores/usable_cores.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
-#include "schedule/median.h"
 #include "schedule/micro_batches.h"
+#include "schedule/sample_statistics.h"
 #include "simulator/balance_search.h"
 #include "simulator/pipeline_defaults.h"
 

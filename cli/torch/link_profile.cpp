@@ -2,7 +2,7 @@
 
 #include "engine/processes/transport.h"
 #include "schedule/error.h"
-#include "schedule/median.h"
+#include "schedule/sample_statistics.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,7 @@
 #include "gui/document/step_history.h"
 
 #include "gui/style/number_format.h"
+#include "schedule/sample_statistics.h"
 
 #include <algorithm>
 
@@ -14,12 +15,6 @@ void judge(const std::vector<std::size_t>& order, StepHistory& history) {
     const auto timeAt = [&](std::size_t place) {
         return static_cast<double>(history.steps[order[place]].time.count());
     };
-    const auto quantile = [&](double share) {  // between two steps linearly, as most statistics programs do
-        const double place = share * static_cast<double>(order.size() - 1);
-        const auto below = static_cast<std::size_t>(place);
-        const std::size_t above = std::min(below + 1, order.size() - 1);
-        return timeAt(below) + (place - static_cast<double>(below)) * (timeAt(above) - timeAt(below));
-    };
     history.counted = order.size();
     history.fastest = order.front();
     history.median = order[order.size() / 2];
@@ -27,8 +22,10 @@ void judge(const std::vector<std::size_t>& order, StepHistory& history) {
     const Nanoseconds shorter = history.steps[order[(order.size() - 1) / 2]].time;
     history.medianTime = shorter + (longer - shorter) / 2;
     history.slowest = order.back();
-    const double upper = quantile(0.75);
-    const double fence = std::max(upper + kQuartileRanges * (upper - quantile(0.25)), kLeastSlowness * quantile(0.5));
+    const double upper = quantile(order.size(), 0.75, timeAt);
+    const double lower = quantile(order.size(), 0.25, timeAt);
+    const double middle = quantile(order.size(), 0.5, timeAt);
+    const double fence = std::max(upper + kQuartileRanges * (upper - lower), kLeastSlowness * middle);
     history.slowAbove = Nanoseconds(static_cast<std::int64_t>(fence));
     for (const std::size_t index : order) {
         history.steps[index].slow = history.steps[index].time > history.slowAbove;

@@ -3,7 +3,7 @@
 #include "profiler/layers/layer_bytes.h"
 #include "profiler/layers/layer_trial.h"
 #include "profiler/layers/profile_assembly.h"
-#include "schedule/median.h"
+#include "schedule/sample_statistics.h"
 
 #include <ATen/Functions.h>
 

@@ -1,6 +1,6 @@
 #include "profiler/layers/repeats.h"
 
-#include "schedule/median.h"
+#include "schedule/sample_statistics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,17 +13,14 @@ constexpr std::size_t kBlocks = 10;
 constexpr double kStandstillNs = 1e9;
 constexpr double kStandstillFactor = 3;
 
-double mean_of(std::span<const double> values) {
-    return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+double variance_of(std::span<const double> values) {
+    const double deviation = standard_deviation(values);
+    return deviation * deviation;
 }
 
-double variance_of(std::span<const double> values) {
-    const double center = mean_of(values);
-    double squares = 0;
-    for (const double value : values) {
-        squares += (value - center) * (value - center);
-    }
-    return values.size() < 2 ? 0 : squares / static_cast<double>(values.size() - 1);
+/// Squared standard error of the mean of independent values.
+double squared_error(std::span<const double> values) {
+    return variance_of(values) / static_cast<double>(values.size());
 }
 }  // namespace
 
@@ -31,14 +28,12 @@ double standard_error(std::span<const double> values) {
     if (values.size() < 2) {
         return std::numeric_limits<double>::infinity();
     }
-    const double alone = variance_of(values) / static_cast<double>(values.size());
     const std::size_t length = (values.size() + kBlocks - 1) / kBlocks;
     std::vector<double> blocks;
     for (std::size_t end = values.size(); end >= length; end -= length) {
         blocks.push_back(mean_of(values.subspan(end - length, length)));
     }
-    const double in_blocks = variance_of(blocks) / static_cast<double>(blocks.size());
-    return std::sqrt(std::max(alone, in_blocks));
+    return std::sqrt(std::max(squared_error(values), squared_error(blocks)));
 }
 
 std::vector<std::size_t> standstills(std::span<const double> pass_ns) {

@@ -102,26 +102,6 @@ TEST(ReplayOfTurns, WaitsForTheCoreAsTheRunDid) {
     EXPECT_LT(unaware->step_time, simulated.step_time);
 }
 
-// The sums of gradients are part of the step.
-TEST(ReplayOfReplicas, EndsWithTheLastSum) {
-    Profile profile = uniform_profile(4);
-    for (LayerProfile& layer : profile.layers) {
-        layer.parameter_bytes = layer.gradient_bytes = 4000;
-    }
-    PipelineOptions options;
-    options.balance = Balance({2, 2});
-    options.chunks = 4;
-    options.batch = 8;
-    options.replicas = 2;
-    options.hardware.link.bytes_per_second = 1e8;
-    const Simulation simulated = simulate(profile, options);
-    const std::optional<Replay> replay =
-        pipescope::replay({simulated.timeline, {}, {simulated.timeline.slices.front().key.step}, {}}, profile, options);
-    ASSERT_TRUE(replay);
-    EXPECT_EQ(replay->step_time, simulated.step_time);
-    EXPECT_EQ(replay->with_gaps_error, 0);
-}
-
 /// A step in which `lanes` lanes shared `cores` cores in a random order: each free core goes to one of the waiting
 /// lanes.
 MeasuredTasks step_in_some_order(const TaskGraph& graph, const std::vector<std::int64_t>& durations, int cores,

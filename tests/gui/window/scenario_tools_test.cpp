@@ -266,7 +266,7 @@ TEST_F(ScenarioToolsTest, MovesTasksByKeysAndSavesTheSchedule) {
     options.schedule = load_schedule(file.toStdString());
     EXPECT_EQ(simulate(*model().profile(), options).step_time, simulation().step_time);
     window_.scenarios().tools()->saveSchedule(QStringLiteral("/nowhere/at/all.csv"));
-    EXPECT_TRUE(message().startsWith(QStringLiteral("Cannot write /nowhere/at/all.csv"))) << message().toStdString();
+    EXPECT_TRUE(message().startsWith(QStringLiteral("cannot write '/nowhere/at/all.csv'"))) << message().toStdString();
 
     press(Qt::Key_Left);
     EXPECT_EQ(simulation().step_time, before);
