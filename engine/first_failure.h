@@ -12,8 +12,8 @@ namespace pipescope {
 /// count of its thread's nested backwards and ends the process at about the sixtieth.
 bool is_standard(const std::exception_ptr& exception);
 
-/// Selects the exception that a run's caller gets. Of all that lanes throw before they stop, it is the first in
-/// schedule order, so the choice does not depend on timing.
+/// Selects the exception that a run's caller gets. It is the first in schedule order of all that lanes throw before
+/// they stop, so the choice does not depend on timing.
 class FirstFailure {
 public:
     /// `task`: index of the failing task, which is its place in the schedule. Any thread.

@@ -114,7 +114,7 @@ struct MiniBatch {
     Tensors target;
 };
 
-/// What GPipe::train_staggered() runs.
+/// The callbacks of GPipe::train_staggered().
 struct StaggeredTraining {
     /// Returns the next step's mini-batch, or nothing to end. Called on the caller's thread, one step ahead. The
     /// tensors must not change until their step is done.
@@ -240,7 +240,8 @@ public:
     /// UsageError for a negative number.
     void set_next_step(std::int32_t step);
     std::optional<Failure> last_failure() const;
-    /// Of this process, in layer order; empty unless a step has split the backward.
+    /// This process's layers whose weight gradients were not all computed apart, in layer order. Empty unless a step
+    /// has split the backward.
     std::vector<UnsplitLayer> unsplit_layers() const;
 
 private:

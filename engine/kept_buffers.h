@@ -92,7 +92,7 @@ private:
 /// Knows which buffers of a partition its forwards change. Threading: that of the partition.
 class BufferWatch {
 public:
-    /// Takes the tensors again, after some were replaced. What is known of a name stays known.
+    /// Takes the tensors again, after some were replaced. Keeps what it has learnt about each name.
     void list(const NamedTensors& buffers, const NamedTensors& frozen_parameters);
     /// Another mode may change other buffers.
     void learn_again() noexcept { has_learned_ = false; }

@@ -18,7 +18,6 @@
 #include <vector>
 
 namespace pipescope {
-/// The purpose of a run.
 enum class RunFor {
     values,     ///< keeps nothing for backward
     gradients,  ///< in eval mode: backward may follow; no training step, so it runs in GPipe's order and is not counted

@@ -1,6 +1,7 @@
-// 1F1B and what grew from it: a lane warms up with some forwards, then alternates one forward and one backward, then
-// runs the remaining backwards. Its members differ in the number of warm-up forwards, in the partitions that a lane
-// takes in turn, and in how late the gradients of the weights follow.
+// 1F1B and the schedules that grew from it: interleaved, zero-bubble H1 and 2p, and interleaved zero-bubble. A lane
+// warms up with some forwards, then alternates one forward and one backward, then runs the remaining backwards. The
+// schedules differ in the number of warm-up forwards, in the partitions that a lane takes in turn, and in how late the
+// gradients of the weights follow.
 //
 // 1F1B, n = 3, m = 4, without checkpointing (digits are micro-batches, ' marks backward):
 //

@@ -17,7 +17,7 @@ void add_all_reduces(const PipelineShape& shape, LanePrograms& programs);
 LanePrograms gpipe_programs(const PipelineShape& shape);
 LanePrograms looped_bfs_programs(const PipelineShape& shape);
 
-// one_f_one_b.cpp
+// one_f_one_b.cpp: 1F1B, interleaved and three zero-bubble schedules
 LanePrograms one_f_one_b_programs(const PipelineShape& shape);
 LanePrograms interleaved_programs(const PipelineShape& shape);
 LanePrograms zero_bubble_h1_programs(const PipelineShape& shape);

@@ -382,7 +382,7 @@ private:
             add(kind, title, *std::move(simulation), note);
         }
     }
-    /// Nothing if the options are those of the base, or such a pipeline cannot run.
+    /// Empty if the options are those of the base, or such a pipeline cannot run.
     std::optional<Simulation> simulated(const PipelineOptions& changed) {
         if (changed == options_ || stop()) {
             return std::nullopt;

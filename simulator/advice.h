@@ -9,12 +9,12 @@
 #include <vector>
 
 namespace pipescope {
-/// What a move changes.
+/// The part of the pipeline that a move changes.
 enum class MoveKind { checkpoint, micro_batches, balance, schedule, lanes, links, devices, cores };
 /// Names for files: checkpoint, micro_batches, balance, schedule, lanes, links, devices, cores.
 std::string to_string(MoveKind kind);
 
-/// What a move is good for, best first.
+/// The effect of a move, best first.
 enum class MoveEffect {
     fits,        ///< the base exceeds the memory limit, and the move keeps it
     faster,      ///< a shorter step within the limit
@@ -50,8 +50,9 @@ struct Advice {
 /// Simulates, without noise, the options and each single change of them that can run:
 /// - the other checkpoint modes
 /// - half and twice the micro-batches, and the next numbers that divide the mini-batch, which stays. If the base does
-///   not fit, also four times, eight times and so on until one fits. Of all others that divide the mini-batch, the
-///   fastest one within the limit, if it is faster than those; and if none fits, of those that do not divide it
+///   not fit, also four times, eight times and so on until one fits. Then the fastest of all others that divide the
+///   mini-batch and keep the limit, if it is faster than those. If none fits, the same among numbers that do not divide
+///   it
 /// - the best cuts that are found within milliseconds
 /// - each named schedule that the engine runs (on one lane, gpipe and 1f1b), and auto with the present cuts if it finds
 ///   an order that is quicker, or as quick with less memory, and the pipeline has at most 8192 forwards

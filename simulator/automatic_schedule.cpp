@@ -70,7 +70,7 @@ ScheduleCosts costs_of(const PipelineOptions& options, const TaskCosts& costs, i
     return all;
 }
 
-/// The same for micro-batches of the one or two sizes that there are.
+/// Costs of micro-batches of one size or two.
 ScheduleCosts costs_of(const PipelineOptions& options, const TaskCosts& costs) {
     const std::vector<std::int64_t>& sizes = costs.micro_batches();
     ScheduleCosts all = costs_of(options, costs, 0);
@@ -102,7 +102,7 @@ std::vector<Bytes> bytes_in_flight(const ScheduleCosts& costs, const std::vector
     return most;
 }
 
-/// What one of the larger micro-batches holds on each lane.
+/// Bytes that one of the larger micro-batches holds on each lane.
 std::vector<Bytes> bytes_of_one(const ScheduleCosts& costs) {
     std::vector<Bytes> bytes(static_cast<std::size_t>(costs.num_lanes()));
     for (const ScheduleCosts::Partition& each : costs.partitions) {

@@ -1,5 +1,7 @@
 #pragma once
 
+// Finds a pipeline's order from its profile: the search of schedule_search.h, then simulation and memory limits.
+
 #include "balance/profile.h"
 #include "schedule/schedules.h"
 #include "schedule/timeline.h"
@@ -17,7 +19,7 @@ struct AutomaticSchedule {
 /// Throws as simulate() does.
 Nanoseconds least_step(const Profile& profile, const PipelineOptions& options);
 
-/// The same options without memory limits.
+/// Removes the memory limits from the options.
 PipelineOptions without_limits(PipelineOptions options);
 
 /// Finds the order of tasks for the options' balance, placement, checkpoint mode, links and memory limits. Ignores
@@ -25,9 +27,9 @@ PipelineOptions without_limits(PipelineOptions options);
 ///
 /// Idea: find_schedule() searches with the profile's costs. The simulator measures the result; if a lane exceeds its
 /// limit, the search repeats with less memory. Named schedules that fit the placement take part, so the result is never
-/// slower than one of them. Of equally quick ones, the one with the lowest peak wins. If nothing keeps the limits, the
-/// result is what exceeds them least. Skips, lanes that share a device, and shared links count in the simulation only.
-/// Deterministic. Cost: for 8 partitions and 32 micro-batches about 1 ms for each search, and 1 ms for each simulation.
-/// Throws as simulate() does.
+/// slower than one of them. Among equally fast ones, the one with the lowest peak wins. If none keeps the limits, the
+/// result is the one that exceeds them least. Skips, lanes that share a device, and shared links count in the
+/// simulation only. Deterministic. Cost: for 8 partitions and 32 micro-batches about 1 ms for each search, and 1 ms for
+/// each simulation. Throws as simulate() does.
 AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptions& options);
 }  // namespace pipescope

@@ -31,9 +31,9 @@ bool can_be_balanced(const Profile& profile, const PipelineOptions& options, int
 BalancedPipeline balanced_pipeline(const Profile& profile, const PipelineOptions& options, int lanes,
                                    BalanceAlgorithm algorithm, const SearchTables& tables);
 
-/// The same for schedule auto with one partition a lane, as `balance` prints it: starts from the balances of
-/// find_balance() with that effort, so the step is never longer than theirs. Tries all cuts if they are few. Throws as
-/// find_balance() does.
+/// Finds balance and order for schedule auto with one partition a lane, as `balance` prints it. Starts from the
+/// balances of find_balance() with that effort, so the step is never longer than theirs. Tries all cuts if they are
+/// few. Throws as find_balance() does.
 FoundBalance find_automatic_balance(const Profile& profile, const PipelineOptions& options, int partitions,
                                     BalanceAlgorithm algorithm, SearchEffort effort = {});
 

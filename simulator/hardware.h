@@ -141,7 +141,6 @@ bool share_device(const Hardware& hardware, LaneId a, LaneId b, int lanes);
 /// True if the lane runs on the cores of a host: on the device "cpu".
 bool runs_on_host(const Hardware& hardware, LaneId lane);
 double speed_of(const Hardware& hardware, LaneId lane);
-/// The link of copies between two lanes.
 const Link& link_between(const Hardware& hardware, LaneId a, LaneId b);
 /// The link between the replicas of a lane.
 const Link& replica_link_of(const Hardware& hardware, LaneId lane);
@@ -150,8 +149,8 @@ std::vector<Bytes> memory_limits_of(const Hardware& hardware, int lanes);
 /// "--memory-limit is 16.00 GiB" or "--memory-limit is 16.00 GiB, 8.00 GiB", for messages. Precondition: there is a
 /// limit.
 std::string memory_limit_text(const Hardware& hardware);
-/// The number of lanes that the hardware describes one by one; empty if all lanes are alike. Of lists that differ in
-/// length, the shortest.
+/// The number of lanes that the hardware describes one by one; empty if all lanes are alike. If lists differ in length,
+/// the shortest counts.
 std::optional<int> described_lanes(const Hardware& hardware);
 /// The hardware of the first `lanes` lanes. Further lanes copy the last one.
 Hardware with_lanes(Hardware hardware, int lanes);

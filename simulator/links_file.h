@@ -18,6 +18,5 @@ std::vector<LinkTime> parse_links(std::string_view json);
 std::vector<LinkTime> read_link_times(const nlohmann::ordered_json& times, const std::string& path);
 /// Like parse_links(); messages start with the file's name.
 std::vector<LinkTime> load_links(const std::filesystem::path& path);
-/// The text of a links file.
 std::string links_json(const std::vector<LinkTime>& times);
 }  // namespace pipescope

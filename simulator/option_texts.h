@@ -19,7 +19,7 @@ struct OptionText {
 /// measured times of a link, links of single pairs, and gradient buckets.
 std::vector<OptionText> option_texts(const PipelineOptions& options);
 
-/// What turns one pipeline into the other. Measured times of a link can only be taken away.
+/// The options that turn one pipeline into the other. Measured times of a link can only be taken away.
 std::vector<OptionText> changed_options(const PipelineOptions& from, const PipelineOptions& to);
 
 /// " --checkpoint never", or nothing for an empty value. `word` quotes a value for the shell.

@@ -38,7 +38,7 @@ struct PipelineOptions {
     friend bool operator==(const PipelineOptions&, const PipelineOptions&) = default;
 };
 
-/// What the user said about the shape of the pipeline.
+/// The user's options for the shape of the pipeline.
 struct GivenShape {
     std::optional<std::int64_t> chunks = {};
     std::optional<Checkpoint> checkpoint = {};

@@ -65,7 +65,6 @@ struct PlanCandidate {
                           ///< better in one
     double cost = 0;      ///< per million samples, in the request's price, without noise; excludes optimizer and host
 };
-/// The cost of the expected step.
 double expected_cost(const PlanCandidate& candidate);
 /// Cost of one candidate over that of another, with noise if both have it. 1 if the other costs nothing.
 double relative_cost(const PlanCandidate& one, const PlanCandidate& other);
@@ -87,17 +86,16 @@ struct Plan {
 };
 
 /// Tries every device type, schedule, number of partitions, replicas, micro-batches and checkpoint mode, each with its
-/// best balance. Chunks beyond the batch would repeat the same micro-batches and are tried once. Of candidates with
-/// equal outcome (never and except_last with one micro-batch), keeps the one that the request names first. Skips more
-/// partitions than layers, and what the schedule cannot run (can_run()). Skips proofs of the best
-/// balance that would take long; balance_is_optimal is then false. Throws UsageError, BalanceError or ProfileError for
-/// a request without any candidate. Deterministic for any number of threads. Threading: starts its own threads and ends
-/// them before it returns.
+/// best balance. Chunks beyond the batch would repeat the same micro-batches and are tried once. If candidates have
+/// equal outcomes (never and except_last with one micro-batch), keeps the one that the request names first. Skips more
+/// partitions than layers, and shapes that the schedule cannot run (can_run()). Skips proofs of the best balance that
+/// would take long; balance_is_optimal is then false. Throws UsageError, BalanceError or ProfileError for a request
+/// without any candidate. Deterministic for any number of threads. Threading: starts its own threads and ends them
+/// before it returns.
 Plan plan(const Profile& profile, const PlanRequest& request);
 
 /// Lanes of all replicas, which is what one rents.
 std::size_t num_devices(const Simulation& simulation);
-/// The highest peak of any lane.
 Bytes highest_peak(const Simulation& simulation);
 /// A lane whose peak exceeds its memory limit.
 struct Shortfall {

@@ -138,7 +138,7 @@ public:
     }
     /// True if the partition's next backward has to recompute first: no step of its own has.
     bool must_recompute(int j) const { return must_recompute(j, done(StepKind::backward, j)); }
-    /// What the search minimises, of a step whose tasks have all run.
+    /// The objective of the search, for a step whose tasks have all run.
     Ns length() const {
         const std::vector<Ns>& updates = problem_->costs.updates;
         if (updates.empty()) {
@@ -184,7 +184,7 @@ public:
         return kNotYet;
     }
 
-    /// Of the partition's next task of that kind.
+    /// The duration of the partition's next task of that kind.
     [[gnu::always_inline]] Ns duration(StepKind kind, int j) const {
         const int i = next(kind, j);
         const ScheduleCosts::Partition& at = problem_->at(j, i);
@@ -478,7 +478,7 @@ FoundOrder plan_by(const ScheduleProblem& problem, const OrderRule& rule, Foreca
     return plan;
 }
 
-/// The same order with a step for each recompute, right before its backward.
+/// Adds a step for each recompute to the order, right before its backward.
 Order with_recomputes(const ScheduleProblem& problem, const Order& order) {
     Order all(order.size());
     std::vector<StepCounts> count(problem.costs.partitions.size(), StepCounts{});

@@ -1,5 +1,7 @@
 #pragma once
 
+// Searches an order by costs alone, without a profile or a simulation. automatic_schedule.h calls it and simulates.
+
 #include "schedule/task_graph.h"
 
 #include <cstddef>
@@ -64,10 +66,10 @@ std::int64_t step_bound(const ScheduleCosts& costs);
 ///
 /// Idea: list scheduling in time order. A lane that is free takes a backward that is ready, otherwise a forward for
 /// which it has memory, otherwise a delayed backward_weight that fits before the next task arrives. Rules that differ
-/// in the number of micro-batches in flight and in what they prefer are tried until one reaches the bound. Then swaps
+/// in the number of micro-batches in flight and in their preferences are tried until one reaches the bound. Then swaps
 /// on the critical path improve the best one. A recompute first stands right before its backward; then recomputes move
 /// into pauses before, as far as the limits allow. Pipelines of a few tasks are searched completely by branch and
-/// bound. Deterministic. Cost: some 20 passes over the tasks. Source: the greedy of Zero Bubble Pipeline Parallelism
+/// bound. Deterministic. Cost: about 20 passes over the tasks. Source: the greedy of Zero Bubble Pipeline Parallelism
 /// (arXiv 2401.10241), section 3.1, for the rules; Giffler and Thompson, Algorithms for solving production-scheduling
 /// problems, Oper. Res. 8 (1960), for the complete search.
 FoundSchedule find_schedule(const ScheduleCosts& costs);
@@ -76,8 +78,8 @@ FoundSchedule find_schedule(const ScheduleCosts& costs);
 /// a backward_weight; and the same with backward_weight first. They need little memory beside that which is limited.
 std::vector<FoundSchedule> plain_schedules(const ScheduleCosts& costs);
 
-/// If there are at most two thousand orders in which each lane's micro-batches ascend, and each lane has one
-/// partition: calls `visit` for those that end, quickest first, until it returns false. Otherwise not at all. Ignores
-/// the limits, and updates. Of the schedules, is_optimal and bound_ns are not set.
+/// If there are at most two thousand orders in which each lane's micro-batches ascend, and each lane has one partition:
+/// calls `visit` for those that end, quickest first, until it returns false. Otherwise not at all. Ignores the limits,
+/// and updates. Does not set is_optimal and bound_ns of the schedules.
 void for_each_order(const ScheduleCosts& costs, const std::function<bool(const FoundSchedule&)>& visit);
 }  // namespace pipescope

@@ -41,7 +41,7 @@ const void* module_of(const void* address) {
     return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
-/// What may be done with nodes of a type.
+/// The ways to run nodes of a type.
 struct NodeType {
     bool walk = false;   ///< run it without the engine
     bool split = false;  ///< run it twice, for a part of its outputs each time

@@ -33,7 +33,7 @@ public:
     /// reaches the inputs of another graph: a layer kept a tensor of another micro-batch.
     Tensors backward(Tensors gradients);
 
-    /// The same in two halves, see run_input_half(): this returns the gradients of the inputs, and frees what the
+    /// Goes backward in two halves, see run_input_half(): this returns the gradients of the inputs, and frees what the
     /// weights do not need. `marks` are those of the layers that made the graph. Notes are added to `notes`.
     Tensors backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes& notes);
     /// The second half, after the first: adds to the parameters' .grad, and frees the graph. `from`: only of the nodes

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-// What a plugin library must have that carries tensors from the device of one process to that of another: NCCL's is
+// The interface of a plugin library that carries tensors from the device of one process to that of another. NCCL's is
 // engine/processes/nccl/nccl_plugin.cpp. Only such libraries and the engine include this file, built with one compiler
 // against one torch.
 
@@ -34,7 +34,7 @@ struct DevicePlugin {
     const char* torch_version;  ///< TORCH_VERSION of the library's build
     const char* name;           ///< for messages: "NCCL"
     const char* device_type;    ///< torch's name of the devices that it serves: "cuda"
-    /// What is missing to use the library in this process; empty if nothing is.
+    /// Says why this process cannot use the library; empty if it can.
     std::string (*missing)();
     /// Equal for one device in all processes of all hosts, and different for any two devices.
     std::string (*identity)(c10::Device device);

@@ -97,7 +97,7 @@ public:
     void wait() {
         processes_.exchange(rank_, [&] { return connection_.wait(); });
     }
-    /// The same, or until the group has ended.
+    /// Waits likewise, but also ends when the group has ended.
     void finish() {
         try {
             wait();
@@ -179,7 +179,7 @@ LaneChannels::~LaneChannels() {
 }
 
 namespace {
-/// What a process tells the others of a lane's device.
+/// The facts that a process tells the others about a lane's device.
 struct LaneDeviceFact {
     std::string device;    // empty: the host
     std::string identity;  // by the plugin

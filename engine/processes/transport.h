@@ -129,7 +129,7 @@ public:
                                       c10::Device device, std::chrono::milliseconds patience);
     /// From now on every transfer, also a later one, is canceled.
     void cancel_all();
-    /// The same for what goes from device to device.
+    /// Like cancel_all(), for transfers from device to device.
     void cancel_devices();
 
 private:
