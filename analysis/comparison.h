@@ -47,7 +47,7 @@ struct JudgedStep {
 
 /// Measured steps against one simulated step, or against the typical step of another run, joined by TaskKey. Medians
 /// over the compared steps, except for counts and peaks. Excludes the optimizer, which is outside the step unless
-/// updates are staggered. Of two runs, `simulated` stands for the run before, whose means are known.
+/// updates are staggered. With two runs, `simulated` stands for the run before, whose means are known.
 struct Comparison {
     std::vector<std::int32_t> steps;
     Nanoseconds measured_step_time{0};
@@ -94,7 +94,7 @@ struct RunLane {
     bool recorded = true;             ///< false: it computes in no step, as in the trace of another process
 };
 
-/// Figures over the compared steps of a run. Of lanes: medians.
+/// Figures over the compared steps of a run. Lanes have medians.
 struct RunFigures {
     std::vector<std::int32_t> steps;
     std::vector<Nanoseconds> step_times;  ///< by step number
@@ -111,7 +111,7 @@ RunFigures run_figures(const Measured& measured);
 
 /// One step with each task of the compared steps, as in the step in which its duration was the median (of an even
 /// number, the shorter of the middle two). Tasks have step 0 and times since the start of their own step; they may
-/// overlap, as they are of different steps. Of a task that ran twice in a step, the first run counts.
+/// overlap, as they are of different steps. If a task ran twice in a step, the first run counts.
 Timeline typical_step(const Measured& measured);
 
 /// Has as many lanes as the side with more; a lane that one side lacks has zeros there.

@@ -14,7 +14,6 @@ namespace {
 constexpr const char* kNoneWhole =
     "holds no whole step: of each the forwards or the backwards were not recorded, or take no time; record it again";
 
-/// The phases recorded for one step.
 struct SeenTasks {
     bool forward = false;
     bool backward = false;

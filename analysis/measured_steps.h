@@ -44,8 +44,8 @@ enum class StepFault {
 std::string_view describe(StepFault fault);
 
 /// Counts the forwards and backwards of each lane, to find steps whose tasks were not all recorded. A lane that lacks
-/// tasks would count as idle. Of a run that lost records nothing is found, since its bubbles are withheld anyway; nor
-/// of a schedule that never drains.
+/// tasks would count as idle. Finds nothing in a run that lost records, since its bubbles are withheld anyway, nor in a
+/// schedule that never drains.
 class StepCheck {
 public:
     /// Keeps a reference to `run`.

@@ -10,7 +10,7 @@
 
 namespace pipescope {
 /// The simulated step without noise: where it lies in the simulation's timeline, which must be there, and what the
-/// lanes did in it. Of a schedule that never drains, one period. Cost: O(slices log slices).
+/// lanes did in it. For a schedule that never drains, one period. Cost: O(slices log slices).
 StepStatistics one_step_statistics(const Simulation& simulation);
 
 /// Replaces the tasks and memory samples of `simulation`, which was made from a trace's profile and configuration, by

@@ -14,7 +14,7 @@
 namespace pipescope {
 // Two recorded runs, before and after a change. Changes are always after minus before.
 
-/// What a run's tasks say about its pipeline, for files without a configuration.
+/// The pipeline's shape as a run's tasks show it, for files without a configuration.
 struct TaskShape {
     int partitions = 0;
     int micro_batches = 0;

@@ -45,8 +45,8 @@ double peak_rate(const DeviceType& device, const std::string& dtype);
 
 /// Work of `batch` products of an m x k with a k x n matrix, elements of that many bytes. A product is cut into tiles;
 /// the multiprocessors run as many at once as there are, so the last turn may be partly filled. Its flops are those of
-/// a product that takes as long at compute_efficiency, so that estimated_ns() applies. Of the usual tile sizes, and
-/// cuts along k, takes the quickest.
+/// a product that takes as long at compute_efficiency, so that estimated_ns() applies. Takes the fastest of the usual
+/// tile sizes and cuts along k.
 DeviceWork matmul_work(const DeviceType& device, const std::string& dtype, double m, double n, double k,
                        double batch = 1);
 

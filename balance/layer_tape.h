@@ -67,8 +67,9 @@ struct LayerTape {
     /// gradients that it then drops. May have its own `gathered`.
     std::vector<LayerTape> all_gradients;
     /// One entry, if it differs or the layer trains: the tape if the backward is split. Then `backward` is the half
-    /// that computes gradients of activations, and `backward_weight` the other. What the second half needs stays until
-    /// then, so a gradient that it needs is never added to in place: blocks and roles of gradients may differ too.
+    /// that computes gradients of activations, and `backward_weight` the other. Tensors that the second half needs stay
+    /// until then, so a gradient that it needs is never added to in place: blocks and roles of gradients may differ
+    /// too.
     std::vector<LayerTape> halves;
     std::vector<std::int32_t> backward_weight;  ///< in an entry of `halves` only
 

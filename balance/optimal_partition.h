@@ -66,12 +66,12 @@ struct RankedBalance {
 /// that were not ruled out follow, shortest first, at most `most` in all. Empty if no cut keeps the memory limit.
 ///
 /// Problem: cut a chain so that the makespan, not the largest part, is smallest. Idea: by the closed form of
-/// gpipe_step(), the step is a sum over partitions and cuts plus (m - 1) times two bottlenecks, one per phase. Of all
-/// ways to cut a prefix, only those matter that no other dominates in (sum, forward bottleneck, backward bottleneck).
-/// Dynamic programming runs over such labels. It is pruned by an upper bound from min-max cuts and by exact lower
-/// bounds for the remaining layers. Mode `always` needs one more number, since the critical path may start with a late
-/// partition's recompute. Cost: milliseconds for 400 layers on 16 partitions. Deterministic. Throws BalanceError unless
-/// 1 <= partitions <= layers.
+/// gpipe_step(), the step is a sum over partitions and cuts plus (m - 1) times two bottlenecks, one per phase. Among
+/// all ways to cut a prefix, only those matter that no other dominates in (sum, forward bottleneck, backward
+/// bottleneck). Dynamic programming runs over such labels. It is pruned by an upper bound from min-max cuts and by
+/// exact lower bounds for the remaining layers. Mode `always` needs one more number, since the critical path may start
+/// with a late partition's recompute. Cost: milliseconds for 400 layers on 16 partitions. Deterministic. Throws
+/// BalanceError unless 1 <= partitions <= layers.
 std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, std::size_t most = 1);
 
 /// Closed form of the step time of one balance, in ns: GPipe, a barrier at the loss, backward from the last micro-batch

@@ -144,7 +144,7 @@ struct Interpolated {
 /// An empty `values` is 0 everywhere.
 Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize& values, double at);
 
-/// Rounds interpolated bytes. What is extrapolated beyond any step stops at kMostPerStep, which TaskCosts refuses.
+/// Rounds interpolated bytes. Values extrapolated beyond any step stop at kMostPerStep, which TaskCosts refuses.
 Bytes rounded_bytes(double bytes);
 
 /// The part of a layer's backward that computes the parameters' gradients, in ns. Half of it by default, if there are

@@ -10,7 +10,7 @@ namespace pipescope {
 /// Parses the JSON of a profile, fills in defaults and keeps unknown fields. Throws ProfileError with the JSON path of
 /// the first fault.
 Profile parse_profile(std::string_view json);
-/// The file's text. The same profile gives the same bytes.
+/// The file's text. Equal profiles give equal bytes.
 std::string to_json(const Profile& profile);
 
 /// {"others": .., "stolen": .., "pressure": ..}, for the "load" of a profile or trace. "pressure" only if it is known.

@@ -145,7 +145,7 @@ ExitCode merge_command(const MergeFlags& flags) {
     return ExitCode::success;
 }
 
-/// What `merge` and `import` share. Each has described its traces.
+/// The options that `merge` and `import` share. Each has described its traces.
 void add_merging_command(Program& program, CLI::App* command, const std::shared_ptr<MergeFlags>& flags) {
     add_task_rules_option(*command, flags->rules);
     add_option(*command, "-o,--output", flags->output, "The trace to write", "FILE", "Output")->required();

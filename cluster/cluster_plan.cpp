@@ -187,7 +187,7 @@ bool fits_tensor(const LanguageModel& model, int tensor) {
 }
 
 /// Lanes of groups that have so many devices together: as many lanes as possible on the quickest, then on the next, one
-/// at least on each; the quickest come first or last. Of one group: all lanes.
+/// at least on each; the quickest come first or last. With one group, it gets all lanes.
 std::vector<PipelineParts> parts_of(const Size& size, const Layout& layout) {
     if (size.groups.size() == 1) {
         return {{{size.groups.front(), layout.pipeline}}};
@@ -310,7 +310,7 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
 }
 
 /// Bytes by which a layout does not fit for sure, so that it needs no simulation: parameters, gradients and optimizer
-/// state of a lane with the mean number of blocks, and its activations. Of unlike devices: all lanes together.
+/// state of a lane with the mean number of blocks, and its activations. With unlike devices: all lanes together.
 std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
     const double state = element < 4 ? 12 : 8;

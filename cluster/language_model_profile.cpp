@@ -252,7 +252,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         layer.backward_weight_ns = {times.weights};
         layer.output_bytes = {rank.activation() / split};
         layer.saved_bytes = {0};
-        // What ZeRO splits is whole while the layer works on it.
+        // Tensors that ZeRO splits are whole while the layer works on them.
         layer.transient_bytes = {layout.data == 1 ? 0
                                                   : parameters * ((layout.zero >= 2 ? layout.gradient_bytes : 0) +
                                                                   (layout.zero >= 3 ? element : 0))};

@@ -179,8 +179,8 @@ void set_hardware(Hardware& hardware, const Cluster& cluster, const PipelinePart
     }
 }
 
-/// Cuts so that the part that takes longest takes the least: part j takes the costs[j] of its layers. Of such cuts, one
-/// with the smallest sum of squares. Cost O(parts layers^2). Precondition: as many layers as parts or more.
+/// Minimizes the time of the slowest part: part j takes the costs[j] of its layers. Among such cuts, picks one with the
+/// smallest sum of squares. Cost O(parts layers^2). Precondition: as many layers as parts or more.
 Balance unlike_partition(const std::vector<const std::vector<double>*>& costs) {
     const std::size_t parts = costs.size();
     const std::size_t layers = costs.front()->size();

@@ -47,9 +47,9 @@ struct StepLimit {
 };
 /// Simulates a layout on a cluster, without memory.
 using LayoutSimulator = std::function<LayoutStep(const Cluster& cluster, const Layout& layout)>;
-/// What limits the step of a layout, the largest gain first. Links and memory: a simulation with free links, or without
-/// recompute, which more memory would allow. The bubble and the optimizer: the step without them.
-/// Precondition: as of step_parts().
+/// The limits of a layout's step, the largest gain first. For links and memory, simulates free links, or no recompute,
+/// which more memory would allow. For the bubble and the optimizer, subtracts their time. Precondition: as of
+/// step_parts().
 std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluster, const LayoutSimulator& simulate);
 /// Names what to change first, from step_limits(): the limit with the largest gain, and the memory that is left.
 std::string next_constraint(const LayoutStep& step, const std::vector<StepLimit>& limits);

@@ -46,7 +46,7 @@ std::int64_t features(const Profile& profile, const PerSize& bytes) {
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(per_sample / kFloatBytes)));
 }
 
-// What the layer's graph holds between the halves of a split backward, as its tapes say.
+// Bytes that the layer's graph holds between the halves of a split backward, by its tapes.
 struct BetweenHalves {
     PerSize bytes;          ///< its own, without what autograd holds anyway: the output's gradient
     bool is_known = false;  ///< otherwise it holds all that it saved

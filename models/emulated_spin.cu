@@ -1,4 +1,4 @@
-// What an emulated layer does on a CUDA device: a kernel that waits. See emulated_device_wait.h.
+// The work of an emulated layer on a CUDA device: a kernel that waits. See emulated_device_wait.h.
 
 #include <cuda_runtime.h>
 

@@ -13,7 +13,7 @@ nlohmann::json parse_strict_json(std::string_view text);
 
 /// The value of `key`. Throws SaveError unless `object` is an object that has it.
 const nlohmann::json& member(const nlohmann::json& object, const std::string& key);
-/// The same for a number from 0 to the largest of its type, and for a text. Throws SaveError for other values.
+/// Likewise for a number from 0 to the largest of its type, and for a text. Throws SaveError for other values.
 std::uint64_t unsigned_member(const nlohmann::json& object, const std::string& key);
 std::string text_member(const nlohmann::json& object, const std::string& key);
 

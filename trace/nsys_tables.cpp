@@ -141,7 +141,7 @@ private:
                      [&](const Rows& row) { names_of_streams_[row.number(0)] = row.text(1); });
     }
 
-    /// Of a trace joined from other programs' files: where each range's event is.
+    /// Reads where each range's event is, in a trace joined from other programs' files.
     void read_events() {
         for_each_row(db_, "PIPESCOPE_EVENT_FILE", {"file", "path"}, {"path"}, "ORDER BY file",
                      [&](const Rows& row) { trace_.event_files.emplace_back(row.text(0)); });

@@ -28,7 +28,7 @@ struct OpenOptions {
 /// damaged file (JSON: with line and column), or a file from a newer version; TraceError if reading fails.
 OpenedTrace open_trace(const std::filesystem::path& path, const OpenOptions& options = {});
 
-/// What the trace lacks for a timeline, which needs a task or a range: a clause with the remedy. Empty if it has one,
-/// or is a profile.
+/// Says what the trace lacks for a timeline, which needs a task or a range: a clause with the remedy. Empty if it has
+/// one, or is a profile.
 std::string missing_content(const OpenedTrace& trace);
 }  // namespace pipescope

@@ -17,7 +17,7 @@ struct MessageEnd {
     std::int64_t samples = 0;  ///< MessageSize::samples
 };
 
-/// What one rank of another program's pipeline recorded, in its own time.
+/// The recording of one rank of another program's pipeline, in its own time.
 struct RankTasks {
     int rank = 0;
     std::string device;                                                 ///< the name of its GPU, if it used one

@@ -23,7 +23,7 @@ public:
     using TraceError::TraceError;
 };
 
-/// What a named range of another program is.
+/// The role of a named range of another program.
 enum class RangeRole {
     task,              ///< its kind is in RangeMeaning::task
     step,              ///< one training step

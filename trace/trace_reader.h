@@ -85,7 +85,7 @@ struct Recovery {
     /// Why what is lost is unknown: "its -wal file is missing". Empty if the write-ahead log was whole.
     std::string log_trouble;
 };
-/// What to do with a recording that was not closed and whose write-ahead log is missing or cut.
+/// How to treat a recording that was not closed and whose write-ahead log is missing or cut.
 enum class IncompleteLog { refuse, accept };
 /// Turns the trace of a killed run into one plain file: replays the write-ahead log, builds the indexes and checks the
 /// integrity. Converts a trace of an older version to the current one. Leaves a finished, current trace unchanged.

@@ -351,7 +351,7 @@ void share_profile(TrainingOptions& options) {
 
 ExitCode run_model(const RunFlags& flags, TrainingOptions options);
 
-/// Runs the lanes of this process. What fails here ends the other processes too.
+/// Runs the lanes of this process. A failure here ends the other processes too.
 ExitCode run_together(const RunFlags& flags, TrainingOptions options) {
     const std::shared_ptr<Processes> processes = options.processes;
     if (!options.trace.empty()) {

@@ -32,7 +32,7 @@ struct Options {
     std::int64_t blocks = 6;
 };
 
-// What stands behind the colon is yours to read. A UsageError says what is wrong with it.
+// Parses the text behind the colon, which is up to you. A UsageError says what is wrong with it.
 Options parse(const std::string& text) {
     Options options;
     std::istringstream items(text);
@@ -49,7 +49,7 @@ Options parse(const std::string& text) {
     return options;
 }
 
-// The same for the same seed: generators are given, never torch's own.
+// Equal seeds give equal batches: generators are given, never torch's own.
 pipescope::Batch spirals(std::int64_t batch, std::uint64_t seed) {
     torch::Generator generator = torch::make_generator<at::CPUGeneratorImpl>(seed);
     const torch::Tensor arm = torch::randint(2, {batch}, generator, torch::kLong);

@@ -41,8 +41,8 @@ std::vector<StepRecord> markedSteps(const TrackStore& store, const TaskRules& ru
 /// Throws Error if it has none.
 void requireTracks(TraceDocument& document);
 
-/// Joining takes about a microsecond per task. Of a run with more tasks than this, only some steps are compared, evenly
-/// chosen.
+/// Joining takes about a microsecond per task. If a run has more tasks than this, only evenly spaced steps are
+/// compared.
 inline constexpr std::size_t kMostComparedTasks = 500'000;
 
 /// Fills TraceDocument::stepFaults and lanesWithoutTasks. Cost: O(tasks).

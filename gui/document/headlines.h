@@ -14,6 +14,6 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step);
 /// Means or medians over all compared steps, as in Comparison::judged(). While the trace is read, the progress. Empty
 /// without a comparison.
 QString comparisonHeadline(const TraceDocument& document);
-/// The same with less and less, for places without room: the figures last.
+/// Shorter and shorter headlines, for places without room. They keep the figures longest.
 QStringList shorterHeadlines(const TraceDocument& document);
 }  // namespace pipescope

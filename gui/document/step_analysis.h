@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace pipescope {
-/// What the copies on one link did in a step.
+/// The copies on one link in a step.
 struct LinkUse {
     LaneId from;
     std::optional<LaneId> to;  ///< empty if the step does not show it

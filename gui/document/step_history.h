@@ -27,7 +27,8 @@ struct StepEntry {
 struct StepHistory {
     std::vector<StepEntry> steps;  ///< in order of time
     std::size_t counted = 0;
-    // Indices into `steps`; empty without steps. Of an even number, the median is the upper one of the middle two.
+    // Indices into `steps`; empty without steps. With an even number of steps, the median is the longer of the middle
+    // two.
     std::optional<std::size_t> median;
     Nanoseconds medianTime{0};  ///< of the counted steps; of an even number, the mean of the middle two
     std::optional<std::size_t> fastest;

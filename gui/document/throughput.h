@@ -9,14 +9,14 @@
 #include <optional>
 
 namespace pipescope {
-/// What a step of some length comes to in a second. An empty figure is not known.
+/// Throughput of a step of a given length. Unknown figures are empty.
 struct Throughput {
     std::optional<double> samples;
     std::optional<double> tokens;       ///< of language models
     std::optional<double> tflops;       ///< operations that the model needs, 10^12; recomputing does not count
     std::optional<double> utilization;  ///< MFU: these over the devices' peak, 0 to 1
 };
-/// Of the pipeline as it was recorded. Empty if its batch is not known, as in most traces of other programs.
+/// Throughput of the recorded pipeline. Empty if its batch is unknown, as in most traces of other programs.
 Throughput throughputOf(const RecordedRun& run, Nanoseconds step);
 Throughput throughputOf(const Simulation& simulation, Nanoseconds step);
 

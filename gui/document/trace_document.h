@@ -56,7 +56,7 @@ struct TraceDocument {
     /// Measured steps whose tasks are not those that ran, as step_faults(). Their bubbles are not known.
     std::map<std::int32_t, StepFault> stepFaults;
     bool lanesWithoutTasks = false;  ///< idle_lane_warnings() of the whole file, or a rank's trace alone
-    /// Of a file without tasks: the steps that its ranges mark, by start. Only `step` and the wall times are set.
+    /// Steps that ranges mark in a file without tasks, by start. Only `step` and the wall times are set.
     std::vector<StepRecord> markedSteps;
     QStringList notes;  ///< other missing parts, for people
     /// Share of all tasks that `measured` has, 0 to 1. Below 1, or if not `complete`, a fuller document follows.
@@ -67,7 +67,8 @@ struct TraceDocument {
     bool noiseLeftOut = false;
 
     const TimelineStore* store(Source source) const;
-    /// No order of the simulated tasks has a shorter step: as simulated, or as a file says that cannot be simulated.
+    /// No order of the simulated tasks has a shorter step. From the simulation, or from a file that cannot be
+    /// simulated.
     std::optional<Nanoseconds> lowerBound() const;
     /// Reason why the step's measured bubble is unknown, such as "ranges were lost"; empty if it is known.
     QString whyNoBubble(std::int32_t step) const;

@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace pipescope {
-/// What a timeline page shows: the visible part of a tab. Times are ns of the recording.
+/// Content of a timeline page: the visible part of a tab. Times are ns of the recording.
 struct PageScene {
     std::shared_ptr<const TraceDocument> document;  ///< never null
     const StepAnalysis* analysis = nullptr;         ///< of `step`; null: no bubbles, lateness or critical path
@@ -47,8 +47,8 @@ inline constexpr int kMostPageSamples = 20'000;
 inline constexpr std::size_t kMostPageRanges = 50'000;
 
 /// The content of a page as JSON, in ASCII. It holds every task that overlaps the range, and the twins of those, so
-/// that differences are complete. Times are relative to the origin. No character in it ends a <script>. Of a file
-/// without tasks it holds the threads, streams and counters. Throws Error if there is neither, or if more than
+/// that differences are complete. Times are relative to the origin. No character in it ends a <script>. For a file
+/// without tasks, it holds the threads, streams and counters. Throws Error if there is neither, or if more than
 /// kMostPageTasks tasks overlap the range.
 QByteArray timelinePageData(const PageScene& scene);
 /// One interactive HTML page that needs no other file and no network. Equal scenes give equal bytes. Throws like

@@ -828,7 +828,7 @@ Json threadsPage(const PageScene& scene) {
     return data;
 }
 
-/// What pages of both kinds have.
+/// The data that pages of both kinds have.
 Json pageHead(const PageScene& scene) {
     const TimelineColors light = themeColors(false);
     const TimelineColors dark = themeColors(true);

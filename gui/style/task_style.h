@@ -94,7 +94,8 @@ inline bool contains(const KindSet& kinds, TaskKind kind) {
     return kinds.test(static_cast<std::size_t>(kind));
 }
 
-/// Of a shown kind. Each has its own pattern, except that copies and skips, whose bars are thin, share those of tasks.
+/// The style of a shown kind. Each kind has its own pattern, but copies and skips, whose bars are thin, share those of
+/// tasks.
 const KindStyle& styleOf(TaskKind kind);
 /// Black or white, whichever is more readable on `background`.
 QColor textOn(const QColor& background);

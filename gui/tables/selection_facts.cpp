@@ -467,7 +467,7 @@ SelectionFacts FactsBuilder::ofLinks(const PartSelection& part) {
     return facts_;
 }
 
-/// What the step comes to in a second. `step`: its lengths.
+/// Adds the step's throughput. `step`: its lengths.
 void FactsBuilder::addRates(const Both<std::int64_t>& step) {
     Both<Throughput> rates;
     if (step.measured) {

@@ -112,7 +112,7 @@ void SelectionPanel::resizeEvent(QResizeEvent* event) {
     fitColumns();
 }
 
-/// Of a file with one timeline, a column has no value. In a narrow panel, names matter more than differences.
+/// In a file with one timeline, one column has no value. In a narrow panel, names matter more than differences.
 void SelectionPanel::fitColumns() {
     constexpr int kNarrow = 58;  // letters
     const auto hasAny = [this](QString FactRow::*value) {

@@ -72,7 +72,7 @@ protected:
 
     const TimelineColors& colors() const { return colors_; }
     void setContentHeight(int height);
-    /// What a name belongs to, in viewport pixels.
+    /// The band that a name belongs to, in viewport pixels.
     struct NamedBand {
         QString full;   ///< if the band is as high as a line of text
         QString brief;  ///< otherwise

@@ -27,7 +27,6 @@ public:
     void setTracks(std::shared_ptr<const TrackStore> tracks);
     /// Sets the width of the lane name column, so that times align with the views below.
     void setGutter(int width);
-    /// The visible part in widget pixels.
     QRectF frame() const;
     QRect lanesRect() const;
     QSize sizeHint() const override;

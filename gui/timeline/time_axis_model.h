@@ -23,7 +23,7 @@ struct TaskSelection {
     friend bool operator==(const TaskSelection&, const TaskSelection&) = default;
 };
 
-/// What is selected instead of a task.
+/// The selection if it is not a task.
 struct PartSelection {
     enum class Kind {
         bubble,

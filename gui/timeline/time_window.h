@@ -27,7 +27,6 @@ std::int64_t timeAt(const TimeWindow& window, double width, double pixel);
 TimeWindow zoomed(const TimeWindow& window, double anchor, double factor);
 /// The window moved right by `ratio` of its length.
 TimeWindow panned(const TimeWindow& window, double ratio);
-/// The window moved by whole ns.
 TimeWindow shifted(const TimeWindow& window, std::int64_t by);
 /// The nearest window inside `total` that is neither longer than it nor shorter than kShortestWindow.
 TimeWindow clamped(const TimeWindow& window, const TimeRange& total);

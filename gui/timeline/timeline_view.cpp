@@ -66,7 +66,7 @@ QString TimelineView::lowerBoundText() const {
     return lowerBound_ ? tr("no order can be faster than %1").arg(formatDuration(lowerBound_->count())) : QString();
 }
 
-/// Of the simulated step; steps before it are drawn too if they overlap it.
+/// Start of the simulated step. Steps before it are drawn too if they overlap it.
 std::int64_t TimelineView::stepStart() const {
     return store_->overlaps() ? store_->steps().front().range().start : store_->range().start;
 }

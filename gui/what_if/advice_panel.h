@@ -57,7 +57,7 @@ public:
 
     QTableView& table() const { return *table_; }
     QPushButton& tryButton() const { return *try_; }
-    /// What is above the table: the situation, or why there is no list.
+    /// The text above the table: the situation, or why there is no list.
     QString message() const;
     /// False while the list is outdated or lacks the noise.
     bool isComplete() const { return complete_; }

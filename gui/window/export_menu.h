@@ -84,7 +84,7 @@ private:
     std::vector<WindowExport> all_;
 };
 
-/// What the page shows, for an interactive HTML page. Refers to the page's analysis, so use it before the page changes.
+/// The page's content for an interactive HTML page. Refers to the page's analysis, so use it before the page changes.
 /// Precondition: the document is read.
 PageScene pageSceneOf(const DocumentPage& page, Theme theme);
 /// Report of the page's step with a picture. Precondition: the document is read.

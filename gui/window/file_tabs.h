@@ -30,7 +30,7 @@ public:
     void open(const QString& entry) { open(ViewedFiles::filesOf(entry)); }
     /// Starts reading files; `loaded` or `failed` follows. A folder stands for the traces in it. Files of one run's
     /// processes are one timeline in one tab; others have tabs of their own, of which the last one becomes the current
-    /// one. What is open already is read again into its tab, which keeps its view.
+    /// one. A file that is already open is read again into its tab, which keeps its view.
     void open(const QStringList& paths);
     /// Reads the current page's file again.
     void reload();

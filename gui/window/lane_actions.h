@@ -8,8 +8,8 @@ namespace pipescope {
 class PageModel;
 class TimelineStack;
 
-/// Changes the arrangement of a page's lanes. What is about one lane acts on the selected one, or on that of the
-/// selected task or bubble, and does nothing without a selection.
+/// Changes the arrangement of a page's lanes. Actions for one lane act on the selected lane, or on that of the selected
+/// task or bubble. Without a selection they do nothing.
 class LaneActions {
 public:
     /// Both must outlive this object.

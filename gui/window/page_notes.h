@@ -22,7 +22,6 @@ public:
     void load(const QString& trace);
     /// The stack of the page's changes, which the notes share; null: they cannot be undone.
     void setUndoStack(QUndoStack* stack) { undo_ = stack; }
-    /// Adds a note to a range.
     void annotate(const TimeRange& range, const QString& text);
     /// Shows marks without a step of undo, as when a session is restored. Keeps the notes.
     void restoreMarks(std::vector<TimeMark> marks);

@@ -51,7 +51,7 @@ Q_SIGNALS:
     void pinned();
     /// A candidate of the plan, or a pinned scenario, became the present one.
     void opened();
-    /// What came of a request: for people.
+    /// The result of a request, as a sentence.
     void said(const QString& text);
 
 private:

@@ -27,7 +27,7 @@ inline constexpr QLatin1String kRecentFilesKey("files/recent");
 inline constexpr QLatin1String kOpenFilesKey("files/open");
 inline constexpr QLatin1String kCurrentFileKey("files/current");
 
-/// What each recent file is, and when it was opened, by path.
+/// Description and opening time of each recent file, by path.
 inline constexpr QLatin1String kRecentFactsKey("files/recentFacts");
 
 struct RecentFile {

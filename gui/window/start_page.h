@@ -14,7 +14,7 @@ class QVBoxLayout;
 namespace pipescope {
 class SessionState;
 
-/// What a window shows while no file is open: recent files, ways to open others, samples, and how to record a run.
+/// The window's content while no file is open: recent files, ways to open others, samples, and how to record a run.
 class StartPage : public QWidget {
     Q_OBJECT
 

@@ -24,7 +24,7 @@ Q_SIGNALS:
 protected:
     /// The value is the index of the step, since steps may have any numbers.
     QString textFromValue(int index) const override;
-    /// Of the step nearest to the typed number.
+    /// The index of the step nearest to the typed number.
     int valueFromText(const QString& text) const override;
     QValidator::State validate(QString& text, int& position) const override;
 

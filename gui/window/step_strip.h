@@ -75,7 +75,8 @@ private:
     void showIfWanted();
 
     std::shared_ptr<const StepHistory> history_;
-    // Of the history. A run may have a hundred thousand steps, so a bar must not read all of them.
+    // Facts of the history. They are kept because a run may have a hundred thousand steps, and painting must not read
+    // all of them.
     QStringList facts_;
     int factsWidth_ = 0;
     double timeAtTop_ = 1;

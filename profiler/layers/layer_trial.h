@@ -56,8 +56,8 @@ public:
     /// of open()'s result: the tensors, then the skips by name; a skip that is also a tensor has none of its own.
     /// Undefined if there is none.
     Tensors backward(Tensors gradients);
-    /// The same in halves, see MicroBatchGraph. `marks`: where the layers between open() and close() begin. `notes`, if
-    /// given, tells how their backwards were split.
+    /// Goes backward in two halves, see MicroBatchGraph. `marks`: where the layers between open() and close() begin.
+    /// `notes`, if given, tells how their backwards were split.
     Tensors backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes* notes = nullptr);
     void backward_weights(std::uint64_t from = 0);
     /// Between the halves: the gradients kept for the second.

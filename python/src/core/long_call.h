@@ -6,7 +6,7 @@ namespace pipescope {
 /// Releases the GIL while it lives, for a call that takes long. Precondition: the thread holds the GIL.
 ///
 /// Ctrl-C, any other signal handler that raises, and the program's end stop the call's computation: it throws
-/// ComputationStopped. What the handler raised stays set in the thread, and set_error_of_stop() sees to the rest.
+/// ComputationStopped. The handler's exception stays set in the thread, and set_error_of_stop() sees to the rest.
 ///
 /// Once Python finalizes, a thread that asks for the GIL is ended where it stands, which no C++ frame survives. So the
 /// program's end waits for these calls, and later ones raise SystemExit, which ends their thread quietly.

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace pipescope::python {
-/// What the layers of one model share.
+/// State that the layers of one model share.
 struct ModelState {
     /// contextvars of the call that runs; null before the first. Read and set with the GIL.
     PyObject* context = nullptr;
@@ -21,7 +21,7 @@ struct ModelState {
     ModelState& operator=(const ModelState&) = delete;
 };
 
-/// What a PythonLayer is made of.
+/// The parts of a PythonLayer.
 struct PythonLayerParts {
     Object module;      ///< a torch.nn.Module
     std::string title;  ///< "layer 3 (Conv2d)"

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace pipescope::python {
-/// What Python passes from layer to layer. The engine knows lists of tensors only.
+/// The structure of a value that Python passes from layer to layer. The engine knows lists of tensors only.
 enum class Structure : char { unknown, tensor, tuple, list };
 
 /// The structures that cross one boundary between two layers, by micro-batch. The layer in front of it notes, the one
@@ -21,9 +21,9 @@ public:
 
     /// For the current task's micro-batch.
     void note(Structure structure);
-    /// Of the current task's micro-batch. unknown where nobody noted it, which may be another process.
+    /// Structure for the current task's micro-batch; unknown if it was not noted in this process.
     Structure structure() const;
-    /// Of micro-batch 0.
+    /// Structure for micro-batch 0.
     Structure first() const { return structures_[0].load(); }
     /// For all micro-batches.
     void note_all(Structure structure);
