@@ -126,7 +126,7 @@ void add_export_command(Program& program) {
         "Example:\n"
         "  pipescope export out.sqlite --format chrome -o out.json\n"
         "Open Chrome JSON at ui.perfetto.dev or chrome://tracing. csv has one line per row of --table, times in ns.\n"
-        "Reads what the viewer reads: PipeScope's traces and their Chrome exports, exports of nsys, JSON of PyTorch's\n"
+        "Reads the viewer's formats: PipeScope's traces and their Chrome exports, exports of nsys, JSON of PyTorch's\n"
         "profiler.");
     command->add_option("TRACE", flags->trace, "Trace of 'run --trace', of 'simulate --trace' or of another profiler")
         ->required();

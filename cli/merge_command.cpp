@@ -191,9 +191,10 @@ void add_import_command(Program& program) {
                             "run.sqlite'.\n"
                             "Tasks are those of torch.distributed.pipelining; --task-rules finds others.");
     command
-        ->add_option("TRACE", flags->traces,
-                     "What PyTorch's profiler wrote for each rank of one run, or its folder; or one trace of another "
-                     "program")
+        ->add_option(
+            "TRACE", flags->traces,
+            "Files that PyTorch's profiler wrote for each rank of one run, or their folder; or one trace of another "
+            "program")
         ->required();
     add_merging_command(program, command, flags);
 }

@@ -110,11 +110,12 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
                "Which copies share bandwidth: none (default; a link for each pair of lanes), sender (one port per "
                "device), host (one port per host, each direction of its own) or all (one bus)",
                "NAME", "Hardware");
-    add_parsed(command, "--link-protocol", hardware.link.protocol, parse_link_protocol,
-               "How a copy starts: eager (default), the receive is posted ahead, as in run; rendezvous, the sender "
-               "announces each copy and waits for the answer, a round trip more; or blocking, the receiver posts it "
-               "only when its lane has nothing else to do before",
-               "NAME", "Hardware");
+    add_parsed(
+        command, "--link-protocol", hardware.link.protocol, parse_link_protocol,
+        "How a copy starts: eager (default), the receive is posted ahead, as in run; rendezvous, the sender "
+        "announces each copy and waits for the answer, a round trip more; or blocking, the receive is posted once "
+        "the receiving lane has ended the task before the one that needs the copy",
+        "NAME", "Hardware");
     add_option(
         command, "--processes", hardware.processes,
         "Processes that run the lanes, each on a host of its own: lane k of L in process k * N / L. Copies between "

@@ -265,8 +265,8 @@ void add_choices(CLI::App& command, PlanFlags& flags) {
         "Numbers of partitions to try, one lane each, up to the model's layers: 4, or 1,2,4, or 1..8 (default)",
         "RANGE");
     add("-m,--chunks", flags.chunks, parse_ranges,
-        "Numbers of micro-batches to try, up to the batch: 8, or 4,8,12, or 1..64 (default). Of a range: its ends, the "
-        "powers of two and the divisors of the batch",
+        "Numbers of micro-batches to try, up to the batch: 8, or 4,8,12, or 1..64 (default). From a range: its ends, "
+        "the powers of two and the divisors of the batch",
         "RANGE");
     add_mini_batch_option(command, flags.pipeline);
     add(

@@ -121,10 +121,11 @@ void add_trace_profile_options(CLI::App& command, TraceProfileFlags& flags) {
                "folder of them",
                "FILE", kGroup)
         ->expected(1, CLI::detail::expected_max_vector_size);
-    add_option(command, kCalibrate, flags.runs,
-               "Scale a profile until partitions take what they took in recorded runs of PipeScope: a trace for each "
-               "run, or a folder with the files of its ranks",
-               "RUN", kGroup)
+    add_option(
+        command, kCalibrate, flags.runs,
+        "Scale a profile so that partitions take the same time as in recorded runs of PipeScope: a trace for each "
+        "run, or a folder with the files of its ranks",
+        "RUN", kGroup)
         ->expected(1, CLI::detail::expected_max_vector_size);
     add_option(command, "--profile", flags.earlier,
                "With --calibrate: the profile to scale, of the same model; default: the first run's", "FILE", kGroup);

@@ -73,7 +73,7 @@ void add_recover_command(Program& program) {
                                             "Until then, keep the -wal file beside the trace: it holds the last part.");
     command->add_option("TRACE", flags->trace, "Trace that a killed run left behind")->required();
     command->add_flag("--without-wal", flags->without_log,
-                      "Close it for good although its -wal file, with what the run wrote last, is missing or cut off");
+                      "Close it for good although its -wal file, with the last part of the run, is missing or cut off");
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return recover_command(*flags); });
 }

@@ -193,10 +193,10 @@ void add_view_command(Program& program) {
     command
         ->add_option("--baseline", flags->baseline,
                      "Trace of a run before, or those of all its processes: shown below instead of the simulation. "
-                     "Stands behind FILE")
+                     "Put it after FILE")
         ->type_name("FILE");
     add_option(*command, "--render", flags->render,
-               "Write what the window shows here and exit: a picture (.png, .svg, .pdf) or an interactive page (.html)",
+               "Write the window's content here and exit: a picture (.png, .svg, .pdf) or an interactive page (.html)",
                "FILE", "Output");
     add_option(*command, "--report", flags->report, "Write a report about the run here (.html or .pdf) and exit",
                "FILE", "Output");

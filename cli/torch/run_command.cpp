@@ -449,7 +449,8 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
 void add_training_options(CLI::App& command, RunFlags& flags) {
     add_option(command, "--steps", flags.steps, "Steps to train; default 10", "N", "Training");
     add_option(command, "--warmup", flags.warmup,
-               "First steps that the figures leave out; default 2, or all but one of fewer steps", "N", "Training");
+               "Number of initial steps excluded from the figures; default 2, or all but one of fewer than three steps",
+               "N", "Training");
     add_option(
         command, "--optimizer", flags.pipeline.optimizer,
         "sgd, momentum (SGD with 0.9), adam or adamw; default: adam if the input is token numbers, otherwise sgd",
