@@ -4,12 +4,14 @@
 #include "gui/timeline/timeline_marks.h"
 
 #include <QFontMetricsF>
+#include <QLineF>
 #include <QPainter>
 #include <QPainterPath>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -229,20 +231,14 @@ void paintGhosts(QPainter& painter, const TimelineScene& scene, const TimelineCo
     }
 }
 
-/// A line. A short one is a rectangle, which costs a tenth: with hundreds of lanes, most are.
-void paintStep(QPainter& painter, const QPointF& from, const QPointF& to, double width, const QColor& color) {
-    constexpr double kShort = 4;
-    if (std::abs(to.x() - from.x()) <= kShort && std::abs(to.y() - from.y()) <= kShort) {
-        const double half = width / 2;
-        painter.fillRect(QRectF(from, to).normalized().adjusted(-half, -half, half, half), color);
-    } else {
-        painter.setPen(QPen(color, width));
-        painter.drawLine(from, to);
-    }
-}
+/// The pieces of the critical path in view: bars along its tasks, and the ways between them.
+struct PathPieces {
+    std::vector<QRectF> tasks;
+    std::vector<QLineF> ways;
+};
 
 /// The path has thousands of tasks; only those in view, and lines that cross it, cost more than a comparison.
-void paintCriticalPath(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
+PathPieces criticalPieces(const TimelineScene& scene) {
     const std::int64_t left = scene.window.start;
     const std::int64_t right = left + static_cast<std::int64_t>(std::ceil(scene.window.length)) + 1;
     const auto sideOf = [&](SliceRef slice) {
@@ -254,6 +250,7 @@ void paintCriticalPath(QPainter& painter, const TimelineScene& scene, const Time
         const double height = std::min(4.0, rect.height());
         return QRectF(rect.left(), rect.bottom() - height, std::max(2.0, rect.width()), height);
     };
+    PathPieces pieces;
     std::optional<SliceRef> before;
     int sideBefore = 0;
     for (const SliceRef slice : scene.marks->critical) {
@@ -262,17 +259,58 @@ void paintCriticalPath(QPainter& painter, const TimelineScene& scene, const Time
             const QRectF line = lineOf(slice);
             if (before) {
                 const QRectF last = lineOf(*before);
-                const QPointF from(last.right(), last.center().y());
-                const QPointF to(line.left(), line.center().y());
-                paintStep(painter, from, to, 4, colors.paper);
-                paintStep(painter, from, to, 2, colors.critical);
+                pieces.ways.emplace_back(last.right(), last.center().y(), line.left(), line.center().y());
             }
-            painter.fillRect(clippedTo(scene, line.adjusted(0, -1, 0, 0)), colors.paper);
-            painter.fillRect(clippedTo(scene, line), colors.critical);
+            if (const QRectF seen = clippedTo(scene, line); seen.width() > 0) {
+                pieces.tasks.push_back(seen);
+            }
         }
         before = slice;
         sideBefore = side;
     }
+    return pieces;
+}
+
+/// Fills the rectangles, whose number may be thousands, and so their cost that of a call each.
+void fillAll(QPainter& painter, const std::vector<QRectF>& rects, const QColor& color) {
+    if (painter.deviceTransform().type() > QTransform::TxTranslate || isVector(painter)) {
+        for (const QRectF& rect : rects) {
+            painter.fillRect(rect, color);
+        }
+        return;
+    }
+    std::vector<QRect> pixels;
+    pixels.reserve(rects.size());
+    for (const QRectF& rect : rects) {  // as fillRect() rounds
+        pixels.emplace_back(QPoint(qRound(rect.left()), qRound(rect.top())),
+                            QPoint(qRound(rect.right()) - 1, qRound(rect.bottom()) - 1));
+    }
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(color);
+    painter.drawRects(pixels.data(), static_cast<int>(pixels.size()));
+}
+
+void paintCriticalPath(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
+    constexpr double kShort = 4;  // a shorter way is a rectangle, which costs a tenth of a line
+    const PathPieces pieces = criticalPieces(scene);
+    const auto paintAll = [&](double width, double above, const QColor& color) {
+        std::vector<QRectF> rects;
+        painter.setPen(QPen(color, width));
+        for (const QLineF& way : pieces.ways) {
+            if (std::abs(way.dx()) > kShort || std::abs(way.dy()) > kShort) {
+                painter.drawLine(way);
+                continue;
+            }
+            const double half = width / 2;
+            rects.push_back(QRectF(way.p1(), way.p2()).normalized().adjusted(-half, -half, half, half));
+        }
+        for (const QRectF& task : pieces.tasks) {
+            rects.push_back(task.adjusted(0, -above, 0, 0));
+        }
+        fillAll(painter, rects, color);
+    };
+    paintAll(4, 1, colors.paper);
+    paintAll(2, 0, colors.critical);
 }
 
 void paintArrow(QPainter& painter, const QPointF& from, const QPointF& to, const TimelineColors& colors) {
