@@ -15,6 +15,10 @@
 #include <utility>
 
 namespace pipescope {
+namespace {
+constexpr int kSectionGap = 8;  // pixels
+}  // namespace
+
 SelectionPanel::SelectionPanel(QWidget* parent)
     : QWidget(parent),
       title_(new QLabel(this)),
@@ -36,7 +40,6 @@ SelectionPanel::SelectionPanel(QWidget* parent)
     table_->setIndentation(0);
     table_->setItemsExpandable(false);
     table_->setFrameShape(QFrame::NoFrame);
-    table_->setUniformRowHeights(true);
     table_->setTextElideMode(Qt::ElideRight);
     table_->header()->setStretchLastSection(false);
     table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
@@ -93,6 +96,10 @@ void SelectionPanel::setFacts(SelectionFacts facts) {
         auto* heading = new QTreeWidgetItem(table_, {section.heading});
         heading->setFont(0, bold);
         heading->setFirstColumnSpanned(true);
+        if (table_->topLevelItemCount() > 1) {  // sets the section off from the one before
+            heading->setSizeHint(0, QSize(0, fontMetrics().height() + kSectionGap));
+            heading->setTextAlignment(0, Qt::AlignLeft | Qt::AlignBottom);
+        }
         for (const FactRow& row : section.rows) {
             // The tooltip and the copied text have the whole name, which is wider than the panel at first.
             const QString name = QString(row.name).replace(tr("waits for the "), tr("waits: "));
