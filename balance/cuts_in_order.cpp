@@ -25,6 +25,9 @@ CutOrder order_by_step(const PartitionProblem& problem, const PartitionTable& ta
     order.partitions = static_cast<std::size_t>(problem.partitions);
     order.constant = problem.loss_ns;
     order.always = problem.checkpoint == Checkpoint::always;
+    if (table.keeps_last()) {
+        order.repeats = problem.micro_batches - 2;
+    }
     order.cost = [&problem, &table](std::size_t p, std::size_t first, std::size_t end) -> std::optional<CutCost> {
         if (!keeps_limit(problem, p, first, end)) {
             return std::nullopt;
@@ -33,7 +36,9 @@ CutOrder order_by_step(const PartitionProblem& problem, const PartitionTable& ta
         const std::int64_t c = table.copy_forward(p, first);
         const std::int64_t g = table.copy_backward(p, first);
         const PartitionTable::Others others = table.others(p, first, end);
-        return CutCost{times.forward + c, times.backward + g, others.forward, others.backward, times.recompute};
+        const std::int64_t kept = table.keeps_last() ? table.kept_forward(p, first, end) : 0;
+        return CutCost{times.forward + c, times.backward + g, others.forward,
+                       others.backward,   times.recompute,    {c, times.forward, kept}};
     };
     add_too_long(order, problem);
     return order;
@@ -68,8 +73,8 @@ CutsInOrder::CutsInOrder(CutOrder order, std::int64_t below, std::size_t most_no
 void CutsInOrder::find_least() {
     const std::size_t n = order_.partitions;
     const std::size_t layers = order_.layers;
-    least_.assign((n + 1) * (layers + 1), {kUnreachable, kUnreachable, kUnreachable, kUnreachable, kUnreachable});
-    least(0, 0) = {0, 0, 0, 0, 0};
+    least_.assign((n + 1) * (layers + 1), {kUnreachable, kUnreachable, kUnreachable, kUnreachable, kUnreachable, kUnreachable});
+    least(0, 0) = {0, 0, 0, 0, 0, 0};
     for (std::size_t q = 0; q < n; ++q) {
         const std::size_t last_end = layers - (n - q - 1);
         for (std::size_t first = q; first < layers && (q > 0 || first == 0); ++first) {
@@ -94,6 +99,10 @@ void CutsInOrder::find_least() {
                 best.sum = std::min(best.sum, before.sum + cost->forward_sum + cost->backward_sum);
                 best.forward = std::min(best.forward, std::max(before.forward, cost->forward));
                 best.backward = std::min(best.backward, std::max(before.backward, cost->backward));
+                if (order_.repeats) {
+                    best.way = std::min(best.way, way_of_last(before.way, before.forward_sum, before.forward,
+                                                              cost->kept, *order_.repeats));
+                }
             }
         }
     }
@@ -108,8 +117,26 @@ std::int64_t CutsInOrder::bound_of(const Node& node) {
     if (order_.always) {
         return order_.constant + before.forward_sum + node.forward_sum + forward + always_backward(node, before);
     }
-    return order_.constant + before.sum + node.forward_sum + node.backward_sum + forward +
-           std::max(before.backward, node.backward);
+    const std::int64_t backward = std::max(before.backward, node.backward);
+    const std::int64_t bound =
+        order_.constant + before.sum + node.forward_sum + node.backward_sum + forward + backward;
+    return order_.repeats ? std::max(bound, order_.constant + way_of_last_through(node, before) + before.backward_sum +
+                                                node.backward_sum + backward)
+                          : bound;
+}
+
+/// Longest way to the end of the last micro-batch's forward.
+std::int64_t CutsInOrder::way_of_last_through(const Node& node, const Least& before) const {
+    std::int64_t way = before.way;
+    std::int64_t sum = before.forward_sum;
+    std::int64_t bottleneck = before.forward;
+    for (const Node* each = &node; each->partition < static_cast<std::int32_t>(order_.partitions);
+         each = &nodes_[static_cast<std::size_t>(each->behind)]) {
+        way = way_of_last(way, sum, bottleneck, each->own.kept, *order_.repeats);
+        sum += each->own.forward_sum;
+        bottleneck = std::max(bottleneck, each->own.forward);
+    }
+    return way;
 }
 
 /// Longest path through the backward phase that starts with the recompute of one of the node's partitions, or of an

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "balance/optimal_partition.h"
+#include "balance/partition_table.h"
 
 #include <cstdint>
 #include <functional>
@@ -10,8 +11,6 @@
 #include <vector>
 
 namespace pipescope {
-class PartitionTable;
-
 /// Contribution of one partition to the cost of a cut: its own tasks, and the copies between it and the partition
 /// before.
 struct CutCost {
@@ -20,6 +19,7 @@ struct CutCost {
     std::int64_t forward = 0;    ///< candidate for the forward bottleneck
     std::int64_t backward = 0;   ///< candidate for the backward bottleneck
     std::int64_t recompute = 0;  ///< only if every micro-batch is recomputed
+    KeptTimes kept = {};         ///< only if the last micro-batch's forward takes another time
 };
 
 /// Defines the order of cuts. A cut costs what gpipe_step() computes: sums, and two bottlenecks.
@@ -28,6 +28,8 @@ struct CutOrder {
     std::size_t partitions = 1;
     std::int64_t constant = 0;
     bool always = false;  ///< mode always: a late partition's recompute may start the critical path
+    /// If the last micro-batch's forward takes another time: m - 2, the number of others but the first.
+    std::optional<std::int64_t> repeats = {};
     /// Cost of a range of layers as a partition. Empty if no cut may contain it.
     std::function<std::optional<CutCost>(std::size_t partition, std::size_t first, std::size_t end)> cost;
     /// True if all longer ranges from the same first layer are ruled out too. May be empty.
@@ -59,7 +61,7 @@ public:
 
 private:
     struct Least {
-        std::int64_t forward_sum, backward_sum, sum, forward, backward;
+        std::int64_t forward_sum, backward_sum, sum, forward, backward, way;
     };
     struct Node {
         std::int64_t bound = 0;
@@ -82,6 +84,7 @@ private:
     Least& least(std::size_t partitions, std::size_t end) { return least_[partitions * (order_.layers + 1) + end]; }
     std::int64_t bound_of(const Node& node);
     std::int64_t always_backward(const Node& node, const Least& before) const;
+    std::int64_t way_of_last_through(const Node& node, const Least& before) const;
     void expand(std::int32_t index);
 
     CutOrder order_;

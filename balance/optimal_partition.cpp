@@ -14,7 +14,9 @@ namespace {
 /// A partial cut into the first partitions, reduced to what affects the rest of the step.
 struct Label {
     std::int64_t sum = 0;       ///< sum of all f, b, c, g so far
-    std::int64_t path = 0;      ///< mode always: forward sum plus longest backward so far; otherwise 0
+    /// Mode always: forward sum plus longest backward so far. If the last micro-batch's forward takes another time: the
+    /// longest way to its end, plus all b and g so far. Otherwise 0.
+    std::int64_t path = 0;
     std::int64_t forward = 0;   ///< bottleneck of the forward phase: PartitionTable::Others
     std::int64_t backward = 0;  ///< bottleneck of the backward phase
     std::int32_t before = -1;   ///< the label that this one extends
@@ -27,9 +29,10 @@ struct Label {
 
 /// Minimum that any cut of the remaining layers must add.
 struct Rest {
-    std::int64_t sum = kUnreachable;
+    std::int64_t sum = kUnreachable;  ///< with q: of the smaller of f and q
+    std::int64_t kept_sum = kUnreachable;  ///< of q, c, b, g
     std::int64_t forward_sum = kUnreachable;
-    std::int64_t forward = kUnreachable;
+    std::int64_t forward = kUnreachable;  ///< with q: of all micro-batches
     std::int64_t backward = kUnreachable;
 };
 
@@ -40,7 +43,9 @@ public:
           table_(table),
           n_(static_cast<std::size_t>(problem.partitions)),
           layers_(table.layers()),
-          is_always_(problem.checkpoint == Checkpoint::always) {}
+          is_always_(problem.checkpoint == Checkpoint::always),
+          keeps_last_(table.keeps_last()),
+          repeats_(problem.micro_batches - 2) {}
 
     Label append(const Label& label, std::size_t partition, std::size_t end) const {
         const auto first = static_cast<std::size_t>(label.end);
@@ -55,11 +60,19 @@ public:
         if (is_always_) {
             next.path = std::max(label.path + times.forward + c, next.sum + times.recompute + next.backward);
         }
+        if (keeps_last_) {
+            const std::int64_t q = table_.kept_forward(partition, first, end);
+            next.path = way_of_last(label.path, label.sum, label.forward, {c, times.forward, q}, repeats_) +
+                        times.backward + g;
+        }
         next.end = static_cast<std::int32_t>(end);
         return next;
     }
 
     std::int64_t step(const Label& label) const {
+        if (keeps_last_) {
+            return problem_.loss_ns + label.path + label.backward;
+        }
         return problem_.loss_ns + label.forward + (is_always_ ? label.path : label.sum + label.backward);
     }
 
@@ -182,7 +195,7 @@ private:
 
     void find_rests() {
         rests_.assign((n_ + 1) * (layers_ + 1), Rest{});
-        rest(n_, layers_) = {0, 0, 0, 0};
+        rest(n_, layers_) = {0, 0, 0, 0, 0};
         for (std::size_t p = n_; p-- > 0;) {
             const auto [first_from, first_to] = starts(p);
             for (std::size_t first = first_from; first <= first_to; ++first) {
@@ -202,9 +215,13 @@ private:
                     if (then.sum >= kUnreachable || !allows(p, first, end)) {
                         continue;
                     }
-                    best.sum = std::min(best.sum, times.forward + times.backward + c + g + then.sum);
+                    const std::int64_t q = keeps_last_ ? table_.kept_forward(p, first, end) : times.forward;
+                    const std::int64_t others_forward =
+                        keeps_last_ ? std::max(repeats_ * times.forward + q, (repeats_ + 1) * c) : others.forward;
+                    best.sum = std::min(best.sum, std::min(times.forward, q) + times.backward + c + g + then.sum);
+                    best.kept_sum = std::min(best.kept_sum, q + times.backward + c + g + then.kept_sum);
                     best.forward_sum = std::min(best.forward_sum, times.forward + c + then.forward_sum);
-                    best.forward = std::min(best.forward, std::max(others.forward, then.forward));
+                    best.forward = std::min(best.forward, std::max(others_forward, then.forward));
                     best.backward = std::min(best.backward, std::max(others.backward, then.backward));
                 }
             }
@@ -216,6 +233,11 @@ private:
         const Rest& then = rest(partition, static_cast<std::size_t>(label.end));
         if (then.sum >= kUnreachable) {
             return kUnreachable;
+        }
+        if (keeps_last_) {
+            return problem_.loss_ns +
+                   std::max(label.path + then.kept_sum, label.sum + then.sum + then.forward) +
+                   std::max(label.backward, then.backward);
         }
         const std::int64_t forward = std::max(label.forward, then.forward);
         const std::int64_t backward = label.sum + then.sum + std::max(label.backward, then.backward);
@@ -285,6 +307,8 @@ private:
     std::size_t n_;
     std::size_t layers_;
     bool is_always_;
+    bool keeps_last_;
+    std::int64_t repeats_;  // m - 2
     std::int64_t incumbent_ = kUnreachable;
     std::vector<Rest> rests_;  // by partition and its first layer
     std::vector<Label> labels_;

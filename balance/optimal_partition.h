@@ -31,6 +31,9 @@ struct PartitionProblem {
     std::vector<double> forward_ns;
     std::vector<double> recompute_ns;
     std::vector<double> backward_ns;
+    /// Of the last micro-batch's forward, if it alone keeps its graph (except_last, several micro-batches). Empty: as
+    /// forward_ns.
+    std::vector<double> kept_forward_ns;
     // Across a cut after layer l, in ns. One fewer than layers, or empty for free copies.
     std::vector<std::int64_t> copy_forward_ns;
     std::vector<std::int64_t> copy_backward_ns;
@@ -75,16 +78,20 @@ struct RankedBalance {
 std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, std::size_t most = 1);
 
 /// Closed form of the step time of one balance, in ns: GPipe, a barrier at the loss, backward from the last micro-batch
-/// on, serial links, recompute ahead of the gradient's arrival. With f, b, r of the partitions and c, g of the copies:
+/// on, serial links, recompute ahead of the gradient's arrival. With f, b, r of the partitions and c, g of the copies,
+/// and q the last micro-batch's forward, if it alone keeps its graph:
 ///
 ///     forward   sum f + sum c + (m - 1) max(max f, max c)
+///               with q       max over machines k, partitions and links in order, of
+///                            sum_{j<=k} t_j + (m - 2) max_{j<=k} t_j + sum_{j>=k} u_j
+///                            where t is f or c, and u is q or c
 ///     backward  never        sum b + sum g + (m - 1) max(max b, max g)
 ///               except_last  sum b + sum g + (m - 1) max(max (r + b), max g)
 ///               always       max over k of r_k + sum_{j<=k} b_j + sum_{j<k} g_j
 ///                                          + (m - 1) max(max_{j<=k} (r_j + b_j), max_{j<k} g_j)
 ///
 /// The forward phase is a flow shop of equal jobs. So is the backward phase from partition k on, where k is the last
-/// partition whose recompute delays the step.
+/// partition whose recompute delays the step. With q, the last micro-batch meets the ones before it at machine k.
 std::int64_t gpipe_step(const PartitionProblem& problem, const Balance& balance);
 
 /// The smallest limit under which a cut is possible. If the limits differ, all are raised or lowered by the same number

@@ -32,6 +32,7 @@ void check(const PartitionProblem& problem) {
     };
     require_length("recompute_ns", problem.recompute_ns.size(), layers, false);
     require_length("backward_ns", problem.backward_ns.size(), layers, false);
+    require_length("kept_forward_ns", problem.kept_forward_ns.size(), layers, true);
     require_length("copy_forward_ns", problem.copy_forward_ns.size(), layers - 1, true);
     require_length("copy_backward_ns", problem.copy_backward_ns.size(), layers - 1, true);
     require_length("free_boundary", problem.free_boundary.size(), n - 1, true);
@@ -44,7 +45,8 @@ void check(const PartitionProblem& problem) {
 }  // namespace
 
 IntervalTable::IntervalTable(std::span<const double> forward_ns, std::span<const double> recompute_ns,
-                             std::span<const double> backward_ns, const std::vector<double>& speeds)
+                             std::span<const double> backward_ns, const std::vector<double>& speeds,
+                             std::span<const double> kept_forward_ns)
     : layers_(forward_ns.size()) {
     for (std::size_t first = 0; first <= layers_; ++first) {
         offsets_.push_back(first == 0 ? 0 : offsets_.back() + (layers_ - first + 1));
@@ -55,17 +57,24 @@ IntervalTable::IntervalTable(std::span<const double> forward_ns, std::span<const
         }
     }
     times_.reserve(speeds_.size() * offsets_.back());
+    const bool differs = !kept_forward_ns.empty() && !std::ranges::equal(kept_forward_ns, forward_ns);
+    kept_forwards_.reserve(differs ? times_.capacity() : 0);
     for (const double speed : speeds_) {
         for (std::size_t first = 0; first < layers_; ++first) {
             double forward = 0;
             double recompute = 0;
             double backward = 0;
+            double kept_forward = 0;
             for (std::size_t l = first; l < layers_; ++l) {
                 forward += forward_ns[l];
                 recompute += recompute_ns[l];
                 backward += backward_ns[l];
                 times_.push_back(
                     {rounded_time(forward, speed), rounded_time(recompute, speed), rounded_time(backward, speed)});
+                if (differs) {
+                    kept_forward += kept_forward_ns[l];
+                    kept_forwards_.push_back(rounded_time(kept_forward, speed));
+                }
             }
         }
     }
@@ -86,6 +95,7 @@ PartitionTable::PartitionTable(const PartitionProblem& problem)
     : layers_(problem.forward_ns.size()),
       recomputes_(problem.checkpoint != Checkpoint::never),
       repeats_(problem.micro_batches - 1),
+      keeps_one_(problem.checkpoint == Checkpoint::except_last && problem.micro_batches > 1),
       two_sizes_(problem.two_sizes),
       copy_forward_(problem.copy_forward_ns),
       copy_backward_(problem.copy_backward_ns),
@@ -97,8 +107,9 @@ PartitionTable::PartitionTable(const PartitionProblem& problem)
     intervals_ = problem.intervals;
     if (!intervals_) {
         intervals_ = std::make_shared<const IntervalTable>(problem.forward_ns, problem.recompute_ns,
-                                                           problem.backward_ns, speeds);
+                                                           problem.backward_ns, speeds, problem.kept_forward_ns);
     }
+    keeps_last_ = keeps_one_ && !two_sizes_ && intervals_->has_kept_forwards();
     require(intervals_->layers() == layers_, "intervals", intervals_->layers(), layers_);
     for (const double speed : speeds) {
         speed_class_.push_back(intervals_->speed_class(speed));

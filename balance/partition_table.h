@@ -28,28 +28,57 @@ struct IntervalTimes {
     std::int64_t backward = 0;
 };
 
+/// A copy to a partition, its forward, and that of the last micro-batch.
+struct KeptTimes {
+    std::int64_t copy = 0;
+    std::int64_t forward = 0;
+    std::int64_t kept_forward = 0;
+};
+/// If the last micro-batch's forward takes another time (gpipe_step()): the longest way to its end on a partition, by
+/// `way`, the longest one to its end on the partition before; `sum` of the others' times and their `bottleneck`, which
+/// is `repeats` = m - 2 times the largest, before that partition.
+inline std::int64_t way_of_last(std::int64_t way, std::int64_t sum, std::int64_t bottleneck, const KeptTimes& times,
+                                std::int64_t repeats) {
+    const auto& [copy, forward, kept] = times;
+    const std::int64_t at_link = std::max(bottleneck, repeats * copy);
+    const std::int64_t over_link = std::max(way + copy, sum + copy + at_link + copy);
+    return std::max(over_link + kept, sum + copy + forward + std::max(at_link, repeats * forward) + kept);
+}
+
 /// Times of every range of layers at every speed. Threading: immutable. Problems that differ in other ways may share
 /// one.
 class IntervalTable {
 public:
-    /// Precondition: the three spans have equal length. `speeds` may contain duplicates.
+    /// Precondition: the spans have equal length. `speeds` may contain duplicates. `kept_forward_ns`: of a forward that
+    /// keeps its graph; empty: as forward_ns.
     IntervalTable(std::span<const double> forward_ns, std::span<const double> recompute_ns,
-                  std::span<const double> backward_ns, const std::vector<double>& speeds);
+                  std::span<const double> backward_ns, const std::vector<double>& speeds,
+                  std::span<const double> kept_forward_ns = {});
 
     std::size_t layers() const noexcept { return layers_; }
     bool has(double speed) const;
+    bool has_kept_forwards() const noexcept { return !kept_forwards_.empty(); }
     /// Index of a speed for at(). Throws std::out_of_range for a speed that was not given.
     std::size_t speed_class(double speed) const;
     const IntervalTimes& at(std::size_t speed_class, std::size_t first, std::size_t end) const {
-        return times_[speed_class * offsets_.back() + offsets_[first] + (end - first - 1)];
+        return times_[index(speed_class, first, end)];
+    }
+    std::int64_t kept_forward(std::size_t speed_class, std::size_t first, std::size_t end) const {
+        return kept_forwards_.empty() ? at(speed_class, first, end).forward
+                                      : kept_forwards_[index(speed_class, first, end)];
     }
 
 private:
+    std::size_t index(std::size_t speed_class, std::size_t first, std::size_t end) const {
+        return speed_class * offsets_.back() + offsets_[first] + (end - first - 1);
+    }
+
     std::size_t layers_;
     std::vector<std::size_t> offsets_;  // of each first layer within one speed's part of times_; the last entry is the
                                         // part's size
     std::vector<double> speeds_;        // distinct values
     std::vector<IntervalTimes> times_;
+    std::vector<std::int64_t> kept_forwards_;  // empty: as forward
 };
 
 /// Times of every range of layers as a given partition, and of every cut. Threading: immutable; a lookup reads one
@@ -63,6 +92,13 @@ public:
     const IntervalTimes& at(std::size_t partition, std::size_t first, std::size_t end) const {
         return intervals_->at(speed_class_[partition], first, end);
     }
+    /// Forward of the last micro-batch, if keeps_last().
+    std::int64_t kept_forward(std::size_t partition, std::size_t first, std::size_t end) const {
+        return intervals_->kept_forward(speed_class_[partition], first, end);
+    }
+    /// True if the last of several equal micro-batches alone keeps its graph, and its forward takes another time. Of
+    /// two sizes the times are a bound, in which it is one of the others.
+    bool keeps_last() const noexcept { return keeps_last_; }
     /// Copies between `partition` and the one before it, whose last layer is `first - 1`.
     std::int64_t copy_forward(std::size_t partition, std::size_t first) const {
         return copy(copy_forward_, partition, first);
@@ -70,8 +106,9 @@ public:
     std::int64_t copy_backward(std::size_t partition, std::size_t first) const {
         return copy(copy_backward_, partition, first);
     }
-    /// Time per phase of each of the m - 1 micro-batches that at() does not count: the bottleneck of the partition and
-    /// of the link before it. Includes recompute, unless nothing is recomputed.
+    /// Time per phase of all of the m - 1 micro-batches that at() does not count: the bottleneck of the partition and
+    /// of the link before it. Includes recompute, unless nothing is recomputed. If keeps_last(), that of the forward is
+    /// without the last micro-batch.
     struct Others {
         std::int64_t forward = 0;
         std::int64_t backward = 0;
@@ -81,15 +118,18 @@ public:
         const std::int64_t c = copy_forward(partition, first);
         const std::int64_t g = copy_backward(partition, first);
         if (!two_sizes_) {
-            return {repeats_ * std::max(least.forward, c), repeats_ * std::max(backward_work(least), g)};
+            return {(repeats_ - (keeps_last_ ? 1 : 0)) * std::max(least.forward, c),
+                    repeats_ * std::max(backward_work(least), g)};
         }
         const std::int64_t k = two_sizes_->num_larger;
         const std::int64_t rest = repeats_ + 1 - k;
         const IntervalTimes& larger = two_sizes_->larger->at(speed_class_[partition], first, end);
         const IntervalTimes& smaller = two_sizes_->smaller->at(speed_class_[partition], first, end);
+        const std::int64_t last =
+            keeps_one_ ? two_sizes_->smaller->kept_forward(speed_class_[partition], first, end) : smaller.forward;
         const std::int64_t copies = k * copy(two_sizes_->copy_larger_ns, partition, first) +
                                     rest * copy(two_sizes_->copy_smaller_ns, partition, first);
-        return {std::max(k * larger.forward + rest * smaller.forward - least.forward, copies - c),
+        return {std::max(k * larger.forward + (rest - 1) * smaller.forward + last - least.forward, copies - c),
                 std::max(
                     k * backward_work(larger) + (rest - 1) * backward_work(smaller) + smaller.backward - least.backward,
                     copies - g)};
@@ -107,6 +147,8 @@ private:
     std::size_t layers_;
     bool recomputes_;
     std::int64_t repeats_;  // m - 1
+    bool keeps_one_;        // of several
+    bool keeps_last_ = false;
     std::optional<TwoSizes> two_sizes_;
     std::vector<std::size_t> speed_class_;
     std::shared_ptr<const IntervalTable> intervals_;

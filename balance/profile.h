@@ -44,7 +44,7 @@ struct LayerProfile {
     Bytes statistic_bytes = 0;  ///< part of buffer_bytes: running statistics, which a recompute saves and restores
     PerSize forward_ns;
     PerSize recompute_ns;      ///< empty: same as forward_ns
-    PerSize graph_forward_ns;  ///< a forward that keeps its graph, as with checkpoint never; empty: same as forward_ns
+    PerSize graph_forward_ns;  ///< a forward that keeps its graph, as with never; empty: same as forward_ns
     PerSize backward_ns;
     PerSize backward_weight_ns;  ///< the part for the parameters' gradients; empty: half, if the layer has parameters
     double forward_cv = 0;       ///< standard deviation over mean of the repeats

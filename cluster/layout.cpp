@@ -266,7 +266,7 @@ Balance cuts(const PartProfiles& profiles, const PipelineOptions& options, std::
              std::int64_t samples) {
     std::vector<std::vector<double>> costs;
     for (const Profile& each : profiles.profiles) {
-        costs.push_back(layer_times(at_size(each, samples, Checkpoint::never), Checkpoint::never, 1));
+        costs.push_back(layer_times(at_size(each, samples), Checkpoint::never, 1));
     }
     if (costs.size() == 1) {
         return minmax_partition(costs.front(), static_cast<int>(partitions));

@@ -47,6 +47,7 @@ ScheduleCosts costs_of(const PipelineOptions& options, const TaskCosts& costs, i
         }
         return of_range;
     };
+    const bool all_keep = !is_checkpointed(options.checkpoint, MicroBatchId{0}, shape.num_micro_batches);
     for (int j = 0; j < shape.num_partitions; ++j) {
         const LaneId lane = shape.lane_of(PartitionId{j});
         const bool is_last = j + 1 == shape.num_partitions;
@@ -55,7 +56,9 @@ ScheduleCosts costs_of(const PipelineOptions& options, const TaskCosts& costs, i
         const LayerRange layers = options.balance.layers_of(PartitionId{j});
         ScheduleCosts::Partition& each = all.partitions.emplace_back();
         each.lane = lane;
-        each.forward = ns(TaskKind::forward) + (is_last ? ns(TaskKind::loss) : 0);
+        const std::int64_t loss = is_last ? ns(TaskKind::loss) : 0;
+        each.forward = costs.forward(i, j, all_keep) + loss;
+        each.kept_more = costs.forward(i, j, true) + loss - each.forward;
         each.recompute = ns(TaskKind::recompute);
         each.backward = ns(TaskKind::backward);
         each.backward_weight = ns(TaskKind::backward_weight);
@@ -357,18 +360,21 @@ ScheduleCosts least_costs(const Profile& profile, const PipelineOptions& options
         };
         const bool is_last = j + 1 == least.partitions.size();
         // Recomputes depend on the mode, and losses on the mini-batch: neither counts for the larger ones.
-        const std::int64_t of_other =
-            other.forward - (is_last ? loss_ns(0) : 0) + other.backward + other.backward_weight;
+        const auto shortest = [](const ScheduleCosts::Partition& of) {
+            return of.forward + std::min<std::int64_t>(0, of.kept_more) + of.backward + of.backward_weight;
+        };
+        const std::int64_t of_other = shortest(other) - (is_last ? loss_ns(0) : 0);
         each.forward += is_last ? std::min<std::int64_t>(0, loss_ns(-1) / m - loss_ns(m - 1)) : 0;
         const double speed = std::max(1.0, speed_alone(profile, options, each.lane));
         const auto fastest = [speed](std::int64_t ns) {
             return static_cast<std::int64_t>(std::floor(static_cast<double>(ns) / speed));
         };
+        const std::int64_t kept_forward = fastest(each.forward + each.kept_more);
         for (std::int64_t* const ns : {&each.forward, &each.recompute, &each.backward, &each.backward_weight}) {
             *ns = fastest(*ns);
         }
-        const std::int64_t own = each.forward + each.backward + each.backward_weight;
-        each.larger = num_larger * std::max<std::int64_t>(0, fastest(of_other) - own);
+        each.kept_more = kept_forward - each.forward;
+        each.larger = num_larger * std::max<std::int64_t>(0, fastest(of_other) - shortest(each));
     }
     for (std::size_t lane = 0; lane < least.updates.size(); ++lane) {
         const double speed = std::max(1.0, speed_alone(profile, options, LaneId{static_cast<std::int64_t>(lane)}));

@@ -111,6 +111,7 @@ PartitionProblem CutProblems::problem_at(const SizedProfile& sized,
     problem.forward_ns = sized.forward;
     problem.recompute_ns = sized.recompute;
     problem.backward_ns = sized.backward;
+    problem.kept_forward_ns = sized.kept_forward;
     problem.intervals = std::move(intervals);
     problem.copy_forward_ns = problem.copy_backward_ns = copies(sized);
     for (int j = 0; j + 1 < partitions_; ++j) {
@@ -165,6 +166,7 @@ std::int64_t CutProblems::step_at_least(const Balance& balance) const {
                                       speed_of(options_.hardware, LaneId{partition.value()}));
             };
             times.forward.push_back(of(sized.forward));
+            times.kept_forward.push_back(of(sized.kept_forward));
             times.recompute.push_back(of(sized.recompute));
             times.backward.push_back(of(sized.backward));
             if (j + 1 < balance.num_partitions()) {
@@ -187,7 +189,7 @@ std::int64_t CutProblems::work_bound() const {
     const SizedProfile least = least_of(times_.large, times_.small);
     std::vector<double> costs;
     for (std::size_t l = 0; l < least.forward.size(); ++l) {
-        costs.push_back(least.forward[l] + least.backward[l]);
+        costs.push_back(std::min(least.forward[l], least.kept_forward[l]) + least.backward[l]);
     }
     const Balance balance = minmax_partition(costs, partitions_);
     double largest = 0;

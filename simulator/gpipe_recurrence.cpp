@@ -24,13 +24,15 @@ std::int64_t GPipeRecurrence::step(const GPipeTimes& large, const GPipeTimes& sm
     arrival_.assign(static_cast<std::size_t>(m), 0);
     std::int64_t* const arrival = arrival_.data();
     std::int64_t end = 0;
+    const bool keeps_last = checkpoint == Checkpoint::except_last && !small.kept_forward.empty();
     for (std::size_t j = 0; j < n; ++j) {
         Flow flow;
         const auto run = [&](const GPipeTimes& times, int from, int to) {
             const std::int64_t work = times.forward[j];
             const std::int64_t copy = j + 1 < n ? times.copy_forward[j] : 0;
             for (int i = from; i < to; ++i) {
-                arrival[i] = flow.pass(arrival[i], 0, work, copy);
+                const bool is_kept = i > 0 && i == m - 1 && keeps_last;
+                arrival[i] = flow.pass(arrival[i], 0, is_kept ? times.kept_forward[j] : work, copy);
             }
         };
         run(large, 0, num_large);

@@ -13,6 +13,8 @@ struct GPipeTimes {
     std::vector<std::int64_t> backward;
     std::vector<std::int64_t> copy_forward;
     std::vector<std::int64_t> copy_backward;
+    /// With except_last: the forward of the last of several micro-batches, which keeps its graph. Empty: as forward.
+    std::vector<std::int64_t> kept_forward = {};
 };
 
 /// Computes the step of plain GPipe (partition j on lane j, no skips) without building a task graph. Uses the order of

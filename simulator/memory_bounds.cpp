@@ -122,8 +122,8 @@ MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& option
     const std::vector<std::int64_t> sizes = micro_batch_sizes(options);
     m_ = static_cast<int>(sizes.size());
     loss_transient_ = loss_transient(profile, replica_batch(options), m_ > 1);
-    const SizedProfile large = at_size(profile, sizes.front(), options.checkpoint);
-    const SizedProfile small = at_size(profile, sizes.back(), options.checkpoint);
+    const SizedProfile large = at_size(profile, sizes.front());
+    const SizedProfile small = at_size(profile, sizes.back());
     const auto larger = std::ranges::count(sizes, sizes.front());
     if (!runs_on_host(options.hardware, LaneId{0})) {
         mini_batch_input_ = larger * large.input + (m_ - larger) * small.input;

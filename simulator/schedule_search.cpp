@@ -91,6 +91,8 @@ struct ScheduleProblem {
     }
     /// The micro-batch at a place of the order.
     int micro_batch_at(int place) const { return place == kept ? m() - 1 : place - (place > kept ? 1 : 0); }
+    /// Of the micro-batch at place i.
+    Ns forward(int j, int i) const { return at(j, i).forward + (is_recomputed(i) ? 0 : at(j, i).kept_more); }
     Ns recompute(int j, int i) const { return is_recomputed(i) ? at(j, i).recompute : 0; }
     std::optional<Bytes> limit(std::size_t lane) const {
         return costs.limits.empty() ? std::nullopt : std::optional(costs.limits.at(lane));
@@ -189,7 +191,7 @@ public:
         const int i = next(kind, j);
         const ScheduleCosts::Partition& at = problem_->at(j, i);
         switch (kind) {
-            case StepKind::forward: return at.forward;
+            case StepKind::forward: return problem_->forward(j, i);
             case StepKind::backward: return at.backward + (must_recompute(j, i) ? at.recompute : 0);
             case StepKind::weight: return at.backward_weight;
             case StepKind::recompute: return at.recompute;
@@ -211,7 +213,7 @@ public:
         Ran ran{std::max(free_[lane], ready(kind, j)), 0};
         switch (kind) {
             case StepKind::forward:
-                ran.end = ran.start + at.forward;
+                ran.end = ran.start + problem_->forward(j, i);
                 used_[lane] += problem_->is_recomputed(i) ? at.input : at.saved;
                 ++in_flight_[lane];
                 if (j + 1 == problem_->num_partitions()) {
@@ -502,8 +504,25 @@ Order with_recomputes(const ScheduleProblem& problem, const Order& order) {
 
 /// Costs of one size whose bound holds for those of two: the smaller ones, and what the larger ones take beyond them.
 /// Recomputes, which depend on the mode, do not count for the larger ones.
-ScheduleCosts least_costs(const ScheduleCosts& costs) {
-    if (costs.smaller.empty()) {
+ScheduleCosts least_costs(ScheduleCosts costs) {
+    // Every forward is the shortest; `larger` has what the others take beyond it.
+    const auto shorten = [&](std::vector<ScheduleCosts::Partition>& partitions, int first, int end) {
+        for (ScheduleCosts::Partition& each : partitions) {
+            Ns kept = 0;
+            for (int i = first; i < end; ++i) {
+                kept += is_checkpointed(costs.checkpoint, MicroBatchId{i}, costs.micro_batches) ? 0 : 1;
+            }
+            const Ns others = end - first - kept;
+            const Ns less = kept == 0 ? 0 : others == 0 ? each.kept_more : std::min<Ns>(0, each.kept_more);
+            each.larger += kept * (each.kept_more - less) - others * less;
+            each.forward += less;
+            each.kept_more = 0;
+        }
+    };
+    const bool has_two = !costs.smaller.empty();
+    shorten(costs.partitions, 0, has_two ? costs.num_larger : costs.micro_batches);
+    shorten(costs.smaller, costs.num_larger, costs.micro_batches);
+    if (!has_two) {
         return costs;
     }
     ScheduleCosts least = costs;
@@ -513,7 +532,7 @@ ScheduleCosts least_costs(const ScheduleCosts& costs) {
         const ScheduleCosts::Partition& large = costs.partitions[j];
         ScheduleCosts::Partition& each = least.partitions[j];
         each = costs.smaller[j];
-        each.larger = costs.num_larger * std::max<Ns>(0, work(large) - work(each));
+        each.larger += large.larger + costs.num_larger * std::max<Ns>(0, work(large) - work(each));
         each.forward = std::min(each.forward, large.forward);
         each.recompute = std::min(each.recompute, large.recompute);
         each.backward = std::min(each.backward, large.backward);
@@ -818,7 +837,7 @@ private:
                 const int m = problem_.m();
                 Ns forwards = 0;
                 for (int i = planner.done(StepKind::forward, j); i < m; ++i) {
-                    forwards += problem_.at(j, i).forward;
+                    forwards += problem_.forward(j, i);
                 }
                 Ns backwards = 0;
                 for (int i = planner.done(StepKind::backward, j); i < m; ++i) {

@@ -22,8 +22,11 @@ struct ScheduleCosts {
         Bytes input = 0;                   ///< that a checkpointed micro-batch holds from its forward to its recompute
         /// That a micro-batch holds from its forward, or from its recompute if checkpointed, to its backward_weight.
         Bytes saved = 0;
-        /// ns that larger micro-batches take beyond these times, all of them together. For step_bound() only.
+        /// ns that larger micro-batches, or other forwards, take beyond these times, all of them together. For
+        /// step_bound() only.
         std::int64_t larger = 0;
+        /// ns that the forward takes beyond `forward` if the micro-batch is not checkpointed.
+        std::int64_t kept_more = 0;
     };
     std::vector<Partition> partitions;  ///< for the larger micro-batches
     std::vector<Partition> smaller;     ///< for the others, on the same lanes; empty: all are of one size

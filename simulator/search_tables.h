@@ -13,7 +13,7 @@
 namespace pipescope {
 /// Times of a search's layers.
 struct SearchTimes {
-    SizedProfile large;  ///< of the larger micro-batches
+    SizedProfile large;  ///< of the larger micro-batches; `forward` is `kept_forward` if the first one keeps its graph
     SizedProfile small;
     // Tables of every range of layers: for the larger micro-batches, the smaller ones, and the minimum of both. Null if
     // there are more layers than the exact search takes.
@@ -37,7 +37,7 @@ struct SearchTables {
 private:
     const Profile& profile_;
     std::vector<double> speeds_;
-    mutable std::optional<SearchTimes> checkpointed_, never_;  // made when first asked for
+    mutable std::optional<SearchTimes> checkpointed_, kept_;  // made when first asked for
 };
 
 /// The minimum of both, time by time.

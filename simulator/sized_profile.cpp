@@ -5,7 +5,7 @@
 #include <map>
 
 namespace pipescope {
-SizedProfile at_size(const Profile& profile, std::int64_t samples, Checkpoint checkpoint) {
+SizedProfile at_size(const Profile& profile, std::int64_t samples) {
     SizedProfile sized;
     sized.samples = samples;
     const auto read = [&](const PerSize& values) {
@@ -16,9 +16,9 @@ SizedProfile at_size(const Profile& profile, std::int64_t samples, Checkpoint ch
     const auto read_bytes = [&](const PerSize& values) { return rounded_bytes(read(values)); };
     sized.input = read_bytes(profile.input_bytes);
     for (const LayerProfile& layer : profile.layers) {
-        // With except_last one micro-batch in m keeps its graph too, which the times leave out.
-        const bool keeps_graph = checkpoint == Checkpoint::never && !layer.graph_forward_ns.empty();
-        sized.forward.push_back(read(keeps_graph ? layer.graph_forward_ns : layer.forward_ns));
+        sized.forward.push_back(read(layer.forward_ns));
+        sized.kept_forward.push_back(layer.graph_forward_ns.empty() ? sized.forward.back()
+                                                                    : read(layer.graph_forward_ns));
         sized.recompute.push_back(read(layer.recompute_ns.empty() ? layer.forward_ns : layer.recompute_ns));
         sized.backward.push_back(read(layer.backward_ns));
         const Interpolated weights = backward_weight_time(profile, layer, static_cast<double>(samples));
@@ -43,9 +43,14 @@ std::vector<double> layer_times(const SizedProfile& sized, Checkpoint checkpoint
     const bool recomputes = is_checkpointed(checkpoint, MicroBatchId{0}, micro_batches);
     std::vector<double> times;
     for (std::size_t l = 0; l < sized.forward.size(); ++l) {
-        times.push_back(sized.forward[l] + sized.backward[l] + (recomputes ? sized.recompute[l] : 0));
+        times.push_back(sized.backward[l] +
+                        (recomputes ? sized.forward[l] + sized.recompute[l] : sized.kept_forward[l]));
     }
     return times;
+}
+
+bool has_kept_forwards(const Profile& profile) {
+    return std::ranges::any_of(profile.layers, [](const LayerProfile& layer) { return !layer.graph_forward_ns.empty(); });
 }
 
 std::vector<NamedSkip> skips_of(const Profile& profile) {

@@ -12,7 +12,8 @@ namespace pipescope {
 /// A profile read off at one micro-batch size: plain numbers per layer.
 struct SizedProfile {
     std::int64_t samples = 0;
-    std::vector<double> forward;          ///< ns; of one that keeps its graph if the checkpoint mode is never
+    std::vector<double> forward;          ///< ns; of one that keeps no graph
+    std::vector<double> kept_forward;     ///< ns; of one that keeps its graph for the backward
     std::vector<double> recompute;        ///< ns
     std::vector<double> backward;         ///< ns
     std::vector<double> backward_weight;  ///< ns, the part of backward that computes the parameters' gradients
@@ -28,7 +29,9 @@ struct SizedProfile {
 };
 
 /// Precondition: check_profile(profile) passes.
-SizedProfile at_size(const Profile& profile, std::int64_t samples, Checkpoint checkpoint = Checkpoint::except_last);
+SizedProfile at_size(const Profile& profile, std::int64_t samples);
+/// True if some layer's forward takes another time if it keeps its graph.
+bool has_kept_forwards(const Profile& profile);
 
 /// Time of each layer in a step's first micro-batch, in ns: its forward and backward, and its recomputation if that
 /// micro-batch is checkpointed. `sized`: at the size of that micro-batch.

@@ -31,9 +31,10 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
       mini_batches_(mini_batches),
       sizes_(micro_batch_sizes(options)),
       routes_(skip_routes(profile, options.balance)) {
-    sized_.push_back(at_size(profile, sizes_.front(), options.checkpoint));
+    per_mini_batch_ = static_cast<int>(sizes_.size());
+    sized_.push_back(at_size(profile, sizes_.front()));
     if (sizes_.back() != sizes_.front()) {
-        sized_.push_back(at_size(profile, sizes_.back(), options.checkpoint));
+        sized_.push_back(at_size(profile, sizes_.back()));
     }
     const auto batch = static_cast<double>(replica_batch(options));
     const double loss = loss_time(profile, batch).value;
@@ -44,7 +45,8 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
     serial_ns_ = loss;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
         const SizedProfile& at = sized(static_cast<int>(i));
-        serial_ns_ += std::accumulate(at.forward.begin(), at.forward.end(), 0.0);
+        const std::vector<double>& forward = keeps_graph(static_cast<int>(i)) ? at.kept_forward : at.forward;
+        serial_ns_ += std::accumulate(forward.begin(), forward.end(), 0.0);
         serial_ns_ += std::accumulate(at.backward.begin(), at.backward.end(), 0.0);
     }
     serial_ns_ /= fastest;
@@ -102,7 +104,7 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
         };
         add_transfer(at.input);
         for (std::size_t l = 0; l < at.forward.size(); ++l) {
-            time += m * (at.forward[l] + at.recompute[l] + at.backward[l]) / slowest;
+            time += m * (std::max(at.forward[l], at.kept_forward[l]) + at.recompute[l] + at.backward[l]) / slowest;
             bytes += m * (static_cast<double>(at.saved[l]) + static_cast<double>(at.transient[l]));
             add_transfer(at.output[l]);
         }
@@ -142,12 +144,14 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
             return partition_time(std::span(ns).subspan(layers.first.index(), layers.size()), speed);
         };
         times.forward.push_back(of(at.forward));
+        times.kept_forward.push_back(of(at.kept_forward));
         times.recompute.push_back(of(at.recompute));
         times.backward.push_back(of(at.backward));
         times.backward_weight.push_back(splits ? of(at.backward_weight) : 0);
         times.backward.back() -= times.backward_weight.back();
         times.all_reduce.push_back(all_reduce_time(profile, layers, lane));
         times.forward_cv.push_back(combined_cv(at.forward, layers, profile.step_cv, forward_cv));
+        times.kept_forward_cv.push_back(combined_cv(at.kept_forward, layers, profile.step_cv, forward_cv));
         times.recompute_cv.push_back(combined_cv(at.recompute, layers, profile.step_cv, forward_cv));
         times.backward_cv.push_back(combined_cv(at.backward, layers, profile.step_cv, backward_cv));
     }
@@ -185,6 +189,15 @@ Bytes TaskCosts::bytes(const TaskKey& key) const {
     }
 }
 
+bool TaskCosts::keeps_graph(int i) const {
+    return !is_checkpointed(options_.checkpoint, MicroBatchId{i % per_mini_batch_}, per_mini_batch_);
+}
+
+std::int64_t TaskCosts::forward(int i, int j, bool keeps_graph) const {
+    const PartitionTimes& times = times_[size_class(i)];
+    return (keeps_graph ? times.kept_forward : times.forward)[static_cast<std::size_t>(j)];
+}
+
 std::int64_t TaskCosts::duration(const Task& task) const {
     const TaskKey& key = task.key;
     if (key.kind == TaskKind::loss) {
@@ -206,7 +219,7 @@ std::int64_t TaskCosts::duration(const Task& task) const {
     }
     const PartitionTimes& times = times_[size_class(key.micro_batch)];
     switch (key.kind) {
-        case TaskKind::forward: return times.forward[j];
+        case TaskKind::forward: return forward(key.micro_batch, key.partition, keeps_graph(key.micro_batch));
         case TaskKind::recompute: return times.recompute[j];
         case TaskKind::backward: return times.backward[j];
         case TaskKind::backward_weight: return times.backward_weight[j];
@@ -221,7 +234,8 @@ double TaskCosts::cv(const Task& task) const {
     const PartitionTimes& times = times_[size_class(task.key.micro_batch)];
     const auto j = static_cast<std::size_t>(task.key.partition);
     switch (task.key.kind) {
-        case TaskKind::forward: return times.forward_cv[j];
+        case TaskKind::forward:
+            return (keeps_graph(task.key.micro_batch) ? times.kept_forward_cv : times.forward_cv)[j];
         case TaskKind::recompute: return times.recompute_cv[j];
         case TaskKind::backward:
         case TaskKind::backward_weight: return times.backward_cv[j];

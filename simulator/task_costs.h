@@ -31,6 +31,8 @@ public:
     std::int64_t duration(const Task& task) const;
     /// Standard deviation over mean, from the layers' own noise, taken as independent; 0 for copies and the loss.
     double cv(const Task& task) const;
+    /// Time in ns of the forward of micro-batch i on partition j if it keeps its graph, or if it keeps none.
+    std::int64_t forward(int i, int j, bool keeps_graph) const;
     /// Bytes moved by a copy, in either direction; 0 for other tasks.
     Bytes bytes(const TaskKey& key) const;
     /// Time of the same layers in sequence on one lane at the fastest lane's speed, loss included, no recompute, in ns.
@@ -40,12 +42,13 @@ public:
 
 private:
     struct PartitionTimes {
-        std::vector<std::int64_t> forward, recompute, backward, backward_weight;  // ns, by partition
+        std::vector<std::int64_t> forward, kept_forward, recompute, backward, backward_weight;  // ns, by partition
         std::vector<std::int64_t> all_reduce;
-        std::vector<double> forward_cv, recompute_cv, backward_cv;
+        std::vector<double> forward_cv, kept_forward_cv, recompute_cv, backward_cv;
         std::int64_t loss = 0;  // per micro-batch
     };
 
+    bool keeps_graph(int i) const;
     std::size_t size_class(int i) const { return sizes_[static_cast<std::size_t>(i)] == sizes_.front() ? 0 : 1; }
     std::vector<std::int64_t> optimizer_times(const Profile& profile) const;
     PartitionTimes partition_times(const Profile& profile, const SizedProfile& sized) const;
@@ -54,6 +57,7 @@ private:
 
     PipelineOptions options_;
     int mini_batches_;
+    int per_mini_batch_ = 0;  // micro-batches
     std::vector<std::int64_t> sizes_;
     std::vector<SizedProfile> sized_;    // by size class
     std::vector<PartitionTimes> times_;  // by size class

@@ -72,7 +72,7 @@ PartitionWork::PartitionWork(const SizedProfile& sized, LayerRange layers, Parti
     }
     std::ranges::reverse(weight);
     std::ranges::reverse(backward);
-    ends_ = {ends_of(of_layers(sized.forward, layers)), ends_of(of_layers(sized.forward, layers)),
+    ends_ = {ends_of(of_layers(sized.forward, layers)), ends_of(of_layers(sized.kept_forward, layers)),
              ends_of(of_layers(sized.recompute, layers)), ends_of(std::move(backward)), ends_of(std::move(weight))};
 }
 

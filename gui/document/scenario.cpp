@@ -249,8 +249,7 @@ SimulatedScenario withNoise(const SimulatedScenario& simulated, const StepBand& 
 
 SizedProfile atFirstMicroBatch(const Profile& profile, const PipelineOptions& options) {
     const std::int64_t chunks = std::max<std::int64_t>(1, options.chunks);
-    return at_size(profile, std::max<std::int64_t>(1, (replica_batch(options) + chunks - 1) / chunks),
-                   options.checkpoint);
+    return at_size(profile, std::max<std::int64_t>(1, (replica_batch(options) + chunks - 1) / chunks));
 }
 
 std::vector<double> layerTimes(const Profile& profile, const PipelineOptions& options) {

@@ -198,13 +198,15 @@ void FactsBuilder::addLayers(const TaskSelection& selection, const Slice& slice)
     if (key.micro_batch < 0 || layers.end.index() > profile->layers.size()) {
         return;
     }
-    const SizedProfile sized =
-        at_size(*profile, sizes[static_cast<std::size_t>(key.micro_batch) % sizes.size()], options->checkpoint);
+    const std::size_t microBatch = static_cast<std::size_t>(key.micro_batch) % sizes.size();
+    const SizedProfile sized = at_size(*profile, sizes[microBatch]);
+    const bool keepsGraph =
+        !is_checkpointed(options->checkpoint, MicroBatchId{microBatch}, static_cast<int>(sizes.size()));
     const double speed = speed_of(options->hardware, slice.lane);
     const auto timeOf = [&](std::size_t layer) {
         const double weight = splits_backward(options->schedule) ? sized.backward_weight[layer] : 0;
         switch (key.kind) {
-            case TaskKind::forward: return sized.forward[layer] / speed;
+            case TaskKind::forward: return (keepsGraph ? sized.kept_forward : sized.forward)[layer] / speed;
             case TaskKind::recompute: return sized.recompute[layer] / speed;
             case TaskKind::backward_weight: return weight / speed;
             default: return (sized.backward[layer] - weight) / speed;

@@ -29,6 +29,10 @@ PartitionProblem random_problem_in_order(std::mt19937& random) {
             problem.copy_backward_ns.push_back(static_cast<std::int64_t>(random() % 8));
         }
     }
+    for (std::size_t l = 0; random() % 2 == 0 && l < layers; ++l) {
+        problem.kept_forward_ns.resize(layers);
+        problem.kept_forward_ns[l] = static_cast<double>(random() % 12);
+    }
     for (int j = 0; random() % 2 == 0 && j < problem.partitions; ++j) {
         problem.speeds.push_back(1 + static_cast<double>(j % 2));
     }

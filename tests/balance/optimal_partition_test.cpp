@@ -65,6 +65,10 @@ PartitionProblem random_problem(std::mt19937& random) {
             problem.speeds.push_back(0.5 + static_cast<double>(random() % 3) / 2);
         }
     }
+    for (std::size_t l = 0; random() % 2 == 0 && l < layers; ++l) {
+        problem.kept_forward_ns.resize(layers);
+        problem.kept_forward_ns[l] = static_cast<double>(random() % 12);
+    }
     if (random() % 2 == 0) {
         const Bytes per_layer = 10;
         problem.peak_bytes = [per_layer](PartitionId partition, LayerRange range) {

@@ -24,8 +24,11 @@ TEST(GPipeRecurrence, EqualsTheClosedFormOnRandomInstances) {
     for (int round = 0; round < 20000; ++round) {
         const std::size_t n = 1 + random() % 8;
         const int m = 1 + static_cast<int>(random() % 32);
-        const GPipeTimes times{random_times(random, n, 50), random_times(random, n, 50), random_times(random, n, 90),
-                               random_times(random, n - 1, 80), random_times(random, n - 1, 80)};
+        GPipeTimes times{random_times(random, n, 50), random_times(random, n, 50), random_times(random, n, 90),
+                         random_times(random, n - 1, 80), random_times(random, n - 1, 80)};
+        if (random() % 2 == 0) {
+            times.kept_forward = random_times(random, n, 70);
+        }
         PartitionProblem problem;
         problem.partitions = static_cast<int>(n);
         problem.micro_batches = m;
@@ -33,6 +36,7 @@ TEST(GPipeRecurrence, EqualsTheClosedFormOnRandomInstances) {
         problem.forward_ns.assign(times.forward.begin(), times.forward.end());
         problem.recompute_ns.assign(times.recompute.begin(), times.recompute.end());
         problem.backward_ns.assign(times.backward.begin(), times.backward.end());
+        problem.kept_forward_ns.assign(times.kept_forward.begin(), times.kept_forward.end());
         problem.copy_forward_ns = times.copy_forward;
         problem.copy_backward_ns = times.copy_backward;
         problem.loss_ns = static_cast<std::int64_t>(random() % 30);
@@ -49,15 +53,21 @@ GPipeTimes times_of(const Profile& profile, const PipelineOptions& options, doub
     for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
         const LaneId lane{static_cast<std::int64_t>(j)};
         double forward = 0;
+        double kept_forward = 0;
         double recompute = 0;
         double backward = 0;
         const LayerRange layers = options.balance.layers_of(PartitionId{lane.value()});
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            forward += read(profile.layers[l].forward_ns);
+            const LayerProfile& layer = profile.layers[l];
+            forward += read(layer.forward_ns);
+            kept_forward += read(layer.graph_forward_ns.empty() ? layer.forward_ns : layer.graph_forward_ns);
             recompute += read(profile.layers[l].recompute_ns);
             backward += read(profile.layers[l].backward_ns);
         }
-        times.forward.push_back(std::llround(forward / speed_of(options.hardware, lane)));
+        const std::size_t m = micro_batch_sizes(options).size();
+        const bool all_keep = !is_checkpointed(options.checkpoint, MicroBatchId{0}, static_cast<int>(m));
+        times.forward.push_back(std::llround((all_keep ? kept_forward : forward) / speed_of(options.hardware, lane)));
+        times.kept_forward.push_back(std::llround(kept_forward / speed_of(options.hardware, lane)));
         times.recompute.push_back(std::llround(recompute / speed_of(options.hardware, lane)));
         times.backward.push_back(std::llround(backward / speed_of(options.hardware, lane)));
         if (j + 1 < options.balance.num_partitions()) {
@@ -87,6 +97,10 @@ TEST(GPipeRecurrence, EqualsTheSimulatedTaskGraphUnevenMicroBatchesIncluded) {
         for (LayerProfile& layer : profile.layers) {  // no compute task of 0 ns at either end of the step
             layer.forward_ns[0] += 1;
             layer.backward_ns[0] += 1;
+            layer.graph_forward_ns = round % 2 == 0 ? layer.recompute_ns : PerSize{};
+            if (round % 2 == 0) {
+                layer.graph_forward_ns[0] += 1;
+            }
         }
         const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
         const std::int64_t m = simulation.micro_batches;

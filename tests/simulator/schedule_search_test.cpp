@@ -42,7 +42,12 @@ Ns clocked(const ScheduleCosts& costs, const TaskGraph& graph) {
     for (const Task& task : graph.tasks()) {
         const ScheduleCosts::Partition& at = costs.at(std::max<int>(0, task.key.partition), task.key.micro_batch);
         switch (task.key.kind) {
-            case TaskKind::forward: durations.push_back(at.forward); break;
+            case TaskKind::forward: {
+                const bool keeps =
+                    !is_checkpointed(costs.checkpoint, MicroBatchId{task.key.micro_batch}, costs.micro_batches);
+                durations.push_back(at.forward + (keeps ? at.kept_more : 0));
+                break;
+            }
             case TaskKind::recompute: durations.push_back(at.recompute); break;
             case TaskKind::backward: durations.push_back(at.backward + (splits ? 0 : at.backward_weight)); break;
             case TaskKind::backward_weight: durations.push_back(at.backward_weight); break;
@@ -166,7 +171,7 @@ void all_orders(const ScheduleCosts& costs, int j, int kept, std::string& order,
 }
 
 /// The step of one order for each lane, by repeating all rules until nothing changes; empty for a deadlock.
-std::optional<Ns> step_of(const ScheduleCosts& costs, const std::vector<const std::string*>& orders) {
+std::optional<Ns> step_of(const ScheduleCosts& costs, int kept, const std::vector<const std::string*>& orders) {
     const std::size_t n = orders.size();
     std::map<std::tuple<char, std::size_t, int>, Ns> ends;
     std::vector<std::size_t> place(n, 0);
@@ -195,7 +200,8 @@ std::optional<Ns> step_of(const ScheduleCosts& costs, const std::vector<const st
                     break;
                 }
                 const auto& at = costs.at(static_cast<int>(j), i);
-                free[j] = std::max(free[j], *ready) + (kind == 'F'   ? at.forward
+                const bool keeps = costs.checkpoint == Checkpoint::except_last && i == kept;
+                free[j] = std::max(free[j], *ready) + (kind == 'F'   ? at.forward + (keeps ? at.kept_more : 0)
                                                        : kind == 'R' ? at.recompute
                                                        : kind == 'I' ? at.backward
                                                                      : at.backward_weight);
@@ -229,7 +235,7 @@ Ns best_of_all(const ScheduleCosts& costs, int kept) {
         for (std::size_t j = 0; j < n; ++j) {
             chosen.push_back(&orders[j][at[j]]);
         }
-        best = std::min(best, step_of(costs, chosen).value_or(best));
+        best = std::min(best, step_of(costs, kept, chosen).value_or(best));
         std::size_t j = 0;
         while (j < n && ++at[j] == orders[j].size()) {
             at[j++] = 0;
@@ -276,6 +282,7 @@ TEST(ScheduleSearch, FindsTheBestOfAllOrdersThatRecompute) {
         for (ScheduleCosts::Partition& each : costs.partitions) {
             each.forward = std::max<Ns>(each.forward, 300);
             each.recompute = random(200, 1500);
+            each.kept_more = round % 2 == 0 ? 0 : each.recompute / 8 * (round % 5 == 0 ? -1 : 1);
             each.input = 4;
             each.saved = 10;
         }
@@ -304,6 +311,9 @@ TEST(ScheduleSearch, RecomputesInPausesOfLargePipelines) {
         ScheduleCosts costs = random_costs(random, static_cast<int>(random(3, 8)), static_cast<int>(random(1, 2)),
                                            static_cast<int>(random(6, 24)), false, 300);
         costs.checkpoint = random(0, 1) == 1 ? Checkpoint::except_last : Checkpoint::always;
+        for (ScheduleCosts::Partition& each : costs.partitions) {
+            each.kept_more = round % 2 == 0 ? 0 : each.recompute / 8;
+        }
         const FoundSchedule found = find_schedule(costs);
         EXPECT_EQ(clocked(costs, TaskGraph(shape_of(costs), found.programs)), found.step_ns) << "round " << round;
         EXPECT_LE(found.bound_ns, found.step_ns) << "round " << round;

@@ -1,3 +1,4 @@
+#include "balance/optimal_partition.h"
 #include "simulator/simulation.h"
 #include "tests/simulator/profiles.h"
 
@@ -146,6 +147,33 @@ TEST(Simulate, KnowsThatForwardsWithoutCheckpointKeepTheirGraph) {
     profile.layers[0].graph_forward_ns = {1100};
     EXPECT_EQ(simulate(profile, uniform_options(1, 4, Checkpoint::never)).step_time.count(), 4 * (1100 + 2000));
     EXPECT_EQ(simulate(profile, uniform_options(1, 4, Checkpoint::always)).step_time.count(), 4 * (2 * 1000 + 2000));
+    EXPECT_EQ(simulate(profile, uniform_options(1, 1, Checkpoint::except_last)).step_time.count(), 1100 + 2000);
+}
+
+TEST(Simulate, KnowsThatTheLastForwardKeepsItsGraphWithExceptLast) {
+    Profile profile = uniform_profile(2);
+    profile.layers[0].graph_forward_ns = {1100};
+    profile.layers[1].graph_forward_ns = {1300};
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
+        PipelineOptions options = uniform_options(2, 3, Checkpoint::except_last);
+        options.schedule = schedule;
+        for (const Slice& slice : simulate(profile, options).timeline.slices) {
+            if (slice.key.kind == TaskKind::forward) {
+                const std::int64_t kept = slice.key.partition == 0 ? 1100 : 1300;
+                EXPECT_EQ((slice.end - slice.start).count(), slice.key.micro_batch == 2 ? kept : 1000);
+            }
+        }
+    }
+    // Lane 0 forwards until 2000, then 1100; lane 1 ends the first two at 3000, meets the last one at 3100, and so on.
+    const PipelineOptions options = uniform_options(2, 3, Checkpoint::except_last);
+    PartitionProblem problem;
+    problem.partitions = 2;
+    problem.micro_batches = 3;
+    problem.forward_ns = problem.recompute_ns = {1000, 1000};
+    problem.backward_ns = {2000, 2000};
+    problem.kept_forward_ns = {1100, 1300};
+    EXPECT_EQ(gpipe_step(problem, Balance({1, 1})), 3100 + 1300 + 2 * 2000 + 2 * 3000);
+    EXPECT_EQ(simulate(profile, options).step_time.count(), gpipe_step(problem, Balance({1, 1})));
 }
 
 TEST(Simulate, MakesAsManyMicroBatchesAsThereAreSamples) {
