@@ -57,8 +57,9 @@ TEST_F(Interruption, TheSecondSignalLeavesNoTemporaryTrace) {
     const std::filesystem::path temporary = user.folder() / "tmp";
     std::filesystem::create_directory(temporary);
     ::setenv("TMPDIR", temporary.c_str(), 1);
+    // The file is there a little before the command listens to signals.
     const CommandResult run = user.stops("run emulated:e.json --balance 1,1 -m 2 --batch 2 --steps 100000",
-                                         "ls tmp/pipescope-run-*/run.sqlite-wal", "INT TERM");
+                                         "ls tmp/pipescope-run-*/run.sqlite-wal && sleep 0.5", "INT TERM");
     ::unsetenv("TMPDIR");
     EXPECT_THAT(run.err, HasSubstr("stopping after the current step"));
     EXPECT_TRUE(std::filesystem::is_empty(temporary));
