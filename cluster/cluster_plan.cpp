@@ -30,6 +30,7 @@ struct BoundedLayout {
     PipelineParts parts;
     double least_ns = 0;
     std::size_t base = 0;
+    bool is_cut = false;  ///< the bound knows the cuts
 };
 
 /// The layouts on one number of devices, of one type or of two.
@@ -44,6 +45,7 @@ struct Size {
     std::vector<Found> found = {};
     std::optional<Shortfall> least_shortfall = {};  ///< of those that were simulated
     std::optional<Shortfall> least_sure = {};       ///< of those that were not
+    std::size_t considered = 0;
     std::size_t simulated = 0;
 };
 
@@ -249,7 +251,7 @@ std::vector<Layout> smaller_layouts(const LanguageModel& model, const Layout& la
     return smaller;
 }
 
-/// Adds the bases of one size, without recompute, with ZeRO 0 and 1, and their bounds.
+/// Adds the bases of one size, without recompute, with ZeRO 0 and 1, or all stages with buckets, and their bounds.
 void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanRequest& request, StepBounds& bounds) {
     constexpr std::int64_t kMostTensor = 64;
     constexpr std::int64_t kLargestMicroBatch = 16;
@@ -264,9 +266,11 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
         for (PipelineParts& parts : parts_of(size, layout)) {
             const double least = bounds.of(layout, parts);
             size.layouts.push_back({layout, std::move(parts), least, base++});
-            if (layout.data > 1) {
+            // What ZeRO 2 and 3 move lies beside layers' work with buckets, so that they may be quicker than ZeRO 1.
+            const int most_zero = layout.data == 1 ? 0 : layout.gradient_bucket > 0 ? 3 : 1;
+            for (int zero = 1; zero <= most_zero; ++zero) {
                 BoundedLayout& with_zero = size.layouts.emplace_back(size.layouts.back());
-                with_zero.layout.zero = 1;
+                with_zero.layout.zero = zero;
                 with_zero.least_ns = bounds.of(with_zero.layout, with_zero.parts);
             }
         }
@@ -281,11 +285,6 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
                 continue;
             }
             for (const int samples : divisors(request.layout.batch / data, kLargestMicroBatch)) {
-                // Numbers of partitions that divide the blocks; any, if none does.
-                bool divides = false;
-                for (int k = 2; k <= kMostInterleave; ++k) {
-                    divides = divides || model.layers % (static_cast<std::int64_t>(pipeline) * k) == 0;
-                }
                 for (int interleave = 1; interleave <= kMostInterleave; ++interleave) {
                     Layout layout = request.layout;
                     layout.pipeline = pipeline;
@@ -295,8 +294,10 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
                     layout.micro_batch_size = samples;
                     layout.sequence_parallel = tensor > 1 && model.sequence % tensor == 0;
                     const std::int64_t partitions = static_cast<std::int64_t>(pipeline) * interleave;
-                    if (interleave > 1 &&
-                        (pipeline == 1 || partitions > model.layers || (divides && model.layers % partitions != 0))) {
+                    if (largest_layer_flops(model, layout) > kMostLayerFlops) {
+                        continue;
+                    }
+                    if (interleave > 1 && (pipeline == 1 || partitions > model.layers)) {
                         continue;
                     }
                     for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
@@ -353,12 +354,15 @@ struct PlannedModel {
     std::function<void(Size& size)> add_layouts;  ///< with their bounds
     /// Layouts of the same base for one that does not fit, with their bounds.
     std::function<std::vector<BoundedLayout>(const BoundedLayout& layout)> smaller;
+    /// A bound that knows the cuts. It costs more than the first one, and less than a simulation.
+    std::function<double(const BoundedLayout& layout)> least_cut_ns;
     std::function<std::optional<Shortfall>(const Layout& layout, const PipelineParts& parts)> sure_shortfall;
     /// On the cluster that is planned for, or one like it with other links.
     std::function<LayoutStep(const Cluster& on, const Layout& layout, const PipelineParts& parts,
                              const SimulationDetail& detail)>
         simulate_on;
     const Cluster& cluster;
+    bool sums_four_bytes = false;  ///< gradients of 2 bytes would take less
 
     LayoutStep simulate(const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) const {
         return simulate_on(cluster, layout, parts, detail);
@@ -394,14 +398,17 @@ ClusterCandidate candidate_of(LayoutStep step) {
 void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool exhaustive,
                    const std::atomic<bool>& stop, std::atomic<std::size_t>& done) {
     std::multimap<double, BoundedLayout> open;  // by bound
+    std::set<std::tuple<std::size_t, Recompute, int>> seen;
+    size.considered = size.layouts.size();
     for (BoundedLayout& each : size.layouts) {
+        seen.emplace(each.base, each.layout.recompute, each.layout.zero);
         open.emplace(each.least_ns, std::move(each));
     }
     size.layouts.clear();
-    std::set<std::tuple<std::size_t, Recompute, int>> seen;
     const auto add_smaller = [&](const BoundedLayout& layout) {
         for (BoundedLayout& each : model.smaller(layout)) {
             if (seen.emplace(each.base, each.layout.recompute, each.layout.zero).second) {
+                ++size.considered;
                 open.emplace(each.least_ns, std::move(each));
             }
         }
@@ -414,14 +421,23 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
     std::vector<Simulated> found;  // the quickest of each base, quickest first
     const auto step_of = [](const Simulated& each) { return each.step.step_ns(); };
     while (!open.empty() && !stop) {
-        const BoundedLayout each = std::move(open.begin()->second);
+        BoundedLayout each = std::move(open.begin()->second);
         open.erase(open.begin());
-        ++done;
+        done += each.is_cut ? 0 : 1;
         const auto enough = [&](double ns) { return found.size() >= most && ns >= step_of(found[most - 1]); };
         // The bound of unlike devices is a weak one, so it ends no search soon.
         constexpr std::size_t kMostOfTwoTypes = 200;
         if (!exhaustive && (enough(each.least_ns) || (size.groups.size() > 1 && size.simulated >= kMostOfTwoTypes))) {
             break;
+        }
+        if (!each.is_cut) {
+            each.is_cut = true;
+            const double least = model.least_cut_ns(each);
+            if (least > each.least_ns) {
+                each.least_ns = least;
+                open.emplace(least, std::move(each));
+                continue;
+            }
         }
         const std::optional<Shortfall> sure = exhaustive ? std::nullopt : model.sure_shortfall(each.layout, each.parts);
         if (sure) {
@@ -620,6 +636,7 @@ void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const Pla
         tried.push_back(layout);
         const PipelineParts parts = found[k].parts;
         LayoutStep step = model.simulate(layout, parts, {.noise = false, .memory = true});
+        ++plan.considered;
         ++plan.simulated;
         if (step.simulation.feasible) {
             found.push_back({candidate_of(std::move(step)), parts});
@@ -658,11 +675,15 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
         plan.considered += size.layouts.size();
     }
     if (plan.considered == 0) {
+        std::string without;  // names the types that were left out
+        for (const std::string& each : plan.left_out) {
+            without += "; " + each;
+        }
         throw UsageError(
             "no layout of the model fits " + std::to_string(request.least_devices) +
             " devices or more of the cluster with a batch of " + std::to_string(request.layout.batch) +
             "; replicas divide the batch, tensor-parallel ranks the heads, and devices need a rate for the dtype, " +
-            request.layout.dtype + "; change --devices, --batch or --dtype");
+            request.layout.dtype + without + "; change --devices, --batch or --dtype");
     }
     // The largest numbers of devices take longest, so they come first.
     std::vector<std::size_t> order(sizes.size());
@@ -710,7 +731,9 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     std::optional<Shortfall> least;
     std::optional<Shortfall> least_sure;
     std::vector<Size::Found> found;
+    plan.considered = 0;
     for (Size& size : sizes) {
+        plan.considered += size.considered;
         plan.simulated += size.simulated;
         found.insert(found.end(), std::move_iterator(size.found.begin()), std::move_iterator(size.found.end()));
         if (size.least_shortfall && (!least || size.least_shortfall->bytes() < least->bytes())) {
@@ -741,7 +764,8 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     }
     mark_pareto(plan.candidates);
     if (plan.candidates.empty() && !plan.cancelled) {
-        const std::string remedy = "; more devices, or gradients of 2 bytes, take less on each";
+        const std::string remedy = model.sums_four_bytes ? "; more devices, or --gradient-bytes 2, take less on each"
+                                                         : "; more devices take less on each";
         plan.infeasible_because = least ? "no layout fits: the closest needs " + format_bytes(least->peak) +
                                               " on a device of " + format_bytes(least->limit) + remedy
                                   : least_sure
@@ -768,6 +792,8 @@ ClusterGoal parse_cluster_goal(std::string_view name) {
 }
 
 ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request) {
+    constexpr int kMostTensorRanks = 64;
+    check_layer_flops(model, {.tensor = kMostTensorRanks});
     StepBounds bounds(model, cluster);
     std::vector<std::string> left_out;
     for (const NodeGroup& group : cluster.groups) {
@@ -787,15 +813,17 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
         [&](const BoundedLayout& layout) {
             std::vector<BoundedLayout> smaller;
             for (const Layout& each : smaller_layouts(model, layout.layout)) {
-                smaller.push_back({each, layout.parts, bounds.of(each, layout.parts), layout.base});
+                smaller.push_back({each, layout.parts, bounds.of(each, layout.parts), layout.base, false});
             }
             return smaller;
         },
+        [&](const BoundedLayout& layout) { return least_step_ns(model, cluster, layout.parts, layout.layout); },
         [&](const Layout& layout, const PipelineParts& parts) { return sure_shortfall(model, layout, parts); },
         [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
             return simulate_layout(model, on, parts, layout, detail);
         },
-        cluster};
+        cluster,
+        request.layout.gradient_bytes == 4};
     return plan_any(planned, cluster, request, std::move(left_out));
 }
 
@@ -827,6 +855,7 @@ ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options,
             }
             return smaller;
         },
+        [](const BoundedLayout& layout) { return layout.least_ns; },
         [](const Layout&, const PipelineParts&) { return std::optional<Shortfall>(); },
         [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
             return simulate_layout(profile, options, on, parts, layout, detail);

@@ -352,6 +352,33 @@ double tied_sum_ns(const Cluster& cluster, const PipelineParts& parts, const Lay
                                     : slower(node_link(cluster, first), node_link(cluster, last), bytes);
     return all_reduce_ns(link, 2, bytes);
 }
+
+/// What follows a language model's pipeline.
+struct AfterPipeline {
+    double tied_ns = 0;
+    double gather_ns = 0;
+    double optimizer_ns = 0;
+};
+/// `parameters`: of each lane's rank.
+AfterPipeline after_pipeline(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                             const Layout& layout, const std::vector<double>& parameters) {
+    AfterPipeline after;
+    const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
+    const auto element = static_cast<double>(dtype_bytes(layout.dtype));
+    for (std::size_t lane = 0; lane < groups.size(); ++lane) {
+        after.optimizer_ns = std::max(after.optimizer_ns, adam_ns(parameters[lane], *groups[lane], layout));
+        if (layout.zero == 1 || layout.zero == 2) {
+            after.gather_ns =
+                std::max(after.gather_ns, all_gather_ns(ring_link(cluster, *groups[lane], layout.data, layout.tensor),
+                                                        layout.data, parameters[lane] * element));
+        }
+    }
+    if (model.tied && layout.pipeline > 1) {
+        after.tied_ns =
+            tied_sum_ns(cluster, parts, layout, embedding_weights(model) / layout.tensor * layout.gradient_bytes);
+    }
+    return after;
+}
 }  // namespace
 
 std::string to_string(const PipelineParts& parts) {
@@ -484,8 +511,23 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
     }
 }
 
+double largest_layer_flops(const LanguageModel& model, const Layout& layout) {
+    const auto samples = static_cast<double>(layout.micro_batch_size);
+    return std::max(block_flops(model, samples), output_flops(model, samples)) / layout.tensor;
+}
+
+void check_layer_flops(const LanguageModel& model, const Layout& layout) {
+    if (const double flops = largest_layer_flops(model, layout); flops > kMostLayerFlops) {
+        throw UsageError("model has a layer of " + shortest(flops) + " operations for a micro-batch, with hidden " +
+                         std::to_string(model.hidden) + ", mlp " + std::to_string(model.mlp) + ", sequence " +
+                         std::to_string(model.sequence) + " and vocabulary " + std::to_string(model.vocabulary) +
+                         "; a layer has at most 2^53 on one device; correct the model, or split it further");
+    }
+}
+
 void check_layout(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
     check_layout(layout, parts);
+    check_layer_flops(model, layout);
     const auto check = [&](const char* name, std::int64_t number) {
         if (number % layout.tensor != 0) {
             refuse("tensor-parallel is " + std::to_string(layout.tensor),
@@ -509,6 +551,84 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
     }
 }
 
+namespace {
+/// A language model's profiles by part, and options with its placement and cuts.
+struct CutModel {
+    PartProfiles profiles;
+    PipelineOptions options;
+};
+CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                   const Layout& layout) {
+    CutModel cut;
+    cut.profiles = part_profiles(
+        parts, [&](const NodeGroup& group) { return language_model_profile(model, cluster, group, layout); });
+    set_pipeline(cut.options, layout);
+    const int partitions = layout.pipeline * layout.interleave;
+    const std::optional<Balance> even =
+        parts.size() == 1 ? even_cuts(cut.profiles.profiles.front().layers.size(), partitions) : std::nullopt;
+    cut.options.balance =
+        even ? *even : cuts(cut.profiles, cut.options, static_cast<std::size_t>(partitions), layout.micro_batch_size);
+    cut.options.checkpoint = Checkpoint::never;  // what is recomputed is part of the layers' times
+    return cut;
+}
+}  // namespace
+
+double least_step_ns(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                     const Layout& layout) {
+    const auto [profiles, options] = cut_model(model, cluster, parts, layout);
+    const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
+    struct Lane {
+        double work = 0;     ///< of a micro-batch
+        double forward = 0;  ///< of the first micro-batch, before it comes to the lane
+        double both = 0;     ///< that, and of the last one after it has left the lane
+        double sums = 0;     ///< of gradients over the replicas, once the lane has ended
+        double parameters = 0;
+        bool has_begun = false;
+    };
+    std::vector<Lane> lanes(groups.size());
+    const auto element = static_cast<double>(dtype_bytes(layout.dtype));
+    // A schedule that splits backwards may put off all gradients of weights until a gradient has gone back.
+    const bool splits = options.schedule == Schedule::automatic || splits_backward(options.schedule);
+    double forward_before = 0;
+    double both_before = 0;
+    for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
+        const std::size_t on = lane_of(options, j);
+        Lane& lane = lanes[on];
+        if (!lane.has_begun) {
+            lane.forward = forward_before;
+            lane.both = splits ? forward_before : both_before;
+            lane.has_begun = true;
+        }
+        double gradients = 0;
+        const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            const LayerProfile& layer = profiles.at(on).layers[l];
+            lane.work += layer.forward_ns.front() + layer.backward_ns.front();
+            forward_before += layer.forward_ns.front();
+            both_before += layer.forward_ns.front() + layer.backward_ns.front();
+            gradients += static_cast<double>(layer.gradient_bytes);
+            lane.parameters +=
+                static_cast<double>(layer.parameter_bytes) / element * (layout.zero >= 3 ? layout.data : 1);
+        }
+        if (layout.data > 1 && layout.gradient_bucket == 0) {
+            lane.sums += all_reduce_ns(replica_link_of(cluster, *groups[on], layout), layout.data, gradients);
+        }
+    }
+    const auto m = static_cast<double>(layout.micro_batches());
+    double pipeline = 0;
+    for (const Lane& lane : lanes) {
+        pipeline = std::max(pipeline, m * lane.work + std::max(lane.both, lane.forward + lane.sums));
+    }
+    std::vector<double> parameters;
+    for (const Lane& lane : lanes) {
+        parameters.push_back(lane.parameters);
+    }
+    const AfterPipeline after = after_pipeline(model, cluster, parts, layout, parameters);
+    // The simulation rounds each of a lane's tasks, and each of the ways, to whole ns.
+    const double rounded = 2 * (m * layout.interleave + layout.pipeline);
+    return std::max(0.0, pipeline - rounded) + after.tied_ns + after.gather_ns + after.optimizer_ns;
+}
+
 double LayoutStep::tflops_per_device() const {
     return model_flops / step_ns() * 1e9 / layout.devices() / 1e12;
 }
@@ -523,37 +643,18 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
     LayoutStep step;
     step.layout = layout;
     step.device = to_string(parts);
-    const PartProfiles profiles = part_profiles(
-        parts, [&](const NodeGroup& group) { return language_model_profile(model, cluster, group, layout); });
+    auto [profiles, options] = cut_model(model, cluster, parts, layout);
     const auto samples = static_cast<double>(layout.micro_batch_size);
-    PipelineOptions options;
-    set_pipeline(options, layout);
-    const int partitions = layout.pipeline * layout.interleave;
-    const std::optional<Balance> even =
-        parts.size() == 1 ? even_cuts(profiles.profiles.front().layers.size(), partitions) : std::nullopt;
-    options.balance =
-        even ? *even : cuts(profiles, options, static_cast<std::size_t>(partitions), layout.micro_batch_size);
-    options.checkpoint = Checkpoint::never;  // what is recomputed is part of the layers' times
     options.optimizer = optimizer_of(layout);
     set_hardware(options.hardware, cluster, parts, layout, boundary_bytes(profiles.profiles.front(), samples));
     step.profile = joined(profiles, options, step.device);
     step.simulation = simulate(step.profile, options, detail);
 
-    const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
-    const std::vector<double> parameters = parameters_by_lane(step.simulation, layout);
-    const auto element = static_cast<double>(dtype_bytes(layout.dtype));
-    for (std::size_t lane = 0; lane < groups.size(); ++lane) {
-        step.optimizer_ns = std::max(step.optimizer_ns, adam_ns(parameters[lane], *groups[lane], layout));
-        if (layout.zero == 1 || layout.zero == 2) {
-            step.gather_ns =
-                std::max(step.gather_ns, all_gather_ns(ring_link(cluster, *groups[lane], layout.data, layout.tensor),
-                                                       layout.data, parameters[lane] * element));
-        }
-    }
-    if (model.tied && layout.pipeline > 1) {
-        step.tied_ns =
-            tied_sum_ns(cluster, parts, layout, embedding_weights(model) / layout.tensor * layout.gradient_bytes);
-    }
+    const AfterPipeline after =
+        after_pipeline(model, cluster, parts, layout, parameters_by_lane(step.simulation, layout));
+    step.tied_ns = after.tied_ns;
+    step.gather_ns = after.gather_ns;
+    step.optimizer_ns = after.optimizer_ns;
     const auto batch = static_cast<double>(layout.batch);
     step.model_flops = step_flops(model, batch);
     const double blocks = static_cast<double>(model.layers);

@@ -55,8 +55,14 @@ PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& clust
 /// that the replicas' micro-batches do not divide, a ZeRO stage that is none.
 void check_layout(const Layout& layout, const PipelineParts& parts);
 /// Like the above, for the parts of a language model: ranks that do not divide its heads or widths, more partitions
-/// than blocks.
+/// than blocks, layers too large for a profile.
 void check_layout(const LanguageModel& model, const Layout& layout, const PipelineParts& parts);
+
+/// Operations of one rank's largest layer for a micro-batch. A profile holds numbers up to 2^53.
+double largest_layer_flops(const LanguageModel& model, const Layout& layout);
+inline constexpr double kMostLayerFlops = 0x1p53;
+/// Throws UsageError if it has more.
+void check_layer_flops(const LanguageModel& model, const Layout& layout);
 
 /// One rank's costs of the model's layers (embedding, blocks, output layer) at the layout's micro-batch size, estimated
 /// for the group's device by operator. Times include the collectives of tensor parallelism, and what is recomputed.
@@ -109,9 +115,14 @@ struct LayoutStep {
 /// fails. Throws as check_layout() and simulate() do.
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                            const Layout& layout, const SimulationDetail& detail = {.noise = false});
-/// Like the above, for a profiled model, which no tensor parallelism can split: on_device(). `options` gives balance,
-/// checkpoint mode (always if the layout recomputes) and optimizer; cuts are found if its balance has one partition and
-/// the layout has more.
+/// No step of that layout is shorter, with the same cuts: a lane's work, the ways of the first micro-batch to it and of
+/// the last one back, or its sums of gradients, and what follows the pipeline. Takes a small part of a simulation's
+/// time. Preconditions: check_layout() passes.
+double least_step_ns(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                     const Layout& layout);
+/// Like simulate_layout() above, for a profiled model, which no tensor parallelism can split: on_device(). `options`
+/// gives balance, checkpoint mode (always if the layout recomputes) and optimizer; cuts are found if its balance has
+/// one partition and the layout has more.
 LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
                            const PipelineParts& parts, const Layout& layout,
                            const SimulationDetail& detail = {.noise = false});

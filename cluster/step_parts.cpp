@@ -175,7 +175,9 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
     add("links of a node", simulate(with_free_links(cluster, true, false), layout).step_ns(),
         "a faster link, fewer tensor-parallel devices or overlapped sends help");
     add("links between nodes", simulate(with_free_links(cluster, false, true), layout).step_ns(),
-        "faster ports, more micro-batches, fewer replicas, gradients of 2 bytes or overlapped sends help");
+        std::string("faster ports, more micro-batches, fewer replicas") +
+            (step.tokens > 0 && layout.gradient_bytes == 4 ? ", --gradient-bytes 2" : "") +
+            " or overlapped sends help");
     if (layout.recompute != Recompute::none) {
         Layout without = layout;
         without.recompute = Recompute::none;
