@@ -37,7 +37,7 @@ bool JsonPathTracker::operator()(int, Json::parse_event_t event, const Json& par
         case Json::parse_event_t::array_start:
             if (frames_.size() >= kMostNesting) {
                 throw ProfileError(path() + " nests deeper than " + std::to_string(kMostNesting) +
-                                   " levels; a profile needs 5; remove the field");
+                                   " levels; no such file needs that many; remove the field");
             }
             frames_.push_back({.is_array = event == Json::parse_event_t::array_start});
             break;
@@ -83,7 +83,7 @@ Json parse_json_with_path(std::string_view text, std::string_view file, std::str
         });
     } catch (const Json::out_of_range& fault) {
         throw ProfileError(tracker.path() + " is " + unrepresentable_number(fault.what()) +
-                           ", which is too large; times are ns and sizes bytes, at most 2^53; " + std::string(remedy));
+                           ", which is too large; a number is below 1.8e308; " + std::string(remedy));
     } catch (const Json::parse_error& fault) {
         throw ProfileError(tracker.path() + " " + syntax_fault(text, fault.byte) + "; " + std::string(file) +
                            " is one JSON object; " + std::string(remedy));

@@ -28,8 +28,8 @@ void check_keys(const Json& object, const std::string& path, const std::vector<s
 const Json& required(const Json& object, const std::string& path, const char* key) {
     const auto found = object.find(key);
     if (found == object.end()) {
-        throw ProfileError(path + (path.empty() ? "" : ".") + key + " is missing; every cluster file has it; " +
-                           kRemedy);
+        throw ProfileError(path + (path.empty() ? "" : ".") + key + " is missing; " +
+                           (path.empty() ? "every cluster file has it" : path + " needs it") + "; " + kRemedy);
     }
     return *found;
 }
@@ -78,8 +78,8 @@ Link link_of(const Json& object, const std::string& path, std::vector<std::strin
     link.bytes_per_second = number(object, path, "bytes_per_second", 0) * efficiency;
     constexpr double kSlowest = 1000;
     if (link.bytes_per_second > 0 && link.bytes_per_second < kSlowest) {
-        wrong_type(path + ".bytes_per_second", object["bytes_per_second"],
-                   "at least 1000 bytes a second, efficiency included", kRemedy);
+        throw ProfileError(path + ".bytes_per_second" + (efficiency < 1 ? " times efficiency" : "") + " is " +
+                           shortest(link.bytes_per_second) + "; a link moves at least 1000 bytes a second; " + kRemedy);
     }
     link.latency_ns = number(object, path, "latency_ns", 0);
     if (const auto times = object.find("times"); times != object.end()) {
