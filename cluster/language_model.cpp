@@ -6,6 +6,7 @@
 #include "schedule/printable.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -76,14 +77,16 @@ std::string to_string(Attention attention) {
 }
 
 bool is_language_model(std::string_view text) {
-    return text.starts_with(kPrefix);
+    const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+    const std::string_view name = kPrefix.substr(0, kPrefix.size() - 1);  // "gpt" alone misses its keys
+    return std::ranges::equal(text, name, same) || std::ranges::equal(text.substr(0, kPrefix.size()), kPrefix, same);
 }
 
 LanguageModel parse_language_model(std::string_view text) {
     if (!is_language_model(text)) {
         throw UsageError("model is '" + printable(text) + "', which does not begin with gpt:; " + kExample);
     }
-    const std::map<std::string, std::string> values = values_of(text.substr(kPrefix.size()));
+    const std::map<std::string, std::string> values = values_of(text.substr(std::min(text.size(), kPrefix.size())));
     const auto number = [&](const std::string& key, std::optional<std::int64_t> otherwise = {}) {
         const auto found = values.find(key);
         if (found == values.end() && !otherwise) {

@@ -35,7 +35,7 @@ struct LanguageModel {
     friend bool operator==(const LanguageModel&, const LanguageModel&) = default;
 };
 
-/// True for a text that parse_language_model() is to read: it begins with "gpt:".
+/// True for a text that parse_language_model() is to read: it begins with "gpt:", in any case, or is "gpt".
 bool is_language_model(std::string_view text);
 /// Parses "gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200". Further keys: kv_heads, mlp, gated,
 /// tied, dropout, attention. Defaults: kv_heads = heads; mlp = 4 hidden, or if gated 8 / 3 of it, rounded up to a
