@@ -19,14 +19,17 @@
 #include <cstdint>
 #include <iostream>
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
 constexpr const char* kRunGroup = "Cluster";
-const std::set<std::string> kOfClusters = {"tokens",      "checkpoint-time", "restart-time",
-                                           "repair-time", "gradient-bucket", "sends"};
-const std::set<std::string> kWithClusters = {"cluster", "batch", "devices", "device-catalogue", "dtype", "optimizer",
-                                             "rank-by", "most",  "json",    "schedule"};
+const std::set<std::string> kOfClusters = {"tokens",         "checkpoint-time", "restart-time", "repair-time",
+                                           "gradient-bytes", "gradient-bucket", "sends"};
+const std::set<std::string> kWithClusters = {"cluster", "batch",     "devices",     "device-catalogue",
+                                             "dtype",   "optimizer", "rank-by",     "most",
+                                             "json",    "schedule",  "device-types"};
 
 nlohmann::ordered_json candidate_json(const ClusterCandidate& candidate) {
     nlohmann::ordered_json object = layout_json(candidate.step);
@@ -129,8 +132,8 @@ void add_cluster_plan_options(CLI::App& command, ClusterPlanFlags& flags) {
                "Plan layouts on this cluster (docs/cluster-format.md); PROFILE may then be a model such as "
                "gpt:layers=24,..; --devices is a range such as 64..1024",
                "FILE", kRunGroup);
-    add_option(command, "--tokens", flags.request.tokens, "Tokens of the whole run, such as 1e12; default: one step",
-               "N", kRunGroup);
+    add_parsed(command, "--tokens", flags.request.tokens, parse_tokens,
+               "Tokens of the whole run, such as 1e12; default: one step", "N", kRunGroup);
     const auto add_time = [&](const std::string& name, double& value, const std::string& help) {
         add_parsed(
             command, name, value, [name](const std::string& text) { return parse_duration_ns(text, name); }, help,
@@ -146,15 +149,32 @@ void check_cluster_plan_options(const CLI::App& command, const ClusterPlanFlags&
     check_options_with_cluster(command, flags.given(), kOfClusters, kWithClusters);
 }
 
+namespace {
+/// The cluster's nodes of these types, or all of them without names.
+Cluster with_types(Cluster cluster, const std::string& names) {
+    if (names.empty()) {
+        return cluster;
+    }
+    std::vector<NodeGroup> named;
+    for (const std::string& name : parse_list(names, "--device-types")) {
+        const PipelineParts part = parse_pipeline_parts(name, cluster, 1);
+        if (std::ranges::count(named, part.front().group->device.name,
+                               [](const NodeGroup& each) { return each.device.name; }) > 0) {
+            throw UsageError("--device-types names " + part.front().group->device.name +
+                             " twice; each type counts once; leave one out");
+        }
+        named.push_back(*part.front().group);
+    }
+    cluster.groups = std::move(named);
+    return cluster;
+}
+}  // namespace
+
 ClusterPlan cluster_plan_of(const std::string& model_or_profile, ClusterPlanFlags flags, const PipelineFlags& pipeline,
                             const std::string& rank_by) {
     ClusterPlanRequest& request = flags.request;
-    const Cluster cluster = cluster_of({flags.cluster, {}}, pipeline);
+    const Cluster cluster = with_types(cluster_of({flags.cluster, {}}, pipeline), pipeline.device_types);
     constexpr double kNsPerSecond = 1e9;
-    if (!(request.tokens >= 0 && request.tokens <= 1e18)) {
-        throw UsageError("--tokens is " + fmt::format("{:g}", request.tokens) +
-                         "; a run has from 0 to 1e18 tokens; write it as 1e12");
-    }
     if (!(flags.checkpoint_ns > 0)) {
         throw UsageError(
             "--checkpoint-time is 0; saving takes time, and without any the best interval is none; write it as 1s");
@@ -192,16 +212,14 @@ ClusterPlan cluster_plan_of(const std::string& model_or_profile, ClusterPlanFlag
         if (pipeline.optimizer) {
             throw UsageError("--optimizer is given with a gpt: model, which trains with Adam; leave it out");
         }
-        request.layout.dtype = pipeline.dtype.empty() ? request.layout.dtype : pipeline.dtype;
-        request.layout.gradient_bytes =
-            std::max(request.layout.gradient_bytes, dtype_bytes(request.layout.dtype) > 4 ? 8 : 2);
+        set_dtype(request.layout, pipeline);
         return plan_cluster(parse_language_model(model_or_profile), cluster, request);
     }
     const Profile profile = in_dtype(load_profile(model_or_profile), pipeline, model_or_profile);
     PipelineOptions options;
     options.optimizer = pipeline.optimizer.value_or(options.optimizer);
     options.checkpoint = Checkpoint::never;
-    request.layout.dtype = profile.dtype;
+    set_dtype(request.layout, profile);
     if (request.tokens > 0) {
         throw UsageError("--tokens is given with a profile, which does not know the tokens of a sample; leave it out");
     }

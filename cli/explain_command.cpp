@@ -14,6 +14,7 @@
 #include <array>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -55,8 +56,8 @@ void check_explain_options(const CLI::App& command, const ExplainFlags& flags) {
     check_layout_options(command, flags.layout);
 }
 
-/// Sets the layout to the best one of a plan.
-void find_best(ExplainFlags& flags) {
+/// Sets the layout to the best one of a plan. Returns why there is none.
+std::optional<std::string> find_best(ExplainFlags& flags) {
     ClusterPlanFlags plan;
     plan.cluster = flags.layout.cluster;
     plan.request.layout = flags.layout.layout;
@@ -67,7 +68,7 @@ void find_best(ExplainFlags& flags) {
         throw Interrupted();
     }
     if (found.candidates.empty()) {
-        return;
+        return found.infeasible_because;
     }
     const LayoutStep& best = found.candidates.front().step;
     flags.layout.layout = best.layout;
@@ -75,6 +76,7 @@ void find_best(ExplainFlags& flags) {
     flags.simulated.pipeline.device_types = best.device;
     flags.simulated.pipeline.schedule_given = best.layout.schedule.has_value();
     flags.simulated.pipeline.options.schedule = best.layout.schedule.value_or(Schedule::one_f_one_b);
+    return std::nullopt;
 }
 
 /// The options of simulate that give this layout.
@@ -97,9 +99,10 @@ std::string options_text(const LayoutStep& step) {
 
 ExitCode explain_command(ExplainFlags flags, bool best_of_plan, bool json) {
     if (best_of_plan) {
-        find_best(flags);
-        if (flags.simulated.pipeline.device_types.empty()) {
-            throw UsageError("no layout fits into memory; 'pipescope plan' with the same options says what is missing");
+        if (const std::optional<std::string> because = find_best(flags)) {
+            std::cout << (json ? dump(nlohmann::ordered_json{{"infeasible_because", *because}})
+                               : "infeasible: " + *because + "\n");
+            return ExitCode::infeasible;
         }
     }
     const LayoutCase laid_out =
@@ -139,12 +142,13 @@ void add_explain_command(Program& program) {
     add_layout_options(*command, flags->layout);
     add_option(*command, "--rank-by", flags->rank_by, "Without a layout: the best by step (default), cost or time",
                "NAME", "Cluster");
-    add_option(*command, "--tokens", flags->tokens, "Without a layout: tokens of the whole run; default: one step", "N",
-               "Cluster");
+    add_parsed(*command, "--tokens", flags->tokens, parse_tokens,
+               "Without a layout: tokens of the whole run; default: one step", "N", "Cluster");
     add_json_flag(*command, *json);
     command->get_option("--balance")->required(false);
     program.set_action(command, [flags, json, command] {
         check_explain_options(*command, *flags);
+        check_model_options(*command, flags->model);
         return explain_command(*flags, !names_a_layout(*command), *json);
     });
 }

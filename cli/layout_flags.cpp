@@ -9,12 +9,14 @@
 #include "cli/units.h"
 #include "cluster/step_parts.h"
 #include "schedule/error.h"
+#include "schedule/printable.h"
 #include "simulator/planner.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -37,6 +39,8 @@ bool is_among(const CLI::Option& option, const std::set<std::string>& names) {
 }  // namespace
 
 void add_replica_options(CLI::App& command, Layout& layout) {
+    add_option(command, "--gradient-bytes", layout.gradient_bytes,
+               "Bytes of a summed gradient of a gpt: model: 4 (default) or 2", "N", kGroup);
     add_parsed(
         command, "--gradient-bucket", layout.gradient_bucket,
         [](const std::string& text) { return parse_bytes(text, "--gradient-bucket"); },
@@ -70,8 +74,6 @@ void add_layout_options(CLI::App& command, LayoutFlags& flags) {
     add_option(command, "--zero", layout.zero,
                "Replicas split the optimizer's state (1), gradients too (2), parameters too (3); default 0", "STAGE",
                kGroup);
-    add_option(command, "--gradient-bytes", layout.gradient_bytes, "Bytes of a summed gradient: 4 (default) or 2", "N",
-               kGroup);
     add_replica_options(command, layout);
 }
 
@@ -93,6 +95,33 @@ void check_options_with_cluster(const CLI::App& command, bool has_cluster, const
 
 void check_layout_options(const CLI::App& command, const LayoutFlags& flags) {
     check_options_with_cluster(command, flags.given(), kOfLayouts, kWithLayouts);
+}
+
+void check_model_options(const CLI::App& command, const std::string& model_or_profile) {
+    if (!is_language_model(model_or_profile) && command.get_option("--gradient-bytes")->count() > 0) {
+        throw UsageError(
+            "--gradient-bytes is given with a profile, whose layers say what their gradients take; leave it out");
+    }
+}
+
+void set_dtype(Layout& layout, const PipelineFlags& pipeline) {
+    layout.dtype = pipeline.dtype.empty() ? layout.dtype : pipeline.dtype;
+    layout.gradient_bytes = std::max(layout.gradient_bytes, dtype_bytes(layout.dtype) > 4 ? 8 : 2);
+}
+
+void set_dtype(Layout& layout, const Profile& profile) {
+    layout.dtype = profile.dtype;
+    layout.gradient_bytes = static_cast<int>(std::clamp<std::int64_t>(dtype_bytes(profile.dtype), 2, 8));
+}
+
+double parse_tokens(const std::string& text) {
+    double tokens = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), tokens);
+    if (fault != std::errc{} || end != text.data() + text.size() || !(tokens >= 1 && tokens <= 1e18)) {
+        throw UsageError("--tokens is '" + printable(text) +
+                         "'; a run has from 1 to 1e18 tokens; write it as 1e12, or leave it out for one step");
+    }
+    return tokens;
 }
 
 Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline) {
@@ -120,8 +149,7 @@ LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& f
                 "--balance, --checkpoint, --optimizer or --master-weights is given with a gpt: model, which is cut "
                 "evenly, recomputes as --recompute says, and trains with Adam; leave it out");
         }
-        layout.dtype = pipeline.dtype.empty() ? layout.dtype : pipeline.dtype;
-        layout.gradient_bytes = std::max(layout.gradient_bytes, dtype_bytes(layout.dtype) > 4 ? 8 : 2);
+        set_dtype(layout, pipeline);
         found.simulate = [parts_on, model = parse_language_model(model_or_profile)](
                              const Cluster& cluster, const Layout& on, const SimulationDetail& detail) {
             return simulate_layout(model, cluster, parts_on(cluster, on), on, detail);
@@ -140,7 +168,7 @@ LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& f
             "--recompute is selective with a profile, which does not know parts of layers; use none or full");
     }
     const Profile profile = in_dtype(load_profile(model_or_profile), pipeline, model_or_profile);
-    layout.dtype = profile.dtype;
+    set_dtype(layout, profile);
     found.simulate = [parts_on, profile, options](const Cluster& cluster, const Layout& on,
                                                   const SimulationDetail& detail) {
         return simulate_layout(profile, options, cluster, parts_on(cluster, on), on, detail);
@@ -158,9 +186,25 @@ std::vector<StepLimit> LayoutCase::limits(const LayoutStep& step) const {
     });
 }
 
+namespace {
+/// A language model's simulation with the options that say what its memory was counted for. Its layers contain what
+/// they recompute, and its optimizer's state is given in bytes.
+Simulation as_counted(const LayoutStep& step) {
+    Simulation simulation = step.simulation;
+    if (step.tokens > 0) {
+        simulation.options.optimizer = "adam";
+        simulation.options.master_weights = dtype_bytes(step.layout.dtype) < 4;
+        if (step.layout.recompute == Recompute::full) {
+            simulation.options.checkpoint = Checkpoint::always;
+        }
+    }
+    return simulation;
+}
+}  // namespace
+
 nlohmann::ordered_json layout_json(const LayoutStep& step) {
     const Layout& layout = step.layout;
-    nlohmann::ordered_json object = simulation_json(step.simulation);
+    nlohmann::ordered_json object = simulation_json(as_counted(step));
     const auto whole = [](double ns) { return std::llround(ns); };
     object["step_ns"] = whole(step.step_ns());
     object["pipeline_ns"] = step.simulation.step_time.count();
@@ -172,7 +216,6 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
     object["tflops_per_device"] = step.tflops_per_device();
     object["hardware_tflops_per_device"] = step.hardware_tflops_per_device();
     if (step.tokens > 0) {
-        object["optimizer"] = "adam";
         object["tokens_per_second"] = step.tokens_per_second();
         object["model_flops"] = step.model_flops;
         object["model_tflops_per_second"] = step.model_flops / step.step_ns() * 1e9 / 1e12;
@@ -293,6 +336,6 @@ std::string limits_text(const LayoutStep& step, const std::vector<StepLimit>& li
 
 std::string layout_text(const LayoutStep& step, const std::vector<StepLimit>& limits) {
     return step_text(step) + "\n" + parts_text(step) + "\nnext: " + next_constraint(step, limits) +
-           "\n\nthe pipeline of one tensor-parallel rank of one replica:\n\n" + simulation_text(step.simulation);
+           "\n\nthe pipeline of one tensor-parallel rank of one replica:\n\n" + simulation_text(as_counted(step));
 }
 }  // namespace pipescope

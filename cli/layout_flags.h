@@ -22,8 +22,16 @@ struct LayoutFlags {
 
 /// Adds --cluster and the options of the layout. `flags` must outlive the parsing.
 void add_layout_options(CLI::App& command, LayoutFlags& flags);
-/// Adds the options of how lanes and replicas send: --gradient-bucket and --sends. `layout` must outlive the parsing.
+/// Adds the options of how lanes and replicas send: --gradient-bytes, --gradient-bucket and --sends. `layout` must
+/// outlive the parsing.
 void add_replica_options(CLI::App& command, Layout& layout);
+/// Throws UsageError for options of add_replica_options() that say nothing about a profile, if it is one.
+void check_model_options(const CLI::App& command, const std::string& model_or_profile);
+/// Sets the dtype of a gpt: model, and of gradients what it needs; or those of a profile.
+void set_dtype(Layout& layout, const PipelineFlags& pipeline);
+void set_dtype(Layout& layout, const Profile& profile);
+/// The value of --tokens, such as 1e12. Throws UsageError.
+double parse_tokens(const std::string& text);
 /// Throws UsageError for options of the command that say nothing with --cluster, or nothing without it.
 void check_layout_options(const CLI::App& command, const LayoutFlags& flags);
 

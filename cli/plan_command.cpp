@@ -2,6 +2,7 @@
 #include "cli/answers.h"
 #include "cli/cluster_plan_command.h"
 #include "cli/commands.h"
+#include "cli/layout_flags.h"
 #include "cli/output_file.h"
 #include "cli/plan_report.h"
 #include "cli/program.h"
@@ -350,6 +351,7 @@ void add_plan_command(Program& program) {
     program.set_action(command, [flags, cluster, order, json, command] {
         check_cluster_plan_options(*command, *cluster);
         if (cluster->given()) {
+            check_model_options(*command, flags->profile);
             if (flags->most < 1) {
                 throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags->most));
             }

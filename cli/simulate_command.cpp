@@ -234,6 +234,7 @@ void add_simulate_command(Program& program) {
     program.set_action(command, [flags, outputs, layout, json, command, balance] {
         check_layout_options(*command, *layout);
         if (layout->given()) {
+            check_model_options(*command, flags->profile);
             return simulate_on_cluster(*flags, *layout, *outputs, *json);
         }
         if (is_language_model(flags->profile)) {

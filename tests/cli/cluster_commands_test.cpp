@@ -1,0 +1,137 @@
+// plan, simulate and explain with --cluster: what they refuse, and what they say that they counted.
+
+#include "tests/cli/user.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+const std::string kModel = "gpt:layers=4,hidden=256,heads=4,sequence=64,vocabulary=512";
+
+class ClusterCommands : public testing::Test {
+protected:
+    ClusterCommands() {
+        user.writes("p.json", emulated_profile(1));
+        user.writes("c.json", cluster(R"({"device": "A100", "count": 2, "devices": 4})"));
+    }
+
+    static std::string cluster(const std::string& nodes, const std::string& link = "") {
+        return R"({"format": "pipescope.cluster", "version": 1, "name": "c", "nodes": [)" + nodes +
+               R"(], "between_nodes": {"bytes_per_second": 25000000000, "latency_ns": 5000)" + link + "}}";
+    }
+    std::string refused(const std::string& line) const {
+        const CommandResult result = user.types(line);
+        EXPECT_EQ(result.code, 2) << line << "\n" << result.err;
+        EXPECT_THAT(result.err, StartsWith("pipescope: ")) << line;
+        return result.err;
+    }
+
+    User user;
+};
+
+TEST_F(ClusterCommands, GradientBytesAreThoseOfAModelNotOfAProfile) {
+    const std::string on = " --cluster c.json --batch 8 --device-types A100";
+    EXPECT_THAT(refused("simulate p.json --data-parallel 2 --gradient-bytes 2" + on),
+                HasSubstr("--gradient-bytes is given with a profile"));
+    EXPECT_THAT(refused("plan p.json --cluster c.json --batch 8 --gradient-bytes 2"),
+                HasSubstr("--gradient-bytes is given with a profile"));
+    const auto counted = [&](const std::string& line) {
+        return user.succeeds(line + on + " --json").json().at("layout").at("gradient_bytes").get<int>();
+    };
+    EXPECT_EQ(counted("simulate p.json --data-parallel 2"), 4);  // as wide as its parameters
+    EXPECT_EQ(counted("simulate " + kModel + " --gradient-bytes 2"), 2);
+    const auto plan = user.succeeds("plan " + kModel + " --cluster c.json --batch 8 --gradient-bytes 2 --json").json();
+    EXPECT_EQ(plan.at("candidates").at(0).at("layout").at("gradient_bytes"), 2);
+    EXPECT_THAT(plan.at("next_constraint").get<std::string>(), Not(HasSubstr("gradient")));
+}
+
+TEST_F(ClusterCommands, SayWhatMemoryWasCountedFor) {
+    const std::string line = "simulate " + kModel + " --cluster c.json --batch 8 --data-parallel 2 --zero 1";
+    const auto mixed = user.succeeds(line + " --recompute full --json").json();
+    EXPECT_EQ(mixed.at("optimizer"), "adam");
+    EXPECT_EQ(mixed.at("master_weights"), true);
+    EXPECT_EQ(mixed.at("checkpoint"), "always");
+    const auto single = user.succeeds(line + " --dtype float32 --json").json();
+    EXPECT_EQ(single.at("master_weights"), false);
+    EXPECT_EQ(single.at("checkpoint"), "never");
+    EXPECT_THAT(user.succeeds(line).out, HasSubstr("optimizer adam with float32 master weights"));
+}
+
+TEST_F(ClusterCommands, EndWithThreeIfNothingFits) {
+    const std::string large =
+        " gpt:layers=96,hidden=12288,heads=96,sequence=2048,vocabulary=50257 --cluster c.json "
+        "--batch 8 --devices 1";
+    for (const char* command : {"plan", "explain"}) {
+        const CommandResult result = user.types(command + large);
+        EXPECT_EQ(result.code, 3) << command;
+        EXPECT_THAT(result.out, AllOf(HasSubstr("infeasible: no layout fits: the closest needs "),
+                                      HasSubstr("--gradient-bytes 2")));
+        const CommandResult json = user.types(command + large + " --json");
+        EXPECT_EQ(json.code, 3);
+        EXPECT_THAT(json.json().at("infeasible_because").get<std::string>(), HasSubstr("no layout fits"));
+    }
+}
+
+TEST_F(ClusterCommands, NameTheValueAndTheRule) {
+    for (const char* tokens : {"abc", "1T", "0", "-1", "1e19"}) {
+        for (const char* command : {"plan ", "explain "}) {
+            EXPECT_THAT(refused(command + kModel + " --cluster c.json --batch 8 --tokens " + tokens),
+                        AllOf(HasSubstr(std::string("--tokens is '") + tokens), HasSubstr("write it as 1e12")));
+        }
+    }
+    const std::string wide = "gpt:layers=8,hidden=99999999,heads=1,sequence=2048,vocabulary=51200";
+    for (const char* command : {"plan ", "simulate "}) {
+        EXPECT_THAT(refused(command + wide + " --cluster c.json --batch 8"), HasSubstr("with hidden 99999999"));
+    }
+    EXPECT_THAT(refused("plan gpt --cluster c.json --batch 8"), HasSubstr("write it as gpt:layers=24"));
+    EXPECT_EQ(user.succeeds("simulate GPT:" + kModel.substr(4) + " --cluster c.json --batch 8").code, 0);
+    user.writes("mixed.json", cluster(R"({"device": "A100", "count": 2, "devices": 4}, )"
+                                      R"({"device": "V100", "count": 2, "devices": 4})"));
+    EXPECT_THAT(refused("plan " + kModel + " --cluster mixed.json --batch 8 --devices 12..16"),
+                HasSubstr("V100 is left out: it has no rate for bfloat16"));
+}
+
+TEST_F(ClusterCommands, FaultsOfClusterFilesAreAboutClusterFiles) {
+    const auto fault = [&](const std::string& text) {
+        user.writes("bad.json", text);
+        const CommandResult result = user.types("doctor --cluster bad.json");
+        EXPECT_NE(result.code, 0);
+        return result.out + result.err;
+    };
+    const std::string nodes = R"({"device": "A100", "count": 2, "devices": 4})";
+    EXPECT_THAT(fault(cluster(R"({"device": "A100", "count": 2, "devices": 4, "price_per_hour": 1e999})")),
+                AllOf(HasSubstr("nodes[0].price_per_hour is 1e999"), Not(HasSubstr("ns"))));
+    EXPECT_THAT(fault(cluster(nodes, R"(, "efficiency": 1e-12)")),
+                HasSubstr("between_nodes.bytes_per_second times efficiency is 0.025;"));
+    std::string racks = cluster(nodes);
+    racks.insert(racks.size() - 1, R"(, "between_racks": {"bytes_per_second": 1000000000})");
+    EXPECT_THAT(fault(racks), HasSubstr("between_racks.nodes is missing; between_racks needs it;"));
+    EXPECT_THAT(fault(std::string(300, '[')), Not(HasSubstr("profile needs")));
+}
+
+TEST_F(ClusterCommands, PlanForTheTypesThatAreNamed) {
+    user.writes("mixed.json", cluster(R"({"device": "A100", "count": 2, "devices": 4}, )"
+                                      R"({"device": "V100", "count": 2, "devices": 4})"));
+    const std::string plan = "plan " + kModel + " --cluster mixed.json --batch 8 --dtype float16 ";
+    const auto named = user.succeeds(plan + "--device-types v100 --json").json();
+    EXPECT_FALSE(named.at("candidates").empty());
+    for (const auto& each : named.at("candidates")) {
+        EXPECT_EQ(each.at("layout").at("device"), "V100");
+    }
+    EXPECT_THAT(refused(plan + "--device-types H100"), HasSubstr("the cluster has no type 'H100'"));
+    EXPECT_THAT(refused(plan + "--device-types A100,A100"), HasSubstr("--device-types names A100 twice"));
+}
+
+TEST_F(ClusterCommands, ConsiderAllLayoutsThatTheySimulate) {
+    const auto plan = user.succeeds("plan p.json --cluster c.json --batch 8 --devices 8 --json").json();
+    EXPECT_GE(plan.at("considered").get<int>(), plan.at("simulated").get<int>());
+}
+}  // namespace
+}  // namespace pipescope
