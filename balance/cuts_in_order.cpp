@@ -73,7 +73,8 @@ CutsInOrder::CutsInOrder(CutOrder order, std::int64_t below, std::size_t most_no
 void CutsInOrder::find_least() {
     const std::size_t n = order_.partitions;
     const std::size_t layers = order_.layers;
-    least_.assign((n + 1) * (layers + 1), {kUnreachable, kUnreachable, kUnreachable, kUnreachable, kUnreachable, kUnreachable});
+    least_.assign((n + 1) * (layers + 1),
+                  {kUnreachable, kUnreachable, kUnreachable, kUnreachable, kUnreachable, kUnreachable});
     least(0, 0) = {0, 0, 0, 0, 0, 0};
     for (std::size_t q = 0; q < n; ++q) {
         const std::size_t last_end = layers - (n - q - 1);
@@ -118,8 +119,7 @@ std::int64_t CutsInOrder::bound_of(const Node& node) {
         return order_.constant + before.forward_sum + node.forward_sum + forward + always_backward(node, before);
     }
     const std::int64_t backward = std::max(before.backward, node.backward);
-    const std::int64_t bound =
-        order_.constant + before.sum + node.forward_sum + node.backward_sum + forward + backward;
+    const std::int64_t bound = order_.constant + before.sum + node.forward_sum + node.backward_sum + forward + backward;
     return order_.repeats ? std::max(bound, order_.constant + way_of_last_through(node, before) + before.backward_sum +
                                                 node.backward_sum + backward)
                           : bound;

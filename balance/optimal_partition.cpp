@@ -13,7 +13,7 @@ namespace pipescope {
 namespace {
 /// A partial cut into the first partitions, reduced to what affects the rest of the step.
 struct Label {
-    std::int64_t sum = 0;       ///< sum of all f, b, c, g so far
+    std::int64_t sum = 0;  ///< sum of all f, b, c, g so far
     /// Mode always: forward sum plus longest backward so far. If the last micro-batch's forward takes another time: the
     /// longest way to its end, plus all b and g so far. Otherwise 0.
     std::int64_t path = 0;
@@ -29,7 +29,7 @@ struct Label {
 
 /// Minimum that any cut of the remaining layers must add.
 struct Rest {
-    std::int64_t sum = kUnreachable;  ///< with q: of the smaller of f and q
+    std::int64_t sum = kUnreachable;       ///< with q: of the smaller of f and q
     std::int64_t kept_sum = kUnreachable;  ///< of q, c, b, g
     std::int64_t forward_sum = kUnreachable;
     std::int64_t forward = kUnreachable;  ///< with q: of all micro-batches
@@ -62,8 +62,8 @@ public:
         }
         if (keeps_last_) {
             const std::int64_t q = table_.kept_forward(partition, first, end);
-            next.path = way_of_last(label.path, label.sum, label.forward, {c, times.forward, q}, repeats_) +
-                        times.backward + g;
+            next.path =
+                way_of_last(label.path, label.sum, label.forward, {c, times.forward, q}, repeats_) + times.backward + g;
         }
         next.end = static_cast<std::int32_t>(end);
         return next;
@@ -235,8 +235,7 @@ private:
             return kUnreachable;
         }
         if (keeps_last_) {
-            return problem_.loss_ns +
-                   std::max(label.path + then.kept_sum, label.sum + then.sum + then.forward) +
+            return problem_.loss_ns + std::max(label.path + then.kept_sum, label.sum + then.sum + then.forward) +
                    std::max(label.backward, then.backward);
         }
         const std::int64_t forward = std::max(label.forward, then.forward);

@@ -50,7 +50,8 @@ std::vector<double> layer_times(const SizedProfile& sized, Checkpoint checkpoint
 }
 
 bool has_kept_forwards(const Profile& profile) {
-    return std::ranges::any_of(profile.layers, [](const LayerProfile& layer) { return !layer.graph_forward_ns.empty(); });
+    return std::ranges::any_of(profile.layers,
+                               [](const LayerProfile& layer) { return !layer.graph_forward_ns.empty(); });
 }
 
 std::vector<NamedSkip> skips_of(const Profile& profile) {

@@ -1,5 +1,5 @@
-#include "balance/optimal_partition.h"
 #include "simulator/simulation.h"
+#include "balance/optimal_partition.h"
 #include "tests/simulator/profiles.h"
 
 #include <gmock/gmock.h>
