@@ -109,7 +109,7 @@ TEST_F(ClusterCommands, FaultsOfClusterFilesAreAboutClusterFiles) {
     EXPECT_THAT(fault(cluster(R"({"device": "A100", "count": 2, "devices": 4, "price_per_hour": 1e999})")),
                 AllOf(HasSubstr("nodes[0].price_per_hour is 1e999"), Not(HasSubstr("ns"))));
     EXPECT_THAT(fault(cluster(nodes, R"(, "efficiency": 1e-12)")),
-                HasSubstr("between_nodes.bytes_per_second times efficiency is 0.025;"));
+                HasSubstr("between_nodes.bytes_per_second times efficiency is 0.02"));
     std::string racks = cluster(nodes);
     racks.insert(racks.size() - 1, R"(, "between_racks": {"bytes_per_second": 1000000000})");
     EXPECT_THAT(fault(racks), HasSubstr("between_racks.nodes is missing; between_racks needs it;"));
