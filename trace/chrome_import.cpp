@@ -327,7 +327,16 @@ json event_of_chrome(const std::filesystem::path& path, std::size_t index) {
 }
 
 std::optional<RecordingRank> recording_rank(const std::filesystem::path& path) {
-    return recording_rank(read(path, [](std::istream& in) { return read_chrome_header(in); }).distributed);
+    /// Ignores the events.
+    class : public ChromeListener {
+        void event(const ChromeEvent&, const ChromeHeader&) override {}
+    } nobody;
+    ChromeHeader header = read(path, [](std::istream& in) { return read_chrome_header(in); });
+    if (!header.is_kineto && header.format.empty() &&
+        header.other.is_null()) {  // the profiler's own fields may follow the events
+        header = read(path, [&](std::istream& in) { return read_chrome_json(in, nobody); });
+    }
+    return recording_rank(header.distributed);
 }
 
 OpenedTrace import_chrome(const std::filesystem::path& path) {

@@ -16,8 +16,8 @@ OpenedTrace import_chrome(const std::filesystem::path& path);
 /// Cost: that of reading the file up to there. Errors: those of open_trace().
 nlohmann::json event_of_chrome(const std::filesystem::path& path, std::size_t index);
 
-/// The rank that a trace of PyTorch's profiler names. Reads no further than to the first event. Empty if it names none
-/// there. Errors: those of open_trace().
+/// The rank that a trace of PyTorch's profiler names. Empty if it names none. Reads to the first event, or to the end
+/// if nothing before the events tells who wrote the file. Errors: those of open_trace().
 std::optional<RecordingRank> recording_rank(const std::filesystem::path& path);
 
 /// The format name of PipeScope's export, under "otherData".
