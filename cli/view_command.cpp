@@ -106,7 +106,10 @@ ExitCode view_command(ViewFlags flags) {
         }
     }
     if (flags.render.empty() && flags.report.empty() && (flags.all || flags.critical_path)) {
-        throw UsageError("--all and --critical-path are about a picture; add --render out.png");
+        throw UsageError(fmt::format("{} about a picture; add --render out.png",
+                                     !flags.all             ? "--critical-path is"
+                                     : !flags.critical_path ? "--all is"
+                                                            : "--all and --critical-path are"));
     }
     if (flags.render.empty() && flags.report.empty() && !has_display()) {
         throw Error(

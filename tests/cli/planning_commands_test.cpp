@@ -252,6 +252,8 @@ TEST_F(PlanningCommands, OutputNeverReplacesTheInput) {
                     .err,
                 HasSubstr("c.json is the input"));
     EXPECT_EQ(user.types("view t.sqlite --render a.pdf --report ./a.pdf").code, 2);
+    EXPECT_THAT(user.types("view t.sqlite --critical-path").err, HasSubstr("--critical-path is about a picture"));
+    EXPECT_THAT(user.types("view t.sqlite --all").err, HasSubstr("--all is about a picture"));
     user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite --force");
     EXPECT_FALSE(user.has("t.sqlite-wal"));
 }
