@@ -8,6 +8,7 @@
 
 #include <QFileInfo>
 
+#include <algorithm>
 #include <utility>
 
 namespace pipescope {
@@ -56,6 +57,10 @@ void showMeasured(const TraceDocument& before, Baseline& baseline) {
     const std::vector<MemorySample> noMemory;
     const Measured measured{timeline, noMemory, steps.numbers(), steps.wall_times(), update_of(before.run)};
     baseline.figures = run_figures(measured);
+    for (std::size_t lane = 0; lane < std::min(before.measuredMemory->size(), baseline.figures.lanes.size()); ++lane) {
+        baseline.figures.lanes[lane].peak_bytes =
+            highestOver((*before.measuredMemory)[lane], *before.measured, baseline.figures.steps);
+    }
     baseline.typical = typical_step(measured);
     for (std::string& warning : left_out_warnings(steps)) {
         baseline.warnings.push_back(std::move(warning));
@@ -83,6 +88,9 @@ void showSimulated(const TraceDocument& before, Baseline& baseline) {
     const std::vector<MemorySample> noMemory;
     const Measured measured{timeline, noMemory, {baseline.step}, {}, update_of(before.run)};
     baseline.figures = run_figures(measured);
+    for (std::size_t lane = 0; lane < std::min(baseline.peaks.size(), baseline.figures.lanes.size()); ++lane) {
+        baseline.figures.lanes[lane].peak_bytes = baseline.peaks[lane];
+    }
     baseline.typical = typical_step(measured);
 }
 
@@ -99,6 +107,7 @@ void compareRuns(const Baseline& baseline, TraceDocument& document) {
     const std::vector<MemorySample> noMemory;
     const Measured after{timeline, noMemory, steps.numbers(), steps.wall_times(), update_of(document.run)};
     document.comparison = compare(after, baseline.figures, document.whyNoTwins.empty() ? baseline.typical : Timeline{});
+    addPeaks(document);
     const RunFigures figures = run_figures(after);
     document.stepChange = step_change(baseline.figures, figures);
     document.bubbleChange = mean_difference(baseline.figures.bubbles, figures.bubbles);

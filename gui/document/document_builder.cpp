@@ -43,20 +43,25 @@ std::int32_t highestPartition(const TimelineStore& store) {
     }
     return highest;
 }
+}  // namespace
 
-/// Uses the tracks, so that not all samples need to be in memory at once.
+std::optional<Bytes> highestOver(const MemoryTrack& track, const TimelineStore& store,
+                                 const std::vector<std::int32_t>& steps) {
+    std::optional<Bytes> highest;
+    for (const std::int32_t step : steps) {
+        const StepSpan* span = store.step(step);
+        highest = std::max(highest, span != nullptr ? track.highestIn(span->range()) : std::nullopt);
+    }
+    return highest;
+}
+
 void addPeaks(TraceDocument& document) {
     const std::vector<MemoryTrack>& tracks = *document.measuredMemory;
     std::vector<ComparedLane>& lanes = document.comparison->lanes;
     for (std::size_t lane = 0; lane < std::min(tracks.size(), lanes.size()); ++lane) {
-        for (const std::int32_t step : document.comparison->steps) {
-            const StepSpan* span = document.measured->step(step);
-            const std::optional<Bytes> peak = span != nullptr ? tracks[lane].highestIn(span->range()) : std::nullopt;
-            lanes[lane].measured_peak_bytes = std::max(lanes[lane].measured_peak_bytes, peak);
-        }
+        lanes[lane].measured_peak_bytes = highestOver(tracks[lane], *document.measured, document.comparison->steps);
     }
 }
-}  // namespace
 
 void addHidden(TraceDocument& document) {
     for (const auto& store : {document.measured, document.simulated}) {

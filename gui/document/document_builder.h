@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -53,6 +54,12 @@ MeasuredSteps stepsToCompare(const TraceDocument& document);
 Timeline timelineOf(const TimelineStore& store, const MeasuredSteps& steps);
 /// All slices of the store.
 Timeline timelineOf(const TimelineStore& store);
+/// The highest value in these steps; empty if none has samples. Reads the track, so that not all samples need to be in
+/// memory at once.
+std::optional<Bytes> highestOver(const MemoryTrack& track, const TimelineStore& store,
+                                 const std::vector<std::int32_t>& steps);
+/// Sets the measured peaks of the comparison's lanes, over the compared steps.
+void addPeaks(TraceDocument& document);
 /// Compares the measured half, if any, with its simulation, or stores the reason why it cannot (compare_run()).
 /// Peaks come from the document's memory tracks.
 void compareWith(TraceDocument& document, const Simulation* simulation);

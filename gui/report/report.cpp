@@ -144,9 +144,16 @@ std::optional<Bytes> highest(const std::vector<LaneFacts>& lanes, std::optional<
     return most;
 }
 
-void addPeak(const TraceDocument& document, const std::vector<LaneFacts>& lanes, ReportTable& table) {
-    const std::optional<Bytes> measured = highest(lanes, &LaneFacts::measuredPeak);
-    const std::optional<Bytes> simulated = highest(lanes, &LaneFacts::simulatedPeak);
+/// The highest peak over the compared steps.
+void addPeak(const TraceDocument& document, ReportTable& table) {
+    std::optional<Bytes> measured;
+    std::optional<Bytes> simulated;
+    for (const ComparedLane& lane : document.comparison->lanes) {
+        measured = std::max(measured, lane.measured_peak_bytes);
+        if (lane.simulated_peak_bytes > 0) {  // otherwise unknown
+            simulated = std::max(simulated, std::optional(lane.simulated_peak_bytes));
+        }
+    }
     if (measured || simulated) {
         const bool both = measured && simulated && *measured > 0 && *simulated > 0;
         const auto over = [](Bytes a, Bytes b) { return static_cast<double>(a) / static_cast<double>(b); };
@@ -370,7 +377,7 @@ ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
                           refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
                           lostBefore.isEmpty() ? formatShare(judged.simulated_bubble) : translated("refused"),
                           known ? points : unknownValue()});
-    addPeak(document, laneFacts(document, step), table);
+    addPeak(document, table);
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     table.rows.push_back(
         {translated("Whole step, host included, median"), orUnknown(found.measured_wall_step_time, duration),

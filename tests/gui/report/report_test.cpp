@@ -1,5 +1,6 @@
 #include "gui/report/report.h"
 
+#include "gui/document/baseline.h"
 #include "gui/document/document_loader.h"
 #include "gui/document/step_analysis.h"
 #include "gui/document/step_history.h"
@@ -256,3 +257,26 @@ TEST(Report, SaysHowManyStepsItCompares) {
 }
 }  // namespace
 }  // namespace pipescope
+/// The row of the fullest lane, of a document with two timelines.
+QStringList peakRow(const TraceDocument& document) {
+    for (const QStringList& row : figuresTable(document, 1).rows) {
+        if (row[0] == QStringLiteral("Peak memory of the fullest lane")) {
+            return row;
+        }
+    }
+    return {};
+}
+
+TEST(Report, GivesThePeakOverTheComparedSteps) {
+    TraceDocument document = *sample("peaks.sqlite");
+    ASSERT_TRUE(document.comparison);
+    const std::optional<Bytes> whole = document.comparison->lanes[1].measured_peak_bytes;
+    ASSERT_TRUE(whole);
+    const auto same = withBaseline(document, baselineOf(document));
+    EXPECT_EQ(same->comparison->lanes[1].measured_peak_bytes, whole);
+    EXPECT_EQ(same->comparison->lanes[1].simulated_peak_bytes, *whole) << "the run before has the same steps";
+    EXPECT_EQ(peakRow(*same)[1], peakRow(*same)[2]);
+    document.comparison->lanes[1].measured_peak_bytes = Bytes{1} << 40;  // in another step than the chosen one
+    EXPECT_EQ(peakRow(document)[1], formatBytes(Bytes{1} << 40));
+}
+
