@@ -18,9 +18,17 @@ constexpr double kLimitBeyond = 4;  // a limit at this multiple of the highest p
 const QColor kBar = QColor::fromRgb(0x56B4E9);
 const QColor kOver = QColor::fromRgb(0xD55E00);
 
+/// The simulated peak, or "–" if the profile does not say what layers hold.
+QString shownPeak(const SimulatedScenario& scenario, std::size_t lane) {
+    return scenario.simulation.memory_unknown ? unknownValue()
+                                              : formatBytes(scenario.simulation.lanes[lane].peak_bytes);
+}
+
 QString laneText(const SimulatedScenario& scenario, std::size_t lane) {
     const SimulatedLane& each = scenario.simulation.lanes[lane];
-    QString text = PeakBars::tr("lane %1: peak %2").arg(lane).arg(formatBytes(each.peak_bytes));
+    QString text = PeakBars::tr("lane %1: peak %2")
+                       .arg(lane)
+                       .arg(scenario.simulation.memory_unknown ? PeakBars::tr("unknown") : shownPeak(scenario, lane));
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
         const auto category = static_cast<MemoryCategory>(k);
         if (const Bytes bytes = each.peak[category]; bytes > 0) {
@@ -109,7 +117,7 @@ void PeakBars::paintEvent(QPaintEvent*) {
                          QString::number(lane));
         const double right = scaleRect().right() + 4;
         painter.drawText(QRectF(right, bar.top(), width() - right, bar.height()), Qt::AlignRight | Qt::AlignVCenter,
-                         (over ? QStringLiteral("▲ ") : QString()) + formatBytes(peak));
+                         (over ? QStringLiteral("▲ ") : QString()) + shownPeak(*scenario_, lane));
     }
     painter.setPen(QPen(colors.limit, 2));
     for (std::size_t lane = 0; lane < numLanes(); ++lane) {

@@ -612,6 +612,18 @@ TEST_F(WhatIfPanelTest, DrawsTheLimitOfEachLaneWhereTheyDiffer) {
     EXPECT_TRUE(panel_.messages().contains(QStringLiteral("Does not fit"))) << panel_.messages().toStdString();
 }
 
+TEST_F(WhatIfPanelTest, GivesNoPeakOfALaneWhereMemoryIsUnknown) {
+    EXPECT_FALSE(panel_.peaks().accessibleDescription().contains(QStringLiteral("unknown")));
+    profile_.memory_unknown = true;
+    Scenario unlimited = model_.recorded();
+    unlimited.options.hardware.memory_limit.reset();
+    model_.setProfile(std::make_shared<Profile>(profile_), unlimited);
+    QApplication::processEvents();
+    ASSERT_TRUE(simulation().memory_unknown);
+    EXPECT_TRUE(panel_.peaks().accessibleDescription().startsWith(QStringLiteral("lane 0: peak unknown; lane 1")))
+        << panel_.peaks().accessibleDescription().toStdString();
+}
+
 TEST_F(WhatIfPanelTest, SaysWhatToDoWithoutAProfile) {
     model_.setProfile(nullptr, std::nullopt);
     QApplication::processEvents();
