@@ -65,8 +65,15 @@ LabelForms chooseLabelForms(std::span<const VisibleBar> bars, const QFont& font)
     std::array<double, kNumShownKinds> height{};
     std::array<int, kNumShownKinds> most{};
     most.fill(-1);
+    std::array<bool, kNumShownKinds> has_whole{};
+    for (const VisibleBar& bar : bars) {
+        has_whole[static_cast<std::size_t>(bar.key.kind)] |= !bar.is_cut;
+    }
     for (const VisibleBar& bar : bars) {
         const auto kind = static_cast<std::size_t>(bar.key.kind);
+        if (bar.is_cut && has_whole[kind]) {
+            continue;
+        }
         widths[kind].push_back(bar.rect.width());
         height[kind] = bar.rect.height();
         most[kind] = std::max(most[kind], bar.key.micro_batch);

@@ -19,7 +19,8 @@ bool isVector(const QPainter& painter);
 /// A slice that is wide enough to be distinguished, with its position.
 struct VisibleBar {
     QRectF rect;
-    TaskKey key;  ///< with its shown kind
+    TaskKey key;          ///< with its shown kind
+    bool is_cut = false;  ///< by an edge of the view, so that its width is not that of its kind
 };
 
 /// Forms of a bar's label, from most to least detailed.

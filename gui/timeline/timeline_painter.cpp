@@ -392,7 +392,8 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
             visitVisible(scene, row, kLeastBorderWidth, [&](const QRectF& bar, std::size_t index) {
                 const auto kind = static_cast<TaskKind>(stored.kind[index]);
                 if (!contains(scene.hidden, kind)) {
-                    bars.push_back({bar, scene.store->shownKey({row.row, static_cast<std::uint32_t>(index)})});
+                    bars.push_back({bar, scene.store->shownKey({row.row, static_cast<std::uint32_t>(index)}),
+                                    bar.left() < visible.left() || bar.right() > visible.right() + 1});
                 }
             });
         }

@@ -64,6 +64,18 @@ TEST(BarLabels, ShrinkTheNumberAFifthBeforeItTurns) {
     EXPECT_EQ(formOf(TaskKind::forward, 7, font, 188), LabelForm::none);
 }
 
+TEST(BarLabels, DoNotShrinkForBarsThatTheEdgeOfTheViewCuts) {
+    const QFont font = scaled(100);
+    const QRectF wide(0, 0, 2 * fullWidth(TaskKind::forward, font), kHeight);
+    std::vector<VisibleBar> bars{{wide, key(TaskKind::forward)}, {wide, key(TaskKind::forward)}};
+    const auto form = [&] { return chooseLabelForms(bars, font)[static_cast<std::size_t>(TaskKind::forward)]; };
+    bars.push_back({QRectF(0, 0, 2, kHeight), key(TaskKind::forward), true});
+    bars.push_back(bars.back());
+    EXPECT_EQ(form(), LabelForm::full);
+    bars.erase(bars.begin(), bars.begin() + 2);
+    EXPECT_EQ(form(), LabelForm::none) << "all that is in view is cut";
+}
+
 TEST(BarLabels, AreTheSameForNeighboursOfAKind) {
     const QFont font = scaled(100);
     const double full = fullWidth(TaskKind::forward, font);
