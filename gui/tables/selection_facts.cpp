@@ -557,6 +557,11 @@ SelectionFacts FactsBuilder::ofStep() {
         }
     }
     add(translated("Whole step"), {timeRow(translated("Step time"), length), shareRow(translated("Bubble"), bubble)});
+    if (document_.simulation && document_.simulation->step_mean) {
+        facts_.text = translated(
+            "The simulated step time, bubble and rates are those of the expected step, the mean of noisy steps. Lanes "
+            "and causes are those of the step drawn, which is without noise.");
+    }
     addRates(length);
     addLanes();
     addSums(translated("Bubble by cause"), std::nullopt, std::nullopt);

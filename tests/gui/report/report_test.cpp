@@ -5,6 +5,8 @@
 #include "gui/document/step_analysis.h"
 #include "gui/document/step_history.h"
 #include "gui/style/number_format.h"
+#include "gui/tables/selection_facts.h"
+#include "gui/tables/selection_panel.h"
 #include "schedule/error.h"
 #include "tests/gui/report/pdf_text.h"
 #include "tests/gui/sample_trace.h"
@@ -84,6 +86,35 @@ TEST(Report, RefusesBubbleFiguresOfALossyTraceAndWarns) {
     ASSERT_FALSE(report.warnings.isEmpty());
     EXPECT_TRUE(report.warnings[0].contains(QStringLiteral("17")));
     const QString html = QString::fromUtf8(reportHtml(report));
+TEST(Selection, SaysWhichSimulatedFiguresAreOfTheExpectedStep) {
+    SampleRun run;
+    const auto textOf = [&](const char* name) {
+        writeSimulatedTrace(temporaryPath(name), run);
+        const auto document = loadTrace(QString::fromStdString(temporaryPath(name).string()));
+        const std::int32_t step = typicalStep(*document);
+        return factsOf(*document, StepAnalysis(document, step), step, {}, {}).text;
+    };
+    EXPECT_EQ(textOf("plain_step.sqlite"), QString());
+    run.cv = 0.2;
+    EXPECT_TRUE(
+        textOf("expected_step.sqlite").contains(QStringLiteral("Lanes and causes are those of the step drawn")));
+}
+
+TEST(Selection, ElidesALongNameRatherThanItsFigure) {
+    SelectionPanel panel;
+    SelectionFacts facts;
+    facts.title = QStringLiteral("Recording");
+    facts.measuredName = QStringLiteral("time");
+    facts.sections = {{QStringLiteral("Names"), {{QString(200, QLatin1Char('k')), QStringLiteral("12.3 ms"), {}, {}}}}};
+    panel.resize(380, 400);
+    panel.setFacts(facts);
+    panel.show();
+    QApplication::processEvents();
+    const auto* table = panel.findChild<QTreeWidget*>();
+    ASSERT_NE(table, nullptr);
+    EXPECT_LE(table->header()->sectionPosition(1) + table->header()->sectionSize(1), table->viewport()->width());
+}
+
     EXPECT_TRUE(html.contains(QStringLiteral("class=\"warning\"")));
     EXPECT_TRUE(html.contains(QStringLiteral("not shown: ranges were lost")));
     for (const ReportTable& table : report.tables) {
