@@ -416,6 +416,17 @@ ReportTable lanesTable(const TraceDocument& document, std::int32_t step) {
              orUnknown(each.simulatedBubble, formatShare), orUnknown(each.measuredPeak, formatBytes),
              orUnknown(each.simulatedPeak, formatBytes)});
     }
+    if (!document.measured) {
+        for (const qsizetype column : {5, 3, 1}) {  // nothing was measured
+            table.header.removeAt(column);
+            for (QStringList& row : table.rows) {
+                row.removeAt(column);
+            }
+        }
+        table.header.replace(1, translated("Busy simulated"));
+        table.header.replace(2, translated("Bubble simulated"));
+        table.header.replace(3, translated("Peak memory simulated"));
+    }
     if (document.simulation && document.simulation->step_mean) {
         table.note = translated("Simulated lanes are those of a step without noise.");
     }

@@ -1522,7 +1522,8 @@ function showDetails() {
   if (!state.selected) {
     details.replaceChildren(element('h2', {}, 'Nothing is selected'),
       element('p', {class: 'faint'}, THREADS ? 'Click a range, or press . and , to walk through a row.'
-        : 'Click a task, or press . and , to walk through a lane. Its twin in the other timeline is marked too.'));
+        : 'Click a task, or press . and , to walk through a lane.'
+          + (timelines.length > 1 ? ' Its twin in the other timeline is marked too.' : '')));
     return;
   }
   const {line, task} = state.selected;
