@@ -85,9 +85,14 @@ void SelectionPanel::setFacts(SelectionFacts facts) {
     }
     const bool single = !none && facts_.simulatedName.isEmpty();
     fitColumns();
-    // One column of values takes what the names leave; several are as wide as they must be.
-    table_->header()->setSectionResizeMode(0, single ? QHeaderView::ResizeToContents : QHeaderView::Stretch);
-    table_->header()->setSectionResizeMode(1, single ? QHeaderView::Stretch : QHeaderView::ResizeToContents);
+    // One column of long values takes what the names leave. Figures are as wide as they must be, and names are elided.
+    constexpr qsizetype kLongestFigure = 24;
+    const bool isText = single && std::ranges::any_of(facts_.sections, [](const FactSection& section) {
+                            return std::ranges::any_of(
+                                section.rows, [](const FactRow& row) { return row.measured.size() > kLongestFigure; });
+                        });
+    table_->header()->setSectionResizeMode(0, isText ? QHeaderView::ResizeToContents : QHeaderView::Stretch);
+    table_->header()->setSectionResizeMode(1, isText ? QHeaderView::Stretch : QHeaderView::ResizeToContents);
     text_->setVisible(!facts_.text.isEmpty());
     table_->clear();
     QFont bold = font();

@@ -15,10 +15,13 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
+#include <QApplication>
 #include <QBuffer>
 #include <QFile>
+#include <QHeaderView>
 #include <QImage>
 #include <QRegularExpression>
+#include <QTreeWidget>
 
 #include <map>
 
@@ -69,6 +72,9 @@ TEST(Report, OfASimulatedTraceTellsItsStepAndAllThatWasAskedOfIt) {
             values[row[0]] = row[1];
         }
     }
+    for (const QString& header : lanesTable(document, typicalStep(document)).header) {
+        EXPECT_FALSE(header.contains(QStringLiteral("measured"))) << header.toStdString();
+    }
     const StepFigures expected = expected_figures(simulation);
     EXPECT_EQ(values[QStringLiteral("Step time, expected")], formatDuration(expected.step.count()));
     EXPECT_EQ(values[QStringLiteral("Step time without noise")], formatDuration(simulation.step_time.count()));
@@ -80,12 +86,6 @@ TEST(Report, OfASimulatedTraceTellsItsStepAndAllThatWasAskedOfIt) {
     EXPECT_EQ(values[QStringLiteral("Link")], formatRate(10e9) + QStringLiteral(", latency ") + formatDuration(50'000));
 }
 
-TEST(Report, RefusesBubbleFiguresOfALossyTraceAndWarns) {
-    const auto document = sample("lossy.sqlite", 17);
-    const Report report = makeReport(*document, 1);
-    ASSERT_FALSE(report.warnings.isEmpty());
-    EXPECT_TRUE(report.warnings[0].contains(QStringLiteral("17")));
-    const QString html = QString::fromUtf8(reportHtml(report));
 TEST(Selection, SaysWhichSimulatedFiguresAreOfTheExpectedStep) {
     SampleRun run;
     const auto textOf = [&](const char* name) {
@@ -115,6 +115,12 @@ TEST(Selection, ElidesALongNameRatherThanItsFigure) {
     EXPECT_LE(table->header()->sectionPosition(1) + table->header()->sectionSize(1), table->viewport()->width());
 }
 
+TEST(Report, RefusesBubbleFiguresOfALossyTraceAndWarns) {
+    const auto document = sample("lossy.sqlite", 17);
+    const Report report = makeReport(*document, 1);
+    ASSERT_FALSE(report.warnings.isEmpty());
+    EXPECT_TRUE(report.warnings[0].contains(QStringLiteral("17")));
+    const QString html = QString::fromUtf8(reportHtml(report));
     EXPECT_TRUE(html.contains(QStringLiteral("class=\"warning\"")));
     EXPECT_TRUE(html.contains(QStringLiteral("not shown: ranges were lost")));
     for (const ReportTable& table : report.tables) {
@@ -277,17 +283,6 @@ TEST(Report, SaysOfEachFigureWhetherItIsAMeanOrAMedian) {
     EXPECT_EQ(totalsOf(document).front(), QStringLiteral("Over 1 step, without warm-up."));
 }
 
-TEST(Report, SaysHowManyStepsItCompares) {
-    TraceDocument document = *sample("some_steps.sqlite");
-    const auto says = [&](const QString& wanted) {
-        return QString::fromUtf8(reportHtml(makeReport(document, 1))).count(wanted);
-    };
-    EXPECT_EQ(says(QStringLiteral("evenly chosen")), 0);
-    document.comparableSteps = 4000;  // of which the sample's two were taken
-    EXPECT_EQ(says(QStringLiteral("2 of 4000 steps, evenly chosen")), 2) << "in the summary and below the table";
-}
-}  // namespace
-}  // namespace pipescope
 /// The row of the fullest lane, of a document with two timelines.
 QStringList peakRow(const TraceDocument& document) {
     for (const QStringList& row : figuresTable(document, 1).rows) {
@@ -311,3 +306,14 @@ TEST(Report, GivesThePeakOverTheComparedSteps) {
     EXPECT_EQ(peakRow(document)[1], formatBytes(Bytes{1} << 40));
 }
 
+TEST(Report, SaysHowManyStepsItCompares) {
+    TraceDocument document = *sample("some_steps.sqlite");
+    const auto says = [&](const QString& wanted) {
+        return QString::fromUtf8(reportHtml(makeReport(document, 1))).count(wanted);
+    };
+    EXPECT_EQ(says(QStringLiteral("evenly chosen")), 0);
+    document.comparableSteps = 4000;  // of which the sample's two were taken
+    EXPECT_EQ(says(QStringLiteral("2 of 4000 steps, evenly chosen")), 2) << "in the summary and below the table";
+}
+}  // namespace
+}  // namespace pipescope
