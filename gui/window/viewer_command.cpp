@@ -19,6 +19,7 @@
 #include <CLI/CLI.hpp>
 
 #include <QApplication>
+#include <QDockWidget>
 #include <QFileInfo>
 #include <QHashSeed>
 #include <QLocale>
@@ -242,8 +243,16 @@ bool showsLanes(const DocumentPage& page) {
     });
 }
 
+/// The number of forwards in the simulated step.
+std::int64_t forwardsOf(const TraceDocument& document) {
+    return document.simulation ? document.simulation->micro_batches *
+                                     static_cast<std::int64_t>(document.simulation->options.balance.num_partitions())
+                               : 0;
+}
+
 int renderWindow(const ViewerArguments& arguments) {
-    // The noise of a larger pipeline takes seconds to a minute. A picture does without, a report has its figures.
+    // The noise of a larger pipeline takes seconds to a minute, and so does what to change. A picture does without
+    // both, a report has the expected step.
     constexpr std::int64_t kMostForwards = 10'000;
     QLocale::setDefault(QLocale::c());
     MainWindow window(nullptr);
@@ -259,6 +268,10 @@ int renderWindow(const ViewerArguments& arguments) {
     window.resize(parseSize(arguments.size));
     window.show();
     window.files().setDocument(document);
+    if (auto* advice = window.findChild<QDockWidget*>(QStringLiteral("advice"));
+        advice != nullptr && forwardsOf(*document) > kMostForwards) {
+        advice->hide();  // it simulates tens of changes
+    }
     if (!arguments.baseline.empty()) {
         window.page()->model().showBaseline(baselineOf(*loadTrace(QString::fromStdString(arguments.baseline))));
     }

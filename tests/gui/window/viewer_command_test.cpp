@@ -380,6 +380,21 @@ TEST_F(ViewerCommand, GetsAllThatPipescopeViewIsAskedFor) {
               2);
 }
 
+TEST_F(ViewerCommand, ComputesNoAdviceForAPictureOfManyForwards) {
+    const auto holdsAdvice = [this](int chunks) {
+        SampleRun run;
+        run.chunks = chunks;
+        writeSimulatedTrace(temporaryPath("many.sqlite"), run);
+        const QString out = path("many.svg");
+        const Outcome outcome = view({path("many.sqlite"), QStringLiteral("--render"), out, QStringLiteral("--size"),
+                                      QStringLiteral("2600x1200"), QStringLiteral("--force")});
+        EXPECT_EQ(outcome.code, 0) << outcome.error.toStdString();
+        return read(out).contains("What to change");
+    };
+    EXPECT_TRUE(holdsAdvice(4));
+    EXPECT_FALSE(holdsAdvice(5'200)) << "two partitions";
+}
+
 TEST_F(ViewerCommand, DrawsTheSamePictureOfANoisyTraceEveryTime) {
     SampleRun run;
     run.cv = 0.2;
