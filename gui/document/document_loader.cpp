@@ -49,6 +49,7 @@ void loadOpened(const QString& path, const OpenedTrace& trace, const PublishDocu
     if (trace.origin == TraceOrigin::profile) {
         document.run.profile = std::make_shared<const Profile>(profileIn(path, *trace.profile_json));
         simulation = simulate(*document.run.profile, defaultScenario(*document.run.profile).options);
+        add_lower_bound(*document.run.profile, *simulation);
         document.run.model = document.run.profile->model;
         document.run.why_not_simulated.clear();
         document.notes << translated(

@@ -410,6 +410,8 @@ TEST(DocumentLoader, SimulatesABareProfile) {
 /// The trace of a simulation, and then changed.
 QString simulatedTrace(const std::string& name, const std::string& sql = {}) {
     const auto path = temporaryPath(name);
+    ASSERT_TRUE(document->lowerBound());
+    EXPECT_LE(*document->lowerBound(), document->simulation->step_time);
     writeSimulatedTrace(path);
     SQLite::Database(path.string(), SQLite::OPEN_READWRITE).exec(sql);
     return QString::fromStdString(path.string());
