@@ -2,6 +2,7 @@
 
 #include "gui/style/number_format.h"
 
+#include <array>
 #include <cmath>
 
 namespace pipescope {
@@ -51,9 +52,12 @@ QString formatPerSecond(double number) {
 }
 
 QString formatOperations(double tera) {
-    const bool small = tera < 0.1;
-    return (small ? translated("%1 GFLOP") : translated("%1 TFLOP"))
-        .arg(QLocale().toString(tera * (small ? 1000 : 1), 'g', 3));
+    static constexpr std::array<const char*, 4> kSmaller{"TFLOP/s", "GFLOP/s", "MFLOP/s", "kFLOP/s"};
+    std::size_t unit = 0;
+    for (; tera > 0 && tera < 0.1 && unit + 1 < kSmaller.size(); ++unit) {
+        tera *= 1000;
+    }
+    return QLocale().toString(tera, 'g', 3) + QLatin1Char(' ') + QLatin1String(kSmaller[unit]);
 }
 
 QStringList brief(const Throughput& throughput) {
@@ -66,7 +70,7 @@ QStringList brief(const Throughput& throughput) {
     if (throughput.utilization) {
         parts << translated("MFU %1").arg(formatShare(*throughput.utilization));
     } else if (throughput.tflops) {
-        parts << translated("%1/s").arg(formatOperations(*throughput.tflops));
+        parts << formatOperations(*throughput.tflops);
     }
     return parts;
 }

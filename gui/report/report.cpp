@@ -178,7 +178,7 @@ std::vector<Rate> ratesOf(const Throughput& throughput) {
         rates.push_back({translated("Tokens/s"), formatPerSecond(*throughput.tokens)});
     }
     if (throughput.tflops) {
-        rates.push_back({translated("Model TFLOP/s"), QLocale().toString(*throughput.tflops, 'g', 3)});
+        rates.push_back({translated("Model operations/s"), formatOperations(*throughput.tflops)});
     }
     if (throughput.utilization) {
         rates.push_back({translated("MFU"), formatShare(*throughput.utilization)});
