@@ -31,11 +31,14 @@ QString figures(Nanoseconds step, double bubbleFraction, const QString& unknown,
         .arg(formatDuration(step.count()), bubble);
 }
 
-/// "step time 3 ms (+50 %)  ·  bubble 12 % (+2 points)". `unknown`: as above, for the other bubble.
-QStringList compared(const StepFigures& simulated, Nanoseconds otherStep, double otherBubble, const QString& unknown) {
+/// "step time 3 ms (+50 % against the measured step)  ·  bubble 12 % (+2 points)". What the changes are against is in
+/// the first part, since a narrow line leaves out the last ones. `unknown`: as above, for the other bubble.
+QStringList compared(const StepFigures& simulated, Nanoseconds otherStep, double otherBubble, const QString& unknown,
+                     const QString& against) {
     const auto longer = static_cast<double>(simulated.step.count()) / static_cast<double>(otherStep.count());
     const QString bubble = formatShare(simulated.bubble);
-    return {translated("step time %1 (%2)").arg(formatDuration(simulated.step.count()), formatShareChange(longer - 1)),
+    return {translated("step time %1 (%2 %3)")
+                .arg(formatDuration(simulated.step.count()), formatShareChange(longer - 1), against),
             unknown.isEmpty() ? translated("bubble %1 (%2)").arg(bubble, formatPoints(simulated.bubble, otherBubble))
                               : translated("bubble %1").arg(bubble)};
 }
@@ -46,11 +49,10 @@ QStringList judgedFigures(const TraceDocument& document) {
     StepFigures simulated;
     simulated.step = judged.simulated;
     simulated.bubble = judged.simulated_bubble;
-    QStringList parts = compared(simulated, judged.measured, judged.measured_bubble, document.whyNoBubble());
-    parts << (document.comparison->steps.size() == 1 ? translated("against the measured step")
-              : judged.is_mean                       ? translated("against the mean of the measured steps")
-                                                     : translated("against the median of the measured steps"));
-    return parts;
+    return compared(simulated, judged.measured, judged.measured_bubble, document.whyNoBubble(),
+                    document.comparison->steps.size() == 1 ? translated("against the measured step")
+                    : judged.is_mean                       ? translated("against the mean of the measured steps")
+                                                           : translated("against the median of the measured steps"));
 }
 
 /// Figures of the simulated timeline: the expected step, or the timeline's own figures if there is no simulation.
@@ -179,17 +181,13 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     if (!document.simulated || document.simulated->steps().empty()) {
         return parts.join(kPartSeparator);
     }
-    if (const std::optional<Nanoseconds> bound = document.lowerBound()) {
-        parts << boundText(*bound,
-                           document.simulation ? document.simulation->step_time : simulatedFigures(document).step);
-    }
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     // A scenario is compared with its starting point, as in the what-if panel; an error is that of a prediction.
     if (document.simulatedBefore && document.simulation) {
         const auto [simulated, before] = comparable_figures(*document.simulation, *document.simulatedBefore);
-        parts << compared(simulated, before.step, before.bubble, {})
-              << (document.measured ? translated("against the recorded pipeline, simulated")
-                                    : translated("against the default"));
+        parts << compared(simulated, before.step, before.bubble, {},
+                          document.measured ? translated("against the recorded pipeline, simulated")
+                                            : translated("against the default"));
     } else if (span == nullptr) {
         const StepFigures simulated = simulatedFigures(document);
         const bool expected = document.simulation && document.simulation->step_mean;
@@ -201,8 +199,11 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
         parts << judgedFigures(document);
     } else {
         parts << compared(simulatedFigures(document), span->statistics.step_time(), span->statistics.bubble_fraction,
-                          document.whyNoBubble(step))
-              << translated("against the measured step");
+                          document.whyNoBubble(step), translated("against the measured step"));
+    }
+    if (const std::optional<Nanoseconds> bound = document.lowerBound()) {
+        parts << boundText(*bound,
+                           document.simulation ? document.simulation->step_time : simulatedFigures(document).step);
     }
     if (document.simulation && document.noiseLeftOut && !document.simulatedBefore) {
         parts << (document.complete ? translated("without noise, whose simulation takes long")

@@ -2,6 +2,7 @@
 
 #include "gui/document/document_loader.h"
 #include "gui/document/headlines.h"
+#include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "schedule/schedules.h"
 #include "tests/gui/sample_trace.h"
@@ -9,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace pipescope {
@@ -266,6 +268,19 @@ TEST(Headlines, CompareAScenarioWithWhatItStartedFromAndAPredictionWithWhatWasMe
     EXPECT_THAT(summary, AllOf(HasSubstr("what if"), testing::Not(HasSubstr("("))));
     EXPECT_THAT(comparisonHeadline(*document).toStdString(),
                 AllOf(HasSubstr("simulated ("), HasSubstr("0 unmatched, the optimizer aside")));
+}
+
+TEST(Headlines, GiveNoPercentageWithoutWhatItIsAgainst) {
+    writeSampleTrace(temporaryPath("against.sqlite"), {});
+    const auto document = loadTrace(QString::fromStdString(temporaryPath("against.sqlite").string()));
+    const QStringList shorter = withoutLastParts(simulatedHeadline(*document, 1));
+    const auto gives = [](const QString& line) {
+        return line.contains(QLatin1Char('%')) && line.contains(QStringLiteral("step time"));
+    };
+    ASSERT_TRUE(std::any_of(shorter.begin(), shorter.end(), gives));
+    for (const QString& line : shorter) {
+        EXPECT_TRUE(!gives(line) || line.contains(QStringLiteral("% against the "))) << line.toStdString();
+    }
 }
 
 TEST(Headlines, SayTheSameStepAndPercentageOfANoisyRunInEveryLine) {
