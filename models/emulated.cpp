@@ -90,6 +90,57 @@ BetweenHalves between_halves(const LayerProfile& layer) {
     return between;
 }
 
+// Bytes that a layer holds at its highest moment above the start of each phase. A forward's are without what it leaves,
+// which is there from the start.
+struct Transients {
+    PerSize forward;       ///< with a graph
+    PerSize checkpointed;  ///< without one
+    PerSize recompute;
+    PerSize backward;
+    PerSize first, second;  ///< the halves of a split backward
+};
+
+double transient_of(const LayerTape& tape, const std::vector<std::int32_t>& events, bool is_forward) {
+    double level = 0;
+    double highest = 0;
+    std::vector<bool> stays(tape.blocks.size() + 1, false);
+    for (const std::int32_t event : events) {
+        const auto block = static_cast<std::size_t>(std::abs(event));
+        const auto bytes = static_cast<double>(tape.blocks[block - 1].bytes);
+        level += event > 0 ? bytes : -bytes;
+        highest = std::max(highest, level);
+        stays[block] = event > 0;
+    }
+    double left = 0;
+    for (std::size_t block = 1; block < stays.size(); ++block) {
+        left += is_forward && stays[block] ? static_cast<double>(tape.blocks[block - 1].bytes) : 0;
+    }
+    return highest - left;
+}
+
+bool has_tapes(const LayerProfile& layer) {
+    return !layer.tape.empty() && std::ranges::none_of(layer.tape, &LayerTape::empty);
+}
+
+/// As the layer's tapes say. Without any, the profile's transient bytes; a backward's gradients are not among these.
+Transients transients_of(const LayerProfile& layer) {
+    const PerSize& all = layer.transient_bytes;
+    if (!has_tapes(layer)) {
+        return {all, all, all, all, all, all};
+    }
+    Transients found;
+    for (const LayerTape& tape : layer.tape) {
+        found.forward.push_back(transient_of(tape, tape.forward, true));
+        found.checkpointed.push_back(transient_of(tape, tape.checkpointed_forward, true));
+        found.recompute.push_back(transient_of(tape, tape.recompute, true));
+        found.backward.push_back(transient_of(tape, tape.backward, false));
+        const LayerTape& halves = tape.halves.empty() ? tape : tape.halves.front();
+        found.first.push_back(transient_of(halves, halves.backward, false));
+        found.second.push_back(transient_of(halves, halves.backward_weight, false));
+    }
+    return found;
+}
+
 // One call of the layer at the current micro-batch size. Autograd does not look for tensors inside a struct, so the
 // parameter is not an input of the function.
 struct Call {
@@ -101,7 +152,10 @@ struct Call {
     const BetweenHalves& between;
     double between_bytes = 0;
     double saved_bytes = 0;
-    double transient_bytes = 0;
+    double forward_transient = 0;
+    double backward_transient = 0;
+    double first_transient = 0;  ///< of the halves of a split backward
+    double second_transient = 0;
     std::int64_t output_features = 1;
     at::Tensor parameter;
     bool keep = true;  ///< keep the graph for a backward
@@ -139,7 +193,7 @@ struct Emulate : torch::autograd::Function<Emulate> {
     // `phony` requires grad, so a backward exists even if the input needs none.
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor&,
                               const Call& call, at::TensorList popped) {
-        const at::Tensor transient = untouched_bytes(call.transient_bytes, input.device());
+        const at::Tensor transient = untouched_bytes(call.forward_transient, input.device());
         at::Tensor output = make_output(input, call);
         if (call.keep) {
             keep(context, input, output, call, popped);
@@ -156,16 +210,27 @@ struct Emulate : torch::autograd::Function<Emulate> {
         const bool for_weights = context->needs_input_grad(1);
         const bool for_activations = context->needs_input_grad({{0, 1}, {2, 2 + num_skips}});
         const c10::Device device = data.at("device").toDevice();
-        at::Tensor transient = untouched_bytes(data.at("transient_bytes").toDouble(), device);
+        const bool is_second_half = !data.emplace("is_split", at::IValue(true)).second;
+        const bool goes_on = !is_second_half && !for_weights && data.at("weights_apart").toBool();
+        const char* const held = is_second_half ? "second_transient"
+                                 : goes_on      ? "first_transient"
+                                                : "backward_transient";
+        at::Tensor transient = untouched_bytes(data.at(held).toDouble(), device);
         torch::autograd::variable_list input_gradients(3);  // of the input, `phony` and the call
         const std::vector<std::int64_t> input_sizes = data.at("input_sizes").toIntVector();
         const std::vector<std::int64_t> skip_features = data.at("skip_features").toIntVector();
         GradientParts parts(data.at("passes_gradient").toBool() ? gradients.at(0) : at::Tensor(), device);
-        for (const std::int64_t each : skip_features) {
-            input_gradients.push_back(for_activations ? parts.take({input_sizes.front(), each}) : at::Tensor());
-        }
-        if (context->needs_input_grad(0)) {
-            input_gradients.front() = parts.take(input_sizes);
+        const auto make_gradients = [&] {
+            for (const std::int64_t each : skip_features) {
+                input_gradients.push_back(for_activations ? parts.take({input_sizes.front(), each}) : at::Tensor());
+            }
+            if (context->needs_input_grad(0)) {
+                input_gradients.front() = parts.take(input_sizes);
+            }
+        };
+        const bool covers_gradients = data.at("covers_gradients").toBool();
+        if (!covers_gradients) {
+            make_gradients();
         }
         // Set here instead of returned: autograd would add it to the existing gradient. That is real work over the
         // whole parameter, and the backward time already includes it.
@@ -179,10 +244,8 @@ struct Emulate : torch::autograd::Function<Emulate> {
         }
         const double whole_ns = data.at("backward_ns").toDouble();
         const double weight_ns = data.at("backward_weight_ns").toDouble();
-        const bool is_second_half = !data.emplace("is_split", at::IValue(true)).second;
         wait_on(device, is_second_half ? weight_ns : for_weights ? whole_ns : whole_ns - weight_ns);
         transient = at::Tensor();
-        const bool goes_on = !is_second_half && !for_weights && data.at("weights_apart").toBool();
         if (!goes_on) {
             data.erase("kept");
         } else if (data.find("between_bytes") != data.end()) {
@@ -196,6 +259,9 @@ struct Emulate : torch::autograd::Function<Emulate> {
             kept.clear();
             stays.push_back(untouched_bytes(data.at("between_bytes").toDouble(), device));
             data["kept"] = std::move(stays);
+        }
+        if (covers_gradients) {
+            make_gradients();
         }
         return input_gradients;
     }
@@ -246,7 +312,10 @@ private:
         context->saved_data["backward_weight_ns"] = call.backward_weight_ns;
         context->saved_data["weights_apart"] = call.weights_apart;
         context->saved_data["device"] = input.device();
-        context->saved_data["transient_bytes"] = call.transient_bytes;
+        context->saved_data["covers_gradients"] = has_tapes(call.layer);  // the transient bytes do
+        context->saved_data["backward_transient"] = call.backward_transient;
+        context->saved_data["first_transient"] = call.first_transient;
+        context->saved_data["second_transient"] = call.second_transient;
         context->saved_data["input_sizes"] = input.sizes().vec();
         if (call.parameter.defined()) {
             context->saved_data["parameter"] = call.parameter;
@@ -277,6 +346,7 @@ public:
           layer_(profile_->layers.at(index)),
           output_features_(features(*profile_, layer_.output_bytes)),
           between_(between_halves(layer_)),
+          transients_(transients_of(layer_)),
           phony_(at::empty({0}, at::kFloat).requires_grad_()) {
         const Bytes trained = std::min(layer_.parameter_bytes, layer_.gradient_bytes);
         if (trained > 0) {
@@ -338,7 +408,10 @@ private:
                         .between = between_,
                         .between_bytes = between_.is_known ? at(between_.bytes) : 0,
                         .saved_bytes = at(layer_.saved_bytes),
-                        .transient_bytes = at(layer_.transient_bytes),
+                        .forward_transient = at(forward_transients()),
+                        .backward_transient = at(transients_.backward),
+                        .first_transient = at(transients_.first),
+                        .second_transient = at(transients_.second),
                         .output_features = output_features_,
                         .parameter = trained_,
                         .keep = at::GradMode::is_enabled()};
@@ -349,6 +422,11 @@ private:
                              : at::GradMode::is_enabled() ? layer_.graph_forward_ns
                                                           : layer_.forward_ns;
         return own.empty() ? layer_.forward_ns : own;
+    }
+    const PerSize& forward_transients() const {
+        return is_recomputing()             ? transients_.recompute
+               : at::GradMode::is_enabled() ? transients_.forward
+                                            : transients_.checkpointed;
     }
     /// The layer has an edge to weights only if it has something to do there, or else no backward.
     at::Tensor weights_or_none(const at::Tensor& input, at::TensorList popped) const {
@@ -373,24 +451,31 @@ private:
     const LayerProfile& layer_;  // element of profile_
     std::int64_t output_features_;
     BetweenHalves between_;
+    Transients transients_;
     at::Tensor phony_;
     at::Tensor trained_;  // element of parameters_ that gets a gradient; undefined: none
     NamedTensors parameters_;
     NamedTensors buffers_;
 };
 
-// Waits as long as the loss takes and returns zero: an emulated model has nothing to learn.
+// Waits as long as the loss takes, holds what it holds, and returns zero: an emulated model has nothing to learn.
 struct EmulateLoss : torch::autograd::Function<EmulateLoss> {
-    static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& output, double nanoseconds) {
+    static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& output, double nanoseconds,
+                              Bytes transient) {
         context->saved_data["sizes"] = output.sizes().vec();
         context->saved_data["device"] = output.device();
+        context->saved_data["transient"] = transient;
         wait_on(output.device(), nanoseconds);
         return at::zeros({}, at::device(output.device()).dtype(at::kFloat));
     }
     static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                    const torch::autograd::variable_list&) {
         const c10::Device device = context->saved_data["device"].toDevice();
-        return {at::empty(context->saved_data["sizes"].toIntVector(), at::device(device).dtype(at::kFloat)), {}};
+        at::Tensor gradient =
+            at::empty(context->saved_data["sizes"].toIntVector(), at::device(device).dtype(at::kFloat));
+        // As profiled, beside the output and its gradient.
+        untouched_bytes(static_cast<double>(context->saved_data["transient"].toInt()), device);
+        return {std::move(gradient), {}, {}};
     }
 };
 }  // namespace
@@ -414,8 +499,10 @@ ModelSpec emulated_model(const Profile& profile) {
         return Batch{{at::empty({batch, features(*shared, shared->input_bytes)}, at::kFloat)}, {at::empty({batch, 1})}};
     };
     model.loss = [shared](const Tensors& output, const Tensors&) {
-        const auto samples = static_cast<double>(output.at(0).size(0));
-        return EmulateLoss::apply(output.at(0), loss_time(*shared, samples).value);
+        const std::int64_t samples = output.at(0).size(0);
+        const bool is_gathered = samples > shared->samples.back();  // of all micro-batches
+        return EmulateLoss::apply(output.at(0), loss_time(*shared, static_cast<double>(samples)).value,
+                                  loss_transient(*shared, samples, is_gathered));
     };
     return model;
 }
