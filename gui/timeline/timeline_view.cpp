@@ -63,7 +63,9 @@ void TimelineView::setLowerBound(std::optional<Nanoseconds> bound) {
 }
 
 QString TimelineView::lowerBoundText() const {
-    return lowerBound_ ? tr("no order can be faster than %1").arg(formatDuration(lowerBound_->count())) : QString();
+    return lowerBound_ ? tr("no order can be faster than %1, even with split backwards")
+                             .arg(formatDuration(lowerBound_->count()))
+                       : QString();
 }
 
 /// Start of the simulated step. Steps before it are drawn too if they overlap it.

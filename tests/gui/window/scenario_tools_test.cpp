@@ -344,7 +344,8 @@ TEST_F(ScenarioToolsTest, DrawsTheLowerBoundOfEverySchedule) {
     ASSERT_TRUE(simulation().lower_bound);
     window_.page()->axis().showAll();
     const QString bound = formatDuration(simulation().lower_bound->count());
-    EXPECT_EQ(view.lowerBoundText(), QStringLiteral("no order can be faster than %1").arg(bound));
+    EXPECT_EQ(view.lowerBoundText(),
+              QStringLiteral("no order can be faster than %1, even with split backwards").arg(bound));
     EXPECT_FALSE(view.lowerBoundPlate().isEmpty());
     EXPECT_TRUE(view.rect().contains(view.lowerBoundPlate().toRect()));
     const QString facts = window_.page()->views().pane(Source::simulated).facts();
@@ -356,7 +357,8 @@ TEST_F(ScenarioToolsTest, DrawsTheLowerBoundOfEverySchedule) {
     EXPECT_TRUE(simulation().options.schedule.file()) << window_.page()->messages().text().toStdString();
     EXPECT_GE(simulation().step_time, found);
     window_.page()->axis().showAll();
-    EXPECT_EQ(view.lowerBoundText(), QStringLiteral("no order can be faster than %1").arg(bound));
+    EXPECT_EQ(view.lowerBoundText(),
+              QStringLiteral("no order can be faster than %1, even with split backwards").arg(bound));
     EXPECT_FALSE(view.lowerBoundPlate().isEmpty());
     selectKey(Qt::Key_0);  // back to as recorded
     EXPECT_EQ(view.lowerBoundText(), ofRecorded);
