@@ -342,7 +342,8 @@ TEST(Headlines, NameStepTimeBubbleAndError) {
     EXPECT_THAT(measuredHeadline(*document, 1).toStdString(),
                 AllOf(HasSubstr("step 1"), HasSubstr("step time"), HasSubstr("bubble")));
     EXPECT_THAT(simulatedHeadline(*document, 1).toStdString(),
-                AllOf(HasSubstr("balance 1,1"), HasSubstr("step time"), HasSubstr("% against the median of the measured steps)"), HasSubstr("points)")));
+                AllOf(HasSubstr("balance 1,1"), HasSubstr("step time"),
+                      HasSubstr("% against the median of the measured steps)"), HasSubstr("points)")));
     EXPECT_THAT(comparisonHeadline(*document).toStdString(), HasSubstr("Median of 2 steps"));
 }
 
