@@ -94,6 +94,18 @@ LabelForms chooseLabelForms(std::span<const VisibleBar> bars, const QFont& font)
     return forms;
 }
 
+LabelForm labelFormOf(const VisibleBar& bar, const LabelForms& forms, const QFontMetricsF& metrics) {
+    constexpr double kRoom = 2;        // times the label's width
+    constexpr double kLeastWide = 32;  // pixels; saves measuring the labels of low forms
+    const LabelForm form = forms[static_cast<std::size_t>(bar.key.kind)];
+    if (form == LabelForm::full || bar.rect.width() < kLeastWide || metrics.ascent() > bar.rect.height() ||
+        styleOf(bar.key.kind).letter.isEmpty()) {
+        return form;
+    }
+    const double needed = metrics.horizontalAdvance(barLabel(bar.key)) + 2 * kLabelMargin;
+    return bar.rect.width() >= kRoom * needed ? LabelForm::full : form;
+}
+
 namespace {
 QString labelOf(const TaskKey& key, LabelForm form) {
     return form == LabelForm::full ? barLabel(key) : QString::number(key.micro_batch);

@@ -3,6 +3,7 @@
 #include "gui/style/task_style.h"
 
 #include <QFont>
+#include <QFontMetricsF>
 #include <QHash>
 #include <QImage>
 #include <QRectF>
@@ -35,6 +36,9 @@ using LabelForms = std::array<LabelForm, kNumShownKinds>;
 /// Chooses one form per kind: the most detailed that fits nearly all its bars. A form per bar would mix "B4", "3" and
 /// no label among neighbours that differ by a pixel.
 LabelForms chooseLabelForms(std::span<const VisibleBar> bars, const QFont& font);
+/// The form of one bar: full if the label fills no more than half of it, otherwise that of its kind. `metrics`: of the
+/// font of full labels.
+LabelForm labelFormOf(const VisibleBar& bar, const LabelForms& forms, const QFontMetricsF& metrics);
 
 /// Draws labels that fit into the visible parts of bars. Thousands of bars share a few hundred labels, so each label is
 /// drawn once into an image and then copied. A vector device gets text. Threading: the GUI thread.

@@ -399,6 +399,7 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
         }
     }
     const LabelForms forms = chooseLabelForms(bars, painter.font());
+    const QFontMetricsF metrics(painter.font());
     labels_.begin(painter.font());
     for (const VisibleBar& bar : bars) {
         if (isVector(painter)) {
@@ -410,7 +411,7 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
         const double left = std::max(bar.rect.left(), visible.left()) + 1;
         const double right = std::min(bar.rect.right(), visible.right());
         labels_.paint(painter, QRectF(left, bar.rect.top(), std::max(0.0, right - left), bar.rect.height()), bar.key,
-                      forms[static_cast<std::size_t>(bar.key.kind)]);
+                      labelFormOf(bar, forms, metrics));
     }
 }
 

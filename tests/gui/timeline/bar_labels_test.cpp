@@ -76,6 +76,20 @@ TEST(BarLabels, DoNotShrinkForBarsThatTheEdgeOfTheViewCuts) {
     EXPECT_EQ(form(), LabelForm::none) << "all that is in view is cut";
 }
 
+TEST(BarLabels, AreFullInAWideBarWhateverItsKindHas) {
+    const QFont font = scaled(100);
+    const double full = std::max(32.0, fullWidth(TaskKind::forward, font));
+    std::vector<VisibleBar> bars;
+    for (const double width : {2.0, 1.5 * fullWidth(TaskKind::forward, font), 2 * full}) {
+        bars.push_back({QRectF(0, 0, width, kHeight), key(TaskKind::forward)});
+    }
+    const LabelForms forms = chooseLabelForms(bars, font);
+    const QFontMetricsF metrics(font);
+    EXPECT_EQ(labelFormOf(bars[0], forms, metrics), LabelForm::none);
+    EXPECT_EQ(labelFormOf(bars[1], forms, metrics), LabelForm::none) << "as its neighbours";
+    EXPECT_EQ(labelFormOf(bars[2], forms, metrics), LabelForm::full);
+}
+
 TEST(BarLabels, AreTheSameForNeighboursOfAKind) {
     const QFont font = scaled(100);
     const double full = fullWidth(TaskKind::forward, font);
