@@ -141,17 +141,21 @@ void check_count(const NamedSchedule& facts, int lanes, std::int64_t micro_batch
 
 /// Refuses a shape that contradicts the file.
 void check_file(const Schedule::File& file, const PipelineShape& shape) {
-    const auto require = [&](int asked, int own, const char* one, const char* many, const std::string& what) {
+    const auto require = [&](const std::string& subject, int asked, int own, const char* one, const char* many,
+                             const std::string& what) {
         if (asked != own) {
-            throw UsageError("the pipeline has " + counted(asked, one, many) + "; the schedule " + file.name +
+            throw UsageError(subject + " has " + counted(asked, one, many) + "; the schedule " + file.name +
                              " is for " + counted(own, one, many) + "; change the " + what +
                              ", or use another schedule");
         }
     };
-    require(shape.num_partitions, file.shape.num_partitions, "partition", "partitions", "balance");
-    require(shape.num_micro_batches, file.shape.num_micro_batches, "micro-batch", "micro-batches",
+    const std::string pipeline = "the pipeline";
+    require(pipeline, shape.num_partitions, file.shape.num_partitions, "partition", "partitions", "balance");
+    const std::int64_t samples = std::int64_t{file.shape.num_micro_batches} * shape.replicas;
+    require(shape.replicas > 1 ? "each of " + counted(shape.replicas, "replica", "replicas") : pipeline,
+            shape.num_micro_batches, file.shape.num_micro_batches, "micro-batch", "micro-batches",
             shape.num_micro_batches < file.shape.num_micro_batches
-                ? "batch to at least " + counted(file.shape.num_micro_batches, "sample", "samples")
+                ? "batch to at least " + counted(samples, "sample", "samples")
                 : "number of micro-batches");
     check_placement(shape, file.shape.placement, "the schedule " + file.name);
     if (file.recomputes && shape.checkpoint != file.shape.checkpoint) {

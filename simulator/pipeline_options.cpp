@@ -200,15 +200,7 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
         shape.num_micro_batches = static_cast<int>(
             std::clamp<std::int64_t>(std::min(options.chunks, replica_batch(options)), 1, kMostMicroBatches));
         shape.checkpoint = options.checkpoint;
-        if (const int own = options.schedule.file()->shape.num_micro_batches;
-            options.replicas > 1 && shape.num_micro_batches < own) {
-            throw UsageError("each of " + counted(options.replicas, "replica", "replicas") + " has " +
-                             counted(shape.num_micro_batches, "micro-batch", "micro-batches") + "; the schedule " +
-                             options.schedule.file()->name + " is for " + counted(own, "micro-batch", "micro-batches") +
-                             "; change the batch to at least " +
-                             counted(std::int64_t{own} * options.replicas, "sample", "samples") +
-                             ", or use another schedule");
-        }
+        shape.replicas = options.replicas;
         check_schedule(options.schedule, shape);
     }
     check_hardware(options.hardware, num_lanes(options));
