@@ -33,6 +33,20 @@ int decimalsFor(double value) {
     return size >= 100 ? 0 : size >= 10 ? 1 : 2;
 }
 
+struct Scaled {
+    double value;
+    std::size_t unit;
+};
+
+/// The value in the first of so many units, each `base` times the one before, in which it is below `base`.
+Scaled scaled(double value, double base, std::size_t units) {
+    std::size_t unit = 0;
+    for (; std::fabs(value) >= base && unit + 1 < units; ++unit) {
+        value /= base;
+    }
+    return {value, unit};
+}
+
 QString withSign(const QString& text, double value) {
     QString digits = text;
     digits.remove(QLocale().negativeSign());
@@ -67,12 +81,7 @@ QString formatTime(std::int64_t ns, std::int64_t step, std::int64_t largest) {
 
 QString formatBytes(std::int64_t bytes) {
     static constexpr std::array<const char*, 5> kNames{"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = static_cast<double>(bytes);
-    std::size_t unit = 0;
-    while (std::fabs(value) >= 1024 && unit + 1 < kNames.size()) {
-        value /= 1024;
-        ++unit;
-    }
+    const auto [value, unit] = scaled(static_cast<double>(bytes), 1024, kNames.size());
     return withUnit(value, unit == 0 ? 0 : decimalsFor(value), kNames[unit]);
 }
 
@@ -91,12 +100,7 @@ QString formatPoints(double now, double before) {
 
 QString formatRate(double bytesPerSecond) {
     static constexpr std::array<const char*, 5> kNames{"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
-    double value = bytesPerSecond;
-    std::size_t unit = 0;
-    while (std::fabs(value) >= 1000 && unit + 1 < kNames.size()) {
-        value /= 1000;
-        ++unit;
-    }
+    const auto [value, unit] = scaled(bytesPerSecond, 1000, kNames.size());
     return withUnit(value, decimalsFor(value), kNames[unit]);
 }
 
@@ -113,12 +117,7 @@ QString formatHours(double hours) {
 
 QString formatCost(double cost) {
     static constexpr std::array<const char*, 5> kNames{"", "k", "M", "G", "T"};
-    double value = cost;
-    std::size_t unit = 0;
-    while (std::fabs(value) >= 1000 && unit + 1 < kNames.size()) {
-        value /= 1000;
-        ++unit;
-    }
+    const auto [value, unit] = scaled(cost, 1000, kNames.size());
     if (std::fabs(value) < 1) {
         return QLocale().toString(value, 'g', 3);
     }
