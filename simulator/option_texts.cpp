@@ -61,9 +61,9 @@ std::vector<OptionText> option_texts(const PipelineOptions& options) {
 
 std::vector<OptionText> changed_options(const PipelineOptions& from, const PipelineOptions& to) {
     const std::vector<OptionText> before = option_texts(from);
-    std::vector<OptionText> changes = option_texts(to);
-    std::erase_if(changes, [&](const OptionText& each) { return std::ranges::find(before, each) != before.end(); });
     const std::vector<OptionText> after = option_texts(to);
+    std::vector<OptionText> changes = after;
+    std::erase_if(changes, [&](const OptionText& each) { return std::ranges::find(before, each) != before.end(); });
     for (const OptionText& each : before) {
         if (std::ranges::find(after, each.option, &OptionText::option) == after.end()) {
             changes.push_back({each.option, ""});
