@@ -31,8 +31,8 @@ struct PartitionProblem {
     std::vector<double> forward_ns;
     std::vector<double> recompute_ns;
     std::vector<double> backward_ns;
-    /// Of the last micro-batch's forward, if it alone keeps its graph (except_last, several micro-batches). Empty: as
-    /// forward_ns.
+    /// The last micro-batch's forward, if it alone keeps its graph (except_last, several micro-batches). Empty: the
+    /// same as forward_ns.
     std::vector<double> kept_forward_ns;
     // Across a cut after layer l, in ns. One fewer than layers, or empty for free copies.
     std::vector<std::int64_t> copy_forward_ns;

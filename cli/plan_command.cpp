@@ -199,7 +199,7 @@ PlanAnswer answer_with_bar(const PlanFlags& flags) {
     });
 }
 
-/// Where the best candidate's order is written.
+/// The file that takes the best candidate's order.
 struct OrderOutput {
     std::string file;  ///< empty: nowhere
     bool force = false;

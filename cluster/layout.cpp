@@ -353,7 +353,7 @@ double tied_sum_ns(const Cluster& cluster, const PipelineParts& parts, const Lay
     return all_reduce_ns(link, 2, bytes);
 }
 
-/// What follows a language model's pipeline.
+/// Work after a language model's pipeline.
 struct AfterPipeline {
     double tied_ns = 0;
     double gather_ns = 0;

@@ -104,7 +104,7 @@ Nanoseconds median_over_runs(const ValidatedCandidate& candidate, Nanoseconds Ju
     return median(std::move(times));
 }
 
-/// Of the step errors; CandidateErrors::uncertainty. Precondition: two runs.
+/// CandidateErrors::uncertainty, from the runs' step errors. Precondition: two runs.
 double uncertainty_of_median(const std::vector<ValidatedRun>& runs) {
     std::vector<double> errors;
     for (const ValidatedRun& run : runs) {

@@ -18,7 +18,7 @@ class QListWidget;
 namespace pipescope {
 inline constexpr double kSecondsPerHour = 3600;
 
-/// What to plan on a cluster, as typed. An empty text means the command's default.
+/// The inputs of a plan on a cluster, as typed. An empty text means the command's default.
 struct ClusterPlanInput {
     std::shared_ptr<const Profile> profile;  ///< of the open file
     QString model;                           ///< "gpt:.."; empty: the profile

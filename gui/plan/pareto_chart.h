@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace pipescope {
-/// What a chart of candidates shows. Threading: a plain value.
+/// The contents of a chart of candidates. Threading: a plain value.
 struct ChartContent {
     struct Point {
         double x = 1;
