@@ -12,8 +12,8 @@
 #include <vector>
 
 namespace pipescope {
-/// The balance of an algorithm that looks only at the layers' costs. `optimal` does not, and gets that of minmax. Throws
-/// like minmax_partition().
+/// The balance of an algorithm that looks only at the layers' costs. `optimal` does not, and gets that of minmax.
+/// Throws like minmax_partition().
 BlockPartition partition_by_costs(BalanceAlgorithm algorithm, std::span<const double> costs, int partitions);
 
 /// Turns a balance search into problems for the exact search (balance/optimal_partition.h), and bounds the simulated

@@ -104,8 +104,9 @@ TEST(ValidationReport, SaysThatAMachineCannotTell) {
     EXPECT_TRUE(object["reached"].is_null());
     EXPECT_TRUE(object["goals"][0]["reached"].is_null());
     EXPECT_EQ(object["goals"][0]["not_judged"], "medians are uncertain by 50.1 %; use more --rounds");
-    EXPECT_THAT(validation_text(candidates, {}, false),
-                AllOf(HasSubstr("in the mean: not judged, medians are uncertain by 50.1 %"), Not(HasSubstr(": reached"))));
+    EXPECT_THAT(
+        validation_text(candidates, {}, false),
+        AllOf(HasSubstr("in the mean: not judged, medians are uncertain by 50.1 %"), Not(HasSubstr(": reached"))));
 }
 
 TEST(ValidationReport, IsReachedOnlyIfEveryGoalIs) {
