@@ -1,6 +1,7 @@
 #include "analysis/calibration.h"
 
 #include "analysis/measured_steps.h"
+#include "schedule/checkpoint.h"
 #include "schedule/error.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <tuple>
@@ -75,7 +77,15 @@ struct RunWork {
     std::map<TaskName, LaneId> lanes;
     double optimizer_ns = 0;  ///< of all lanes, mean of the steps
     double steps = 0;
+    std::size_t size = 0;  ///< the profile's size that is nearest to the run's micro-batches, as an index
 };
+
+/// The index of the profile's size nearest to the run's mean micro-batch, by their ratio.
+std::size_t nearest_size(const Profile& profile, const PipelineOptions& options) {
+    const double mean = static_cast<double>(options.batch) / static_cast<double>(micro_batch_sizes(options).size());
+    const auto distance = [mean](std::int64_t size) { return std::abs(std::log(static_cast<double>(size) / mean)); };
+    return static_cast<std::size_t>(std::ranges::min_element(profile.samples, {}, distance) - profile.samples.begin());
+}
 
 RunWork work_of(const Profile& earlier, const CalibrationRun& run) {
     for (const LaneInfo& lane : run.measured.lanes) {
@@ -107,6 +117,7 @@ RunWork work_of(const Profile& earlier, const CalibrationRun& run) {
     const std::set<std::int32_t> steps(run.steps.begin(), run.steps.end());
     RunWork found;
     found.options = &run.options;
+    found.size = nearest_size(earlier, run.options);
     for (const auto& [first, own] : slices) {
         const DeviceWorkClock clock(own, speeds_when_busy(earlier, run.options, LaneId{first}));
         for (const Slice& slice : own) {
@@ -138,35 +149,39 @@ RunWork work_of(const Profile& earlier, const CalibrationRun& run) {
 
 /// Measured over predicted work. Empty if no such task was measured or predicted.
 using Factor = std::optional<double>;
+/// `graph`: of recomputes, and of forwards that keep a graph. A profile has times of their own for these.
 struct PartitionFactors {
-    Factor forward, recompute, backward, weight;
+    Factor forward, graph, backward, weight;
 };
 
 /// How much longer the tasks of a run take than a profile says.
 class RunFactors {
 public:
-    RunFactors(const Profile& profile, const RunWork& run) : run_(run), costs_(profile, *run.options) {}
+    RunFactors(const Profile& profile, const RunWork& run)
+        : run_(run),
+          costs_(profile, *run.options),
+          kept_forwards_differ_(std::ranges::any_of(
+              profile.layers, [](const LayerProfile& layer) { return !layer.graph_forward_ns.empty(); })) {}
 
-    Factor of(TaskKind kind, std::int32_t partition) const {
-        double measured = 0;
-        double predicted = 0;
-        const auto first = run_.tasks.lower_bound({kind, partition, -1});
-        for (auto at = first; at != run_.tasks.end(); ++at) {
-            const auto& [of_kind, of_partition, micro_batch] = at->first;
-            if (of_kind != kind || of_partition != partition) {
-                break;
-            }
-            measured += at->second.work;
-            predicted += at->second.count *
-                         static_cast<double>(costs_.duration({TaskKey{0, kind, partition, micro_batch, -1},
-                                                              run_.lanes.at(at->first), run_.lanes.at(at->first)}));
-        }
-        return measured > 0 && predicted > 0 ? Factor(measured / predicted) : std::nullopt;
+    Factor of_loss() const {
+        Work work;
+        add(work, TaskKind::loss, static_cast<std::int32_t>(run_.options->balance.num_partitions()) - 1);
+        return work.factor();
     }
 
     PartitionFactors of_partition(std::int32_t partition) const {
-        PartitionFactors factors{of(TaskKind::forward, partition), of(TaskKind::recompute, partition),
-                                 of(TaskKind::backward, partition), of(TaskKind::backward_weight, partition)};
+        const auto micro_batches = static_cast<int>(micro_batch_sizes(*run_.options).size());
+        const auto keeps_graph = [&](std::int32_t micro_batch) {
+            return kept_forwards_differ_ &&
+                   !is_checkpointed(run_.options->checkpoint, MicroBatchId{micro_batch}, micro_batches);
+        };
+        Work forward, graph, backward, weight;
+        add(forward, TaskKind::forward, partition, [&](std::int32_t i) { return !keeps_graph(i); });
+        add(graph, TaskKind::forward, partition, keeps_graph);
+        add(graph, TaskKind::recompute, partition);
+        add(backward, TaskKind::backward, partition);
+        add(weight, TaskKind::backward_weight, partition);
+        PartitionFactors factors{forward.factor(), graph.factor(), backward.factor(), weight.factor()};
         if (!splits_backward(run_.options->schedule)) {
             factors.weight = factors.backward;
         }
@@ -174,8 +189,36 @@ public:
     }
 
 private:
+    struct Work {
+        double measured = 0;
+        double predicted = 0;
+        Factor factor() const { return measured > 0 && predicted > 0 ? Factor(measured / predicted) : std::nullopt; }
+    };
+
+    /// Adds the tasks whose micro-batch passes the test.
+    template <typename Test>
+    void add(Work& work, TaskKind kind, std::int32_t partition, const Test& is_meant) const {
+        for (auto at = run_.tasks.lower_bound({kind, partition, -1}); at != run_.tasks.end(); ++at) {
+            const auto& [of_kind, of_partition, micro_batch] = at->first;
+            if (of_kind != kind || of_partition != partition) {
+                break;
+            }
+            if (is_meant(micro_batch)) {
+                const LaneId lane = run_.lanes.at(at->first);
+                work.measured += at->second.work;
+                work.predicted +=
+                    at->second.count *
+                    static_cast<double>(costs_.duration({TaskKey{0, kind, partition, micro_batch, -1}, lane, lane}));
+            }
+        }
+    }
+    void add(Work& work, TaskKind kind, std::int32_t partition) const {
+        add(work, kind, partition, [](std::int32_t) { return true; });
+    }
+
     const RunWork& run_;
     TaskCosts costs_;
+    bool kept_forwards_differ_;
 };
 
 /// Geometric mean with weights.
@@ -194,8 +237,50 @@ private:
     double weights_ = 0;
 };
 
+/// The factors of one kind of task of a layer, by the profile's sizes.
+class FactorsBySize {
+public:
+    explicit FactorsBySize(std::size_t sizes) : means_(sizes) {}
+
+    void add(const Factor& factor, const RunWork& run) { means_[run.size].add(factor, run.steps); }
+
+    /// A factor for each size. Between two sizes that ran, it is interpolated over the logarithm of the size. Beyond
+    /// them, it is the nearest one. Empty if none ran.
+    std::vector<double> values(const std::vector<std::int64_t>& sizes) const {
+        std::vector<std::pair<double, double>> known;  // logarithms of size and factor
+        for (std::size_t k = 0; k < means_.size(); ++k) {
+            if (const Factor mean = means_[k].value()) {
+                known.emplace_back(std::log(static_cast<double>(sizes[k])), std::log(*mean));
+            }
+        }
+        std::vector<double> factors;
+        for (std::size_t k = 0; k < sizes.size() && !known.empty(); ++k) {
+            const double at = std::log(static_cast<double>(sizes[k]));
+            const auto above = std::ranges::lower_bound(known, at, {}, &std::pair<double, double>::first);
+            if (above == known.begin() || above == known.end()) {
+                factors.push_back(std::exp(above == known.end() ? known.back().second : above->second));
+                continue;
+            }
+            const auto below = above - 1;
+            factors.push_back(
+                std::exp(std::lerp(below->second, above->second, (at - below->first) / (above->first - below->first))));
+        }
+        return factors;
+    }
+
+private:
+    std::vector<MeanFactor> means_;
+};
+
 void scale(PerSize& values, double factor) {
     std::ranges::for_each(values, [factor](double& value) { value *= factor; });
+}
+
+/// `factors` has one for each size. `values` may be empty.
+void scale(PerSize& values, const std::vector<double>& factors) {
+    for (std::size_t k = 0; k < values.size(); ++k) {
+        values[k] *= factors[k];
+    }
 }
 
 /// Writes out the times that have defaults and may get factors of their own.
@@ -211,23 +296,20 @@ void make_explicit(Profile& profile, bool recomputes, bool splits) {
     }
 }
 
-void scale_layer(LayerProfile& layer, const PartitionFactors& factors) {
-    const double forward = factors.forward.value_or(1);
-    const double backward = factors.backward.value_or(1);
-    const double weight = factors.weight.value_or(backward);
-    scale(layer.forward_ns, forward);
-    scale(layer.recompute_ns, factors.recompute.value_or(forward));
-    scale(layer.graph_forward_ns, factors.recompute.value_or(forward));
-    if (layer.backward_weight_ns.empty() || weight == backward) {
-        scale(layer.backward_ns, backward);
-        scale(layer.backward_weight_ns, backward);
-        return;
-    }
+/// One for each size.
+struct LayerFactors {
+    std::vector<double> forward, graph, backward, weight;
+};
+
+void scale_layer(LayerProfile& layer, const LayerFactors& factors) {
+    scale(layer.forward_ns, factors.forward);
+    scale(layer.recompute_ns, factors.graph);
+    scale(layer.graph_forward_ns, factors.graph);
     for (std::size_t k = 0; k < layer.backward_ns.size(); ++k) {
-        const double rest = layer.backward_ns[k] - layer.backward_weight_ns[k];
-        layer.backward_ns[k] = rest * backward + layer.backward_weight_ns[k] * weight;
+        const double weight = layer.backward_weight_ns.empty() ? 0 : layer.backward_weight_ns[k];
+        layer.backward_ns[k] = (layer.backward_ns[k] - weight) * factors.backward[k] + weight * factors.weight[k];
     }
-    scale(layer.backward_weight_ns, weight);
+    scale(layer.backward_weight_ns, factors.weight);
 }
 
 bool has_any(const std::vector<RunWork>& runs, TaskKind kind) {
@@ -238,10 +320,12 @@ bool has_any(const std::vector<RunWork>& runs, TaskKind kind) {
 
 /// Scales every layer by the mean of its partitions' factors. Returns the largest change, as a logarithm.
 double scale_layers(Profile& profile, const std::vector<RunWork>& runs) {
-    struct LayerFactors {
-        MeanFactor forward, recompute, backward, weight;
+    const std::size_t sizes = profile.samples.size();
+    struct BySize {
+        FactorsBySize forward, graph, backward, weight;
     };
-    std::vector<LayerFactors> layers(profile.layers.size());
+    std::vector<BySize> layers(profile.layers.size(), {FactorsBySize(sizes), FactorsBySize(sizes), FactorsBySize(sizes),
+                                                       FactorsBySize(sizes)});
     for (const RunWork& run : runs) {
         const RunFactors factors(profile, run);
         const Balance& balance = run.options->balance;
@@ -249,34 +333,50 @@ double scale_layers(Profile& profile, const std::vector<RunWork>& runs) {
             const PartitionFactors of = factors.of_partition(static_cast<std::int32_t>(j));
             const LayerRange range = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
             for (std::size_t l = range.first.index(); l < range.end.index(); ++l) {
-                layers[l].forward.add(of.forward, run.steps);
-                layers[l].recompute.add(of.recompute, run.steps);
-                layers[l].backward.add(of.backward, run.steps);
-                layers[l].weight.add(of.weight, run.steps);
+                layers[l].forward.add(of.forward, run);
+                layers[l].graph.add(of.graph, run);
+                layers[l].backward.add(of.backward, run);
+                layers[l].weight.add(of.weight, run);
             }
         }
     }
+    const auto first_that_ran = [&profile, sizes](std::initializer_list<const FactorsBySize*> kinds) {
+        for (const FactorsBySize* kind : kinds) {
+            if (std::vector<double> values = kind->values(profile.samples); !values.empty()) {
+                return values;
+            }
+        }
+        return std::vector<double>(sizes, 1);
+    };
     double change = 0;
     for (std::size_t l = 0; l < layers.size(); ++l) {
-        const PartitionFactors means{layers[l].forward.value(), layers[l].recompute.value(), layers[l].backward.value(),
-                                     layers[l].weight.value()};
-        scale_layer(profile.layers[l], means);
-        for (const Factor& each : {means.forward, means.recompute, means.backward, means.weight}) {
-            change = std::max(change, std::abs(std::log(each.value_or(1))));
+        const BySize& by = layers[l];
+        const LayerFactors factors{first_that_ran({&by.forward, &by.graph}), first_that_ran({&by.graph, &by.forward}),
+                                   first_that_ran({&by.backward}), first_that_ran({&by.weight, &by.backward})};
+        scale_layer(profile.layers[l], factors);
+        for (const auto* each : {&factors.forward, &factors.graph, &factors.backward, &factors.weight}) {
+            for (const double factor : *each) {
+                change = std::max(change, std::abs(std::log(factor)));
+            }
         }
     }
     return change;
 }
 
+/// The loss by size, and that of a whole mini-batch by the mean of all runs.
 void scale_loss(Profile& profile, const std::vector<RunWork>& runs) {
+    FactorsBySize by_size(profile.samples.size());
     MeanFactor mean;
     for (const RunWork& run : runs) {
-        const auto last = static_cast<std::int32_t>(run.options->balance.num_partitions()) - 1;
-        mean.add(RunFactors(profile, run).of(TaskKind::loss, last), run.steps);
+        const Factor factor = RunFactors(profile, run).of_loss();
+        by_size.add(factor, run);
+        mean.add(factor, run.steps);
     }
-    const double factor = mean.value().value_or(1);
-    scale(profile.loss_ns, factor);
-    scale(profile.loss_batch.ns, factor);
+    if (!mean.value()) {
+        return;
+    }
+    scale(profile.loss_ns, by_size.values(profile.samples));
+    scale(profile.loss_batch.ns, *mean.value());
 }
 
 void check_partitions(const RunWork& run) {

@@ -32,15 +32,17 @@ std::string why_not_of_one_model(const Profile& earlier, const Profile& of_run);
 /// The earlier profile with its layers' times scaled until partitions take what they took in the runs.
 ///
 /// Idea: a run shows the time of each partition, beside the lanes that really were busy, and the earlier profile shows
-/// how that time is shared among layers and sizes. For each kind of task, a partition's factor is the measured work of
-/// all its tasks over the predicted one. Work is time times speed (contention.h), so that a task which had the machine
-/// to itself counts as longer: the profile's times stay those with co_running_lanes busy. Means, because only means sum
-/// to the mean of a step. Runs of several layouts are weighted by their steps, and each layer takes the geometric mean
-/// of its partitions' factors, until all runs agree as far as they can.
-/// Source: simultaneous multiplicative algebraic reconstruction (Byrne, IEEE Trans. Image Processing 2, 1993).
+/// how that time is shared among layers. For each kind of task, a partition's factor is the measured work of all its
+/// tasks over the predicted one. Work is time times speed (contention.h), so that a task which had the machine to
+/// itself counts as longer: the profile's times stay those with co_running_lanes busy. Means, because only means sum to
+/// the mean of a step. A run counts for the profile's size nearest to its micro-batches. Each layer takes, for that
+/// size, the geometric mean of its partitions' factors in all runs, weighted by their steps, until the runs agree as
+/// far as they can. Sizes that did not run are interpolated between those that did. Source: simultaneous multiplicative
+/// algebraic reconstruction (Byrne, IEEE Trans. Image Processing 2, 1993).
 ///
-/// Loss and optimizer are measured likewise. Without a recompute in any run, recomputes follow the forwards. Bytes and
-/// sizes are the earlier profile's. Throws Error, worded to follow a run's name, if a partition has no forward or no
-/// backward, or if a lane is not on the host. Cost: O(tasks log tasks).
+/// Loss and optimizer are measured likewise. Forwards that keep a graph share a factor with recomputes, which keep one
+/// too; whichever kind of forward did not run follows the other. Bytes and sizes are the earlier profile's. Throws
+/// Error, worded to follow a run's name, if a partition has no forward or no backward, or if a lane is not on the host.
+/// Cost: O(tasks log tasks).
 Profile calibrated_profile(const Profile& earlier, std::span<const CalibrationRun> runs);
 }  // namespace pipescope

@@ -93,8 +93,8 @@ Profile profile_of_candidates(const ModelSpec& model, const ValidateFlags& flags
     return profile_model(model, options);
 }
 
-/// Predicts with a profile that a run of the first pipeline calibrates right before each run. One pipeline more has
-/// another schedule.
+/// Predicts with a profile that runs of the first pipeline calibrate right before each run: one run for each number of
+/// micro-batches among the candidates. One pipeline more has another schedule.
 std::vector<ValidatedCandidate> validate_calibrated(const ValidateFlags& flags, const ModelSpec& model) {
     ValidationPlan plan;
     plan.rounds = flags.rounds;
@@ -104,8 +104,14 @@ std::vector<ValidatedCandidate> validate_calibrated(const ValidateFlags& flags, 
     const PipelineOptions first = plan.candidates.front();
     plan.candidates.push_back(first);
     plan.candidates.back().schedule = Schedule::one_f_one_b;
+    std::vector<PipelineOptions> layouts;
+    const std::vector<std::int64_t> all = real_chunks(flags.chunks, flags.batch);
+    for (const std::int64_t chunks : std::set<std::int64_t>(all.begin(), all.end())) {
+        layouts.push_back(first);
+        layouts.back().chunks = chunks;
+    }
     plan.profile = [&](const PipelineOptions&) {
-        return calibrated_by_run(model, earlier, first, plan.steps, plan.warmup, plan.seed);
+        return calibrated_by_runs(model, earlier, layouts, plan.steps, plan.warmup, plan.seed);
     };
     return run_plan(flags.model, model, plan);
 }
@@ -228,8 +234,10 @@ void add_validate_command(Program& program) {
     command->add_option("MODEL", flags->model, "Built-in model with options, a .so or .pt file, or emulated:PROFILE");
     command->add_flag("--emulated", flags->emulated,
                       "Use layers that wait instead of computing: 2 to 8 lanes, 4 to 32 micro-batches");
-    command->add_flag("--calibrated", flags->calibrated,
-                      "Profile once, and calibrate the profile with a run of the first pipeline before each run");
+    command->add_flag(
+        "--calibrated", flags->calibrated,
+        "Profile once, and calibrate the profile before each run, with runs of the first pipeline: one for each number "
+        "of micro-batches");
     command->add_option("--busy", flags->busy, "Processes that keep a core busy each, all the time; default 0")
         ->type_name("N");
     command->add_option("-n,--lanes", flags->lanes, "Lanes on this host; default 2")->type_name("N");

@@ -15,7 +15,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 
 namespace pipescope {
 namespace {
@@ -88,21 +87,31 @@ std::vector<PipelineOptions> emulated_candidates(const Profile& profile) {
             make(8, 32, Checkpoint::never, heavy_first)};
 }
 
-Profile calibrated_by_run(const ModelSpec& model, const Profile& earlier, const PipelineOptions& layout,
-                          std::int64_t steps, std::int64_t warmup, std::uint64_t seed) {
+Profile calibrated_by_runs(const ModelSpec& model, const Profile& earlier, const std::vector<PipelineOptions>& layouts,
+                           std::int64_t steps, std::int64_t warmup, std::uint64_t seed) {
     const TemporaryTrace file;
-    TrainingOptions training;
-    training.pipeline = layout;
-    training.steps = steps + warmup;
-    training.warmup = warmup;
-    training.seed = seed;
-    training.profile = earlier;
-    training.trace = file.path();
-    train_recorded(model, training);
-    throw_if_stopped();
-    const OpenedTrace trace = open_trace(file.path(), {.tracks = false});
-    const RecordedRun run = recorded_run(trace);
-    return calibrated_profile(earlier, std::array{calibration_run(run, trace)});
+    std::vector<OpenedTrace> traces;
+    std::vector<RecordedRun> runs;
+    traces.reserve(layouts.size());  // runs refer to them
+    for (const PipelineOptions& layout : layouts) {
+        TrainingOptions training;
+        training.pipeline = layout;
+        training.steps = steps + warmup;
+        training.warmup = warmup;
+        training.seed = seed;
+        training.profile = earlier;
+        training.trace = file.path();
+        training.force = true;
+        train_recorded(model, training);
+        throw_if_stopped();
+        traces.push_back(open_trace(file.path(), {.tracks = false}));
+        runs.push_back(recorded_run(traces.back()));
+    }
+    std::vector<CalibrationRun> calibration;
+    for (std::size_t k = 0; k < runs.size(); ++k) {
+        calibration.push_back(calibration_run(runs[k], traces[k]));
+    }
+    return calibrated_profile(earlier, calibration);
 }
 
 std::vector<ValidatedCandidate> validate(const ModelSpec& model, const ValidationPlan& plan) {

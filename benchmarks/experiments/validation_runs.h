@@ -18,10 +18,11 @@ std::vector<std::int64_t> real_chunks(std::int64_t micro_batches, std::int64_t b
 /// Likewise for emulated layers, on up to 8 lanes with up to 32 micro-batches of one sample.
 std::vector<PipelineOptions> emulated_candidates(const Profile& profile);
 
-/// Records a run of `layout`, `steps` after the warm-up, and calibrates the profile with it (analysis/calibration.h).
-/// Throws Interrupted if the run was stopped. Precondition: the tracking allocator is installed.
-Profile calibrated_by_run(const ModelSpec& model, const Profile& earlier, const PipelineOptions& layout,
-                          std::int64_t steps, std::int64_t warmup, std::uint64_t seed);
+/// Records a run of each layout, `steps` after the warm-up, and calibrates the profile with all of them
+/// (analysis/calibration.h). Throws Interrupted if a run was stopped. Precondition: the tracking allocator is
+/// installed.
+Profile calibrated_by_runs(const ModelSpec& model, const Profile& earlier, const std::vector<PipelineOptions>& layouts,
+                           std::int64_t steps, std::int64_t warmup, std::uint64_t seed);
 
 struct ValidationPlan {
     std::vector<PipelineOptions> candidates;

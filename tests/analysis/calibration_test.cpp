@@ -198,6 +198,75 @@ TEST(Calibration, TakesTheMeanOfRunsThatDisagree) {
     EXPECT_NEAR(calibrated_profile(four_layers(), runs).layers[0].forward_ns[0], 1.1e6, 100);
 }
 
+/// The layers' times of size k multiplied by factors[k].
+Profile grown(Profile profile, const std::vector<double>& factors) {
+    const auto scale = [&](PerSize& values) {
+        for (std::size_t k = 0; k < values.size(); ++k) {
+            values[k] *= factors[k];
+        }
+    };
+    for (LayerProfile& layer : profile.layers) {
+        for (PerSize* times : {&layer.forward_ns, &layer.recompute_ns, &layer.graph_forward_ns, &layer.backward_ns,
+                               &layer.backward_weight_ns}) {
+            scale(*times);
+        }
+    }
+    return profile;
+}
+
+/// Runs of the micro-batch sizes on that machine.
+Profile calibrated_with_sizes(const Profile& earlier, const Profile& machine, const std::vector<std::int64_t>& sizes) {
+    std::vector<PipelineOptions> options;
+    std::vector<Timeline> measured;
+    for (const std::int64_t size : sizes) {
+        options.push_back(on_two_lanes({2, 2}, Checkpoint::except_last));
+        options.back().chunks = 48 / size;
+        measured.push_back(run_of(machine, options.back()));
+    }
+    std::vector<CalibrationRun> runs;
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+        runs.push_back({options[k], measured[k], kAllSteps});
+    }
+    return calibrated_profile(earlier, runs);
+}
+
+TEST(Calibration, FindsHowCostsGrowWithTheSize) {
+    const Profile machine = grown(four_layers(), {0.8, 1.3});
+    EXPECT_LT(difference(calibrated_with_sizes(four_layers(), machine, {4, 8}), machine), 1e-5);
+    // All sizes follow a single run.
+    EXPECT_NEAR(calibrated_with_sizes(four_layers(), machine, {8}).layers[0].forward_ns[0], 1.3e6, 100);
+}
+
+TEST(Calibration, InterpolatesSizesThatDidNotRun) {
+    Profile earlier = four_layers();
+    earlier.samples = {1, 2, 4, 8, 16};
+    earlier.loss_ns = {1e5, 1e5, 2e5, 3e5, 6e5};
+    for (LayerProfile& layer : earlier.layers) {
+        for (PerSize* times : {&layer.forward_ns, &layer.recompute_ns, &layer.graph_forward_ns, &layer.backward_ns,
+                               &layer.backward_weight_ns, &layer.output_bytes}) {
+            times->assign({times->front() / 4, times->front() / 2, times->front(), times->back(), 2 * times->back()});
+        }
+    }
+    const Profile machine = grown(earlier, {9, 0.8, 9, 1.25, 9});
+    const Profile expected = grown(earlier, {0.8, 0.8, 1, 1.25, 1.25});  // 4 lies halfway from 2 to 8
+    EXPECT_LT(difference(calibrated_with_sizes(earlier, machine, {2, 8}), expected), 1e-5);
+}
+
+// Forwards that keep a graph tell the time of those, and not of the forwards that keep none.
+TEST(Calibration, TellsForwardsThatKeepAGraphApart) {
+    const Change change{0.6, 1.7, 1.2, 1.2};
+    const Profile machine = changed(four_layers(), {change, change, change, change});
+    const PipelineOptions never = on_two_lanes({2, 2}, Checkpoint::never);
+    PipelineOptions always = on_two_lanes({2, 2}, Checkpoint::always);
+    const Timeline first = run_of(machine, never);
+    for (const std::int64_t chunks : {6, 12}) {  // of the same and of another size
+        always.chunks = chunks;
+        const Timeline second = run_of(machine, always);
+        const std::array runs{CalibrationRun{never, first, kAllSteps}, CalibrationRun{always, second, kAllSteps}};
+        EXPECT_LT(difference(calibrated_profile(four_layers(), runs), machine), 1e-5);
+    }
+}
+
 TEST(Calibration, LetsRecomputesFollowForwardsUnlessTheyRan) {
     const Change change{9, 1.5, 1, 1};  // of forwards that keep no graph, which did not run, and of those that do
     const Profile machine = changed(four_layers(), {change, change, change, change});
