@@ -669,6 +669,7 @@ std::string schedules_text(const ScheduleComparison& comparison) {
                      {"samples/s"},
                      {"peak memory"},
                      {"sent per step"},
+                     {"above bound"},
                      {"", Align::left}});
     for (const ComparedSchedule& compared : comparison.schedules) {
         const Simulation& each = compared.simulation;
@@ -676,7 +677,9 @@ std::string schedules_text(const ScheduleComparison& comparison) {
         table.add_row({compared.name, format_duration(figures.step), format_percent(figures.bubble),
                        format_percent(figures.utilization), fmt::format("{:.2f}", figures.speedup),
                        fmt::format("{:.2f}", figures.samples_per_second), peak_text(each, highest_peak(each)),
-                       format_bytes(compared.communicated_bytes), remarks(compared)});
+                       format_bytes(compared.communicated_bytes),
+                       each.lower_bound ? format_percent(gap_above(each.step_time, *each.lower_bound)) : "-",
+                       remarks(compared)});
     }
     std::string text;
     if (!comparison.schedules.empty()) {
@@ -688,6 +691,7 @@ std::string schedules_text(const ScheduleComparison& comparison) {
                             [](const ComparedSchedule& each) { return each.simulation.step_mean.has_value(); })) {
         text += "\nmeans of noisy steps, as the profile's layers vary\n";
     }
+    text += "\nabove bound: the step without noise against the lower bound of any order, with backwards split or not\n";
     if (!comparison.schedules.empty() && comparison.schedules.front().simulation.options.update == Update::staggered) {
         text += "\nstaggered updates: a step time is the period of consecutive steps\n";
     }

@@ -109,6 +109,7 @@ private:
         try {
             ComparedSchedule compared{name, simulate(profile_, options, {.noise = true, .memory = true})};
             compared.synchronous = is_synchronous(options.schedule);
+            add_lower_bound(profile_, compared.simulation);
             compared.communicated_bytes =
                 communicated_bytes(compared.synchronous ? compared.simulation : draining(options), profile_);
             compared.note = std::move(note);

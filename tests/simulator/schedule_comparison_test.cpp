@@ -89,6 +89,20 @@ TEST(CompareSchedules, ShowsWhatTheExplainerTells) {
     }
 }
 
+TEST(CompareSchedules, KnowsTheBoundOfEveryWayThatDrains) {
+    const ScheduleComparison comparison = compare_schedules(eight_small_layers(), options_of(4, 8));
+    for (const ComparedSchedule& each : comparison.schedules) {
+        const std::optional<Nanoseconds>& bound = each.simulation.lower_bound;
+        ASSERT_EQ(bound.has_value(), each.synchronous) << each.name;
+        if (bound) {
+            EXPECT_LE(*bound, each.simulation.step_time) << each.name;
+            EXPECT_GE(*bound, each.simulation.step_time / 5) << each.name << ": four lanes, one at a time";
+        }
+    }
+    // The last lane starts three forwards late, and has eight forwards and backwards.
+    EXPECT_EQ(named(comparison, "gpipe, never").simulation.lower_bound, Nanoseconds{3 * 2000 + 8 * (2000 + 4000)});
+}
+
 TEST(CompareSchedules, CountsWhatEachSends) {
     const ScheduleComparison comparison = compare_schedules(eight_small_layers(), options_of(4, 8));
     EXPECT_EQ(named(comparison, "gpipe, never").communicated_bytes, 3 * 2 * 8 * 100);
