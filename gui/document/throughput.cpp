@@ -2,7 +2,6 @@
 
 #include "gui/style/number_format.h"
 
-#include <array>
 #include <cmath>
 
 namespace pipescope {
@@ -49,15 +48,6 @@ QString formatPerSecond(double number) {
         return QLocale().toString(number, 'g', 4);
     }
     return QLocale().toString(number, 'f', number >= 100 ? 1 : number >= 10 ? 2 : 3);
-}
-
-QString formatOperations(double tera) {
-    static constexpr std::array<const char*, 4> kSmaller{"TFLOP/s", "GFLOP/s", "MFLOP/s", "kFLOP/s"};
-    std::size_t unit = 0;
-    for (; tera > 0 && tera < 0.1 && unit + 1 < kSmaller.size(); ++unit) {
-        tera *= 1000;
-    }
-    return QLocale().toString(tera, 'g', 3) + QLatin1Char(' ') + QLatin1String(kSmaller[unit]);
 }
 
 QStringList brief(const Throughput& throughput) {

@@ -22,8 +22,6 @@ Throughput throughputOf(const Simulation& simulation, Nanoseconds step);
 
 /// "1,234" or "1.234": four digits, and no fraction from 1,000 on.
 QString formatPerSecond(double number);
-/// Operations in a second, in units of 10^12: "0.51 TFLOP/s", "95.5 GFLOP/s", "23.5 MFLOP/s".
-QString formatOperations(double tera);
-/// "1,234 tokens/s" or "12.3 samples/s", and "MFU 41.2 %" or "0.51 TFLOP/s": the best known of each, for a headline.
+/// "1,234 tokens/s" or "12.3 samples/s", and "MFU 41.2 %" or "512 GFLOP/s": the best known of each, for a headline.
 QStringList brief(const Throughput& throughput);
 }  // namespace pipescope

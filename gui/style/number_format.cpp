@@ -104,6 +104,12 @@ QString formatRate(double bytesPerSecond) {
     return withUnit(value, decimalsFor(value), kNames[unit]);
 }
 
+QString formatOperations(double tera) {
+    static constexpr std::array<const char*, 6> kNames{"FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s"};
+    const auto [value, unit] = scaled(tera * 1e12, 1000, kNames.size());
+    return withUnit(value, decimalsFor(value), kNames[unit]);
+}
+
 QString formatHours(double hours) {
     constexpr double kDay = 24;
     constexpr double kNever = 1e7;

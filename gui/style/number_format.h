@@ -43,6 +43,8 @@ QString formatShareChange(double share);
 QString formatPoints(double now, double before);
 /// "12.5 GB/s", in powers of 1000.
 QString formatRate(double bytesPerSecond);
+/// Operations in a second, given in units of 10^12: "1.23 TFLOP/s", "95.5 GFLOP/s".
+QString formatOperations(double tera);
 /// "3.2 days", "4.50 h", "12.3 min", or as a duration below 6 minutes; "never" from a thousand years on.
 QString formatHours(double hours);
 /// "12.3", "1.2 k", "3.46 M": three significant digits of a price or of device-hours.

@@ -397,13 +397,6 @@ TEST(DocumentLoader, RefusesWhatIsNoTraceAndSaysWhatToDo) {
     EXPECT_THAT([&] { loadTrace(folder); }, ThrowsMessage<Error>(HasSubstr("folder")));
 }
 
-TEST(DocumentLoader, GivesOperationsInAUnitThatSuitsThem) {
-    EXPECT_EQ(formatOperations(0.512), QStringLiteral("0.512 TFLOP/s"));
-    EXPECT_EQ(formatOperations(0.00729), QStringLiteral("7.29 GFLOP/s"));
-    EXPECT_EQ(formatOperations(2.35e-5), QStringLiteral("23.5 MFLOP/s"));
-    EXPECT_EQ(formatOperations(0), QStringLiteral("0 TFLOP/s"));
-}
-
 TEST(DocumentLoader, SimulatesABareProfile) {
     SampleRun run;
     run.partitions = 6;

@@ -44,6 +44,13 @@ TEST(NumberFormat, WritesRatesInPowersOf1000) {
     EXPECT_EQ(plain(formatRate(30)), "30.0 B/s");
 }
 
+TEST(NumberFormat, GivesOperationsInAUnitThatSuitsThem) {
+    EXPECT_EQ(plain(formatOperations(1500)), "1.50 PFLOP/s");
+    EXPECT_EQ(plain(formatOperations(0.512)), "512 GFLOP/s");
+    EXPECT_EQ(plain(formatOperations(2.35e-5)), "23.5 MFLOP/s");
+    EXPECT_EQ(plain(formatOperations(0)), "0.00 FLOP/s");
+}
+
 TEST(NumberFormat, WritesLongTimesInDays) {
     EXPECT_EQ(plain(formatHours(0.5)), "30.0 min");
     EXPECT_EQ(plain(formatHours(36)), "36.00 h");
