@@ -155,7 +155,7 @@ Json tableJson(const ReportTable& table) {
 // ---- Tasks
 
 /// The names of tasks without their step, each once, in order of appearance.
-class NameTable {
+class TaskNames {
 public:
     std::size_t indexOf(TaskKey key) {
         key.step = -1;
@@ -368,7 +368,7 @@ struct TaskColumns {
     bool anyBytes = false;
 };
 
-Json rowsOf(const PageTasks& tasks, Source source, const PageScene& scene, const PageTimelines& all, NameTable& names,
+Json rowsOf(const PageTasks& tasks, Source source, const PageScene& scene, const PageTimelines& all, TaskNames& names,
             TaskColumns& columns) {
     const std::vector<StoredRow>& rows = tasks.store().rows();
     std::vector<std::size_t> counts(rows.size(), 0);
@@ -461,7 +461,7 @@ QString whyWithoutTwin(const TraceDocument& document, Source source) {
                                           : translated("No twin: this task was not recorded in the step shown.");
 }
 
-Json timelineJson(const PageScene& scene, const PageTimelines& all, Source source, NameTable& names) {
+Json timelineJson(const PageScene& scene, const PageTimelines& all, Source source, TaskNames& names) {
     const PageTasks& tasks = *all.tasks(source);
     const TimelineStore& store = tasks.store();
     TaskColumns columns;
@@ -874,7 +874,7 @@ QByteArray timelinePageData(const PageScene& scene) {
     const PageTimelines all = selectTasks(scene);
     const TimelineColors light = themeColors(false);
     const TimelineColors dark = themeColors(true);
-    NameTable names;
+    TaskNames names;
     Json data = pageHead(scene);
     data["summary"] = utf8(comparisonHeadline(document));
     data["scope"] = utf8(scopeText(scene, all));
