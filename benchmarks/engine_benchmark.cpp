@@ -7,7 +7,7 @@
 #include "engine/lanes/task_ranges.h"
 #include "engine/model_layers.h"
 #include "engine/partition.h"
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "engine/skips/skip_layout.h"
 #include "models/zoo.h"
 #include "schedule/sample_statistics.h"

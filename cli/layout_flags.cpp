@@ -10,7 +10,7 @@
 #include "cluster/step_parts.h"
 #include "schedule/error.h"
 #include "schedule/printable.h"
-#include "simulator/planner.h"
+#include "simulator/memory_fit.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

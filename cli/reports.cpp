@@ -3,7 +3,7 @@
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "schedule/printable.h"
-#include "simulator/planner.h"
+#include "simulator/memory_fit.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -22,6 +22,7 @@ set(PIPESCOPE_CORE_HEADERS
   simulator/balance_algorithm.h
   simulator/balance_search.h
   simulator/hardware.h
+  simulator/memory_fit.h
   simulator/model_flops.h
   simulator/pipeline_options.h
   simulator/planner.h

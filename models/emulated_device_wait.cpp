@@ -1,6 +1,6 @@
 #include "models/emulated_device_wait.h"
 
-#include "engine/beside_program.h"
+#include "engine/library_places.h"
 #include "schedule/error.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>

@@ -16,7 +16,7 @@
 // Source: GPipe (arXiv 1811.06965), section 2.3; torchgpipe (arXiv 2004.09910), section 3.2; Breadth-First Pipeline
 // Parallelism (arXiv 2211.05953), section 4; the order of looped BFS is that of torch.distributed.pipelining.
 
-#include "schedule/gpipe_schedule.h"
+#include "schedule/clock_cycles.h"
 
 #include "schedule/lane_plan.h"
 #include "schedule/schedule_programs.h"
@@ -24,17 +24,6 @@
 #include <algorithm>
 
 namespace pipescope {
-std::vector<std::vector<Cell>> clock_cycles(int m, int n) {
-    std::vector<std::vector<Cell>> cycles;
-    for (int k = 0; k < m + n - 1; ++k) {
-        auto& cycle = cycles.emplace_back();
-        for (int j = std::max(0, k - m + 1); j <= std::min(k, n - 1); ++j) {
-            cycle.push_back({MicroBatchId{k - j}, PartitionId{j}});
-        }
-    }
-    return cycles;
-}
-
 LanePrograms gpipe_programs(const PipelineShape& shape) {
     const int m = shape.num_micro_batches;
     const int n = shape.num_partitions;

@@ -3,7 +3,7 @@
 #include "schedule/schedule_programs.h"
 #include "schedule/schedule_table.h"
 #include "simulator/contention.h"
-#include "simulator/planner.h"
+#include "simulator/memory_fit.h"
 #include "simulator/schedule_search.h"
 #include "simulator/simulation.h"
 #include "simulator/step_memories.h"

@@ -7,7 +7,7 @@
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/cut_problems.h"
-#include "simulator/planner.h"
+#include "simulator/memory_fit.h"
 #include "simulator/search_tables.h"
 #include "simulator/task_costs.h"
 

@@ -3,7 +3,7 @@
 #include "balance/contiguous_partition.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
-#include "simulator/planner.h"
+#include "simulator/memory_fit.h"
 
 #include <optional>
 #include <set>

@@ -2,6 +2,7 @@
 
 #include "balance/device_catalogue.h"
 #include "simulator/balance_search.h"
+#include "simulator/memory_fit.h"
 #include "simulator/simulation.h"
 
 #include <cstdint>
@@ -96,18 +97,4 @@ Plan plan(const Profile& profile, const PlanRequest& request);
 
 /// Lanes of all replicas, which is what one rents.
 std::size_t num_devices(const Simulation& simulation);
-Bytes highest_peak(const Simulation& simulation);
-/// A lane whose peak exceeds its memory limit.
-struct Shortfall {
-    LaneId lane;
-    Bytes peak = 0;
-    Bytes limit = 0;
-
-    Bytes bytes() const { return peak - limit; }
-};
-/// All lanes that exceed their limits, the worst first. Empty if all keep theirs, or if the options have no limit.
-std::vector<Shortfall> shortfalls(const Simulation& simulation);
-/// The most bytes by which any lane exceeds its limit; negative if all keep theirs. Precondition: the options have a
-/// limit.
-Bytes largest_shortfall(const Simulation& simulation);
 }  // namespace pipescope

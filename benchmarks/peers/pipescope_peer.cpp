@@ -4,7 +4,7 @@
 //     pipescope_peer throughput                   samples/s: plain, two copies, two lanes
 
 #include "engine/gpipe.h"
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 
 #include <torch/torch.h>
 #include <nlohmann/json.hpp>

@@ -11,7 +11,7 @@
 #include "engine/mini_batch.h"
 #include "engine/step_loss.h"
 #include "engine/tsan_annotations.h"
-#include "schedule/gpipe_schedule.h"
+#include "schedule/clock_cycles.h"
 #include "schedule/micro_batches.h"
 
 #include <ATen/ThreadLocalState.h>

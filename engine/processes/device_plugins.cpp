@@ -1,7 +1,7 @@
 #include "engine/processes/device_plugins.h"
 
-#include "engine/beside_program.h"
 #include "engine/engine_error.h"
+#include "engine/library_places.h"
 #include "engine/processes/device_plugin.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 
 #include <c10/util/ThreadLocalDebugInfo.h>

@@ -1,5 +1,5 @@
 #include "engine/current_task.h"
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 
 #include <ATen/autocast_mode.h>

@@ -2,7 +2,7 @@
 
 #include "engine/kept_buffers.h"
 
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
 

@@ -1,6 +1,6 @@
 // Layers and losses that keep or change state: legal in torch, and easily wrong where micro-batches overlap.
 
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
 

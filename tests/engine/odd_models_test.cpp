@@ -1,6 +1,6 @@
 // Unusual models compared with the plain model: dtypes, layouts, modules of torch, custom nodes.
 
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
 

@@ -3,7 +3,7 @@
 // A case follows from its seed alone. PIPESCOPE_RANDOM_SEED is the first seed (a failure names its own) and
 // PIPESCOPE_RANDOM_CASES their number: 1 with a failure's seed repeats it. Left to itself the test takes 30 s at most.
 
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "schedule/micro_batches.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/random_model.h"

@@ -1,5 +1,5 @@
+#include "engine/plain_model.h"
 #include "engine/random.h"
-#include "engine/reference.h"
 #include "tests/engine/engine_fixtures.h"
 
 #include <ATen/CPUGeneratorImpl.h>

@@ -1,4 +1,4 @@
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "schedule/schedules.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"

@@ -1,6 +1,6 @@
 // A pipeline behaves like torch with a plain module.
 
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "engine/skippable.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"

@@ -1,7 +1,7 @@
 // TorchScript files as models. torch::jit writes the files here, so that the tests need no Python.
 
 #include "engine/gpipe.h"
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "models/meta_device.h"
 #include "models/user_model.h"
 #include "models/zoo.h"

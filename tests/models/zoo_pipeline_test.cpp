@@ -1,7 +1,7 @@
 // Every model of the zoo in the pipeline: its gradients equal those of the plain model for every cut.
 
 #include "engine/gpipe.h"
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "models/zoo.h"
 #include "tests/models/small_models.h"
 

@@ -1,4 +1,4 @@
-#include "schedule/gpipe_schedule.h"
+#include "schedule/clock_cycles.h"
 
 #include "schedule/schedules.h"
 

@@ -4,7 +4,7 @@
 #include "engine/cuda_runtime.h"
 #include "engine/device/lane_device.h"
 #include "engine/device_memory.h"
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
 

@@ -1,6 +1,6 @@
 #include "tests/engine/device/device_fixtures.h"
 
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "engine/skippable.h"
 
 #include <torch/torch.h>

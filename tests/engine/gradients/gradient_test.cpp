@@ -1,4 +1,4 @@
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #include "engine/engine_error.h"
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
 

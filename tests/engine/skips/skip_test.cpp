@@ -1,6 +1,6 @@
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 #include "engine/skippable.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"

@@ -1,4 +1,4 @@
-#include "engine/beside_program.h"
+#include "engine/library_places.h"
 
 #include <system_error>
 

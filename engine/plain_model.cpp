@@ -1,4 +1,4 @@
-#include "engine/reference.h"
+#include "engine/plain_model.h"
 
 #include "engine/current_task.h"
 #include "engine/gradients/gradient_needs.h"
