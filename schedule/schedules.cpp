@@ -12,7 +12,7 @@
 namespace pipescope {
 namespace {
 /// Where a named schedule has its partitions.
-enum class Layout { any, one_each, in_turn, v };
+enum class Places { any, one_each, in_turn, v };
 
 /// How many micro-batches a named schedule can run.
 enum class Counts { any, multiples_of_lanes, two_a_lane };
@@ -20,7 +20,7 @@ enum class Counts { any, multiples_of_lanes, two_a_lane };
 struct NamedSchedule {
     Schedule::Name schedule;
     std::string_view name;
-    Layout layout;
+    Places places;
     Counts counts;
     bool splits;  ///< the backward
     bool runs;    ///< in the engine
@@ -29,25 +29,25 @@ struct NamedSchedule {
 
 // In the order of Schedule::Name.
 constexpr std::array kNamed{
-    NamedSchedule{Schedule::gpipe, "gpipe", Layout::any, Counts::any, false, true, gpipe_programs},
-    NamedSchedule{Schedule::one_f_one_b, "1f1b", Layout::one_each, Counts::any, false, true, one_f_one_b_programs},
-    NamedSchedule{Schedule::interleaved_1f1b, "interleaved", Layout::in_turn, Counts::multiples_of_lanes, false, true,
+    NamedSchedule{Schedule::gpipe, "gpipe", Places::any, Counts::any, false, true, gpipe_programs},
+    NamedSchedule{Schedule::one_f_one_b, "1f1b", Places::one_each, Counts::any, false, true, one_f_one_b_programs},
+    NamedSchedule{Schedule::interleaved_1f1b, "interleaved", Places::in_turn, Counts::multiples_of_lanes, false, true,
                   interleaved_programs},
-    NamedSchedule{Schedule::looped_bfs, "looped-bfs", Layout::in_turn, Counts::any, false, true, looped_bfs_programs},
-    NamedSchedule{Schedule::zero_bubble_h1, "zero-bubble-h1", Layout::one_each, Counts::any, true, true,
+    NamedSchedule{Schedule::looped_bfs, "looped-bfs", Places::in_turn, Counts::any, false, true, looped_bfs_programs},
+    NamedSchedule{Schedule::zero_bubble_h1, "zero-bubble-h1", Places::one_each, Counts::any, true, true,
                   zero_bubble_h1_programs},
-    NamedSchedule{Schedule::zero_bubble_2p, "zero-bubble-2p", Layout::one_each, Counts::any, true, true,
+    NamedSchedule{Schedule::zero_bubble_2p, "zero-bubble-2p", Places::one_each, Counts::any, true, true,
                   zero_bubble_2p_programs},
-    NamedSchedule{Schedule::interleaved_zero_bubble, "interleaved-zero-bubble", Layout::in_turn,
+    NamedSchedule{Schedule::interleaved_zero_bubble, "interleaved-zero-bubble", Places::in_turn,
                   Counts::multiples_of_lanes, true, true, interleaved_zero_bubble_programs},
-    NamedSchedule{Schedule::zero_bubble_v, "zero-bubble-v", Layout::v, Counts::any, true, true, zero_bubble_v_programs},
-    NamedSchedule{Schedule::dualpipe_v, "dualpipe-v", Layout::v, Counts::two_a_lane, true, true, dualpipe_v_programs},
-    NamedSchedule{Schedule::v_half, "v-half", Layout::v, Counts::any, true, true, v_half_programs},
-    NamedSchedule{Schedule::v_min, "v-min", Layout::v, Counts::any, true, true, v_min_programs},
-    NamedSchedule{Schedule::pipedream, "pipedream", Layout::one_each, Counts::any, false, false, one_f_one_b_programs},
-    NamedSchedule{Schedule::model_parallel, "model-parallel", Layout::any, Counts::any, false, true,
+    NamedSchedule{Schedule::zero_bubble_v, "zero-bubble-v", Places::v, Counts::any, true, true, zero_bubble_v_programs},
+    NamedSchedule{Schedule::dualpipe_v, "dualpipe-v", Places::v, Counts::two_a_lane, true, true, dualpipe_v_programs},
+    NamedSchedule{Schedule::v_half, "v-half", Places::v, Counts::any, true, true, v_half_programs},
+    NamedSchedule{Schedule::v_min, "v-min", Places::v, Counts::any, true, true, v_min_programs},
+    NamedSchedule{Schedule::pipedream, "pipedream", Places::one_each, Counts::any, false, false, one_f_one_b_programs},
+    NamedSchedule{Schedule::model_parallel, "model-parallel", Places::any, Counts::any, false, true,
                   model_parallel_programs},
-    NamedSchedule{Schedule::automatic, "auto", Layout::any, Counts::any, true, false, nullptr},
+    NamedSchedule{Schedule::automatic, "auto", Places::any, Counts::any, true, false, nullptr},
 };
 
 const NamedSchedule& facts_of(Schedule::Name name) {
@@ -238,8 +238,8 @@ bool runs_one_partition_a_lane(const Schedule& schedule) {
         const std::vector<LaneId>& placement = schedule.file()->shape.placement;
         return placement == placement_in_turn(placement.size(), placement.size());
     }
-    const Layout layout = facts_of(schedule.name()).layout;
-    return layout == Layout::any || layout == Layout::one_each;
+    const Places places = facts_of(schedule.name()).places;
+    return places == Places::any || places == Places::one_each;
 }
 
 std::vector<LaneId> placement_of(const Schedule& schedule, std::size_t partitions, std::size_t lanes) {
@@ -249,7 +249,7 @@ std::vector<LaneId> placement_of(const Schedule& schedule, std::size_t partition
     if (schedule.file()) {
         return schedule.file()->shape.placement;
     }
-    return facts_of(schedule.name()).layout == Layout::v ? placement_in_v(lanes) : placement_in_turn(partitions, lanes);
+    return facts_of(schedule.name()).places == Places::v ? placement_in_v(lanes) : placement_in_turn(partitions, lanes);
 }
 
 std::size_t usual_partitions(const Schedule& schedule, std::size_t lanes) {
@@ -292,11 +292,11 @@ void check_schedule(const Schedule& schedule, const PipelineShape& shape) {
         return;
     }
     const NamedSchedule& facts = facts_of(schedule.name());
-    switch (facts.layout) {
-        case Layout::any: break;
-        case Layout::one_each: check_one_partition_a_lane(shape, facts.name); break;
-        case Layout::in_turn: check_in_turn(shape, facts.name); break;
-        case Layout::v: check_v(shape, facts.name); break;
+    switch (facts.places) {
+        case Places::any: break;
+        case Places::one_each: check_one_partition_a_lane(shape, facts.name); break;
+        case Places::in_turn: check_in_turn(shape, facts.name); break;
+        case Places::v: check_v(shape, facts.name); break;
     }
     check_count(facts, shape.num_lanes(), shape.num_micro_batches);
 }
