@@ -104,7 +104,7 @@ void compare_steps_of(TwoRuns& runs) {
     }
     const RunFigures& before = *runs.before.figures;
     const RunFigures& after = *runs.after.figures;
-    runs.step = step_change(before, after);
+    runs.step = step_difference(before, after);
     if (!runs.before.lossy() && !runs.after.lossy()) {
         runs.bubble = mean_difference(before.bubbles, after.bubbles);
     }
@@ -404,7 +404,7 @@ std::string why_tasks_differ(const RecordedRun& before, const TaskShape& shape_b
     return {};
 }
 
-MeanDifference step_change(const RunFigures& before, const RunFigures& after) {
+MeanDifference step_difference(const RunFigures& before, const RunFigures& after) {
     return mean_difference(numbers_of(before.step_times), numbers_of(after.step_times));
 }
 

@@ -102,7 +102,7 @@ struct TwoRuns {
     std::vector<TraceWarning> warnings;  ///< about the comparison; those about a run are with it
 };
 /// The means of the step times, in ns.
-MeanDifference step_change(const RunFigures& before, const RunFigures& after);
+MeanDifference step_difference(const RunFigures& before, const RunFigures& after);
 /// Throws TraceFormatError for a file that is not a trace, or that has neither tasks nor ranges.
 TwoRuns compare_two_runs(const std::filesystem::path& before, const std::filesystem::path& after);
 }  // namespace pipescope

@@ -109,7 +109,7 @@ void compareRuns(const Baseline& baseline, TraceDocument& document) {
     document.comparison = compare(after, baseline.figures, document.whyNoTwins.empty() ? baseline.typical : Timeline{});
     addPeaks(document);
     const RunFigures figures = run_figures(after);
-    document.stepChange = step_change(baseline.figures, figures);
+    document.stepChange = step_difference(baseline.figures, figures);
     document.bubbleChange = mean_difference(baseline.figures.bubbles, figures.bubbles);
     if (!document.whyNoTwins.empty()) {
         document.comparison->tasks_unmatched = 0;  // none was looked for
