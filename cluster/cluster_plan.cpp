@@ -4,6 +4,7 @@
 #include "schedule/error.h"
 #include "schedule/parse_name.h"
 #include "schedule/quantities.h"
+#include "simulator/pareto_front.h"
 #include "simulator/planner.h"
 
 #include <algorithm>
@@ -526,16 +527,13 @@ double rank_of(const ClusterCandidate& candidate, ClusterGoal goal) {
 }
 
 void mark_pareto(std::vector<ClusterCandidate>& candidates) {
-    const auto figures = [](const ClusterCandidate& each) {
-        return std::array{each.run_hours, each.cost, static_cast<double>(each.step.layout.devices())};
-    };
-    for (ClusterCandidate& each : candidates) {
-        const auto mine = figures(each);
-        each.pareto = std::ranges::none_of(candidates, [&](const ClusterCandidate& other) {
-            const auto its = figures(other);
-            const bool no_worse = its[0] <= mine[0] && its[1] <= mine[1] && its[2] <= mine[2];
-            return no_worse && its != mine;
-        });
+    std::vector<std::array<double, 3>> figures;
+    for (const ClusterCandidate& each : candidates) {
+        figures.push_back({each.run_hours, each.cost, static_cast<double>(each.step.layout.devices())});
+    }
+    const std::vector<bool> front = pareto_front(figures);
+    for (std::size_t k = 0; k < candidates.size(); ++k) {
+        candidates[k].pareto = front[k];
     }
 }
 

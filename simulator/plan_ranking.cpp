@@ -1,5 +1,7 @@
 #include "simulator/plan_ranking.h"
 
+#include "simulator/pareto_front.h"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -65,17 +67,8 @@ auto outcome(const PlanCandidate& candidate) {
 }
 
 /// The criteria of the Pareto front; smaller is better.
-auto merits(const PlanCandidate& candidate) {
-    const Simulation& simulation = candidate.simulation;
-    return std::tuple(-simulation.samples_per_second, num_devices(simulation), highest_peak(simulation),
-                      candidate.cost);
-}
-
-bool beats(const decltype(merits(std::declval<PlanCandidate>()))& a,
-           const decltype(merits(std::declval<PlanCandidate>()))& b) {
-    const auto [slow_a, devices_a, bytes_a, cost_a] = a;
-    const auto [slow_b, devices_b, bytes_b, cost_b] = b;
-    return slow_a <= slow_b && devices_a <= devices_b && bytes_a <= bytes_b && cost_a <= cost_b && a != b;
+std::array<double, 4> merits(const PlanCandidate& candidate) {
+    return {-candidate.simulation.samples_per_second, devices(candidate), memory(candidate), candidate.cost};
 }
 }  // namespace
 
@@ -85,7 +78,7 @@ void drop_equal_candidates(std::vector<PlanCandidate>& candidates) {
 }
 
 bool dominates(const PlanCandidate& one, const PlanCandidate& other) {
-    return beats(merits(one), merits(other));
+    return dominates(merits(one), merits(other));
 }
 
 std::vector<std::size_t> shown_candidates(const Plan& plan, std::size_t most) {
@@ -103,17 +96,17 @@ std::vector<std::size_t> shown_candidates(const Plan& plan, std::size_t most) {
 }
 
 void mark_pareto(std::vector<PlanCandidate>& candidates) {
-    std::vector<decltype(merits(candidates.front()))> feasible;
-    std::vector<std::size_t> index;
-    for (std::size_t k = 0; k < candidates.size(); ++k) {
-        if (candidates[k].simulation.feasible) {
-            feasible.push_back(merits(candidates[k]));
-            index.push_back(k);
+    std::vector<std::array<double, 4>> feasible;
+    std::vector<PlanCandidate*> marked;
+    for (PlanCandidate& each : candidates) {
+        if (each.simulation.feasible) {
+            feasible.push_back(merits(each));
+            marked.push_back(&each);
         }
     }
-    for (std::size_t k = 0; k < feasible.size(); ++k) {
-        candidates[index[k]].pareto =
-            std::ranges::none_of(feasible, [&](const auto& other) { return beats(other, feasible[k]); });
+    const std::vector<bool> front = pareto_front(feasible);
+    for (std::size_t k = 0; k < marked.size(); ++k) {
+        marked[k]->pareto = front[k];
     }
 }
 
