@@ -251,8 +251,10 @@ TEST_F(ProcessTraces, OfAReplicaLackNoLane) {
 // The gradients of one lane of the first fit into a bucket; those of the second fill one and a part of the next.
 TEST_F(ProcessTraces, OfReplicasPeakWhereTheSimulationDoes) {
     for (const std::string model : {"mlp:layers=4,width=128", "mlp:layers=4,width=1900"}) {
+        // Each process would profile the model until the times are certain, but the bytes are certain at once.
+        user.succeeds("profile " + model + " --micro-batch-sizes 2 --batch 4 --time-limit 1ms -o p.json --force");
         user.succeeds("launch -n 2 -- run " + model +
-                      " --balance 2,2 -m 2 --batch 8 --replicas 2 --steps 3 --force --trace r.sqlite");
+                      " --balance 2,2 -m 2 --batch 8 --replicas 2 --steps 3 --profile p.json --force --trace r.sqlite");
         const auto compared = user.succeeds("compare r.rank*.sqlite --json").json();
         for (const auto& lane : compared.at("lanes")) {
             const auto measured = lane.at("measured_peak_bytes").get<double>();
