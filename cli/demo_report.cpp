@@ -21,8 +21,8 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
     }
     if (part.in_turns) {
         remarks.emplace_back(
-            "in turns: the layers were profiled again between the steps of the second run; the two errors differ as "
-            "the machine's speed changed between the first profile and the first run");
+            "second run: its layers were profiled again between its steps, so profile and steps had the same machine "
+            "speed; in the first run that speed may have changed after the profile, which adds to the error");
     }
     const Comparison& comparison = part.compared.comparison;
     remarks.push_back(fmt::format("{} compared, {} matched, {} unmatched",
@@ -47,7 +47,7 @@ TextTable demo_table(const DemoPart& part) {
     table.add_row({judged.is_mean ? "mean step time" : "step time", format_duration(judged.measured),
                    format_duration(judged.simulated), format_error_percent(comparison.step_error)});
     if (part.in_turns) {
-        table.add_row({"again, profiled in turns", format_duration(part.in_turns->measured),
+        table.add_row({"second run, profiled between steps", format_duration(part.in_turns->measured),
                        format_duration(part.in_turns->simulated), format_error_percent(part.in_turns->step_error())});
     }
     table.add_row({"bubble fraction", lossy ? "" : format_percent(judged.measured_bubble),

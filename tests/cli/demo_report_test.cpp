@@ -40,8 +40,9 @@ TEST(DemoReport, ShowsTheRunThatTookTurnsWithItsProfile) {
     DemoPart part = small_part();
     EXPECT_TRUE(demo_json(part).at("in_turns").is_null());
     part.in_turns = {Nanoseconds{110'000'000}, Nanoseconds{110'550'000}};
-    EXPECT_THAT(demo_table(part).str(), HasSubstr("again, profiled in turns  110.0 ms   110.5 ms       +0.50 %\n"));
-    EXPECT_THAT(demo_text(part), HasSubstr("between the steps of the second run"));
+    EXPECT_THAT(demo_table(part).str(),
+                HasSubstr("second run, profiled between steps  110.0 ms   110.5 ms       +0.50 %\n"));
+    EXPECT_THAT(demo_text(part), HasSubstr("profiled again between its steps"));
     EXPECT_EQ(demo_json(part).at("in_turns").at("simulated_step_mean_ns"), 110'550'000);
     EXPECT_NEAR(demo_json(part).at("in_turns").at("step_error"), 0.005, 1e-12);
 }
