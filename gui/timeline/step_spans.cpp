@@ -1,5 +1,7 @@
 #include "gui/timeline/step_spans.h"
 
+#include "analysis/covered_time.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -61,21 +63,20 @@ std::int32_t stepOf(std::uint64_t key) {
 void addUnion(const std::vector<const StoredRow*>& rows, Buckets& buckets) {
     struct Piece {
         std::int32_t step;
-        std::int64_t start;
-        std::int64_t end;
+        TimeRange range;
     };
     std::vector<Piece> pieces;
     for (const StoredRow* row : rows) {
         for (std::size_t i = 0; i < row->start.size(); ++i) {
             if (is_compute(keyKindOf(static_cast<TaskKind>(row->kind[i])))) {
-                pieces.push_back({stepOf(row->key[i]), row->start[i], row->end[i]});
+                pieces.push_back({stepOf(row->key[i]), {row->start[i], row->end[i]}});
             }
         }
     }
     std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
-        return std::tie(a.step, a.start, a.end) < std::tie(b.step, b.start, b.end);
+        return std::tie(a.step, a.range.start, a.range.end) < std::tie(b.step, b.range.start, b.range.end);
     });
-    std::int64_t covered = 0;
+    CoveredTime covered;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
         const Piece& piece = pieces[i];
         const std::size_t* number = buckets.bucketOf(piece.step);
@@ -83,11 +84,9 @@ void addUnion(const std::vector<const StoredRow*>& rows, Buckets& buckets) {
             continue;
         }
         if (i == 0 || pieces[i - 1].step != piece.step) {
-            covered = piece.start;
+            covered = {};
         }
-        buckets.busy(*number, rows.front()->lane) +=
-            std::max<std::int64_t>(0, piece.end - std::max(covered, piece.start));
-        covered = std::max(covered, piece.end);
+        buckets.busy(*number, rows.front()->lane) += covered.add(piece.range);
     }
 }
 

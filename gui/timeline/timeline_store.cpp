@@ -1,5 +1,6 @@
 #include "gui/timeline/timeline_store.h"
 
+#include "analysis/covered_time.h"
 #include "gui/timeline/timeline_store_builder.h"
 
 #include <algorithm>
@@ -159,10 +160,9 @@ std::int64_t TimelineStore::busyIn(LaneId lane, const TimeRange& range) const {
     }
     std::sort(pieces.begin(), pieces.end(), [](const TimeRange& a, const TimeRange& b) { return a.start < b.start; });
     std::int64_t busy = 0;
-    std::int64_t covered = range.start;
+    CoveredTime covered;
     for (const TimeRange& piece : pieces) {
-        busy += std::max<std::int64_t>(0, piece.end - std::max(covered, piece.start));
-        covered = std::max(covered, piece.end);
+        busy += covered.add(piece);
     }
     return busy;
 }

@@ -1,5 +1,7 @@
 #include "gui/timeline/track_store.h"
 
+#include "analysis/covered_time.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -146,10 +148,9 @@ std::int64_t busyIn(const TrackStore& store, const TrackRows& rows, const TimeRa
                   [](const TimeRange& a, const TimeRange& b) { return a.start < b.start; });
     }
     std::int64_t sum = 0;
-    std::int64_t covered = within.start;
+    CoveredTime covered;
     for (const TimeRange& piece : pieces) {
-        sum += std::max<std::int64_t>(0, piece.end - std::max(covered, piece.start));
-        covered = std::max(covered, piece.end);
+        sum += covered.add(piece);
     }
     return sum;
 }
