@@ -158,7 +158,7 @@ ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks, con
 std::optional<Replay> replay(const Measured& measured, const Profile& profile, const PipelineOptions& options) {
     check_profile(profile);
     check_options(options, profile.layers.size());
-    if (!is_synchronous(options.schedule) || options.replicas > 1 || options.update == Update::staggered) {
+    if (!is_synchronous(options.schedule) || num_weight_copies(options) > 1 || options.update == Update::staggered) {
         return std::nullopt;
     }
     const TaskCosts costs(profile, options);

@@ -227,7 +227,8 @@ Link rack_link(const Cluster& cluster, const NodeGroup& group) {
     return shared(cluster.racks.value().link, static_cast<double>(group.ports_per_node) / group.devices_per_node);
 }
 
-Link ring_link(const Cluster& cluster, const NodeGroup& group, int ranks, int stride) {
+Link ring_link(const Cluster& cluster, const NodeGroup& group, const RankGroup& ring) {
+    const auto& [ranks, stride] = ring;
     const std::int64_t spanned = static_cast<std::int64_t>(ranks - 1) * stride + 1;  // devices
     if (ranks < 2 || spanned <= group.devices_per_node) {
         return group.link;

@@ -52,9 +52,17 @@ Cluster load_cluster(const std::filesystem::path& path, const std::vector<Device
 // Devices are numbered node by node. A set of ranks with a stride of s is every s-th device. All devices of a node use
 // its ports at once and equally, since every replica runs the same schedule.
 
-/// The link of each rank of a ring of so many, spaced `stride` devices apart. A ring that enters a node leaves it
+/// So many devices that are `stride` apart.
+struct RankGroup {
+    int ranks = 1;
+    int stride = 1;
+
+    friend bool operator==(const RankGroup&, const RankGroup&) = default;
+};
+
+/// The link of each rank of a ring. A ring that enters a node leaves it
 /// through as many ports as its ranks there have shares in.
-Link ring_link(const Cluster& cluster, const NodeGroup& group, int ranks, int stride);
+Link ring_link(const Cluster& cluster, const NodeGroup& group, const RankGroup& ring);
 /// The link between devices of different nodes, for one device's share of the ports.
 Link node_link(const Cluster& cluster, const NodeGroup& group);
 /// Likewise for nodes of different racks. Precondition: the cluster has racks.

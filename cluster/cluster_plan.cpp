@@ -119,17 +119,18 @@ private:
                                 : in_a_v ? std::max(share + ways, share + m * costs.output)
                                          : share + m * costs.output + ways;
         const double parameters = rank_block_weights(model_, layout.tensor) * std::floor(blocks / lanes);
-        const Link ring = ring_link(cluster_, group, layout.data, layout.tensor);
+        const RankGroup copies = layout.weight_copies();
+        const Link ring = ring_link(cluster_, group, copies);
         const double gather =
             layout.zero == 1 || layout.zero == 2
-                ? all_gather_ns(ring, layout.data, parameters * static_cast<double>(dtype_bytes(layout.dtype)))
+                ? all_gather_ns(ring, copies.ranks, parameters * static_cast<double>(dtype_bytes(layout.dtype)))
                 : 0;
         if (layout.gradient_bucket > 0) {  // may be summed beside the last backward
             return pipeline + gather;
         }
         const double gradients = parameters * layout.gradient_bytes;
-        const double sums = layout.zero == 0   ? all_reduce_ns(ring, layout.data, gradients)
-                            : layout.zero == 1 ? all_gather_ns(ring, layout.data, gradients)
+        const double sums = layout.zero == 0   ? all_reduce_ns(ring, copies.ranks, gradients)
+                            : layout.zero == 1 ? all_gather_ns(ring, copies.ranks, gradients)
                                                : 0;
         return std::max(pipeline, share + sums) + gather;
     }
@@ -202,7 +203,8 @@ std::vector<PipelineParts> parts_of(const Size& size, const Layout& layout) {
     int left = layout.pipeline;
     for (std::size_t k = 0; k < groups.size(); ++k) {
         const int others = static_cast<int>(groups.size() - k) - 1;
-        const int lanes = std::min(left - others, groups[k]->devices() / (layout.data * layout.tensor));
+        const int lanes =
+            static_cast<int>(std::min<std::int64_t>(left - others, groups[k]->devices() / layout.stage_devices()));
         if (lanes < 1) {
             return {};
         }
@@ -268,7 +270,7 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
             const double least = bounds.of(layout, parts);
             size.layouts.push_back({layout, std::move(parts), least, base++});
             // What ZeRO 2 and 3 move lies beside layers' work with buckets, so that they may be quicker than ZeRO 1.
-            const int most_zero = layout.data == 1 ? 0 : layout.gradient_bucket > 0 ? 3 : 1;
+            const int most_zero = layout.weight_copies().ranks == 1 ? 0 : layout.gradient_bucket > 0 ? 3 : 1;
             for (int zero = 1; zero <= most_zero; ++zero) {
                 BoundedLayout& with_zero = size.layouts.emplace_back(size.layouts.back());
                 with_zero.layout.zero = zero;
@@ -316,7 +318,7 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
 std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
     const double state = element < 4 ? 12 : 8;
-    const auto split = [&](int stage) { return layout.zero >= stage ? layout.data : 1; };
+    const auto split = [&](int stage) { return layout.zero_parts(stage, layout.weight_copies()); };
     const double constants =
         rank_block_weights(model, layout.tensor) *
         (element / split(3) + static_cast<double>(layout.gradient_bytes) / split(2) + state / split(1));
@@ -488,8 +490,8 @@ void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const Clus
     };
     std::vector<Spares> spares_of;
     for (const auto& [group, lanes] : parts) {
-        const int devices = lanes * candidate.step.layout.data * candidate.step.layout.tensor;
-        const int nodes = (devices + group->devices_per_node - 1) / group->devices_per_node;
+        const std::int64_t devices = lanes * candidate.step.layout.stage_devices();
+        const auto nodes = static_cast<int>((devices + group->devices_per_node - 1) / group->devices_per_node);
         int spares = 0;
         if (group->hours_between_failures > 0) {
             failures_an_hour += nodes / group->hours_between_failures;

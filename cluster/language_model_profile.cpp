@@ -152,15 +152,16 @@ Bytes whole(double bytes) {
 /// Sets the bytes of a layer with so many parameters on this rank.
 void set_parameters(LayerProfile& layer, double parameters, const Layout& layout) {
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
-    layer.parameter_bytes = whole(parameters * element / (layout.zero >= 3 ? layout.data : 1));
-    layer.gradient_bytes = whole(parameters * layout.gradient_bytes / (layout.zero >= 2 ? layout.data : 1));
+    const RankGroup copies = layout.weight_copies();
+    layer.parameter_bytes = whole(parameters * element / layout.zero_parts(3, copies));
+    layer.gradient_bytes = whole(parameters * layout.gradient_bytes / layout.zero_parts(2, copies));
 }
 }  // namespace
 
 namespace {
 /// A sum over the ranks, or with sequence parallelism a sum of parts and a gathering of them, which takes as long.
 double tensor_sum_ns(const RankTimes& rank, const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
-    return all_reduce_ns(ring_link(cluster, group, layout.tensor, 1), layout.tensor, rank.activation());
+    return all_reduce_ns(ring_link(cluster, group, layout.tensor_ranks()), layout.tensor, rank.activation());
 }
 
 /// Time that replicas take to exchange a layer's parameters and gradients in each pass.
@@ -175,14 +176,15 @@ struct ZeroMoves {
 /// `summed`: parameters whose gradients the layer's backward completes.
 ZeroMoves zero_moves(double parameters, double summed, const Cluster& cluster, const NodeGroup& group,
                      const Layout& layout) {
-    const Link ring = ring_link(cluster, group, layout.data, layout.tensor);
+    const RankGroup copies = layout.weight_copies();
+    const Link ring = ring_link(cluster, group, copies);
     ZeroMoves moves;
     moves.beside = layout.gradient_bucket > 0;
     if (layout.zero >= 2) {
-        moves.sum = all_gather_ns(ring, layout.data, summed * layout.gradient_bytes);
+        moves.sum = all_gather_ns(ring, copies.ranks, summed * layout.gradient_bytes);
     }
     if (layout.zero >= 3) {
-        moves.gather = all_gather_ns(ring, layout.data, parameters * static_cast<double>(dtype_bytes(layout.dtype)));
+        moves.gather = all_gather_ns(ring, copies.ranks, parameters * static_cast<double>(dtype_bytes(layout.dtype)));
     }
     return moves;
 }
@@ -253,9 +255,10 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         layer.output_bytes = {rank.activation() / split};
         layer.saved_bytes = {0};
         // Tensors that ZeRO splits are whole while the layer works on them.
-        layer.transient_bytes = {layout.data == 1 ? 0
-                                                  : parameters * ((layout.zero >= 2 ? layout.gradient_bytes : 0) +
-                                                                  (layout.zero >= 3 ? element : 0))};
+        layer.transient_bytes = {
+            layout.weight_copies().ranks == 1
+                ? 0
+                : parameters * ((layout.zero >= 2 ? layout.gradient_bytes : 0) + (layout.zero >= 3 ? element : 0))};
         layer.flops = {flops / layout.tensor};
         return layer;
     };

@@ -39,7 +39,8 @@ double state_bytes(const Layout& layout) {
 
 /// The options' optimizer, as bytes of state per byte of gradient on this replica.
 std::string optimizer_of(const Layout& layout) {
-    const double share = layout.zero == 1 ? layout.data : 1;  // from 2 on gradients are split too
+    // From 2 on gradients are split too.
+    const double share = layout.zero == 1 ? layout.weight_copies().ranks : 1;
     return shortest(state_bytes(layout) / layout.gradient_bytes / share);
 }
 
@@ -54,11 +55,11 @@ Link halved(Link link) {
     return link;
 }
 
-/// The link on which an all-reduce of a partition's gradients takes what replicas take to sum them at the end of the
-/// step. With ZeRO 1 each gets the sum of its own part only, which is half of an all-reduce. From ZeRO 2 on every
-/// backward does that.
+/// The link on which an all-reduce of a partition's gradients takes what the copies of its weights take to sum them at
+/// the end of the step. With ZeRO 1 each gets the sum of its own part only, which is half of an all-reduce. From ZeRO 2
+/// on every backward does that.
 Link replica_link_of(const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
-    const Link ring = ring_link(cluster, group, layout.data, layout.tensor);
+    const Link ring = ring_link(cluster, group, layout.weight_copies());
     return layout.zero >= 2 ? Link{} : layout.zero == 1 ? halved(ring) : ring;
 }
 
@@ -78,7 +79,7 @@ Link hop_link(const Link& base, LinkPlace place, const NodeGroup& group, const L
 
 /// Tiers of a pipeline on one group.
 void set_tiers(Hardware& hardware, const Cluster& cluster, const NodeGroup& group, const Layout& layout, double bytes) {
-    const std::int64_t stage = static_cast<std::int64_t>(layout.data) * layout.tensor;  // devices
+    const std::int64_t stage = layout.stage_devices();
     const std::int64_t lanes_a_node = group.devices_per_node / stage;
     const bool in_one_node = stage * layout.pipeline <= group.devices_per_node;
     const Link inside = hop_link(group.link, LinkPlace::inside_node, group, layout, bytes);
@@ -120,7 +121,7 @@ const Link& slower(const Link& a, const Link& b, double bytes) {
 void set_pairs(Hardware& hardware, const Cluster& cluster, const PipelineParts& parts, const Layout& layout,
                double bytes) {
     const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
-    const std::int64_t stage = static_cast<std::int64_t>(layout.data) * layout.tensor;
+    const std::int64_t stage = layout.stage_devices();
     std::vector<std::int64_t> node(groups.size());  // of the group
     for (std::size_t k = 0, first = 0; k < groups.size(); ++k) {
         first = k > 0 && groups[k] != groups[k - 1] ? k : first;
@@ -163,7 +164,7 @@ void set_hardware(Hardware& hardware, const Cluster& cluster, const PipelinePart
         const NodeGroup& group = *parts.front().group;
         hardware.memory_limit = group.device.memory_bytes;
         set_tiers(hardware, cluster, group, layout, bytes);
-        if (layout.data > 1) {
+        if (layout.weight_copies().ranks > 1) {
             hardware.replica_link = replica_link_of(cluster, group, layout);
         }
         return;
@@ -172,7 +173,7 @@ void set_hardware(Hardware& hardware, const Cluster& cluster, const PipelinePart
     int lane = 0;
     for (const NodeGroup* group : groups_by_lane(parts)) {
         hardware.memory_limits.push_back(group->device.memory_bytes);
-        if (layout.data > 1) {
+        if (layout.weight_copies().ranks > 1) {
             hardware.pairs.push_back({lane, lane, replica_link_of(cluster, *group, layout)});
         }
         ++lane;
@@ -308,6 +309,7 @@ void set_pipeline(PipelineOptions& options, const Layout& layout) {
     options.chunks = layout.micro_batches();
     options.batch = layout.batch;
     options.replicas = layout.data;
+    options.weight_copies = layout.weight_copies().ranks;
     options.schedule = schedule_of(layout);
     options.gradient_bucket = layout.gradient_bucket;
     if (layout.interleave > 1) {
@@ -325,7 +327,7 @@ std::vector<double> parameters_by_lane(const Simulation& simulation, const Layou
     const auto element = static_cast<double>(dtype_bytes(layout.dtype));
     for (const SimulatedPartition& partition : simulation.partitions) {
         parameters[partition.lane.index()] +=
-            static_cast<double>(partition.parameter_bytes) / element * (layout.zero >= 3 ? layout.data : 1);
+            static_cast<double>(partition.parameter_bytes) / element * layout.zero_parts(3, layout.weight_copies());
     }
     return parameters;
 }
@@ -336,16 +338,16 @@ double adam_ns(double parameters, const NodeGroup& group, const Layout& layout) 
     // written.
     const double bytes =
         2.0 * layout.gradient_bytes + 2 * state_bytes(layout) + static_cast<double>(dtype_bytes(layout.dtype));
-    const double mine = parameters / (layout.zero >= 1 ? layout.data : 1);
+    const double mine = parameters / layout.zero_parts(1, layout.weight_copies());
     return estimated_ns(group.device, "float32", DeviceWork{0, mine * bytes, 1});
 }
 
 /// Both ends of the pipeline sum the gradients of the tied embedding.
 double tied_sum_ns(const Cluster& cluster, const PipelineParts& parts, const Layout& layout, double bytes) {
     const NodeGroup& first = *parts.front().group;
-    const int stride = layout.data * layout.tensor * (layout.pipeline - 1);
+    const auto stride = static_cast<int>(layout.stage_devices() * (layout.pipeline - 1));
     if (parts.size() == 1) {
-        return all_reduce_ns(ring_link(cluster, first, 2, stride), 2, bytes);
+        return all_reduce_ns(ring_link(cluster, first, {2, stride}), 2, bytes);
     }
     const NodeGroup& last = *parts.back().group;
     const Link link = cluster.racks ? slower(rack_link(cluster, first), rack_link(cluster, last), bytes)
@@ -369,8 +371,8 @@ AfterPipeline after_pipeline(const LanguageModel& model, const Cluster& cluster,
         after.optimizer_ns = std::max(after.optimizer_ns, adam_ns(parameters[lane], *groups[lane], layout));
         if (layout.zero == 1 || layout.zero == 2) {
             after.gather_ns =
-                std::max(after.gather_ns, all_gather_ns(ring_link(cluster, *groups[lane], layout.data, layout.tensor),
-                                                        layout.data, parameters[lane] * element));
+                std::max(after.gather_ns, all_gather_ns(ring_link(cluster, *groups[lane], layout.weight_copies()),
+                                                        layout.weight_copies().ranks, parameters[lane] * element));
         }
     }
     if (model.tied && layout.pipeline > 1) {
@@ -450,7 +452,7 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
     for (std::size_t k = 0; k < parts.size(); ++k) {
         const auto& [group, own] = parts[k];
         lanes += own;
-        const double devices = static_cast<double>(own) * layout.data * layout.tensor;
+        const double devices = static_cast<double>(own) * static_cast<double>(layout.stage_devices());
         if (devices > group->devices()) {
             refuse(
                 to_string(layout) + " needs " + shortest(devices) + " devices" +
@@ -608,10 +610,11 @@ double least_step_ns(const LanguageModel& model, const Cluster& cluster, const P
             both_before += layer.forward_ns.front() + layer.backward_ns.front();
             gradients += static_cast<double>(layer.gradient_bytes);
             lane.parameters +=
-                static_cast<double>(layer.parameter_bytes) / element * (layout.zero >= 3 ? layout.data : 1);
+                static_cast<double>(layer.parameter_bytes) / element * layout.zero_parts(3, layout.weight_copies());
         }
-        if (layout.data > 1 && layout.gradient_bucket == 0) {
-            lane.sums += all_reduce_ns(replica_link_of(cluster, *groups[on], layout), layout.data, gradients);
+        if (layout.gradient_bucket == 0) {
+            lane.sums +=
+                all_reduce_ns(replica_link_of(cluster, *groups[on], layout), layout.weight_copies().ranks, gradients);
         }
     }
     const auto m = static_cast<double>(layout.micro_batches());

@@ -30,7 +30,14 @@ struct Layout {
     Bytes gradient_bucket = 0;
     Sends sends = Sends::blocking;  ///< as in Megatron-LM; in DeepSpeed they are serial
 
-    int devices() const { return pipeline * data * tensor; }
+    /// Of one lane.
+    std::int64_t stage_devices() const { return static_cast<std::int64_t>(data) * tensor; }
+    int devices() const { return static_cast<int>(pipeline * stage_devices()); }
+    RankGroup tensor_ranks() const { return {tensor, 1}; }
+    /// Devices of a lane that hold the same weights: they sum gradients, and ZeRO splits among them what they hold.
+    RankGroup weight_copies() const { return {data, tensor}; }
+    /// Parts into which so many copies split what is split from this ZeRO stage on.
+    int zero_parts(int stage, const RankGroup& copies) const { return zero >= stage ? copies.ranks : 1; }
     std::int64_t micro_batches() const { return batch / (micro_batch_size * data); }
     friend bool operator==(const Layout&, const Layout&) = default;
 };

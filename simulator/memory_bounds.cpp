@@ -218,7 +218,7 @@ Bytes MemoryBounds::copied_statistics(LayerRange layers) const {
 
 Bytes MemoryBounds::all_reduce(PartitionId partition, LayerRange layers) const {
     return runs_on_host(options_.hardware, LaneId{partition.value()})
-               ? all_reduce_bytes(ranges_->gradients(layers), options_.replicas)
+               ? all_reduce_bytes(ranges_->gradients(layers), num_weight_copies(options_))
                : 0;
 }
 

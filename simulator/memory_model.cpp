@@ -770,8 +770,9 @@ private:
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             bytes += profile_.layers[l].gradient_bytes;
         }
-        const WorkSpan whole{task_end_,
-                             {0, 0, 0, memories_.is_host(task.lane) ? all_reduce_bytes(bytes, options_.replicas) : 0}};
+        const WorkSpan whole{
+            task_end_,
+            {0, 0, 0, memories_.is_host(task.lane) ? all_reduce_bytes(bytes, num_weight_copies(options_)) : 0}};
         ledger(task.lane).start_work({&whole, 1}, output);
     }
 

@@ -13,7 +13,7 @@ TaskGraph pipeline_graph(const PipelineOptions& options, const TaskCosts& costs)
                                          .skips = costs.routes(),
                                          .backward_order = options.backward_order,
                                          .recompute_start = options.recompute_start,
-                                         .replicas = options.replicas});
+                                         .replicas = num_weight_copies(options)});
     if (steps > 1) {
         return consecutive_steps(graph, steps);
     }

@@ -33,6 +33,10 @@ std::vector<LaneId> parse_placement(const std::string& text, const std::string& 
     return checked_placement(parse_whole_numbers(text, option, 0));
 }
 
+int num_weight_copies(const PipelineOptions& options) {
+    return options.weight_copies > 0 ? options.weight_copies : options.replicas;
+}
+
 std::int64_t replica_batch(const PipelineOptions& options) {
     return options.batch / options.replicas;
 }
@@ -97,9 +101,14 @@ void check_master_weights(const PipelineOptions& options, const std::string& dty
 }
 
 void check_replicas(const PipelineOptions& options) {
-    if (options.replicas > 1 && !is_synchronous(options.schedule)) {
+    if (options.weight_copies < 0) {
+        throw OptionError("weight copies are " + std::to_string(options.weight_copies) +
+                          "; they count devices; use 0 for one of each replica");
+    }
+    if (num_weight_copies(options) > 1 && !is_synchronous(options.schedule)) {
         throw OptionError(
-            "replicas is " + std::to_string(options.replicas) + " with schedule " + to_string(options.schedule) +
+            "replicas is " + std::to_string(num_weight_copies(options)) + " with schedule " +
+            to_string(options.schedule) +
             ", which never drains; its gradients would be summed in every period, which is not simulated; "
             "leave it out");
     }
@@ -118,8 +127,8 @@ void check_update(const PipelineOptions& options) {
     const auto refuse = [](const std::string& why) {
         throw OptionError("update is staggered with " + why + "; leave it out, or use synchronous");
     };
-    if (options.replicas > 1) {
-        refuse("replicas " + std::to_string(options.replicas) +
+    if (num_weight_copies(options) > 1) {
+        refuse("replicas " + std::to_string(num_weight_copies(options)) +
                ", whose gradients all lanes sum before any of them updates");
     }
     if (!is_synchronous(options.schedule)) {
@@ -200,7 +209,7 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
         shape.num_micro_batches = static_cast<int>(
             std::clamp<std::int64_t>(std::min(options.chunks, replica_batch(options)), 1, kMostMicroBatches));
         shape.checkpoint = options.checkpoint;
-        shape.replicas = options.replicas;
+        shape.replicas = num_weight_copies(options);
         check_schedule(options.schedule, shape);
     }
     check_hardware(options.hardware, num_lanes(options));

@@ -29,6 +29,9 @@ struct PipelineOptions {
     BackwardOrder backward_order = BackwardOrder::last_first;  ///< for gpipe
     RecomputeStart recompute_start = RecomputeStart::early;
     int replicas = 1;  ///< copies of the pipeline, each with batch / replicas samples; lanes are those of one copy
+    /// Devices that hold the same weights and sum their gradients; 0: one of each replica. More, if several devices
+    /// share a sample. Only the simulator has others than 0.
+    int weight_copies = 0;
     /// Replicas sum gradients in parts of about so many bytes, each as soon as the last backward has made it; 0: all of
     /// a lane's once it has ended, as the engine does. Only the simulator has it.
     Bytes gradient_bucket = 0;
@@ -60,6 +63,8 @@ void check_replicas(const PipelineOptions& options);
 void check_update(const PipelineOptions& options);
 /// Number of lanes the options ask for.
 int num_lanes(const PipelineOptions& options);
+/// Devices that hold the same weights: weight_copies, or the replicas.
+int num_weight_copies(const PipelineOptions& options);
 /// Samples of one replica's mini-batch: batch / replicas.
 std::int64_t replica_batch(const PipelineOptions& options);
 /// The micro-batches of a replica's mini-batch (schedule/micro_batches.h).

@@ -36,6 +36,7 @@ void for_each_key(Options& options, Each each) {
     each("backward_order", options.backward_order);
     each("recompute_start", options.recompute_start);
     each("replicas", options.replicas);
+    each("weight_copies", options.weight_copies);
     each("gradient_bucket", options.gradient_bucket);
     each("most_in_flight", options.most_in_flight);
     each("expandable_segments", options.hardware.expandable_segments);

@@ -30,6 +30,7 @@ public:
     Comparing(const Profile& profile, const PipelineOptions& options) : profile_(profile), options_(options) {
         options_.placement.clear();
         options_.replicas = 1;
+        options_.weight_copies = 0;
         options_.backward_order = BackwardOrder::last_first;
         lanes_ = static_cast<int>(options.balance.num_partitions());
         m_ = std::min(options.chunks, options.batch);

@@ -125,7 +125,7 @@ TaskTimes run_once(const Profile& profile, const PipelineOptions& options, const
         times.ends.push_back(std::llround(ends[task]));
     }
     blocking.part(times);
-    if (options.gradient_bucket > 0 && options.replicas > 1) {
+    if (options.gradient_bucket > 0 && num_weight_copies(options) > 1) {
         play_buckets(profile, options, costs, graph, times.starts, times.ends);
     }
     return times;

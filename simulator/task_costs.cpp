@@ -158,11 +158,11 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
     return times;
 }
 
-/// A ring over the replicas: each sends 2 (R - 1) parts of 1 / R of the gradients, one after the other.
+/// A ring over the copies of the weights: each sends 2 (R - 1) parts of 1 / R of the gradients, one after the other.
 /// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69 (2009).
 double TaskCosts::sum_ns(double gradients, LaneId lane) const {
-    const double replicas = options_.replicas;
-    return 2 * (replicas - 1) * replica_link_of(options_.hardware, lane).exchange_ns(gradients / replicas);
+    const double copies = num_weight_copies(options_);
+    return 2 * (copies - 1) * replica_link_of(options_.hardware, lane).exchange_ns(gradients / copies);
 }
 
 std::int64_t TaskCosts::all_reduce_time(const Profile& profile, LayerRange layers, LaneId lane) const {

@@ -95,15 +95,15 @@ TEST(ClusterFile, ExamplesOfTheRepositoryLoad) {
 TEST(ClusterLinks, ARingUsesTheLinkThatItsRanksLieOn) {
     const Cluster cluster = plain_cluster(8);
     const NodeGroup& group = cluster.groups.front();
-    EXPECT_EQ(ring_link(cluster, group, 4, 1).bytes_per_second, 1e9);    // a node
-    EXPECT_EQ(ring_link(cluster, group, 2, 2).bytes_per_second, 1e9);    // two of its devices
-    EXPECT_EQ(ring_link(cluster, group, 2, 4).bytes_per_second, 0.5e9);  // one device of each of two nodes
+    EXPECT_EQ(ring_link(cluster, group, {4, 1}).bytes_per_second, 1e9);    // a node
+    EXPECT_EQ(ring_link(cluster, group, {2, 2}).bytes_per_second, 1e9);    // two of its devices
+    EXPECT_EQ(ring_link(cluster, group, {2, 4}).bytes_per_second, 0.5e9);  // one device of each of two nodes
     // Two ranks in each node: the ring has the ports of both, 1 byte a ns, as fast as the link inside.
-    EXPECT_EQ(ring_link(cluster, group, 4, 2).bytes_per_second, 1e9);
+    EXPECT_EQ(ring_link(cluster, group, {4, 2}).bytes_per_second, 1e9);
     // Four in each: the ports of the whole node would be faster than the link inside.
-    EXPECT_EQ(ring_link(cluster, group, 8, 1).bytes_per_second, 1e9);
+    EXPECT_EQ(ring_link(cluster, group, {8, 1}).bytes_per_second, 1e9);
     // Four in a node and one in the next, which has one share.
-    EXPECT_EQ(ring_link(cluster, group, 5, 1).bytes_per_second, 0.5e9);
+    EXPECT_EQ(ring_link(cluster, group, {5, 1}).bytes_per_second, 0.5e9);
 }
 
 TEST(ClusterLinks, DevicesShareTheirNodesPorts) {
@@ -122,8 +122,8 @@ TEST(ClusterLinks, RingsBetweenRacksUseTheirLink) {
     cluster.racks = Racks{2, {}};
     cluster.racks->link.bytes_per_second = 0.1e9;
     const NodeGroup& group = cluster.groups.front();
-    EXPECT_EQ(ring_link(cluster, group, 2, 4).bytes_per_second, 0.5e9);  // both nodes of a rack
-    EXPECT_EQ(ring_link(cluster, group, 3, 4).bytes_per_second, 0.1e9);
+    EXPECT_EQ(ring_link(cluster, group, {2, 4}).bytes_per_second, 0.5e9);  // both nodes of a rack
+    EXPECT_EQ(ring_link(cluster, group, {3, 4}).bytes_per_second, 0.1e9);
 }
 
 TEST(ClusterLinks, AnAllReduceIsARing) {

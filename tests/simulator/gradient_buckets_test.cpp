@@ -43,6 +43,18 @@ std::vector<std::pair<std::int64_t, std::int64_t>> sums_of(const Simulation& sim
     return sums;
 }
 
+// One replica, whose weights lie on two devices: no batch is split, but both sum 2000 bytes in two messages.
+TEST(GradientBuckets, WeightCopiesSumWithoutSharingTheBatch) {
+    PipelineOptions options = two_replicas(Balance({2}), 1e9, 0);
+    options.replicas = 1;
+    options.batch = 1;
+    options.weight_copies = 2;
+    const Simulation simulation = simulate(with_gradients(2), options);
+    using Sums = std::vector<std::pair<std::int64_t, std::int64_t>>;
+    EXPECT_EQ(sums_of(simulation), (Sums{{6000, 8000}}));
+    EXPECT_EQ(simulation.step_time.count(), 8000);
+}
+
 // Two layers: forwards until 2000, the second layer's backward until 4000, the first one's until 6000.
 TEST(GradientBuckets, BeginWhenTheirLayersAreDone) {
     const Profile profile = with_gradients(2);

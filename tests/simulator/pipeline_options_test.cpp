@@ -46,6 +46,7 @@ TEST(PipelineOptions, ComeBackFromTheirJson) {
     options.hardware.replica_link = Link{.bytes_per_second = 3e9};
     options.hardware.pairs = {{0, 1, {.bytes_per_second = 2e9}}, {1, 1, {.latency_ns = 5}}};
     options.gradient_bucket = 40'000'000;
+    options.weight_copies = 6;
     EXPECT_EQ(parse_pipeline_options(to_json(options)), options);
     EXPECT_EQ(parse_pipeline_options(to_json(PipelineOptions{})), PipelineOptions{});
 }
