@@ -127,6 +127,12 @@ void check_layer(const LayerProfile& layer, std::size_t samples, const std::stri
     check_operators(layer.backward_operators, samples, path + ".backward_operators");
     require_bytes(static_cast<double>(layer.parameter_bytes), path + ".parameter_bytes");
     require_bytes(static_cast<double>(layer.gradient_bytes), path + ".gradient_bytes");
+    require_bytes(static_cast<double>(layer.expert_gradient_bytes), path + ".expert_gradient_bytes");
+    if (layer.expert_gradient_bytes > layer.gradient_bytes) {
+        throw ProfileError(path + ".expert_gradient_bytes is " + std::to_string(layer.expert_gradient_bytes) +
+                           " of gradient_bytes " + std::to_string(layer.gradient_bytes) +
+                           "; it is a part of them; correct it");
+    }
     require_bytes(static_cast<double>(layer.buffer_bytes), path + ".buffer_bytes");
     require_bytes(static_cast<double>(layer.statistic_bytes), path + ".statistic_bytes");
     require_number(layer.forward_cv, path + ".forward_cv");

@@ -41,6 +41,8 @@ struct LayerProfile {
     Bytes parameter_bytes = 0;
     Bytes gradient_bytes = 0;
     Bytes buffer_bytes = 0;
+    Bytes expert_gradient_bytes =
+        0;                      ///< part of gradient_bytes: of experts, which other devices hold than other weights
     Bytes statistic_bytes = 0;  ///< part of buffer_bytes: running statistics, which a recompute saves and restores
     PerSize forward_ns;
     PerSize recompute_ns;      ///< empty: same as forward_ns

@@ -60,6 +60,7 @@ Operators operators_of(const Json& json, const std::string& path) {
 void visit_layer(auto& layer, auto&& field, auto&& rare) {
     field("parameter_bytes", layer.parameter_bytes);
     field("gradient_bytes", layer.gradient_bytes);
+    rare("expert_gradient_bytes", layer.expert_gradient_bytes);
     field("buffer_bytes", layer.buffer_bytes);
     rare("statistic_bytes", layer.statistic_bytes);
     field("forward_ns", layer.forward_ns);

@@ -26,7 +26,7 @@ constexpr const char* kGroup = "Cluster";
 
 /// Options that only a layout has.
 const std::set<std::string> kOfLayouts = {
-    "partitions",        "data-parallel", "tensor-parallel", "interleave",      "micro-batch-size",
+    "partitions",        "data-parallel", "tensor-parallel", "expert-parallel", "interleave", "micro-batch-size",
     "sequence-parallel", "zero",          "gradient-bytes",  "gradient-bucket", "sends"};
 /// Others that it takes.
 const std::set<std::string> kWithLayouts = {
@@ -64,6 +64,8 @@ void add_layout_options(CLI::App& command, LayoutFlags& flags) {
     add_option(command, "-n,--partitions", layout.pipeline, "Lanes of a pipeline; default 1", "P", kGroup);
     add_option(command, "--data-parallel", layout.data, "Replicas of the pipeline; default 1", "D", kGroup);
     add_option(command, "--tensor-parallel", layout.tensor, "Devices that split each layer; default 1", "T", kGroup);
+    add_option(command, "--expert-parallel", layout.expert,
+               "Devices of a lane that split the experts of a gpt: model; default 1", "E", kGroup);
     add_option(command, "--interleave", layout.interleave, "Partitions a lane; default 1", "V", kGroup);
     add_option(command, "--micro-batch-size", layout.micro_batch_size, "Samples of a micro-batch; default 1", "S",
                kGroup);
@@ -227,6 +229,7 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
     object["layout"] = {{"pipeline", layout.pipeline},
                         {"data_parallel", layout.data},
                         {"tensor_parallel", layout.tensor},
+                        {"expert_parallel", layout.expert},
                         {"interleave", layout.interleave},
                         {"devices", layout.devices()},
                         {"device", step.device},
@@ -294,9 +297,11 @@ std::string duration_text(double ns) {
 
 std::string step_text(const LayoutStep& step) {
     const Layout& layout = step.layout;
-    std::string text = fmt::format("{} of type {}: pipeline {} x data {} x tensor {}\n\n",
-                                   counted(layout.devices(), "device", "devices"), step.device, layout.pipeline,
-                                   layout.data, layout.tensor);
+    std::string text =
+        fmt::format("{} of type {}: pipeline {} x data {} x tensor {}", counted(layout.devices(), "device", "devices"),
+                    step.device, layout.pipeline, layout.data, layout.tensor);
+    text += layout.expert > 1 ? fmt::format(", experts on {} of a lane", layout.expert) : "";
+    text += "\n\n";
     TextTable table({{"step time"},
                      {"pipeline"},
                      {"tied embedding"},

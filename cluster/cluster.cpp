@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 
 namespace pipescope {
@@ -243,6 +244,20 @@ Link ring_link(const Cluster& cluster, const NodeGroup& group, const RankGroup& 
 
 double all_reduce_ns(const Link& link, int ranks, double bytes) {
     return ranks < 2 ? 0 : 2 * (ranks - 1) * link.exchange_ns(bytes / ranks);
+}
+
+double all_to_all_ns(const Cluster& cluster, const NodeGroup& group, int ranks, double bytes) {
+    const double part = bytes / ranks;
+    const auto over = [&](const Link& link, int peers) { return peers > 0 ? link.exchange_ns(part * peers) : 0; };
+    // The fewest devices of a group in a node that has some of them.
+    const int in_node = std::gcd(ranks, group.devices_per_node);
+    const int in_rack = cluster.racks
+                            ? static_cast<int>(std::gcd<std::int64_t>(
+                                  ranks, static_cast<std::int64_t>(cluster.racks->nodes) * group.devices_per_node))
+                            : ranks;
+    const double outside = (in_rack > in_node ? over(node_link(cluster, group), in_rack - in_node) : 0) +
+                           (ranks > in_rack ? over(rack_link(cluster, group), ranks - in_rack) : 0);
+    return std::max(over(group.link, in_node - 1), outside);
 }
 
 double all_gather_ns(const Link& link, int ranks, double bytes) {

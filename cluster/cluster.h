@@ -71,6 +71,10 @@ Link rack_link(const Cluster& cluster, const NodeGroup& group);
 /// Time in ns of an all-reduce of that many bytes over a ring of ranks: 2 (R - 1) messages of 1 / R of the bytes.
 /// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69 (2009).
 double all_reduce_ns(const Link& link, int ranks, double bytes);
+/// Time in ns in which each of so many consecutive devices sends every other one an equal part of that many bytes. All
+/// messages start at once, so a link's latency counts once. Those that leave a node do not hold up those inside it. The
+/// slowest device counts: groups of devices that begin at any multiple of their number, on nodes and racks of any size.
+double all_to_all_ns(const Cluster& cluster, const NodeGroup& group, int ranks, double bytes);
 /// Time in ns in which each rank gets the others' parts of that many bytes in total: R - 1 messages.
 double all_gather_ns(const Link& link, int ranks, double bytes);
 }  // namespace pipescope

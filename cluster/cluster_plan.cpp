@@ -15,6 +15,7 @@
 #include <exception>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -79,6 +80,17 @@ bool lies_in_a_v(const Schedule& schedule) {
     return !placement.empty() && placement[2] == LaneId{1};
 }
 
+/// The least that so many blocks hold of each sort of weights on one device.
+RankWeights least_weights(const LanguageModel& model, const Layout& layout, double blocks) {
+    constexpr double kNone = std::numeric_limits<double>::infinity();
+    RankWeights least{kNone, kNone};
+    for (const BlockKind kind : block_kinds(model)) {
+        const RankWeights each = rank_block_weights(model, kind, layout.tensor, layout.expert);
+        least = {std::min(least.usual, each.usual), std::min(least.experts, each.experts)};
+    }
+    return {blocks * least.usual, blocks * least.experts};
+}
+
 /// A bound of layouts' steps from the costs of their layers, which many layouts have in common.
 class StepBounds {
 public:
@@ -96,9 +108,10 @@ private:
     double unrounded(const Layout& layout, const PipelineParts& parts) {
         const double blocks = static_cast<double>(model_.layers);
         const double m = static_cast<double>(layout.micro_batches());
+        const std::int64_t cuts = static_cast<std::int64_t>(layout.pipeline) * layout.interleave;
         // A schedule that splits backwards may put off all gradients of weights until a gradient has gone back.
         const bool splits = layout.schedule && splits_backward(*layout.schedule);
-        const auto way_of = [&](const Costs& costs) { return splits ? costs.forward : costs.block; };
+        const auto way_of = [&](const Costs& costs) { return splits ? costs.forward : costs.least; };
         if (parts.size() > 1) {
             return unlike_lanes(layout, parts, way_of);
         }
@@ -109,38 +122,42 @@ private:
         // The busiest lane does the mean at least. With even cuts the last lane does its share, after the first
         // micro-batch has passed the others' first partitions, and before the last one passes them again. It also
         // does the output layer, unless the partitions lie in a V: then the first lane does.
-        const bool even = model_.layers % (static_cast<std::int64_t>(layout.pipeline) * layout.interleave) == 0;
-        const double share = m * blocks / lanes * costs.block;
-        const double ways = blocks / partitions * (lanes - 1) * way_of(costs);
+        const bool even = model_.layers % cuts == 0;
         const bool in_a_v = layout.interleave > 1 && layout.schedule && lies_in_a_v(*layout.schedule);
-        const double uneven = std::max((blocks * costs.block + costs.embedding + costs.output) / lanes,
-                                       std::ceil(blocks / lanes) * costs.block);
+        // Dense blocks come first, so that the last lane may have none of them.
+        const bool last_has_experts =
+            even && !in_a_v && model_.dense_layers <= (layout.pipeline - 1) * (model_.layers / cuts);
+        const double share = m * blocks / lanes * (last_has_experts ? costs.last : costs.least);
+        const double ways = blocks / partitions * (lanes - 1) * way_of(costs);
+        const double uneven =
+            std::max((costs.blocks + costs.embedding + costs.output) / lanes, std::ceil(blocks / lanes) * costs.least);
         const double pipeline = !even    ? std::max(m * uneven, unlike_lanes(layout, parts, way_of))
                                 : in_a_v ? std::max(share + ways, share + m * costs.output)
                                          : share + m * costs.output + ways;
-        const double parameters = rank_block_weights(model_, layout.tensor) * std::floor(blocks / lanes);
-        const RankGroup copies = layout.weight_copies();
-        const Link ring = ring_link(cluster_, group, copies);
+        const RankWeights parameters = least_weights(model_, layout, std::floor(blocks / lanes));
         const double gather =
             layout.zero == 1 || layout.zero == 2
-                ? all_gather_ns(ring, copies.ranks, parameters * static_cast<double>(dtype_bytes(layout.dtype)))
+                ? gather_weights_ns(parameters, cluster_, group, layout, static_cast<double>(dtype_bytes(layout.dtype)))
                 : 0;
         if (layout.gradient_bucket > 0) {  // may be summed beside the last backward
             return pipeline + gather;
         }
-        const double gradients = parameters * layout.gradient_bytes;
-        const double sums = layout.zero == 0   ? all_reduce_ns(ring, copies.ranks, gradients)
-                            : layout.zero == 1 ? all_gather_ns(ring, copies.ranks, gradients)
-                                               : 0;
+        // An all-reduce gathers after it has summed parts, which takes as long.
+        const double sums = layout.zero <= 1
+                                ? (layout.zero == 0 ? 2 : 1) *
+                                      gather_weights_ns(parameters, cluster_, group, layout, layout.gradient_bytes)
+                                : 0;
         return std::max(pipeline, share + sums) + gather;
     }
 
-    /// Forward and backward of a micro-batch; `forward`: of a block.
+    /// Forward and backward of a micro-batch.
     struct Costs {
-        double block = 0;
+        double least = 0;    ///< of the kind of block that takes less
+        double last = 0;     ///< of the last block
+        double blocks = 0;   ///< of all of them
+        double forward = 0;  ///< of a block that takes less
         double embedding = 0;
         double output = 0;
-        double forward = 0;
     };
     /// For any cut: lane j works w_j on each micro-batch, after the way of the first one through the lanes before, and
     /// before that of the last one back: m w_j <= T - way (w_0 + .. + w_{j-1}), `way` being the share of a block's time
@@ -151,11 +168,11 @@ private:
         double way = layout.interleave > 1 ? 0 : 1;
         for (const PipelinePart& part : parts) {
             const Costs costs = costs_of(*part.group, layout);
-            way = std::min(way, way_of(costs) / costs.block);
+            way = std::min(way, way_of(costs) / costs.least);
         }
         double blocks_a_ns = 0;  // c_j, from the last lane on
         for (std::size_t k = parts.size(); k-- > 0;) {
-            const double block = costs_of(*parts[k].group, layout).block;
+            const double block = costs_of(*parts[k].group, layout).least;
             for (int lane = 0; lane < parts[k].lanes; ++lane) {
                 blocks_a_ns += std::max(0.0, 1 / block - way * blocks_a_ns) / m;
             }
@@ -163,30 +180,43 @@ private:
         return static_cast<double>(model_.layers) / blocks_a_ns;
     }
     Costs costs_of(const NodeGroup& group, const Layout& layout) {
-        const auto key = std::tuple(&group, layout.tensor, layout.micro_batch_size, layout.recompute);
+        const auto key = std::tuple(&group, layout.tensor, layout.expert, layout.micro_batch_size, layout.recompute);
         const auto found = known_.find(key);
         if (found != known_.end()) {
             return found->second;
         }
-        LanguageModel one = model_;
-        one.layers = 1;
+        LanguageModel few = model_;  // a block of each kind
+        few.layers = static_cast<std::int64_t>(block_kinds(model_).size());
+        few.dense_layers = few.layers - 1;
         Layout alone = layout;
         alone.zero = 0;
-        const Profile profile = language_model_profile(one, cluster_, group, alone);
-        const auto time = [&](std::size_t layer) {
-            return profile.layers[layer].forward_ns.front() + profile.layers[layer].backward_ns.front();
+        const Profile profile = language_model_profile(few, cluster_, group, alone);
+        const auto time = [&](const LayerProfile& layer) {
+            return layer.forward_ns.front() + layer.backward_ns.front();
         };
-        return known_[key] = {time(1), time(0), time(2), profile.layers[1].forward_ns.front()};
+        const std::size_t last = profile.layers.size() - 2;
+        const auto dense = static_cast<double>(model_.dense_layers);
+        Costs costs;
+        costs.least = std::min(time(profile.layers[1]), time(profile.layers[last]));
+        costs.last = time(profile.layers[last]);
+        costs.blocks = dense * time(profile.layers[1]) + (static_cast<double>(model_.layers) - dense) * costs.last;
+        costs.forward = std::min(profile.layers[1].forward_ns.front(), profile.layers[last].forward_ns.front());
+        costs.embedding = time(profile.layers.front());
+        costs.output = time(profile.layers.back());
+        return known_[key] = costs;
     }
 
     const LanguageModel& model_;
     const Cluster& cluster_;
-    std::map<std::tuple<const NodeGroup*, int, std::int64_t, Recompute>, Costs> known_;
+    std::map<std::tuple<const NodeGroup*, int, int, std::int64_t, Recompute>, Costs> known_;
     std::mutex mutex_;
 };
 
 bool fits_tensor(const LanguageModel& model, int tensor) {
-    return model.heads % tensor == 0 && model.mlp % tensor == 0 &&
+    const bool has_dense = model.kind_of(0) == BlockKind::dense;
+    return model.heads % tensor == 0 && (!has_dense || model.mlp % tensor == 0) &&
+           model.shared_experts * model.expert_hidden % tensor == 0 &&
+           (model.experts == 0 || model.sequence % tensor == 0) &&
            (model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0);
 }
 
@@ -270,7 +300,9 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
             const double least = bounds.of(layout, parts);
             size.layouts.push_back({layout, std::move(parts), least, base++});
             // What ZeRO 2 and 3 move lies beside layers' work with buckets, so that they may be quicker than ZeRO 1.
-            const int most_zero = layout.weight_copies().ranks == 1 ? 0 : layout.gradient_bucket > 0 ? 3 : 1;
+            const bool has_copies =
+                layout.weight_copies().ranks > 1 || (model.experts > 0 && layout.expert_copies().ranks > 1);
+            const int most_zero = !has_copies ? 0 : layout.gradient_bucket > 0 ? 3 : 1;
             for (int zero = 1; zero <= most_zero; ++zero) {
                 BoundedLayout& with_zero = size.layouts.emplace_back(size.layouts.back());
                 with_zero.layout.zero = zero;
@@ -303,9 +335,16 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
                     if (interleave > 1 && (pipeline == 1 || partitions > model.layers)) {
                         continue;
                     }
-                    for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
-                        layout.schedule = schedule;
-                        add(layout);
+                    for (const int expert :
+                         divisors(model.experts > 0 ? layout.stage_devices() : 1, model.experts + 1)) {
+                        if (expert > 1 && model.experts % expert != 0) {
+                            continue;
+                        }
+                        layout.expert = expert;
+                        for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
+                            layout.schedule = schedule;
+                            add(layout);
+                        }
                     }
                 }
             }
@@ -318,10 +357,21 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
 std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
     const double state = element < 4 ? 12 : 8;
-    const auto split = [&](int stage) { return layout.zero_parts(stage, layout.weight_copies()); };
-    const double constants =
-        rank_block_weights(model, layout.tensor) *
-        (element / split(3) + static_cast<double>(layout.gradient_bytes) / split(2) + state / split(1));
+    const auto constants_of = [&](const RankWeights& weights) {
+        const auto bytes = [&](double parameters, const RankGroup& copies) {
+            const auto split = [&](int stage) { return layout.zero_parts(stage, copies); };
+            return parameters *
+                   (element / split(3) + static_cast<double>(layout.gradient_bytes) / split(2) + state / split(1));
+        };
+        return bytes(weights.usual, layout.weight_copies()) + bytes(weights.experts, layout.expert_copies());
+    };
+    const double all_constants = [&] {
+        double sum = 0;
+        for (std::int64_t block = 0; block < model.layers; ++block) {
+            sum += constants_of(rank_block_weights(model, model.kind_of(block), layout.tensor, layout.expert));
+        }
+        return sum;
+    }();
     const std::int64_t even = model.layers / layout.pipeline;
     const auto beyond = [](double bytes, double limit) {
         constexpr double kMost = 9e18;  // fits 64 bits
@@ -334,22 +384,29 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
         for (const PipelinePart& part : parts) {
             memory += static_cast<double>(part.group->device.memory_bytes) * part.lanes;
         }
-        return beyond(static_cast<double>(model.layers) * constants / layout.pipeline, memory / layout.pipeline);
+        return beyond(all_constants / layout.pipeline, memory / layout.pipeline);
     }
     const double blocks =
         static_cast<double>(model.layers % layout.pipeline == 0 ? even : std::max<std::int64_t>(0, even - 1));
-    const BlockActivations activations = block_activations(model, static_cast<double>(layout.micro_batch_size),
-                                                           layout.tensor, layout.sequence_parallel, element);
-    const double kept = layout.recompute == Recompute::full        ? activations.input
-                        : layout.recompute == Recompute::selective ? activations.total() - activations.core
-                                                                   : activations.total();
+    double kept = std::numeric_limits<double>::infinity();  // of a block
+    for (const BlockKind kind : block_kinds(model)) {
+        const BlockActivations activations =
+            block_activations(model, kind, static_cast<double>(layout.micro_batch_size), layout.tensor,
+                              layout.sequence_parallel, element);
+        kept = std::min(kept, layout.recompute == Recompute::full        ? activations.input
+                              : layout.recompute == Recompute::selective ? activations.total() - activations.core
+                                                                         : activations.total());
+    }
     // The first lane of 1F1B holds a micro-batch for each lane, or all of them.
     // Interleaved it holds the partitions of p - 1 more (arXiv 2205.05198, section 4.2.3).
     const double lanes = layout.pipeline;
     const double held = std::min(static_cast<double>(layout.micro_batches()),
                                  layout.interleave > 1 ? lanes + (lanes - 1) / layout.interleave : lanes);
     const double activation_bytes = layout.schedule ? 0 : blocks * kept * held;
-    return beyond(blocks * constants + activation_bytes, static_cast<double>(parts.front().group->device.memory_bytes));
+    // The lane with the most constants has the mean at least, the first one its blocks'.
+    const double constants =
+        std::max(all_constants / lanes, constants_of(least_weights(model, layout, blocks)) + activation_bytes);
+    return beyond(constants, static_cast<double>(parts.front().group->device.memory_bytes));
 }
 
 /// A model to plan for, and how its layouts are found and simulated.

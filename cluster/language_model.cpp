@@ -36,8 +36,10 @@ bool truth(const std::string& key, const std::string& value) {
 }
 
 std::map<std::string, std::string> values_of(std::string_view text) {
-    static const std::vector<std::string> known = {"layers", "hidden", "heads", "kv_heads", "sequence", "vocabulary",
-                                                   "mlp",    "gated",  "tied",  "dropout",  "attention"};
+    static const std::vector<std::string> known = {
+        "layers",     "hidden", "heads",         "kv_heads",       "head_width",  "sequence",
+        "vocabulary", "mlp",    "gated",         "tied",           "dropout",     "attention",
+        "experts",    "top_k",  "expert_hidden", "shared_experts", "dense_layers"};
     std::map<std::string, std::string> values;
     while (!text.empty()) {
         const std::size_t comma = std::min(text.find(','), text.size());
@@ -68,6 +70,25 @@ void check_divides(const char* part, std::int64_t divisor, const char* whole, st
     if (number % divisor != 0) {
         throw UsageError("model " + std::string(part) + " is " + std::to_string(divisor) + ", which does not divide " +
                          whole + ", " + std::to_string(number) + "; heads are equally wide; correct one of them");
+    }
+}
+void check_experts(const LanguageModel& model, const std::map<std::string, std::string>& values) {
+    if (model.experts == 0) {
+        for (const char* key : {"top_k", "expert_hidden", "shared_experts", "dense_layers"}) {
+            if (values.contains(key)) {
+                throw UsageError("model has " + std::string(key) + " without experts; it says how experts are; add " +
+                                 "experts=8, or leave it out");
+            }
+        }
+        return;
+    }
+    if (model.top_k > model.experts) {
+        throw UsageError("model top_k is " + std::to_string(model.top_k) + " of " + std::to_string(model.experts) +
+                         " experts; a token goes to different ones; correct one of them");
+    }
+    if (model.dense_layers >= model.layers) {
+        throw UsageError("model dense_layers is " + std::to_string(model.dense_layers) + " of " +
+                         std::to_string(model.layers) + " layers; at least one has the experts; correct one of them");
     }
 }
 }  // namespace
@@ -114,34 +135,104 @@ LanguageModel parse_language_model(std::string_view text) {
         model.attention = parse_name<Attention>(found->second, {Attention::standard, Attention::flash},
                                                 "model attention is '" + printable(found->second) + "'", "correct it");
     }
-    check_divides("heads", model.heads, "hidden", model.hidden);
+    if (values.contains("head_width")) {
+        model.head = number("head_width");
+    } else {
+        check_divides("heads", model.heads, "hidden", model.hidden);
+    }
     check_divides("kv_heads", model.kv_heads, "heads", model.heads);
+    if (values.contains("experts")) {
+        model.experts = number("experts");
+        model.top_k = number("top_k");
+        model.expert_hidden = number("expert_hidden", model.mlp);
+        model.shared_experts = number("shared_experts", 0);
+        model.dense_layers = number("dense_layers", 0);
+    }
+    check_experts(model, values);
     return model;
 }
 
 std::string to_string(const LanguageModel& model) {
     const auto truth_text = [](bool value) { return std::string(value ? "true" : "false"); };
-    return std::string(kPrefix) + "layers=" + std::to_string(model.layers) + ",hidden=" + std::to_string(model.hidden) +
-           ",heads=" + std::to_string(model.heads) + ",kv_heads=" + std::to_string(model.kv_heads) +
-           ",sequence=" + std::to_string(model.sequence) + ",vocabulary=" + std::to_string(model.vocabulary) +
-           ",mlp=" + std::to_string(model.mlp) + ",gated=" + truth_text(model.gated) +
-           ",tied=" + truth_text(model.tied) + ",dropout=" + truth_text(model.dropout) +
-           ",attention=" + to_string(model.attention);
+    std::string text = std::string(kPrefix) + "layers=" + std::to_string(model.layers) +
+                       ",hidden=" + std::to_string(model.hidden) + ",heads=" + std::to_string(model.heads) +
+                       ",kv_heads=" + std::to_string(model.kv_heads) + ",sequence=" + std::to_string(model.sequence) +
+                       ",vocabulary=" + std::to_string(model.vocabulary) + ",mlp=" + std::to_string(model.mlp) +
+                       ",gated=" + truth_text(model.gated) + ",tied=" + truth_text(model.tied) +
+                       ",dropout=" + truth_text(model.dropout) + ",attention=" + to_string(model.attention);
+    const auto add_if = [&](bool is_used, const char* key, std::int64_t number) {
+        text += is_used ? "," + std::string(key) + "=" + std::to_string(number) : "";
+    };
+    add_if(model.head > 0, "head_width", model.head);
+    add_if(model.experts > 0, "experts", model.experts);
+    add_if(model.experts > 0, "top_k", model.top_k);
+    add_if(model.experts > 0, "expert_hidden", model.expert_hidden);
+    add_if(model.shared_experts > 0, "shared_experts", model.shared_experts);
+    add_if(model.dense_layers > 0, "dense_layers", model.dense_layers);
+    return text;
 }
 
-double block_weights(const LanguageModel& model) {
-    const auto h = static_cast<double>(model.hidden);
-    return h * (2 * h + 2 * model.kv_width()) + (model.gated ? 3 : 2) * h * static_cast<double>(model.mlp);
+std::vector<BlockKind> block_kinds(const LanguageModel& model) {
+    std::vector<BlockKind> kinds;
+    if (model.kind_of(0) == BlockKind::dense) {
+        kinds.push_back(BlockKind::dense);
+    }
+    if (model.experts > 0) {
+        kinds.push_back(BlockKind::experts);
+    }
+    return kinds;
+}
+
+namespace {
+/// Matrices of a feed-forward layer.
+double matrices_of(const LanguageModel& model) {
+    return model.gated ? 3 : 2;
+}
+
+double expert_weights(const LanguageModel& model) {
+    return matrices_of(model) * static_cast<double>(model.hidden) * static_cast<double>(model.expert_hidden);
+}
+
+/// Weights of a block with so many experts.
+double weights_with(const LanguageModel& model, BlockKind kind, std::int64_t experts) {
+    const RankWeights whole = rank_block_weights(model, kind, 1, 1);
+    return whole.usual + (kind == BlockKind::experts ? static_cast<double>(experts) * expert_weights(model) : 0);
+}
+
+/// The sum over all blocks.
+template <class Of>
+double sum_of_blocks(const LanguageModel& model, Of of) {
+    const auto dense = static_cast<double>(model.experts > 0 ? model.dense_layers : model.layers);
+    double sum = 0;
+    for (const BlockKind kind : block_kinds(model)) {
+        sum += (kind == BlockKind::dense ? dense : static_cast<double>(model.layers) - dense) * of(kind);
+    }
+    return sum;
+}
+}  // namespace
+
+double block_weights(const LanguageModel& model, BlockKind kind) {
+    return weights_with(model, kind, model.experts);
+}
+
+double active_block_weights(const LanguageModel& model, BlockKind kind) {
+    return weights_with(model, kind, model.top_k);
 }
 
 double rank_kv_width(const LanguageModel& model, int tensor) {
     return std::max(model.kv_width() / tensor, model.head_width());
 }
 
-double rank_block_weights(const LanguageModel& model, int tensor) {
+RankWeights rank_block_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert) {
     const auto h = static_cast<double>(model.hidden);
-    return h * (2 * h / tensor + 2 * rank_kv_width(model, tensor)) +
-           (model.gated ? 3 : 2) * h * static_cast<double>(model.mlp) / tensor;
+    RankWeights weights;
+    weights.usual = h * (2 * model.attention_width() / tensor + 2 * rank_kv_width(model, tensor)) +
+                    matrices_of(model) * h * model.shared_width(kind) / tensor;
+    if (kind == BlockKind::experts) {
+        weights.usual += h * static_cast<double>(model.experts);  // the router
+        weights.experts = static_cast<double>(model.experts) / expert * expert_weights(model);
+    }
+    return weights;
 }
 
 double embedding_weights(const LanguageModel& model) {
@@ -149,13 +240,23 @@ double embedding_weights(const LanguageModel& model) {
 }
 
 double parameters_of(const LanguageModel& model) {
-    return static_cast<double>(model.layers) * block_weights(model) + (model.tied ? 1 : 2) * embedding_weights(model);
+    return sum_of_blocks(model, [&](BlockKind kind) { return block_weights(model, kind); }) +
+           (model.tied ? 1 : 2) * embedding_weights(model);
 }
 
-double block_flops(const LanguageModel& model, double samples) {
+double active_parameters_of(const LanguageModel& model) {
+    return sum_of_blocks(model, [&](BlockKind kind) { return active_block_weights(model, kind); }) +
+           (model.tied ? 1 : 2) * embedding_weights(model);
+}
+
+double block_flops(const LanguageModel& model, BlockKind kind, double samples) {
     const auto s = static_cast<double>(model.sequence);
-    const double attention = 4 * s * s * static_cast<double>(model.hidden);  // all pairs, also if half are skipped
-    return samples * (2 * s * block_weights(model) + attention);
+    const double attention = 4 * s * s * model.attention_width();  // all pairs, also if half are skipped
+    return samples * (2 * s * active_block_weights(model, kind) + attention);
+}
+
+double blocks_flops(const LanguageModel& model, double samples) {
+    return sum_of_blocks(model, [&](BlockKind kind) { return block_flops(model, kind, samples); });
 }
 
 double output_flops(const LanguageModel& model, double samples) {
@@ -163,7 +264,7 @@ double output_flops(const LanguageModel& model, double samples) {
 }
 
 double step_flops(const LanguageModel& model, double samples) {
-    return 3 * (static_cast<double>(model.layers) * block_flops(model, samples) + output_flops(model, samples));
+    return 3 * (blocks_flops(model, samples) + output_flops(model, samples));
 }
 
 std::string to_string(Recompute recompute) {
@@ -180,8 +281,8 @@ Recompute parse_recompute(std::string_view name) {
                                  "--recompute is '" + printable(name) + "' with --cluster", "leave it out for none");
 }
 
-BlockActivations block_activations(const LanguageModel& model, double samples, int tensor, bool sequence_parallel,
-                                   double element_bytes) {
+BlockActivations block_activations(const LanguageModel& model, BlockKind kind, double samples, int tensor,
+                                   bool sequence_parallel, double element_bytes) {
     const double t = tensor;
     const double tokens = samples * static_cast<double>(model.sequence);
     const double e = element_bytes;
@@ -193,9 +294,15 @@ BlockActivations block_activations(const LanguageModel& model, double samples, i
     // The second norm's input, the inputs of both matrices that follow a norm, and both dropouts' masks.
     const double replicated = (3 * e + 2 * mask) * h;
     // Queries, keys, values, the projection's input; the activation's inputs and the second matrix's input.
-    const double own = e * (2 * h / t + 2 * rank_kv_width(model, tensor)) +
-                       e * (model.gated ? 3 : 2) * static_cast<double>(model.mlp) / t;
+    const double own = e * (2 * model.attention_width() / t + 2 * rank_kv_width(model, tensor)) +
+                       e * matrices_of(model) * model.shared_width(kind) / t;
     bytes.rest = tokens * (replicated / split + own);
+    if (kind == BlockKind::experts) {
+        constexpr double kProbability = 4;
+        const double copy = e * (h + matrices_of(model) * static_cast<double>(model.expert_hidden));
+        bytes.rest += tokens / split *
+                      (kProbability * static_cast<double>(model.experts) + static_cast<double>(model.top_k) * copy);
+    }
     if (model.attention == Attention::standard) {
         const double scores = tokens * static_cast<double>(model.sequence) * static_cast<double>(model.heads) / t;
         bytes.core = scores * (e + (model.dropout ? e + mask : 0));  // softmax; the dropout's output and mask

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pipescope {
 /// How attention is computed.
@@ -14,13 +15,21 @@ enum class Attention {
 };
 std::string to_string(Attention attention);
 
-/// A decoder of transformer blocks, as GPT and Llama are.
-/// Invariant (checked by the parser): numbers are at least 1; heads divide hidden, kv_heads divide heads.
+/// What follows a block's attention.
+enum class BlockKind {
+    dense,    ///< a feed-forward layer
+    experts,  ///< several, of which a router picks some for each token
+};
+
+/// A decoder of transformer blocks, as GPT, Llama and Mixtral are.
+/// Invariant (checked by the parser): numbers are at least 1; heads divide hidden or have a width of their own;
+/// kv_heads divide heads. With experts: top_k of them at most; fewer dense layers than layers.
 struct LanguageModel {
     std::int64_t layers = 1;  ///< transformer blocks
     std::int64_t hidden = 1;
     std::int64_t heads = 1;
     std::int64_t kv_heads = 1;  ///< of keys and values; fewer than heads: grouped-query attention
+    std::int64_t head = 0;      ///< width of a head; 0: hidden / heads
     std::int64_t sequence = 1;  ///< tokens of a sample
     std::int64_t vocabulary = 1;
     std::int64_t mlp = 4;  ///< width of the feed-forward layer
@@ -28,36 +37,75 @@ struct LanguageModel {
     bool tied = true;      ///< the output layer is the transposed embedding
     bool dropout = true;
     Attention attention = Attention::standard;
+    std::int64_t experts = 0;         ///< of each block after the dense ones; 0: none
+    std::int64_t top_k = 0;           ///< experts that compute a token
+    std::int64_t expert_hidden = 0;   ///< width of an expert's feed-forward layer
+    std::int64_t shared_experts = 0;  ///< further ones, which compute every token
+    std::int64_t dense_layers = 0;    ///< blocks at the start that have a feed-forward layer of width mlp instead
 
-    double head_width() const { return static_cast<double>(hidden) / static_cast<double>(heads); }
+    BlockKind kind_of(std::int64_t block) const {
+        return experts > 0 && block >= dense_layers ? BlockKind::experts : BlockKind::dense;
+    }
+    double head_width() const {
+        return head > 0 ? static_cast<double>(head) : static_cast<double>(hidden) / static_cast<double>(heads);
+    }
+    /// Width of queries.
+    double attention_width() const { return head_width() * static_cast<double>(heads); }
     /// Width of keys, or of values.
     double kv_width() const { return head_width() * static_cast<double>(kv_heads); }
+    /// Width of the feed-forward layer that computes every token: 0 in a block of experts without shared ones.
+    double shared_width(BlockKind kind) const {
+        return static_cast<double>(kind == BlockKind::dense ? mlp : shared_experts * expert_hidden);
+    }
     friend bool operator==(const LanguageModel&, const LanguageModel&) = default;
 };
+/// The kinds of the model's blocks, each once.
+std::vector<BlockKind> block_kinds(const LanguageModel& model);
 
 /// True for a text that parse_language_model() is to read: it begins with "gpt:", in any case, or is "gpt".
 bool is_language_model(std::string_view text);
 /// Parses "gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200". Further keys: kv_heads, mlp, gated,
-/// tied, dropout, attention. Defaults: kv_heads = heads; mlp = 4 hidden, or if gated 8 / 3 of it, rounded up to a
-/// multiple of 256 as in Llama; tied and dropout unless gated; attention standard, or flash if gated. Throws
-/// UsageError.
+/// head_width, tied, dropout, attention, and experts, top_k, expert_hidden, shared_experts, dense_layers. Defaults:
+/// kv_heads = heads; head_width = hidden / heads; mlp = 4 hidden, or if gated 8 / 3 of it, rounded up to a multiple of
+/// 256 as in Llama; tied and dropout unless gated; attention standard, or flash if gated; no experts; expert_hidden =
+/// mlp. Throws UsageError.
 LanguageModel parse_language_model(std::string_view text);
-/// The text of the model, with all keys.
+/// The text of the model, with all keys; those of heads' widths and of experts if the model has them.
 std::string to_string(const LanguageModel& model);
 
 /// Weights of a block's matrices.
-double block_weights(const LanguageModel& model);
-/// Those of one of `tensor` ranks. Heads of keys and values that are fewer than the ranks are on several of them.
-double rank_block_weights(const LanguageModel& model, int tensor);
+double block_weights(const LanguageModel& model, BlockKind kind);
+/// Those that compute one token: all but the experts that the router does not pick.
+double active_block_weights(const LanguageModel& model, BlockKind kind);
+
+/// Weights that a device holds.
+struct RankWeights {
+    double usual = 0;
+    double experts = 0;  ///< of experts, which other devices hold too than the same usual ones
+
+    double all() const { return usual + experts; }
+    RankWeights& operator+=(const RankWeights& other) {
+        usual += other.usual;
+        experts += other.experts;
+        return *this;
+    }
+};
+/// A block's weights on one of `tensor` ranks, and of `expert` ranks, among which whole experts are dealt out. Heads of
+/// keys and values that are fewer than the ranks are on several of them. Each rank has the whole router.
+RankWeights rank_block_weights(const LanguageModel& model, BlockKind kind, int tensor, int expert);
 /// Width of one rank's keys, or of its values.
 double rank_kv_width(const LanguageModel& model, int tensor);
 /// Weights of the embedding, which are those of the output layer too.
 double embedding_weights(const LanguageModel& model);
 /// All parameters, each once. Biases and norms, less than 0.1 % from hidden 1024 on, do not count.
 double parameters_of(const LanguageModel& model);
+/// Those that compute one token.
+double active_parameters_of(const LanguageModel& model);
 
 /// Operations of a block's forward for so many samples. A multiply-add is two.
-double block_flops(const LanguageModel& model, double samples);
+double block_flops(const LanguageModel& model, BlockKind kind, double samples);
+/// Those of all blocks.
+double blocks_flops(const LanguageModel& model, double samples);
 /// Operations of the output layer's forward.
 double output_flops(const LanguageModel& model, double samples);
 /// Operations of a step of so many samples without recompute: three times those of its forwards.
@@ -75,7 +123,9 @@ Recompute parse_recompute(std::string_view name);
 
 /// Parts of one block's activations for one micro-batch on one of `tensor` ranks, in bytes.
 /// Source: Korthikanti and others, Reducing Activation Recomputation in Large Transformer Models (arXiv 2205.05198),
-/// section 4, whose formulas follow for kv_heads = heads, mlp = 4 hidden, dropout, 2 bytes an element.
+/// section 4, whose formulas follow for kv_heads = heads, mlp = 4 hidden, dropout, 2 bytes an element. A block of
+/// experts keeps the router's probabilities in float32, and of each of a token's top_k copies what a feed-forward layer
+/// keeps of a token: its input, and the inputs of the activation and of the second matrix.
 struct BlockActivations {
     double input = 0;  ///< of the block
     double core = 0;   ///< attention between the projections: scores, their dropout
@@ -83,6 +133,6 @@ struct BlockActivations {
 
     double total() const { return input + core + rest; }
 };
-BlockActivations block_activations(const LanguageModel& model, double samples, int tensor, bool sequence_parallel,
-                                   double element_bytes);
+BlockActivations block_activations(const LanguageModel& model, BlockKind kind, double samples, int tensor,
+                                   bool sequence_parallel, double element_bytes);
 }  // namespace pipescope

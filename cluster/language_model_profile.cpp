@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -29,10 +31,21 @@ public:
 
     /// Bytes of the tensor between two blocks, on all ranks together or on each without sequence parallelism.
     double activation() const { return activation_; }
+    /// Copies of this rank's tokens, one for each expert that computes a token; as many come from all ranks.
+    double copied_tokens() const { return tokens_ / split_ * static_cast<double>(model_.top_k); }
+    /// Bytes of a tensor of all copies.
+    double copied_bytes() const { return copied_tokens() * hidden_ * element_; }
 
-    LayerTimes block() const {
+    LayerTimes block(BlockKind kind) const {
         LayerTimes times;
-        add_matrices(times);
+        add_attention_matrices(times);
+        if (kind == BlockKind::experts) {
+            add_experts(times);
+        }
+        const double shared = model_.shared_width(kind) / tensor_;
+        if (shared > 0) {
+            add_feed_forward(times, tokens_, shared, 1);
+        }
         if (model_.attention == Attention::standard) {
             add_stored_scores(times);
         } else {
@@ -41,19 +54,16 @@ public:
         const double h = activation_;
         times.forward += 2 * pass(2 * h / split_);  // norms
         times.backward += 2 * pass(4 * h / split_);
-        const double wide = tokens_ * static_cast<double>(model_.mlp) * element_ / tensor_;
-        times.forward += pass((model_.gated ? 3 : 2) * wide);  // activation function
-        times.backward += pass((model_.gated ? 5 : 3) * wide);
         // Residual additions read two tensors and write one; with dropout a mask of half a tensor too.
         times.forward += 2 * pass((model_.dropout ? 3.5 : 3) * h / split_);
         times.backward += 2 * pass((model_.dropout ? 2.5 : 2) * h / split_);
         if (!model_.gated) {  // biases: the projections' additions, and sums of the outputs' gradients
             times.forward += pass(6 * h / tensor_);
-            add_weights(times, pass(3 * h / tensor_) + 2 * pass(h) + pass(wide));
+            add_weights(times, pass(3 * h / tensor_) + 2 * pass(h) + pass(tokens_ * shared * element_));
         }
         // Sums of the weights' gradients over micro-batches: read one, read and write the sum.
-        add_weights(times,
-                    pass(rank_block_weights(model_, layout_.tensor) * (element_ + 2.0 * layout_.gradient_bytes)));
+        add_weights(times, pass(rank_block_weights(model_, kind, layout_.tensor, layout_.expert).all() *
+                                (element_ + 2.0 * layout_.gradient_bytes)));
         return times;
     }
 
@@ -82,6 +92,8 @@ private:
     double product(double m, double n, double k, double batch = 1) const {
         return ns(matmul_work(device_, layout_.dtype, m, n, k, batch));
     }
+    /// Bytes of this rank's queries.
+    double heads_bytes() const { return tokens_ * model_.attention_width() * element_ / tensor_; }
     /// An operator that only moves bytes.
     double pass(double bytes) const { return ns({0, bytes, 1}); }
 
@@ -89,19 +101,44 @@ private:
         times.backward += time;
         times.weights += time;
     }
-    /// The products of a weight matrix of k inputs and n outputs.
-    void add_matrix(LayerTimes& times, double n, double k) const {
-        times.forward += product(tokens_, n, k);
-        times.backward += product(tokens_, k, n);
-        add_weights(times, product(k, n, tokens_));
+    /// The products of weight matrices of k inputs and n outputs, each for so many tokens.
+    void add_matrix(LayerTimes& times, double tokens, double n, double k, double matrices = 1) const {
+        times.forward += product(tokens, n, k, matrices);
+        times.backward += product(tokens, k, n, matrices);
+        add_weights(times, product(k, n, tokens, matrices));
     }
-    void add_matrices(LayerTimes& times) const {
-        const double kv = rank_kv_width(model_, layout_.tensor);
-        const double mlp = static_cast<double>(model_.mlp) / tensor_;
-        add_matrix(times, hidden_ / tensor_ + 2 * kv, hidden_);
-        add_matrix(times, hidden_, hidden_ / tensor_);
-        add_matrix(times, (model_.gated ? 2 : 1) * mlp, hidden_);
-        add_matrix(times, hidden_, mlp);
+    void add_attention_matrices(LayerTimes& times) const {
+        const double queries = model_.attention_width() / tensor_;
+        add_matrix(times, tokens_, queries + 2 * rank_kv_width(model_, layout_.tensor), hidden_);
+        add_matrix(times, tokens_, hidden_, queries);
+    }
+    /// Feed-forward layers of that width, each for so many tokens.
+    void add_feed_forward(LayerTimes& times, double tokens, double width, double layers) const {
+        add_matrix(times, tokens, (model_.gated ? 2 : 1) * width, hidden_, layers);
+        add_matrix(times, tokens, hidden_, width, layers);
+        const double wide = layers * tokens * width * element_;
+        times.forward += pass((model_.gated ? 3 : 2) * wide);  // activation function
+        times.backward += pass((model_.gated ? 5 : 3) * wide);
+    }
+    /// The router, the moves of tokens' copies on this rank, and its experts, whose products run as one each.
+    void add_experts(LayerTimes& times) const {
+        const double tokens = tokens_ / split_;
+        const double experts = static_cast<double>(model_.experts);
+        add_matrix(times, tokens, experts, hidden_);
+        constexpr double kLogitBytes = 4;
+        const double logits = tokens * experts * kLogitBytes;
+        times.forward += pass(2 * logits) + pass(logits);  // softmax, and the largest ones of each token
+        times.backward += pass(3 * logits);
+        // Copies are put in the order of the experts, and their outputs summed by token.
+        const double copies = copied_bytes();
+        const double moves = 2 * pass(tokens * hidden_ * element_ + copies);
+        // With experts of several ranks, they arrive by rank, and are put in the order of the experts and back.
+        const bool arrive_by_rank = layout_.expert > 1 && layout_.expert < model_.experts;
+        const double sorts = arrive_by_rank ? 2 * pass(2 * copies) : 0;
+        times.forward += moves + sorts;
+        times.backward += moves + sorts;
+        const double own = experts / layout_.expert;
+        add_feed_forward(times, copied_tokens() / own, static_cast<double>(model_.expert_hidden), own);
     }
     void add_stored_scores(LayerTimes& times) const {
         const auto s = static_cast<double>(model_.sequence);
@@ -114,15 +151,15 @@ private:
             times.core += pass(2.5 * scores);
             times.backward += pass(2.5 * scores);
         }
-        times.forward += times.core + 2 * pass(2 * activation_ / tensor_);  // transposes of heads and tokens
-        times.backward += 3 * pass(2 * activation_ / tensor_);
+        times.forward += times.core + 2 * pass(2 * heads_bytes());  // transposes of heads and tokens
+        times.backward += 3 * pass(2 * heads_bytes());
     }
     /// One kernel forward, one backward, which computes the scores again. Half of the scores are causal.
     void add_flash(LayerTimes& times) const {
         const auto s = static_cast<double>(model_.sequence);
         const double heads = samples_ * static_cast<double>(model_.heads) / tensor_;
         DeviceWork forward = matmul_work(device_, layout_.dtype, s, s, model_.head_width(), heads);
-        forward.bytes_moved = 4 * activation_ / tensor_;
+        forward.bytes_moved = 4 * heads_bytes();
         constexpr double kShareOfProducts = 0.7;  // of a product's rate, beside the softmax
         forward.flops *= 2.0 / 2 / kShareOfProducts;
         DeviceWork backward = forward;
@@ -150,11 +187,23 @@ Bytes whole(double bytes) {
 }
 
 /// Sets the bytes of a layer with so many parameters on this rank.
-void set_parameters(LayerProfile& layer, double parameters, const Layout& layout) {
+void set_parameters(LayerProfile& layer, const RankWeights& parameters, const Layout& layout) {
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
-    const RankGroup copies = layout.weight_copies();
-    layer.parameter_bytes = whole(parameters * element / layout.zero_parts(3, copies));
-    layer.gradient_bytes = whole(parameters * layout.gradient_bytes / layout.zero_parts(2, copies));
+    const auto split = [&](int stage, double bytes) {
+        return RankWeights{parameters.usual * bytes / layout.zero_parts(stage, layout.weight_copies()),
+                           parameters.experts * bytes / layout.zero_parts(stage, layout.expert_copies())};
+    };
+    layer.parameter_bytes = whole(split(3, element).all());
+    layer.gradient_bytes = whole(split(2, layout.gradient_bytes).all());
+    layer.expert_gradient_bytes = whole(split(2, layout.gradient_bytes).experts);
+}
+
+/// Bytes of gradients and parameters that ZeRO splits, and that are whole while their layer works.
+double whole_bytes(const RankWeights& parameters, const Layout& layout) {
+    const double element = static_cast<double>(dtype_bytes(layout.dtype));
+    const double each = (layout.zero >= 2 ? layout.gradient_bytes : 0) + (layout.zero >= 3 ? element : 0);
+    return each * ((layout.weight_copies().ranks > 1 ? parameters.usual : 0) +
+                   (layout.expert_copies().ranks > 1 ? parameters.experts : 0));
 }
 }  // namespace
 
@@ -162,6 +211,11 @@ namespace {
 /// A sum over the ranks, or with sequence parallelism a sum of parts and a gathering of them, which takes as long.
 double tensor_sum_ns(const RankTimes& rank, const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
     return all_reduce_ns(ring_link(cluster, group, layout.tensor_ranks()), layout.tensor, rank.activation());
+}
+
+/// Time in which the copies of tokens get to the ranks of their experts, or back.
+double all_to_all_of(const RankTimes& rank, const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
+    return all_to_all_ns(cluster, group, layout.expert, rank.copied_bytes());
 }
 
 /// Time that replicas take to exchange a layer's parameters and gradients in each pass.
@@ -174,21 +228,41 @@ struct ZeroMoves {
     double backward(double work) const { return beside ? std::max(work, gather + sum) : work + gather + sum; }
 };
 /// `summed`: parameters whose gradients the layer's backward completes.
-ZeroMoves zero_moves(double parameters, double summed, const Cluster& cluster, const NodeGroup& group,
-                     const Layout& layout) {
-    const RankGroup copies = layout.weight_copies();
-    const Link ring = ring_link(cluster, group, copies);
+ZeroMoves zero_moves(const RankWeights& parameters, const RankWeights& summed, const Cluster& cluster,
+                     const NodeGroup& group, const Layout& layout) {
     ZeroMoves moves;
     moves.beside = layout.gradient_bucket > 0;
     if (layout.zero >= 2) {
-        moves.sum = all_gather_ns(ring, copies.ranks, summed * layout.gradient_bytes);
+        moves.sum = gather_weights_ns(summed, cluster, group, layout, layout.gradient_bytes);
     }
     if (layout.zero >= 3) {
-        moves.gather = all_gather_ns(ring, copies.ranks, parameters * static_cast<double>(dtype_bytes(layout.dtype)));
+        moves.gather =
+            gather_weights_ns(parameters, cluster, group, layout, static_cast<double>(dtype_bytes(layout.dtype)));
     }
     return moves;
 }
-constexpr double kSumsAPass = 2;  // after the projection and after the feed-forward layer
+
+/// After the projection, and after a feed-forward layer that computes every token.
+double sums_a_pass(const LanguageModel& model, BlockKind kind) {
+    return model.shared_width(kind) > 0 ? 2 : 1;
+}
+
+/// What a block sends in one pass, in ns.
+struct BlockMessages {
+    double sums = 0;        ///< over tensor-parallel ranks
+    double all_to_all = 0;  ///< to the experts and back
+
+    double all() const { return sums + all_to_all; }
+};
+BlockMessages messages_of(const RankTimes& rank, const LanguageModel& model, BlockKind kind, const Cluster& cluster,
+                          const NodeGroup& group, const Layout& layout) {
+    BlockMessages messages;
+    messages.sums = sums_a_pass(model, kind) * tensor_sum_ns(rank, cluster, group, layout);
+    if (kind == BlockKind::experts) {
+        messages.all_to_all = 2 * all_to_all_of(rank, cluster, group, layout);
+    }
+    return messages;
+}
 
 /// The part of the block's forward that its backward repeats, sums over ranks included.
 double recomputed(const LayerTimes& block, const Layout& layout) {
@@ -197,28 +271,39 @@ double recomputed(const LayerTimes& block, const Layout& layout) {
                                                       : 0;
 }
 
-/// A block with its sums over the ranks and what it recomputes, but without what ZeRO moves.
-LayerTimes whole_block(const RankTimes& rank, double sum, const Layout& layout) {
-    LayerTimes times = rank.block();
-    times.forward += kSumsAPass * sum;
-    times.backward += kSumsAPass * sum;
+/// A block with its `messages` in each pass and what it recomputes, but without what ZeRO moves.
+LayerTimes whole_block(const RankTimes& rank, BlockKind kind, double messages, const Layout& layout) {
+    LayerTimes times = rank.block(kind);
+    times.forward += messages;
+    times.backward += messages;
     times.backward += recomputed(times, layout);
     return times;
 }
 }  // namespace
 
-BlockExtras block_extras(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
+double gather_weights_ns(const RankWeights& parameters, const Cluster& cluster, const NodeGroup& group,
+                         const Layout& layout, double bytes) {
+    const auto gather = [&](const RankGroup& copies, double weights) {
+        return all_gather_ns(ring_link(cluster, group, copies), copies.ranks, weights * bytes);
+    };
+    return gather(layout.weight_copies(), parameters.usual) +
+           (parameters.experts > 0 ? gather(layout.expert_copies(), parameters.experts) : 0);
+}
+
+BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Cluster& cluster, const NodeGroup& group,
                          const Layout& layout) {
     const RankTimes rank(model, group, layout);
     BlockExtras extras;
-    extras.recompute = recomputed(rank.block(), layout);
+    extras.recompute = recomputed(rank.block(kind), layout);
     const double sum = tensor_sum_ns(rank, cluster, group, layout);
-    const LayerTimes whole = whole_block(rank, sum, layout);
-    const ZeroMoves moves = zero_moves(rank_block_weights(model, layout.tensor),
-                                       rank_block_weights(model, layout.tensor), cluster, group, layout);
+    const BlockMessages messages = messages_of(rank, model, kind, cluster, group, layout);
+    const LayerTimes whole = whole_block(rank, kind, messages.all(), layout);
+    const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert);
+    const ZeroMoves moves = zero_moves(weights, weights, cluster, group, layout);
     const double passes = layout.recompute == Recompute::full ? 3 : 2;
-    extras.collectives = passes * kSumsAPass * sum + moves.forward(whole.forward) - whole.forward +
+    extras.collectives = passes * messages.sums + moves.forward(whole.forward) - whole.forward +
                          moves.backward(whole.backward) - whole.backward;
+    extras.all_to_all = passes * messages.all_to_all;
     extras.ends = 2 * sum;  // the embedding's output, and the gradient of the output layer's input
     return extras;
 }
@@ -244,8 +329,8 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     profile.loss_ns = {0};
     profile.loss_transient_bytes = {0};
 
-    const auto layer_of = [&](const std::string& name, const LayerTimes& times, double parameters, double summed,
-                              double flops) {
+    const auto layer_of = [&](const std::string& name, const LayerTimes& times, const RankWeights& parameters,
+                              const RankWeights& summed, double flops) {
         const ZeroMoves moves = zero_moves(parameters, summed, cluster, group, layout);
         LayerProfile layer;
         layer.name = name;
@@ -255,14 +340,11 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         layer.output_bytes = {rank.activation() / split};
         layer.saved_bytes = {0};
         // Tensors that ZeRO splits are whole while the layer works on them.
-        layer.transient_bytes = {
-            layout.weight_copies().ranks == 1
-                ? 0
-                : parameters * ((layout.zero >= 2 ? layout.gradient_bytes : 0) + (layout.zero >= 3 ? element : 0))};
+        layer.transient_bytes = {whole_bytes(parameters, layout)};
         layer.flops = {flops / layout.tensor};
         return layer;
     };
-    const double embedding = embedding_weights(model) / layout.tensor;
+    const RankWeights embedding{embedding_weights(model) / layout.tensor};
     LayerTimes times = rank.embedding();
     times.forward += sum;
     LayerProfile first = layer_of("embedding", times, embedding, embedding, 0);
@@ -270,25 +352,35 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     set_parameters(first, embedding, layout);
     profile.layers.push_back(std::move(first));
 
-    const double weights = rank_block_weights(model, layout.tensor);
-    LayerProfile block = layer_of("", whole_block(rank, sum, layout), weights, weights, block_flops(model, samples));
-    const BlockActivations activations =
-        block_activations(model, samples, layout.tensor, layout.sequence_parallel, element);
-    switch (layout.recompute) {
-        case Recompute::none: block.saved_bytes = {activations.core + activations.rest}; break;
-        case Recompute::selective:
-            block.saved_bytes = {activations.rest};
-            block.transient_bytes.front() += activations.core;
-            break;
-        case Recompute::full: block.transient_bytes.front() += activations.core + activations.rest; break;
+    std::map<BlockKind, LayerProfile> blocks;
+    for (const BlockKind kind : block_kinds(model)) {
+        const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert);
+        const BlockMessages messages = messages_of(rank, model, kind, cluster, group, layout);
+        LayerProfile block = layer_of("", whole_block(rank, kind, messages.all(), layout), weights, weights,
+                                      block_flops(model, kind, samples));
+        const BlockActivations activations =
+            block_activations(model, kind, samples, layout.tensor, layout.sequence_parallel, element);
+        switch (layout.recompute) {
+            case Recompute::none: block.saved_bytes = {activations.core + activations.rest}; break;
+            case Recompute::selective:
+                block.saved_bytes = {activations.rest};
+                block.transient_bytes.front() += activations.core;
+                break;
+            case Recompute::full: block.transient_bytes.front() += activations.core + activations.rest; break;
+        }
+        if (kind == BlockKind::experts && layout.expert > 1) {
+            block.transient_bytes.front() += 2 * rank.copied_bytes();  // what is sent, and what arrives
+        }
+        set_parameters(block, weights, layout);
+        blocks.emplace(kind, std::move(block));
     }
-    set_parameters(block, weights, layout);
     for (std::int64_t k = 0; k < model.layers; ++k) {
+        LayerProfile& block = profile.layers.emplace_back(blocks.at(model.kind_of(k)));
         block.name = "block " + std::to_string(k);
-        profile.layers.push_back(block);
     }
 
-    const double own = model.tied && layout.pipeline == 1 ? 0 : embedding;  // otherwise the first layer's
+    // The tied output layer is otherwise the first one.
+    const RankWeights own = model.tied && layout.pipeline == 1 ? RankWeights{} : embedding;
     times = rank.output();
     times.backward += sum;  // of its input's gradient
     LayerProfile last = layer_of("output", times, embedding, own, output_flops(model, samples));

@@ -7,11 +7,13 @@
 #include "simulator/balance_search.h"
 #include "simulator/number_ranges.h"
 #include "simulator/sized_profile.h"
+#include "simulator/task_costs.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -55,11 +57,11 @@ Link halved(Link link) {
     return link;
 }
 
-/// The link on which an all-reduce of a partition's gradients takes what the copies of its weights take to sum them at
-/// the end of the step. With ZeRO 1 each gets the sum of its own part only, which is half of an all-reduce. From ZeRO 2
-/// on every backward does that.
-Link replica_link_of(const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
-    const Link ring = ring_link(cluster, group, layout.weight_copies());
+/// The link on which an all-reduce of a partition's gradients takes what so many copies of its weights take to sum them
+/// at the end of the step. With ZeRO 1 each gets the sum of its own part only, which is half of an all-reduce. From
+/// ZeRO 2 on every backward does that.
+Link replica_link_of(const Cluster& cluster, const NodeGroup& group, const Layout& layout, const RankGroup& copies) {
+    const Link ring = ring_link(cluster, group, copies);
     return layout.zero >= 2 ? Link{} : layout.zero == 1 ? halved(ring) : ring;
 }
 
@@ -165,7 +167,7 @@ void set_hardware(Hardware& hardware, const Cluster& cluster, const PipelinePart
         hardware.memory_limit = group.device.memory_bytes;
         set_tiers(hardware, cluster, group, layout, bytes);
         if (layout.weight_copies().ranks > 1) {
-            hardware.replica_link = replica_link_of(cluster, group, layout);
+            hardware.replica_link = replica_link_of(cluster, group, layout, layout.weight_copies());
         }
         return;
     }
@@ -174,10 +176,24 @@ void set_hardware(Hardware& hardware, const Cluster& cluster, const PipelinePart
     for (const NodeGroup* group : groups_by_lane(parts)) {
         hardware.memory_limits.push_back(group->device.memory_bytes);
         if (layout.weight_copies().ranks > 1) {
-            hardware.pairs.push_back({lane, lane, replica_link_of(cluster, *group, layout)});
+            hardware.pairs.push_back({lane, lane, replica_link_of(cluster, *group, layout, layout.weight_copies())});
         }
         ++lane;
     }
+}
+
+/// How the gradients of experts are summed.
+ExpertSums expert_sums_of(const Cluster& cluster, const PipelineParts& parts, const Layout& layout) {
+    const RankGroup copies = layout.expert_copies();
+    ExpertSums sums{copies.ranks, {}, 1};
+    for (const PipelinePart& part : parts) {
+        sums.links.insert(sums.links.end(), parts.size() > 1 ? static_cast<std::size_t>(part.lanes) : 1,
+                          replica_link_of(cluster, *part.group, layout, copies));
+    }
+    if (layout.zero == 1) {  // optimizer_of() has the share of other weights
+        sums.state = static_cast<double>(layout.weight_copies().ranks) / copies.ranks;
+    }
+    return sums;
 }
 
 /// Minimizes the time of the slowest part: part j takes the costs[j] of its layers. Among such cuts, picks one with the
@@ -321,24 +337,35 @@ void set_pipeline(PipelineOptions& options, const Layout& layout) {
     }
 }
 
-/// Parameters of each lane's rank, all of them with ZeRO 3 too.
-std::vector<double> parameters_by_lane(const Simulation& simulation, const Layout& layout) {
-    std::vector<double> parameters(simulation.lanes.size());
-    const auto element = static_cast<double>(dtype_bytes(layout.dtype));
-    for (const SimulatedPartition& partition : simulation.partitions) {
-        parameters[partition.lane.index()] +=
-            static_cast<double>(partition.parameter_bytes) / element * layout.zero_parts(3, layout.weight_copies());
+/// A layer's parameters on this rank, all of them with ZeRO 3 too.
+RankWeights weights_of(const LayerProfile& layer, const Layout& layout) {
+    const auto experts = static_cast<double>(layer.expert_gradient_bytes);
+    const double usual = static_cast<double>(layer.gradient_bytes) - experts;
+    return {usual / layout.gradient_bytes * layout.zero_parts(2, layout.weight_copies()),
+            experts / layout.gradient_bytes * layout.zero_parts(2, layout.expert_copies())};
+}
+
+/// Those of each lane.
+std::vector<RankWeights> parameters_by_lane(const Profile& profile, const PipelineOptions& options,
+                                            const Layout& layout) {
+    std::vector<RankWeights> parameters(static_cast<std::size_t>(layout.pipeline));
+    for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
+        const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            parameters[lane_of(options, j)] += weights_of(profile.layers[l], layout);
+        }
     }
     return parameters;
 }
 
 /// Time of Adam's update of so many parameters on one replica's device.
-double adam_ns(double parameters, const NodeGroup& group, const Layout& layout) {
+double adam_ns(const RankWeights& parameters, const NodeGroup& group, const Layout& layout) {
     // The gradient is read for its norm and for the update; states and copy are read and written; the parameter is
     // written.
     const double bytes =
         2.0 * layout.gradient_bytes + 2 * state_bytes(layout) + static_cast<double>(dtype_bytes(layout.dtype));
-    const double mine = parameters / layout.zero_parts(1, layout.weight_copies());
+    const double mine = parameters.usual / layout.zero_parts(1, layout.weight_copies()) +
+                        parameters.experts / layout.zero_parts(1, layout.expert_copies());
     return estimated_ns(group.device, "float32", DeviceWork{0, mine * bytes, 1});
 }
 
@@ -363,7 +390,7 @@ struct AfterPipeline {
 };
 /// `parameters`: of each lane's rank.
 AfterPipeline after_pipeline(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
-                             const Layout& layout, const std::vector<double>& parameters) {
+                             const Layout& layout, const std::vector<RankWeights>& parameters) {
     AfterPipeline after;
     const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
     const auto element = static_cast<double>(dtype_bytes(layout.dtype));
@@ -371,8 +398,7 @@ AfterPipeline after_pipeline(const LanguageModel& model, const Cluster& cluster,
         after.optimizer_ns = std::max(after.optimizer_ns, adam_ns(parameters[lane], *groups[lane], layout));
         if (layout.zero == 1 || layout.zero == 2) {
             after.gather_ns =
-                std::max(after.gather_ns, all_gather_ns(ring_link(cluster, *groups[lane], layout.weight_copies()),
-                                                        layout.weight_copies().ranks, parameters[lane] * element));
+                std::max(after.gather_ns, gather_weights_ns(parameters[lane], cluster, *groups[lane], layout, element));
         }
     }
     if (model.tied && layout.pipeline > 1) {
@@ -394,8 +420,8 @@ std::string to_string(const PipelineParts& parts) {
 
 std::string to_string(const Layout& layout) {
     return "p" + std::to_string(layout.pipeline) + " d" + std::to_string(layout.data) + " t" +
-           std::to_string(layout.tensor) + " v" + std::to_string(layout.interleave) + " b" +
-           std::to_string(layout.micro_batch_size);
+           std::to_string(layout.tensor) + (layout.expert > 1 ? " e" + std::to_string(layout.expert) : "") + " v" +
+           std::to_string(layout.interleave) + " b" + std::to_string(layout.micro_batch_size);
 }
 
 PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& cluster, int lanes) {
@@ -440,6 +466,7 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
     check_count("pipeline", layout.pipeline);
     check_count("data-parallel", layout.data);
     check_count("tensor-parallel", layout.tensor);
+    check_count("expert-parallel", layout.expert);
     check_count("interleave", layout.interleave);
     check_count("micro-batch-size", layout.micro_batch_size);
     check_count("batch", layout.batch);
@@ -481,6 +508,12 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
                    std::to_string(layout.micro_batch_size * layout.data),
                "change one of the three");
     }
+    if (layout.stage_devices() % layout.expert != 0) {
+        refuse("expert-parallel is " + std::to_string(layout.expert),
+               "it must divide the devices of a lane, replicas times tensor-parallel devices, " +
+                   std::to_string(layout.stage_devices()),
+               "use another number");
+    }
     if (layout.zero < 0 || layout.zero > 3) {
         refuse("zero is " + std::to_string(layout.zero), "ZeRO has stages 0 to 3", "correct it");
     }
@@ -515,7 +548,11 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
 
 double largest_layer_flops(const LanguageModel& model, const Layout& layout) {
     const auto samples = static_cast<double>(layout.micro_batch_size);
-    return std::max(block_flops(model, samples), output_flops(model, samples)) / layout.tensor;
+    double most = output_flops(model, samples);
+    for (const BlockKind kind : block_kinds(model)) {
+        most = std::max(most, block_flops(model, kind, samples));
+    }
+    return most / layout.tensor;
 }
 
 void check_layer_flops(const LanguageModel& model, const Layout& layout) {
@@ -538,12 +575,27 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
         }
     };
     check("heads", model.heads);
-    check("mlp", model.mlp);
+    if (model.kind_of(0) == BlockKind::dense) {
+        check("mlp", model.mlp);
+    }
+    if (model.shared_experts > 0) {
+        check("shared experts' width", model.shared_experts * model.expert_hidden);
+    }
     if (model.kv_heads % layout.tensor != 0 && layout.tensor % model.kv_heads != 0) {
         check("kv_heads", model.kv_heads);
     }
     if (layout.sequence_parallel) {
         check("sequence", model.sequence);
+    }
+    if (layout.expert > 1 && (model.experts == 0 || model.experts % layout.expert != 0)) {
+        refuse("expert-parallel is " + std::to_string(layout.expert),
+               model.experts == 0 ? "the model has no experts"
+                                  : "it must divide the model's experts, " + std::to_string(model.experts),
+               "use another number, or leave it out");
+    }
+    if (model.experts > 0 && layout.tensor > 1 && !layout.sequence_parallel) {
+        refuse("has " + std::to_string(layout.tensor) + " tensor-parallel devices without sequence parallelism",
+               "each device sends tokens of its own to the experts", "add --sequence-parallel");
     }
     const std::int64_t partitions = static_cast<std::int64_t>(layout.pipeline) * layout.interleave;
     if (partitions > model.layers) {
@@ -584,11 +636,10 @@ double least_step_ns(const LanguageModel& model, const Cluster& cluster, const P
         double forward = 0;  ///< of the first micro-batch, before it comes to the lane
         double both = 0;     ///< that, and of the last one after it has left the lane
         double sums = 0;     ///< of gradients over the replicas, once the lane has ended
-        double parameters = 0;
+        RankWeights parameters;
         bool has_begun = false;
     };
     std::vector<Lane> lanes(groups.size());
-    const auto element = static_cast<double>(dtype_bytes(layout.dtype));
     // A schedule that splits backwards may put off all gradients of weights until a gradient has gone back.
     const bool splits = options.schedule == Schedule::automatic || splits_backward(options.schedule);
     double forward_before = 0;
@@ -601,20 +652,22 @@ double least_step_ns(const LanguageModel& model, const Cluster& cluster, const P
             lane.both = splits ? forward_before : both_before;
             lane.has_begun = true;
         }
-        double gradients = 0;
+        Gradients gradients;
         const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             const LayerProfile& layer = profiles.at(on).layers[l];
             lane.work += layer.forward_ns.front() + layer.backward_ns.front();
             forward_before += layer.forward_ns.front();
             both_before += layer.forward_ns.front() + layer.backward_ns.front();
-            gradients += static_cast<double>(layer.gradient_bytes);
-            lane.parameters +=
-                static_cast<double>(layer.parameter_bytes) / element * layout.zero_parts(3, layout.weight_copies());
+            gradients += gradients_of(layer);
+            lane.parameters += weights_of(layer, layout);
         }
         if (layout.gradient_bucket == 0) {
-            lane.sums +=
-                all_reduce_ns(replica_link_of(cluster, *groups[on], layout), layout.weight_copies().ranks, gradients);
+            const auto sum = [&](const RankGroup& copies, double bytes) {
+                return all_reduce_ns(replica_link_of(cluster, *groups[on], layout, copies), copies.ranks, bytes);
+            };
+            lane.sums += sum(layout.weight_copies(), gradients.usual);
+            lane.sums += gradients.experts > 0 ? sum(layout.expert_copies(), gradients.experts) : 0;
         }
     }
     const auto m = static_cast<double>(layout.micro_batches());
@@ -622,7 +675,7 @@ double least_step_ns(const LanguageModel& model, const Cluster& cluster, const P
     for (const Lane& lane : lanes) {
         pipeline = std::max(pipeline, m * lane.work + std::max(lane.both, lane.forward + lane.sums));
     }
-    std::vector<double> parameters;
+    std::vector<RankWeights> parameters;
     for (const Lane& lane : lanes) {
         parameters.push_back(lane.parameters);
     }
@@ -649,12 +702,15 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
     auto [profiles, options] = cut_model(model, cluster, parts, layout);
     const auto samples = static_cast<double>(layout.micro_batch_size);
     options.optimizer = optimizer_of(layout);
+    if (model.experts > 0) {
+        options.experts = expert_sums_of(cluster, parts, layout);
+    }
     set_hardware(options.hardware, cluster, parts, layout, boundary_bytes(profiles.profiles.front(), samples));
     step.profile = joined(profiles, options, step.device);
     step.simulation = simulate(step.profile, options, detail);
 
-    const AfterPipeline after =
-        after_pipeline(model, cluster, parts, layout, parameters_by_lane(step.simulation, layout));
+    const AfterPipeline after = after_pipeline(model, cluster, parts, layout,
+                                               parameters_by_lane(step.profile, step.simulation.options, layout));
     step.tied_ns = after.tied_ns;
     step.gather_ns = after.gather_ns;
     step.optimizer_ns = after.optimizer_ns;
@@ -662,28 +718,35 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
     step.model_flops = step_flops(model, batch);
     const double blocks = static_cast<double>(model.layers);
     const auto s = static_cast<double>(model.sequence);
-    step.recomputed_flops = layout.recompute == Recompute::full ? blocks * block_flops(model, batch)
+    step.recomputed_flops = layout.recompute == Recompute::full ? blocks_flops(model, batch)
                             : layout.recompute == Recompute::selective
-                                ? blocks * 4 * s * s * static_cast<double>(model.hidden) * batch
+                                ? blocks * 4 * s * s * model.attention_width() * batch
                                 : 0;
     step.tokens = batch * s;
     double work = 0;
     for (const LayerProfile& layer : step.profile.layers) {
         work += layer.forward_ns.front() + layer.backward_ns.front();
     }
-    std::vector<BlockExtras> extras;
-    for (const PipelinePart& part : parts) {
-        extras.push_back(block_extras(model, cluster, *part.group, layout));
+    std::map<std::pair<std::size_t, BlockKind>, BlockExtras> extras;  // by part
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+        for (const BlockKind kind : block_kinds(model)) {
+            extras[{part, kind}] = block_extras(model, kind, cluster, *parts[part].group, layout);
+        }
     }
     const Balance& balance = step.simulation.options.balance;
-    step.collective_share = extras.front().ends / 2 / work + extras.back().ends / 2 / work;
+    step.collective_share = (extras.begin()->second.ends + extras.rbegin()->second.ends) / 2 / work;
     for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
         const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
-        double own = static_cast<double>(layers.size());  // blocks
-        own -= (j == 0 ? 1 : 0) + (j + 1 == balance.num_partitions() ? 1 : 0);
-        const BlockExtras& here = extras[profiles.of_lane[lane_of(step.simulation.options, j)]];
-        step.recompute_share += own * here.recompute / work;
-        step.collective_share += own * here.collectives / work;
+        const std::size_t part = profiles.of_lane[lane_of(step.simulation.options, j)];
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            if (l == 0 || l + 1 == step.profile.layers.size()) {
+                continue;  // not a block
+            }
+            const BlockExtras& here = extras.at({part, model.kind_of(static_cast<std::int64_t>(l) - 1)});
+            step.recompute_share += here.recompute / work;
+            step.collective_share += here.collectives / work;
+            step.all_to_all_share += here.all_to_all / work;
+        }
     }
     return step;
 }
@@ -706,7 +769,7 @@ Profile on_device(const Profile& profile, const NodeGroup& group) {
 LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& given, const Cluster& cluster,
                            const PipelineParts& parts, const Layout& layout, const SimulationDetail& detail) {
     check_layout(layout, parts);
-    if (layout.tensor != 1 || layout.zero != 0 || layout.sequence_parallel) {
+    if (layout.tensor != 1 || layout.expert != 1 || layout.zero != 0 || layout.sequence_parallel) {
         refuse(to_string(layout) + " splits the layers of a profile", "a profile's costs are those of whole layers",
                "use pipeline and data parallelism only");
     }

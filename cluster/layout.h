@@ -11,10 +11,13 @@
 
 namespace pipescope {
 /// How a model lies on a cluster: tensor-parallel ranks next to each other, then data-parallel ones, then the pipeline.
+/// Experts are dealt out whole among `expert` consecutive devices of a lane: tensor-parallel ranks first, then
+/// replicas.
 struct Layout {
     int pipeline = 1;    ///< lanes of one pipeline
     int data = 1;        ///< replicas of it
     int tensor = 1;      ///< devices that split each matrix
+    int expert = 1;      ///< devices of a lane that split its experts
     int interleave = 1;  ///< partitions a lane
     std::int64_t micro_batch_size = 1;
     std::int64_t batch = 1;                 ///< samples of a step, over all replicas
@@ -36,13 +39,15 @@ struct Layout {
     RankGroup tensor_ranks() const { return {tensor, 1}; }
     /// Devices of a lane that hold the same weights: they sum gradients, and ZeRO splits among them what they hold.
     RankGroup weight_copies() const { return {data, tensor}; }
+    /// Likewise of experts.
+    RankGroup expert_copies() const { return {static_cast<int>(stage_devices() / expert), expert}; }
     /// Parts into which so many copies split what is split from this ZeRO stage on.
     int zero_parts(int stage, const RankGroup& copies) const { return zero >= stage ? copies.ranks : 1; }
     std::int64_t micro_batches() const { return batch / (micro_batch_size * data); }
     friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-/// "p8 d4 t8 v2 b1", for messages and tables.
+/// "p8 d4 t8 v2 b1", for messages and tables; "p8 d4 t8 e8 v2 b1" with experts on several devices.
 std::string to_string(const Layout& layout);
 
 /// Consecutive lanes of a pipeline whose devices are of one group.
@@ -61,8 +66,8 @@ PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& clust
 /// Throws UsageError for the first count that the parts could not run: fewer devices than the layout needs, a batch
 /// that the replicas' micro-batches do not divide, a ZeRO stage that is none.
 void check_layout(const Layout& layout, const PipelineParts& parts);
-/// Like the above, for the parts of a language model: ranks that do not divide its heads or widths, more partitions
-/// than blocks, layers too large for a profile.
+/// Like the above, for the parts of a language model: ranks that do not divide its heads, widths or experts, more
+/// partitions than blocks, layers too large for a profile.
 void check_layout(const LanguageModel& model, const Layout& layout, const PipelineParts& parts);
 
 /// Operations of one rank's largest layer for a micro-batch. A profile holds numbers up to 2^53.
@@ -72,7 +77,8 @@ inline constexpr double kMostLayerFlops = 0x1p53;
 void check_layer_flops(const LanguageModel& model, const Layout& layout);
 
 /// One rank's costs of the model's layers (embedding, blocks, output layer) at the layout's micro-batch size, estimated
-/// for the group's device by operator. Times include the collectives of tensor parallelism, and what is recomputed.
+/// for the group's device by operator. Times include the collectives of tensor parallelism, those that take tokens to
+/// experts and back, and what is recomputed. Each expert gets as many tokens as every other one.
 /// With ZeRO 2 and 3 each backward sums its gradients over the replicas, and with ZeRO 3 each pass gathers its
 /// parameters: a layer takes its own work and that, or with gradient_bucket the longer of both. The output layer's
 /// include the loss. Bytes are those of the rank. Preconditions: check_layout() passes. Throws UsageError if the device
@@ -80,14 +86,20 @@ void check_layer_flops(const LanguageModel& model, const Layout& layout);
 Profile language_model_profile(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                                const Layout& layout);
 
+/// Time in ns in which each device that holds a part of these weights, of so many bytes each, gets the others' parts:
+/// of experts after those of other weights.
+double gather_weights_ns(const RankWeights& parameters, const Cluster& cluster, const NodeGroup& group,
+                         const Layout& layout, double bytes);
+
 /// The parts of a block's times that are not its own operators, in ns for a micro-batch.
 struct BlockExtras {
     double recompute = 0;    ///< operators that repeat the forward
     double collectives = 0;  ///< sums over tensor-parallel ranks, those of a recompute included; waits for ZeRO 2 and 3
+    double all_to_all = 0;   ///< tokens' ways to experts and back, those of a recompute included
     double ends = 0;         ///< sums over tensor-parallel ranks of the embedding and of the output layer together
 };
 /// Preconditions as of language_model_profile().
-BlockExtras block_extras(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
+BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Cluster& cluster, const NodeGroup& group,
                          const Layout& layout);
 
 /// A step of one replica on the virtual clock, with what follows the pipeline.
@@ -103,6 +115,7 @@ struct LayoutStep {
     double recomputed_flops = 0;
     double recompute_share = 0;   ///< of the lanes' work: operators that repeat a forward
     double collective_share = 0;  ///< of the lanes' work: sums over tensor-parallel ranks, gathered parameters
+    double all_to_all_share = 0;  ///< of the lanes' work: tokens' ways to experts and back
     double tokens = 0;            ///< of the whole step; 0: not a language model
 
     double step_ns() const {
@@ -117,9 +130,10 @@ struct LayoutStep {
 
 /// Simulates a step of one replica. Blocks are dealt out evenly if their number and equal devices allow it; otherwise
 /// cuts give the smallest largest partition, in the times of each partition's devices.
-/// Approximated: tensor-parallel ranks and replicas run in lock step; a collective is a ring, and waits for nothing
-/// else; sums of gradients slow no layer down; the embedding of positions, biases and norms have no parameters; nothing
-/// fails. Throws as check_layout() and simulate() do.
+/// Approximated: tensor-parallel ranks and replicas run in lock step; experts get equal numbers of tokens; a collective
+/// is a ring, but tokens go to experts by all_to_all_ns(); a collective waits for nothing else; sums of gradients slow
+/// no layer down; the embedding of positions, biases and norms have no parameters; nothing fails. Throws as
+/// check_layout() and simulate() do.
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                            const Layout& layout, const SimulationDetail& detail = {.noise = false});
 /// No step of that layout is shorter, with the same cuts: a lane's work, the ways of the first micro-batch to it and of

@@ -385,15 +385,14 @@ ScheduleCosts least_costs(const Profile& profile, const PipelineOptions& options
 
 /// Parameters, gradients and the optimizer's state, by lane.
 std::vector<Bytes> constant_bytes(const Profile& profile, const PipelineOptions& options, const ScheduleCosts& costs) {
-    const double factor = optimizer_state_factor(options, profile.dtype);
+    const OptimizerStates states = optimizer_states(options, profile.dtype);
     std::vector<Bytes> constant(static_cast<std::size_t>(costs.num_lanes()));
     for (std::size_t j = 0; j < costs.partitions.size(); ++j) {
         const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             const LayerProfile& layer = profile.layers[l];
             constant[costs.partitions[j].lane.index()] +=
-                layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes +
-                std::llround(factor * static_cast<double>(layer.gradient_bytes));
+                layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes + states.of(layer);
         }
     }
     return constant;

@@ -52,23 +52,28 @@ void play_buckets(const Profile& profile, const PipelineOptions& options, const 
             const auto begin = static_cast<double>(starts[last.task]);
             const double length = static_cast<double>(ends[last.task]) - begin;
             std::optional<double> first;
-            double done = 0;     // of the work
-            double waiting = 0;  // bytes that no bucket took yet
-            const auto send = [&](double bytes, double times_sent, double ready) {
+            double done = 0;    // of the work
+            Gradients waiting;  // bytes that no bucket took yet
+            // Experts have buckets of their own.
+            const auto send = [&](double Gradients::*part, double bytes, double times_sent, double ready) {
                 const double start = std::max(free, ready);
                 first = first.value_or(start);
-                free = start + times_sent * costs.sum_ns(bytes, lane);
-                waiting -= times_sent * bytes;
+                Gradients sent;
+                sent.*part = bytes;
+                free = start + times_sent * costs.sum_ns(sent, lane);
+                waiting.*part -= times_sent * bytes;
             };
             for (std::size_t l = layers.end.index(); l-- > layers.first.index();) {
                 done += times[l];
-                waiting += static_cast<double>(profile.layers[l].gradient_bytes);
+                waiting += gradients_of(profile.layers[l]);
                 const double ready = begin + (work > 0 ? length * (done / work) : length);
-                if (waiting >= bucket) {
-                    send(bucket, std::floor(waiting / bucket), ready);
-                }
-                if (l == layers.first.index() && waiting > 0) {
-                    send(waiting, 1, ready);
+                for (double Gradients::*const part : {&Gradients::usual, &Gradients::experts}) {
+                    if (waiting.*part >= bucket) {
+                        send(part, bucket, std::floor(waiting.*part / bucket), ready);
+                    }
+                    if (l == layers.first.index() && waiting.*part > 0) {
+                        send(part, waiting.*part, 1, ready);
+                    }
                 }
             }
             if (last.sum) {

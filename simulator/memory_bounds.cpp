@@ -29,7 +29,7 @@ bool shares_gradient(const LayerProfile& layer) {
 }  // namespace
 
 RangeMemories::RangeMemories(const Profile& profile, const SizedProfile& large, const SizedProfile& small,
-                             double optimizer_factor)
+                             const OptimizerStates& states)
     : profile_(profile), large_(large), small_(small), table_large_(profile, large_), table_small_(profile, small_) {
     const std::size_t layers = profile.layers.size();
     constants_ = gradient_sums_ = statistics_ = saved_ = outputs_ = least_saved_ = {0};
@@ -38,7 +38,7 @@ RangeMemories::RangeMemories(const Profile& profile, const SizedProfile& large, 
     for (std::size_t l = 0; l < layers; ++l) {
         const LayerProfile& layer = profile.layers[l];
         constants_.push_back(constants_.back() + layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes +
-                             std::llround(optimizer_factor * static_cast<double>(layer.gradient_bytes)));
+                             states.of(layer));
         gradient_sums_.push_back(gradient_sums_.back() + layer.gradient_bytes);
         statistics_.push_back(statistics_.back() + layer.statistic_bytes);
         saved_.push_back(saved_.back() + std::max(large.saved[l], small.saved[l]));
@@ -129,8 +129,7 @@ MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& option
         mini_batch_input_ = larger * large.input + (m_ - larger) * small.input;
     }
     if (!ranges_) {
-        ranges_ =
-            std::make_shared<RangeMemories>(profile, large, small, optimizer_state_factor(options, profile.dtype));
+        ranges_ = std::make_shared<RangeMemories>(profile, large, small, optimizer_states(options, profile.dtype));
     }
     skips_ = m_ * ranges_->skips();
 }

@@ -16,7 +16,7 @@ class RangeMemories {
 public:
     /// Precondition: check_profile() passes; `large` and `small` were read from it. Borrows the profile.
     RangeMemories(const Profile& profile, const SizedProfile& large, const SizedProfile& small,
-                  double optimizer_factor);
+                  const OptimizerStates& states);
     RangeMemories(const RangeMemories&) = delete;
     RangeMemories& operator=(const RangeMemories&) = delete;
 

@@ -229,7 +229,7 @@ private:
     const SkipRoute& route(std::size_t skip) const { return graph_.shape().skips[skip]; }
 
     void add_constants(LayerRange layers, LaneId lane, int versions) {
-        const double factor = optimizer_state_factor(options_, profile_.dtype);
+        const OptimizerStates states = optimizer_states(options_, profile_.dtype);
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             const LayerProfile& layer = profile_.layers[l];
             for (int version = 0; version < versions; ++version) {
@@ -237,7 +237,7 @@ private:
             }
             add_constant(lane, parameters, layer.buffer_bytes);
             add_constant(lane, gradients, layer.gradient_bytes);
-            add_constant(lane, optimizer, std::llround(factor * static_cast<double>(layer.gradient_bytes)));
+            add_constant(lane, optimizer, states.of(layer));
         }
     }
     void add_constant(LaneId lane, MemoryCategory category, Bytes bytes) {

@@ -2,6 +2,8 @@
 
 #include "schedule/schedules.h"
 
+#include <algorithm>
+
 namespace pipescope {
 TaskGraph pipeline_graph(const PipelineOptions& options, const TaskCosts& costs) {
     const int steps = options.update == Update::staggered ? costs.mini_batches() : 1;
@@ -13,7 +15,7 @@ TaskGraph pipeline_graph(const PipelineOptions& options, const TaskCosts& costs)
                                          .skips = costs.routes(),
                                          .backward_order = options.backward_order,
                                          .recompute_start = options.recompute_start,
-                                         .replicas = num_weight_copies(options)});
+                                         .replicas = std::max(num_weight_copies(options), options.experts.copies)});
     if (steps > 1) {
         return consecutive_steps(graph, steps);
     }

@@ -4,12 +4,14 @@
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "simulator/number_ranges.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <string_view>
 
 namespace pipescope {
@@ -35,6 +37,10 @@ std::vector<LaneId> parse_placement(const std::string& text, const std::string& 
 
 int num_weight_copies(const PipelineOptions& options) {
     return options.weight_copies > 0 ? options.weight_copies : options.replicas;
+}
+
+bool sums_gradients(const PipelineOptions& options) {
+    return num_weight_copies(options) > 1 || options.experts.copies > 1;
 }
 
 std::int64_t replica_batch(const PipelineOptions& options) {
@@ -92,6 +98,16 @@ double optimizer_state_factor(const PipelineOptions& options, const std::string&
     return options.master_weights ? (factor + 1) * kMasterBytes / static_cast<double>(dtype_bytes(dtype)) : factor;
 }
 
+Bytes OptimizerStates::of(const LayerProfile& layer) const {
+    const auto of_experts = static_cast<double>(layer.expert_gradient_bytes);
+    return std::llround(usual * (static_cast<double>(layer.gradient_bytes) - of_experts) + experts * of_experts);
+}
+
+OptimizerStates optimizer_states(const PipelineOptions& options, const std::string& dtype) {
+    const double factor = optimizer_state_factor(options, dtype);
+    return {factor, factor * options.experts.state};
+}
+
 void check_master_weights(const PipelineOptions& options, const std::string& dtype) {
     if (options.master_weights && static_cast<double>(dtype_bytes(dtype)) >= kMasterBytes) {
         throw UsageError("master weights are asked for of " + dtype +
@@ -105,7 +121,21 @@ void check_replicas(const PipelineOptions& options) {
         throw OptionError("weight copies are " + std::to_string(options.weight_copies) +
                           "; they count devices; use 0 for one of each replica");
     }
-    if (num_weight_copies(options) > 1 && !is_synchronous(options.schedule)) {
+    if (options.experts.copies < 1 || !(options.experts.state >= 0)) {
+        throw OptionError("copies of experts are " + std::to_string(options.experts.copies) + " with " +
+                          shortest(options.experts.state) +
+                          " times the state; at least 1 device holds an expert, and no state is negative; correct it");
+    }
+    if (const std::size_t links = options.experts.links.size();
+        links > 1 && links != static_cast<std::size_t>(num_lanes(options))) {
+        throw OptionError("links of experts are " + std::to_string(links) + " for " +
+                          counted(num_lanes(options), "lane", "lanes") +
+                          "; there is one for each or one for all; correct it");
+    }
+    for (const Link& link : options.experts.links) {
+        check_link(link);
+    }
+    if (sums_gradients(options) && !is_synchronous(options.schedule)) {
         throw OptionError(
             "replicas is " + std::to_string(num_weight_copies(options)) + " with schedule " +
             to_string(options.schedule) +
@@ -127,7 +157,7 @@ void check_update(const PipelineOptions& options) {
     const auto refuse = [](const std::string& why) {
         throw OptionError("update is staggered with " + why + "; leave it out, or use synchronous");
     };
-    if (num_weight_copies(options) > 1) {
+    if (sums_gradients(options)) {
         refuse("replicas " + std::to_string(num_weight_copies(options)) +
                ", whose gradients all lanes sum before any of them updates");
     }
@@ -209,7 +239,7 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
         shape.num_micro_batches = static_cast<int>(
             std::clamp<std::int64_t>(std::min(options.chunks, replica_batch(options)), 1, kMostMicroBatches));
         shape.checkpoint = options.checkpoint;
-        shape.replicas = num_weight_copies(options);
+        shape.replicas = std::max(num_weight_copies(options), options.experts.copies);
         check_schedule(options.schedule, shape);
     }
     check_hardware(options.hardware, num_lanes(options));

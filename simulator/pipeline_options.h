@@ -1,5 +1,6 @@
 #pragma once
 
+#include "balance/profile.h"
 #include "schedule/balance.h"
 #include "schedule/checkpoint.h"
 #include "schedule/ids.h"
@@ -14,6 +15,15 @@
 #include <vector>
 
 namespace pipescope {
+/// How gradients of experts are summed (LayerProfile::expert_gradient_bytes).
+struct ExpertSums {
+    int copies = 1;           ///< devices that hold the same experts
+    std::vector<Link> links;  ///< between those, by lane; one is for all lanes; none is free
+    double state = 1;         ///< optimizer state of a byte of their gradients, over that of other weights
+
+    friend bool operator==(const ExpertSums&, const ExpertSums&) = default;
+};
+
 /// The configuration of a run: what runs, and the hardware it runs on. Shared by simulate, plan, run, compare and the
 /// viewer's what-if panel.
 struct PipelineOptions {
@@ -32,6 +42,7 @@ struct PipelineOptions {
     /// Devices that hold the same weights and sum their gradients; 0: one of each replica. More, if several devices
     /// share a sample. Only the simulator has others than 0.
     int weight_copies = 0;
+    ExpertSums experts;  ///< likewise
     /// Replicas sum gradients in parts of about so many bytes, each as soon as the last backward has made it; 0: all of
     /// a lane's once it has ended, as the engine does. Only the simulator has it.
     Bytes gradient_bucket = 0;
@@ -65,6 +76,8 @@ void check_update(const PipelineOptions& options);
 int num_lanes(const PipelineOptions& options);
 /// Devices that hold the same weights: weight_copies, or the replicas.
 int num_weight_copies(const PipelineOptions& options);
+/// True if devices sum gradients, of experts or of other weights.
+bool sums_gradients(const PipelineOptions& options);
 /// Samples of one replica's mini-batch: batch / replicas.
 std::int64_t replica_batch(const PipelineOptions& options);
 /// The micro-batches of a replica's mini-batch (schedule/micro_batches.h).
@@ -79,6 +92,14 @@ double optimizer_state_factor(const std::string& optimizer);
 /// Like the above, for parameters of that dtype and with master weights. State and copy then take 4 bytes per element,
 /// so Adam's for bfloat16 parameters are (2 + 1) * 4 / 2 = 6.
 double optimizer_state_factor(const PipelineOptions& options, const std::string& dtype);
+/// Bytes of the optimizer's state for a layer's parameters.
+struct OptimizerStates {
+    double usual = 0;  ///< per byte of gradient
+    double experts = 0;
+
+    Bytes of(const LayerProfile& layer) const;
+};
+OptimizerStates optimizer_states(const PipelineOptions& options, const std::string& dtype);
 /// Throws UsageError for master weights if the dtype has 4 bytes or more.
 void check_master_weights(const PipelineOptions& options, const std::string& dtype);
 

@@ -37,6 +37,9 @@ void for_each_key(Options& options, Each each) {
     each("recompute_start", options.recompute_start);
     each("replicas", options.replicas);
     each("weight_copies", options.weight_copies);
+    each("expert_copies", options.experts.copies);
+    each("expert_links", options.experts.links);
+    each("expert_state", options.experts.state);
     each("gradient_bucket", options.gradient_bucket);
     each("most_in_flight", options.most_in_flight);
     each("expandable_segments", options.hardware.expandable_segments);

@@ -26,7 +26,7 @@ SizedProfile least_of(const SizedProfile& a, const SizedProfile& b) {
 SearchTables::SearchTables(const Profile& profile, const PipelineOptions& options)
     : sizes(micro_batch_sizes(options)),
       ranges(std::make_shared<RangeMemories>(profile, at_size(profile, sizes.front()), at_size(profile, sizes.back()),
-                                             optimizer_state_factor(options, profile.dtype))),
+                                             optimizer_states(options, profile.dtype))),
       profile_(profile),
       speeds_(options.hardware.speeds.empty() ? std::vector<double>{1.0} : options.hardware.speeds) {}
 

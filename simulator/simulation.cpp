@@ -125,7 +125,7 @@ TaskTimes run_once(const Profile& profile, const PipelineOptions& options, const
         times.ends.push_back(std::llround(ends[task]));
     }
     blocking.part(times);
-    if (options.gradient_bucket > 0 && num_weight_copies(options) > 1) {
+    if (options.gradient_bucket > 0 && sums_gradients(options)) {
         play_buckets(profile, options, costs, graph, times.starts, times.ends);
     }
     return times;

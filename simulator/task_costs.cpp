@@ -26,6 +26,11 @@ double combined_cv(const std::vector<double>& times, LayerRange layers, double c
 }
 }  // namespace
 
+Gradients gradients_of(const LayerProfile& layer) {
+    const auto experts = static_cast<double>(layer.expert_gradient_bytes);
+    return {static_cast<double>(layer.gradient_bytes) - experts, experts};
+}
+
 TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int mini_batches)
     : options_(options),
       mini_batches_(mini_batches),
@@ -75,15 +80,16 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
     }
     double time = serial_ns_ + profile.optimizer_ns / slowest;
     double bytes = 0;
+    const OptimizerStates states = optimizer_states(options_, profile.dtype);
     for (std::size_t l = 0; l < profile.layers.size(); ++l) {
         const LayerProfile& layer = profile.layers[l];
         const auto gradients = static_cast<double>(layer.gradient_bytes);
         const double versions = is_synchronous(options_.schedule) ? 1 : kMostPartitions;
         bytes += versions * static_cast<double>(layer.parameter_bytes) + static_cast<double>(layer.buffer_bytes);
-        bytes += gradients * (1 + optimizer_state_factor(options_, profile.dtype));
-        double longest = sum_ns(gradients, LaneId{0});
+        bytes += gradients + static_cast<double>(states.of(layer));
+        double longest = sum_ns(gradients_of(layer), LaneId{0});
         for (const PairLink& pair : options_.hardware.pairs) {
-            longest = std::max(longest, sum_ns(gradients, LaneId{pair.a}));
+            longest = std::max(longest, sum_ns(gradients_of(layer), LaneId{pair.a}));
         }
         time += longest;
     }
@@ -160,15 +166,26 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
 
 /// A ring over the copies of the weights: each sends 2 (R - 1) parts of 1 / R of the gradients, one after the other.
 /// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69 (2009).
-double TaskCosts::sum_ns(double gradients, LaneId lane) const {
-    const double copies = num_weight_copies(options_);
-    return 2 * (copies - 1) * replica_link_of(options_.hardware, lane).exchange_ns(gradients / copies);
+double TaskCosts::sum_ns(const Gradients& gradients, LaneId lane) const {
+    const auto ring = [](double copies, const Link& link, double bytes) {
+        return 2 * (copies - 1) * link.exchange_ns(bytes / copies);
+    };
+    const ExpertSums& experts = options_.experts;
+    const double usual =
+        gradients.usual > 0 || gradients.experts == 0
+            ? ring(num_weight_copies(options_), replica_link_of(options_.hardware, lane), gradients.usual)
+            : 0;
+    if (gradients.experts == 0 || experts.links.empty()) {
+        return usual;
+    }
+    return usual + ring(experts.copies, experts.links.size() > 1 ? experts.links[lane.index()] : experts.links.front(),
+                        gradients.experts);
 }
 
 std::int64_t TaskCosts::all_reduce_time(const Profile& profile, LayerRange layers, LaneId lane) const {
-    double gradients = 0;
+    Gradients gradients;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-        gradients += static_cast<double>(profile.layers[l].gradient_bytes);
+        gradients += gradients_of(profile.layers[l]);
     }
     return std::llround(sum_ns(gradients, lane));
 }

@@ -9,6 +9,19 @@
 #include <vector>
 
 namespace pipescope {
+/// Bytes of gradients, by who sums them.
+struct Gradients {
+    double usual = 0;
+    double experts = 0;  ///< ExpertSums
+
+    Gradients& operator+=(const Gradients& other) {
+        usual += other.usual;
+        experts += other.experts;
+        return *this;
+    }
+};
+Gradients gradients_of(const LayerProfile& layer);
+
 /// Costs of one step's tasks: the profile read at the actual micro-batch sizes and summed per partition. Micro-batches
 /// have at most two sizes, so two profiles are read, the larger size first.
 class TaskCosts {
@@ -37,8 +50,9 @@ public:
     Bytes bytes(const TaskKey& key) const;
     /// Time of the same layers in sequence on one lane at the fastest lane's speed, loss included, no recompute, in ns.
     double serial_time() const { return serial_ns_; }
-    /// Time in ns in which the replicas of a lane sum that many bytes of gradients.
-    double sum_ns(double gradients, LaneId lane) const;
+    /// Time in ns in which the devices that hold the same weights of a lane, and then those that hold the same experts,
+    /// sum gradients.
+    double sum_ns(const Gradients& gradients, LaneId lane) const;
 
 private:
     struct PartitionTimes {

@@ -21,6 +21,7 @@
 #include <QTableView>
 #include <QTimer>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <exception>
@@ -31,6 +32,7 @@
 namespace pipescope {
 namespace {
 constexpr int kClusterPlanPeriod = 50;  // ms
+constexpr const char* kExpertParallel = "expert_parallel";
 
 QString asQString(const std::string& text) {
     return QString::fromStdString(text);
@@ -45,6 +47,7 @@ std::vector<TableColumn<const ClusterCandidate*>> clusterPlanColumns() {
         {tr("Devices"), "devices", right, [](const Row& c) { return c->step.layout.devices(); }},
         {tr("Type"), "type", left, [](const Row& c) { return asQString(c->step.device); }},
         {tr("Layout"), "layout", left, [](const Row& c) { return asQString(to_string(c->step.layout)); }},
+        {tr("Experts on"), kExpertParallel, right, [](const Row& c) { return c->step.layout.expert; }},
         {tr("Schedule"), "schedule", left,
          [](const Row& c) { return asQString(to_string(c->step.simulation.options.schedule)); }},
         {tr("Step"), "step_ns", right, [](const Row& c) { return formatDuration(std::llround(c->step.step_ns())); },
@@ -91,6 +94,14 @@ void ClusterPlanModel::setPlan(std::shared_ptr<const ClusterPlan> plan) {
 
 int ClusterPlanModel::rowCount(const QModelIndex& parent) const {
     return parent.isValid() || !plan_ ? 0 : static_cast<int>(plan_->candidates.size());
+}
+
+bool ClusterPlanModel::isUsed(int column) const {
+    if (headerData(column, Qt::Horizontal, kExportRole) != QLatin1String(kExpertParallel)) {
+        return true;
+    }
+    return plan_ && std::ranges::any_of(plan_->candidates,
+                                        [](const ClusterCandidate& each) { return each.step.layout.expert > 1; });
 }
 
 const ClusterCandidate* ClusterPlanModel::rowOf(const QModelIndex& index) const {
@@ -267,6 +278,9 @@ QString ClusterPlanView::summary(const ClusterPlan& plan) const {
 void ClusterPlanView::showPlan(const std::shared_ptr<const ClusterPlan>& plan, const QString& error) {
     showRunning(false);
     candidates_->setPlan(plan);
+    for (int column = 0; column < candidates_->columnCount(); ++column) {
+        table_->setColumnHidden(column, !candidates_->isUsed(column));
+    }
     chart_->setPlan(plan, planned_.hasTokens());
     message_->setText(plan ? summary(*plan) : error);
     if (plan) {

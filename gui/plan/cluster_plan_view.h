@@ -29,6 +29,9 @@ public:
     void setPlan(std::shared_ptr<const ClusterPlan> plan);
     const ClusterPlan* plan() const { return plan_.get(); }
     int rowCount(const QModelIndex& parent = {}) const override;
+    /// False for a column that says the same of every plan that does not use its kind of parallelism, if this one does
+    /// not.
+    bool isUsed(int column) const;
 
 protected:
     const ClusterCandidate* rowOf(const QModelIndex& index) const override;

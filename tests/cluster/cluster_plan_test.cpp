@@ -98,17 +98,6 @@ TEST(ClusterPlan, FindsTheShortestStepsOfAllLayouts) {
     EXPECT_GT(from_zero_two, 0);
 }
 
-/// Layouts and steps of a plan's candidates.
-std::vector<std::string> candidates_of(const ClusterPlan& plan) {
-    std::vector<std::string> all;
-    for (const ClusterCandidate& each : plan.candidates) {
-        all.push_back(each.step.device + " " + to_string(each.step.layout) + " " +
-                      to_string(each.step.layout.recompute) + " zero " + std::to_string(each.step.layout.zero) + " " +
-                      to_string(each.step.simulation.options.schedule) + " " + std::to_string(each.step.step_ns()));
-    }
-    return all;
-}
-
 TEST(ClusterPlan, IsThatOfAllLayoutsSimulated) {
     const std::vector<std::vector<Schedule>> schedules{
         {Schedule::one_f_one_b, Schedule::interleaved_1f1b},

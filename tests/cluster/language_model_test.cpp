@@ -14,8 +14,11 @@ using ::testing::ThrowsMessage;
 const std::string kTwentyTwoBillion = "gpt:layers=48,hidden=6144,heads=64,sequence=2048,vocabulary=51200";
 
 TEST(LanguageModel, ParsesWhatItPrints) {
-    for (const std::string& text : {kTwentyTwoBillion, kTwentyTwoBillion + ",kv_heads=8,gated=true",
-                                    kTwentyTwoBillion + ",mlp=100,tied=false,dropout=false,attention=flash"}) {
+    for (const std::string& text :
+         {kTwentyTwoBillion, kTwentyTwoBillion + ",kv_heads=8,gated=true",
+          kTwentyTwoBillion + ",mlp=100,tied=false,dropout=false,attention=flash",
+          kTwentyTwoBillion + ",head_width=100,experts=8,top_k=2",
+          kTwentyTwoBillion + ",experts=8,top_k=8,expert_hidden=10,shared_experts=2,dense_layers=3"}) {
         const LanguageModel model = parse_language_model(text);
         EXPECT_EQ(parse_language_model(to_string(model)), model) << text;
     }
@@ -35,9 +38,10 @@ TEST(LanguageModel, GatedModelsDefaultToLlamasParts) {
 TEST(LanguageModel, RanksRepeatHeadsOfKeysAndValues) {
     const LanguageModel model =
         parse_language_model("gpt:layers=2,hidden=64,heads=8,kv_heads=2,sequence=8,vocabulary=10,mlp=64");
-    EXPECT_EQ(rank_block_weights(model, 1), block_weights(model));
-    EXPECT_EQ(rank_block_weights(model, 2), block_weights(model) / 2);
-    EXPECT_EQ(rank_block_weights(model, 4), 64 * (2 * 64 / 4 + 2 * 8) + 2 * 64 * 64 / 4);
+    const auto weights_on = [&](int tensor) { return rank_block_weights(model, BlockKind::dense, tensor, 1).all(); };
+    EXPECT_EQ(weights_on(1), block_weights(model, BlockKind::dense));
+    EXPECT_EQ(weights_on(2), block_weights(model, BlockKind::dense) / 2);
+    EXPECT_EQ(weights_on(4), 64 * (2 * 64 / 4 + 2 * 8) + 2 * 64 * 64 / 4);
 }
 
 TEST(LanguageModel, RefusesWhatIsNoModel) {
@@ -53,6 +57,10 @@ TEST(LanguageModel, RefusesWhatIsNoModel) {
     refuses("gpt:layers=1,hidden=8,heads=3,sequence=8,vocabulary=8", "heads is 3, which does not divide hidden, 8");
     refuses(kTwentyTwoBillion + ",kv_heads=7", "kv_heads is 7");
     refuses(kTwentyTwoBillion + ",gated=yes", "it must be true or false");
+    refuses(kTwentyTwoBillion + ",experts=8", "has no top_k");
+    refuses(kTwentyTwoBillion + ",top_k=2", "has top_k without experts");
+    refuses(kTwentyTwoBillion + ",experts=8,top_k=9", "top_k is 9 of 8 experts");
+    refuses(kTwentyTwoBillion + ",experts=8,top_k=2,dense_layers=48", "dense_layers is 48 of 48 layers");
     refuses(kTwentyTwoBillion + ",attention=fast", "it must be one of standard, flash");
 }
 
@@ -66,7 +74,7 @@ TEST(LanguageModel, CountsWhatMegatronsFormulasCount) {
     const double v = 51200;
     EXPECT_NEAR(parameters_of(model) / (12 * l * h * h * (1 + v / (12 * l * h))), 1, 1e-12);
     const double published = 96 * 4 * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
-    EXPECT_NEAR((step_flops(model, 4) + l * block_flops(model, 4)) / published, 1, 1e-12);
+    EXPECT_NEAR((step_flops(model, 4) + blocks_flops(model, 4)) / published, 1, 1e-12);
 }
 
 // Llama 3 8B: 8.03 billion parameters (arXiv 2407.21783, table 3: 32 layers, 4096 wide, 14336 in the feed-forward
@@ -77,21 +85,62 @@ TEST(LanguageModel, CountsLlamasParameters) {
     EXPECT_NEAR(parameters_of(model), 8.03e9, 0.005e9);
 }
 
+// Parameters of all experts, and those that compute a token, as published: Mixtral 8x7B and 8x22B (arXiv 2401.04088 and
+// mistral.ai), DeepSeekMoE 16B (arXiv 2401.06066), Qwen2-57B-A14B (arXiv 2407.10671), Qwen3-235B-A22B (arXiv
+// 2505.09388).
+TEST(LanguageModel, CountsParametersOfMixturesOfExperts) {
+    const auto counts = [](const std::string& text, double all, double active) {
+        const LanguageModel model = parse_language_model("gpt:gated=true," + text);
+        EXPECT_NEAR(parameters_of(model) / all, 1, 0.005) << text;
+        EXPECT_NEAR(active_parameters_of(model) / active, 1, 0.02) << text;
+    };
+    counts("layers=32,hidden=4096,heads=32,kv_heads=8,sequence=4096,vocabulary=32000,mlp=14336,experts=8,top_k=2",
+           46.7e9, 12.9e9);
+    counts("layers=56,hidden=6144,heads=48,kv_heads=8,sequence=4096,vocabulary=32768,mlp=16384,experts=8,top_k=2",
+           141e9, 39e9);
+    counts(
+        "layers=28,hidden=2048,heads=16,sequence=4096,vocabulary=102400,mlp=10944,experts=64,top_k=6,expert_hidden="
+        "1408,"
+        "shared_experts=2,dense_layers=1",
+        16.4e9, 2.8e9);
+    counts(
+        "layers=28,hidden=3584,heads=28,kv_heads=4,sequence=4096,vocabulary=151936,experts=64,top_k=8,"
+        "expert_hidden=2560,shared_experts=8",
+        57.4e9, 14.2e9);
+    counts(
+        "layers=94,hidden=4096,heads=64,kv_heads=4,head_width=128,sequence=4096,vocabulary=151936,experts=128,top_k=8,"
+        "expert_hidden=1536",
+        235e9, 22e9);
+}
+
+// 16 tokens, 8 wide, two heads of 4, a router of 4 and two experts of two matrices of 8 x 32 a token.
+TEST(LanguageModel, CountsOperationsOfTheExpertsThatTokensMeet) {
+    const LanguageModel model = parse_language_model(
+        "gpt:layers=3,hidden=8,heads=2,sequence=16,vocabulary=10,mlp=32,experts=4,top_k=2,dense_layers=1");
+    const double attention = 2.0 * 16 * 4 * 8 * 8 + 4 * 16 * 16 * 8;
+    EXPECT_EQ(block_flops(model, BlockKind::dense, 1), attention + 2 * 16 * 2 * 8 * 32);
+    EXPECT_EQ(block_flops(model, BlockKind::experts, 1), attention + 2 * 16 * (8 * 4 + 2 * 2 * 8 * 32));
+    EXPECT_EQ(blocks_flops(model, 1),
+              block_flops(model, BlockKind::dense, 1) + 2 * block_flops(model, BlockKind::experts, 1));
+}
+
 // Terms of arXiv 2205.05198 for 22 B parameters: s = 2048, b = 4, h = 6144, a = 64, t = 8.
 TEST(BlockActivations, AreThePapersTermByTerm) {
     const LanguageModel model = parse_language_model(kTwentyTwoBillion);
     const double sbh = 2048.0 * 4 * 6144;
     const double scores = 5.0 * 64 * 2048 / 6144;  // 5 a s / h
     const auto per_sbh = [&](const BlockActivations& bytes) { return bytes.total() / sbh; };
-    EXPECT_NEAR(per_sbh(block_activations(model, 4, 1, false, 2)), 34 + scores, 1e-9);             // equation 1
-    EXPECT_NEAR(per_sbh(block_activations(model, 4, 8, false, 2)), 10 + (24 + scores) / 8, 1e-9);  // equation 2
-    EXPECT_NEAR(per_sbh(block_activations(model, 4, 8, true, 2)), (34 + scores) / 8, 1e-9);        // equation 4
-    const BlockActivations selective = block_activations(model, 4, 8, true, 2);
+    EXPECT_NEAR(per_sbh(block_activations(model, BlockKind::dense, 4, 1, false, 2)), 34 + scores, 1e-9);  // equation 1
+    EXPECT_NEAR(per_sbh(block_activations(model, BlockKind::dense, 4, 8, false, 2)), 10 + (24 + scores) / 8,
+                1e-9);  // equation 2
+    EXPECT_NEAR(per_sbh(block_activations(model, BlockKind::dense, 4, 8, true, 2)), (34 + scores) / 8,
+                1e-9);  // equation 4
+    const BlockActivations selective = block_activations(model, BlockKind::dense, 4, 8, true, 2);
     EXPECT_NEAR((selective.total() - selective.core) / sbh, 34.0 / 8, 1e-9);  // equation 6
     EXPECT_NEAR(selective.input / sbh, 2.0 / 8, 1e-12);                       // what full recompute keeps, table 2
     // Table 5's columns for this model, in GiB, over 48 blocks.
     constexpr double kGiB = 1 << 30;
-    EXPECT_NEAR(48 * block_activations(model, 4, 8, false, 2).total() / kGiB, 59.25, 0.01);
+    EXPECT_NEAR(48 * block_activations(model, BlockKind::dense, 4, 8, false, 2).total() / kGiB, 59.25, 0.01);
     EXPECT_NEAR(48 * (selective.total() - selective.core) / kGiB, 9.56, 0.01);
 }
 
@@ -100,9 +149,24 @@ TEST(BlockActivations, WithoutDropoutOrStoredScoresKeepLess) {
     model.dropout = false;
     const double tokens_h = 2048.0 * 6144;
     const double scores = 2.0 * 64 * 2048 / 6144;
-    EXPECT_NEAR(block_activations(model, 1, 1, false, 2).total() / tokens_h, 32 + scores, 1e-9);
+    EXPECT_NEAR(block_activations(model, BlockKind::dense, 1, 1, false, 2).total() / tokens_h, 32 + scores, 1e-9);
     model.attention = Attention::flash;
-    EXPECT_NEAR(block_activations(model, 1, 1, false, 2).total() / tokens_h, 32 + 4.0 * 64 / 6144, 1e-9);
+    EXPECT_NEAR(block_activations(model, BlockKind::dense, 1, 1, false, 2).total() / tokens_h, 32 + 4.0 * 64 / 6144,
+                1e-9);
+}
+
+// Of each of two copies: input 64, gate, up and product 3 x 96, 2 bytes each. Of each token: four probabilities of 4
+// bytes, and all that is not of a feed-forward layer: three inputs of 64, two of norms' outputs among them, queries,
+// keys, values and the projection's input of 64, and a statistic for each of eight heads.
+TEST(BlockActivations, OfExpertsAreThoseOfTokensCopies) {
+    const LanguageModel model = parse_language_model(
+        "gpt:layers=3,hidden=64,heads=8,sequence=16,vocabulary=10,gated=true,experts=4,top_k=2,expert_hidden=96");
+    const BlockActivations bytes = block_activations(model, BlockKind::experts, 1, 1, false, 2);
+    const double token = 3 * 64 * 2 + 4 * 64 * 2 + 8 * 4;
+    EXPECT_EQ(bytes.rest, 16 * (token + 4 * 4 + 2 * (64 + 3 * 96) * 2));
+    EXPECT_EQ(bytes.core, 0);
+    // Half of the tokens are on each of two ranks, and all heads' halves.
+    EXPECT_EQ(block_activations(model, BlockKind::experts, 1, 2, true, 2).rest, bytes.rest / 2);
 }
 }  // namespace
 }  // namespace pipescope

@@ -18,10 +18,6 @@ using ::testing::ThrowsMessage;
 
 const std::string kSmall = "gpt:layers=8,hidden=64,heads=8,sequence=16,vocabulary=128";
 
-LayoutStep step_of(const std::string& model, const Cluster& cluster, const Layout& layout) {
-    return simulate_layout(parse_language_model(model), cluster, cluster.groups.front(), layout);
-}
-
 /// Forward and backward of a block in ns.
 std::pair<double, double> block_of(const Profile& profile) {
     return {profile.layers[1].forward_ns.front(), profile.layers[1].backward_ns.front()};

@@ -47,6 +47,7 @@ TEST(PipelineOptions, ComeBackFromTheirJson) {
     options.hardware.pairs = {{0, 1, {.bytes_per_second = 2e9}}, {1, 1, {.latency_ns = 5}}};
     options.gradient_bucket = 40'000'000;
     options.weight_copies = 6;
+    options.experts = {4, {{.bytes_per_second = 1e9}, {.latency_ns = 3}}, 1.5};
     EXPECT_EQ(parse_pipeline_options(to_json(options)), options);
     EXPECT_EQ(parse_pipeline_options(to_json(PipelineOptions{})), PipelineOptions{});
 }

@@ -80,6 +80,24 @@ TEST_F(ClusterPlanViewTest, PlansAndOpensACandidateWithItsTimeline) {
     EXPECT_EQ(document->simulation->step_time, step.simulation.step_time);
 }
 
+TEST_F(ClusterPlanViewTest, ShowsWhereExpertsLieIfThereAreAny) {
+    const auto isShown = [&](const QString& title) {
+        for (int column = 0; column < view_.table().model()->columnCount(); ++column) {
+            if (view_.table().model()->headerData(column, Qt::Horizontal) == title) {
+                return !view_.table().isColumnHidden(column);
+            }
+        }
+        return false;
+    };
+    planNow();
+    EXPECT_FALSE(isShown(QStringLiteral("Experts on")));
+    EXPECT_TRUE(isShown(QStringLiteral("Schedule")));
+    form_.model().setText(QStringLiteral(
+        "gpt:layers=4,hidden=512,heads=4,sequence=128,vocabulary=1000,experts=4,top_k=2,expert_hidden=4096"));
+    planNow();
+    EXPECT_TRUE(isShown(QStringLiteral("Experts on"))) << view_.message().toStdString();
+}
+
 TEST_F(ClusterPlanViewTest, PlansAsTheFormSays) {
     form_.tokens().setText(QStringLiteral("1e9"));
     planNow();
