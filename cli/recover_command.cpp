@@ -72,8 +72,9 @@ void add_recover_command(Program& program) {
                                             "  pipescope recover out.sqlite\n"
                                             "Until then, keep the -wal file beside the trace: it holds the last part.");
     command->add_option("TRACE", flags->trace, "Trace that a killed run left behind")->required();
-    command->add_flag("--without-wal", flags->without_log,
-                      "Close it for good although its -wal file, with the last part of the run, is missing or cut off");
+    command->add_flag(
+        "--without-wal", flags->without_log,
+        "Close it for good although its -wal file, with the last part of the run, is missing, empty or cut off");
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return recover_command(*flags); });
 }

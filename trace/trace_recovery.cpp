@@ -68,6 +68,9 @@ std::string log_trouble_of(const std::filesystem::path& path) {
     if (error) {
         return "its -wal file is missing";
     }
+    if (size == 0) {
+        return "its -wal file is empty";  // a program that reads the file makes one where there is none
+    }
     const std::uintmax_t page = header[16] * 256U + header[17];
     const std::uintmax_t frame = kFrameHeader + (page == 1 ? 65536 : page);
     const std::uintmax_t frames = size < kLogHeader ? 0 : (size - kLogHeader) / frame;
@@ -78,9 +81,7 @@ std::string log_trouble_of(const std::filesystem::path& path) {
     std::uint32_t committed = 0;
     std::memcpy(&committed, &index[16], sizeof(committed));
     const bool is_indexed = size >= kLogHeader && std::memcmp(&log_header[kSalt], &index[kIndexSalt], 8) == 0;
-    const bool is_cut = is_indexed          ? frames < committed
-                        : size < kLogHeader ? size > 0 || committed > 0
-                                            : (size - kLogHeader) % frame != 0;
+    const bool is_cut = is_indexed ? frames < committed : size < kLogHeader || (size - kLogHeader) % frame != 0;
     return is_cut ? "its -wal file is cut off" : "";
 }
 

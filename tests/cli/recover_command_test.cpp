@@ -98,6 +98,21 @@ TEST_F(Recover, RefusesToCloseATraceWithoutItsLog) {
     EXPECT_EQ(user.succeeds("recover t.sqlite --json").json().at("was_open"), false);
 }
 
+// SQLite makes an empty log where a file that should have one is read without it.
+TEST_F(Recover, RefusesALogThatAReaderMade) {
+    leave_usual_trace();
+    std::filesystem::remove(user.folder() / "t.sqlite-wal");
+    std::filesystem::remove(user.folder() / "t.sqlite-shm");
+    user.types("compare t.sqlite");
+    ASSERT_TRUE(user.has("t.sqlite-wal"));
+    const CommandResult refused = user.types("recover t.sqlite");
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_THAT(refused.err,
+                testing::AllOf(testing::HasSubstr("its -wal file is empty"), testing::HasSubstr("--without-wal")));
+    EXPECT_EQ(user.succeeds("recover t.sqlite --json --without-wal").json().at("log_trouble"),
+              "its -wal file is empty");
+}
+
 TEST_F(Recover, NoticesThatALogWasCutOff) {
     for (const bool has_index : {true, false}) {
         leave_usual_trace();
