@@ -4,10 +4,12 @@
 #include "gui/timeline/timeline_marks.h"
 
 #include <QFontMetricsF>
+#include <QPaintEngine>
 #include <QPainter>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace pipescope {
 namespace {
@@ -20,6 +22,7 @@ constexpr int kKernelText = 9;           // pixels
 constexpr double kLeastKernelName = 30;  // pixels
 // With fewer columns, drawing is faster than waking up threads.
 constexpr std::size_t kColumnsWorthThreads = 20'000;
+constexpr int kPixelsWorthThreads = 200'000;
 constexpr std::size_t kMostVectorSlices = 50'000;
 // A row with less than this many pixels per slice gets no labels: the search for wide slices would cost more than the
 // drawing.
@@ -82,49 +85,101 @@ void widen(const QRgb* colors, QRgb* target, int width) {
     std::fill_n(target, width % cell, width % cell > 0 ? *colors : 0);
 }
 
-/// Paints rows without patterns, several with one image, since an image for each costs more than its pixels.
-class LowRows {
-public:
-    LowRows(QPainter& painter, QImage& buffer) : painter_(painter), buffer_(buffer) {}
+/// A row without patterns: from pixel row `top` to `bottom` of the device, counted from the top of the lanes, in the
+/// strip's columns of `cell` pixels each, with these bubbles.
+struct LowRow {
+    int top = 0;
+    int bottom = 0;
+    const QImage* strip = nullptr;
+    int cell = 1;
+    std::vector<BubbleSpan> bubbles;
 
-    /// From pixel row `top` to `bottom`, in the strip's columns of `cell` pixels each, with these bubbles.
-    void add(int top, int bottom, const QImage& strip, int cell, std::span<const BubbleSpan> bubbles) {
-        for (int y = top; y < bottom; ++y) {
-            if (lines_ > 0 && (y != top_ + lines_ || lines_ == buffer_.height())) {
+    void writeLine(QRgb* target, int width) const {
+        const auto* colors = reinterpret_cast<const QRgb*>(strip->constScanLine(0));
+        if (cell == kLowCell) {
+            widen<kLowCell>(colors, target, width);
+        } else if (cell == kLowestCell) {
+            widen<kLowestCell>(colors, target, width);
+        } else {
+            std::copy_n(colors, width, target);
+        }
+        for (const BubbleSpan& bubble : bubbles) {
+            std::fill(target + bubble.from, target + bubble.end, bubble.color);
+        }
+    }
+};
+
+/// Pixels that a painter draws on.
+struct Pixels {
+    QImage* image = nullptr;
+    QPoint corner;  ///< of the rectangle, in the image
+
+    QRgb* line(int y) const {
+        // scanLine() would copy an image that something else refers to, and the painter would go on with the old one.
+        auto* bits = const_cast<uchar*>(image->constScanLine(corner.y() + y));
+        return reinterpret_cast<QRgb*>(bits) + corner.x();
+    }
+};
+
+/// The pixels below a rectangle of that size in the painter's coordinates, whose corner is at the origin. Empty if they
+/// cannot be written without the painter: they are no pixels of four bytes, or a part of them is clipped.
+std::optional<Pixels> pixelsBelow(const QPainter& painter, const QSize& size) {
+    const QPaintEngine& engine = *painter.paintEngine();
+    const QTransform& transform = painter.deviceTransform();
+    QPaintDevice* device = engine.paintDevice();
+    if (engine.type() != QPaintEngine::Raster || device == nullptr || device->devType() != QInternal::Image ||
+        transform.type() > QTransform::TxTranslate) {
+        return std::nullopt;
+    }
+    auto* image = static_cast<QImage*>(device);
+    const QRect target(transform.map(QPoint(0, 0)), size);
+    const QRegion clip = engine.systemClip();
+    const bool isWhole = clip.isEmpty() || (clip.rectCount() == 1 && clip.boundingRect().contains(target));
+    const bool isPlain =
+        image->format() == QImage::Format_RGB32 || image->format() == QImage::Format_ARGB32_Premultiplied;
+    return isWhole && isPlain && image->rect().contains(target) ? std::optional(Pixels{image, target.topLeft()})
+                                                                : std::nullopt;
+}
+
+/// Writes the rows into an image's pixels, on every core. The painter alone copies them in one thread, which takes a
+/// third of the time of a frame with hundreds of rows at 4K.
+void writeRows(const std::vector<LowRow>& rows, const Pixels& pixels, int width) {
+    constexpr std::size_t kRowsAtOnce = 16;
+    parallelFor((rows.size() + kRowsAtOnce - 1) / kRowsAtOnce, [&](std::size_t part, std::size_t) {
+        for (std::size_t i = part * kRowsAtOnce; i < std::min(rows.size(), (part + 1) * kRowsAtOnce); ++i) {
+            const LowRow& row = rows[i];
+            for (int y = row.top; y < row.bottom; ++y) {
+                if (y == row.top) {
+                    row.writeLine(pixels.line(y), width);
+                } else {
+                    std::copy_n(pixels.line(row.top), width, pixels.line(y));
+                }
+            }
+        }
+    });
+}
+
+/// Paints the rows, several with one image, since an image for each costs more than its pixels.
+void paintRows(QPainter& painter, const std::vector<LowRow>& rows, QImage& buffer) {
+    int top = 0;
+    int lines = 0;
+    const auto flush = [&] {
+        if (lines > 0) {
+            painter.drawImage(QPoint(0, top), buffer, QRect(0, 0, buffer.width(), lines));
+            lines = 0;
+        }
+    };
+    for (const LowRow& row : rows) {
+        for (int y = row.top; y < row.bottom; ++y) {
+            if (lines > 0 && (y != top + lines || lines == buffer.height())) {
                 flush();
             }
-            top_ = lines_ == 0 ? y : top_;
-            auto* target = reinterpret_cast<QRgb*>(buffer_.scanLine(lines_++));
-            const auto* colors = reinterpret_cast<const QRgb*>(strip.constScanLine(0));
-            if (y > top && lines_ > 1) {
-                std::copy_n(reinterpret_cast<const QRgb*>(buffer_.constScanLine(lines_ - 2)), buffer_.width(), target);
-                continue;
-            }
-            if (cell == kLowCell) {
-                widen<kLowCell>(colors, target, buffer_.width());
-            } else if (cell == kLowestCell) {
-                widen<kLowestCell>(colors, target, buffer_.width());
-            } else {
-                std::copy_n(colors, buffer_.width(), target);
-            }
-            for (const BubbleSpan& bubble : bubbles) {
-                std::fill(target + bubble.from, target + bubble.end, bubble.color);
-            }
+            top = lines == 0 ? y : top;
+            row.writeLine(reinterpret_cast<QRgb*>(buffer.scanLine(lines++)), buffer.width());
         }
     }
-    void flush() {
-        if (lines_ > 0) {
-            painter_.drawImage(QPoint(0, top_), buffer_, QRect(0, 0, buffer_.width(), lines_));
-            lines_ = 0;
-        }
-    }
-
-private:
-    QPainter& painter_;
-    QImage& buffer_;
-    int top_ = 0;
-    int lines_ = 0;
-};
+    flush();
+}
 
 std::size_t visibleSlices(const TimelineScene& scene) {
     std::ptrdiff_t count = 0;
@@ -189,6 +244,7 @@ void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene, const
         paintLabels(painter, scene);
     }
     paintUnderLabels(painter, scene, colors_, !withBubbles);
+    paintTicks(painter, scene);
     paintOverLabels(painter, scene, colors_);
     paintMarks(painter, scene);
     painter.restore();
@@ -321,28 +377,34 @@ void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene,
         }
         return found;
     };
-    const QSize chunk(static_cast<int>(std::lround(scene.lanes.width() * scale)), kLowRowsAtOnce);
-    if (lowRows_.size() != chunk) {
-        lowRows_ = QImage(chunk, QImage::Format_RGB32);
-    }
-    LowRows lowRows(painter, lowRows_);
+    std::vector<LowRow> low;
     const auto device = [&](int pixel) { return static_cast<int>(std::lround(pixel * scale)); };
+    const QSize size(device(scene.lanes.width()), device(scene.lanes.height()));
     painter.save();
     painter.translate(scene.lanes.topLeft());
     painter.scale(1 / scale, 1 / scale);
     visitBands(scene, [&](const SharedBand& shared) {
         const QImage& strip = strips_[shared.rows.front()].image;
-        const int bottom = std::min(device(shared.band.bottom()), device(scene.lanes.height()));
+        const int bottom = std::min(device(shared.band.bottom()), size.height());
         if (strip.height() == 1) {
-            lowRows.add(std::max(0, device(shared.band.top)), bottom, strip, cellOf(shared.band.height * scale),
-                        bubblesOf(shared));
+            low.push_back({std::max(0, device(shared.band.top)), bottom, &strip, cellOf(shared.band.height * scale),
+                           bubblesOf(shared)});
             return;
         }
         for (int y = device(shared.band.top); y < bottom; y += strip.height()) {
             painter.drawImage(QPoint(0, y), strip, QRect(0, 0, strip.width(), std::min(strip.height(), bottom - y)));
         }
     });
-    lowRows.flush();
+    const bool many = std::accumulate(low.begin(), low.end(), 0,
+                                      [](int lines, const LowRow& row) { return lines + row.bottom - row.top; }) *
+                          size.width() >=
+                      kPixelsWorthThreads;
+    if (const std::optional<Pixels> pixels = many ? pixelsBelow(painter, size) : std::nullopt) {
+        writeRows(low, *pixels, size.width());
+    } else if (!low.empty()) {
+        QImage buffer(size.width(), kLowRowsAtOnce, QImage::Format_RGB32);
+        paintRows(painter, low, buffer);
+    }
     painter.restore();
 }
 
@@ -412,6 +474,28 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
         const double right = std::min(bar.rect.right(), visible.right());
         labels_.paint(painter, QRectF(left, bar.rect.top(), std::max(0.0, right - left), bar.rect.height()), bar.key,
                       labelFormOf(bar, forms, metrics));
+    }
+}
+
+void TimelinePainter::paintTicks(QPainter& painter, const TimelineScene& scene) const {
+    for (const LaneBand& lane : scene.layout->lanes) {
+        for (const RowBand& row : lane.rows) {
+            const StoredRow& stored = scene.store->rows()[row.row];
+            const IndexRange range =
+                stored.hasTicks && row.band.height > 0 ? visibleIn(stored, scene.window) : IndexRange{};
+            if (range.end - range.first > scene.lanes.width()) {
+                continue;  // bars of a pixel hide them
+            }
+            for (auto i = static_cast<std::size_t>(range.first); i < static_cast<std::size_t>(range.end); ++i) {
+                const auto kind = static_cast<TaskKind>(stored.kind[i]);
+                if (stored.isTick(i) && !contains(scene.hidden, kind)) {
+                    const QRectF tick = rectAt(scene, row.band, stored.start[i], stored.end[i]);
+                    const double x = std::floor(tick.left());
+                    painter.fillRect(QRectF(x - 1, tick.top(), 3, tick.height()), colors_.border);
+                    painter.fillRect(QRectF(x, tick.top(), 1, tick.height()), styleOf(kind).color);
+                }
+            }
+        }
     }
 }
 

@@ -65,6 +65,8 @@ private:
     void paintGaps(QPainter& painter, const TimelineScene& scene) const;
     void paintVector(QPainter& painter, const TimelineScene& scene) const;
     void paintLabels(QPainter& painter, const TimelineScene& scene);
+    /// Tasks without duration, between their neighbours or in a bubble.
+    void paintTicks(QPainter& painter, const TimelineScene& scene) const;
     void paintMarks(QPainter& painter, const TimelineScene& scene) const;
 
     TimelineColors colors_;
@@ -80,7 +82,6 @@ private:
     // columns of several, which lowers the cost. Unlike an image of the whole view, a strip stays in the cache while
     // it is copied down its row.
     std::vector<Strip> strips_;
-    QImage lowRows_;  // some rows without patterns below each other, as wide as the view
 };
 
 /// Rectangle of a time range in a band, in widget pixels, clipped far beyond the edges.

@@ -35,9 +35,16 @@ struct StoredRow {
     std::vector<std::int64_t> bytes;      ///< empty if all are 0
     std::vector<std::int64_t> busy;       ///< ns in compute tasks before every 64th slice
     std::vector<TaskKind> kinds;          ///< shown kinds that occur, ascending
+    KindSet drawn;                        ///< those of which a slice has a bar or a tick
+    bool hasTicks = false;                ///< a slice isTick()
     std::optional<SharePyramid> pyramid;  ///< empty if the row is short enough to be read slice by slice
 
     SliceColumns columns() const { return {start, end, kind}; }
+    /// True for a task without duration, which is drawn as a tick. Free copies and losses of a simulation are not.
+    bool isTick(std::size_t slice) const {
+        const auto of = static_cast<TaskKind>(kind[slice]);
+        return start[slice] == end[slice] && !is_copy(of) && of != TaskKind::loss;
+    }
 };
 
 /// A timeline as the viewer draws it. Contains all it needs, so that the Timeline can be freed.

@@ -69,6 +69,8 @@ void indexRow(StoredRow& row) {
             row.busy.push_back(busy);
         }
         busy += is_compute(keyKindOf(static_cast<TaskKind>(row.kind[i]))) ? row.end[i] - row.start[i] : 0;
+        row.hasTicks = row.hasTicks || row.isTick(i);
+        row.drawn[row.kind[i]] = row.drawn[row.kind[i]] || row.end[i] > row.start[i] || row.isTick(i);
     }
     if (row.start.size() >= kSlicesWorthAPyramid) {
         row.pyramid.emplace(row.columns());

@@ -79,6 +79,33 @@ TEST_F(TimelineMarksTest, ShadesEachPieceOfTheBubbleByItsCause) {
     EXPECT_FALSE(colorsOf(image, 0, 0, 200).contains(colorOf(BubbleCause::next_partition)));  // a task is none
 }
 
+TEST_F(TimelineMarksTest, DrawsATaskWithoutDurationAsATick) {
+    Timeline timeline{Source::measured,
+                      {{"lane 0", "cpu"}},
+                      {markedSlice(TaskKind::forward, 0, 0, 0, 200), markedSlice(TaskKind::forward, 0, 1, 500, 500),
+                       markedSlice(TaskKind::loss, 0, 0, 550, 550), markedSlice(TaskKind::backward, 0, 0, 700, 1000)}};
+    const auto store = std::make_shared<const TimelineStore>(timeline);
+    EXPECT_TRUE(store->rows()[0].drawn.test(static_cast<std::size_t>(TaskKind::forward)));
+    EXPECT_FALSE(store->rows()[0].drawn.test(static_cast<std::size_t>(TaskKind::loss))) << "it is free";
+    view_.setStore(store);
+    auto marks = std::make_shared<TimelineMarks>();
+    marks->bubbles = bubbles_of(stepGraphOf(*store, 0));  // one of them around the tick
+    view_.setMarks(marks);
+    const auto colourAt = [&](std::int64_t time) {
+        const int y = static_cast<int>(view_.rectOf({0, 0}).center().y());
+        return draw().pixel(static_cast<int>(std::floor(view_.pixelAtTime(time))), y);
+    };
+    EXPECT_EQ(colourAt(500), styleOf(TaskKind::forward).color.rgb());
+    EXPECT_NE(colourAt(550), styleOf(TaskKind::loss).color.rgb());
+    EXPECT_TRUE(
+        view_.sliceAt({static_cast<int>(view_.pixelAtTime(500)), static_cast<int>(view_.rectOf({0, 0}).center().y())}))
+        << "it can be selected";
+    KindSet hidden;
+    hidden.set(static_cast<std::size_t>(TaskKind::forward));
+    view_.setHidden(hidden);
+    EXPECT_NE(colourAt(500), styleOf(TaskKind::forward).color.rgb());
+}
+
 TEST_F(TimelineMarksTest, ColoursCopiesByTheTierOfTheirLink) {
     const auto copy = [](TaskKind kind, int partition, int lane, int start, int end) {
         return Slice{{0, kind, partition, 0, -1}, LaneId{lane}, Nanoseconds{start}, Nanoseconds{end}, 0};
