@@ -24,7 +24,8 @@ const TimeUnit& unitFor(std::int64_t ns) {
 }
 
 QString withUnit(double value, int decimals, const char* unit) {
-    return QLocale().toString(value, 'f', decimals) + QChar(QChar::Nbsp) + translated(unit);
+    const QString number = QLocale().toString(value, 'f', decimals);
+    return QString(number).replace(QLocale().negativeSign(), QChar(0x2212)) + QChar(QChar::Nbsp) + translated(unit);
 }
 
 /// Decimals for three significant digits.
@@ -49,7 +50,7 @@ Scaled scaled(double value, double base, std::size_t units) {
 
 QString withSign(const QString& text, double value) {
     QString digits = text;
-    digits.remove(QLocale().negativeSign());
+    digits.remove(QLocale().negativeSign()).remove(QChar(0x2212));
     // A value rounded to zero has no sign.
     if (std::none_of(digits.begin(), digits.end(), [](QChar each) { return each.digitValue() > 0; })) {
         return digits;

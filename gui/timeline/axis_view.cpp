@@ -261,13 +261,16 @@ std::vector<AxisView::RulerLabel> AxisView::rulerLabels() const {
     const QRect lanes = lanesRect();
     const QFontMetricsF metrics(font());
     std::vector<RulerLabel> labels;
+    const QRectF plate = rulerPlate();
     double free = lanes.left();
     for (const RulerTick& tick : ruler().ticks) {
         const double left = std::floor(lanes.left() + tick.x) + 3.5;
         const double width = std::ceil(metrics.horizontalAdvance(tick.label)) + 1;
-        // Part of a number reads as another number: omits labels that an edge or a neighbour would cut.
-        if (!tick.label.isEmpty() && left >= free && left + width <= lanes.left() + lanes.width()) {
-            labels.push_back({QRectF(left, 0, width, rulerHeight() - 4), tick.label});
+        // Part of a number reads as another number: omits labels that an edge, a neighbour or the plate would cut.
+        const QRectF rect(left, 0, width, rulerHeight() - 4);
+        if (!tick.label.isEmpty() && left >= free && left + width <= lanes.left() + lanes.width() &&
+            !rect.intersects(plate)) {
+            labels.push_back({rect, tick.label});
             free = left + width;
         }
     }

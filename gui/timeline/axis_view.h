@@ -48,6 +48,8 @@ public:
         QString text;
     };
     std::vector<RulerLabel> rulerLabels() const;
+    /// Part of the ruler that shows something else than times, in viewport pixels; empty: none.
+    virtual QRectF rulerPlate() const { return {}; }
     /// Plate with the cursor's time on the ruler, in viewport pixels. Empty while no cursor is visible.
     QRectF cursorPlate() const;
     QString cursorText() const;

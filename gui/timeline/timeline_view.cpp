@@ -63,9 +63,7 @@ void TimelineView::setLowerBound(std::optional<Nanoseconds> bound) {
 }
 
 QString TimelineView::lowerBoundText() const {
-    return lowerBound_ ? tr("no order can be faster than %1, even with split backwards")
-                             .arg(formatDuration(lowerBound_->count()))
-                       : QString();
+    return lowerBound_ ? tr("lower bound %1").arg(formatDuration(lowerBound_->count())) : QString();
 }
 
 /// Start of the simulated step. Steps before it are drawn too if they overlap it.
@@ -73,32 +71,31 @@ std::int64_t TimelineView::stepStart() const {
     return store_->overlaps() ? store_->steps().front().range().start : store_->range().start;
 }
 
-QRectF TimelineView::lowerBoundPlate() const {
+QRectF TimelineView::rulerPlate() const {
     const QRect lanes = lanesRect();
     const double x = lowerBound_ && store_ ? pixelAtTime(stepStart() + lowerBound_->count() + shift_) : -1;
     if (x < lanes.left() || x > lanes.right() + 1) {
         return {};
     }
-    const QFontMetricsF metrics(font());
-    const double width = std::ceil(metrics.horizontalAdvance(lowerBoundText())) + 10;
-    const bool fitsBehind = x + 3 + width <= lanes.right();  // where no tasks are
-    const double left = fitsBehind ? x + 3 : std::max<double>(lanes.left(), x - width - 2);
-    return {left, lanes.bottom() - metrics.height() - 3.0, width, metrics.height() + 2};
+    // Over the tasks it would hide some of them.
+    const double width = std::ceil(QFontMetricsF(font()).horizontalAdvance(lowerBoundText())) + 10;
+    const bool fitsBehind = x + width <= lanes.right();
+    return {fitsBehind ? x : std::max<double>(lanes.left(), x - width), 2, width, rulerHeight() - 4.0};
 }
 
 void TimelineView::paintLowerBound(QPainter& painter) const {
-    const QRectF plate = lowerBoundPlate();
+    const QRectF plate = rulerPlate();
     if (plate.isEmpty()) {
         return;
     }
     const QRect lanes = lanesRect();
     const double x = pixelAtTime(stepStart() + lowerBound_->count() + shift_);
     painter.save();
-    painter.setClipRect(lanes, Qt::IntersectClip);
+    painter.setClipRect(QRect(lanes.left(), 0, lanes.width(), viewport()->height()), Qt::IntersectClip);
     painter.setPen(QPen(colors().text, 2, Qt::DashLine));
-    painter.drawLine(QPointF(x, lanes.top()), QPointF(x, lanes.bottom()));
-    painter.fillRect(plate, colors().paper);
-    painter.setPen(colors().text);
+    painter.drawLine(QPointF(x, plate.bottom()), QPointF(x, lanes.bottom()));
+    painter.fillRect(plate, colors().text);
+    painter.setPen(colors().paper);
     painter.drawText(plate, Qt::AlignCenter | Qt::TextSingleLine, lowerBoundText());
     painter.restore();
 }
@@ -625,6 +622,10 @@ QString TimelineView::kernelToolTip(SliceRef kernel) const {
 QString TimelineView::toolTipAt(const QPoint& position) const {
     if (const TimeMark* note = noteAt(position)) {
         return tr("%1<br>%2 long").arg(note->note.toHtmlEscaped(), formatDuration(note->length));
+    }
+    if (rulerPlate().contains(position)) {
+        return tr("No order of these tasks can be faster than %1, even with split backwards.")
+            .arg(formatDuration(lowerBound_->count()));
     }
     if (store_ && isInGutter(position)) {
         const std::optional<LaneId> lane = visibleLayout().laneAt(layoutY(position));

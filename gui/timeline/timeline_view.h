@@ -41,8 +41,8 @@ public:
     /// Draws a line at the least step that any order of the tasks can have; empty: none.
     void setLowerBound(std::optional<Nanoseconds> bound);
     QString lowerBoundText() const;
-    /// Plate with that text, in viewport pixels. Empty if the line is not visible.
-    QRectF lowerBoundPlate() const;
+    /// Plate with that text. Empty if the line is not visible.
+    QRectF rulerPlate() const override;
     std::int64_t stepStart() const;
     /// Sets the marks on top of the bars; null: none.
     void setMarks(std::shared_ptr<const TimelineMarks> marks);

@@ -87,7 +87,7 @@ TEST(CursorTime, IsAsExactAsAPixelAndInTheRulersUnit) {
     EXPECT_EQ(told({0, 0, 1e9}, 0, 500'400), QStringLiteral("0.001 s"));
     EXPECT_EQ(told({0, 0, 1e6}, 0, 500'400), QStringLiteral("0.500 ms"));
     EXPECT_EQ(told({0, 0, 1e3}, 0, 500), QStringLiteral("0.500 µs"));
-    EXPECT_EQ(told({0, 0, 1e6}, 700'000, 500'000), QStringLiteral("-200 µs"));
+    EXPECT_EQ(told({0, 0, 1e6}, 700'000, 500'000), QStringLiteral("−200 µs"));
 }
 }  // namespace
 }  // namespace pipescope

@@ -344,10 +344,13 @@ TEST_F(ScenarioToolsTest, DrawsTheLowerBoundOfEverySchedule) {
     ASSERT_TRUE(simulation().lower_bound);
     window_.page()->axis().showAll();
     const QString bound = formatDuration(simulation().lower_bound->count());
-    EXPECT_EQ(view.lowerBoundText(),
-              QStringLiteral("no order can be faster than %1, even with split backwards").arg(bound));
-    EXPECT_FALSE(view.lowerBoundPlate().isEmpty());
-    EXPECT_TRUE(view.rect().contains(view.lowerBoundPlate().toRect()));
+    EXPECT_EQ(view.lowerBoundText(), QStringLiteral("lower bound %1").arg(bound));
+    EXPECT_FALSE(view.rulerPlate().isEmpty());
+    EXPECT_TRUE(view.rect().contains(view.rulerPlate().toRect()));
+    EXPECT_LE(view.rulerPlate().bottom(), view.lanesRect().top()) << "it hides no task";
+    for (const AxisView::RulerLabel& label : view.rulerLabels()) {
+        EXPECT_FALSE(label.rect.intersects(view.rulerPlate())) << label.text.toStdString();
+    }
     const QString facts = window_.page()->views().pane(Source::simulated).facts();
     EXPECT_TRUE(facts.contains(QStringLiteral("lower bound %1, gap ").arg(bound))) << facts.toStdString();
     // The line stays while tasks are moved, so that it shows what is left to gain.
@@ -357,15 +360,14 @@ TEST_F(ScenarioToolsTest, DrawsTheLowerBoundOfEverySchedule) {
     EXPECT_TRUE(simulation().options.schedule.file()) << window_.page()->messages().text().toStdString();
     EXPECT_GE(simulation().step_time, found);
     window_.page()->axis().showAll();
-    EXPECT_EQ(view.lowerBoundText(),
-              QStringLiteral("no order can be faster than %1, even with split backwards").arg(bound));
-    EXPECT_FALSE(view.lowerBoundPlate().isEmpty());
+    EXPECT_EQ(view.lowerBoundText(), QStringLiteral("lower bound %1").arg(bound));
+    EXPECT_FALSE(view.rulerPlate().isEmpty());
     selectKey(Qt::Key_0);  // back to as recorded
     EXPECT_EQ(view.lowerBoundText(), ofRecorded);
     Q_EMIT panel().schedule().textActivated(QStringLiteral("pipedream"));
     ASSERT_TRUE(QTest::qWaitFor([this] { return !model().isBehind(); }, kPatience));
     EXPECT_TRUE(view.lowerBoundText().isEmpty()) << "it never drains";
-    EXPECT_TRUE(view.lowerBoundPlate().isEmpty());
+    EXPECT_TRUE(view.rulerPlate().isEmpty());
 }
 
 TEST_F(ScenarioToolsTest, TriesASingleChangeAndAdvisesFromThere) {
