@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace pipescope {
 namespace {
 constexpr const char* kSelectSamples =
@@ -180,8 +182,7 @@ std::optional<std::int64_t> TraceReader::utc_epoch_ns() const {
 std::vector<StepRecord> TraceReader::steps() const {
     std::vector<StepRecord> steps;
     impl_->for_each(
-        "SELECT step, start, end, wallStart, wallEnd, trainingLoss, warmup FROM PIPESCOPE_STEP "
-        "ORDER BY start, rowid",
+        "SELECT step, start, end, wallStart, wallEnd, trainingLoss, warmup FROM PIPESCOPE_STEP ORDER BY rowid",
         [&](const Rows& row) {
             const StepRecord step{row.id(0),   row.time(1), row.time(2),        row.time(3),
                                   row.time(4), row.real(5), row.integer(6) != 0};
@@ -190,6 +191,9 @@ std::vector<StepRecord> TraceReader::steps() const {
             }
             steps.push_back(step);
         });
+    // They are written in this order as a rule, and SQLite would sort them all the same, which takes longer than
+    // reading.
+    std::ranges::stable_sort(steps, {}, &StepRecord::start);
     return steps;
 }
 

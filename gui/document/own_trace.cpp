@@ -27,11 +27,12 @@ OwnTrace::OwnTrace(const QString& path, TraceReader reader)
 }
 
 void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop, std::int64_t mostForwards) {
-    // Enough to read a small trace completely, and short enough for a first paint within half a second.
+    // Enough to read a small trace completely. Of a large one, the first steps suffice for a first paint.
     constexpr std::chrono::milliseconds kFirstPart{120};
+    constexpr std::chrono::milliseconds kFirstPartOfLarge{50};
     constexpr std::size_t kSmall = 100'000;
     readHead();
-    tasks_.readFor(kFirstPart);
+    tasks_.readFor(tasks_.rows() > 10 * kSmall ? kFirstPartOfLarge : kFirstPart);
     const bool small = tasks_.finished() && tasks_.size() <= kSmall && !noiseFollows_;
     if (!tasks_.finished()) {
         if (tasks_.size() > 0) {  // the first tasks may all be simulated

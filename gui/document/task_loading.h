@@ -23,6 +23,8 @@ public:
 
     bool finished() const { return next_ > ids_.last; }
     std::size_t size() const { return builder_.size(); }
+    /// Rows of tasks in the file, of both timelines.
+    std::size_t rows() const { return static_cast<std::size_t>(ids_.size()); }
     /// Share of all rows read so far, 0 to 1.
     double part() const;
     /// The tasks read so far.
