@@ -1,6 +1,7 @@
 #include "gui/style/image_export.h"
 
 #include "gui/style/save_file.h"
+#include "gui/style/theme.h"
 #include "schedule/error.h"
 
 #include <QBuffer>
@@ -9,6 +10,7 @@
 #include <QPainter>
 #include <QPdfWriter>
 #include <QRegularExpression>
+#include <QScopeGuard>
 #include <QSvgGenerator>
 #include <QWidget>
 
@@ -28,6 +30,18 @@ void drawPdf(QWidget& widget, QBuffer& buffer) {
     writer.setPageSize(QPageSize(QSizeF(widget.size()) * 72 / kPdfResolution, QPageSize::Point));
     writer.setPageMargins(QMarginsF());
     render(widget, writer);
+}
+
+/// Qt gives the size in millimetres, at a resolution that no reader has.
+QByteArray inPixels(QByteArray svg, const QSize& size) {
+    const qsizetype start = svg.indexOf("<svg width=");
+    const qsizetype end = svg.indexOf('\n', start);
+    if (start < 0 || end < 0) {
+        return svg;
+    }
+    return svg.replace(
+        start, end - start,
+        QStringLiteral("<svg width=\"%1\" height=\"%2\"").arg(size.width()).arg(size.height()).toLatin1());
 }
 
 /// Replaces the creation time that Qt writes into every PDF. The replacement has the same length, so the
@@ -62,6 +76,9 @@ ImageFormat imageFormatOf(const QString& path) {
 }
 
 QByteArray drawImage(QWidget& widget, ImageFormat format) {
+    QWidget* window = widget.window();
+    window->setProperty(kInPicture, true);
+    const auto done = qScopeGuard([window] { window->setProperty(kInPicture, false); });
     QBuffer buffer;
     buffer.open(QIODevice::WriteOnly);
     switch (format) {
@@ -80,7 +97,7 @@ QByteArray drawImage(QWidget& widget, ImageFormat format) {
             generator.setViewBox(QRect(QPoint(), widget.size()));
             generator.setTitle(widget.windowTitle());
             render(widget, generator);
-            break;
+            return inPixels(buffer.data(), widget.size());
         }
         case ImageFormat::pdf: drawPdf(widget, buffer); return withoutDate(buffer.data());
     }

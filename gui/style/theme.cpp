@@ -5,9 +5,9 @@
 
 #include <QApplication>
 #include <QPalette>
+#include <QProxyStyle>
 #include <QString>
-#include <QStyle>
-#include <QStyleFactory>
+#include <QWidget>
 
 namespace pipescope {
 namespace {
@@ -115,6 +115,19 @@ QToolTip { color: %text; background: %raised; border: 1px solid %line; padding: 
     }
     return sheet;
 }
+/// Only the Fusion style takes all its colours from the palette.
+class ViewerStyle : public QProxyStyle {
+public:
+    ViewerStyle() : QProxyStyle(QStringLiteral("Fusion")) {}
+
+    int styleHint(StyleHint hint, const QStyleOption* option, const QWidget* widget,
+                  QStyleHintReturn* result) const override {
+        // Nobody presses keys in a picture, and an SVG would hold a word in parts, before and after the underlined
+        // letter.
+        const bool inPicture = widget != nullptr && widget->window()->property(kInPicture).toBool();
+        return hint == SH_UnderlineShortcut && inPicture ? 0 : QProxyStyle::styleHint(hint, option, widget, result);
+    }
+};
 }  // namespace
 
 Theme parseTheme(const QString& name) {
@@ -135,10 +148,8 @@ void applyTheme(Theme theme) {
     static const bool systemIsDark = isDark(QApplication::palette());
     const bool dark = theme == Theme::system ? systemIsDark : theme == Theme::dark;
     const ThemeColors& colors = dark ? kDark : kLight;
-    // Only the Fusion style takes all its colours from the palette.
-    if (QApplication::style()->name() != QLatin1String("fusion")) {
-        QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-    }
+    static const bool once = (QApplication::setStyle(new ViewerStyle), true);
+    static_cast<void>(once);
     QApplication::setPalette(paletteOf(colors));
     qApp->setStyleSheet(sheetOf(colors));
 }

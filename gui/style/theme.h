@@ -4,6 +4,8 @@
 
 namespace pipescope {
 enum class Theme { system, light, dark };
+/// Property of a window that is true while it is drawn into a file.
+inline constexpr const char* kInPicture = "pipescopeInPicture";
 
 /// Throws UsageError for an unknown name.
 Theme parseTheme(const QString& name);

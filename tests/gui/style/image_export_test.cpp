@@ -1,6 +1,7 @@
 #include "gui/style/image_export.h"
 
 #include "gui/document/document_loader.h"
+#include "gui/style/theme.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
 #include "schedule/error.h"
@@ -39,9 +40,13 @@ TEST(ImageExport, DrawsTheSameBytesTwice) {
 }
 
 TEST(ImageExport, DrawsSlicesAsShapesInAVectorImage) {
+    applyTheme(Theme::light);
     const QByteArray svg = drawImage(*showSample("vector.sqlite"), ImageFormat::svg);
     EXPECT_GT(svg.count("#0072b2"), 4);  // backward
     EXPECT_TRUE(svg.contains("MEASURED"));
+    EXPECT_TRUE(svg.contains("<svg width=\"1000\" height=\"700\""));
+    EXPECT_FALSE(svg.contains("mm\"")) << "browsers and word processors take pixels";
+    EXPECT_TRUE(svg.contains(">File<")) << "whole words, without a mnemonic's underlined letter";
 }
 
 TEST(ImageExport, RefusesAnUnknownEnding) {
