@@ -54,20 +54,20 @@ RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, 
                           const std::map<std::int32_t, StepFault>& faults) {
     RunComparison compared;
     compared.warnings = run.warnings;
-    const auto caution = [&](std::vector<std::string> texts) {
+    const auto caution = [&](std::vector<std::string> texts, bool of_prediction) {
         for (std::string& text : texts) {
-            compared.warnings.push_back({Severity::caution, std::move(text)});
+            compared.warnings.push_back({Severity::caution, std::move(text), of_prediction});
         }
     };
     if (simulation == nullptr) {
         compared.why_none = run.why_not_simulated;
         return compared;
     }
-    caution(prediction_warnings(*run.profile, *simulation));
-    caution(load_warnings(run.profile->load, run.load));
+    caution(prediction_warnings(*run.profile, *simulation), true);
+    caution(load_warnings(run.profile->load, run.load), true);
     leave_out_broken(faults, measured, steps);
     compared.comparable = steps.comparable;
-    caution(left_out_warnings(steps));
+    caution(left_out_warnings(steps), false);
     for (TraceWarning& warning : idle_lane_warnings(run, measured)) {
         compared.warnings.push_back(std::move(warning));
     }

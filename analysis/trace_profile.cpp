@@ -508,9 +508,11 @@ TraceProfile measure_other_program(const RecordedRun& run, const Timeline& measu
     if (made.messages == 0 && shape.num_lanes() > 1) {
         made.options.hardware.link.latency_ns = std::round(hand_off_ns(shape));
         made.notes.push_back(fmt::format(
-            "the trace shows no messages between partitions; the link's latency of {:.1f} us is the time from the end "
+            "the trace shows no messages between partitions; the link's latency of {} is the time from the end "
             "of a task to the start of the one that waits for it, and its bandwidth is unlimited",
-            made.options.hardware.link.latency_ns / 1e3));
+            made.options.hardware.link.latency_ns < 1e3
+                ? fmt::format("{:.0f} ns", made.options.hardware.link.latency_ns)
+                : fmt::format("{:.1f} us", made.options.hardware.link.latency_ns / 1e3)));
     } else if (made.messages > 0 && messages.rbegin()->first == 0) {
         made.notes.emplace_back(
             "the trace does not say how large messages are; the link has a latency and no bandwidth; record with "
@@ -589,12 +591,17 @@ void take_measured_profile(RecordedRun& run, const Timeline& measured, const Mea
         run.options = std::move(made.options);
         run.recorded_order = std::move(made.recorded_order);
         run.why_not_simulated.clear();
-        run.warnings.push_back(
-            {Severity::caution, fmt::format("the profile is measured from this trace, from {}: the simulation shows "
-                                            "what follows from its own tasks and messages",
-                                            counted(made.steps.size(), "step", "steps"))});
+        const auto remark = [&](std::string text) {
+            // In another order than the recorded one, the simulation may be far off.
+            const bool as_recorded = made.known_schedule || made.recorded_order;
+            run.warnings.push_back({as_recorded ? Severity::remark : Severity::caution, std::move(text), true});
+        };
+        remark(
+            fmt::format("the profile is measured from this trace, from {}: the simulation shows what follows from "
+                        "its own tasks and messages",
+                        counted(made.steps.size(), "step", "steps")));
         for (std::string& note : made.notes) {
-            run.warnings.push_back({Severity::caution, std::move(note)});
+            remark(std::move(note));
         }
         if (!run.graph && (made.known_schedule || run.recorded_order)) {
             run.graph = pipeline_graph_of(*run.profile, options_as_recorded(run));

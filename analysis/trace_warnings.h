@@ -12,6 +12,7 @@
 namespace pipescope {
 /// Effect of a warning.
 enum class Severity {
+    remark,   ///< says how the figures were made; nothing is wrong with the file
     caution,  ///< every figure is shown, but some are less certain than they look
     refusal,  ///< idle time is unknown, so measured bubble fractions are withheld
 };
@@ -20,6 +21,7 @@ enum class Severity {
 struct TraceWarning {
     Severity severity = Severity::caution;
     std::string text;
+    bool of_prediction = false;  ///< about the profile and how it predicts the run, not about the run
 
     friend bool operator==(const TraceWarning&, const TraceWarning&) = default;
 };

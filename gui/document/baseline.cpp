@@ -156,6 +156,10 @@ std::shared_ptr<const TraceDocument> withBaseline(const TraceDocument& document,
     if (document.complete) {
         compareRuns(*baseline, *changed);
     }
+    std::erase_if(changed->warnings, [](const TraceWarning& warning) { return warning.of_prediction; });
+    for (std::string& warning : load_warnings(document.run.load, "the run was recorded")) {
+        changed->warnings.push_back({Severity::caution, std::move(warning)});
+    }
     for (const std::string& warning : baseline->warnings) {
         changed->notes
             << translated("Before (%1): %2").arg(QFileInfo(baseline->path).fileName(), QString::fromStdString(warning));

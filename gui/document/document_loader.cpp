@@ -52,12 +52,13 @@ void loadOpened(const QString& path, const OpenedTrace& trace, const PublishDocu
         add_lower_bound(*document.run.profile, *simulation);
         document.run.model = document.run.profile->model;
         document.run.why_not_simulated.clear();
-        document.notes << translated(
-                              "A profile: nothing was measured, so this is a simulation of %1 on %2. Change it in the "
-                              "what-if panel.")
-                              .arg(formatCount(simulation->micro_batches, translated("micro-batch"),
-                                               translated("micro-batches")),
-                                   formatCount(simulation->lanes.size(), translated("lane"), translated("lanes")));
+        document.warnings.push_back(
+            {Severity::remark,
+             translated("A profile: nothing was measured, so this is a simulation of %1 on %2. Change it in the "
+                        "what-if panel.")
+                 .arg(formatCount(simulation->micro_batches, translated("micro-batch"), translated("micro-batches")),
+                      formatCount(simulation->lanes.size(), translated("lane"), translated("lanes")))
+                 .toStdString()});
     } else {
         const RecordedRun& run = document.run;
         document.noiseLeftOut =

@@ -100,18 +100,18 @@ QString runsHeadline(const TraceDocument& document) {
     const Baseline& before = *document.baseline;
     const Nanoseconds was = before.figures.step_mean;
     const Nanoseconds is = comparison.measured_step_mean;
-    QString line = translated("%1, and %2 before: step time %3 before, %4 after (%5)")
+    QString line = translated("%1, and %2 before: step time %3 after, %4 before (%5)")
                        .arg(comparedSteps(document))
                        .arg(before.figures.steps.size())
-                       .arg(formatDuration(was.count()), formatDuration(is.count()),
+                       .arg(formatDuration(is.count()), formatDuration(was.count()),
                             formatShareChange(static_cast<double>(is.count()) / static_cast<double>(was.count()) - 1));
     if (document.stepChange && document.stepChange->noise_is_known) {
         line += document.stepChange->exceeds_noise() ? translated(", more than the noise of the steps")
                                                      : translated(", within the noise of the steps");
     }
     if (document.whyNoBubble().isEmpty() && before.whyNoBubble.isEmpty()) {
-        line += translated("  ·  bubble %1 before, %2 after (%3)")
-                    .arg(formatShare(before.figures.bubble_mean), formatShare(comparison.measured_bubble_mean),
+        line += translated("  ·  bubble %1 after, %2 before (%3)")
+                    .arg(formatShare(comparison.measured_bubble_mean), formatShare(before.figures.bubble_mean),
                          formatPoints(comparison.measured_bubble_mean, before.figures.bubble_mean));
         if (document.bubbleChange && document.bubbleChange->noise_is_known) {
             line += document.bubbleChange->exceeds_noise() ? translated(", more than the noise")

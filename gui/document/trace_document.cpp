@@ -3,6 +3,8 @@
 #include "gui/document/baseline.h"
 #include "gui/style/number_format.h"
 
+#include <QRegularExpression>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -62,11 +64,18 @@ QString TraceDocument::whyNoBubble() const {
     return {};
 }
 
-QStringList TraceDocument::messages() const {
+QStringList TraceDocument::messages(Remarks remarks) const {
     QStringList all;
-    for (const TraceWarning& warning : warnings) {
-        all << QString::fromStdString(warning.text);
-    }
+    const auto add = [&](Severity severity) {
+        static const QRegularExpression microseconds(QStringLiteral("(\\d) us\\b"));  // commands write ASCII
+        for (const TraceWarning& warning : warnings) {
+            if (warning.severity == severity) {
+                all << QString::fromStdString(warning.text).replace(microseconds, QStringLiteral("\\1 µs"));
+            }
+        }
+    };
+    add(Severity::refusal);
+    add(Severity::caution);
     all << notes;
     if (!whyNotCompared.empty() && (measured || !simulated)) {
         all << translated("No comparison: this file %1").arg(QString::fromStdString(whyNotCompared));
@@ -74,6 +83,9 @@ QStringList TraceDocument::messages() const {
         all << (run.profile ? translated("What-if starts from defaults: this file %1")
                             : translated("No what-if: this file %1"))
                    .arg(QString::fromStdString(run.why_not_simulated));
+    }
+    if (remarks == Remarks::with) {
+        add(Severity::remark);
     }
     return all;
 }
@@ -128,6 +140,16 @@ std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, Sli
     const std::int32_t away = isNeighbour ? key.step - own : 0;
     key.step = (source == Source::measured ? simulated->step : step) + away;
     return document.store(source == Source::measured ? Source::simulated : Source::measured)->find(key);
+}
+
+TaskKey shownKey(const TraceDocument& document, const TaskKey& key) {
+    for (const auto& store : {document.measured, document.simulated}) {
+        const bool isHalf = store && key.kind == TaskKind::backward;
+        if (const std::optional<SliceRef> slice = isHalf ? store->find(key) : std::nullopt) {
+            return store->shownKey(*slice);
+        }
+    }
+    return key;
 }
 
 std::int64_t simulatedShift(const TraceDocument& document, std::int32_t step) {

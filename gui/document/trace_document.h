@@ -74,8 +74,10 @@ struct TraceDocument {
     QString whyNoBubble(std::int32_t step) const;
     /// Likewise for all compared steps.
     QString whyNoBubble() const;
-    /// All messages about the file, one per line: warnings, notes, and why nothing was compared or simulated.
-    QStringList messages() const;
+    /// All messages about the file, one per line, the gravest first: warnings, notes, why nothing was compared or
+    /// simulated, and, unless they are not wanted, remarks on how the figures were made.
+    enum class Remarks { with, without };
+    QStringList messages(Remarks remarks = Remarks::with) const;
 };
 
 /// "measured" and "simulated", or "after" and "before" of two runs.
@@ -99,6 +101,8 @@ const TimelineStore* storeOfMostLanes(const TraceDocument& document);
 const std::vector<StepSpan>& stepsOf(const TraceDocument& document);
 /// Finds a task in the other timeline. A simulated slice is looked up in the measured step `step`.
 std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step);
+/// The task's key with its shown kind, as TimelineStore::shownKey(). For a task of which only the key is known.
+TaskKey shownKey(const TraceDocument& document, const TaskKey& key);
 /// Offset of simulated times that aligns the simulated step with the start of measured step `step`.
 std::int64_t simulatedShift(const TraceDocument& document, std::int32_t step);
 /// Range of both timelines when measured step `step` is compared, with a small margin.

@@ -249,9 +249,10 @@ ReportTable largest(const TraceDocument& document) {
     }
     if (document.comparison) {
         for (const ComparedTask& each : document.comparison->worst) {
-            table.rows.push_back({translated("step %1: %2").arg(each.task.step).arg(taskName(each.task)),
-                                  formatDuration(each.measured.count()), formatDuration(each.simulated.count()),
-                                  formatDurationChange(differenceOf(document, each.measured, each.simulated).count())});
+            table.rows.push_back(
+                {translated("step %1: %2").arg(each.task.step).arg(taskName(shownKey(document, each.task))),
+                 formatDuration(each.measured.count()), formatDuration(each.simulated.count()),
+                 formatDurationChange(differenceOf(document, each.measured, each.simulated).count())});
         }
     }
     return inWords(document, std::move(table));

@@ -1,5 +1,6 @@
 #include "gui/document/headlines.h"
 #include "gui/document/link_tiers.h"
+#include "gui/document/step_history.h"
 #include "gui/report/report.h"
 #include "gui/report/timeline_page.h"
 #include "gui/style/number_format.h"
@@ -16,7 +17,9 @@
 #include <QPalette>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -81,7 +84,8 @@ Json colorsJson(const TimelineColors& colors) {
             {"areaPeak", hex(QColor::fromRgb(okabe_ito::kBlue))}};
 }
 
-Json kindJson(TaskKind kind) {
+/// `drawn`: some task of the kind has a bar or a tick.
+Json kindJson(TaskKind kind, bool drawn) {
     const KindStyle& style = styleOf(kind);
     return {{"name", utf8(style.name)},
             {"letter", utf8(style.letter)},
@@ -90,6 +94,8 @@ Json kindJson(TaskKind kind) {
             {"text", hex(textOn(style.color))},
             {"tile", tileJson(tileOf(style.pattern))},
             {"copies", is_copy(kind)},
+            {"drawn", drawn},
+            {"ticks", !is_copy(kind) && kind != TaskKind::loss},
             {"hops", kind == TaskKind::copy_forward || kind == TaskKind::copy_backward}};
 }
 
@@ -496,6 +502,12 @@ Json timelineJson(const PageScene& scene, const PageTimelines& all, Source sourc
     if (columns.anyBytes) {
         timeline["bytes"] = columns.bytes;
     }
+    if (const std::optional<Nanoseconds> bound = scene.document->lowerBound();
+        bound && source == Source::simulated && !scene.document->baseline) {
+        const StepSpan* own = store.overlaps() ? &store.steps().front() : nullptr;
+        const std::int64_t start = own != nullptr ? own->range().start : store.range().start;
+        timeline["bound"] = {start + bound->count() + shift, bound->count()};
+    }
     timeline["bubbles"] = bubblesJson(scene, tasks, source);
     timeline["critical"] = criticalJson(scene, tasks, source);
     return timeline;
@@ -555,6 +567,39 @@ Json memoryJson(const PageScene& scene, bool& thinned) {
         lanes.push_back(std::move(each));
     }
     return lanes;
+}
+
+// ---- The steps of the run
+
+/// A bar for each step, or for several of a long run: then the slowest one, and the time of the fastest.
+Json stepsJson(const TraceDocument& document) {
+    constexpr std::size_t kMostBars = 500;
+    const StepHistory history = stepHistory(document);
+    if (!document.measured || history.steps.size() < 2) {
+        return nullptr;
+    }
+    const std::size_t ofBar = (history.steps.size() + kMostBars - 1) / kMostBars;
+    Json bars = Json::array();
+    for (std::size_t first = 0; first < history.steps.size(); first += ofBar) {
+        const auto begin = history.steps.begin() + static_cast<std::ptrdiff_t>(first);
+        const auto end = begin + static_cast<std::ptrdiff_t>(std::min(ofBar, history.steps.size() - first));
+        const auto [fastest, slowest] =
+            std::minmax_element(begin, end, [](const StepEntry& a, const StepEntry& b) { return a.time < b.time; });
+        const StepEntry& step = *slowest;
+        bars.push_back({{"step", step.step},
+                        {"time", step.time.count()},
+                        {"least", fastest->time.count()},
+                        {"counts", !step.warmup && !step.cutOff && !step.faulty},
+                        {"slow", step.slow},
+                        {"text", utf8(history.describe(static_cast<std::size_t>(slowest - history.steps.begin())))}});
+        if (step.bubble) {
+            bars.back()["bubble"] = std::round(*step.bubble * 1e4) / 1e4;
+        }
+        if (step.loss && std::isfinite(*step.loss)) {
+            bars.back()["loss"] = *step.loss;
+        }
+    }
+    return {{"bars", bars}, {"median", history.medianTime.count()}};
 }
 
 // ---- The page
@@ -899,12 +944,22 @@ QByteArray timelinePageData(const PageScene& scene) {
     const std::vector<TaskKind> kinds = names.kinds();
     data["names"] = names.json(kinds);
     data["kinds"] = Json::array();
+    KindSet drawn;
+    for (const Source source : {Source::measured, Source::simulated}) {
+        for (const StoredRow& row : all.tasks(source) != nullptr ? std::span(all.tasks(source)->store().rows())
+                                                                 : std::span<const StoredRow>()) {
+            drawn |= row.drawn;
+        }
+    }
     for (const TaskKind kind : kinds) {
-        data["kinds"].push_back(kindJson(kind));
+        data["kinds"].push_back(kindJson(kind, contains(drawn, kind)));
     }
     bool thinned = false;
     if (scene.memory) {
         data["memory"] = memoryJson(scene, thinned);
+    }
+    if (Json steps = stepsJson(document); !steps.is_null()) {
+        data["steps"] = std::move(steps);
     }
     data["notes"] = notesJson(scene, thinned);
     if (scene.selection && all.tasks(scene.selection->source) != nullptr) {

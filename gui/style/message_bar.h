@@ -3,9 +3,10 @@
 #include <QFrame>
 
 class QLabel;
+class QToolButton;
 
 namespace pipescope {
-/// A message line above the content. It stays until closed.
+/// A message above the content. It stays until closed. Of a long one, two lines are shown until the rest is asked for.
 class MessageBar : public QFrame {
     Q_OBJECT
 
@@ -15,9 +16,19 @@ public:
     explicit MessageBar(QWidget* parent = nullptr);
     void showMessage(Kind kind, const QString& text);
     QString text() const;
+    /// Shows the rest of a long message, and hides it again.
+    QToolButton& more() const { return *more_; }
+
+protected:
+    void resizeEvent(QResizeEvent* event) override;
+    void changeEvent(QEvent* event) override;
 
 private:
+    void fit();
+
     QLabel* icon_;
     QLabel* text_;
+    QToolButton* more_;
+    QToolButton* close_;
 };
 }  // namespace pipescope

@@ -31,10 +31,6 @@ QVariant swatch(BubbleCause cause) {
     return pixmap;
 }
 
-QString taskText(const std::optional<TaskKey>& task) {
-    return task ? taskName(*task) : QString();
-}
-
 QVariant taskOrNull(const std::optional<TaskKey>& task) {
     return task ? QVariant(QString::fromStdString(to_string(*task))) : QVariant::fromValue(nullptr);
 }
@@ -50,8 +46,7 @@ BubbleTableModel::BubbleTableModel(QObject* parent)
     : RowModel(
           {{translated("Cause"), "cause", Qt::AlignLeft, [](const BubbleRow& r) { return nameOf(r.bubble.cause); },
             [](const BubbleRow& r) { return QString::fromUtf8(to_string(r.bubble.cause).data()); }},
-           {translated("Culprit"), "culprit", Qt::AlignLeft,
-            [](const BubbleRow& r) { return taskText(r.listed.culprit); },
+           {translated("Culprit"), "culprit", Qt::AlignLeft, [](const BubbleRow& r) { return r.culprit; },
             [](const BubbleRow& r) { return taskOrNull(r.listed.culprit); }},
            {translated("Lane"), "lane", Qt::AlignLeft,
             [this](const BubbleRow& r) {
@@ -163,7 +158,9 @@ void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument*
             continue;
         }
         for (const Bubble& each : analysis->bubbles(source)) {
-            rows.push_back({source, each, pipescope::listed(each, *tasks)});
+            const SliceRef* culprit = each.culprit == kNoTask ? nullptr : &tasks->task(each.culprit).slice;
+            rows.push_back({source, each, pipescope::listed(each, *tasks),
+                            culprit == nullptr ? QString() : taskName(document->store(source)->shownKey(*culprit))});
         }
         (source == Source::measured ? measured : simulated) = sum_bubbles(*tasks, analysis->bubbles(source));
     }

@@ -18,6 +18,7 @@ struct BubbleRow {
     Source source = Source::measured;
     Bubble bubble;
     ListedBubble listed;
+    QString culprit;  ///< name of the task that the lane waited for; empty: none
 };
 
 class BubbleTableModel : public RowModel<BubbleRow> {

@@ -139,6 +139,18 @@ FilteredTable::FilteredTable(QAbstractItemModel& model, const QString& name, con
     connect(table_, &QTableView::activated, this, pick);
 }
 
+void FilteredTable::keepNamesBesideFigures() {
+    namesAreBeside_ = true;
+    table_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
+}
+
+void FilteredTable::resizeEvent(QResizeEvent* event) {
+    QWidget::resizeEvent(event);
+    if (namesAreBeside_) {  // a long name must not push the figures out of sight
+        table_->horizontalHeader()->setMaximumSectionSize(std::max(width() / 2, 1));
+    }
+}
+
 void FilteredTable::refreshHint() {
     const bool none = rows_->sourceModel()->rowCount() == 0;
     hint_->setText(none ? empty_ : rows_->rowCount() == 0 ? tr("No row contains all of these words.") : QString());

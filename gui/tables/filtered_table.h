@@ -57,6 +57,8 @@ public:
     QTableView& table() const { return *table_; }
     FilterLine& line() const { return *line_; }
     void setEmptyText(const QString& text);
+    /// Makes the first column as wide as its names, up to half of the table, instead of all that the others leave.
+    void keepNamesBesideFigures();
     /// The text shown instead of rows, or empty if there are rows.
     QString hint() const;
     /// The visible rows in their order.
@@ -66,9 +68,13 @@ Q_SIGNALS:
     /// Emitted for a click or Return on a row. `index` belongs to the model.
     void picked(const QModelIndex& index);
 
+protected:
+    void resizeEvent(QResizeEvent* event) override;
+
 private:
     void refreshHint();
 
+    bool namesAreBeside_ = false;
     QString empty_;
     QLabel* hint_;
     TableFilter* rows_;

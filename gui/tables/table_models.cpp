@@ -37,7 +37,7 @@ LaneTableModel::LaneTableModel(QObject* parent)
 DifferenceTableModel::DifferenceTableModel(QObject* parent)
     : RowModel(
           {{translated("Task"), "task", Qt::AlignLeft,
-            [](const ComparedTask& t) { return translated("step %1: %2").arg(t.task.step).arg(taskName(t.task)); },
+            [this](const ComparedTask& t) { return translated("step %1: %2").arg(t.task.step).arg(nameOf(t)); },
             [](const ComparedTask& t) { return plainTask(t.task); }},
            numberColumn<ComparedTask>(translated("Measured"), "measured_ns", &ComparedTask::measured, formatDuration),
            numberColumn<ComparedTask>(translated("Simulated"), "simulated_ns", &ComparedTask::simulated,
@@ -50,16 +50,22 @@ DifferenceTableModel::DifferenceTableModel(QObject* parent)
                formatDurationChange)},
           parent) {}
 
+QString DifferenceTableModel::nameOf(const ComparedTask& row) const {
+    return taskName(document_ ? shownKey(*document_, row.task) : row.task);
+}
+
 QVariant DifferenceTableModel::data(const QModelIndex& index, int role) const {
     const std::optional<ComparedTask> row = role == Qt::ToolTipRole ? rowAt(index.row()) : std::nullopt;
-    return row ? taskName(row->task) : RowModel::data(index, role);
+    return row ? nameOf(*row) : RowModel::data(index, role);
 }
 
 UnmatchedTableModel::UnmatchedTableModel(QObject* parent)
     : RowModel({{translated("Task"),
                  "task",
                  {},
-                 [](const UnmatchedTask& t) { return taskName(t.key); },
+                 [this](const UnmatchedTask& t) {
+                     return taskName(document_ ? document_->store(t.source)->shownKey(t.slice) : t.key);
+                 },
                  [](const UnmatchedTask& t) { return plainTask(t.key); }},
                 {translated("Only"),
                  "timeline",

@@ -31,13 +31,25 @@ class DifferenceTableModel : public RowModel<ComparedTask> {
 public:
     enum Column { task, measured, simulated, difference };
     explicit DifferenceTableModel(QObject* parent = nullptr);
+    /// Sets the document of the rows, from which the shown kinds of the tasks come; null: none.
+    void setDocument(std::shared_ptr<const TraceDocument> document) { document_ = std::move(document); }
     QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
+
+private:
+    QString nameOf(const ComparedTask& row) const;
+
+    std::shared_ptr<const TraceDocument> document_;
 };
 
 /// Tasks of the selected step that only one timeline has, with the reason.
 class UnmatchedTableModel : public RowModel<UnmatchedTask> {
 public:
     explicit UnmatchedTableModel(QObject* parent = nullptr);
+    /// Sets the document of the rows, from which the shown kinds of the tasks come; null: none.
+    void setDocument(std::shared_ptr<const TraceDocument> document) { document_ = std::move(document); }
+
+private:
+    std::shared_ptr<const TraceDocument> document_;
 };
 
 /// Task statistics per kind, and per kind and lane.

@@ -26,7 +26,7 @@
 
 #include <array>
 #include <bitset>
-#include <set>
+#include <span>
 #include <utility>
 
 namespace pipescope {
@@ -34,16 +34,18 @@ namespace {
 constexpr int kLinesWithStrip = 34;  // lines of text in a page that has room for the strip of steps
 
 std::vector<TaskKind> kindsOf(const TraceDocument& document) {
-    std::set<TaskKind> kinds;
+    KindSet drawn;
     for (const auto& store : {document.measured, document.simulated}) {
-        if (!store) {
-            continue;
-        }
-        for (const StoredRow& row : store->rows()) {
-            kinds.insert(row.kinds.begin(), row.kinds.end());
+        for (const StoredRow& row : store ? std::span(store->rows()) : std::span<const StoredRow>()) {
+            drawn |= row.drawn;
         }
     }
-    std::vector<TaskKind> inOrder(kinds.begin(), kinds.end());
+    std::vector<TaskKind> inOrder;
+    for (std::size_t kind = 0; kind < drawn.size(); ++kind) {
+        if (drawn.test(kind)) {
+            inOrder.push_back(static_cast<TaskKind>(kind));
+        }
+    }
     std::ranges::stable_sort(inOrder, {}, keyKindOf);  // both halves of a backward side by side
     return inOrder;
 }
@@ -357,7 +359,7 @@ void DocumentPage::setLive(LiveBadge::State state) {
 }
 
 void DocumentPage::showNotes() {
-    QStringList lines = document()->messages();
+    QStringList lines = document()->messages(remarks_);
     if (live_->state() == LiveBadge::State::following) {
         lines.removeAll(QString::fromUtf8(kNotClosed.data()));  // the badge says so
     }
@@ -369,6 +371,11 @@ void DocumentPage::showNotes() {
     } else {
         messages_->showMessage(MessageBar::Kind::note, lines.join(QLatin1Char('\n')));
     }
+}
+
+void DocumentPage::leaveOutRemarks() {
+    remarks_ = TraceDocument::Remarks::without;
+    showNotes();
 }
 
 void DocumentPage::refreshNotes() {

@@ -75,6 +75,8 @@ public:
     /// Shows that the file is being written, but has nothing to show yet.
     void showWaiting();
     void setLive(LiveBadge::State state);
+    /// For a picture: leaves out remarks on how the figures were made, which no reader can act on.
+    void leaveOutRemarks();
     /// Repaints the notes in the colours of a new theme.
     void refreshNotes();
     /// Focuses the first existing timeline, so that keys go there.
@@ -122,5 +124,6 @@ private:
     PageNotes* notes_;
     bool notesRead_ = false;
     QString noteTrouble_;
+    TraceDocument::Remarks remarks_ = TraceDocument::Remarks::with;
 };
 }  // namespace pipescope

@@ -76,7 +76,7 @@ TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, M
 
 void TableDocks::addLanesAndDifferences(DockSet& docks) {
     docks.add(tr("Lanes"), "lanes", *lanes_);
-    lanes_->table().horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);  // beside its figures
+    lanes_->keepNamesBesideFigures();
     docks.add(tr("Largest differences"), "differences", *differences_);
     connect(lanes_, &FilteredTable::picked, this, [this](const QModelIndex& index) {
         const TraceDocument& shown = *files_.document();  // the model has one row per lane or thread, in order
@@ -112,6 +112,7 @@ void TableDocks::refreshSummaries() {
     laneModel_->setRows(shown == nullptr        ? std::vector<LaneFacts>{}
                         : hasOnlyTracks(*shown) ? threadFacts(*shown)
                                                 : laneFacts(*shown, files_.page()->model().step()));
+    differenceModel_->setDocument(shown != nullptr ? files_.page()->document() : nullptr);
     differenceModel_->setRows(shown != nullptr && shown->comparison ? shown->comparison->worst
                                                                     : std::vector<ComparedTask>{});
     refreshSelection();
@@ -244,6 +245,7 @@ void TableDocks::refreshUnmatched() {
     const TraceDocument* shown = files_.document();
     const StepAnalysis* analysis = shown != nullptr ? files_.page()->model().analysis() : nullptr;
     unmatchedModel_->setTwoRuns(shown != nullptr && shown->baseline);
+    unmatchedModel_->setDocument(shown != nullptr ? files_.page()->document() : nullptr);
     unmatchedModel_->setRows(analysis != nullptr ? analysis->matching().unmatched : std::vector<UnmatchedTask>{});
     unmatched_->setEmptyText(shown != nullptr && !shown->whyNoTwins.empty()
                                  ? tr("Tasks are not compared: %1.").arg(QString::fromStdString(shown->whyNoTwins))

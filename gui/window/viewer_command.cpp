@@ -271,11 +271,15 @@ int renderWindow(const ViewerArguments& arguments) {
     if (auto* advice = window.findChild<QDockWidget*>(QStringLiteral("advice"));
         advice != nullptr && forwardsOf(*document) > kMostForwards) {
         advice->hide();  // it simulates tens of changes
+        if (auto* bubbles = window.findChild<QDockWidget*>(QStringLiteral("bubbles"))) {
+            bubbles->raise();
+        }
     }
     if (!arguments.baseline.empty()) {
         window.page()->model().showBaseline(baselineOf(*loadTrace(QString::fromStdString(arguments.baseline))));
     }
     DocumentPage& page = *window.page();
+    page.leaveOutRemarks();
     if (step) {
         page.model().selectStep(*step);
     }

@@ -82,7 +82,7 @@ function unpack(packed) {
   const line = {
     source: packed.source, title: packed.title, facts: packed.facts, noTwin: packed.noTwin, lanes: packed.lanes,
     steps: packed.steps, count, start: new Float64Array(count), end: new Float64Array(count), name: packed.name,
-    kind: new Uint8Array(count), twin: packed.twin || new Int32Array(count).fill(-1), late: packed.late, tiers: packed.tiers || null, bytes: packed.bytes, row: new Uint32Array(count),
+    kind: new Uint8Array(count), twin: packed.twin || new Int32Array(count).fill(-1), late: packed.late, bound: packed.bound || null, tiers: packed.tiers || null, bytes: packed.bytes, row: new Uint32Array(count),
     stepOf: (i) => (Array.isArray(packed.step) ? packed.step[i] : packed.step), rows: [], bubbles: [],
     critical: packed.critical, isCritical: new Uint8Array(count),
   };
@@ -467,6 +467,7 @@ class TimelinePane extends Pane {
       this.drawCritical();
     }
     this.drawMarks();
+    this.drawBound();
     context.restore();
     this.drawGutter();
     this.drawRuler();
@@ -511,11 +512,19 @@ class TimelinePane extends Pane {
     this.drawNotes();
     let free = gutter;
     context.textAlign = 'left';
+    const plate = this.boundPlate();
+    if (plate) {
+      context.fillStyle = colors.text;
+      context.fillRect(plate.left, 2, plate.width, TICKS - 5);
+      context.fillStyle = colors.paper;
+      context.fillText(plate.text, plate.left + 5, TICKS / 2);
+    }
     for (const [at, text] of ticks(this.axisWidth)) {
       const x = this.x(at);
       context.fillStyle = colors.grid;
       context.fillRect(Math.round(x), TICKS - 6, 1, 6);
-      if (x >= free && x + 4 + textWidth(text) < this.width) {
+      const hidden = plate && x < plate.left + plate.width && x + 4 + textWidth(text) > plate.left;
+      if (x >= free && x + 4 + textWidth(text) < this.width && !hidden) {
         context.fillStyle = colors.faintText;
         context.fillText(text, x + 4, TICKS / 2);
         free = x + textWidth(text) + 12;
@@ -532,6 +541,30 @@ class TimelinePane extends Pane {
         context.fillStyle = colors.paper;
         context.fillText(text, left + 5, TICKS / 2);
       }
+    }
+  }
+  /// Place and text of the lower bound's plate on the ruler; null if the line is not in view.
+  boundPlate() {
+    const x = this.line.bound ? this.x(this.line.bound[0]) : -1;
+    if (x < gutter || x > this.width) {
+      return null;
+    }
+    const text = `lower bound ${duration(this.line.bound[1])}`;
+    const width = textWidth(text) + 10;
+    return {x, left: x + width <= this.width ? x : Math.max(gutter, x - width), width, text};
+  }
+  drawBound() {
+    const plate = this.boundPlate();
+    if (plate) {
+      const {context} = this;
+      context.strokeStyle = colors.text;
+      context.lineWidth = 2;
+      context.setLineDash([6, 4]);
+      context.beginPath();
+      context.moveTo(plate.x, RULER);
+      context.lineTo(plate.x, this.height);
+      context.stroke();
+      context.setLineDash([]);
     }
   }
   drawGutter() {
@@ -585,7 +618,7 @@ class TimelinePane extends Pane {
       const a = Math.floor(from);
       const b = Math.min(width - 1, Math.floor(to));
       if (a === b) {
-        into[a] += THREADS && line.end[i] === line.start[i] ? 1 : to - from;  // an instant is a line
+        into[a] += line.end[i] === line.start[i] && (THREADS || data.kinds[line.kind[i]].ticks) ? 1 : to - from;  // a tick
       } else if (a < b) {
         into[a] += a + 1 - from;
         into.fill(1, a + 1, b);
@@ -919,6 +952,10 @@ class TimelinePane extends Pane {
       `${duration(view.start)} to ${duration(view.start + view.length)}`);
   }
   tipAt(x, y) {
+    const plate = y < TICKS ? this.boundPlate() : null;
+    if (plate && x >= plate.left && x <= plate.left + plate.width) {
+      return [`No order of these tasks can be faster than ${duration(this.line.bound[1])}, even with split backwards.`];
+    }
     const task = this.taskAt(x, y);
     if (task >= 0) {
       return taskTip(this.line, task);
@@ -1089,6 +1126,68 @@ class MemoryPane extends Pane {
   }
 }
 
+/// A bar for each step of the run: its time, and the bubble as the pale upper part. The compared step is framed.
+class StepStrip {
+  constructor({bars, median}) {
+    this.bars = bars;
+    this.top = Math.max(...bars.map((bar) => Math.min(bar.time, 2.5 * median)));
+    this.canvas = element('canvas', {role: 'img', 'aria-label': `Times of ${bars.length} steps, ${duration(median)} in the median`});
+    this.section = element('section', {class: 'steps'}, element('h2', {}, 'STEPS'), this.canvas,
+      element('p', {class: 'faint'}, `median ${duration(median)}`));
+    this.canvas.style.maxWidth = `${Math.min(1200, 40 * bars.length)}px`;
+    this.canvas.addEventListener('pointermove', (event) => {
+      const box = this.canvas.getBoundingClientRect();
+      const bar = this.bars[Math.floor((event.clientX - box.left) / box.width * this.bars.length)];
+      placeTip(event, bar ? [bar.text] : null);
+    });
+    this.canvas.addEventListener('pointerleave', () => { tooltip.hidden = true; });
+  }
+  draw() {
+    const ratio = window.devicePixelRatio || 1;
+    const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    const context = this.canvas.getContext('2d');
+    context.scale(ratio, ratio);
+    const each = width / this.bars.length;
+    const wide = Math.max(1, Math.min(each - 1, 40));
+    this.bars.forEach((bar, i) => {
+      const high = height * Math.min(1, bar.time / this.top);
+      const solid = bar.least < bar.time ? height * Math.min(1, bar.least / this.top) : high * (1 - (bar.bubble || 0));
+      context.globalAlpha = bar.counts ? 1 : 0.4;
+      context.fillStyle = bar.slow ? colors.limit : colors.area;
+      context.fillRect(i * each, height - solid, wide, solid);
+      context.globalAlpha *= 0.4;
+      context.fillRect(i * each, height - high, wide, high - solid);
+      context.globalAlpha = 1;
+      if (bar.slow) {  // not told by colour alone
+        context.fillStyle = colors.text;
+        context.beginPath();
+        context.moveTo(i * each + wide / 2, 0);
+        context.lineTo(i * each + wide / 2 - 4, 7);
+        context.lineTo(i * each + wide / 2 + 4, 7);
+        context.fill();
+      }
+      if (bar.step === data.step) {
+        context.strokeStyle = colors.text;
+        context.lineWidth = 2;
+        context.strokeRect(i * each + 1, 1, Math.max(2, wide - 2), height - 2);
+      }
+    });
+    const losses = this.bars.map((bar) => bar.loss).filter((loss) => loss !== undefined);
+    const [least, most] = [Math.min(...losses), Math.max(...losses)];
+    context.strokeStyle = colors.text;
+    context.lineWidth = 1;
+    context.beginPath();
+    this.bars.forEach((bar, i) => {
+      if (bar.loss !== undefined && most > least) {
+        context.lineTo(i * each + wide / 2, 2 + (height - 4) * (most - bar.loss) / (most - least));
+      }
+    });
+    context.stroke();
+  }
+}
+
 /// Each counter has its own scale, which includes 0.
 class CounterPane extends Pane {
   constructor(counters) {
@@ -1236,6 +1335,7 @@ function laneTip(info, number) {
 
 const panes = [];
 const paneOf = new Map();
+let strip = null;
 const tooltip = element('div', {class: 'tooltip', role: 'tooltip', hidden: ''});
 const details = element('aside', {class: 'details', 'aria-live': 'polite', 'aria-label': 'Selection'});
 const kindButtons = [];
@@ -1267,7 +1367,9 @@ function makeLegend() {
       type: 'button', 'aria-pressed': 'true', title: 'Hide or show tasks of this kind', onclick: () => toggleKind(number),
     }, canvas, element('span', {class: 'label'}, kind.letter ? `${kind.letter} ${kind.name}` : kind.name));
     kindButtons.push(button);
-    list.append(element('li', {}, button));
+    if (kind.drawn) {
+      list.append(element('li', {}, button));
+    }
   });
   extraLegend = element('ul', {class: 'legend', 'aria-label': 'Legend of bubbles and lateness'});
   return [list, extraLegend];
@@ -1405,6 +1507,7 @@ function figureCards() {
 }
 
 function buildPage() {
+  strip = data.steps ? new StepStrip(data.steps) : null;
   const hint = 'Wheel or W and S zoom, drag or A and D move, a click selects, ? lists the keys.';
   const tools = element('div', {class: 'tools'},
     button('−', 'Zoom out (S)', () => zoom(0.5, 1 / 0.7)), button('+', 'Zoom in (W)', () => zoom(0.5, 0.7)),
@@ -1428,6 +1531,7 @@ function buildPage() {
     figureCards(),
     element('details', {class: 'tables'}, element('summary', {}, THREADS ? 'All threads' : 'All figures, and lanes'),
       THREADS ? null : tableElement(data.figures), tableElement(data.lanes)),
+    ...(strip ? [strip.section] : []),
     makeBars(),
     element('main', {class: 'body'}, element('div', {class: 'panes'}, ...panes.map((pane) => pane.section)), details),
     element('footer', {}, element('p', {}, data.scope), element('p', {id: 'help-hint'}, hint), element('p', {}, 'Written by PipeScope.')),
@@ -1485,6 +1589,9 @@ function schedule() {
 }
 let described = 0;
 function redraw() {
+  if (strip) {
+    strip.draw();
+  }
   for (const pane of panes) {
     if (!pane.section.hidden) {
       pane.draw();

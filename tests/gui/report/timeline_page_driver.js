@@ -53,6 +53,13 @@ try {
   check('title is text', document.querySelector('h1').textContent.includes(expected.hostile), document.querySelector('h1').textContent);
   check('no element of the trace', document.images.length === 0 && window.hacked === undefined);
 
+  // The steps of the run
+  const strip = document.querySelector('.steps canvas');
+  send(strip, 'pointermove', PointerEvent, {x: strip.getBoundingClientRect().left + 3, y: strip.getBoundingClientRect().top + 5});
+  check('a step tells its time', !tooltip.hidden && tooltip.textContent.startsWith('step 0: '), tooltip.textContent);
+  send(strip, 'pointerleave', PointerEvent, {x: 0, y: 0});
+  check('the tooltip goes', tooltip.hidden);
+
   // Zoom and pan
   const task = expected.task;
   const before = page.place('measured', task);

@@ -248,6 +248,29 @@ TEST_F(TimelinePage, HoldsBubblesMemoryFiguresAndTheSelection) {
     EXPECT_FALSE(data().contains("memory"));
 }
 
+TEST_F(TimelinePage, HoldsTheLowerBoundAndTheStepsOfTheRun) {
+    load({});
+    const Json page = data();
+    EXPECT_FALSE(page.at("timelines").at(0).contains("bound")) << "what was measured has none";
+    const Nanoseconds bound = *document_->lowerBound();
+    const std::int64_t start = document_->simulated->range().start + scene_.simulatedShift - scene_.origin;
+    EXPECT_EQ(page.at("timelines").at(1).at("bound"), Json::array({start + bound.count(), bound.count()}));
+    const StepHistory history = stepHistory(*document_);
+    const Json& bars = page.at("steps").at("bars");
+    ASSERT_EQ(bars.size(), history.steps.size());
+    EXPECT_EQ(page.at("steps").at("median"), history.medianTime.count());
+    for (std::size_t i = 0; i < bars.size(); ++i) {
+        EXPECT_EQ(bars[i].at("step"), history.steps[i].step);
+        EXPECT_EQ(bars[i].at("time"), history.steps[i].time.count());
+        EXPECT_EQ(bars[i].at("counts"), !history.steps[i].warmup);
+    }
+    std::map<std::string, bool> drawn;
+    for (const Json& kind : page.at("kinds")) {
+        drawn[kind.at("name")] = kind.at("drawn");
+    }
+    EXPECT_TRUE(drawn.at("forward"));
+}
+
 TEST_F(TimelinePage, IsTwoMegabytesAtMostForEightLanesAndThirtyTwoMicroBatchesAndTheSameTwice) {
     SampleRun run;
     run.partitions = 8;

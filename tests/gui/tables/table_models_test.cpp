@@ -143,6 +143,27 @@ TEST_F(FilteredLanes, LeadToTheRowOfTheModel) {
     EXPECT_EQ(picked[0][0].toModelIndex().row(), 2);
 }
 
+TEST(DifferenceTableModel, CallsHalfABackwardByItsName) {
+    Timeline timeline;
+    timeline.lanes = {{"lane 0", "cpu"}};
+    const TaskKey half{2, TaskKind::backward, 0, 3, -1};
+    timeline.slices = {
+        {{2, TaskKind::backward_weight, 0, 3, -1}, LaneId{0}, Nanoseconds{50}, Nanoseconds{90}, 0},
+        {half, LaneId{0}, Nanoseconds{0}, Nanoseconds{50}, 0},
+    };
+    sort_slices(timeline);
+    auto document = std::make_shared<TraceDocument>();
+    document->measured = std::make_shared<const TimelineStore>(timeline);
+    DifferenceTableModel model;
+    model.setDocument(document);
+    model.setRows({{half, Nanoseconds{50}, Nanoseconds{60}}});
+    EXPECT_EQ(model.index(0, DifferenceTableModel::task).data().toString(),
+              QStringLiteral("step 2: backward of inputs of micro-batch 3 on partition 0"));
+    EXPECT_EQ(model.index(0, DifferenceTableModel::task).data(kExportRole).toString(),
+              QString::fromStdString(to_string(half)))
+        << "exports have the trace's own kind";
+}
+
 TEST(DifferenceTableModel, NamesTaskAndDifference) {
     DifferenceTableModel model;
     const QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::Fatal);
