@@ -9,6 +9,7 @@
 #include <QRegularExpression>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -184,6 +185,19 @@ bool isOnlySamples(const RangeTrack& track, const std::set<std::pair<std::string
 }
 }  // namespace
 
+namespace {
+/// A name as one line from left to right: without characters that end a line or turn the direction of what follows.
+std::string inOneLine(const std::string& name) {
+    const auto isPlain = [](unsigned char byte) { return byte >= 0x20 && byte != 0xE2; };
+    if (std::ranges::all_of(name, isPlain)) {
+        return name;
+    }
+    static const QRegularExpression kTurns(QStringLiteral("[\\x{202a}-\\x{202e}\\x{2066}-\\x{2069}]"));
+    static const QRegularExpression kControls(QStringLiteral("[\\x{00}-\\x{1f}\\x{2028}\\x{2029}]"));
+    return QString::fromStdString(name).remove(kTurns).replace(kControls, QStringLiteral(" ")).toStdString();
+}
+}  // namespace
+
 std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
     auto store = std::make_shared<TrackStore>();
     RangePlaces places;
@@ -221,8 +235,8 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
             if (!row.start.empty()) {
                 numbers[k] = static_cast<std::uint32_t>(store->rows.size());
                 row.event.resize(row.event.empty() ? 0 : row.start.size());
-                row.group = track.group;
-                row.name = track.name;
+                row.group = inOneLine(track.group);
+                row.name = inOneLine(track.name);
                 row.depth = depth++;
                 sumBusy(row);
                 store->rows.push_back(std::move(row));
@@ -233,7 +247,7 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
         }
     }
     for (const CounterTrack& track : trace.counters) {
-        CounterRow counter(track.group, track.name);
+        CounterRow counter(inOneLine(track.group), inOneLine(track.name));
         for (const CounterTrack::Point& point : track.points) {
             counter.add(point.time.count(), point.value);
         }
@@ -244,7 +258,7 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
     if (store->empty()) {
         return nullptr;
     }
-    store->texts = trace.names;
+    std::ranges::transform(trace.names, std::back_inserter(store->texts), inOneLine);
     store->eventFiles = trace.event_files;
     std::vector<TrackArrow> arrows;
     addLaunches(trace, places, arrows);
@@ -259,29 +273,35 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
     return store;
 }
 
-std::vector<StepRecord> markedSteps(const TrackStore& store, const TaskRules& rules) {
+MarkedStep markedStepOf(const std::string& name, const TaskRules& rules) {
     static const QRegularExpression numbered(
         QStringLiteral("^(?:train(?:ing)?[ _])?(?:step|iter|iteration)[ _:#=]*(\\d{1,8})$"),
         QRegularExpression::CaseInsensitiveOption);
-    std::vector<std::optional<std::int32_t>> byRule(store.texts.size());
-    std::vector<std::optional<std::int32_t>> byName(store.texts.size());
-    bool anyByRule = false;
-    for (std::size_t k = 0; k < store.texts.size(); ++k) {
-        const std::optional<RangeMeaning> meaning = rules.meaning_of(store.texts[k]);
-        if (meaning && meaning->fault.empty() && meaning->role == RangeRole::step && meaning->step) {
-            byRule[k] = meaning->step;
-            anyByRule = true;
-        } else if (const auto match = numbered.match(QString::fromStdString(store.texts[k])); match.hasMatch()) {
-            byName[k] = match.captured(1).toInt();
-        }
+    const std::optional<RangeMeaning> meaning = rules.meaning_of(name);
+    if (meaning && meaning->fault.empty() && meaning->role == RangeRole::step && meaning->step) {
+        return {meaning->step, true};
     }
-    const auto& numbers = anyByRule ? byRule : byName;
+    const auto match = numbered.match(QString::fromStdString(name));
+    return {match.hasMatch() ? std::optional(match.captured(1).toInt()) : std::nullopt, false};
+}
+
+std::vector<StepRecord> markedSteps(const TrackStore& store, const TaskRules& rules) {
+    std::vector<MarkedStep> numbers;
+    bool anyByRule = false;
+    for (const std::string& text : store.texts) {
+        numbers.push_back(markedStepOf(text, rules));
+        anyByRule = anyByRule || numbers.back().byRule;
+    }
+    for (MarkedStep& each : numbers) {
+        each.number = each.byRule == anyByRule ? each.number : std::nullopt;
+    }
     std::map<std::int32_t, StepRecord> steps;
     for (const TrackRow& row : store.rows) {
         for (std::size_t i = 0; i < row.text.size(); ++i) {
-            if (numbers[row.text[i]] && row.end[i] > row.start[i]) {
+            const std::optional<std::int32_t>& number = numbers[row.text[i]].number;
+            if (number && row.end[i] > row.start[i]) {
                 StepRecord step;
-                step.step = *numbers[row.text[i]];
+                step.step = *number;
                 step.wall_start = Nanoseconds{row.start[i]};
                 step.wall_end = Nanoseconds{row.end[i]};
                 // Profilers repeat a host's range on the device, where it begins later.

@@ -35,6 +35,12 @@ bool addNoise(TraceDocument& document, Simulation& simulation, const std::stop_t
 void addHidden(TraceDocument& document);
 /// The trace's threads and streams, without ranges that are tasks; null if nothing is left.
 std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace);
+/// The step that a range of this name marks, such as "ProfilerStep#7"; without a number if it marks none.
+struct MarkedStep {
+    std::optional<std::int32_t> number;
+    bool byRule = false;  ///< a rule says so, not only words such as "step 7"
+};
+MarkedStep markedStepOf(const std::string& name, const TaskRules& rules);
 /// The steps that ranges of the store mark by their names: those of a rule of kind step, such as "ProfilerStep#7";
 /// without such ranges, those named "step 7" or "iteration 7". By start.
 std::vector<StepRecord> markedSteps(const TrackStore& store, const TaskRules& rules);

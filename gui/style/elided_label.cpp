@@ -2,12 +2,32 @@
 
 #include <QPainter>
 
+#include <algorithm>
+
 namespace pipescope {
 QStringList withoutLastParts(const QString& line) {
     QStringList parts = line.split(kPartSeparator);
     QStringList shorter;
     while (parts.size() > 1) {
         parts.removeLast();
+        shorter << parts.join(kPartSeparator);
+    }
+    return shorter;
+}
+
+QStringList withPart(const QString& line, const QString& word) {
+    QStringList parts = line.split(kPartSeparator);
+    const auto isIt = [&](const QString& part) { return part.contains(word); };
+    if (std::none_of(parts.begin(), parts.end(), isIt)) {
+        return withoutLastParts(line);
+    }
+    QStringList shorter;
+    while (parts.size() > 1) {
+        if (isIt(parts.back())) {
+            parts.removeFirst();
+        } else {
+            parts.removeLast();
+        }
         shorter << parts.join(kPartSeparator);
     }
     return shorter;

@@ -8,6 +8,8 @@ namespace pipescope {
 inline const QString kPartSeparator = QStringLiteral("  ·  ");
 /// The line without its last part, without its last two parts, and so on.
 QStringList withoutLastParts(const QString& line);
+/// Likewise, but the part that contains `word` stays: once it is the last, the first parts are left out.
+QStringList withPart(const QString& line, const QString& word);
 
 /// One line of text. Without room for it, the first shorter text that fits, or the last one shortened with "…". The
 /// tooltip has the full text.

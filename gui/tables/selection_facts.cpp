@@ -1,6 +1,7 @@
 #include "gui/tables/selection_facts.h"
 
 #include "gui/document/baseline.h"
+#include "gui/document/document_builder.h"
 #include "gui/document/throughput.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
@@ -626,11 +627,15 @@ SelectionFacts recordingFacts(const TraceDocument& document) {
         }
     }
     facts.sections.push_back(std::move(all));
-    const auto shown = std::min(kMostNames, sums.size());
+    const auto shown = std::min(kMostNames + document.markedSteps.size(), sums.size());
     std::partial_sort(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(shown), sums.end(),
                       [](const Sum& a, const Sum& b) { return std::tie(b.time, a.text) < std::tie(a.time, b.text); });
+    static const TaskRules rules;
     FactSection names{translated("Most time by name"), {}};
-    for (std::size_t k = 0; k < shown && sums[k].time > 0; ++k) {
+    for (std::size_t k = 0; k < shown && sums[k].time > 0 && names.rows.size() < kMostNames; ++k) {
+        if (markedStepOf(store.texts[sums[k].text], rules).number) {
+            continue;  // a step contains the others
+        }
         names.rows.push_back({QString::fromStdString(store.texts[sums[k].text]),
                               QStringLiteral("%1 · %2").arg(number(sums[k].count), formatDuration(sums[k].time)),
                               {}});

@@ -45,6 +45,11 @@ SelectionPanel::SelectionPanel(QWidget* parent)
     table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
     table_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
     table_->header()->setDefaultAlignment(Qt::AlignRight | Qt::AlignVCenter);
+    connect(table_->header(), &QHeaderView::sectionResized, this, [this](int column) {
+        if (column == 0) {
+            shortenNames();
+        }
+    });
     auto* copy = new QAction(tr("&Copy as text"), this);
     connect(copy, &QAction::triggered, this, &SelectionPanel::copy);
     table_->addAction(copy);
@@ -106,9 +111,7 @@ void SelectionPanel::setFacts(SelectionFacts facts) {
             heading->setTextAlignment(0, Qt::AlignLeft | Qt::AlignBottom);
         }
         for (const FactRow& row : section.rows) {
-            // The tooltip and the copied text have the whole name, which is wider than the panel at first.
-            const QString name = QString(row.name).replace(tr("waits for the "), tr("waits: "));
-            auto* item = new QTreeWidgetItem(table_, {name, row.measured, row.simulated, row.difference});
+            auto* item = new QTreeWidgetItem(table_, {row.name, row.measured, row.simulated, row.difference});
             item->setToolTip(0, row.name);
             item->setToolTip(1, single ? row.measured : QString());
             for (int column = 1; column < table_->columnCount(); ++column) {
@@ -117,6 +120,43 @@ void SelectionPanel::setFacts(SelectionFacts facts) {
         }
     }
     table_->setVisible(!facts_.sections.empty());
+    shortenNames();
+}
+
+/// Causes of bubbles are wider than the panel at first. All have the longest form that fits; the tooltip and the copied
+/// text have the whole name.
+void SelectionPanel::shortenNames() {
+    constexpr int kPadding = 8;
+    const int room = table_->header()->sectionSize(0) - kPadding;
+    if (table_->header()->sectionResizeMode(0) != QHeaderView::Stretch) {
+        return;  // the names decide about the column's width
+    }
+    const auto shortened = [](QString name, int form) {
+        if (form > 0) {
+            name.replace(tr("waits for the "), tr("waits: ")).remove(tr(" (contention)"));
+        }
+        return form > 1 ? name.replace(tr("waits: previous"), tr("previous")).replace(tr("waits: next"), tr("next"))
+                        : name;
+    };
+    QList<QTreeWidgetItem*> causes;
+    for (int i = 0; i < table_->topLevelItemCount(); ++i) {
+        QTreeWidgetItem* item = table_->topLevelItem(i);
+        if (shortened(item->toolTip(0), 2) != item->toolTip(0)) {
+            causes << item;
+        }
+    }
+    constexpr int kForms = 3;
+    for (int form = 0; form < kForms; ++form) {
+        bool fits = true;
+        for (QTreeWidgetItem* item : causes) {
+            const QString name = shortened(item->toolTip(0), form);
+            item->setText(0, name);
+            fits = fits && fontMetrics().horizontalAdvance(name) <= room;
+        }
+        if (fits) {
+            return;
+        }
+    }
 }
 
 void SelectionPanel::resizeEvent(QResizeEvent* event) {

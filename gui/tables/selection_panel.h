@@ -28,6 +28,7 @@ protected:
 
 private:
     void fitColumns();
+    void shortenNames();
     SelectionFacts facts_;
     QLabel* title_;
     QLabel* where_;

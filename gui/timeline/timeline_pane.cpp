@@ -35,7 +35,7 @@ QString TimelinePane::title() const {
 }
 
 void TimelinePane::setFacts(const QString& facts) {
-    facts_->setText(facts, withoutLastParts(facts));
+    facts_->setText(facts, withPart(facts, tr("step time")));
 }
 
 QString TimelinePane::facts() const {

@@ -19,5 +19,14 @@ TEST(ElidedLabel, LeavesOutLastPartsBeforeItCutsOne) {
     EXPECT_TRUE(label.shownText().endsWith(QChar(0x2026))) << label.shownText().toStdString();
     EXPECT_EQ(label.toolTip(), line);
 }
+
+TEST(ElidedLabel, KeepsThePartThatMatters) {
+    const QString line = QStringLiteral("gpipe  ·  8 micro-batches  ·  step time 672.2 ms  ·  bubble 12.1 %");
+    EXPECT_EQ(
+        withPart(line, QStringLiteral("step time")),
+        QStringList({QStringLiteral("gpipe  ·  8 micro-batches  ·  step time 672.2 ms"),
+                     QStringLiteral("8 micro-batches  ·  step time 672.2 ms"), QStringLiteral("step time 672.2 ms")}));
+    EXPECT_EQ(withPart(line, QStringLiteral("loss")), withoutLastParts(line)) << "no part has the word";
+}
 }  // namespace
 }  // namespace pipescope
