@@ -86,6 +86,8 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
                      {"", Align::left},
                      {"step consists of", Align::left}});
     std::size_t rows = 0;
+    const bool has_context =
+        std::ranges::any_of(plan.candidates, [](const ClusterCandidate& each) { return each.step.layout.context > 1; });
     const bool has_experts =
         std::ranges::any_of(plan.candidates, [](const ClusterCandidate& each) { return each.step.layout.expert > 1; });
     for (const ClusterCandidate& each : plan.candidates) {
@@ -103,9 +105,10 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
     }
     std::string text = table.str();
     text += fmt::format(
-        "\n{} layouts, {} simulated; ranked by {}; p lanes, d replicas, t tensor-parallel devices, {}v "
+        "\n{} layouts, {} simulated; ranked by {}; p lanes, d replicas, t tensor-parallel devices, {}{}v "
         "partitions a lane, b samples a micro-batch\n",
-        plan.considered, plan.simulated, to_string(plan.goal), has_experts ? "e devices for the experts, " : "");
+        plan.considered, plan.simulated, to_string(plan.goal), has_context ? "c devices for a sample, " : "",
+        has_experts ? "e devices for the experts, " : "");
     if (!plan.candidates.empty()) {
         const ClusterCandidate& best = plan.candidates.front();
         if (best.checkpoints.interval_seconds > 0) {

@@ -30,9 +30,10 @@ struct ExplainFlags {
 
 /// Options of one layout, without which the best one is found.
 constexpr std::array kOfOneLayout = {
-    "--partitions",       "--data-parallel", "--tensor-parallel",   "--expert-parallel", "--interleave",
-    "--micro-batch-size", "--zero",          "--sequence-parallel", "--schedule",        "--device-types",
-    "--recompute",        "--balance",       "--checkpoint"};
+    "--partitions",        "--data-parallel", "--tensor-parallel",  "--context-parallel",
+    "--expert-parallel",   "--interleave",    "--micro-batch-size", "--zero",
+    "--sequence-parallel", "--schedule",      "--device-types",     "--recompute",
+    "--balance",           "--checkpoint"};
 
 bool names_a_layout(const CLI::App& command) {
     return std::ranges::any_of(kOfOneLayout, [&](const char* name) { return command.get_option(name)->count() > 0; });
@@ -89,6 +90,7 @@ std::string options_text(const LayoutStep& step) {
     };
     add("--data-parallel", layout.data, 1);
     add("--tensor-parallel", layout.tensor, 1);
+    add("--context-parallel", layout.context, 1);
     add("--expert-parallel", layout.expert, 1);
     add("--interleave", layout.interleave, 1);
     add("--micro-batch-size", layout.micro_batch_size, 1);

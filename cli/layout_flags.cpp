@@ -25,9 +25,10 @@ namespace {
 constexpr const char* kGroup = "Cluster";
 
 /// Options that only a layout has.
-const std::set<std::string> kOfLayouts = {
-    "partitions",        "data-parallel", "tensor-parallel", "expert-parallel", "interleave", "micro-batch-size",
-    "sequence-parallel", "zero",          "gradient-bytes",  "gradient-bucket", "sends"};
+const std::set<std::string> kOfLayouts = {"partitions",       "data-parallel",     "tensor-parallel",
+                                          "context-parallel", "expert-parallel",   "interleave",
+                                          "micro-batch-size", "sequence-parallel", "zero",
+                                          "gradient-bytes",   "gradient-bucket",   "sends"};
 /// Others that it takes.
 const std::set<std::string> kWithLayouts = {
     "cluster", "batch", "schedule", "recompute", "dtype",      "device-types", "device-catalogue",
@@ -64,6 +65,8 @@ void add_layout_options(CLI::App& command, LayoutFlags& flags) {
     add_option(command, "-n,--partitions", layout.pipeline, "Lanes of a pipeline; default 1", "P", kGroup);
     add_option(command, "--data-parallel", layout.data, "Replicas of the pipeline; default 1", "D", kGroup);
     add_option(command, "--tensor-parallel", layout.tensor, "Devices that split each layer; default 1", "T", kGroup);
+    add_option(command, "--context-parallel", layout.context,
+               "Devices that split the tokens of each sample of a gpt: model; default 1", "C", kGroup);
     add_option(command, "--expert-parallel", layout.expert,
                "Devices of a lane that split the experts of a gpt: model; default 1", "E", kGroup);
     add_option(command, "--interleave", layout.interleave, "Partitions a lane; default 1", "V", kGroup);
@@ -229,6 +232,7 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
     object["layout"] = {{"pipeline", layout.pipeline},
                         {"data_parallel", layout.data},
                         {"tensor_parallel", layout.tensor},
+                        {"context_parallel", layout.context},
                         {"expert_parallel", layout.expert},
                         {"interleave", layout.interleave},
                         {"devices", layout.devices()},
@@ -300,6 +304,7 @@ std::string step_text(const LayoutStep& step) {
     std::string text =
         fmt::format("{} of type {}: pipeline {} x data {} x tensor {}", counted(layout.devices(), "device", "devices"),
                     step.device, layout.pipeline, layout.data, layout.tensor);
+    text += layout.context > 1 ? fmt::format(" x context {}", layout.context) : "";
     text += layout.expert > 1 ? fmt::format(", experts on {} of a lane", layout.expert) : "";
     text += "\n\n";
     TextTable table({{"step time"},

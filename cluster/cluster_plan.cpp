@@ -180,7 +180,8 @@ private:
         return static_cast<double>(model_.layers) / blocks_a_ns;
     }
     Costs costs_of(const NodeGroup& group, const Layout& layout) {
-        const auto key = std::tuple(&group, layout.tensor, layout.expert, layout.micro_batch_size, layout.recompute);
+        const auto key =
+            std::tuple(&group, layout.tensor, layout.context, layout.expert, layout.micro_batch_size, layout.recompute);
         const auto found = known_.find(key);
         if (found != known_.end()) {
             return found->second;
@@ -208,7 +209,7 @@ private:
 
     const LanguageModel& model_;
     const Cluster& cluster_;
-    std::map<std::tuple<const NodeGroup*, int, int, std::int64_t, Recompute>, Costs> known_;
+    std::map<std::tuple<const NodeGroup*, int, int, int, std::int64_t, Recompute>, Costs> known_;
     std::mutex mutex_;
 };
 
@@ -218,6 +219,22 @@ bool fits_tensor(const LanguageModel& model, int tensor) {
            model.shared_experts * model.expert_hidden % tensor == 0 &&
            (model.experts == 0 || model.sequence % tensor == 0) &&
            (model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0);
+}
+
+/// Numbers of devices that may split a sample's tokens, 2048 or more for each. Fewer tokens take so little work that
+/// Megatron-Core advises context parallelism for samples of 8192 and more.
+std::vector<int> contexts_of(const LanguageModel& model, int tensor, int most) {
+    constexpr std::int64_t kFewestTokens = 2048;
+    std::vector<int> contexts{1};
+    if (model.attention == Attention::flash) {
+        for (const int context :
+             divisors(model.sequence, std::min<std::int64_t>(most, model.sequence / kFewestTokens))) {
+            if (context > 1 && most % context == 0 && model.sequence % (2LL * context * tensor) == 0) {
+                contexts.push_back(context);
+            }
+        }
+    }
+    return contexts;
 }
 
 /// Lanes of groups that have so many devices together: as many lanes as possible on the quickest, then on the next, one
@@ -310,42 +327,46 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
             }
         }
     };
+    // Micro-batches, partitions a lane, devices for the experts, and schedules.
+    const auto add_sizes = [&](Layout layout) {
+        for (const int samples : divisors(request.layout.batch / layout.data, kLargestMicroBatch)) {
+            layout.micro_batch_size = samples;
+            if (largest_layer_flops(model, layout) > kMostLayerFlops) {
+                continue;
+            }
+            for (layout.interleave = 1; layout.interleave <= kMostInterleave; ++layout.interleave) {
+                const std::int64_t partitions = static_cast<std::int64_t>(layout.pipeline) * layout.interleave;
+                if (layout.interleave > 1 && (layout.pipeline == 1 || partitions > model.layers)) {
+                    continue;
+                }
+                for (const int expert : divisors(std::max<std::int64_t>(1, model.experts), layout.stage_devices())) {
+                    if (layout.stage_devices() % expert != 0) {
+                        continue;
+                    }
+                    layout.expert = expert;
+                    for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
+                        layout.schedule = schedule;
+                        add(layout);
+                    }
+                }
+            }
+        }
+    };
     for (const int tensor : divisors(node, kMostTensor)) {
         if (!fits_tensor(model, tensor) || size.devices % tensor != 0) {
             continue;
         }
-        for (const int pipeline : divisors(size.devices / tensor, std::min(model.layers, kMostPartitions))) {
-            const int data = size.devices / tensor / pipeline;
-            if (request.layout.batch % data != 0 || (size.groups.size() > 1 && pipeline == 1)) {
-                continue;
-            }
-            for (const int samples : divisors(request.layout.batch / data, kLargestMicroBatch)) {
-                for (int interleave = 1; interleave <= kMostInterleave; ++interleave) {
-                    Layout layout = request.layout;
-                    layout.pipeline = pipeline;
-                    layout.data = data;
-                    layout.tensor = tensor;
-                    layout.interleave = interleave;
-                    layout.micro_batch_size = samples;
-                    layout.sequence_parallel = tensor > 1 && model.sequence % tensor == 0;
-                    const std::int64_t partitions = static_cast<std::int64_t>(pipeline) * interleave;
-                    if (largest_layer_flops(model, layout) > kMostLayerFlops) {
-                        continue;
-                    }
-                    if (interleave > 1 && (pipeline == 1 || partitions > model.layers)) {
-                        continue;
-                    }
-                    for (const int expert :
-                         divisors(model.experts > 0 ? layout.stage_devices() : 1, model.experts + 1)) {
-                        if (expert > 1 && model.experts % expert != 0) {
-                            continue;
-                        }
-                        layout.expert = expert;
-                        for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
-                            layout.schedule = schedule;
-                            add(layout);
-                        }
-                    }
+        for (const int context : contexts_of(model, tensor, size.devices / tensor)) {
+            for (const int pipeline :
+                 divisors(size.devices / tensor / context, std::min(model.layers, kMostPartitions))) {
+                Layout layout = request.layout;
+                layout.pipeline = pipeline;
+                layout.data = size.devices / tensor / context / pipeline;
+                layout.tensor = tensor;
+                layout.context = context;
+                layout.sequence_parallel = tensor > 1 && model.sequence % (tensor * context) == 0;
+                if (request.layout.batch % layout.data == 0 && (size.groups.size() == 1 || pipeline > 1)) {
+                    add_sizes(layout);
                 }
             }
         }
@@ -391,7 +412,7 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
     double kept = std::numeric_limits<double>::infinity();  // of a block
     for (const BlockKind kind : block_kinds(model)) {
         const BlockActivations activations =
-            block_activations(model, kind, static_cast<double>(layout.micro_batch_size), layout.tensor,
+            block_activations(model, kind, static_cast<double>(layout.micro_batch_size) / layout.context, layout.tensor,
                               layout.sequence_parallel, element);
         kept = std::min(kept, layout.recompute == Recompute::full        ? activations.input
                               : layout.recompute == Recompute::selective ? activations.total() - activations.core

@@ -24,7 +24,8 @@ public:
         tensor_ = layout.tensor;
         split_ = layout.sequence_parallel ? tensor_ : 1;
         samples_ = static_cast<double>(layout.micro_batch_size);
-        tokens_ = samples_ * static_cast<double>(model.sequence);
+        sequence_ = static_cast<double>(model.sequence) / layout.context;
+        tokens_ = samples_ * sequence_;
         hidden_ = static_cast<double>(model.hidden);
         activation_ = tokens_ * hidden_ * element_;
     }
@@ -35,6 +36,26 @@ public:
     double copied_tokens() const { return tokens_ / split_ * static_cast<double>(model_.top_k); }
     /// Bytes of a tensor of all copies.
     double copied_bytes() const { return copied_tokens() * hidden_ * element_; }
+    /// Bytes of the keys and values of this rank's tokens.
+    double key_value_bytes() const { return 2 * tokens_ * rank_kv_width(model_, layout_.tensor) * element_; }
+
+    /// Attention of this rank's tokens to one context-parallel rank's keys and values: one kernel forward, one
+    /// backward, which computes the scores again. Half of the pairs are causal, also on other ranks than the own.
+    struct FlashTimes {
+        double forward = 0;
+        double backward = 0;
+    };
+    FlashTimes flash() const {
+        const double heads = samples_ * static_cast<double>(model_.heads) / tensor_;
+        DeviceWork forward = matmul_work(device_, layout_.dtype, sequence_, sequence_, model_.head_width(), heads);
+        forward.bytes_moved = 4 * heads_bytes();
+        constexpr double kShareOfProducts = 0.7;  // of a product's rate, beside the softmax
+        forward.flops *= 2.0 / 2 / kShareOfProducts;
+        DeviceWork backward = forward;
+        backward.flops *= 2.5;
+        backward.bytes_moved *= 2;
+        return {ns(forward), ns(backward)};
+    }
 
     LayerTimes block(BlockKind kind) const {
         LayerTimes times;
@@ -154,20 +175,13 @@ private:
         times.forward += times.core + 2 * pass(2 * heads_bytes());  // transposes of heads and tokens
         times.backward += 3 * pass(2 * heads_bytes());
     }
-    /// One kernel forward, one backward, which computes the scores again. Half of the scores are causal.
+    /// A turn for each rank's keys and values; after all but the first, its outputs are added to those before.
     void add_flash(LayerTimes& times) const {
-        const auto s = static_cast<double>(model_.sequence);
-        const double heads = samples_ * static_cast<double>(model_.heads) / tensor_;
-        DeviceWork forward = matmul_work(device_, layout_.dtype, s, s, model_.head_width(), heads);
-        forward.bytes_moved = 4 * heads_bytes();
-        constexpr double kShareOfProducts = 0.7;  // of a product's rate, beside the softmax
-        forward.flops *= 2.0 / 2 / kShareOfProducts;
-        DeviceWork backward = forward;
-        backward.flops *= 2.5;
-        backward.bytes_moved *= 2;
-        times.core = ns(forward);
+        const FlashTimes turn = flash();
+        const double turns = layout_.context;
+        times.core = turns * turn.forward + (turns - 1) * pass(3 * heads_bytes());
         times.forward += times.core;
-        times.backward += ns(backward);
+        times.backward += turns * turn.backward;
     }
 
     const LanguageModel& model_;
@@ -177,6 +191,7 @@ private:
     double tensor_ = 1;
     double split_ = 1;
     double samples_ = 1;
+    double sequence_ = 1;  // tokens of a sample
     double tokens_ = 1;
     double hidden_ = 1;
     double activation_ = 0;
@@ -208,6 +223,26 @@ double whole_bytes(const RankWeights& parameters, const Layout& layout) {
 }  // namespace
 
 namespace {
+/// What a pass waits for because keys and values take longer to a rank than its attention to the ones before.
+struct ContextWaits {
+    double forward = 0;
+    double backward = 0;
+};
+ContextWaits context_waits(const RankTimes& rank, const Cluster& cluster, const NodeGroup& group,
+                           const Layout& layout) {
+    if (layout.context == 1) {
+        return {};
+    }
+    const Link ring = ring_link(cluster, group, layout.context_ranks());
+    const auto [forward, backward] = rank.flash();
+    const double one = ring.exchange_ns(rank.key_value_bytes());
+    const double with_gradients = ring.exchange_ns(2 * rank.key_value_bytes());
+    const auto wait = [](double message, double work) { return std::max(0.0, message - work); };
+    // In the backward, keys and values leave in all turns but the last one, gradients in all but the first one.
+    return {(layout.context - 1) * wait(one, forward),
+            2 * wait(one, backward) + (layout.context - 2) * wait(with_gradients, backward)};
+}
+
 /// A sum over the ranks, or with sequence parallelism a sum of parts and a gathering of them, which takes as long.
 double tensor_sum_ns(const RankTimes& rank, const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
     return all_reduce_ns(ring_link(cluster, group, layout.tensor_ranks()), layout.tensor, rank.activation());
@@ -251,8 +286,10 @@ double sums_a_pass(const LanguageModel& model, BlockKind kind) {
 struct BlockMessages {
     double sums = 0;        ///< over tensor-parallel ranks
     double all_to_all = 0;  ///< to the experts and back
+    ContextWaits context;
 
-    double all() const { return sums + all_to_all; }
+    double forward() const { return sums + all_to_all + context.forward; }
+    double backward() const { return sums + all_to_all + context.backward; }
 };
 BlockMessages messages_of(const RankTimes& rank, const LanguageModel& model, BlockKind kind, const Cluster& cluster,
                           const NodeGroup& group, const Layout& layout) {
@@ -261,6 +298,7 @@ BlockMessages messages_of(const RankTimes& rank, const LanguageModel& model, Blo
     if (kind == BlockKind::experts) {
         messages.all_to_all = 2 * all_to_all_of(rank, cluster, group, layout);
     }
+    messages.context = context_waits(rank, cluster, group, layout);
     return messages;
 }
 
@@ -272,10 +310,11 @@ double recomputed(const LayerTimes& block, const Layout& layout) {
 }
 
 /// A block with its `messages` in each pass and what it recomputes, but without what ZeRO moves.
-LayerTimes whole_block(const RankTimes& rank, BlockKind kind, double messages, const Layout& layout) {
+LayerTimes whole_block(const RankTimes& rank, BlockKind kind, const BlockMessages& messages, const Layout& layout) {
     LayerTimes times = rank.block(kind);
-    times.forward += messages;
-    times.backward += messages;
+    times.core += messages.context.forward;
+    times.forward += messages.forward();
+    times.backward += messages.backward();
     times.backward += recomputed(times, layout);
     return times;
 }
@@ -297,13 +336,15 @@ BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Clust
     extras.recompute = recomputed(rank.block(kind), layout);
     const double sum = tensor_sum_ns(rank, cluster, group, layout);
     const BlockMessages messages = messages_of(rank, model, kind, cluster, group, layout);
-    const LayerTimes whole = whole_block(rank, kind, messages.all(), layout);
+    const LayerTimes whole = whole_block(rank, kind, messages, layout);
     const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert);
     const ZeroMoves moves = zero_moves(weights, weights, cluster, group, layout);
     const double passes = layout.recompute == Recompute::full ? 3 : 2;
     extras.collectives = passes * messages.sums + moves.forward(whole.forward) - whole.forward +
                          moves.backward(whole.backward) - whole.backward;
     extras.all_to_all = passes * messages.all_to_all;
+    extras.context =
+        (layout.recompute == Recompute::none ? 1 : 2) * messages.context.forward + messages.context.backward;
     extras.ends = 2 * sum;  // the embedding's output, and the gradient of the output layer's input
     return extras;
 }
@@ -313,7 +354,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     const RankTimes rank(model, group, layout);
     const auto element = static_cast<double>(dtype_bytes(layout.dtype));
     const auto samples = static_cast<double>(layout.micro_batch_size);
-    const double tokens = samples * static_cast<double>(model.sequence);
+    const double tokens = samples * static_cast<double>(model.sequence) / layout.context;
     const double split = layout.sequence_parallel ? layout.tensor : 1;
     const double sum = tensor_sum_ns(rank, cluster, group, layout);
     Profile profile;
@@ -341,7 +382,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         layer.saved_bytes = {0};
         // Tensors that ZeRO splits are whole while the layer works on them.
         layer.transient_bytes = {whole_bytes(parameters, layout)};
-        layer.flops = {flops / layout.tensor};
+        layer.flops = {flops / layout.tensor / layout.context};
         return layer;
     };
     const RankWeights embedding{embedding_weights(model) / layout.tensor};
@@ -356,10 +397,10 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
     for (const BlockKind kind : block_kinds(model)) {
         const RankWeights weights = rank_block_weights(model, kind, layout.tensor, layout.expert);
         const BlockMessages messages = messages_of(rank, model, kind, cluster, group, layout);
-        LayerProfile block = layer_of("", whole_block(rank, kind, messages.all(), layout), weights, weights,
+        LayerProfile block = layer_of("", whole_block(rank, kind, messages, layout), weights, weights,
                                       block_flops(model, kind, samples));
         const BlockActivations activations =
-            block_activations(model, kind, samples, layout.tensor, layout.sequence_parallel, element);
+            block_activations(model, kind, samples / layout.context, layout.tensor, layout.sequence_parallel, element);
         switch (layout.recompute) {
             case Recompute::none: block.saved_bytes = {activations.core + activations.rest}; break;
             case Recompute::selective:
@@ -370,6 +411,10 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         }
         if (kind == BlockKind::experts && layout.expert > 1) {
             block.transient_bytes.front() += 2 * rank.copied_bytes();  // what is sent, and what arrives
+        }
+        if (layout.context > 1) {
+            // Keys, values and gradients of both, those in use and those that arrive.
+            block.transient_bytes.front() += 4 * rank.key_value_bytes();
         }
         set_parameters(block, weights, layout);
         blocks.emplace(kind, std::move(block));

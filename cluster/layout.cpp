@@ -419,9 +419,10 @@ std::string to_string(const PipelineParts& parts) {
 }
 
 std::string to_string(const Layout& layout) {
-    return "p" + std::to_string(layout.pipeline) + " d" + std::to_string(layout.data) + " t" +
-           std::to_string(layout.tensor) + (layout.expert > 1 ? " e" + std::to_string(layout.expert) : "") + " v" +
-           std::to_string(layout.interleave) + " b" + std::to_string(layout.micro_batch_size);
+    return "p" + std::to_string(layout.pipeline) + " d" + std::to_string(layout.data) +
+           (layout.context > 1 ? " c" + std::to_string(layout.context) : "") + " t" + std::to_string(layout.tensor) +
+           (layout.expert > 1 ? " e" + std::to_string(layout.expert) : "") + " v" + std::to_string(layout.interleave) +
+           " b" + std::to_string(layout.micro_batch_size);
 }
 
 PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& cluster, int lanes) {
@@ -466,6 +467,7 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
     check_count("pipeline", layout.pipeline);
     check_count("data-parallel", layout.data);
     check_count("tensor-parallel", layout.tensor);
+    check_count("context-parallel", layout.context);
     check_count("expert-parallel", layout.expert);
     check_count("interleave", layout.interleave);
     check_count("micro-batch-size", layout.micro_batch_size);
@@ -510,7 +512,7 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
     }
     if (layout.stage_devices() % layout.expert != 0) {
         refuse("expert-parallel is " + std::to_string(layout.expert),
-               "it must divide the devices of a lane, replicas times tensor-parallel devices, " +
+               "it must divide the devices of a lane, the product of those of data, context and tensor parallelism, " +
                    std::to_string(layout.stage_devices()),
                "use another number");
     }
@@ -552,7 +554,7 @@ double largest_layer_flops(const LanguageModel& model, const Layout& layout) {
     for (const BlockKind kind : block_kinds(model)) {
         most = std::max(most, block_flops(model, kind, samples));
     }
-    return most / layout.tensor;
+    return most / layout.tensor / layout.context;
 }
 
 void check_layer_flops(const LanguageModel& model, const Layout& layout) {
@@ -586,6 +588,20 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
     }
     if (layout.sequence_parallel) {
         check("sequence", model.sequence);
+    }
+    if (layout.context > 1) {
+        const int pieces = 2 * layout.context * (layout.sequence_parallel ? layout.tensor : 1);
+        if (model.attention != Attention::flash) {
+            refuse("context-parallel is " + std::to_string(layout.context) + " with standard attention",
+                   "keys and values of other devices come one after the other, which only flash attention can take",
+                   "add attention=flash to the model");
+        }
+        if (model.sequence % pieces != 0) {
+            refuse("context-parallel is " + std::to_string(layout.context),
+                   "each device has two parts of a sample's tokens, so that " + std::to_string(pieces) +
+                       " must divide the model's sequence, " + std::to_string(model.sequence),
+                   "use another number of devices");
+        }
     }
     if (layout.expert > 1 && (model.experts == 0 || model.experts % layout.expert != 0)) {
         refuse("expert-parallel is " + std::to_string(layout.expert),
@@ -746,6 +762,7 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
             step.recompute_share += here.recompute / work;
             step.collective_share += here.collectives / work;
             step.all_to_all_share += here.all_to_all / work;
+            step.context_share += here.context / work;
         }
     }
     return step;
@@ -769,7 +786,8 @@ Profile on_device(const Profile& profile, const NodeGroup& group) {
 LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& given, const Cluster& cluster,
                            const PipelineParts& parts, const Layout& layout, const SimulationDetail& detail) {
     check_layout(layout, parts);
-    if (layout.tensor != 1 || layout.expert != 1 || layout.zero != 0 || layout.sequence_parallel) {
+    if (layout.tensor != 1 || layout.context != 1 || layout.expert != 1 || layout.zero != 0 ||
+        layout.sequence_parallel) {
         refuse(to_string(layout) + " splits the layers of a profile", "a profile's costs are those of whole layers",
                "use pipeline and data parallelism only");
     }

@@ -10,13 +10,14 @@
 #include <vector>
 
 namespace pipescope {
-/// How a model lies on a cluster: tensor-parallel ranks next to each other, then data-parallel ones, then the pipeline.
-/// Experts are dealt out whole among `expert` consecutive devices of a lane: tensor-parallel ranks first, then
-/// replicas.
+/// /// How a model lies on a cluster: tensor-parallel ranks next to each other, then context-parallel ones,
+/// data-parallel ones, and the pipeline. Experts are dealt out whole among `expert` consecutive devices of a lane, in
+/// that order.
 struct Layout {
     int pipeline = 1;    ///< lanes of one pipeline
     int data = 1;        ///< replicas of it
     int tensor = 1;      ///< devices that split each matrix
+    int context = 1;     ///< devices that split the tokens of each sample
     int expert = 1;      ///< devices of a lane that split its experts
     int interleave = 1;  ///< partitions a lane
     std::int64_t micro_batch_size = 1;
@@ -34,11 +35,12 @@ struct Layout {
     Sends sends = Sends::blocking;  ///< as in Megatron-LM; in DeepSpeed they are serial
 
     /// Of one lane.
-    std::int64_t stage_devices() const { return static_cast<std::int64_t>(data) * tensor; }
+    std::int64_t stage_devices() const { return static_cast<std::int64_t>(data) * context * tensor; }
     int devices() const { return static_cast<int>(pipeline * stage_devices()); }
     RankGroup tensor_ranks() const { return {tensor, 1}; }
+    RankGroup context_ranks() const { return {context, tensor}; }
     /// Devices of a lane that hold the same weights: they sum gradients, and ZeRO splits among them what they hold.
-    RankGroup weight_copies() const { return {data, tensor}; }
+    RankGroup weight_copies() const { return {data * context, tensor}; }
     /// Likewise of experts.
     RankGroup expert_copies() const { return {static_cast<int>(stage_devices() / expert), expert}; }
     /// Parts into which so many copies split what is split from this ZeRO stage on.
@@ -47,7 +49,7 @@ struct Layout {
     friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-/// "p8 d4 t8 v2 b1", for messages and tables; "p8 d4 t8 e8 v2 b1" with experts on several devices.
+/// "p8 d4 t8 v2 b1", for messages and tables; "p8 d4 c2 t8 e8 v2 b1" with samples and experts on several devices.
 std::string to_string(const Layout& layout);
 
 /// Consecutive lanes of a pipeline whose devices are of one group.
@@ -66,8 +68,8 @@ PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& clust
 /// Throws UsageError for the first count that the parts could not run: fewer devices than the layout needs, a batch
 /// that the replicas' micro-batches do not divide, a ZeRO stage that is none.
 void check_layout(const Layout& layout, const PipelineParts& parts);
-/// Like the above, for the parts of a language model: ranks that do not divide its heads, widths or experts, more
-/// partitions than blocks, layers too large for a profile.
+/// Like the above, for the parts of a language model: ranks that do not divide its heads, widths, tokens or experts,
+/// more partitions than blocks, layers too large for a profile.
 void check_layout(const LanguageModel& model, const Layout& layout, const PipelineParts& parts);
 
 /// Operations of one rank's largest layer for a micro-batch. A profile holds numbers up to 2^53.
@@ -78,11 +80,15 @@ void check_layer_flops(const LanguageModel& model, const Layout& layout);
 
 /// One rank's costs of the model's layers (embedding, blocks, output layer) at the layout's micro-batch size, estimated
 /// for the group's device by operator. Times include the collectives of tensor parallelism, those that take tokens to
-/// experts and back, and what is recomputed. Each expert gets as many tokens as every other one.
-/// With ZeRO 2 and 3 each backward sums its gradients over the replicas, and with ZeRO 3 each pass gathers its
-/// parameters: a layer takes its own work and that, or with gradient_bucket the longer of both. The output layer's
-/// include the loss. Bytes are those of the rank. Preconditions: check_layout() passes. Throws UsageError if the device
-/// has no rate for the dtype.
+/// experts and back, waits for other context-parallel ranks' keys and values, and what is recomputed. Each expert gets
+/// as many tokens as every other one. Context parallelism is ring attention: each rank's tokens attend to its own keys
+/// and values, then to those that come round from the others, while the next ones are on their way. Ranks have tokens
+/// of the beginning and of the end of a sample, so that causal attention takes all of them as long. The backward passes
+/// keys and values round again, and their gradients one rank behind. Source: NVIDIA, Transformer Engine 2.8, attention
+/// with context parallelism, communication p2p. With ZeRO 2 and 3 each backward sums its gradients over the replicas,
+/// and with ZeRO 3 each pass gathers its parameters: a layer takes its own work and that, or with gradient_bucket the
+/// longer of both. The output layer's include the loss. Bytes are those of the rank. Preconditions: check_layout()
+/// passes. Throws UsageError if the device has no rate for the dtype.
 Profile language_model_profile(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                                const Layout& layout);
 
@@ -96,6 +102,7 @@ struct BlockExtras {
     double recompute = 0;    ///< operators that repeat the forward
     double collectives = 0;  ///< sums over tensor-parallel ranks, those of a recompute included; waits for ZeRO 2 and 3
     double all_to_all = 0;   ///< tokens' ways to experts and back, those of a recompute included
+    double context = 0;      ///< waits for keys and values of other ranks, likewise
     double ends = 0;         ///< sums over tensor-parallel ranks of the embedding and of the output layer together
 };
 /// Preconditions as of language_model_profile().
@@ -116,6 +123,7 @@ struct LayoutStep {
     double recompute_share = 0;   ///< of the lanes' work: operators that repeat a forward
     double collective_share = 0;  ///< of the lanes' work: sums over tensor-parallel ranks, gathered parameters
     double all_to_all_share = 0;  ///< of the lanes' work: tokens' ways to experts and back
+    double context_share = 0;     ///< of the lanes' work: waits for keys and values of other ranks
     double tokens = 0;            ///< of the whole step; 0: not a language model
 
     double step_ns() const {

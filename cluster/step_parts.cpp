@@ -106,7 +106,8 @@ StepParts step_parts(const LayoutStep& step) {
     parts.recompute = (busy * step.recompute_share + repeated) / all;
     parts.collectives = busy * step.collective_share / all;
     parts.all_to_all = busy * step.all_to_all_share / all;
-    parts.compute = busy / all - parts.recompute - parts.collectives - parts.all_to_all;
+    parts.context = busy * step.context_share / all;
+    parts.compute = busy / all - parts.recompute - parts.collectives - parts.all_to_all - parts.context;
 
     const StepGraph graph = step_graph_of(simulation.timeline, {0, simulation.step_time.count()},
                                           pipeline_graph_of(step.profile, simulation.options));
@@ -132,6 +133,7 @@ std::vector<NamedPart> named_parts(const StepParts& parts) {
                                  {"recompute", "operators that repeat a forward", parts.recompute},
                                  {"collectives", "collectives inside layers", parts.collectives},
                                  {"all_to_all", "tokens' ways to experts and back", parts.all_to_all},
+                                 {"context", "waits for keys and values of other devices", parts.context},
                                  {"sends", "lanes wait for their copies", parts.sends},
                                  {"gradients", "exposed sums over replicas", parts.gradients},
                                  {"optimizer", "update of the parameters", parts.optimizer}};
@@ -175,8 +177,8 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
             "), more partitions a lane, fewer lanes or another schedule shrink it");
     add("optimizer", whole - step.optimizer_ns, "ZeRO, more lanes or more tensor-parallel devices split the update");
     add("links of a node", simulate(with_free_links(cluster, true, false), layout).step_ns(),
-        std::string("a faster link, fewer tensor-parallel ") + (layout.expert > 1 ? "or expert-parallel " : "") +
-            "devices or overlapped sends help");
+        std::string("a faster link, fewer ") + (layout.expert > 1 ? "expert-parallel, " : "") +
+            (layout.context > 1 ? "context-parallel, " : "") + "tensor-parallel devices or overlapped sends help");
     add("links between nodes", simulate(with_free_links(cluster, false, true), layout).step_ns(),
         std::string("faster ports, more micro-batches, fewer replicas") +
             (layout.expert > 1 ? ", fewer expert-parallel devices" : "") +

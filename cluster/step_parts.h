@@ -11,10 +11,11 @@
 namespace pipescope {
 /// The parts of a step: shares of its time, mean over the lanes of a pipeline, that sum to 1.
 struct StepParts {
-    double compute = 0;      ///< layers' operators and losses, without the four below
+    double compute = 0;      ///< layers' operators and losses, without the five below
     double recompute = 0;    ///< operators that repeat a forward
     double collectives = 0;  ///< sums over tensor-parallel devices, parameters that ZeRO 3 gathers
     double all_to_all = 0;   ///< tokens' ways to experts and back
+    double context = 0;      ///< waits for keys and values of other devices
     double sends = 0;        ///< lanes wait for their copies
     double gradients = 0;    ///< exposed sums over replicas, tied embeddings and gathered parameters included
     double optimizer = 0;

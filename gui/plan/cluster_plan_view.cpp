@@ -32,6 +32,7 @@
 namespace pipescope {
 namespace {
 constexpr int kClusterPlanPeriod = 50;  // ms
+constexpr const char* kContextParallel = "context_parallel";
 constexpr const char* kExpertParallel = "expert_parallel";
 
 QString asQString(const std::string& text) {
@@ -47,6 +48,7 @@ std::vector<TableColumn<const ClusterCandidate*>> clusterPlanColumns() {
         {tr("Devices"), "devices", right, [](const Row& c) { return c->step.layout.devices(); }},
         {tr("Type"), "type", left, [](const Row& c) { return asQString(c->step.device); }},
         {tr("Layout"), "layout", left, [](const Row& c) { return asQString(to_string(c->step.layout)); }},
+        {tr("Sample on"), kContextParallel, right, [](const Row& c) { return c->step.layout.context; }},
         {tr("Experts on"), kExpertParallel, right, [](const Row& c) { return c->step.layout.expert; }},
         {tr("Schedule"), "schedule", left,
          [](const Row& c) { return asQString(to_string(c->step.simulation.options.schedule)); }},
@@ -97,11 +99,14 @@ int ClusterPlanModel::rowCount(const QModelIndex& parent) const {
 }
 
 bool ClusterPlanModel::isUsed(int column) const {
-    if (headerData(column, Qt::Horizontal, kExportRole) != QLatin1String(kExpertParallel)) {
-        return true;
-    }
-    return plan_ && std::ranges::any_of(plan_->candidates,
-                                        [](const ClusterCandidate& each) { return each.step.layout.expert > 1; });
+    const auto splits = [&](int Layout::*degree) {
+        return plan_ && std::ranges::any_of(plan_->candidates,
+                                            [&](const ClusterCandidate& each) { return each.step.layout.*degree > 1; });
+    };
+    const QString key = headerData(column, Qt::Horizontal, kExportRole).toString();
+    return key == QLatin1String(kContextParallel)  ? splits(&Layout::context)
+           : key == QLatin1String(kExpertParallel) ? splits(&Layout::expert)
+                                                   : true;
 }
 
 const ClusterCandidate* ClusterPlanModel::rowOf(const QModelIndex& index) const {

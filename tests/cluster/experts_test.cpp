@@ -210,7 +210,8 @@ TEST(Experts, RefuseWhatTheyCannotLieOn) {
         EXPECT_THAT([&] { step_of(model, cluster, layout); }, ThrowsMessage<UsageError>(HasSubstr(part)));
     };
     refuses(kExperts, {.data = 2, .expert = 0, .batch = 2}, "expert-parallel is 0");
-    refuses(kExperts, {.data = 2, .expert = 4, .batch = 2}, "replicas times tensor-parallel devices, 2");
+    refuses(kExperts, {.data = 2, .expert = 4, .batch = 2},
+            "the product of those of data, context and tensor parallelism, 2");
     refuses(kExperts, {.data = 8, .expert = 8, .batch = 8}, "it must divide the model's experts, 4");
     refuses("gpt:layers=8,hidden=64,heads=8,sequence=16,vocabulary=128", {.data = 2, .expert = 2, .batch = 2},
             "the model has no experts");

@@ -175,6 +175,11 @@ class TorchFree(Shell):
                      f"explain {model}{cluster} --batch 16 --devices 4 --gradient-bucket 40MB"):
             explained = self.expect_fits(line)
             self.assertAlmostEqual(sum(part["share"] for part in explained["parts"]), 1)
+        experts = "gpt:layers=4,hidden=256,heads=8,sequence=4096,vocabulary=1000,gated=true,experts=4,top_k=2"
+        split = self.expect_fits(f"explain {experts}{cluster} --data-parallel 2 --context-parallel 2 --expert-parallel 4 "
+                                 "--batch 8 --device-types A100")
+        self.assertEqual([split["layout"][key] for key in ("devices", "context_parallel", "expert_parallel")], [4, 2, 4])
+        self.assertGreater(split["step_parts"]["all_to_all"], 0)
         self.expect_fits(f"explain p.json{cluster} -n 2 --batch 8 --device-types V100 --recompute full")
         mixed = self.expect_fits(f"simulate {model}{cluster} -n 3 --batch 8 --device-types A100:2,H100:1")
         self.assertEqual(mixed["layout"]["device"], "A100:2,H100:1")

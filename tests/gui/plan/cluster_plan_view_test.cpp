@@ -80,7 +80,7 @@ TEST_F(ClusterPlanViewTest, PlansAndOpensACandidateWithItsTimeline) {
     EXPECT_EQ(document->simulation->step_time, step.simulation.step_time);
 }
 
-TEST_F(ClusterPlanViewTest, ShowsWhereExpertsLieIfThereAreAny) {
+TEST_F(ClusterPlanViewTest, ShowsWhereSamplesAndExpertsLieIfTheyAreSplit) {
     const auto isShown = [&](const QString& title) {
         for (int column = 0; column < view_.table().model()->columnCount(); ++column) {
             if (view_.table().model()->headerData(column, Qt::Horizontal) == title) {
@@ -91,11 +91,18 @@ TEST_F(ClusterPlanViewTest, ShowsWhereExpertsLieIfThereAreAny) {
     };
     planNow();
     EXPECT_FALSE(isShown(QStringLiteral("Experts on")));
+    EXPECT_FALSE(isShown(QStringLiteral("Sample on")));
     EXPECT_TRUE(isShown(QStringLiteral("Schedule")));
     form_.model().setText(QStringLiteral(
         "gpt:layers=4,hidden=512,heads=4,sequence=128,vocabulary=1000,experts=4,top_k=2,expert_hidden=4096"));
     planNow();
     EXPECT_TRUE(isShown(QStringLiteral("Experts on"))) << view_.message().toStdString();
+    EXPECT_FALSE(isShown(QStringLiteral("Sample on")));
+    form_.batch().setText(QStringLiteral("1"));
+    form_.model().setText(
+        QStringLiteral("gpt:layers=4,hidden=512,heads=1,sequence=8192,vocabulary=1000,attention=flash"));
+    planNow();
+    EXPECT_TRUE(isShown(QStringLiteral("Sample on"))) << view_.message().toStdString();
 }
 
 TEST_F(ClusterPlanViewTest, PlansAsTheFormSays) {
