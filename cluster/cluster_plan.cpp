@@ -268,10 +268,12 @@ std::vector<PipelineParts> parts_of(const Size& size, const Layout& layout) {
 std::vector<std::optional<Schedule>> schedules_of(const ClusterPlanRequest& request, const Layout& layout) {
     std::vector<std::optional<Schedule>> schedules;
     const auto micro_batches = layout.micro_batches();
-    for (const Schedule& each : request.schedules) {
-        if (each == Schedule::automatic) {
-            continue;  // add_automatic()
-        }
+    std::vector<Schedule> named = request.schedules;
+    std::erase(named, Schedule(Schedule::automatic));  // add_automatic()
+    if (named.empty()) {
+        named = {Schedule::one_f_one_b, Schedule::interleaved_1f1b};  // it starts from their best layouts
+    }
+    for (const Schedule& each : named) {
         const bool one_each = runs_one_partition_a_lane(each);
         const bool in_a_v = !one_each && lies_in_a_v(each);
         const bool fits = layout.interleave == 1 ? one_each : !one_each && (!in_a_v || layout.interleave == 2);

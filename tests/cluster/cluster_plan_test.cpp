@@ -381,6 +381,7 @@ TEST(ClusterPlan, TriesAutoForTheBestLayouts) {
     EXPECT_TRUE(std::ranges::any_of(plan.candidates, [](const ClusterCandidate& each) {
         return each.step.layout.schedule == Schedule::automatic;
     }));
+    EXPECT_LE(best({Schedule::automatic}).step_ns(), with_auto.step_ns()) << "alone, it starts from the usual ones";
 }
 
 TEST(ClusterPlan, TriesPartitionsThatDoNotDivideTheBlocks) {
