@@ -440,15 +440,10 @@ std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::
     }
     return parts;
 }
-}  // namespace
 
-namespace {
 /// A split backward that was not recorded, estimated from the whole one. Without weights of its own a layer does
 /// everything in the first half. With weights it keeps its graph for the second, and the gradients of its outputs.
 LayerTape in_halves(LayerTape tape, bool has_weights) {
-    for (auto* variants : {&tape.gathered, &tape.all_gradients, &tape.halves}) {
-        variants->clear();
-    }
     if (!has_weights) {
         return tape;
     }
@@ -489,6 +484,24 @@ bool has_halves(const LayerTape& tape, TapeVariant variant) {
     variant.halves = false;
     return tape.empty() || !variant_of(tape, variant).halves.empty();
 }
+
+/// A copy of the tape without its variants, which hold several times as much.
+LayerTape without_variants(const LayerTape& tape) {
+    LayerTape copy;
+    copy.blocks = tape.blocks;
+    copy.forward = tape.forward;
+    copy.checkpointed_forward = tape.checkpointed_forward;
+    copy.recompute = tape.recompute;
+    copy.backward = tape.backward;
+    copy.inputs = tape.inputs;
+    copy.outputs = tape.outputs;
+    copy.output_gradients = tape.output_gradients;
+    copy.input_gradients = tape.input_gradients;
+    copy.stash = tape.stash;
+    copy.pop = tape.pop;
+    copy.backward_weight = tape.backward_weight;
+    return copy;
+}
 }  // namespace
 
 std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer,
@@ -507,14 +520,14 @@ std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfil
     const auto above = std::lower_bound(profile.samples.begin(), profile.samples.end(), sized.samples);
     auto at = static_cast<std::size_t>(above - profile.samples.begin());
     if (at < tapes.size() && profile.samples[at] == sized.samples) {
-        return tapes[at].empty() ? std::nullopt : std::optional(tape_at(at));
+        return tapes[at].empty() ? std::nullopt : std::optional(without_variants(tape_at(at)));
     }
     // Outside the measured sizes, extrapolates from the two nearest, as for every other number.
     at = std::clamp<std::size_t>(at, 1, std::max<std::size_t>(1, tapes.size() - 1));
     if (at >= tapes.size() || tapes[at - 1].empty() || !same_events(tape_at(at - 1), tape_at(at))) {
         return std::nullopt;
     }
-    LayerTape between = tape_at(at);
+    LayerTape between = without_variants(tape_at(at));
     const double share = static_cast<double>(sized.samples - profile.samples[at - 1]) /
                          static_cast<double>(profile.samples[at] - profile.samples[at - 1]);
     for (std::size_t b = 0; b < between.blocks.size(); ++b) {

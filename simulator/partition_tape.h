@@ -41,8 +41,8 @@ struct PartitionTape {
 };
 
 /// A layer's tape at the sized profile's size: recorded there, or interpolated between two recorded sizes, or
-/// extrapolated from the two nearest. The two need equal events. Empty if there is none. The halves of a split backward
-/// are estimated from the whole one if they were not recorded.
+/// extrapolated from the two nearest. The two need equal events. Without variants. Empty if there is none. The halves
+/// of a split backward are estimated from the whole one if they were not recorded.
 std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer,
                                        TapeVariant variant = {});
 /// A tape made up from the layer's bytes: its output, a saved block, a block that is not saved, and its skips.
