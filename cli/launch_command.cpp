@@ -228,6 +228,20 @@ private:
     pid_t process_ = 0;
 };
 
+/// `run ..` and `profile --links ..` are this program's own; everything else is a program of the user.
+bool is_own(const std::vector<std::string>& command) {
+    return command.front() == "run" || command.front() == "profile";
+}
+
+/// False if the same command would fail again: wrong usage, a program that cannot be started, and a run of ours that
+/// does not fit into memory.
+bool may_succeed_again(const std::vector<std::string>& command, int code) {
+    constexpr int kNotExecutable = 126;
+    constexpr int kNotFound = 127;
+    return code != static_cast<int>(ExitCode::usage) && code != kNotExecutable && code != kNotFound &&
+           !(is_own(command) && code == static_cast<int>(ExitCode::infeasible));
+}
+
 /// The processes of this node, in one attempt.
 class Attempt {
 public:
@@ -379,6 +393,9 @@ bool Attempt::reap() {
         if (code != 0 && !first_end_) {
             first_end_ = Clock::now();
             first_code_ = code;
+            if (WIFEXITED(status) && !is_own(flags_.command) && forwarded_ == 0) {  // ours say why they fail
+                std::cerr << fmt::format("pipescope: rank {} ended with exit code {}\n", child.rank, code);
+            }
         }
         if (is_killing_) {
             std::cerr << fmt::format("pipescope: rank {} still ran {} s after the first had ended, so it was killed\n",
@@ -424,9 +441,8 @@ int Attempt::run() {
     return usage_ ? static_cast<int>(ExitCode::usage) : first_code_;
 }
 
-/// `run ..` and `profile --links ..` are this program's own; everything else is a program of the user.
 std::vector<std::string> full_command(const std::vector<std::string>& command) {
-    if (command.front() != "run" && command.front() != "profile") {
+    if (!is_own(command)) {
         return command;
     }
     std::vector<std::string> full = {torch_program_for(command.front()).string()};
@@ -472,11 +488,10 @@ ExitCode launch(const LaunchFlags& flags) {
     std::vector<std::string> command = full_command(flags.command);
     for (int attempt = 0;; ++attempt) {
         const int code = Attempt(flags, command, attempt).run();
-        const bool may_help = code == static_cast<int>(ExitCode::failure) || code > 128;
         if (code != 0 && stop_signal() != 0) {
             return stop_exit_code();
         }
-        if (code == 0 || attempt == flags.restarts || !may_help) {
+        if (code == 0 || attempt == flags.restarts || !may_succeed_again(flags.command, code)) {
             return static_cast<ExitCode>(code);
         }
         std::cerr << fmt::format("pipescope: starting again ({} of {})\n", attempt + 1,

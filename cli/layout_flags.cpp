@@ -41,7 +41,7 @@ bool is_among(const CLI::Option& option, const std::set<std::string>& names) {
 
 void add_replica_options(CLI::App& command, Layout& layout) {
     add_option(command, "--gradient-bytes", layout.gradient_bytes,
-               "Bytes of a summed gradient of a gpt: model: 4 (default) or 2", "N", kGroup);
+               "Bytes of a summed gradient of a gpt: model: 4 (default), 2 or 8", "N", kGroup);
     add_parsed(
         command, "--gradient-bucket", layout.gradient_bucket,
         [](const std::string& text) { return parse_bytes(text, "--gradient-bucket"); },
@@ -93,7 +93,11 @@ void check_options_with_cluster(const CLI::App& command, bool has_cluster, const
             throw UsageError(name + " is given without --cluster, whose devices it is about; name a cluster file");
         }
         if (has_cluster && !is_among(*option, own) && !is_among(*option, others)) {
-            throw UsageError(name + " is given with --cluster, which settles that otherwise; leave one of both out");
+            const std::string instead = is_among(*option, {"chunks"})     ? "--micro-batch-size"
+                                        : is_among(*option, {"replicas"}) ? "--data-parallel"
+                                                                          : "";
+            throw UsageError(name + " is given with --cluster, which settles that otherwise; " +
+                             (instead.empty() ? "leave it out" : "use " + instead + " instead"));
         }
     }
 }

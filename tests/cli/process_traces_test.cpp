@@ -168,6 +168,21 @@ TEST(Launch, IsSurvivedByNothingThatAScriptStarted) {
     EXPECT_EQ(result.code, 0) << user.reads("started");
 }
 
+TEST(Launch, StartsAProgramAgainWhateverItsExitCode) {
+    const User user;
+    const auto launch = [&user](const std::string& command) {
+        return user.types_to_shell("timeout 60 '" PIPESCOPE_BIN_FOLDER "/pipescope' launch -n 1 --restarts 2 -- " +
+                                   command + " >.stdout 2>.stderr");
+    };
+    const CommandResult failed = launch("sh -c 'echo try >>tries; exit 7'");
+    EXPECT_EQ(failed.code, 7);
+    EXPECT_THAT(failed.err,
+                AllOf(HasSubstr("rank 0 ended with exit code 7"), HasSubstr("starting again (2 of 2 restarts)")));
+    EXPECT_EQ(user.reads("tries"), "try\ntry\ntry\n");
+    EXPECT_THAT(launch("./missing").err, testing::Not(HasSubstr("starting again")));
+    EXPECT_THAT(launch("sh -c 'exit 2'").err, testing::Not(HasSubstr("starting again")));
+}
+
 TEST(Launch, LeavesNothingBehindIfItCannotStartAll) {
     const User user;
     const CommandResult result = user.types_to_shell(

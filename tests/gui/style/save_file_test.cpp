@@ -1,0 +1,56 @@
+#include "gui/style/save_file.h"
+
+#include "schedule/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <QFile>
+#include <QTemporaryDir>
+
+#include <csignal>
+
+namespace pipescope {
+namespace {
+/// Lets files grow to so many bytes only, as a disk does that fills up: the write that reaches it is cut, the next
+/// fails.
+class SmallFiles {
+public:
+    explicit SmallFiles(rlim_t bytes) {
+        ::getrlimit(RLIMIT_FSIZE, &before_);
+        const rlimit small{bytes, before_.rlim_max};
+        ::setrlimit(RLIMIT_FSIZE, &small);
+        handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    }
+    ~SmallFiles() {
+        ::setrlimit(RLIMIT_FSIZE, &before_);
+        std::signal(SIGXFSZ, handler_);
+    }
+    SmallFiles(const SmallFiles&) = delete;
+    SmallFiles& operator=(const SmallFiles&) = delete;
+
+private:
+    rlimit before_{};
+    void (*handler_)(int) = SIG_DFL;
+};
+
+TEST(SaveFile, SaysWhyADiskTakesNoMore) {
+    const QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("page.html"));
+    saveFile(path, "before");
+    std::string why;
+    {
+        const SmallFiles full(1 << 16);
+        try {
+            saveFile(path, QByteArray(1 << 20, 'x'));
+        } catch (const Error& error) {
+            why = error.what();
+        }
+    }
+    EXPECT_THAT(why, testing::HasSubstr("File too large"));
+    QFile file(path);
+    ASSERT_TRUE(file.open(QIODevice::ReadOnly));
+    EXPECT_EQ(file.readAll(), "before") << "the file that it should replace stays";
+}
+}  // namespace
+}  // namespace pipescope
