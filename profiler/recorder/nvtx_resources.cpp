@@ -31,10 +31,10 @@ void append_utf8(std::string& text, std::uint32_t code) {
     }
 }
 
-std::uint64_t number_of(const void* handle) {
+std::uint64_t number_of_handle(const void* handle) {
     return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(handle));
 }
-std::uint64_t number_of(int device) {
+std::uint64_t number_of_handle(int device) {
     return static_cast<std::uint64_t>(device);
 }
 
@@ -52,7 +52,8 @@ void name(Handle handle, const Character* text) {
         const StreamNumber find = stream_number.load(std::memory_order_acquire);
         stream = find == nullptr ? std::nullopt : find(handle);  // now, because it surely exists
     }
-    NameRegistry::of_process().name_resource({kind, 0, number_of(handle), std::string(cut_text(utf8(text))), stream});
+    NameRegistry::of_process().name_resource(
+        {kind, 0, number_of_handle(handle), std::string(cut_text(utf8(text))), stream});
 }
 
 // From nvToolsExtCuda.h and nvToolsExtCudaRt.h, which include cuda.h and are unavailable without CUDA.
