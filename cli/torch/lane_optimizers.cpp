@@ -9,8 +9,11 @@
 #include "schedule/error.h"
 #include "simulator/pipeline_options.h"
 
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
 
 #include <cmath>
 #include <map>

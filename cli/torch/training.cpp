@@ -30,8 +30,8 @@
 #include "trace/process_json.h"
 #include "trace/trace_reader.h"
 
+#include <ATen/Context.h>
 #include <fmt/format.h>
-#include <torch/torch.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -275,7 +275,7 @@ private:
 };
 
 Trained train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder) {
-    torch::manual_seed(options.seed);
+    at::manual_seed(options.seed);
     TrainingLoop loop(model, options, recorder);
     GPipe& pipeline = loop.pipeline();
     describe_lanes(recorder, pipeline, replica_batch(options.pipeline));

@@ -2,8 +2,6 @@
 
 #include "profiler/layers/measured_memory.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <utility>
 

@@ -7,7 +7,10 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/SequenceNumber.h>
-#include <torch/torch.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/randn_like.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <numeric>
@@ -233,7 +236,7 @@ void LayerChain::run_segment(std::size_t first, std::size_t end, Activation& at,
     std::vector<Span> forward_spans;  // evaluated at the end, so as not to wait for an accelerator in between
     std::vector<Span> recompute_spans;
     {
-        const torch::NoGradGuard no_grad;
+        const at::NoGradGuard no_grad;
         Activation running = at;
         for (std::size_t layer = first; layer < end && !stop.stop_requested(); ++layer) {
             const Instant start = clock_.now();

@@ -3,7 +3,10 @@
 #include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/micro_batch_graph.h"
 
-#include <torch/torch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <map>

@@ -11,7 +11,7 @@
 #include "profiler/layers/size_times.h"
 #include "profiler/layers/tape_recording.h"
 
-#include <torch/torch.h>
+#include <torch/optim/sgd.h>
 
 #include <algorithm>
 #include <chrono>

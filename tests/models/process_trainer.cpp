@@ -22,7 +22,11 @@
 #include "schedule/parse_name.h"
 #include "schedule/schedules.h"
 
-#include <torch/torch.h>
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <torch/nn/modules/container/any.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -71,7 +75,7 @@ struct SleepyImpl : torch::nn::Module {
     SleepyImpl(std::int64_t milliseconds, std::int64_t end) : pause(milliseconds), last(end) {
         linear = register_module("linear", torch::nn::Linear(8, 8));
     }
-    torch::Tensor forward(const torch::Tensor& input) {
+    at::Tensor forward(const at::Tensor& input) {
         std::this_thread::sleep_for(pause);
         if (last >= 0 && ++calls > last) {
             throw std::runtime_error("the sleepy layer woke up");
@@ -130,10 +134,10 @@ ModelSpec make(const std::string& name) {
                                 }});
     }
     model.make_batch = [](std::int64_t batch, std::uint64_t seed) {
-        torch::manual_seed(seed);
-        return Batch{{torch::randn({batch, 8})}, {torch::randn({batch, 8})}};
+        at::manual_seed(seed);
+        return Batch{{at::randn({batch, 8})}, {at::randn({batch, 8})}};
     };
-    model.loss = [](const Tensors& output, const Tensors& target) { return torch::mse_loss(output[0], target[0]); };
+    model.loss = [](const Tensors& output, const Tensors& target) { return at::mse_loss(output[0], target[0]); };
     return model;
 }
 
@@ -165,7 +169,7 @@ void train(const std::string& configuration, int steps, const std::shared_ptr<Pr
     options.replicas = is_double ? std::stoi(field[7]) : 1;
     const std::int64_t share = batch / options.replicas;
     const std::int64_t first = processes ? share * (processes->rank() / (processes->size() / options.replicas)) : 0;
-    torch::manual_seed(3);
+    at::manual_seed(3);
     GPipe pipeline(model, options);
     if (is_double) {
         pipeline.to(at::kDouble);
@@ -196,7 +200,7 @@ void train(const std::string& configuration, int steps, const std::shared_ptr<Pr
     }
     if (is_double) {
         for (const auto& [name, tensor] : pipeline.state_dict()) {
-            const at::Tensor places = torch::arange(1, tensor.numel() + 1, torch::kDouble);
+            const at::Tensor places = at::arange(1, tensor.numel() + 1, at::kDouble);
             std::printf("%s|%.17g\n", name.c_str(), (tensor.reshape({-1}) * places.sin()).sum().item<double>());
         }
         return;
