@@ -88,6 +88,7 @@ def main():
     parser.add_argument("--processes", type=int, default=4, choices=(2, 4))
     parser.add_argument("--rate", default="100mbit")
     parser.add_argument("--sizes", type=int, nargs="+", default=[256, 512], help="of the outputs, in KiB")
+    parser.add_argument("--pipelines", nargs="+", default=list(pipelines(4)), choices=list(pipelines(4)))
     flags = parser.parse_args()
     warmup = 2
     with tempfile.TemporaryDirectory() as name, Network(flags.processes, flags.rate) as network:
@@ -98,8 +99,8 @@ def main():
         for size in flags.sizes:
             model = folder / f"p{size}.json"
             model.write_text(json.dumps(profile(size)))
-            for number, (pipeline, words) in enumerate(pipelines(flags.processes).items()):
-                words = [*words, "--checkpoint", "never", "--json"]
+            for number, pipeline in enumerate(flags.pipelines):
+                words = [*pipelines(flags.processes)[pipeline], "--checkpoint", "never", "--json"]
                 trace = folder / f"{size}-{number}"
                 trained = json.loads(run(network, flags.processes, [
                     flags.bin / "pipescope-torch", "run", f"emulated:{model}", *words, "--steps", "8", "--warmup", str(warmup),

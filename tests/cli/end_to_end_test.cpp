@@ -311,13 +311,14 @@ TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
     user.writes("mine.csv",
                 "0F0,2F0,0F1,0F2,2B0,2F1,0B0,2B1,0F3,0B1,2F2,2F3,2B3,2B2,0B3,0B2\n"
                 "1F0,1F1,1B0,1F2,1B1,1F3,1B3,1B2\n");
+    user.succeeds("profile " + kModel + " --micro-batch-sizes 2,3,8 --time-limit 1ms -o p.json");
     for (const std::string flags :
          {"--schedule 1f1b --balance 2,2", "--schedule zero-bubble-h1 --balance 2,2",
           "--schedule zero-bubble-v --balance 1,1,1,1", "--schedule interleaved --devices cpu,cpu --balance 1,1,1,1",
           "--schedule interleaved --placement 0,1,0,1 --balance 1,1,1,1", "--placement 0,0,1 --balance 1,1,2",
           "--schedule looped-bfs --balance 1,1,1,1", "--schedule mine.csv --balance 2,1,1"}) {
         const auto ran = user.succeeds("run " + kModel + " " + flags +
-                                       " -m 4 --batch 10 --steps 4 --trace out.sqlite --force --json")
+                                       " -m 4 --batch 10 --steps 4 --profile p.json --trace out.sqlite --force --json")
                              .json();
         EXPECT_EQ(ran.at("lanes").size(), 2u) << flags;
         const auto compared = user.succeeds("compare out.sqlite --json").json();
@@ -326,7 +327,8 @@ TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
     }
     const std::string rest = " --balance 1,1,1,1 -m 4 --batch 8 --trace none.sqlite";
     user.writes("split.csv", "0F0,0I0,0W0\n");
-    user.succeeds("run " + kModel + " --schedule split.csv --balance 4 --batch 8 --steps 2 --trace split.sqlite");
+    user.succeeds("run " + kModel +
+                  " --schedule split.csv --balance 4 --batch 8 --steps 2 --profile p.json --trace split.sqlite");
     EXPECT_EQ(user.succeeds("compare split.sqlite --json").json().at("tasks_unmatched"), 0);
     EXPECT_THAT(refused(2, "run " + kModel + " --schedule auto" + rest), HasSubstr("--schedule-output"));
     EXPECT_THAT(

@@ -1,7 +1,7 @@
 // Random models on random pipelines against torch's own gradients.
 //
 // A case follows from its seed alone. PIPESCOPE_RANDOM_SEED is the first seed (a failure names its own) and
-// PIPESCOPE_RANDOM_CASES their number: 1 with a failure's seed repeats it. Left to itself the test takes 30 s at most.
+// PIPESCOPE_RANDOM_CASES their number: 1 with a failure's seed repeats it. Left to itself the test takes 10 s at most.
 
 #include "engine/plain_model.h"
 #include "schedule/micro_batches.h"
@@ -592,11 +592,11 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
 TEST(RandomModels, HaveTorchsGradientsOnEveryPipeline) {
     const std::uint64_t first = number_from("PIPESCOPE_RANDOM_SEED", 1);
     const bool asked = std::getenv("PIPESCOPE_RANDOM_CASES") != nullptr;
-    const std::uint64_t count = number_from("PIPESCOPE_RANDOM_CASES", 3000);
+    const std::uint64_t count = number_from("PIPESCOPE_RANDOM_CASES", 1000);
     const auto start = std::chrono::steady_clock::now();
     int compared = 0, refused = 0, senseless = 0;
     for (std::uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
-        if (!asked && std::chrono::steady_clock::now() - start > std::chrono::seconds(30)) {
+        if (!asked && std::chrono::steady_clock::now() - start > std::chrono::seconds(10)) {
             break;  // a busy machine: those so far will do
         }
         Case c = random_case(seed);
@@ -621,7 +621,7 @@ TEST(RandomModels, HaveTorchsGradientsOnEveryPipeline) {
     RecordProperty("refused", refused);
     RecordProperty("senseless", senseless);
     if (!asked) {
-        EXPECT_GE(compared, 50) << "30 s are for hundreds of cases, on any machine";
+        EXPECT_GE(compared, 20) << "10 s are for hundreds of cases, on any machine";
         EXPECT_LT(refused, compared / 2) << "most models run";
     }
     std::cout << compared << " compared, " << refused << " refused, " << senseless << " without a gradient\n";

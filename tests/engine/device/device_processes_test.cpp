@@ -167,22 +167,20 @@ const std::vector<Names> kFourLanes = {{"fake:0", "fake:1", "fake:0", "fake:1"},
 
 void expect_values_of_one_process(const std::string& way) {
     behaviour().copy_delay_us = 200;
+    const std::vector<Schedule> schedules = {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b,
+                                             Schedule::zero_bubble_h1};
     for (std::size_t k = 0; k < kFourLanes.size(); ++k) {
-        const Names& lanes = kFourLanes[k];
-        bool in_two = k % 2 == 0;
-        for (const Schedule schedule :
-             {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b, Schedule::zero_bubble_h1}) {
-            for (const Checkpoint mode : kModes) {
-                const ::testing::ScopedTrace trace(__FILE__, __LINE__,
-                                                   name_of(lanes, mode) + " " + to_string(schedule));
-                const GPipeOptions options = in_four(lanes, schedule, mode, way);
-                const Values alone = trained(skip_chain(), options, nullptr, 5);
-                EXPECT_GT(alone.size(), 10U);
-                // The skip goes from lane 0 or 1 to lane 2 or 3, past a process where there are four. The sizes
-                // take turns, so that each schedule runs each mode in both.
-                expect_equal(trained_in_ranks(in_two ? 2 : 4, skip_chain(), options), alone);
-                in_two = !in_two;
-            }
+        for (std::size_t s = 0; s < schedules.size(); ++s) {
+            // Each schedule runs on all lanes, in each mode, and in both sizes, but not in all combinations of them.
+            const Checkpoint mode = kModes[(k + s) % kModes.size()];
+            const int size = (k + s) % 2 == 0 ? 2 : 4;
+            const ::testing::ScopedTrace trace(__FILE__, __LINE__,
+                                               name_of(kFourLanes[k], mode) + " " + to_string(schedules[s]));
+            const GPipeOptions options = in_four(kFourLanes[k], schedules[s], mode, way);
+            const Values alone = trained(skip_chain(), options, nullptr, 5);
+            EXPECT_GT(alone.size(), 10U);
+            // The skip goes from lane 0 or 1 to lane 2 or 3, past a process where there are four.
+            expect_equal(trained_in_ranks(size, skip_chain(), options), alone);
         }
     }
 }
