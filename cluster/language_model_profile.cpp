@@ -47,9 +47,13 @@ public:
     };
     FlashTimes flash() const {
         const double heads = samples_ * static_cast<double>(model_.heads) / tensor_;
-        DeviceWork forward = matmul_work(device_, layout_.dtype, sequence_, sequence_, model_.head_width(), heads);
+        // Both products go along the keys in one loop, so that their tiles are filled once, and not for each head's
+        // width.
+        DeviceWork forward = matmul_work(device_, layout_.dtype, sequence_, model_.head_width(), sequence_, heads);
         forward.bytes_moved = 4 * heads_bytes();
         constexpr double kShareOfProducts = 0.7;  // of a product's rate, beside the softmax
+        // FlashAttention-2 (arXiv 2307.08691) reaches 50 to 73 % of an A100's peak, FlashAttention-3 (arXiv 2407.08608)
+        // up to 75 % of an H100's.
         forward.flops *= 2.0 / 2 / kShareOfProducts;
         DeviceWork backward = forward;
         backward.flops *= 2.5;

@@ -481,7 +481,7 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
     for (std::size_t k = 0; k < parts.size(); ++k) {
         const auto& [group, own] = parts[k];
         lanes += own;
-        const double devices = static_cast<double>(own) * static_cast<double>(layout.stage_devices());
+        const double devices = static_cast<double>(own) * layout.data * layout.context * layout.tensor;  // may be large
         if (devices > group->devices()) {
             refuse(
                 to_string(layout) + " needs " + shortest(devices) + " devices" +
