@@ -158,6 +158,62 @@ PublishedSet strong_scaling(const fs::path& folder) {
     return set;
 }
 
+PublishedSet mixtures_of_experts(const fs::path& folder) {
+    const Cluster cluster = cluster_of(folder, "dgx-h100");
+    PublishedSet set{
+        "Mixtures of experts on H100: time of a step",
+        "s",
+        "Mixtral 8x7B: Megatron-LM, megatron/core/transformer/moe/README.md, 468 TFLOP/s a GPU with the mapping of the "
+        "same page, whose operations are those of all pairs of tokens. Qwen3-235B-A22B: yanring/Megatron-MoE-ModelZoo, "
+        "best_practice/qwen3/readme.md, forced balance; its TFLOP/s count causal pairs, as its steps show. Sums of "
+        "gradients in buckets of 40 M parameters, copies between partitions overlapped, both as in these programs. "
+        "The dispatcher DeepEP sends a token once to each node, ours once to each expert. With long sequences, the "
+        "runs repeat the experts' forward in the backward, which we do not describe; so predictions lack it.",
+        {}};
+    const std::map<std::string, std::string> models = {
+        {"Mixtral-8x7B",
+         "gpt:layers=32,hidden=4096,heads=32,kv_heads=8,vocabulary=32000,mlp=14336,gated=true,experts=8,top_k=2"},
+        {"Qwen3-235B-A22B",
+         "gpt:layers=94,hidden=4096,heads=64,kv_heads=4,head_width=128,vocabulary=151936,gated=true,experts=128,top_k="
+         "8,"
+         "expert_hidden=1536"}};
+    for (const CsvRow& row : rows_of(folder, "mixtures_of_experts")) {
+        const LanguageModel model =
+            parse_language_model(models.at(row.text("model")) + ",sequence=" + row.text("sequence"));
+        Layout layout;
+        layout.pipeline = row.count("pp");
+        layout.tensor = row.count("tp");
+        layout.context = row.count("cp");
+        layout.expert = row.count("ep");
+        layout.data = row.count("gpus") / (layout.pipeline * layout.tensor * layout.context);
+        layout.interleave = row.count("interleave");
+        layout.micro_batch_size = row.count("micro_batch_size");
+        layout.batch = row.count("batch");
+        layout.sequence_parallel = layout.tensor > 1;
+        layout.zero = row.count("zero");
+        layout.recompute = row.text("recompute") == "full" ? Recompute::full : Recompute::none;
+        layout.gradient_bucket = 160'000'000;
+        layout.sends = layout.interleave > 1 ? Sends::overlapped : Sends::blocking;
+        double measured = 0;
+        if (row.text("step_s").empty()) {
+            const auto batch = static_cast<double>(layout.batch);
+            const auto tokens = static_cast<double>(model.sequence);
+            const bool causal = row.text("model") != "Mixtral-8x7B";
+            const double skipped =
+                3 * 2 * tokens * tokens * model.attention_width() * static_cast<double>(model.layers);
+            measured = (step_flops(model, batch) - (causal ? batch * skipped : 0)) /
+                       (row.number("tflops") * 1e12 * row.number("gpus"));
+        } else {
+            measured = row.number("step_s");
+        }
+        const std::string note = row.text("note").empty() ? "" : ", " + row.text("note");
+        set.figures.push_back({row.text("model") + ", " + row.text("gpus") + " GPUs, " + row.text("sequence") +
+                                   " tokens, " + to_string(layout) + note,
+                               measured, seconds(simulated(model, cluster, layout))});
+    }
+    return set;
+}
+
 PublishedSet vtrain(const fs::path& folder) {
     const Cluster cluster = cluster_of(folder, "a100-four-ports");
     PublishedSet set{

@@ -34,6 +34,8 @@ PublishedSet megatron_weak_scaling(const std::filesystem::path& folder);
 /// Times, and the memory of table 5.
 std::vector<PublishedSet> selective_recompute(const std::filesystem::path& folder);
 PublishedSet strong_scaling(const std::filesystem::path& folder);
+/// Runs of mixtures of experts, some with context parallelism.
+PublishedSet mixtures_of_experts(const std::filesystem::path& folder);
 PublishedSet vtrain(const std::filesystem::path& folder);
 /// Throughput over that of 1F1B, of ZB-1p and ZB-2p.
 std::vector<PublishedSet> zero_bubble_speed_ups(const std::filesystem::path& folder);
