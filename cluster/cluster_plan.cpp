@@ -560,43 +560,88 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
     }
 }
 
+/// The nodes of one type that a run rents.
+struct RentedNodes {
+    int nodes = 0;
+    int most_spares = 0;        ///< those that it wants and that the cluster has
+    int spares = 0;             ///< of these, those that it rents
+    double an_hour = 0;         ///< cost of one node
+    std::vector<double> waits;  ///< hours, by spares from 0 to most_spares; empty: it never fails
+
+    double wait() const { return waits.empty() ? 0 : waits[static_cast<std::size_t>(spares)]; }
+};
+
+double cost_of(const std::vector<RentedNodes>& rented, double awake) {
+    double hours = awake;
+    double an_hour = 0;
+    for (const RentedNodes& each : rented) {
+        hours += each.wait();
+        an_hour += (each.nodes + each.spares) * each.an_hour;
+    }
+    return hours * an_hour;
+}
+
+/// Gives up spares that cost more than they save, type by type until none does.
+void rent_cheapest(std::vector<RentedNodes>& rented, double awake) {
+    double least = cost_of(rented, awake);
+    for (bool improved = true; improved;) {
+        improved = false;
+        for (RentedNodes& each : rented) {
+            const int before = each.spares;
+            int best = before;
+            for (each.spares = 0; each.spares <= each.most_spares; ++each.spares) {
+                if (const double cost = cost_of(rented, awake); cost < least) {
+                    least = cost;
+                    best = each.spares;
+                }
+            }
+            each.spares = best;
+            improved = improved || best != before;
+        }
+    }
+}
+
 void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const ClusterPlanRequest& request, bool priced) {
+    const double steps = request.tokens > 0 ? std::ceil(request.tokens / candidate.step.tokens) : 1;
+    const double training = steps * candidate.step.step_ns() / 1e9 / 3600;
+    std::vector<RentedNodes> rented;
     Failures failures{0, request.checkpoint_seconds, request.restart_seconds};
     double failures_an_hour = 0;
-    double rented_an_hour = 0;
-    struct Spares {
-        double hours_between = 0;  ///< failures of the nodes that they stand in for
-        int nodes = 0;
-    };
-    std::vector<Spares> spares_of;
     for (const auto& [group, lanes] : parts) {
         const std::int64_t devices = lanes * candidate.step.layout.stage_devices();
-        const auto nodes = static_cast<int>((devices + group->devices_per_node - 1) / group->devices_per_node);
-        int spares = 0;
+        RentedNodes& each = rented.emplace_back();
+        each.nodes = static_cast<int>((devices + group->devices_per_node - 1) / group->devices_per_node);
+        each.an_hour = priced ? group->price_per_hour : group->devices_per_node;
         if (group->hours_between_failures > 0) {
-            failures_an_hour += nodes / group->hours_between_failures;
-            const int needed = spare_nodes(nodes, group->hours_between_failures, request.repair_hours);
-            spares = std::min(needed, group->nodes - nodes);
-            candidate.missing_nodes += needed - spares;
-            spares_of.push_back({group->hours_between_failures / nodes, spares});
+            failures_an_hour += each.nodes / group->hours_between_failures;
+            const int wanted = spare_nodes(each.nodes, group->hours_between_failures, request.repair_hours);
+            each.spares = each.most_spares = std::min(wanted, group->nodes - each.nodes);
+            candidate.missing_nodes += wanted - each.most_spares;
         }
-        candidate.nodes += nodes;
-        candidate.spare_nodes += spares;
-        rented_an_hour += (nodes + spares) * (priced ? group->price_per_hour : group->devices_per_node);
+        candidate.nodes += each.nodes;
     }
     if (failures_an_hour > 0) {
         failures.hours_between = 1 / failures_an_hour;
         candidate.checkpoints = best_checkpoints(failures);
     }
-    const double steps = request.tokens > 0 ? std::ceil(request.tokens / candidate.step.tokens) : 1;
-    const double training = steps * candidate.step.step_ns() / 1e9 / 3600;
     const double awake = training / candidate.checkpoints.effective;
-    for (const Spares& each : spares_of) {
-        candidate.wait_hours += repair_wait_hours(awake, each.hours_between, request.repair_hours, each.nodes);
+    for (std::size_t k = 0; k < rented.size(); ++k) {
+        const double between = parts[k].group->hours_between_failures;
+        for (int spares = 0; between > 0 && spares <= rented[k].most_spares; ++spares) {
+            rented[k].waits.push_back(
+                repair_wait_hours(awake, between / rented[k].nodes, request.repair_hours, spares));
+        }
+    }
+    if (request.goal == ClusterGoal::cost) {
+        rent_cheapest(rented, awake);
+    }
+    for (const RentedNodes& each : rented) {
+        candidate.spare_nodes += each.spares;
+        candidate.wait_hours += each.wait();
     }
     candidate.run_hours = awake + candidate.wait_hours;
     candidate.checkpoints.effective *= std::isfinite(awake) ? awake / candidate.run_hours : 1;
-    candidate.cost = candidate.run_hours * rented_an_hour;
+    candidate.cost = cost_of(rented, awake);
 }
 
 double rank_of(const ClusterCandidate& candidate, ClusterGoal goal) {

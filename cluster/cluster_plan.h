@@ -37,7 +37,7 @@ struct ClusterPlanRequest {
 struct ClusterCandidate {
     LayoutStep step;  ///< without timeline and memory over time
     int nodes = 0;
-    int spare_nodes = 0;         ///< at most those that the cluster has
+    int spare_nodes = 0;         ///< at most those that the cluster has; ranked by cost, fewer if that costs less
     int missing_nodes = 0;       ///< spares that the cluster does not have
     CheckpointPlan checkpoints;  ///< its effective share counts waits for repairs too
     double run_hours = 0;        ///< of all steps, with failures, checkpoints and waits for repairs
