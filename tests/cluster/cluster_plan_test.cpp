@@ -37,7 +37,8 @@ std::vector<double> all_steps(const LanguageModel& model, const Cluster& cluster
     std::vector<double> steps;
     const auto add = [&](Layout layout) {  // the quickest recompute and ZeRO that fit
         double quickest = std::numeric_limits<double>::infinity();
-        for (layout.zero = 0; layout.zero <= (layout.data > 1 ? 3 : 0); ++layout.zero) {
+        const bool has_copies = layout.stage_devices() > layout.tensor || layout.expert < layout.tensor;
+        for (layout.zero = 0; layout.zero <= (has_copies ? 3 : 0); ++layout.zero) {
             for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
                 layout.recompute = recompute;
                 try {
@@ -51,20 +52,26 @@ std::vector<double> all_steps(const LanguageModel& model, const Cluster& cluster
             steps.push_back(quickest);
         }
     };
-    for (int tensor = 1; tensor <= 4; tensor *= 2) {
-        for (int pipeline = 1; pipeline <= 4 && tensor * pipeline <= devices; ++pipeline) {
-            for (int interleave = 1; interleave <= (pipeline > 1 ? 4 : 1); ++interleave) {
-                for (int samples = 1; samples <= 16; ++samples) {
-                    Layout layout{.pipeline = pipeline, .data = devices / tensor / pipeline, .tensor = tensor};
-                    layout.interleave = interleave;
-                    layout.micro_batch_size = samples;
-                    layout.batch = batch;
-                    layout.sequence_parallel = tensor > 1;
-                    layout.gradient_bucket = bucket;
+    const auto add_sizes = [&](Layout layout) {
+        for (layout.interleave = 1; layout.interleave <= (layout.pipeline > 1 ? 4 : 1); ++layout.interleave) {
+            for (layout.micro_batch_size = 1; layout.micro_batch_size <= 16; ++layout.micro_batch_size) {
+                for (layout.expert = 1; layout.expert <= (model.experts > 0 ? 4 : 1); layout.expert *= 2) {
                     if (layout.devices() == devices) {
                         add(layout);
                     }
                 }
+            }
+        }
+    };
+    for (int tensor = 1; tensor <= 4; tensor *= 2) {
+        for (int context = 1; context <= 4 && (context == 1 || model.sequence / context >= 2048); context *= 2) {
+            for (int pipeline = 1; pipeline <= 4 && tensor * context * pipeline <= devices; ++pipeline) {
+                Layout layout{.pipeline = pipeline, .data = devices / tensor / context / pipeline, .tensor = tensor};
+                layout.context = context;
+                layout.batch = batch;
+                layout.sequence_parallel = tensor > 1;
+                layout.gradient_bucket = bucket;
+                add_sizes(layout);
             }
         }
     }
@@ -98,6 +105,32 @@ TEST(ClusterPlan, FindsTheShortestStepsOfAllLayouts) {
     EXPECT_GT(from_zero_two, 0);
 }
 
+// Experts and long samples multiply the layouts.
+TEST(ClusterPlan, FindsTheShortestStepsOfExpertsAndLongSamples) {
+    Cluster cluster = plain_cluster(2);
+    const LanguageModel model = parse_language_model(
+        "gpt:layers=2,hidden=64,heads=2,sequence=4096,vocabulary=128,gated=true,experts=4,top_k=2");
+    int split = 0;
+    for (const Bytes memory : {Bytes{1} << 50, Bytes{30'000'000}}) {
+        cluster.groups.front().device.memory_bytes = memory;
+        for (const double speed : {1e9, 1e6}) {
+            cluster.groups.front().link.bytes_per_second = speed;
+            const std::vector<double> steps = all_steps(model, cluster, 4, 4, 0);
+            ClusterPlanRequest request = request_of(4);
+            request.least_devices = request.most_devices = 4;
+            request.schedules = {Schedule::one_f_one_b, Schedule::interleaved_1f1b};
+            const ClusterPlan plan = plan_cluster(model, cluster, request);
+            ASSERT_EQ(plan.candidates.size(), 3U);
+            for (std::size_t k = 0; k < 3; ++k) {
+                const LayoutStep& step = plan.candidates[k].step;
+                EXPECT_DOUBLE_EQ(step.step_ns(), steps[k]) << to_string(step.layout);
+                split += step.layout.context > 1 || step.layout.expert > 1 ? 1 : 0;
+            }
+        }
+    }
+    EXPECT_GT(split, 2);
+}
+
 TEST(ClusterPlan, IsThatOfAllLayoutsSimulated) {
     const std::vector<std::vector<Schedule>> schedules{
         {Schedule::one_f_one_b, Schedule::interleaved_1f1b},
@@ -107,9 +140,9 @@ TEST(ClusterPlan, IsThatOfAllLayoutsSimulated) {
     const auto draw = [&random](int least, int most) {
         return std::uniform_int_distribution<int>(least, most)(random);
     };
-    for (int round = 0; round < 12; ++round) {
+    for (int round = 0; round < 9; ++round) {
         LanguageModel model = small_model();
-        model.layers = draw(2, 7);
+        model.layers = draw(2, 5);
         Cluster cluster = plain_cluster(1);
         cluster.groups.front().link.bytes_per_second = draw(1, 20) * 1e8;
         cluster.groups.front().device.memory_bytes = Bytes{1} << draw(17, 22);
@@ -119,7 +152,7 @@ TEST(ClusterPlan, IsThatOfAllLayoutsSimulated) {
             other.device.flops_per_second["bfloat16"] = draw(3, 30) * 1e8;
             other.devices_per_node = other.ports_per_node = 2;
         }
-        ClusterPlanRequest request = request_of(draw(1, 4) * 4);
+        ClusterPlanRequest request = request_of(draw(1, 2) * 4);
         request.schedules = schedules[static_cast<std::size_t>(round) / 2 % schedules.size()];
         request.layout.sends = round % 4 < 2 ? Sends::blocking : Sends::overlapped;
         const ClusterPlan pruned = plan_cluster(model, cluster, request);
@@ -317,6 +350,42 @@ TEST(ClusterPlan, RanksARunWithASpareBeforeALargerOneWithout) {
     EXPECT_EQ(plan.candidates.front().spare_nodes, 1);
     request.repair_hours = 0.01;
     EXPECT_EQ(plan_cluster(model, cluster, request).candidates.front().nodes, 4);
+}
+
+// A node that fails every 1000 hours wants a spare, since it is in repair for more than a hundredth of the time. The
+// spare doubles the price of a run that waits for a fortieth of it.
+TEST(ClusterPlan, RentsNoSpareThatCostsMoreThanItSaves) {
+    Cluster cluster = plain_cluster(3);
+    cluster.groups.front().price_per_hour = 10;
+    cluster.groups.front().hours_between_failures = 1000;
+    ClusterPlanRequest request = request_of(16);
+    request.least_devices = request.most_devices = 4;
+    request.tokens = 16 * 16 * 1e7;
+    const auto best = [&](ClusterGoal goal) {
+        request.goal = goal;
+        return plan_cluster(small_model(), cluster, request).candidates.front();
+    };
+    const ClusterCandidate cheap = best(ClusterGoal::cost);
+    const ClusterCandidate quick = best(ClusterGoal::time);
+    EXPECT_EQ(quick.spare_nodes, 1);
+    EXPECT_EQ(cheap.spare_nodes, 0);
+    EXPECT_LT(cheap.cost, 0.6 * quick.cost);
+    EXPECT_GT(cheap.run_hours, quick.run_hours);
+    EXPECT_NEAR(cheap.cost, cheap.run_hours * 10, 1e-9 * cheap.cost);
+    EXPECT_EQ(cheap.missing_nodes, 0);
+    // With a hundred nodes, the first spares are worth their price, and not all that are wanted.
+    cluster = plain_cluster(140);
+    cluster.groups.front().price_per_hour = 10;
+    cluster.groups.front().hours_between_failures = 1000;
+    LanguageModel model = small_model();
+    model.layers = 20;
+    request = request_of(400);
+    request.least_devices = request.most_devices = 400;
+    request.tokens = 400 * 16 * 1e7;
+    request.goal = ClusterGoal::cost;
+    const ClusterCandidate many = plan_cluster(model, cluster, request).candidates.front();
+    EXPECT_GT(many.spare_nodes, 0);
+    EXPECT_LE(many.spare_nodes, spare_nodes(100, 1000, request.repair_hours));
 }
 
 TEST(ClusterPlan, SaysWhyNothingFits) {

@@ -109,7 +109,7 @@ TEST(Failures, RunsWaitForRepairsAsSampledRunsDo) {
                              Case{10, 0, 2, 0.005}, Case{10, 6, 1, 0.07}, Case{5, 1, 0.2, 0.07}}) {
         const double between = kRepair / each.in_repair;
         const double hours = each.repairs * kRepair;
-        const int runs = static_cast<int>(300'000 / std::max(1.0, each.in_repair * each.repairs));
+        const int runs = static_cast<int>(100'000 / std::max(1.0, each.in_repair * each.repairs));
         const double sampled = hours + sampled_wait(hours, between, kRepair, each.spares, runs);
         EXPECT_NEAR((hours + repair_wait_hours(hours, between, kRepair, each.spares)) / sampled, 1, each.error)
             << each.in_repair << " in repair, " << each.spares << " spares, " << each.repairs << " repair times";
