@@ -191,9 +191,10 @@ std::vector<StepRecord> TraceReader::steps() const {
             }
             steps.push_back(step);
         });
-    // They are written in this order as a rule, and SQLite would sort them all the same, which takes longer than
-    // reading.
-    std::ranges::stable_sort(steps, {}, &StepRecord::start);
+    // They are written in this order as a rule. SQLite would sort them all the same.
+    if (!std::ranges::is_sorted(steps, {}, &StepRecord::start)) {
+        std::ranges::stable_sort(steps, {}, &StepRecord::start);
+    }
     return steps;
 }
 

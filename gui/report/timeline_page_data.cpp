@@ -5,6 +5,7 @@
 #include "gui/report/timeline_page.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
+#include "gui/timeline/memory_view.h"
 #include "gui/timeline/timeline_marks.h"
 #include "schedule/error.h"
 
@@ -546,7 +547,15 @@ Json curveJson(const MemoryTrack& track, const PageScene& scene, std::int64_t sh
         peak.push_back(point.peak);
         before = point.time;
     }
-    return {{"time", time}, {"allocated", allocated}, {"peak", peak}, {"highest", track.highest()}};
+    Json parts = Json::array();
+    const MemoryBreakdown composition = track.compositionAt(track.highestTime());
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const auto category = static_cast<MemoryCategory>(k);
+        if (composition[category] > 0) {
+            parts.push_back({utf8(nameOf(category)), composition[category]});
+        }
+    }
+    return {{"time", time}, {"allocated", allocated}, {"peak", peak}, {"highest", track.highest()}, {"parts", parts}};
 }
 
 Json memoryJson(const PageScene& scene, bool& thinned) {

@@ -12,6 +12,7 @@
 #include <QWheelEvent>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace pipescope {
@@ -195,16 +196,13 @@ void AxisView::paintCursor(QPainter& painter) const {
 }
 
 void AxisView::paintRange(QPainter& painter, bool label) const {
-    if (!axis_.range()) {
+    if (!showsRange()) {
         return;
     }
     const QRect lanes = lanesRect();
     const TimeRange& range = *axis_.range();
     const double left = std::max<double>(lanes.left() - 2, pixelAtTime(range.start));
     const double right = std::min<double>(lanes.right() + 3, pixelAtTime(range.end));
-    if (right < lanes.left() || left > lanes.right()) {
-        return;
-    }
     painter.save();
     painter.setClipRect(QRect(lanes.left(), 0, lanes.width(), viewport()->height()), Qt::IntersectClip);
     QColor shade = palette().color(QPalette::Highlight);
@@ -213,16 +211,32 @@ void AxisView::paintRange(QPainter& painter, bool label) const {
     painter.setPen(QPen(palette().color(QPalette::Highlight), 1));
     painter.drawLine(QPointF(left, 0), QPointF(left, viewport()->height()));
     painter.drawLine(QPointF(right, 0), QPointF(right, viewport()->height()));
-    if (label && range.length() > 0) {
-        const QString text = formatDuration(range.length());
-        QRectF plate(0, 1, painter.fontMetrics().horizontalAdvance(text) + 10, painter.fontMetrics().height() + 2);
-        plate.moveLeft(std::clamp((left + right - plate.width()) / 2, double(lanes.left()),
-                                  std::max<double>(lanes.left(), lanes.right() - plate.width())));
+    if (const QRectF plate = rangePlate(); label && !plate.isEmpty()) {
         painter.fillRect(plate, palette().color(QPalette::Highlight));
         painter.setPen(palette().color(QPalette::HighlightedText));
-        painter.drawText(plate, Qt::AlignCenter, text);
+        painter.drawText(plate, Qt::AlignCenter, formatDuration(range.length()));
     }
     painter.restore();
+}
+
+bool AxisView::showsRange() const {
+    const QRect lanes = lanesRect();
+    const std::optional<TimeRange>& range = axis_.range();
+    return range && pixelAtTime(range->end) >= lanes.left() && pixelAtTime(range->start) <= lanes.right();
+}
+
+QRectF AxisView::rangePlate() const {
+    if (!showsRange() || axis_.range()->length() == 0) {
+        return {};
+    }
+    const QRect lanes = lanesRect();
+    const double left = std::max<double>(lanes.left() - 2, pixelAtTime(axis_.range()->start));
+    const double right = std::min<double>(lanes.right() + 3, pixelAtTime(axis_.range()->end));
+    const QFontMetrics metrics(font());
+    QRectF plate(0, 1, metrics.horizontalAdvance(formatDuration(axis_.range()->length())) + 10, metrics.height() + 2);
+    plate.moveLeft(std::clamp((left + right - plate.width()) / 2, double(lanes.left()),
+                              std::max<double>(lanes.left(), lanes.right() - plate.width())));
+    return plate;
 }
 
 QString AxisView::cursorText() const {
@@ -261,15 +275,15 @@ std::vector<AxisView::RulerLabel> AxisView::rulerLabels() const {
     const QRect lanes = lanesRect();
     const QFontMetricsF metrics(font());
     std::vector<RulerLabel> labels;
-    const QRectF plate = rulerPlate();
+    const std::array plates{rulerPlate(), rangePlate(), cursorPlate()};
     double free = lanes.left();
     for (const RulerTick& tick : ruler().ticks) {
         const double left = std::floor(lanes.left() + tick.x) + 3.5;
         const double width = std::ceil(metrics.horizontalAdvance(tick.label)) + 1;
-        // Part of a number reads as another number: omits labels that an edge, a neighbour or the plate would cut.
+        // Part of a number reads as another number: omits labels that an edge, a neighbour or a plate would cut.
         const QRectF rect(left, 0, width, rulerHeight() - 4);
-        if (!tick.label.isEmpty() && left >= free && left + width <= lanes.left() + lanes.width() &&
-            !rect.intersects(plate)) {
+        const bool isCovered = std::ranges::any_of(plates, [&](const QRectF& plate) { return rect.intersects(plate); });
+        if (!tick.label.isEmpty() && left >= free && left + width <= lanes.left() + lanes.width() && !isCovered) {
             labels.push_back({rect, tick.label});
             free = left + width;
         }

@@ -94,6 +94,10 @@ protected:
     void paintCursorTime(QPainter& painter) const;
     /// Paints the marks too.
     void paintCursor(QPainter& painter) const;
+    /// True if a part of the measured range is in view.
+    bool showsRange() const;
+    /// Plate with the range's length on the ruler; empty: none.
+    QRectF rangePlate() const;
     /// Shades the measured range over the content. With `label`, prints its duration above it.
     void paintRange(QPainter& painter, bool label) const;
 

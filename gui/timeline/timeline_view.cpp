@@ -511,7 +511,7 @@ void TimelineView::paintSelectedLane(QPainter& painter) const {
 
 void TimelineView::paintShares(QPainter& painter) const {
     const std::optional<TimeRange>& range = axis().range();
-    if (!range || range->length() == 0 || !store_) {
+    if (!showsRange() || range->length() == 0 || !store_) {
         return;
     }
     const QRect lanes = lanesRect();

@@ -1116,7 +1116,8 @@ class MemoryPane extends Pane {
       if (of) {
         const i = firstFrom(of.time, this.timeAt(x)) - 1;
         const here = x >= gutter && i >= 0 ? `${bytesText(of.allocated[i])} here, ` : '';
-        lines.push(`${title}: ${here}peak ${bytesText(of.highest)}`);
+        lines.push(`${title}: ${here}peak ${bytesText(of.highest)}`
+          + (of.parts.length ? `, of which ${of.parts.map(([name, bytes]) => `${name} ${bytesText(bytes)}`).join(', ')}` : ''));
       }
     }
     if (lane.limit !== undefined) {
@@ -1267,7 +1268,7 @@ function curve(packed) {
   }
   let at = 0;
   return {time: packed.time.map((gap) => (at += gap)), allocated: packed.allocated, peak: packed.peak,
-          highest: packed.highest};
+          highest: packed.highest, parts: packed.parts};
 }
 /// Index of the first sample at this time or later.
 function firstFrom(times, time) {

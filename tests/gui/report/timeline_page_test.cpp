@@ -235,6 +235,12 @@ TEST_F(TimelinePage, HoldsBubblesMemoryFiguresAndTheSelection) {
         EXPECT_EQ(page.at("memory").at(lane).at("measured").at("highest"),
                   (*document_->measuredMemory)[lane].highest());
     }
+    for (const Json& lane : page.at("memory")) {
+        for (const Json& part : lane.at("simulated").at("parts")) {
+            EXPECT_LE(part.at(1), lane.at("simulated").at("highest")) << part.at(0);
+        }
+        EXPECT_FALSE(lane.at("simulated").at("parts").empty()) << "of what the peak consists";
+    }
     EXPECT_EQ(tasksOf(page, 0).at(page.at("selected").at(1).get<std::size_t>()).name,
               "backward of micro-batch 2 on partition 1");
     std::set<std::string> figures;

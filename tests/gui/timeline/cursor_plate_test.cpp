@@ -80,6 +80,17 @@ TEST_F(CursorPlate, StaysOnTheRulerAtItsEnds) {
     }
 }
 
+TEST_F(CursorPlate, CutsNoLabelOfTheRuler) {
+    const std::size_t all = view_.rulerLabels().size();
+    for (int k = 0; k < 100; ++k) {
+        axis_.setCursor(kOrigin + k * kMilli);
+        for (const AxisView::RulerLabel& label : view_.rulerLabels()) {
+            EXPECT_FALSE(label.rect.intersects(view_.cursorPlate())) << label.text.toStdString();
+        }
+        EXPECT_GE(view_.rulerLabels().size() + 2, all) << "only those below it are left out";
+    }
+}
+
 TEST(CursorTime, IsAsExactAsAPixelAndInTheRulersUnit) {
     const auto told = [](const TimeWindow& window, std::int64_t origin, std::int64_t cursor) {
         return cursorTime(window, 1000, origin, cursor).replace(QChar(QChar::Nbsp), QLatin1Char(' '));
