@@ -246,7 +246,7 @@ class WithTorch(Shell):
         self.expect_fits("models")
 
     def test_profile(self):
-        quick = " --time-limit 1s --micro-batch-sizes 1,2"
+        quick = " --time-limit 200ms --micro-batch-sizes 1,2"
         self.expect_fits("profile " + MODEL + quick)
         self.expect_fits("profile transformer:layers=1,width=16,sequence=8,vocabulary=20" + quick)
         skips = self.expect_fits("profile unet:B=1,C=4,size=64 --no-tapes --co-running 1" + quick)
@@ -256,12 +256,12 @@ class WithTorch(Shell):
 
     def test_run_and_compare(self):
         pipeline = " --balance 2,2 -m 2 --batch 4 --steps 3 --profile m.json"
-        self.call(f"profile {MODEL} -o m.json --time-limit 1s --micro-batch-sizes 2")
+        self.call(f"profile {MODEL} -o m.json --time-limit 200ms --micro-batch-sizes 2")
         self.expect_fits("run " + MODEL + pipeline + " --trace t.sqlite")
         diverged = self.expect_fits("run " + MODEL + pipeline + " --optimizer adam --learning-rate 1e30")
         self.assertIsNone(diverged["steps"][-1]["loss"], "JSON has no NaN")
         small = "transformer:layers=2,width=16,sequence=8,vocabulary=20"
-        self.call(f"profile {small} -o s.json --time-limit 1s --micro-batch-sizes 2")
+        self.call(f"profile {small} -o s.json --time-limit 200ms --micro-batch-sizes 2")
         split = self.expect_fits(f"run {small} --balance 2,2 -m 2 --batch 4 --steps 2 --profile s.json "
                                  "--schedule zero-bubble-h1 --trace z.sqlite")
         self.assertIn("NativeLayerNormBackward0", split["unsplit_layers"][0]["nodes"])
