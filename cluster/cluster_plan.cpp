@@ -388,8 +388,9 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
         };
         return bytes(weights.usual, layout.weight_copies()) + bytes(weights.experts, layout.expert_copies());
     };
+    const RankWeights embedding{embedding_weights(model) / layout.tensor};
     const double all_constants = [&] {
-        double sum = 0;
+        double sum = (model.tied && layout.pipeline == 1 ? 1 : 2) * constants_of(embedding);
         for (std::int64_t block = 0; block < model.layers; ++block) {
             sum += constants_of(rank_block_weights(model, model.kind_of(block), layout.tensor, layout.expert));
         }
@@ -411,7 +412,8 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
     }
     const double blocks =
         static_cast<double>(model.layers % layout.pipeline == 0 ? even : std::max<std::int64_t>(0, even - 1));
-    double kept = std::numeric_limits<double>::infinity();  // of a block
+    double kept = std::numeric_limits<double>::infinity();     // of a block
+    double working = std::numeric_limits<double>::infinity();  // what its backward computes again, beside what all kept
     for (const BlockKind kind : block_kinds(model)) {
         const BlockActivations activations =
             block_activations(model, kind, static_cast<double>(layout.micro_batch_size) / layout.context, layout.tensor,
@@ -419,6 +421,9 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
         kept = std::min(kept, layout.recompute == Recompute::full        ? activations.input
                               : layout.recompute == Recompute::selective ? activations.total() - activations.core
                                                                          : activations.total());
+        working = std::min(working, layout.recompute == Recompute::full        ? activations.core + activations.rest
+                                    : layout.recompute == Recompute::selective ? activations.core
+                                                                               : 0);
     }
     // The first lane of 1F1B holds a micro-batch for each lane, or all of them.
     // Interleaved it holds the partitions of p - 1 more (arXiv 2205.05198, section 4.2.3).
@@ -426,10 +431,11 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
     const double held = std::min(static_cast<double>(layout.micro_batches()),
                                  layout.interleave > 1 ? lanes + (lanes - 1) / layout.interleave : lanes);
     const double activation_bytes = layout.schedule ? 0 : blocks * kept * held;
-    // The lane with the most constants has the mean at least, the first one its blocks'.
-    const double constants =
-        std::max(all_constants / lanes, constants_of(least_weights(model, layout, blocks)) + activation_bytes);
-    return beyond(constants, static_cast<double>(parts.front().group->device.memory_bytes));
+    const double first = constants_of(least_weights(model, layout, blocks)) + constants_of(embedding) +
+                         activation_bytes + (blocks > 0 ? working : 0);
+    // The lane with the most constants has the mean at least.
+    return beyond(std::max(all_constants / lanes, first),
+                  static_cast<double>(parts.front().group->device.memory_bytes));
 }
 
 /// A model to plan for, and how its layouts are found and simulated.
