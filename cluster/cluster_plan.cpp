@@ -514,9 +514,7 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
         open.erase(open.begin());
         done += each.is_cut ? 0 : 1;
         const auto enough = [&](double ns) { return found.size() >= most && ns >= step_of(found[most - 1]); };
-        // The bound of unlike devices is a weak one, so it ends no search soon.
-        constexpr std::size_t kMostOfTwoTypes = 200;
-        if (!exhaustive && (enough(each.least_ns) || (size.groups.size() > 1 && size.simulated >= kMostOfTwoTypes))) {
+        if (!exhaustive && enough(each.least_ns)) {
             break;
         }
         if (!each.is_cut) {

@@ -163,8 +163,7 @@ TEST(ClusterPlan, IsThatOfAllLayoutsSimulated) {
     }
 }
 
-// Each type alone, every two, and all three together, on clusters whose several types have few enough layouts to be
-// simulated all (plan_cluster() simulates 200 of those).
+// Each type alone, every two, and all three together.
 TEST(ClusterPlan, IsThatOfAllLayoutsSimulatedOnThreeTypes) {
     const std::vector<std::vector<Schedule>> schedules{{Schedule::one_f_one_b, Schedule::interleaved_1f1b},
                                                        {Schedule::gpipe, Schedule::zero_bubble_h1},
