@@ -133,10 +133,10 @@ void SelectionPanel::shortenNames() {
     }
     const auto shortened = [](QString name, int form) {
         if (form > 0) {
-            name.replace(tr("waits for the "), tr("waits: ")).remove(tr(" (contention)"));
+            name.replace(tr("waits for the "), tr("waits: ")).replace(tr("waits for a "), tr("waits: "));
+            name.remove(tr(" (contention)"));
         }
-        return form > 1 ? name.replace(tr("waits: previous"), tr("previous")).replace(tr("waits: next"), tr("next"))
-                        : name;
+        return form > 1 ? name.remove(tr("waits: ")) : name;
     };
     QList<QTreeWidgetItem*> causes;
     for (int i = 0; i < table_->topLevelItemCount(); ++i) {

@@ -19,11 +19,7 @@ QDockWidget& DockSet::add(const QString& title, const char* name, QWidget& conte
     auto* dock = new QDockWidget(title, &window_);
     dock->setObjectName(QString::fromLatin1(name));
     dock->setWidget(&content);
-    QObject::connect(dock, &QDockWidget::topLevelChanged, &window_, [this] { refreshTitles(); });
-    QObject::connect(
-        dock, &QDockWidget::dockLocationChanged, &window_, [this] { refreshTitles(); }, Qt::QueuedConnection);
-    QObject::connect(
-        dock, &QDockWidget::visibilityChanged, &window_, [this] { refreshTitles(); }, Qt::QueuedConnection);
+    watch(*dock);
     window_.addDockWidget(Qt::BottomDockWidgetArea, dock);
     dock->hide();
     const auto before = std::find_if(docks_.cbegin(), docks_.cend(), [behind](const QDockWidget* each) {
@@ -48,6 +44,8 @@ void DockSet::show() {
         if (shared_ != nullptr) {
             window_.tabifyDockWidget(docks_.front(), shared_);
         }
+    } else {
+        movedBelow_ << docks_.front();
     }
     for (qsizetype i = last + 1; i < docks_.size(); ++i) {
         window_.tabifyDockWidget(docks_[last], docks_[i]);
@@ -60,7 +58,8 @@ void DockSet::show() {
     if (shared_ != nullptr && !shared_->isHidden()) {
         shared_->raise();
     }
-    if (!window_.restoreState(session_.value(kWindowStateKey).toByteArray(), kLayoutVersion)) {
+    const QLatin1String state = beside ? kWindowStateKey : kNarrowWindowStateKey;
+    if (!window_.restoreState(session_.value(state).toByteArray(), kLayoutVersion)) {
         const int letters = window_.fontMetrics().averageCharWidth();
         if (beside) {
             window_.resizeDocks({docks_.front()}, {std::min(kInspectorWidth, letters * 56)}, Qt::Horizontal);
@@ -70,10 +69,56 @@ void DockSet::show() {
         }
         window_.resizeDocks({docks_[last]}, {window_.fontMetrics().height() * 13}, Qt::Vertical);
     }
+    narrow_ = false;
+    fit();  // moves what a narrow window has at the right
+}
+
+void DockSet::fit() {
+    const bool narrow = window_.width() < kNarrowWindow;
+    if (!shown_ || narrow == narrow_) {
+        return;
+    }
+    narrow_ = narrow;
+    QDockWidget* inFront = nullptr;
+    for (QDockWidget* dock : {docks_.front(), shared_}) {
+        if (dock == nullptr || dock->isFloating()) {
+            continue;
+        }
+        if (narrow && window_.dockWidgetArea(dock) == Qt::RightDockWidgetArea) {
+            inFront = dock->isVisible() && !dock->visibleRegion().isEmpty() ? dock : inFront;
+            window_.tabifyDockWidget(docks_[1], dock);
+            movedBelow_ << dock;
+        } else if (!narrow && movedBelow_.contains(dock)) {
+            window_.addDockWidget(Qt::RightDockWidgetArea, dock);
+            if (dock != docks_.front() && window_.dockWidgetArea(docks_.front()) == Qt::RightDockWidgetArea) {
+                window_.tabifyDockWidget(docks_.front(), dock);
+            }
+        }
+    }
+    if (!narrow) {
+        movedBelow_.clear();
+        const int letters = window_.fontMetrics().averageCharWidth();
+        window_.resizeDocks({docks_.front()}, {std::min(kInspectorWidth, letters * 56)}, Qt::Horizontal);
+    } else if (inFront != nullptr) {
+        inFront->raise();
+    }
+}
+
+void DockSet::share(QDockWidget& dock) {
+    shared_ = &dock;
+    watch(dock);
+}
+
+void DockSet::watch(QDockWidget& dock) {
+    QObject::connect(&dock, &QDockWidget::topLevelChanged, &window_, [this] { refreshTitles(); });
+    QObject::connect(
+        &dock, &QDockWidget::dockLocationChanged, &window_, [this] { refreshTitles(); }, Qt::QueuedConnection);
+    QObject::connect(
+        &dock, &QDockWidget::visibilityChanged, &window_, [this] { refreshTitles(); }, Qt::QueuedConnection);
 }
 
 void DockSet::refreshTitles() {
-    for (QDockWidget* dock : docks_) {
+    for (QDockWidget* dock : shared_ != nullptr ? docks_ + QList<QDockWidget*>{shared_} : docks_) {
         const bool tabbed = !dock->isFloating() && !window_.tabifiedDockWidgets(dock).isEmpty();
         QWidget* title = dock->titleBarWidget();
         if (tabbed && title == nullptr) {
@@ -87,7 +132,7 @@ void DockSet::refreshTitles() {
 
 void DockSet::save() const {
     if (shown_) {
-        session_.setValue(kWindowStateKey, window_.saveState(kLayoutVersion));
+        session_.setValue(narrow_ ? kNarrowWindowStateKey : kWindowStateKey, window_.saveState(kLayoutVersion));
     }
 }
 }  // namespace pipescope

@@ -20,18 +20,23 @@ public:
     /// `name` identifies the dock in saved layouts. Its place is the last one, or behind the dock named `behind`.
     QDockWidget& add(const QString& title, const char* name, QWidget& content, const char* behind = nullptr);
     /// A dock of someone else that shares the place of the first dock, as a tab.
-    void share(QDockWidget& dock) { shared_ = &dock; }
+    void share(QDockWidget& dock);
     /// A dock that show() leaves hidden until somebody asks for it.
     void showOnDemand(QDockWidget& dock) { onDemand_.push_back(&dock); }
     const QList<QDockWidget*>& all() const { return docks_; }
     /// Shows the docks. From the second call on the user decides.
     void show();
+    /// Moves the docks at the right below the timelines once the window is too narrow for both, and back once it is
+    /// wide again. Call it after a change of the window's width.
+    void fit();
     /// Saves the layout, if it was ever shown.
     void save() const;
 
 private:
     /// A dock under a tab has no title of its own.
     void refreshTitles();
+    /// Keeps its title so.
+    void watch(QDockWidget& dock);
 
     QMainWindow& window_;
     SessionState& session_;
@@ -39,5 +44,7 @@ private:
     QList<QDockWidget*> onDemand_;
     QDockWidget* shared_ = nullptr;
     bool shown_ = false;
+    bool narrow_ = false;
+    QList<QDockWidget*> movedBelow_;  // by fit()
 };
 }  // namespace pipescope

@@ -92,6 +92,12 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent)
     Q_EMIT files_->pageChanged();  // to no page
 }
 
+void MainWindow::resizeEvent(QResizeEvent* event) {
+    QMainWindow::resizeEvent(event);
+    QMetaObject::invokeMethod(
+        this, [this] { docks_.fit(); }, Qt::QueuedConnection);
+}
+
 MainWindow::~MainWindow() {
     files_->blockSignals(true);  // closing pages would reach parts that are gone
 }

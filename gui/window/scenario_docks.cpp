@@ -131,7 +131,7 @@ void ScenarioDocks::refresh() {
 void ScenarioDocks::fillMenu(QMenu& menu, PageActions& actions) {
     QAction* undo = undo_->createUndoAction(this, tr("&Undo"));
     QAction* redo = undo_->createRedoAction(this, tr("&Redo"));
-    undo->setShortcuts(QKeySequence::Undo);
+    undo->setShortcut(Qt::CTRL | Qt::Key_Z);  // the standard adds F14, which no keyboard has
     redo->setShortcuts(QKeySequence::Redo);
     menu.addActions({undo, redo});
     menu.addSeparator();

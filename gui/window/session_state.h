@@ -17,6 +17,7 @@ class DocumentPage;
 inline constexpr QLatin1String kWindowGeometryKey("window/geometry");
 /// Layout of the docks. QMainWindow rejects one of another version.
 inline constexpr QLatin1String kWindowStateKey("window/state");
+inline constexpr QLatin1String kNarrowWindowStateKey("window/narrowState");
 /// system, light or dark.
 inline constexpr QLatin1String kThemeKey("window/theme");
 /// Queries of the SQL console, most recent first.

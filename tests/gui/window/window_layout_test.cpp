@@ -197,6 +197,35 @@ TEST_F(WindowLayout, CutsNothingOffWithAnyPanelAtAnySizeInEitherTheme) {
     }
 }
 
+TEST_F(WindowLayout, PutsPanelsBelowTheTimelinesOfANarrowWindowAndBack) {
+    applyTheme(Theme::light);  // as the program does
+    window_.resize(1600, 900);
+    openFour(window_, "narrow.sqlite");
+    auto* selection = window_.findChild<QDockWidget*>(QStringLiteral("details"));
+    auto* whatIf = window_.findChild<QDockWidget*>(QStringLiteral("whatIf"));
+    ASSERT_TRUE(selection != nullptr && whatIf != nullptr);
+    whatIf->show();
+    EXPECT_EQ(window_.dockWidgetArea(selection), Qt::RightDockWidgetArea);
+    window_.resize(800, 600);
+    for (const char* name : {"details", "whatIf", "plan", "advice", "lanes"}) {
+        auto* dock = window_.findChild<QDockWidget*>(QString::fromLatin1(name));
+        dock->show();
+        dock->raise();
+        QApplication::processEvents();
+        QApplication::processEvents();
+        EXPECT_EQ(window_.dockWidgetArea(dock), Qt::BottomDockWidgetArea) << name;
+        EXPECT_TRUE(window_.rect().contains(dock->geometry())) << name << " is " << dock->width() << " wide";
+        EXPECT_FALSE(window_.centralWidget()->geometry().intersects(dock->geometry())) << name;
+    }
+    EXPECT_EQ(window_.size(), QSize(800, 600));
+    window_.resize(1600, 900);
+    QApplication::processEvents();
+    QApplication::processEvents();
+    EXPECT_EQ(window_.dockWidgetArea(selection), Qt::RightDockWidgetArea);
+    EXPECT_EQ(window_.dockWidgetArea(whatIf), Qt::RightDockWidgetArea);
+    EXPECT_GT(selection->width(), 200);
+}
+
 TEST_F(WindowLayout, CutsNothingOffOfTheStartPage) {
     const QByteArray folder = qgetenv("PIPESCOPE_PICTURES");
     for (const Theme theme : {Theme::light, Theme::dark}) {
