@@ -193,6 +193,13 @@ void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument*
     model_->setBubbles(std::move(rows), names != nullptr ? names->lanes() : std::vector<LaneInfo>{});
     sumModel_->setRows(std::move(sums));
     sums_->setVisible(sumModel_->rowCount() > 0);
+    // Of one timeline alone, its columns are enough.
+    const bool both = measured && simulated;
+    for (const int column : {1, 2}) {
+        sums_->setColumnHidden(column, !measured && simulated);
+        sums_->setColumnHidden(column + 2, measured && !simulated);
+    }
+    list_->table().setColumnHidden(BubbleTableModel::timeline, !both && (measured || simulated));
     list_->setEmptyText(document == nullptr        ? tr("Open a trace to see why its lanes were idle.")
                         : !whyNoMeasured.isEmpty() ? tr("Measured bubbles are not given, since %1.").arg(whyNoMeasured)
                         : measured || simulated    ? tr("No lane was idle in this step.")

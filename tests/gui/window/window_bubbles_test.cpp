@@ -159,6 +159,24 @@ TEST_F(WindowBubbles, AreListedAndARowZoomsThere) {
     EXPECT_EQ(panel().list().table().currentIndex().row(), 0);
 }
 
+TEST_F(WindowBubbles, OfOneTimelineHaveItsColumnsOnly) {
+    open("both.sqlite");
+    EXPECT_FALSE(panel().list().table().isColumnHidden(BubbleTableModel::timeline));
+    writeSimulatedTrace(temporaryPath("alone.sqlite"), {});
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(temporaryPath("alone.sqlite").string()));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    window_.finishWork();
+    EXPECT_TRUE(panel().list().table().isColumnHidden(BubbleTableModel::timeline));
+    const QTableView* sums = nullptr;
+    for (const QTableView* table : panel().findChildren<QTableView*>()) {
+        sums = table != &panel().list().table() ? table : sums;
+    }
+    ASSERT_NE(sums, nullptr);
+    EXPECT_TRUE(sums->isColumnHidden(1) && sums->isColumnHidden(2)) << "nothing was measured";
+    EXPECT_FALSE(sums->isColumnHidden(3) || sums->isColumnHidden(4));
+}
+
 TEST_F(WindowBubbles, SumToTheFractionShownElsewhere) {
     open("sums.sqlite");
     const QAbstractItemModel& sums = panel().sumModel();
