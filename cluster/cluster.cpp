@@ -249,12 +249,13 @@ double all_reduce_ns(const Link& link, int ranks, double bytes) {
 double all_to_all_ns(const Cluster& cluster, const NodeGroup& group, int ranks, double bytes) {
     const double part = bytes / ranks;
     const auto over = [&](const Link& link, int peers) { return peers > 0 ? link.exchange_ns(part * peers) : 0; };
-    // The fewest devices of a group in a node that has some of them.
-    const int in_node = std::gcd(ranks, group.devices_per_node);
-    const int in_rack = cluster.racks
-                            ? static_cast<int>(std::gcd<std::int64_t>(
-                                  ranks, static_cast<std::int64_t>(cluster.racks->nodes) * group.devices_per_node))
-                            : ranks;
+    // The fewest devices of a group in a node, or rack, that has some of them. One that has room for a group holds it.
+    const auto least_in = [&](std::int64_t devices) {
+        return static_cast<int>(ranks <= devices ? ranks : std::gcd<std::int64_t>(ranks, devices));
+    };
+    const int in_node = least_in(group.devices_per_node);
+    const int in_rack =
+        cluster.racks ? least_in(static_cast<std::int64_t>(cluster.racks->nodes) * group.devices_per_node) : ranks;
     const double outside = (in_rack > in_node ? over(node_link(cluster, group), in_rack - in_node) : 0) +
                            (ranks > in_rack ? over(rack_link(cluster, group), ranks - in_rack) : 0);
     return std::max(over(group.link, in_node - 1), outside);

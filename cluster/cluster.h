@@ -73,7 +73,8 @@ Link rack_link(const Cluster& cluster, const NodeGroup& group);
 double all_reduce_ns(const Link& link, int ranks, double bytes);
 /// Time in ns in which each of so many consecutive devices sends every other one an equal part of that many bytes. All
 /// messages start at once, so a link's latency counts once. Those that leave a node do not hold up those inside it. The
-/// slowest device counts: groups of devices that begin at any multiple of their number, on nodes and racks of any size.
+/// slowest device counts, of groups of so many devices one after the other; a group that a node or rack has room for
+/// lies in one.
 double all_to_all_ns(const Cluster& cluster, const NodeGroup& group, int ranks, double bytes);
 /// Time in ns in which each rank gets the others' parts of that many bytes in total: R - 1 messages.
 double all_gather_ns(const Link& link, int ranks, double bytes);

@@ -44,8 +44,8 @@ TEST(AllToAll, SendsEveryDeviceItsPart) {
     EXPECT_EQ(ns(8), 2 * 4 * 600);
     // Groups of six: some have two devices in a node, whose four parts leave it.
     EXPECT_EQ(ns(6), 2 * 4 * 800);
-    // Groups of three: one device may be alone.
-    EXPECT_EQ(ns(3), 2 * 2 * 1600);
+    // A node has room for three.
+    EXPECT_EQ(ns(3), 2 * 1600);
     cluster.racks = Racks{2, {.bytes_per_second = 0.1e9}};
     EXPECT_EQ(ns(8), 2 * 4 * 600);
     EXPECT_EQ(ns(16), 2 * 4 * 300 + 10 * 8 * 300);  // both through the same ports

@@ -78,6 +78,8 @@ void write_corpus(const Corpus& corpus) {
     corpus.add("device_catalogue", "small", kDevices);
     corpus.add("cluster", "small", kCluster);
     corpus.add("cluster", "model", kLanguageModel);
+    corpus.add("cluster", "experts",
+               std::string(kLanguageModel) + ",head_width=16,experts=4,top_k=2,shared_experts=1,dense_layers=1");
     corpus.add(
         "task_rules", "small",
         R"json({"format": "pipescope.task-rules", "version": 1, "rules": [{"name": "a", "kinds": {"F": "forward"},
