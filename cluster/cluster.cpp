@@ -228,36 +228,80 @@ Link rack_link(const Cluster& cluster, const NodeGroup& group) {
     return shared(cluster.racks.value().link, static_cast<double>(group.ports_per_node) / group.devices_per_node);
 }
 
+namespace {
+std::int64_t block_of(const RankGroup& group) {
+    return static_cast<std::int64_t>(group.ranks) * group.stride;
+}
+std::int64_t devices_of(const RankGroup& group) {
+    return std::max(group.devices, static_cast<std::int64_t>(group.ranks - 1) * group.stride + 1);
+}
+
+/// True if some group lies in two boxes, such as nodes of so many devices, that are filled one after the other.
+bool straddles(const RankGroup& group, std::int64_t box) {
+    return devices_of(group) > box && box % block_of(group) != 0;
+}
+
+/// The fewest ranks that a group has in a box it lies in.
+int fewest_in(const RankGroup& group, std::int64_t box) {
+    const std::int64_t ranks = group.ranks;
+    const std::int64_t stride = group.stride;
+    if (!straddles(group, box)) {
+        return group.ranks;
+    }
+    if (stride >= box) {
+        return 1;
+    }
+    std::int64_t fewest = ranks;
+    // Blocks begin at so many places of a box, and the groups of a block at so many behind.
+    const std::int64_t block = block_of(group);
+    const std::int64_t places =
+        std::min(std::max<std::int64_t>(1, devices_of(group) / block), box / std::gcd(block, box));
+    const std::int64_t groups = std::min(stride, devices_of(group) - (ranks - 1) * stride);
+    for (std::int64_t k = 0; k < places; ++k) {
+        for (std::int64_t offset = 0; offset < groups; ++offset) {
+            const std::int64_t first = (k * block + offset) % box;
+            const std::int64_t in_first = std::min(ranks, (box - first + stride - 1) / stride);
+            if (in_first == ranks) {
+                continue;
+            }
+            const std::int64_t in_last = (first + (ranks - 1) * stride) % box / stride + 1;
+            const std::int64_t in_others = ranks > in_first + in_last ? box / stride : ranks;
+            fewest = std::min({fewest, in_first, in_last, in_others});
+        }
+    }
+    return static_cast<int>(fewest);
+}
+
+/// Devices of a rack; none if the cluster has no racks.
+std::optional<std::int64_t> rack_devices(const Cluster& cluster, const NodeGroup& group) {
+    return cluster.racks ? std::optional(static_cast<std::int64_t>(cluster.racks->nodes) * group.devices_per_node)
+                         : std::nullopt;
+}
+}  // namespace
+
 Link ring_link(const Cluster& cluster, const NodeGroup& group, const RankGroup& ring) {
-    const auto& [ranks, stride] = ring;
-    const std::int64_t spanned = static_cast<std::int64_t>(ranks - 1) * stride + 1;  // devices
-    if (ranks < 2 || spanned <= group.devices_per_node) {
+    if (ring.ranks < 2 || !straddles(ring, group.devices_per_node)) {
         return group.link;
     }
-    const int fullest = std::clamp(group.devices_per_node / stride, 1, ranks);
-    const int in_a_node = ranks % fullest == 0 ? fullest : ranks % fullest;  // the node with the fewest is the slowest
-    const bool leaves_rack =
-        cluster.racks && spanned > static_cast<std::int64_t>(cluster.racks->nodes) * group.devices_per_node;
-    const Link between = shared(leaves_rack ? rack_link(cluster, group) : node_link(cluster, group), in_a_node);
-    return fullest > 1 ? slower(between, group.link) : between;
+    const std::optional<std::int64_t> rack = rack_devices(cluster, group);
+    const bool leaves_rack = rack && straddles(ring, *rack);
+    const Link between = shared(leaves_rack ? rack_link(cluster, group) : node_link(cluster, group),
+                                fewest_in(ring, group.devices_per_node));
+    return ring.stride < group.devices_per_node ? slower(between, group.link) : between;
 }
 
 double all_reduce_ns(const Link& link, int ranks, double bytes) {
     return ranks < 2 ? 0 : 2 * (ranks - 1) * link.exchange_ns(bytes / ranks);
 }
 
-double all_to_all_ns(const Cluster& cluster, const NodeGroup& group, int ranks, double bytes) {
-    const double part = bytes / ranks;
+double all_to_all_ns(const Cluster& cluster, const NodeGroup& group, const RankGroup& ranks, double bytes) {
+    const double part = bytes / ranks.ranks;
     const auto over = [&](const Link& link, int peers) { return peers > 0 ? link.exchange_ns(part * peers) : 0; };
-    // The fewest devices of a group in a node, or rack, that has some of them. One that has room for a group holds it.
-    const auto least_in = [&](std::int64_t devices) {
-        return static_cast<int>(ranks <= devices ? ranks : std::gcd<std::int64_t>(ranks, devices));
-    };
-    const int in_node = least_in(group.devices_per_node);
-    const int in_rack =
-        cluster.racks ? least_in(static_cast<std::int64_t>(cluster.racks->nodes) * group.devices_per_node) : ranks;
+    const int in_node = fewest_in(ranks, group.devices_per_node);
+    const std::optional<std::int64_t> rack = rack_devices(cluster, group);
+    const int in_rack = rack ? fewest_in(ranks, *rack) : ranks.ranks;
     const double outside = (in_rack > in_node ? over(node_link(cluster, group), in_rack - in_node) : 0) +
-                           (ranks > in_rack ? over(rack_link(cluster, group), ranks - in_rack) : 0);
+                           (ranks.ranks > in_rack ? over(rack_link(cluster, group), ranks.ranks - in_rack) : 0);
     return std::max(over(group.link, in_node - 1), outside);
 }
 

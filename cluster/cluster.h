@@ -52,15 +52,18 @@ Cluster load_cluster(const std::filesystem::path& path, const std::vector<Device
 // Devices are numbered node by node. A set of ranks with a stride of s is every s-th device. All devices of a node use
 // its ports at once and equally, since every replica runs the same schedule.
 
-/// So many devices that are `stride` apart.
+/// Groups of so many devices, `stride` apart in a group, that follow each other over so many devices in all. Nodes and
+/// racks are filled one after the other, so a group straddles two nodes if its block of ranks x stride devices does not
+/// divide a node's, unless all lie in one node.
 struct RankGroup {
     int ranks = 1;
     int stride = 1;
+    std::int64_t devices = 1;  ///< if fewer than one group takes: that group alone
 
     friend bool operator==(const RankGroup&, const RankGroup&) = default;
 };
 
-/// The link of each rank of a ring. A ring that enters a node leaves it
+/// The link of each rank of a ring, of the group whose ring is slowest. A ring that enters a node leaves it
 /// through as many ports as its ranks there have shares in.
 Link ring_link(const Cluster& cluster, const NodeGroup& group, const RankGroup& ring);
 /// The link between devices of different nodes, for one device's share of the ports.
@@ -71,11 +74,10 @@ Link rack_link(const Cluster& cluster, const NodeGroup& group);
 /// Time in ns of an all-reduce of that many bytes over a ring of ranks: 2 (R - 1) messages of 1 / R of the bytes.
 /// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69 (2009).
 double all_reduce_ns(const Link& link, int ranks, double bytes);
-/// Time in ns in which each of so many consecutive devices sends every other one an equal part of that many bytes. All
-/// messages start at once, so a link's latency counts once. Those that leave a node do not hold up those inside it. The
-/// slowest device counts, of groups of so many devices one after the other; a group that a node or rack has room for
-/// lies in one.
-double all_to_all_ns(const Cluster& cluster, const NodeGroup& group, int ranks, double bytes);
+/// Time in ns in which each of a group's consecutive devices sends every other one an equal part of that many bytes.
+/// All messages start at once, so a link's latency counts once. Those that leave a node do not hold up those inside it.
+/// The slowest device of all groups counts. Precondition: stride is 1.
+double all_to_all_ns(const Cluster& cluster, const NodeGroup& group, const RankGroup& ranks, double bytes);
 /// Time in ns in which each rank gets the others' parts of that many bytes in total: R - 1 messages.
 double all_gather_ns(const Link& link, int ranks, double bytes);
 }  // namespace pipescope

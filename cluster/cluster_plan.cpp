@@ -223,13 +223,13 @@ bool fits_tensor(const LanguageModel& model, int tensor) {
 
 /// Numbers of devices that may split a sample's tokens, 2048 or more for each. Fewer tokens take so little work that
 /// Megatron-Core advises context parallelism for samples of 8192 and more.
-std::vector<int> contexts_of(const LanguageModel& model, int tensor, int most) {
+std::vector<int> contexts_of(const LanguageModel& model, int most) {
     constexpr std::int64_t kFewestTokens = 2048;
     std::vector<int> contexts{1};
     if (model.attention == Attention::flash) {
         for (const int context :
              divisors(model.sequence, std::min<std::int64_t>(most, model.sequence / kFewestTokens))) {
-            if (context > 1 && most % context == 0 && model.sequence % (2LL * context * tensor) == 0) {
+            if (context > 1 && most % context == 0 && model.sequence % (2LL * context) == 0) {
                 contexts.push_back(context);
             }
         }
@@ -358,7 +358,7 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
         if (!fits_tensor(model, tensor) || size.devices % tensor != 0) {
             continue;
         }
-        for (const int context : contexts_of(model, tensor, size.devices / tensor)) {
+        for (const int context : contexts_of(model, size.devices / tensor)) {
             for (const int pipeline :
                  divisors(size.devices / tensor / context, std::min(model.layers, kMostPartitions))) {
                 Layout layout = request.layout;
@@ -366,8 +366,11 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
                 layout.data = size.devices / tensor / context / pipeline;
                 layout.tensor = tensor;
                 layout.context = context;
-                layout.sequence_parallel = tensor > 1 && model.sequence % (tensor * context) == 0;
-                if (request.layout.batch % layout.data == 0 && (size.groups.size() == 1 || pipeline > 1)) {
+                layout.sequence_parallel =
+                    tensor > 1 && model.sequence % ((context > 1 ? 2LL : 1LL) * context * tensor) == 0;
+                const bool sends_to_experts = model.experts == 0 || tensor == 1 || layout.sequence_parallel;
+                if (request.layout.batch % layout.data == 0 && (size.groups.size() == 1 || pipeline > 1) &&
+                    sends_to_experts) {
                     add_sizes(layout);
                 }
             }

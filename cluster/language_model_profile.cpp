@@ -254,7 +254,7 @@ double tensor_sum_ns(const RankTimes& rank, const Cluster& cluster, const NodeGr
 
 /// Time in which the copies of tokens get to the ranks of their experts, or back.
 double all_to_all_of(const RankTimes& rank, const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
-    return all_to_all_ns(cluster, group, layout.expert, rank.copied_bytes());
+    return all_to_all_ns(cluster, group, layout.expert_ranks(), rank.copied_bytes());
 }
 
 /// Time that replicas take to exchange a layer's parameters and gradients in each pass.
@@ -322,6 +322,23 @@ LayerTimes whole_block(const RankTimes& rank, BlockKind kind, const BlockMessage
     times.backward += recomputed(times, layout);
     return times;
 }
+
+/// `sum`: of the output over tensor-parallel ranks.
+LayerTimes embedding_times(const RankTimes& rank, double sum) {
+    LayerTimes times = rank.embedding();
+    times.forward += sum;
+    return times;
+}
+/// `sum`: of the input's gradient.
+LayerTimes output_times(const RankTimes& rank, double sum) {
+    LayerTimes times = rank.output();
+    times.backward += sum;
+    return times;
+}
+/// Weights whose gradients the output layer completes. If it is tied to the embedding on its own lane, that does.
+RankWeights output_weights(const LanguageModel& model, const Layout& layout) {
+    return model.tied && layout.pipeline == 1 ? RankWeights{} : RankWeights{embedding_weights(model) / layout.tensor};
+}
 }  // namespace
 
 double gather_weights_ns(const RankWeights& parameters, const Cluster& cluster, const NodeGroup& group,
@@ -349,7 +366,13 @@ BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Clust
     extras.all_to_all = passes * messages.all_to_all;
     extras.context =
         (layout.recompute == Recompute::none ? 1 : 2) * messages.context.forward + messages.context.backward;
-    extras.ends = 2 * sum;  // the embedding's output, and the gradient of the output layer's input
+    const RankWeights embedding{embedding_weights(model) / layout.tensor};
+    const auto waits = [&](const LayerTimes& times, const RankWeights& summed) {
+        const ZeroMoves ends = zero_moves(embedding, summed, cluster, group, layout);
+        return ends.forward(times.forward) - times.forward + ends.backward(times.backward) - times.backward;
+    };
+    extras.ends = 2 * sum + waits(embedding_times(rank, sum), embedding) +
+                  waits(output_times(rank, sum), output_weights(model, layout));
     return extras;
 }
 
@@ -390,9 +413,7 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         return layer;
     };
     const RankWeights embedding{embedding_weights(model) / layout.tensor};
-    LayerTimes times = rank.embedding();
-    times.forward += sum;
-    LayerProfile first = layer_of("embedding", times, embedding, embedding, 0);
+    LayerProfile first = layer_of("embedding", embedding_times(rank, sum), embedding, embedding, 0);
     first.saved_bytes = {model.dropout ? tokens * static_cast<double>(model.hidden) / split : 0};
     set_parameters(first, embedding, layout);
     profile.layers.push_back(std::move(first));
@@ -428,11 +449,8 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         block.name = "block " + std::to_string(k);
     }
 
-    // The tied output layer is otherwise the first one.
-    const RankWeights own = model.tied && layout.pipeline == 1 ? RankWeights{} : embedding;
-    times = rank.output();
-    times.backward += sum;  // of its input's gradient
-    LayerProfile last = layer_of("output", times, embedding, own, output_flops(model, samples));
+    const RankWeights own = output_weights(model, layout);
+    LayerProfile last = layer_of("output", output_times(rank, sum), embedding, own, output_flops(model, samples));
     last.saved_bytes = {rank.activation() / split};  // the norm's output
     constexpr double kLogitBytes = 4;
     last.output_bytes = {tokens * static_cast<double>(model.vocabulary) / layout.tensor * kLogitBytes};

@@ -374,7 +374,7 @@ double tied_sum_ns(const Cluster& cluster, const PipelineParts& parts, const Lay
     const NodeGroup& first = *parts.front().group;
     const auto stride = static_cast<int>(layout.stage_devices() * (layout.pipeline - 1));
     if (parts.size() == 1) {
-        return all_reduce_ns(ring_link(cluster, first, {2, stride}), 2, bytes);
+        return all_reduce_ns(ring_link(cluster, first, {2, stride, layout.devices()}), 2, bytes);
     }
     const NodeGroup& last = *parts.back().group;
     const Link link = cluster.racks ? slower(rack_link(cluster, first), rack_link(cluster, last), bytes)

@@ -37,12 +37,13 @@ struct Layout {
     /// Of one lane.
     std::int64_t stage_devices() const { return static_cast<std::int64_t>(data) * context * tensor; }
     int devices() const { return static_cast<int>(pipeline * stage_devices()); }
-    RankGroup tensor_ranks() const { return {tensor, 1}; }
-    RankGroup context_ranks() const { return {context, tensor}; }
+    RankGroup tensor_ranks() const { return {tensor, 1, devices()}; }
+    RankGroup context_ranks() const { return {context, tensor, devices()}; }
     /// Devices of a lane that hold the same weights: they sum gradients, and ZeRO splits among them what they hold.
-    RankGroup weight_copies() const { return {data * context, tensor}; }
+    RankGroup weight_copies() const { return {data * context, tensor, devices()}; }
     /// Likewise of experts.
-    RankGroup expert_copies() const { return {static_cast<int>(stage_devices() / expert), expert}; }
+    RankGroup expert_ranks() const { return {expert, 1, devices()}; }
+    RankGroup expert_copies() const { return {static_cast<int>(stage_devices() / expert), expert, devices()}; }
     /// Parts into which so many copies split what is split from this ZeRO stage on.
     int zero_parts(int stage, const RankGroup& copies) const { return zero >= stage ? copies.ranks : 1; }
     std::int64_t micro_batches() const { return batch / (micro_batch_size * data); }
@@ -103,7 +104,7 @@ struct BlockExtras {
     double collectives = 0;  ///< sums over tensor-parallel ranks, those of a recompute included; waits for ZeRO 2 and 3
     double all_to_all = 0;   ///< tokens' ways to experts and back, those of a recompute included
     double context = 0;      ///< waits for keys and values of other ranks, likewise
-    double ends = 0;         ///< sums over tensor-parallel ranks of the embedding and of the output layer together
+    double ends = 0;         ///< collectives of the embedding and of the output layer together
 };
 /// Preconditions as of language_model_profile().
 BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Cluster& cluster, const NodeGroup& group,

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -104,6 +106,42 @@ TEST(ClusterLinks, ARingUsesTheLinkThatItsRanksLieOn) {
     EXPECT_EQ(ring_link(cluster, group, {8, 1}).bytes_per_second, 1e9);
     // Four in a node and one in the next, which has one share.
     EXPECT_EQ(ring_link(cluster, group, {5, 1}).bytes_per_second, 0.5e9);
+    // The second group of three has one in the first node; likewise the second block of three pairs.
+    EXPECT_EQ(ring_link(cluster, group, {3, 1, 3}).bytes_per_second, 1e9);
+    EXPECT_EQ(ring_link(cluster, group, {3, 1, 6}).bytes_per_second, 0.5e9);
+    EXPECT_EQ(ring_link(cluster, group, {3, 2, 12}).bytes_per_second, 0.5e9);
+    // Groups that fill nodes lie in them, however many there are. So do the ends of lanes that all lie in one node.
+    EXPECT_EQ(ring_link(cluster, group, {2, 2, 32}).bytes_per_second, 1e9);
+    EXPECT_EQ(ring_link(cluster, group, {2, 3, 4}).bytes_per_second, 1e9);
+}
+
+// Against a walk over all groups.
+TEST(ClusterLinks, TheSlowestRingIsThatOfTheGroupWithTheFewestRanksInANode) {
+    std::mt19937 random(3);
+    const auto draw = [&random](int least, int most) { return std::uniform_int_distribution(least, most)(random); };
+    for (int round = 0; round < 2000; ++round) {
+        Cluster cluster = plain_cluster(100);
+        NodeGroup& group = cluster.groups.front();
+        group.devices_per_node = draw(1, 9);
+        group.link.bytes_per_second = 1e18;  // the ports are always slower
+        const int ranks = draw(2, 12);
+        const int stride = draw(1, 9);
+        const int devices = ranks * stride * draw(1, 9);
+        int fewest = ranks;
+        for (int first = 0; first < devices; first += first % stride == stride - 1 ? (ranks - 1) * stride + 1 : 1) {
+            std::map<int, int> in_node;
+            for (int k = 0; k < ranks; ++k) {
+                ++in_node[(first + k * stride) / group.devices_per_node];
+            }
+            for (const auto& [node, count] : in_node) {
+                fewest = std::min(fewest, count);
+            }
+        }
+        const double share = node_link(cluster, group).bytes_per_second;
+        EXPECT_NEAR(ring_link(cluster, group, {ranks, stride, devices}).bytes_per_second,
+                    fewest == ranks ? 1e18 : fewest * share, 1e-6 * share)
+            << ranks << " ranks, " << stride << " apart, of " << devices << ", in nodes of " << group.devices_per_node;
+    }
 }
 
 TEST(ClusterLinks, DevicesShareTheirNodesPorts) {

@@ -36,7 +36,9 @@ Cluster with_free_links(Cluster cluster) {
 
 TEST(AllToAll, SendsEveryDeviceItsPart) {
     Cluster cluster = plain_cluster(8);  // nodes of four
-    const auto ns = [&](int ranks) { return all_to_all_ns(cluster, cluster.groups.front(), ranks, 4800); };
+    const auto ns = [&](int ranks, int groups = 2) {
+        return all_to_all_ns(cluster, cluster.groups.front(), {ranks, 1, ranks * groups}, 4800);
+    };
     EXPECT_EQ(ns(1), 0);
     EXPECT_EQ(ns(2), 2400);
     EXPECT_EQ(ns(4), 3 * 1200);
@@ -44,8 +46,9 @@ TEST(AllToAll, SendsEveryDeviceItsPart) {
     EXPECT_EQ(ns(8), 2 * 4 * 600);
     // Groups of six: some have two devices in a node, whose four parts leave it.
     EXPECT_EQ(ns(6), 2 * 4 * 800);
-    // A node has room for three.
-    EXPECT_EQ(ns(3), 2 * 1600);
+    // A node has room for three. The second group of three has one in the first node, whose two parts leave it.
+    EXPECT_EQ(ns(3, 1), 2 * 1600);
+    EXPECT_EQ(ns(3, 2), 2 * 2 * 1600);
     cluster.racks = Racks{2, {.bytes_per_second = 0.1e9}};
     EXPECT_EQ(ns(8), 2 * 4 * 600);
     EXPECT_EQ(ns(16), 2 * 4 * 300 + 10 * 8 * 300);  // both through the same ports

@@ -23,8 +23,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     try {
         const Cluster cluster = parse_cluster(text, catalogue);
         for (const NodeGroup& group : cluster.groups) {
-            if (!(all_reduce_ns(ring_link(cluster, group, {group.devices(), 1}), group.devices(), 1e9) >= 0) ||
-                !(all_to_all_ns(cluster, group, group.devices(), 1e9) >= 0)) {
+            if (!(all_reduce_ns(ring_link(cluster, group, {group.devices(), 1, group.devices()}), group.devices(),
+                                1e9) >= 0) ||
+                !(all_to_all_ns(cluster, group, {group.devices(), 1, group.devices()}, 1e9) >= 0)) {
                 std::abort();
             }
         }
