@@ -5,6 +5,7 @@
 #include "cli/reports.h"
 #include "cli/simulated_pipeline.h"
 #include "cli/stop_signals.h"
+#include "cluster/language_model.h"
 #include "schedule/error.h"
 
 #include <fmt/format.h>
@@ -82,7 +83,7 @@ std::optional<std::string> find_best(ExplainFlags& flags) {
 }
 
 /// The options of simulate that give this layout.
-std::string options_text(const LayoutStep& step) {
+std::string options_text(const LayoutStep& step, bool of_language_model) {
     const Layout& layout = step.layout;
     std::string text = fmt::format("-n {}", layout.pipeline);
     const auto add = [&](const char* option, auto value, auto usual) {
@@ -98,6 +99,12 @@ std::string options_text(const LayoutStep& step) {
     text += layout.sequence_parallel ? " --sequence-parallel" : "";
     text += layout.schedule ? " --schedule " + to_string(*layout.schedule) : "";
     text += layout.recompute != Recompute::none ? " --recompute " + to_string(layout.recompute) : "";
+    text += layout.gradient_bucket > 0 ? fmt::format(" --gradient-bucket {}B", layout.gradient_bucket) : "";
+    text += layout.sends != Sends::blocking ? " --sends " + to_string(layout.sends) : "";
+    if (of_language_model) {
+        add("--dtype", layout.dtype, Layout{}.dtype);
+        add("--gradient-bytes", layout.gradient_bytes, layout.dtype == "float64" ? 8 : Layout{}.gradient_bytes);
+    }
     return text + " --device-types " + step.device;
 }
 
@@ -119,7 +126,7 @@ ExitCode explain_command(ExplainFlags flags, bool best_of_plan, bool json) {
         object.update(limits_json(step, limits));
         std::cout << dump(object);
     } else {
-        std::cout << (best_of_plan ? "best: " : "") << options_text(step) << "\n\n"
+        std::cout << (best_of_plan ? "best: " : "") << options_text(step, is_language_model(flags.model)) << "\n\n"
                   << step_text(step) << "\n"
                   << parts_text(step) << "\n"
                   << limits_text(step, limits);

@@ -18,12 +18,12 @@ constexpr std::string_view kPrefix = "gpt:";
 constexpr std::int64_t kMost = 1'000'000'000;
 constexpr const char* kExample = "write it as gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200";
 
-std::int64_t whole(const std::string& key, const std::string& value) {
+std::int64_t whole(const std::string& key, const std::string& value, std::int64_t least) {
     std::int64_t number = 0;
     const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (fault != std::errc{} || end != value.data() + value.size() || number < 1 || number > kMost) {
-        throw UsageError("model " + key + " is '" + printable(value) +
-                         "'; it must be a whole number in digits, from 1 to 1000000000; " + kExample);
+    if (fault != std::errc{} || end != value.data() + value.size() || number < least || number > kMost) {
+        throw UsageError("model " + key + " is '" + printable(value) + "'; it must be a whole number in digits, from " +
+                         std::to_string(least) + " to 1000000000; " + kExample);
     }
     return number;
 }
@@ -113,7 +113,8 @@ LanguageModel parse_language_model(std::string_view text) {
         if (found == values.end() && !otherwise) {
             throw UsageError("model has no " + key + ", which it needs; " + kExample);
         }
-        return found == values.end() ? *otherwise : whole(key, found->second);
+        // A key that may be 0 says so by its default.
+        return found == values.end() ? *otherwise : whole(key, found->second, otherwise == 0 ? 0 : 1);
     };
     const auto flag = [&](const std::string& key, bool otherwise) {
         const auto found = values.find(key);

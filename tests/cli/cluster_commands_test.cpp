@@ -129,6 +129,19 @@ TEST_F(ClusterCommands, PlanForTheTypesThatAreNamed) {
     EXPECT_THAT(refused(plan + "--device-types A100,A100"), HasSubstr("--device-types names A100 twice"));
 }
 
+TEST_F(ClusterCommands, ExplainNamesAllOptionsOfTheLayout) {
+    const std::string of = kModel + " --cluster c.json --batch 8 ";
+    const std::string best = user.succeeds("explain " + of +
+                                           "--devices 8 --gradient-bucket 40MB --sends overlapped "
+                                           "--gradient-bytes 2 --dtype float16")
+                                 .out;
+    const std::string options = best.substr(6, best.find('\n') - 6);  // behind "best: "
+    EXPECT_THAT(options, AllOf(HasSubstr("--gradient-bucket"), HasSubstr("--sends overlapped"),
+                               HasSubstr("--gradient-bytes 2"), HasSubstr("--dtype float16")));
+    const std::string again = user.succeeds("explain " + of + options).out;
+    EXPECT_EQ(again.substr(again.find('\n')), best.substr(best.find('\n'))) << options;
+}
+
 TEST_F(ClusterCommands, ConsiderAllLayoutsThatTheySimulate) {
     const auto plan = user.succeeds("plan p.json --cluster c.json --batch 8 --devices 8 --json").json();
     EXPECT_GE(plan.at("considered").get<int>(), plan.at("simulated").get<int>());
