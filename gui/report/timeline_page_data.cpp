@@ -195,6 +195,7 @@ public:
         }
         std::sort(kinds.begin(), kinds.end());
         kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
+        std::ranges::stable_sort(kinds, {}, keyKindOf);  // both halves of a backward side by side
         return kinds;
     }
 

@@ -1507,6 +1507,16 @@ function figureCards() {
     rows.length === 0 && note ? element('p', {class: 'faint'}, note) : null);
 }
 
+/// The first notes, which are the gravest, and the rest behind a line.
+function noteLists() {
+  const list = (notes, label) => element('ul', {class: 'notes', 'aria-label': label}, ...notes.map((note) => element('li', {}, note)));
+  const first = data.notes.length > 3 ? 2 : data.notes.length;
+  const rest = data.notes.slice(first);
+  return [first > 0 ? list(data.notes.slice(0, first), 'Notes') : null,
+          rest.length > 0 ? element('details', {class: 'tables'}, element('summary', {}, `${rest.length} more notes`), list(rest, 'More notes')) : null]
+    .filter((each) => each !== null);
+}
+
 function buildPage() {
   strip = data.steps ? new StepStrip(data.steps) : null;
   const hint = 'Wheel or W and S zoom, drag or A and D move, a click selects, ? lists the keys.';
@@ -1528,7 +1538,7 @@ function buildPage() {
   document.body.append(
     element('header', {class: 'top'},
       element('div', {class: 'heading'}, element('h1', {}, data.title), element('p', {class: 'faint'}, data.summary)), tools),
-    ...(data.notes.length > 0 ? [element('ul', {class: 'notes', 'aria-label': 'Notes'}, ...data.notes.map((note) => element('li', {}, note)))] : []),
+    ...noteLists(),
     figureCards(),
     element('details', {class: 'tables'}, element('summary', {}, THREADS ? 'All threads' : 'All figures, and lanes'),
       THREADS ? null : tableElement(data.figures), tableElement(data.lanes)),
