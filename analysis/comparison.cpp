@@ -51,6 +51,7 @@ void match_steps(const std::map<std::int32_t, Timeline>& steps, const std::vecto
         }
         comparison.tasks_matched += static_cast<std::int64_t>(join.pairs.size());
         comparison.tasks_unmatched += static_cast<std::int64_t>(join.measured.size() + join.simulated.size());
+        comparison.tasks_only_simulated += static_cast<std::int64_t>(join.simulated.size());
     }
     for (auto& [twin, occurrences] : found) {
         const auto middle = lower_median(occurrences, [](const Occurrence& each) { return each.duration; });

@@ -61,7 +61,8 @@ struct Comparison {
     std::optional<double> simulated_bubble_mean;
     std::optional<Nanoseconds> measured_wall_step_time;
     std::int64_t tasks_matched = 0;
-    std::int64_t tasks_unmatched = 0;  ///< in only one of the two, or repeated in its step; over all steps
+    std::int64_t tasks_unmatched = 0;       ///< in only one of the two, or repeated in its step; over all steps
+    std::int64_t tasks_only_simulated = 0;  ///< those of them that the measured steps do not have
     std::vector<ComparedLane> lanes;
     std::vector<ComparedTask> worst;  ///< the ten with the largest difference, largest first
     std::optional<Replay> replay;     ///< set by compare_trace(); compare() leaves it empty

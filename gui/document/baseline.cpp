@@ -113,6 +113,7 @@ void compareRuns(const Baseline& baseline, TraceDocument& document) {
     document.bubbleChange = mean_difference(baseline.figures.bubbles, figures.bubbles);
     if (!document.whyNoTwins.empty()) {
         document.comparison->tasks_unmatched = 0;  // none was looked for
+        document.comparison->tasks_only_simulated = 0;
     }
 }
 }  // namespace

@@ -193,7 +193,7 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
         const bool expected = document.simulation && document.simulation->step_mean;
         parts << figures(simulated.step, simulated.bubble, QString(), expected);
         if (document.simulation) {
-            parts << brief(throughputOf(*document.simulation, simulated.step));
+            parts << brief(throughputOf(document.run, *document.simulation, simulated.step));
         }
     } else if (document.comparison) {
         parts << judgedFigures(document);

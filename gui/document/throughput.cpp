@@ -23,10 +23,15 @@ Throughput throughputOf(std::int64_t batch, std::int64_t tokensPerSample, const 
     }
     return found;
 }
+
+/// A batch of micro-batches that count as one sample each is made up.
+bool isBatchMadeUp(const RecordedRun& run) {
+    return run.of_another_program && !run.micro_batch_samples;
+}
 }  // namespace
 
 Throughput throughputOf(const RecordedRun& run, Nanoseconds step) {
-    if (!run.options || (run.of_another_program && !run.micro_batch_samples)) {
+    if (!run.options || isBatchMadeUp(run)) {
         return {};
     }
     if (!run.profile || !run.why_not_simulated.empty()) {
@@ -36,8 +41,10 @@ Throughput throughputOf(const RecordedRun& run, Nanoseconds step) {
                         step);
 }
 
-Throughput throughputOf(const Simulation& simulation, Nanoseconds step) {
-    return throughputOf(simulation.options.batch, simulation.tokens_per_sample, simulation.flops, step);
+Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Nanoseconds step) {
+    return isBatchMadeUp(run)
+               ? Throughput{}
+               : throughputOf(simulation.options.batch, simulation.tokens_per_sample, simulation.flops, step);
 }
 
 QString formatPerSecond(double number) {

@@ -18,7 +18,8 @@ struct Throughput {
 };
 /// Throughput of the recorded pipeline. Empty if its batch is unknown, as in most traces of other programs.
 Throughput throughputOf(const RecordedRun& run, Nanoseconds step);
-Throughput throughputOf(const Simulation& simulation, Nanoseconds step);
+/// Throughput of a simulation of this run. Empty if the run's batch is unknown.
+Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Nanoseconds step);
 
 /// "1,234" or "1.234": four digits, and no fraction from 1,000 on.
 QString formatPerSecond(double number);

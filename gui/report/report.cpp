@@ -189,7 +189,7 @@ std::vector<Rate> ratesOf(const Throughput& throughput) {
 /// Rates of the judged steps. In the other column are those of the simulation, or of the run before.
 void addRates(const TraceDocument& document, const JudgedStep& judged, ReportTable& table) {
     const Throughput other = document.baseline     ? throughputOf(document.baseline->run, judged.simulated)
-                             : document.simulation ? throughputOf(*document.simulation, judged.simulated)
+                             : document.simulation ? throughputOf(document.run, *document.simulation, judged.simulated)
                                                    : Throughput{};
     const std::vector<Rate> others = ratesOf(other);
     for (const Rate& rate : ratesOf(throughputOf(document.run, judged.measured))) {
@@ -221,7 +221,7 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     }
     add(translated("Utilization"), formatShare(expected.utilization));
     add(translated("Speedup"), QLocale().toString(expected.speedup, 'f', 2) + QStringLiteral("×"));
-    for (const Rate& rate : ratesOf(throughputOf(simulation, expected.step))) {
+    for (const Rate& rate : ratesOf(throughputOf(document.run, simulation, expected.step))) {
         add(rate.name, rate.value);
     }
     if (simulation.step_mean) {
@@ -388,8 +388,9 @@ ReportTable figuresTable(const TraceDocument& document, std::int32_t step) {
     if (document.whyNoTwins.empty()) {
         table.rows.push_back({translated("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched),
                               unknownValue()});
-        table.rows.push_back({translated("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched),
-                              unknownValue(), unknownValue()});
+        table.rows.push_back({translated("Tasks without a twin (except the optimizer)"),
+                              number(found.tasks_unmatched - found.tasks_only_simulated),
+                              number(found.tasks_only_simulated), unknownValue()});
     }
     const std::size_t compared = found.steps.size();
     table.note = compared < document.comparableSteps

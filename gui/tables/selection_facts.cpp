@@ -479,7 +479,7 @@ void FactsBuilder::addRates(const Both<std::int64_t>& step) {
     if (step.simulated && document_.baseline) {
         rates.simulated = throughputOf(document_.baseline->run, Nanoseconds{*step.simulated});
     } else if (step.simulated && document_.simulation) {
-        rates.simulated = throughputOf(*document_.simulation, Nanoseconds{*step.simulated});
+        rates.simulated = throughputOf(document_.run, *document_.simulation, Nanoseconds{*step.simulated});
     }
     std::vector<FactRow> rows;
     const auto addRow = [&](const QString& name, std::optional<double> Throughput::*figure, const auto& format) {

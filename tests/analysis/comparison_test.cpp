@@ -118,6 +118,8 @@ TEST_F(Compare, CountsWhatOnlyOneSideHas) {
     timeline_.slices.push_back(
         {{2, TaskKind::forward, 0, 7, -1}, LaneId{0}, Nanoseconds{200'000}, Nanoseconds{200'001}, 0});
     EXPECT_EQ(of({0, 1, 2}).tasks_unmatched, 2);
+    EXPECT_EQ(of({0, 1, 2}).tasks_only_simulated, 1);
+    EXPECT_EQ(of({2}).tasks_only_simulated, 0) << "the forward too many is measured";
     EXPECT_EQ(of({0}).tasks_unmatched, 0);
 }
 

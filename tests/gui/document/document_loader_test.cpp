@@ -367,7 +367,9 @@ TEST(Headlines, NameWhatAStepComesToInASecond) {
     EXPECT_THAT(measuredHeadline(document, 1).toStdString(),
                 AllOf(HasSubstr((formatPerSecond(50 * samples) + QStringLiteral(" tokens/s")).toStdString()),
                       HasSubstr("MFU"), Not(HasSubstr("samples/s")), Not(HasSubstr("FLOP/s"))));
+    EXPECT_TRUE(throughputOf(document.run, *document.simulation, Nanoseconds{1000}).samples);
     document.run.of_another_program = true;  // its batch is made up
+    EXPECT_FALSE(throughputOf(document.run, *document.simulation, Nanoseconds{1000}).samples);
     EXPECT_THAT(measuredHeadline(document, 1).toStdString(), Not(HasSubstr("tokens/s")));
 }
 

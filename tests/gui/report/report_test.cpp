@@ -306,6 +306,20 @@ TEST(Report, GivesThePeakOverTheComparedSteps) {
     EXPECT_EQ(peakRow(document)[1], formatBytes(Bytes{1} << 40));
 }
 
+TEST(Report, CountsATaskWithoutTwinOnTheSideThatHasIt) {
+    TraceDocument document = *sample("one_side.sqlite");
+    ASSERT_TRUE(document.comparison);
+    document.comparison->tasks_unmatched = 7;
+    document.comparison->tasks_only_simulated = 5;
+    for (const QStringList& row : figuresTable(document, 1).rows) {
+        if (row[0].startsWith(QStringLiteral("Tasks without a twin"))) {
+            EXPECT_EQ(row.mid(1, 2), (QStringList{QStringLiteral("2"), QStringLiteral("5")}));
+            return;
+        }
+    }
+    FAIL() << "no such row";
+}
+
 TEST(Report, SaysHowManyStepsItCompares) {
     TraceDocument document = *sample("some_steps.sqlite");
     const auto says = [&](const QString& wanted) {
