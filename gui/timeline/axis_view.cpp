@@ -64,7 +64,7 @@ void AxisView::setGutter(int width) {
 
 int AxisView::gutterFor(const std::vector<LaneInfo>& lanes) const {
     // Also leaves room for a lane's peak memory.
-    int widest = fontMetrics().horizontalAdvance(tr("lane 88 · 888 MiB")) + kGutterMargin;
+    int widest = fontMetrics().horizontalAdvance(tr("lane 88 · ▼ 888 MiB")) + kGutterMargin;
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
         widest = std::max(widest, fontMetrics().horizontalAdvance(titleOf(lanes[lane], lane)) + kGutterMargin);
     }

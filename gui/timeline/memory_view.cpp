@@ -110,7 +110,8 @@ QSize MemoryView::minimumSizeHint() const {
 std::string MemoryView::peakOf(std::size_t lane) const {
     const MemoryTrack* measured = trackOf(scene_.measured, lane);
     if (measured != nullptr) {
-        return formatBytes(measured->highest()).toStdString();
+        // The mark that the header explains: tables have the peak of a step instead.
+        return QStringLiteral("▼ %1").arg(formatBytes(measured->highest())).toStdString();
     }
     const MemoryTrack* track = trackOf(scene_.simulated, lane);
     return track != nullptr ? formatBytes(simulatedPeak(*track, lane)).toStdString() : std::string();

@@ -69,9 +69,10 @@ void MemoryPane::refreshHeader() {
     }
     const bool stacked = view_->stacked() && view_->composed();
     legend_->setVisible(stacked);
-    const QString content = !measured_ ? tr("line: simulated, ▼ peak")
-                            : stacked  ? tr("stacked from below in this order, line: simulated, ▼ peak")
-                                       : tr("area: measured, line: simulated, ▼ peak");
+    const QString content =
+        !measured_ ? tr("line: simulated, ▼ peak")
+        : stacked  ? tr("stacked from below in this order, line: simulated, ▼ peak (measured: of the whole run)")
+                   : tr("area: measured, line: simulated, ▼ peak (measured: of the whole run)");
     content_->setText((twoRuns_ ? inWordsOfRuns(content) : content) + limit);
 }
 

@@ -1,5 +1,7 @@
 #include "gui/timeline/memory_view.h"
 
+#include "gui/style/number_format.h"
+
 #include <gtest/gtest.h>
 
 #include <QApplication>
@@ -226,6 +228,12 @@ TEST_F(MemoryLines, FillTheMeasuredTrackUpToItsBytes) {
         EXPECT_EQ(at(time, lineNear(bytes) - 2), ground) << time;
         EXPECT_NE(at(time, lineNear(bytes) + 2), ground) << time;
     }
+}
+
+TEST_F(MemoryLines, NameThePeakOfTheRunByItsMark) {
+    view_.setGutter(300);
+    ASSERT_EQ(view_.drawnNames().size(), 1u);
+    EXPECT_EQ(view_.drawnNames()[0].text, QStringLiteral("lane 0 · ▼ ") + formatBytes(100 * kMiB));
 }
 
 TEST_F(MemoryLines, MarkThePeaksWhereAndWhenTheyWere) {
