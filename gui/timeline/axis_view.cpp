@@ -254,6 +254,15 @@ QRectF AxisView::cursorPlate() const {
     QRectF plate(0, 1, std::ceil(metrics.horizontalAdvance(cursorText())) + 10, rulerHeight() - 3);
     plate.moveLeft(std::clamp<double>(std::round(x - plate.width() / 2), lanes.left(),
                                       std::max<double>(lanes.left(), lanes.right() + 1 - plate.width())));
+    // Over half of another plate it would read as that one's number.
+    if (const QRectF other = rulerPlate(); plate.intersects(other)) {
+        constexpr double kGap = 3;
+        const double before = other.left() - kGap - plate.width();
+        plate.moveLeft(before >= lanes.left() && x < other.center().x() ? before : other.right() + kGap);
+        if (plate.right() > lanes.right() + 1) {
+            plate.moveLeft(std::max<double>(lanes.left(), before));
+        }
+    }
     return plate;
 }
 

@@ -513,6 +513,7 @@ class TimelinePane extends Pane {
     let free = gutter;
     context.textAlign = 'left';
     const plate = this.boundPlate();
+    const cursor = this.cursorPlate(plate);
     if (plate) {
       context.fillStyle = colors.text;
       context.fillRect(plate.left, 2, plate.width, TICKS - 5);
@@ -523,25 +524,38 @@ class TimelinePane extends Pane {
       const x = this.x(at);
       context.fillStyle = colors.grid;
       context.fillRect(Math.round(x), TICKS - 6, 1, 6);
-      const hidden = plate && x < plate.left + plate.width && x + 4 + textWidth(text) > plate.left;
+      const hidden = [plate, cursor].some(
+        (each) => each && x < each.left + each.width && x + 4 + textWidth(text) > each.left);
       if (x >= free && x + 4 + textWidth(text) < this.width && !hidden) {
         context.fillStyle = colors.faintText;
         context.fillText(text, x + 4, TICKS / 2);
         free = x + textWidth(text) + 12;
       }
     }
-    if (state.cursor !== null) {
-      const step = 10 ** Math.max(0, Math.floor(Math.log10(view.length / this.axisWidth)));
-      const text = tickText(Math.round(state.cursor / step) * step, step, largestTime());
-      const width = textWidth(text) + 10;
-      const left = Math.min(Math.max(this.x(state.cursor) - width / 2, gutter), this.width - width);
-      if (this.x(state.cursor) >= gutter) {
-        context.fillStyle = colors.text;
-        context.fillRect(left, 2, width, TICKS - 5);
-        context.fillStyle = colors.paper;
-        context.fillText(text, left + 5, TICKS / 2);
-      }
+    if (cursor) {
+      context.fillStyle = colors.text;
+      context.fillRect(cursor.left, 2, cursor.width, TICKS - 5);
+      context.fillStyle = colors.paper;
+      context.fillText(cursor.text, cursor.left + 5, TICKS / 2);
     }
+  }
+  /// Place and text of the cursor's time on the ruler, beside the lower bound's plate; null without a cursor in view.
+  cursorPlate(bound) {
+    const x = state.cursor === null ? -1 : this.x(state.cursor);
+    if (x < gutter) {
+      return null;
+    }
+    const step = 10 ** Math.max(0, Math.floor(Math.log10(view.length / this.axisWidth)));
+    const text = tickText(Math.round(state.cursor / step) * step, step, largestTime());
+    const width = textWidth(text) + 10;
+    let left = Math.min(Math.max(x - width / 2, gutter), this.width - width);
+    if (bound && left < bound.left + bound.width && left + width > bound.left) {
+      const before = bound.left - 3 - width;
+      const after = bound.left + bound.width + 3;
+      const first = x < bound.left + bound.width / 2 && before >= gutter;
+      left = first || after + width > this.width ? Math.max(gutter, before) : after;
+    }
+    return {left, width, text};
   }
   /// Place and text of the lower bound's plate on the ruler; null if the line is not in view.
   boundPlate() {
@@ -762,7 +776,7 @@ class TimelinePane extends Pane {
       return letter && micro >= 0 ? [letter + micro, String(micro)] : [letter, letter];
     };
     // One form per kind, the most detailed that fits nearly all bars: F3, 3, or a small 3. Neighbours that differ by a
-    // pixel look alike.
+    // pixel look alike. A bar with room for twice its label has the full one.
     const fits = new Map();
     for (const i of wide) {
       const counts = fits.get(line.kind[i]) || [0, 0, 0, 0];
@@ -778,7 +792,8 @@ class TimelinePane extends Pane {
     for (const i of wide) {
       const rect = this.seen(i);
       const counts = fits.get(line.kind[i]);
-      const form = [0, 1, 2].find((each) => counts[each] >= 0.9 * counts[3]);
+      const roomy = this.rectOf(i).width >= 2 * textWidth(labelOf(i)[0]) + 4;
+      const form = roomy ? 0 : [0, 1, 2].find((each) => counts[each] >= 0.9 * counts[3]);
       let text = form === undefined ? '' : labelOf(i)[form === 0 ? 0 : 1];
       if (!text || rect.height < 12) {
         continue;

@@ -54,6 +54,19 @@ TEST_F(CursorPlate, TellsTheTimeSinceTheStepBeganUnderThePointer) {
     EXPECT_TRUE(view_.cursorPlate().isEmpty());
 }
 
+TEST_F(CursorPlate, StandsBesideTheLowerBoundsPlate) {
+    view_.setLowerBound(Nanoseconds{30 * kMilli});
+    const QRectF bound = view_.rulerPlate();
+    ASSERT_FALSE(bound.isEmpty());
+    for (int time = 0; time <= 100; ++time) {
+        axis_.setCursor(kOrigin + time * kMilli);
+        const QRectF cursor = view_.cursorPlate();
+        EXPECT_FALSE(cursor.intersects(bound)) << time;
+        EXPECT_GE(cursor.left(), view_.lanesRect().left()) << time;
+        EXPECT_LE(cursor.right(), view_.lanesRect().right() + 1) << time;
+    }
+}
+
 TEST_F(CursorPlate, FollowsTheCursorOfTheKeyboard) {
     axis_.moveCursor(0.01);  // none is in view: from the middle
     EXPECT_EQ(text(), QStringLiteral("51.0 ms"));
