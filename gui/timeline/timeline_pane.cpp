@@ -6,6 +6,8 @@
 #include <QEvent>
 #include <QLabel>
 
+#include <algorithm>
+
 namespace pipescope {
 TimelinePane::TimelinePane(Source source, TimeAxisModel& axis, QWidget* parent)
     : QWidget(parent),
@@ -34,8 +36,17 @@ QString TimelinePane::title() const {
     return title_->text();
 }
 
-void TimelinePane::setFacts(const QString& facts) {
-    facts_->setText(facts, withPart(facts, tr("step time")));
+void TimelinePane::setFacts(const QString& facts, const QString& path) {
+    const QString step = tr("step time");
+    if (path.isEmpty()) {
+        facts_->setText(facts, withPart(facts, step));
+        return;
+    }
+    QStringList parts = facts.split(kPartSeparator);
+    const auto found = std::ranges::find_if(parts, [&](const QString& part) { return part.contains(step); });
+    parts.insert(found == parts.end() ? found : found + 1, path);
+    const QString line = parts.join(kPartSeparator);
+    facts_->setText(line, withPart(line, path));
 }
 
 QString TimelinePane::facts() const {

@@ -21,7 +21,8 @@ public:
     void setTitle(const QString& title);
     QString title() const;
     /// "step time 1.23 s · bubble 21.3 %"
-    void setFacts(const QString& facts);
+    /// `path`: of the critical path, which follows the step time and stays where room is short; empty: none.
+    void setFacts(const QString& facts, const QString& path = {});
     QString facts() const;
 
 protected:

@@ -444,7 +444,7 @@ void DocumentPage::refreshMarks() {
     legend_->setEntries(std::move(entries), recoloured);
     const auto showFacts = [&](Source source, const QString& headline) {
         const QString path = choice.criticalPath ? analysis->criticalPathText(source) : QString();
-        views_->pane(source).setFacts(path.isEmpty() ? headline : headline + kPartSeparator + path);
+        views_->pane(source).setFacts(headline, path);
     };
     showFacts(Source::measured, measuredHeadline(shown, model_->step()));
     showFacts(Source::simulated, simulatedHeadline(shown, model_->step()));

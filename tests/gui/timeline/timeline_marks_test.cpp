@@ -1,8 +1,10 @@
 #include "gui/timeline/timeline_marks.h"
 
+#include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/step_spans.h"
+#include "gui/timeline/timeline_pane.h"
 #include "gui/timeline/timeline_view.h"
 #include "schedule/error.h"
 
@@ -308,6 +310,25 @@ TEST_F(TimelineMarksTest, MeasuresARangeByKeyboard) {
     axis_.setCursor(10);
     QTest::keyClick(&view_, Qt::Key_R);  // a new range begins
     EXPECT_EQ(axis_.range(), (TimeRange{10, 10}));
+}
+
+TEST(TimelinePane, KeepsTheCriticalPathsFiguresWhereRoomIsShort) {
+    TimeAxisModel axis;
+    TimelinePane pane(Source::measured, axis);
+    const QString step = QStringLiteral("step time 10 ms");
+    const QString path = QStringLiteral("critical path 10 ms: 6 ms computing");
+    const QStringList before{QStringLiteral("run.sqlite"), QStringLiteral("a model"), step};
+    const QString rate = QStringLiteral("12 samples/s");
+    pane.setFacts((before + QStringList{rate}).join(kPartSeparator), path);
+    EXPECT_EQ(pane.facts(), (before + QStringList{path, rate}).join(kPartSeparator));
+    auto* label = pane.findChild<ElidedLabel*>();
+    const auto room = [&](const QString& text) { label->resize(label->fontMetrics().horizontalAdvance(text), 20); };
+    room((before + QStringList{path}).join(kPartSeparator));
+    EXPECT_EQ(label->shownText(), (before + QStringList{path}).join(kPartSeparator));
+    room(step + kPartSeparator + path);
+    EXPECT_EQ(label->shownText(), step + kPartSeparator + path);
+    room(path);
+    EXPECT_EQ(label->shownText(), path);
 }
 
 TEST(CompareMode, IsNamedOnTheCommandLine) {
