@@ -249,6 +249,7 @@ std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const Ma
         }
         if (choice.mode == CompareMode::difference) {
             marks->differences = matching_.pairs;
+            marks->fadesOthers = true;
             // Lateness refers to where the simulated task is drawn.
             const std::int64_t moved = simulatedShift(*document_, step_) - shift(choice.alignment, selection);
             for (TaskPair& pair : marks->differences) {

@@ -134,7 +134,8 @@ Json latenessJson(std::int64_t scale, const TimelineColors& light, const Timelin
         const auto lateness = static_cast<Lateness>(i);
         const LatenessStyle style = styleOf(lateness, light);
         const QColor onDark = styleOf(lateness, dark).color;
-        all.push_back({{"name", utf8(describe(lateness, scale))},
+        const bool occurs = scale > 0 || lateness == latenessOf(0, scale);  // else no task differs
+        all.push_back({{"name", occurs ? utf8(describe(lateness, scale)) : std::string()},
                        {"light", hex(style.color)},
                        {"dark", hex(onDark)},
                        {"lightInk", hex(inkOn(style.color))},

@@ -128,11 +128,16 @@ void paintVeil(QPainter& painter, const TimelineScene& scene, const TimelineColo
     }
 }
 
+TaskKind shownKindOf(const TimelineScene& scene, SliceRef slice) {
+    return static_cast<TaskKind>(scene.store->rows()[slice.row].kind[slice.index]);
+}
+
 void paintDifferences(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
     const QFontMetricsF metrics(painter.font());
     for (const TaskPair& pair : scene.marks->differences) {
         const QRectF rect = clippedTo(scene, sliceRect(scene, pair.measured));
-        if (contains(scene.hidden, pair.key.kind) || rect.width() <= 0 || !rect.intersects(scene.lanes)) {
+        if (contains(scene.hidden, shownKindOf(scene, pair.measured)) || rect.width() <= 0 ||
+            !rect.intersects(scene.lanes)) {
             continue;
         }
         const LatenessStyle style = styleOf(latenessOf(pair.end_change, scene.marks->differenceScale), colors);
@@ -178,12 +183,12 @@ void paintDifferenceLabels(QPainter& painter, const TimelineScene& scene, const 
     const double least = metrics.horizontalAdvance(QStringLiteral("F0"));
     for (const TaskPair& pair : scene.marks->differences) {
         const QRectF rect = clippedTo(scene, sliceRect(scene, pair.measured));
-        if (contains(scene.hidden, pair.key.kind) || rect.width() < least || rect.height() < metrics.ascent() ||
-            !rect.intersects(scene.lanes)) {
+        if (contains(scene.hidden, shownKindOf(scene, pair.measured)) || rect.width() < least ||
+            rect.height() < metrics.ascent() || !rect.intersects(scene.lanes)) {
             continue;
         }
         const LatenessStyle style = styleOf(latenessOf(pair.end_change, scene.marks->differenceScale), colors);
-        const QString name = barLabel(pair.key);
+        const QString name = barLabel(scene.store->shownKey(pair.measured));
         const QString full = name + QLatin1Char(' ') + formatDurationChange(pair.end_change);
         const QString label = metrics.horizontalAdvance(full) + 4 <= rect.width() ? full : name;
         const double width = metrics.horizontalAdvance(label);
@@ -352,7 +357,7 @@ void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const Timel
         return;
     }
     painter.save();
-    if (!scene.marks->differences.empty()) {
+    if (scene.marks->recolours()) {
         paintVeil(painter, scene, colors);
     }
     if (scene.marks->shadesBubbles) {

@@ -120,7 +120,8 @@ QString describe(Lateness lateness, std::int64_t scale) {
     switch (lateness) {
         case Lateness::very_early: return translated("early by %1 or more").arg(large);
         case Lateness::early: return translated("early by %1 to %2").arg(small, large);
-        case Lateness::as_simulated: return translated("within %1").arg(small);
+        case Lateness::as_simulated:
+            return scale == 0 ? translated("no difference") : translated("within %1").arg(small);
         case Lateness::late: return translated("late by %1 to %2").arg(small, large);
         case Lateness::very_late: return translated("late by %1 or more").arg(large);
     }
@@ -128,11 +129,14 @@ QString describe(Lateness lateness, std::int64_t scale) {
 }
 
 std::int64_t differenceScaleOf(const std::vector<TaskPair>& pairs) {
-    std::int64_t most = 1;
+    std::int64_t most = 0;
     for (const TaskPair& pair : pairs) {
         most = std::max(most, std::abs(pair.end_change));
     }
-    for (std::int64_t power = 1;; power *= 10) {
+    if (most == 0) {
+        return 0;
+    }
+    for (std::int64_t power = 10;; power *= 10) {  // a tenth of it is 1 ns or more
         for (const std::int64_t factor : {1, 2, 5}) {
             if (factor * power >= most || power > most) {
                 return factor * power;

@@ -30,11 +30,13 @@ struct TimelineMarks {
     /// Tasks painted by lateness of their ends instead of kind.
     std::vector<TaskPair> differences;
     std::int64_t differenceScale = 0;  ///< ns; a larger change is "very late"
+    bool fadesOthers = false;          ///< other tasks are faint, even if there are no differences
 
     /// By partition: for tierColor(), from 0, the nearest link to the next partition. Copies are coloured so instead of
     /// by kind. Empty: by kind.
     std::vector<int> linkTiers;
 
+    bool recolours() const { return fadesOthers || !differences.empty(); }
     bool hides(BubbleCause cause) const { return hiddenCauses.test(static_cast<std::size_t>(cause)); }
 };
 
@@ -59,7 +61,8 @@ LatenessStyle styleOf(Lateness lateness, const TimelineColors& colors);
 QColor veilOf(const TimelineColors& colors);
 /// "late by 0.2 ms to 1 ms"
 QString describe(Lateness lateness, std::int64_t scale);
-/// Scale for these pairs: the maximum change of an end, rounded up to 1, 2 or 5 times a power of ten.
+/// Scale for these pairs: the maximum change of an end, rounded up to 1, 2 or 5 times a power of ten, and 10 ns at
+/// least; 0 if no end changed.
 std::int64_t differenceScaleOf(const std::vector<TaskPair>& pairs);
 
 /// Arrangement of measured and simulated timelines on screen.

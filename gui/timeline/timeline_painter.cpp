@@ -239,7 +239,7 @@ void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene, const
     if (between) {
         between();
     }
-    const bool recoloured = scene.marks != nullptr && !scene.marks->differences.empty();
+    const bool recoloured = scene.marks != nullptr && scene.marks->recolours();
     if (!recoloured) {
         paintLabels(painter, scene);
     }
@@ -258,7 +258,7 @@ bool TimelinePainter::paintBodies(QPainter& painter, const TimelineScene& scene)
     const double scale = painter.device()->devicePixelRatioF();
     refreshStrips(scene, scale);
     // A veil over the tasks must not cover them.
-    const bool withBubbles = scene.marks != nullptr && scene.marks->shadesBubbles && scene.marks->differences.empty();
+    const bool withBubbles = scene.marks != nullptr && scene.marks->shadesBubbles && !scene.marks->recolours();
     paintStrips(painter, scene, scale, withBubbles ? lowBubbles(scene, colors_, scale) : std::vector<BubbleSpan>());
     return withBubbles;
 }

@@ -77,9 +77,10 @@ std::vector<LegendEntry> causeEntries(const StepAnalysis& analysis, const std::b
     return entries;
 }
 
-std::vector<LegendEntry> latenessEntries(std::int64_t scale, const TimelineColors& colors) {
+/// `whyNone`: why no task is compared; empty if some are.
+std::vector<LegendEntry> latenessEntries(std::int64_t scale, const QString& whyNone, const TimelineColors& colors) {
     std::vector<LegendEntry> entries;
-    for (int i = 0; i < kNumLateness; ++i) {
+    for (int i = 0; i < kNumLateness && whyNone.isEmpty(); ++i) {
         const auto lateness = static_cast<Lateness>(i);
         if (scale == 0 && lateness != latenessOf(0, scale)) {
             continue;  // no task differs
@@ -90,7 +91,8 @@ std::vector<LegendEntry> latenessEntries(std::int64_t scale, const TimelineColor
                            describe(lateness, scale)});
     }
     entries.push_back({styleOf(TaskKind::forward).color, QBrush(veilOf(colors)),
-                       DocumentPage::tr("faint: other steps, and tasks without a twin")});
+                       whyNone.isEmpty() ? DocumentPage::tr("faint: other steps, and tasks without a twin")
+                                         : DocumentPage::tr("faint: tasks are not compared: %1").arg(whyNone)});
     return entries;
 }
 }  // namespace
@@ -424,8 +426,11 @@ void DocumentPage::refreshMarks() {
     std::vector<LegendEntry> entries;
     for (const Source source : {Source::measured, Source::simulated}) {
         const std::shared_ptr<const TimelineMarks> marks = analysis->marks(source, choice, selection, axis().part());
-        if (marks && marks->differenceScale > 0) {
-            entries = latenessEntries(marks->differenceScale, colors);
+        if (marks && marks->recolours()) {
+            const QString whyNone = !marks->differences.empty() ? QString()
+                                    : !shown.whyNoTwins.empty() ? QString::fromStdString(shown.whyNoTwins)
+                                                                : tr("none of this step has a twin");
+            entries = latenessEntries(marks->differenceScale, whyNone, colors);
         }
         views_->view(source).setMarks(marks);
         views_->view(source).setHidden(choice.hiddenKinds);

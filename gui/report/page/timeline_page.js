@@ -1397,7 +1397,9 @@ function refreshLegend() {
   if (state.mode === 'difference' && data.lateness) {
     data.lateness.forEach((each, i) => {
       const paint = paints[data.kinds.length + i];
-      entry(paint.color, paint.ink, each.tile, each.name);
+      if (each.name) {
+        entry(paint.color, paint.ink, each.tile, each.name);
+      }
     });
   }
   for (const tier of data.tiers || []) {

@@ -198,6 +198,37 @@ TEST_F(TimelineMarksTest, VeilsTasksThatAreNotCompared) {
     }
 }
 
+TEST_F(TimelineMarksTest, VeilsAllTasksIfNoneIsCompared) {
+    auto marks = std::make_shared<TimelineMarks>();
+    marks->fadesOthers = true;
+    view_.setMarks(marks);
+    EXPECT_FALSE(colorsOf(draw(), 1, 400, 600).contains(styleOf(TaskKind::backward).color.rgb()));
+}
+
+// The backward of lane 0 is of inputs only, if the step has one of weights.
+TEST_F(TimelineMarksTest, NamesAndHidesAnInputHalfAsItself) {
+    const auto drawn = [&](bool split, const KindSet& hidden) {
+        Timeline timeline{
+            Source::measured,
+            {{"lane 0", "cpu"}},
+            {markedSlice(TaskKind::forward, 0, 0, 0, 200), markedSlice(TaskKind::backward, 0, 0, 200, 700)}};
+        if (split) {
+            timeline.slices.push_back(markedSlice(TaskKind::backward_weight, 0, 0, 800, 1000));
+        }
+        view_.setStore(std::make_shared<const TimelineStore>(timeline));
+        auto marks = std::make_shared<TimelineMarks>();
+        marks->differences = {{{0, 1}, {0, 1}, {0, TaskKind::backward, 0, 0, -1}, 0, 90}};
+        marks->differenceScale = 100;
+        view_.setMarks(marks);
+        view_.setHidden(hidden);
+        return draw().copy(view_.rectOf({0, 1}).toRect().adjusted(2, 2, -2, -2));
+    };
+    const auto alone = [](TaskKind kind) { return KindSet{}.set(static_cast<std::size_t>(kind)); };
+    EXPECT_NE(drawn(true, {}), drawn(false, {})) << "I0 and B0";
+    EXPECT_EQ(drawn(true, {}), drawn(true, alone(TaskKind::backward)));
+    EXPECT_NE(drawn(true, {}), drawn(true, alone(kInputHalf)));
+}
+
 TEST_F(TimelineMarksTest, TellsLatenessApartWithoutItsColour) {
     std::set<Qt::BrushStyle> patterns;
     for (int lateness = 0; lateness < kNumLateness; ++lateness) {
@@ -360,6 +391,12 @@ TEST(Lateness, GrowsWithTheChangeAndKnowsItsScale) {
     std::vector<TaskPair> pairs(1);
     pairs[0].end_change = -1'700'000;
     EXPECT_EQ(differenceScaleOf(pairs), 2'000'000);
+    pairs[0].end_change = 3;
+    EXPECT_EQ(differenceScaleOf(pairs), 10) << "a tenth is the least that a legend can name";
+    pairs[0].end_change = 0;
+    EXPECT_EQ(differenceScaleOf(pairs), 0);
+    EXPECT_EQ(latenessOf(0, 0), Lateness::as_simulated);
+    EXPECT_EQ(describe(Lateness::as_simulated, 0), QStringLiteral("no difference"));
 }
 
 class MinimapTest : public testing::Test {

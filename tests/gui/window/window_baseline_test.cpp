@@ -1,6 +1,7 @@
 #include "gui/document/baseline.h"
 #include "gui/report/report.h"
 #include "gui/style/elided_label.h"
+#include "gui/style/legend.h"
 #include "gui/style/message_bar.h"
 #include "gui/tables/filtered_table.h"
 #include "gui/tables/selection_panel.h"
@@ -47,6 +48,13 @@ protected:
         return model.headerData(column, Qt::Horizontal, role).toString();
     }
     const QAbstractItemModel& lanes() { return *window_.tables().lanes().rows().sourceModel(); }
+    QString legendText() {
+        QStringList texts;
+        for (const Legend* legend : window_.page()->findChildren<Legend*>()) {
+            texts << legend->accessibleDescription();
+        }
+        return texts.join(u'\n');
+    }
     const QAbstractItemModel& differences() { return *window_.tables().differences().rows().sourceModel(); }
 
     const SampleRun slower_{.forward_ns = 20'000'000};
@@ -94,6 +102,9 @@ TEST_F(WindowBaseline, OfTheSameRunDiffersInNothing) {
     EXPECT_EQ(shown().comparison->tasks_unmatched, 0);
     EXPECT_GT(shown().comparison->tasks_matched, 0);
     EXPECT_EQ(shown().stepChange->difference(), 0);
+    window_.page()->model().setChoice({.mode = CompareMode::difference});
+    EXPECT_TRUE(legendText().contains(QStringLiteral("no difference"))) << legendText().toStdString();
+    EXPECT_FALSE(legendText().contains(QStringLiteral("early")));
     EXPECT_EQ(shown().comparison->measured_step_mean, *shown().comparison->simulated_step_mean);
     for (int row = 0; row < differences().rowCount(); ++row) {
         EXPECT_EQ(differences().index(row, DifferenceTableModel::difference).data(kExportRole).toLongLong(), 0);
@@ -170,7 +181,12 @@ TEST_F(WindowBaseline, OfAnotherBalanceComparesNoTasks) {
     EXPECT_FALSE(window_.page()->axis().selection()->twin);
     EXPECT_EQ(lanes().rowCount(), 3);
     EXPECT_TRUE(window_.page()->findChild<ElidedLabel*>()->text().contains(QStringLiteral("not comparable")));
-    EXPECT_TRUE(shown().messages().join(u' ').contains(QStringLiteral("the balance was 1,1,1 and is 1,1")));
+    const QString why = QStringLiteral("the balance was 1,1,1 and is 1,1");
+    EXPECT_TRUE(shown().messages().join(u' ').contains(why));
+    window_.page()->model().setChoice({.mode = CompareMode::difference});
+    EXPECT_TRUE(legendText().contains(QStringLiteral("faint: tasks are not compared: ") + why))
+        << legendText().toStdString();
+    EXPECT_FALSE(legendText().contains(QStringLiteral("early")));
 }
 
 TEST_F(WindowBaseline, IsRefusedWithAReasonAndLeavesTheSimulation) {
