@@ -15,7 +15,7 @@ enum class Attention {
 };
 std::string to_string(Attention attention);
 
-/// What follows a block's attention.
+/// The layer behind a block's attention.
 enum class BlockKind {
     dense,    ///< a feed-forward layer
     experts,  ///< several, of which a router picks some for each token

@@ -54,7 +54,7 @@ public:
         constexpr double kShareOfProducts = 0.7;  // of a product's rate, beside the softmax
         // FlashAttention-2 (arXiv 2307.08691) reaches 50 to 73 % of an A100's peak, FlashAttention-3 (arXiv 2407.08608)
         // up to 75 % of an H100's.
-        forward.flops *= 2.0 / 2 / kShareOfProducts;
+        forward.flops *= 2.0 / 2 / kShareOfProducts;  // two products, each of half of the pairs
         DeviceWork backward = forward;
         backward.flops *= 2.5;
         backward.bytes_moved *= 2;
@@ -227,7 +227,7 @@ double whole_bytes(const RankWeights& parameters, const Layout& layout) {
 }  // namespace
 
 namespace {
-/// What a pass waits for because keys and values take longer to a rank than its attention to the ones before.
+/// Waits of a pass for keys and values, whose message takes longer than the attention to those before it.
 struct ContextWaits {
     double forward = 0;
     double backward = 0;
@@ -286,7 +286,7 @@ double sums_a_pass(const LanguageModel& model, BlockKind kind) {
     return model.shared_width(kind) > 0 ? 2 : 1;
 }
 
-/// What a block sends in one pass, in ns.
+/// Times of a block's messages in one pass, in ns.
 struct BlockMessages {
     double sums = 0;        ///< over tensor-parallel ranks
     double all_to_all = 0;  ///< to the experts and back

@@ -34,7 +34,7 @@ struct Layout {
     Bytes gradient_bucket = 0;
     Sends sends = Sends::blocking;  ///< as in Megatron-LM; in DeepSpeed they are serial
 
-    /// Of one lane.
+    /// Devices of one lane.
     std::int64_t stage_devices() const { return static_cast<std::int64_t>(data) * context * tensor; }
     int devices() const { return static_cast<int>(pipeline * stage_devices()); }
     RankGroup tensor_ranks() const { return {tensor, 1, devices()}; }

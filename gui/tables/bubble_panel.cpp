@@ -193,7 +193,7 @@ void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument*
     model_->setBubbles(std::move(rows), names != nullptr ? names->lanes() : std::vector<LaneInfo>{});
     sumModel_->setRows(std::move(sums));
     sums_->setVisible(sumModel_->rowCount() > 0);
-    // Of one timeline alone, its columns are enough.
+    // One timeline needs only its own columns.
     const bool both = measured && simulated;
     for (const int column : {1, 2}) {
         sums_->setColumnHidden(column, !measured && simulated);
