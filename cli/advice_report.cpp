@@ -17,26 +17,23 @@ Nanoseconds saved_by(const Advice& advice, const Move& move) {
     return before.step - after.step;
 }
 
-std::string effect_text(const Move& move) {
+std::string effect_text(const Advice& advice, const Move& move) {
     switch (move.effect) {
         case MoveEffect::fits: return "fits";
         case MoveEffect::faster: return "faster";
         case MoveEffect::over_limit: return "over the limit";
         case MoveEffect::none: break;
     }
-    return move.simulation.feasible ? "no gain" : "no gain, over the limit";
+    const std::string gain = is_within_noise(advice, move) ? "within noise" : "no gain";
+    return move.simulation.feasible ? gain : gain + ", over the limit";
 }
 
 std::vector<std::string> row_of(std::size_t rank, const Advice& advice, const Move& move) {
     const StepFigures figures = expected_figures(move.simulation);
-    return {std::to_string(rank),
-            move.title,
-            format_duration(figures.step),
-            format_error_percent(relative_change(advice, move)),
-            format_percent(figures.bubble),
-            peak_text(move.simulation, highest_peak(move.simulation)),
-            effect_text(move),
-            options_text(move.changes)};
+    return {std::to_string(rank),           move.title,
+            format_duration(figures.step),  format_error_percent(relative_change(advice, move)),
+            format_percent(figures.bubble), peak_text(move.simulation, highest_peak(move.simulation)),
+            effect_text(advice, move),      options_text(move.changes)};
 }
 
 std::string base_text(const Simulation& base) {

@@ -530,6 +530,9 @@ void rank_moves(Advice& advice) {
     for (Move& move : advice.moves) {
         move.effect = effect_of(advice, move);
         move.why = why_text(advice.base, move.simulation);
+        if (is_within_noise(advice, move)) {
+            move.why += "; two standard errors are " + percent_text(uncertainty(advice, move)) + ", so it may be noise";
+        }
     }
     const bool by_memory = !advice.base.feasible;
     std::ranges::stable_sort(advice.moves, [&](const Move& a, const Move& b) {
@@ -582,6 +585,10 @@ void add_noise(const Profile& profile, Advice& advice, const std::function<bool(
     }
     rank_moves(noisy);
     advice = std::move(noisy);
+}
+
+bool is_within_noise(const Advice& advice, const Move& move) {
+    return move.effect == MoveEffect::none && relative_change(advice, move) < -kPlanTie;
 }
 
 double relative_change(const Advice& advice, const Move& move) {

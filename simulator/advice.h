@@ -76,6 +76,9 @@ Advice advise(const Profile& profile, const PipelineOptions& options, const std:
 /// profile it does nothing. If it is cancelled, the advice stays as it was.
 void add_noise(const Profile& profile, Advice& advice, const std::function<bool()>& cancelled = {});
 
+/// True if the noise may explain that the move's step is shorter: by two standard errors of the difference or less.
+bool is_within_noise(const Advice& advice, const Move& move);
+
 /// Step time of a move over that of the base, minus 1. Expected steps, if the profile has noise.
 double relative_change(const Advice& advice, const Move& move);
 }  // namespace pipescope

@@ -29,7 +29,6 @@ constexpr int kRestBeforeAdvice = 150;                 // ms without a change be
 constexpr std::int64_t kMostAdvisedForwards = 50'000;  // about 30 simulations of a second each
 
 QString effectName(const AdviceRow& row) {
-    const bool fits = row.move.simulation.feasible;
     switch (row.move.effect) {
         case MoveEffect::fits: return translated("makes it fit");
         case MoveEffect::faster: return translated("faster");
@@ -37,7 +36,8 @@ QString effectName(const AdviceRow& row) {
             return row.change < -kPlanTie ? translated("faster, does not fit") : translated("does not fit");
         case MoveEffect::none: break;
     }
-    return fits ? translated("no gain") : translated("no gain, does not fit");
+    const QString gain = row.withinNoise ? translated("within noise") : translated("no gain");
+    return row.move.simulation.feasible ? gain : translated("%1, does not fit").arg(gain);
 }
 
 QString sentence(const std::string& text) {
@@ -133,7 +133,16 @@ QVariant AdviceTableModel::data(const QModelIndex& index, int role) const {
     return RowModel::data(index, role);
 }
 
-void AdviceTableModel::setMoves(std::vector<AdviceRow> rows) {
+QVariant AdviceTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (withoutNoise_ && section == step && orientation == Qt::Horizontal && role == Qt::DisplayRole) {
+        return translated("Step without noise");
+    }
+    return RowModel::headerData(section, orientation, role);
+}
+
+void AdviceTableModel::setMoves(std::vector<AdviceRow> rows, bool withoutNoise) {
+    withoutNoise_ = withoutNoise;
+    Q_EMIT headerDataChanged(Qt::Horizontal, step, step);
     largest_ = kLeastScale;
     for (const AdviceRow& row : rows) {
         largest_ = std::max(largest_, -row.change);
@@ -263,7 +272,7 @@ void AdvicePanel::compute() {
                 return;
             }
             const Advice& advice = *std::get<std::shared_ptr<const Advice>>(result);
-            list(advice);
+            list(advice, has_noise(*profile));
             if (has_noise(*profile)) {
                 computeNoise(profile, advice);
             } else {
@@ -281,12 +290,12 @@ void AdvicePanel::computeNoise(const std::shared_ptr<const Profile>& profile, co
             return std::shared_ptr<const Advice>(std::move(noisy));
         },
         [this](const std::shared_ptr<const Advice>& noisy) {
-            list(*noisy);
+            list(*noisy, false);
             finish();
         });
 }
 
-void AdvicePanel::list(const Advice& advice) {
+void AdvicePanel::list(const Advice& advice, bool noiseFollows) {
     const std::optional<AdviceRow> current = rows_->rowAt(table_->currentIndex().row());
     std::vector<AdviceRow> rows;
     int selected = 0;
@@ -294,15 +303,19 @@ void AdvicePanel::list(const Advice& advice) {
         if (current && current->move.title == move.title) {
             selected = static_cast<int>(rows.size());
         }
-        rows.push_back({move, expected_figures(move.simulation), relative_change(advice, move)});
+        rows.push_back(
+            {move, expected_figures(move.simulation), relative_change(advice, move), is_within_noise(advice, move)});
     }
     const auto helpful = std::ranges::count_if(advice.moves, [](const Move& each) { return helps(each.effect); });
     const QString all = formatCount(advice.moves.size(), tr("change"), tr("changes"));
-    const QString sum = helpful == 0           ? tr("None of %1 helps; Plan (Ctrl+P) tries several at once.").arg(all)
-                        : advice.base.feasible ? tr("%1 of %2 would shorten the step.").arg(helpful).arg(all)
-                                               : tr("%1 of %2 would make it fit.").arg(helpful).arg(all);
-    say(sentence(advice.situation) + QLatin1Char(' ') + sum);
-    rows_->setMoves(std::move(rows));
+    const QString step = formatDuration(expected_figures(advice.base).step.count());
+    const QString sum =
+        helpful == 0 ? tr("None of %1 helps; Plan (Ctrl+P) tries several at once. Step time now: %2.").arg(all, step)
+        : advice.base.feasible ? tr("%1 of %2 would shorten the step of %3.").arg(helpful).arg(all, step)
+                               : tr("%1 of %2 would make it fit. Step time now: %3.").arg(helpful).arg(all, step);
+    const QString text = sentence(advice.situation) + QLatin1Char(' ') + sum;
+    say(noiseFollows ? tr("Without noise so far, the expected steps follow … %1").arg(text) : text);
+    rows_->setMoves(std::move(rows), noiseFollows);
     table_->selectRow(selected);
     try_->setEnabled(rows_->rowCount() > 0);
 }

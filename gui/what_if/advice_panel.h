@@ -24,7 +24,8 @@ class ScenarioModel;
 struct AdviceRow {
     Move move;
     StepFigures figures;
-    double change = 0;  ///< of the step, relative to the present scenario: -0.2 is a fifth shorter
+    double change = 0;         ///< of the step, relative to the present scenario: -0.2 is a fifth shorter
+    bool withinNoise = false;  ///< shorter by no more than the noise may explain
 };
 
 class AdviceTableModel : public RowModel<AdviceRow> {
@@ -33,12 +34,15 @@ public:
     /// Length of a row's bar, from -1 to 1: its change relative to the largest gain. Longer steps may be cut off.
     static constexpr int kBarRole = Qt::UserRole + 1;
     explicit AdviceTableModel(QObject* parent = nullptr);
-    void setMoves(std::vector<AdviceRow> rows);
+    /// `withoutNoise`: the steps lack the noise of the profile, which follows.
+    void setMoves(std::vector<AdviceRow> rows, bool withoutNoise = false);
+    QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
     /// Moves that do not help are faint. The tool tip of a row says what it takes.
     QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
 
 private:
     double largest_ = 1;
+    bool withoutNoise_ = false;
 };
 
 /// Single changes of the present scenario, the best first, each with its predicted effect. Try, a double click or Enter
@@ -78,7 +82,7 @@ private:
     void restart();
     void compute();
     void computeNoise(const std::shared_ptr<const Profile>& profile, const Advice& advice);
-    void list(const Advice& advice);
+    void list(const Advice& advice, bool noiseFollows);
     void finish();
     void say(const QString& text);
     void tryRow(int row);

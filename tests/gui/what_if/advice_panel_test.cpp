@@ -125,10 +125,29 @@ TEST_F(AdvicePanelTest, ShowsExpectedStepsOnceTheNoiseIsKnown) {
         layer.forward_cv = layer.backward_cv = 0.2;
     }
     play();
+    QString first;  // what the panel says beside its first rows
+    QString header;
+    QObject::connect(&rows(), &QAbstractItemModel::modelReset, &panel_, [&] {
+        if (first.isEmpty() && rows().rowCount() > 0) {
+            first = panel_.message();
+            header = rows().headerData(AdviceTableModel::step, Qt::Horizontal).toString();
+        }
+    });
     panel_.show();
     ASSERT_TRUE(completes());
     Advice advice = advise(profile_, recorded_.options);
+    EXPECT_TRUE(first.startsWith(QStringLiteral("Without noise so far"))) << first.toStdString();
+    EXPECT_TRUE(first.contains(formatDuration(advice.base.step_time.count()))) << "the base of the differences";
+    EXPECT_EQ(header, QStringLiteral("Step without noise"));
     add_noise(profile_, advice);
+    EXPECT_TRUE(panel_.message().contains(formatDuration(advice.base.step_mean->count())));
+    EXPECT_FALSE(panel_.message().contains(QStringLiteral("Without noise")));
+    EXPECT_EQ(rows().headerData(AdviceTableModel::step, Qt::Horizontal).toString(), QStringLiteral("Step time"));
+    for (int row = 0; row < rows().rowCount(); ++row) {
+        const Move& move = advice.moves.at(static_cast<std::size_t>(row));
+        EXPECT_EQ(text(row, AdviceTableModel::effect).startsWith(QStringLiteral("within noise")),
+                  is_within_noise(advice, move));
+    }
     EXPECT_EQ(text(0, AdviceTableModel::title).toStdString(), advice.moves.front().title);
     EXPECT_EQ(plain(0, AdviceTableModel::step).toLongLong(), advice.moves.front().simulation.step_mean->count());
 }
