@@ -300,22 +300,17 @@ std::string extrapolation_text(const std::string& profile_command) {
 }
 
 namespace {
-/// "312" of TFLOP/s, with three digits.
-std::string tera(double per_second) {
-    return fmt::format("{:.3g}", per_second / 1e12);
-}
-
-/// "model: 1.23 TFLOP/s in all, lanes 0.6, 0.63; MFU 41.2 %". Empty if the profile has no operations.
+/// "model: 1.23 TFLOP/s, by lane 600 GFLOP/s, 630 GFLOP/s; MFU 41.2 %". Empty if the profile has no operations.
 std::string flops_text(const Simulation& simulation, Nanoseconds step) {
     if (!simulation.flops) {
         return "";
     }
     const ModelFlops& flops = *simulation.flops;
-    std::string text = fmt::format("model: {} TFLOP/s", tera(flops.per_second(ns_of(step))));
+    std::string text = "model: " + format_operations(flops.per_second(ns_of(step)));
     if (flops.lanes.size() > 1) {
         text += ", by lane ";
         for (std::size_t lane = 0; lane < flops.lanes.size(); ++lane) {
-            text += (lane == 0 ? "" : ", ") + tera(flops.lane_per_second(lane, ns_of(step)));
+            text += (lane == 0 ? "" : ", ") + format_operations(flops.lane_per_second(lane, ns_of(step)));
         }
     }
     if (const std::optional<double> mfu = flops.utilization(ns_of(step))) {
@@ -469,8 +464,8 @@ void add_rates(const TraceComparison& compared, const JudgedStep& judged, TextTa
     if (!flops) {
         return;
     }
-    figures.add_row({"model TFLOP/s", tera(flops->per_second(ns_of(judged.measured))),
-                     tera(flops->per_second(ns_of(judged.simulated))), ""});
+    figures.add_row({"model operations", format_operations(flops->per_second(ns_of(judged.measured))),
+                     format_operations(flops->per_second(ns_of(judged.simulated))), ""});
     const std::optional<double> used = flops->utilization(ns_of(judged.measured));
     const std::optional<double> predicted = flops->utilization(ns_of(judged.simulated));
     if (used && predicted) {

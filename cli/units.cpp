@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <string_view>
 
@@ -36,6 +37,15 @@ std::string format_percent(double fraction) {
 }
 std::string format_error_percent(std::optional<double> fraction) {
     return fraction ? fmt::format("{:+.2f} %", hundredths_of_percent(*fraction)) : "";
+}
+std::string format_operations(double per_second) {
+    constexpr std::array kUnits{"FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s"};
+    constexpr double kRoundsUp = 999.5;
+    std::size_t unit = 0;
+    for (; per_second >= kRoundsUp && unit + 1 < kUnits.size(); ++unit) {
+        per_second /= 1000;
+    }
+    return fmt::format("{:.3g} {}", per_second, kUnits[unit]);
 }
 std::string format_points(double difference) {
     return fmt::format("{:+.2f} points", hundredths_of_percent(difference));

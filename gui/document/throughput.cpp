@@ -23,15 +23,14 @@ Throughput throughputOf(std::int64_t batch, std::int64_t tokensPerSample, const 
     }
     return found;
 }
-
-/// A batch of micro-batches that count as one sample each is made up.
-bool isBatchMadeUp(const RecordedRun& run) {
-    return run.of_another_program && !run.micro_batch_samples;
-}
 }  // namespace
 
+bool isBatchUnknown(const RecordedRun& run) {
+    return run.of_another_program && !run.micro_batch_samples;
+}
+
 Throughput throughputOf(const RecordedRun& run, Nanoseconds step) {
-    if (!run.options || isBatchMadeUp(run)) {
+    if (!run.options || isBatchUnknown(run)) {
         return {};
     }
     if (!run.profile || !run.why_not_simulated.empty()) {
@@ -42,7 +41,7 @@ Throughput throughputOf(const RecordedRun& run, Nanoseconds step) {
 }
 
 Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Nanoseconds step) {
-    return isBatchMadeUp(run)
+    return isBatchUnknown(run)
                ? Throughput{}
                : throughputOf(simulation.options.batch, simulation.tokens_per_sample, simulation.flops, step);
 }

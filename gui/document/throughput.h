@@ -16,7 +16,10 @@ struct Throughput {
     std::optional<double> tflops;       ///< operations that the model needs, 10^12; recomputing does not count
     std::optional<double> utilization;  ///< MFU: these over the devices' peak, 0 to 1
 };
-/// Throughput of the recorded pipeline. Empty if its batch is unknown, as in most traces of other programs.
+/// True if the samples of a micro-batch are unknown, as in most traces of other programs: the batch of the run's
+/// options then counts micro-batches.
+bool isBatchUnknown(const RecordedRun& run);
+/// Throughput of the recorded pipeline. Empty if its batch is unknown.
 Throughput throughputOf(const RecordedRun& run, Nanoseconds step);
 /// Throughput of a simulation of this run. Empty if the run's batch is unknown.
 Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Nanoseconds step);

@@ -118,7 +118,9 @@ ReportTable configuration(const TraceDocument& document) {
     add(translated("Updates"), QString::fromStdString(to_string(options.update)));
     add(translated("Balance (layers per partition)"), QString::fromStdString(to_string(options.balance)));
     add(translated("Micro-batches"), number(document.simulation->micro_batches));
-    add(translated("Mini-batch"), formatCount(options.batch, translated("sample"), translated("samples")));
+    add(translated("Mini-batch"), isBatchUnknown(document.run)
+                                      ? unknownValue()
+                                      : formatCount(options.batch, translated("sample"), translated("samples")));
     add(translated("Checkpoint"), QString::fromStdString(to_string(options.checkpoint)));
     add(translated("Dtype"),
         document.simulation->dtype.empty() ? unknownValue() : QString::fromStdString(document.simulation->dtype));

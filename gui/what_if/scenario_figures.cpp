@@ -63,30 +63,33 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
     const auto figure = [](const char* name, const char* help, const char* key) {
         return ScenarioFigure{translated(name), unknownValue(), {}, translated(help), QString::fromLatin1(key), {}, {}};
     };
-    return {figure("Step time",
-                   "From the first forward to the end of the last backward; excludes the optimizer. If the profile has "
-                   "noise, this is the expected step, the mean of noisy steps",
-                   "step_time_ns"),
-            figure("Bubble", "Share of the step in which a lane is idle, mean of all lanes", "bubble_fraction"),
-            figure("Utilization", "Share of the step in which a lane works: 1 − bubble", "utilization"),
-            figure("Speedup",
-                   "Relative to one device as fast as the fastest lane that does all layers alone, without recompute",
-                   "speedup"),
-            figure("Samples/s", "Samples of the mini-batch divided by the step time", "samples_per_second"),
-            figure("Peak memory", "Of the lane that needs the most", "peak_bytes"),
-            figure("Tokens/s", "Samples a second times the length of a sequence", "tokens_per_second"),
-            figure("Model TFLOP/s",
-                   "Operations that the model needs, three times those of its forwards, divided by the step time; "
-                   "recomputing does not count",
-                   "model_tflops_per_second"),
-            figure("MFU",
-                   "Model FLOPs utilization: these operations relative to the peak of all devices, if the device "
-                   "catalogue has theirs",
-                   "mfu")};
+    return {
+        figure("Step time",
+               "From the first forward to the end of the last backward; excludes the optimizer. If the profile has "
+               "noise, this is the expected step, the mean of noisy steps",
+               "step_time_ns"),
+        figure("Bubble", "Share of the step in which a lane is idle, mean of all lanes", "bubble_fraction"),
+        figure("Utilization", "Share of the step in which a lane works: 1 − bubble", "utilization"),
+        figure("Speedup",
+               "Relative to one device as fast as the fastest lane that does all layers alone, without recompute",
+               "speedup"),
+        figure("Samples/s", "Samples of the mini-batch divided by the step time", "samples_per_second"),
+        figure("Peak memory", "Of the lane that needs the most", "peak_bytes"),
+        figure("Tokens/s", "Samples a second times the length of a sequence", "tokens_per_second"),
+        figure(
+            "Model operations",
+            "A second: operations that the model needs, three times those of its forwards, divided by the step time; "
+            "recomputing does not count",
+            "model_tflops_per_second"),
+        figure("MFU",
+               "Model FLOPs utilization: these operations relative to the peak of all devices, if the device "
+               "catalogue has theirs",
+               "mfu")};
 }
 
 constexpr std::size_t kNumFigures = 9;
-constexpr std::size_t kFirstOfModel = 6;  // tokens, TFLOP/s and MFU
+constexpr std::size_t kSamples = 4;
+constexpr std::size_t kFirstOfModel = 6;  // tokens, operations and MFU
 
 double teraPerSecond(const Simulation& simulation, Nanoseconds step) {
     return simulation.flops ? simulation.flops->per_second(static_cast<double>(step.count())) / 1e12 : 0;
@@ -149,8 +152,7 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
         scenario.simulation.tokens_per_sample > 0
             ? formatPerSecond(shown.samples_per_second * static_cast<double>(scenario.simulation.tokens_per_sample))
             : unknownValue(),
-        scenario.simulation.flops ? QLocale().toString(teraPerSecond(scenario.simulation, shown.step), 'g', 3)
-                                  : unknownValue(),
+        scenario.simulation.flops ? formatOperations(teraPerSecond(scenario.simulation, shown.step)) : unknownValue(),
         mfu ? formatShare(*mfu) : unknownValue()};
     const std::array plain = plainFigures(scenario);
     const auto [own, other] =
@@ -227,7 +229,7 @@ void ScenarioFigures::setScenario(const SimulatedScenario& scenario, const Simul
     const std::vector<ScenarioFigure> figures = scenarioFigures(scenario, reference);
     model_->setFigures(figures, scenario.scenario.options.hardware.memory_limit);
     for (std::size_t k = 0; k < figures.size(); ++k) {
-        rows_[k].name->setText(figures[k].name);
+        rows_[k].name->setText(k == kSamples && batchUnknown_ ? tr("Micro-batches/s") : figures[k].name);
         rows_[k].value->setText(figures[k].value);
         rows_[k].change->setText(figures[k].change);
         const bool shown = k < kFirstOfModel || figures[k].plain.isValid();  // few profiles know the model's operations
@@ -237,6 +239,10 @@ void ScenarioFigures::setScenario(const SimulatedScenario& scenario, const Simul
         rows_[k].value->setAccessibleName(
             QStringLiteral("%1 %2 %3").arg(figures[k].name, figures[k].value, figures[k].change).trimmed());
     }
+}
+
+QString ScenarioFigures::shownName(std::size_t figure) const {
+    return rows_.at(figure).name->text();
 }
 
 QString ScenarioFigures::shownValue(std::size_t figure) const {

@@ -24,9 +24,9 @@ struct ScenarioFigure {
     QVariant plain;      ///< for files, without noise: ns, bytes and shares as numbers; invalid while unknown
     QVariant reference;  ///< the reference's plain value
 };
-/// Step time, bubble, utilization, speedup, samples per second, peak memory, tokens per second, the model's TFLOP/s,
-/// MFU: of the expected step, if the scenario has its noise. Unknown ones are dashes. `reference` may be null. A
-/// scenario that cannot run has dashes.
+/// Step time, bubble, utilization, speedup, samples per second, peak memory, tokens per second, the model's operations
+/// a second, MFU: of the expected step, if the scenario has its noise. Unknown ones are dashes. `reference` may be
+/// null. A scenario that cannot run has dashes.
 std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, const SimulatedScenario* reference);
 
 /// The figures as a small table: name, value, change relative to the recording.
@@ -40,7 +40,10 @@ public:
     void setBand(const std::optional<StepBand>& band);
     /// The figures as rows for a file, with those of the reference.
     FigureTableModel& model() const { return *model_; }
-    /// Displayed value and change of a figure of scenarioFigures().
+    /// Samples a second are called micro-batches a second, since each counts as one sample. From the next scenario on.
+    void setBatchUnknown(bool unknown) { batchUnknown_ = unknown; }
+    /// Displayed name, value and change of a figure of scenarioFigures().
+    QString shownName(std::size_t figure) const;
     QString shownValue(std::size_t figure) const;
     QString shownChange(std::size_t figure) const;
 
@@ -53,6 +56,7 @@ private:
     std::vector<Row> rows_;
     FigureTableModel* model_;
     QLabel* band_;
+    bool batchUnknown_ = false;
 };
 
 /// The figures of a scenario as plain numbers for a file, one per row: name, value, value of the reference. The memory

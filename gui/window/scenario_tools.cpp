@@ -1,6 +1,7 @@
 #include "gui/window/scenario_tools.h"
 
 #include "gui/document/schedule_edit.h"
+#include "gui/document/throughput.h"
 #include "gui/plan/plan_view.h"
 #include "gui/style/number_format.h"
 #include "gui/style/save_file.h"
@@ -9,6 +10,7 @@
 #include "gui/what_if/advice_panel.h"
 #include "gui/what_if/balance_editor.h"
 #include "gui/what_if/pinned_scenarios.h"
+#include "gui/what_if/scenario_figures.h"
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/what_if_panel.h"
 #include "gui/window/page_model.h"
@@ -85,6 +87,7 @@ void ScenarioTools::refresh() {
     }
     pins_->clear();
     numPinned_ = 0;
+    panel_->figures().setBatchUnknown(document && isBatchUnknown(document->run));
     model_->setProfile(profile, recorded, document && document->measured,
                        recorded ? stepBand(*document->simulation) : std::nullopt, document && document->noiseLeftOut);
     plan_->setProfile(profile, model_->recorded().options);

@@ -97,5 +97,16 @@ TEST(Units, FormatsForPeople) {
     EXPECT_EQ(format_error_percent(-0.000001), "+0.00 %") << "an error too small to print has no direction";
     EXPECT_EQ(format_points(0.0028), "+0.28 points");
 }
+TEST(Units, OperationsASecondHaveThreeDigitsInTheUnitThatSuitsThem) {
+    for (const auto& [rate, text] : std::vector<std::pair<double, std::string>>{{0, "0 FLOP/s"},
+                                                                                {23.46e6, "23.5 MFLOP/s"},
+                                                                                {2.204e9, "2.2 GFLOP/s"},
+                                                                                {999.4e9, "999 GFLOP/s"},
+                                                                                {999.6e9, "1 TFLOP/s"},
+                                                                                {312e12, "312 TFLOP/s"},
+                                                                                {5.2e17, "520 PFLOP/s"}}) {
+        EXPECT_EQ(format_operations(rate), text);
+    }
+}
 }  // namespace
 }  // namespace pipescope

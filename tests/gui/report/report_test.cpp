@@ -320,6 +320,25 @@ TEST(Report, CountsATaskWithoutTwinOnTheSideThatHasIt) {
     FAIL() << "no such row";
 }
 
+TEST(Report, GivesNoBatchThatNobodyKnows) {
+    TraceDocument document = *sample("no_batch.sqlite");
+    const auto batch = [&]() -> QString {
+        for (const ReportTable& table : makeReport(document, 1).tables) {
+            for (const QStringList& row : table.rows) {
+                if (row[0] == QStringLiteral("Mini-batch")) {
+                    return row[1];
+                }
+            }
+        }
+        return QStringLiteral("no such row");
+    };
+    EXPECT_TRUE(batch().endsWith(QStringLiteral(" samples"))) << batch().toStdString();
+    document.run.of_another_program = true;
+    EXPECT_EQ(batch(), unknownValue()) << "each micro-batch counts as a sample";
+    document.run.micro_batch_samples = 4;
+    EXPECT_TRUE(batch().endsWith(QStringLiteral(" samples"))) << batch().toStdString();
+}
+
 TEST(Report, SaysHowManyStepsItCompares) {
     TraceDocument document = *sample("some_steps.sqlite");
     const auto says = [&](const QString& wanted) {

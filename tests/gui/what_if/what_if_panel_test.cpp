@@ -107,6 +107,11 @@ TEST_F(WhatIfPanelTest, ShowsTokensPerSecondOfALanguageModel) {
     profile_.tokens_per_sample = 1000;
     model_.setProfile(std::make_shared<Profile>(profile_), model_.recorded());
     EXPECT_EQ(panel_.figures().shownValue(kTokens), formatPerSecond(simulation().samples_per_second * 1000));
+    constexpr std::size_t kSamples = 4;
+    EXPECT_EQ(panel_.figures().shownName(kSamples), QStringLiteral("Samples/s"));
+    panel_.figures().setBatchUnknown(true);
+    model_.setProfile(std::make_shared<Profile>(profile_), model_.recorded());
+    EXPECT_EQ(panel_.figures().shownName(kSamples), QStringLiteral("Micro-batches/s"));
 }
 
 TEST_F(WhatIfPanelTest, ShowsTheExpectedStepOnceItIsKnown) {
