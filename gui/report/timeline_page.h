@@ -45,11 +45,14 @@ inline constexpr int kMostPageSamples = 20'000;
 /// The most ranges of threads on a page, which keeps it below 2 MB. The longest are taken; the page says how many are
 /// not.
 inline constexpr std::size_t kMostPageRanges = 50'000;
+/// Likewise on a page with tasks, and of kernels.
+inline constexpr std::size_t kMostPageRangesBesideTasks = 20'000;
+inline constexpr std::size_t kMostPageKernels = 15'000;
 
 /// The content of a page as JSON, in ASCII. It holds every task that overlaps the range, and the twins of those, so
-/// that differences are complete. Times are relative to the origin. No character in it ends a <script>. For a file
-/// without tasks, it holds the threads, streams and counters. Throws Error if there is neither, or if more than
-/// kMostPageTasks tasks overlap the range.
+/// that differences are complete. Times are relative to the origin. No character in it ends a <script>. It also
+/// holds the kernels, threads, streams and counters, the longest of them. Throws Error if there is neither, or if more
+/// than kMostPageTasks tasks overlap the range.
 QByteArray timelinePageData(const PageScene& scene);
 /// One interactive HTML page that needs no other file and no network. Equal scenes give equal bytes. Throws like
 /// timelinePageData().

@@ -20,8 +20,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <span>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -162,6 +165,12 @@ Json tableJson(const ReportTable& table) {
 
 // ---- Tasks
 
+std::string shortened(const std::string& name) {
+    constexpr qsizetype kMostLetters = 120;  // kernels of templates have thousands
+    const QString text = QString::fromStdString(name);
+    return text.size() <= kMostLetters ? name : utf8(text.left(kMostLetters) + QChar(0x2026));
+}
+
 /// The names of tasks without their step, each once, in order of appearance.
 class TaskNames {
 public:
@@ -170,6 +179,19 @@ public:
         const auto [place, isNew] = index_.try_emplace(pack(key), keys_.size());
         if (isNew) {
             keys_.push_back(key);
+            texts_.push_back(utf8(taskName(key)));
+        }
+        return place->second;
+    }
+    /// Of a kernel that this task launched.
+    std::size_t indexOfKernel(TaskKey key, const std::string& name) {
+        key.step = -1;
+        const auto [place, isNew] = kernels_.try_emplace({pack(key), name}, keys_.size());
+        if (isNew) {
+            keys_.push_back(key);
+            texts_.push_back(shortened(name));
+            brief_.resize(keys_.size());
+            brief_.back() = shortened(std::string(lastPartOf(name)));
         }
         return place->second;
     }
@@ -179,14 +201,13 @@ public:
         std::vector<std::ptrdiff_t> kind;
         std::vector<std::int32_t> partition;
         std::vector<std::int32_t> microBatch;
-        std::vector<std::string> name;
         for (const TaskKey& key : keys_) {
             kind.push_back(std::find(kinds.begin(), kinds.end(), key.kind) - kinds.begin());
             partition.push_back(key.partition);
             microBatch.push_back(key.micro_batch);
-            name.push_back(utf8(taskName(key)));
         }
-        return {{"kind", kind}, {"partition", partition}, {"microBatch", microBatch}, {"name", name}};
+        return {
+            {"kind", kind}, {"partition", partition}, {"microBatch", microBatch}, {"name", texts_}, {"brief", brief_}};
     }
 
     std::vector<TaskKind> kinds() const {
@@ -202,7 +223,10 @@ public:
 
 private:
     std::unordered_map<std::uint64_t, std::size_t> index_;
+    std::map<std::pair<std::uint64_t, std::string>, std::size_t> kernels_;
     std::vector<TaskKey> keys_;
+    std::vector<std::string> texts_;  // as many
+    std::vector<std::string> brief_;  // of kernels; empty: the text
 };
 
 /// A timeline's tasks, and which of them the page holds. A task's number counts those on the page, row by row.
@@ -410,6 +434,73 @@ Json rowsOf(const PageTasks& tasks, Source source, const PageScene& scene, const
     return result;
 }
 
+/// The least length of those that a page takes of so many: of several that are as long none is taken, which keeps the
+/// limit. 0: all.
+std::int64_t leastOf(std::vector<std::int64_t> lengths, std::size_t most) {
+    if (lengths.size() <= most) {
+        return 0;
+    }
+    const auto place = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() - most);
+    std::nth_element(lengths.begin(), place, lengths.end());
+    return *place + 1;
+}
+
+/// What a page leaves out of ranges or kernels.
+struct LeftOut {
+    std::size_t count = 0;
+    std::int64_t least = 0;  ///< shorter ones are left out
+};
+
+QString leftOutText(const LeftOut& left, const QString& one, const QString& many) {
+    return translated("%1 of less than %2 are not on this page, which is kept small. Choose a shorter range for them.")
+        .arg(formatCount(left.count, one, many), formatDuration(left.least));
+}
+
+/// Adds the kernels in the scene's range: rows below their lanes, whose tasks have the kind of the launching task.
+LeftOut addKernels(const PageScene& scene, const KernelStore& kernels, TaskNames& names, TaskColumns& columns,
+                   Json& rows) {
+    const TimelineStore& store = kernels.slices();
+    const auto visit = [&](std::uint32_t row, const auto& take) {
+        const StoredRow& stored = store.rows()[row];
+        for (std::uint32_t i = 0; i < stored.start.size(); ++i) {
+            if (stored.end[i] >= scene.range.start && stored.start[i] <= scene.range.end) {
+                take(stored.end[i] - stored.start[i], i);
+            }
+        }
+    };
+    std::vector<std::int64_t> lengths;
+    for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
+        visit(row, [&](std::int64_t length, std::uint32_t) { lengths.push_back(length); });
+    }
+    LeftOut left{lengths.size(), leastOf(lengths, kMostPageKernels)};
+    for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
+        const StoredRow& stored = store.rows()[row];
+        std::size_t count = 0;
+        std::int64_t before = scene.origin;
+        visit(row, [&](std::int64_t length, std::uint32_t i) {
+            if (length < left.least) {
+                return;
+            }
+            const Kernel kernel = kernels.kernel({row, i});
+            TaskKey key = kernel.task;
+            key.kind = static_cast<TaskKind>(stored.kind[i]);
+            columns.start.push_back(kernel.start - before);
+            columns.length.push_back(length);
+            columns.name.push_back(names.indexOfKernel(key, kernel.name));
+            columns.step.push_back(key.step);
+            columns.bytes.push_back(0);
+            columns.twin.push_back(-1);
+            before = kernel.end;
+            ++count;
+        });
+        if (count > 0) {
+            rows.push_back({{"lane", stored.lane.value()}, {"copies", false}, {"kernels", true}, {"tasks", count}});
+        }
+        left.count -= count;
+    }
+    return left;
+}
+
 Json bubblesJson(const PageScene& scene, const PageTasks& tasks, Source source) {
     Json columns{{"lane", Json::array()},
                  {"start", Json::array()},
@@ -470,7 +561,7 @@ QString whyWithoutTwin(const TraceDocument& document, Source source) {
                                           : translated("No twin: this task was not recorded in the step shown.");
 }
 
-Json timelineJson(const PageScene& scene, const PageTimelines& all, Source source, TaskNames& names) {
+Json timelineJson(const PageScene& scene, const PageTimelines& all, Source source, TaskNames& names, LeftOut& kernels) {
     const PageTasks& tasks = *all.tasks(source);
     const TimelineStore& store = tasks.store();
     TaskColumns columns;
@@ -485,6 +576,12 @@ Json timelineJson(const PageScene& scene, const PageTimelines& all, Source sourc
         timeline["lanes"].push_back({{"name", lane.name}, {"device", lane.device}});
     }
     timeline["rows"] = rowsOf(tasks, source, scene, all, names, columns);
+    if (source == Source::measured && scene.document->kernels) {
+        kernels = addKernels(scene, *scene.document->kernels, names, columns, timeline["rows"]);
+    }
+    if (store.overlaps()) {
+        timeline["only"] = source == Source::measured ? scene.step : store.steps().front().step;
+    }
     const std::int64_t shift = tasks.shift() - scene.origin;
     timeline["steps"] = Json::array();
     for (const StepSpan& span : store.steps()) {
@@ -571,6 +668,10 @@ Json memoryJson(const PageScene& scene, bool& thinned) {
         }
         if (lane < document.simulatedMemory.size() && !document.simulatedMemory[lane].empty()) {
             each["simulated"] = curveJson(document.simulatedMemory[lane], scene, scene.simulatedShift, thinned);
+            if (document.simulation && lane < document.simulation->lanes.size()) {  // it may lie before the drawn step
+                Json& highest = each["simulated"]["highest"];
+                highest = std::max(highest.get<Bytes>(), document.simulation->lanes[lane].peak_bytes);
+            }
         }
         if (lane < document.memoryLimits.size()) {
             each["limit"] = document.memoryLimits[lane];
@@ -637,22 +738,16 @@ QString scopeText(const PageScene& scene, const PageTimelines& all) {
 }
 
 /// Texts that a reader must know before trusting the page, and what the window shows but the page does not.
-Json notesJson(const PageScene& scene, bool thinned) {
+Json notesJson(const PageScene& scene, bool thinned, const LeftOut& kernels, const QStringList& ofThreads) {
     const TraceDocument& document = *scene.document;
     QStringList notes = document.messages();
     if (!document.complete || document.loaded < 1) {
         notes << translated("The trace was still being read when this page was written.");
     }
-    QStringList missing;
-    if (document.kernels) {
-        missing << translated("kernels");
+    if (kernels.count > 0) {
+        notes << leftOutText(kernels, translated("kernel"), translated("kernels"));
     }
-    if (document.tracks) {
-        missing << translated("threads and streams");
-    }
-    if (!missing.isEmpty()) {
-        notes << translated("Not on this page, but in the viewer: %1.").arg(missing.join(translated(", ")));
-    }
+    notes << ofThreads;
     if (thinned) {
         notes << translated("Memory curves are thinned to the highest values of %1 parts.").arg(kMostPageSamples);
     }
@@ -672,15 +767,11 @@ const char* nameOf(Theme theme) {
 /// The ranges of a page. If more overlap the scene's range, the longest are taken.
 class PageRanges {
 public:
-    PageRanges(const TrackStore& store, const TimeRange& range) : store_(store), range_(range) {
+    PageRanges(const TrackStore& store, const TimeRange& range, std::size_t most) : store_(store), range_(range) {
         std::vector<std::int64_t> lengths;
         visit([&](std::size_t row, std::size_t i) { lengths.push_back(lengthOf(row, i)); });
         count_ = lengths.size();
-        if (count_ > kMostPageRanges) {
-            const auto place = lengths.begin() + static_cast<std::ptrdiff_t>(count_ - kMostPageRanges);
-            std::nth_element(lengths.begin(), place, lengths.end());
-            least_ = *place + 1;  // of several that are as long none is taken, which keeps the limit
-        }
+        least_ = leastOf(std::move(lengths), most);
     }
 
     std::size_t count() const { return count_; }
@@ -720,14 +811,8 @@ private:
     std::int64_t least_ = 0;
 };
 
-std::string shortened(const std::string& name) {
-    constexpr qsizetype kMostLetters = 120;  // kernels of templates have thousands
-    const QString text = QString::fromStdString(name);
-    return text.size() <= kMostLetters ? name : utf8(text.left(kMostLetters) + QChar(0x2026));
-}
-
 /// One timeline whose lanes are threads and whose tasks are ranges.
-Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& table, Json& names) {
+Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& table) {
     const TrackStore& store = *scene.document->tracks;
     Json rows = Json::array();
     Json lanes = Json::array();
@@ -736,7 +821,9 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& 
     std::vector<std::size_t> name;
     std::unordered_map<std::uint32_t, std::size_t> numbers;
     std::vector<std::string> texts;
+    std::vector<std::string> brief;  // empty: the text
     std::vector<int> kinds;
+    const std::vector<std::uint8_t> colors = rangeColorsOf(store.texts);
     for (const TrackRows& thread : threadsOf(store)) {
         std::size_t ofThread = 0;
         for (std::size_t r = thread.first; r < thread.end; ++r) {
@@ -746,8 +833,11 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& 
             ranges.visitTaken(r, [&](std::size_t i) {
                 const auto [number, isNew] = numbers.try_emplace(row.text[i], texts.size());
                 if (isNew) {
-                    texts.push_back(shortened(store.texts.at(row.text[i])));
-                    kinds.push_back(rangeColorOf(store.texts.at(row.text[i])));
+                    const std::string& text = store.texts.at(row.text[i]);
+                    texts.push_back(shortened(text));
+                    const std::string_view last = lastPartOf(text);
+                    brief.push_back(last == text ? std::string() : shortened(std::string(last)));
+                    kinds.push_back(colors.at(row.text[i]));
                 }
                 start.push_back(row.start[i] - before);
                 length.push_back(row.end[i] - row.start[i]);
@@ -765,12 +855,9 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& 
                               QLocale().toString(static_cast<qlonglong>(ofThread)), formatDuration(busy),
                               formatShare(static_cast<double>(busy) / static_cast<double>(scene.range.length()))});
     }
-    names = {{"name", texts},
-             {"kind", kinds},
-             {"partition", std::vector<int>(texts.size(), -1)},
-             {"microBatch", std::vector<int>(texts.size(), -1)}};
     const Json none = Json::array();
-    return {{"source", "measured"},
+    return {{"source", "threads"},
+            {"names", {{"name", texts}, {"brief", brief}, {"kind", kinds}}},
             {"title", utf8(translated("THREADS AND STREAMS"))},
             {"facts", ""},
             {"noTwin", ""},
@@ -824,33 +911,52 @@ Json countersJson(const PageScene& scene, std::size_t& omitted) {
 
 Json pageHead(const PageScene& scene);
 
+Json rangeColorsJson() {
+    Json colors = Json::array();
+    for (const QRgb color : kRangeColors) {
+        colors.push_back(hex(QColor::fromRgb(color)));
+    }
+    return colors;
+}
+
+/// Threads, streams and counters of a page with tasks.
+void addThreads(const PageScene& scene, Json& data, QStringList& notes) {
+    const PageRanges ranges(*scene.document->tracks, scene.range, kMostPageRangesBesideTasks);
+    ReportTable unused;
+    Json timeline = threadsJson(scene, ranges, unused);
+    if (const std::size_t held = timeline["start"].size(); held < ranges.count()) {
+        notes << leftOutText({ranges.count() - held, ranges.least()}, translated("range"), translated("ranges"));
+    }
+    if (!timeline["start"].empty()) {
+        data["timelines"].push_back(std::move(timeline));
+        data["rangeColors"] = rangeColorsJson();
+    }
+    std::size_t omitted = 0;
+    if (Json counters = countersJson(scene, omitted); !counters.empty()) {
+        data["counters"] = std::move(counters);
+    }
+    if (omitted > 0) {
+        notes << translated("%1 not on this page.")
+                     .arg(formatCount(omitted, translated("counter is"), translated("counters are")));
+    }
+}
+
 Json threadsPage(const PageScene& scene) {
     const TraceDocument& document = *scene.document;
-    const PageRanges ranges(*document.tracks, scene.range);
+    const PageRanges ranges(*document.tracks, scene.range, kMostPageRanges);
     ReportTable table{translated("Threads and streams"),
                       {translated("Thread or stream"), translated("Process or device"), translated("Ranges"),
                        translated("Busy"), translated("Share")},
                       {},
                       {}};
-    Json names;
-    Json timeline = threadsJson(scene, ranges, table, names);
+    Json timeline = threadsJson(scene, ranges, table);
     const std::size_t held = timeline["start"].size();
     std::size_t omitted = 0;
     Json counters = countersJson(scene, omitted);
     Json data = pageHead(scene);
     data["threads"] = true;
-    data["names"] = std::move(names);
     data["kinds"] = Json::array();
-    for (const QRgb color : kRangeColors) {
-        const QColor each = QColor::fromRgb(color);
-        data["kinds"].push_back({{"name", ""},
-                                 {"letter", ""},
-                                 {"color", hex(each)},
-                                 {"ink", hex(each)},
-                                 {"text", hex(textOn(each))},
-                                 {"tile", tileJson(PatternTile{})},
-                                 {"copies", false}});
-    }
+    data["rangeColors"] = rangeColorsJson();
     data["timelines"] = Json::array();
     if (!timeline["rows"].empty()) {
         data["timelines"].push_back(std::move(timeline));
@@ -871,10 +977,8 @@ Json threadsPage(const PageScene& scene) {
         notes.push_back(warning.text);
     }
     if (held < ranges.count()) {
-        notes.push_back(utf8(translated("%1 of less than %2 are not on this page, which is kept small. Choose a "
-                                        "shorter range for them.")
-                                 .arg(formatCount(ranges.count() - held, translated("range"), translated("ranges")),
-                                      formatDuration(ranges.least()))));
+        notes.push_back(
+            utf8(leftOutText({ranges.count() - held, ranges.least()}, translated("range"), translated("ranges"))));
     }
     if (omitted > 0) {
         notes.push_back(utf8(translated("%1 not on this page.")
@@ -931,6 +1035,7 @@ QByteArray timelinePageData(const PageScene& scene) {
     const TimelineColors light = themeColors(false);
     const TimelineColors dark = themeColors(true);
     TaskNames names;
+    LeftOut kernels;
     Json data = pageHead(scene);
     data["summary"] = utf8(comparisonHeadline(document));
     data["scope"] = utf8(scopeText(scene, all));
@@ -939,7 +1044,7 @@ QByteArray timelinePageData(const PageScene& scene) {
     data["timelines"] = Json::array();
     for (const Source source : {Source::measured, Source::simulated}) {
         if (all.tasks(source) != nullptr) {
-            data["timelines"].push_back(timelineJson(scene, all, source, names));
+            data["timelines"].push_back(timelineJson(scene, all, source, names, kernels));
         }
     }
     if (scene.analysis != nullptr && !scene.analysis->matching().pairs.empty()) {
@@ -950,7 +1055,7 @@ QByteArray timelinePageData(const PageScene& scene) {
     }
     if (const LinkTiers tiers = linkTiersOf(document); !tiers.empty()) {
         data["tiers"] = tiersJson(tiers);
-        data["timelines"].back()["tiers"] = tiers.ofPartition;
+        data["timelines"].back()["tiers"] = tiers.ofPartition;  // threads follow below
     }
     const std::vector<TaskKind> kinds = names.kinds();
     data["names"] = names.json(kinds);
@@ -972,7 +1077,11 @@ QByteArray timelinePageData(const PageScene& scene) {
     if (Json steps = stepsJson(document); !steps.is_null()) {
         data["steps"] = std::move(steps);
     }
-    data["notes"] = notesJson(scene, thinned);
+    QStringList ofThreads;
+    if (document.tracks) {
+        addThreads(scene, data, ofThreads);
+    }
+    data["notes"] = notesJson(scene, thinned, kernels, ofThreads);
     if (scene.selection && all.tasks(scene.selection->source) != nullptr) {
         const std::int64_t number = all.tasks(scene.selection->source)->numberOf(scene.selection->slice);
         if (number >= 0) {

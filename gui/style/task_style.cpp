@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace pipescope {
 namespace {
@@ -196,13 +197,60 @@ QString taskName(const TaskKey& key) {
     return translated("%1 on partition %2").arg(name).arg(key.partition);
 }
 
-std::uint8_t rangeColorOf(const std::string& name) {
-    std::uint32_t hash = 2166136261U;  // FNV-1a
-    for (const char letter : name) {
-        if (letter < '0' || letter > '9') {
-            hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619U;
+std::string_view lastPartOf(std::string_view name) {
+    const std::string_view whole = name;
+    if (const auto caller = name.rfind("): "); caller != std::string_view::npos) {  // file.py(12): function
+        name.remove_prefix(caller + 3);
+    } else if (name.starts_with("void ") || name.find("::") != std::string_view::npos) {
+        // Of a C++ function, without its parameters. What stands in brackets behind a blank is a remark.
+        auto end = name.find_first_of("<(", 1);
+        while (end != std::string_view::npos && name[end - 1] == ':') {  // (anonymous namespace)
+            end = name.find_first_of("<(", end + 1);
+        }
+        const bool isList = end != std::string_view::npos && name[end - 1] != ' ';
+        name = isList ? name.substr(0, end) : name;
+        if (const auto result = name.find(' '); isList && result != std::string_view::npos) {
+            name.remove_prefix(result + 1);
         }
     }
-    return static_cast<std::uint8_t>((hash >> 8) % kRangeColors.size());
+    if (const auto separator = name.find_last_of("/\\:"); separator != std::string_view::npos) {
+        name.remove_prefix(separator + 1);
+    }
+    while (name.starts_with(' ')) {
+        name.remove_prefix(1);
+    }
+    return name.empty() ? whole : name;
+}
+
+std::vector<std::uint8_t> rangeColorsOf(const std::vector<std::string>& names) {
+    std::vector<std::string> first;  // by colour: the name that has it before all others
+    std::vector<std::uint8_t> ofFirst;
+    std::array<bool, kRangeColors.size()> taken{};
+    std::vector<std::uint8_t> colors;
+    colors.reserve(names.size());
+    std::string key;
+    for (const std::string& name : names) {
+        key.clear();
+        std::ranges::copy_if(lastPartOf(name), std::back_inserter(key),
+                             [](char letter) { return letter < '0' || letter > '9'; });
+        std::uint32_t hash = 2166136261U;  // FNV-1a
+        for (const char letter : key) {
+            hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619U;
+        }
+        auto color = static_cast<std::uint8_t>((hash >> 8) % kRangeColors.size());
+        const auto known = std::ranges::find(first, key);
+        if (known != first.end()) {
+            color = ofFirst[static_cast<std::size_t>(known - first.begin())];
+        } else if (first.size() < kRangeColors.size()) {
+            while (taken[color]) {
+                color = static_cast<std::uint8_t>((color + 1U) % kRangeColors.size());
+            }
+            taken[color] = true;
+            first.push_back(key);
+            ofFirst.push_back(color);
+        }
+        colors.push_back(color);
+    }
+    return colors;
 }
 }  // namespace pipescope

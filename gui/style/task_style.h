@@ -9,6 +9,8 @@
 #include <bitset>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 class QPainter;
 class QPalette;
@@ -67,9 +69,13 @@ inline constexpr QRgb kGrey = tint(kBlack, 0.6);
 /// Colours of ranges of threads and streams.
 inline constexpr std::array kRangeColors{okabe_ito::kSky,    okabe_ito::kOrange, okabe_ito::kGreen,
                                          okabe_ito::kPurple, okabe_ito::kYellow, okabe_ito::kLightSky};
-/// Index of a range's colour by its name. "step 7" and "step 8" have the same one. Edges and names separate neighbours
-/// of one colour.
-std::uint8_t rangeColorOf(const std::string& name);
+/// The part of a range's name that distinguishes it, a view of it: "forward_step" of "core/schedules.py(30):
+/// forward_step", "mm" of "aten::mm", "0F0" of "PP:0F0", "copy" of "void at::copy<float>(int)". The name itself if it
+/// has no such parts.
+std::string_view lastPartOf(std::string_view name);
+/// Indices of the ranges' colours, by the last parts of their names without digits: "step 7" and "step 8" have the same
+/// one. The first names of a file differ; later ones may share a colour, where edges and names separate neighbours.
+std::vector<std::uint8_t> rangeColorsOf(const std::vector<std::string>& names);
 
 struct KindStyle {
     QColor color;

@@ -40,7 +40,7 @@ SelectionPanel::SelectionPanel(QWidget* parent)
     table_->setIndentation(0);
     table_->setItemsExpandable(false);
     table_->setFrameShape(QFrame::NoFrame);
-    table_->setTextElideMode(Qt::ElideRight);
+    table_->setTextElideMode(Qt::ElideMiddle);  // names of ranges differ at their ends
     table_->header()->setStretchLastSection(false);
     table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
     table_->header()->setSectionResizeMode(0, QHeaderView::Stretch);

@@ -228,4 +228,19 @@ bool isVector(const QPainter& painter) {
     const QPaintEngine::Type type = painter.paintEngine()->type();
     return type == QPaintEngine::SVG || type == QPaintEngine::Pdf || type == QPaintEngine::Picture;
 }
+
+QString rangeNameIn(const QFontMetricsF& metrics, const std::string& name, double room) {
+    constexpr qsizetype kFewestLetters = 4;  // of a shortened name, with its dots
+    constexpr double kNarrowestLetter = 2;   // pixels: names of kernels have thousands, which take long to measure
+    if (static_cast<double>(name.size()) * kNarrowestLetter <= room) {
+        const QString whole = QString::fromStdString(name);
+        if (metrics.horizontalAdvance(whole) <= room) {
+            return whole;
+        }
+    }
+    const std::string_view last = lastPartOf(name);
+    const QString part = QString::fromUtf8(last.data(), static_cast<qsizetype>(last.size()));
+    const QString text = metrics.elidedText(part, Qt::ElideMiddle, room);
+    return text == part || text.size() >= kFewestLetters ? text : QString();
+}
 }  // namespace pipescope

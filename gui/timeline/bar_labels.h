@@ -10,6 +10,7 @@
 
 #include <array>
 #include <span>
+#include <string>
 
 class QPainter;
 
@@ -39,6 +40,10 @@ LabelForms chooseLabelForms(std::span<const VisibleBar> bars, const QFont& font)
 /// The form of one bar: full if the label fills no more than half of it, otherwise that of its kind. `metrics`: of the
 /// font of full labels.
 LabelForm labelFormOf(const VisibleBar& bar, const LabelForms& forms, const QFontMetricsF& metrics);
+
+/// The name of a range or kernel if it fits, or its last part, shortened in the middle: names differ at their ends.
+/// Empty without room for some letters.
+QString rangeNameIn(const QFontMetricsF& metrics, const std::string& name, double room);
 
 /// Draws labels that fit into the visible parts of bars. Thousands of bars share a few hundred labels, so each label is
 /// drawn once into an image and then copied. A vector device gets text. Threading: the GUI thread.

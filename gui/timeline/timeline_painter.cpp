@@ -282,7 +282,7 @@ void TimelinePainter::paintKernels(QPainter& painter, const TimelineScene& scene
                     return;
                 }
                 const KindStyle& style = styleOf(kind);
-                const QString name = metrics.elidedText(nameOf(slice), Qt::ElideRight, visible.width());
+                const QString name = rangeNameIn(metrics, nameOf(slice).toStdString(), visible.width());
                 if (style.pattern != Pattern::plain) {  // which would cross the letters
                     painter.fillRect(QRectF(visible.left() - 1, visible.top(), metrics.horizontalAdvance(name) + 2,
                                             visible.height()),

@@ -2,6 +2,7 @@
 
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
+#include "gui/timeline/bar_labels.h"
 
 #include <QFontMetrics>
 #include <QLocale>
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 
 namespace pipescope {
 namespace {
@@ -22,7 +22,6 @@ constexpr double kLeastBorder = 4;
 constexpr std::int64_t kReachPixels = 3;
 constexpr std::size_t kMostRangeArrows = 24;  // in each direction, as for tasks
 constexpr double kFaintestRun = 0.3;          // of ranges that fill little of their pixels
-constexpr qsizetype kFewestLetters = 4;       // of a shortened name, with its dots
 constexpr double kFar = 1e5;                  // pixels; painters draw no farther
 
 QColor blended(const QColor& ground, const QColor& color, double share) {
@@ -38,10 +37,7 @@ TrackView::TrackView(TimeAxisModel& axis, QWidget* parent) : AxisView(axis, pare
 
 void TrackView::setStore(std::shared_ptr<const TrackStore> store) {
     store_ = std::move(store);
-    colorOfText_.clear();
-    if (store_) {
-        std::transform(store_->texts.begin(), store_->texts.end(), std::back_inserter(colorOfText_), rangeColorOf);
-    }
+    colorOfText_ = store_ ? rangeColorsOf(store_->texts) : std::vector<std::uint8_t>();
     relayout();
     updateGeometry();
 }
@@ -242,7 +238,8 @@ void TrackView::paintRow(QPainter& painter, const Band& band) const {
     painter.save();
     painter.setClipRect(box.intersected(lanesRect()), Qt::IntersectClip);
     painter.fillRect(box, colors().lane);
-    const QFontMetrics metrics = painter.fontMetrics();
+    const QFontMetricsF metrics(painter.font());
+    std::vector<std::pair<int, QColor>> ticks;
     for (const TrackRun& run : visibleRuns(track, axis().window(), box.width())) {
         const double left = std::max(-2.0, run.left);
         const double right = std::min(box.width() + 2.0, run.right);
@@ -250,20 +247,23 @@ void TrackView::paintRow(QPainter& painter, const Band& band) const {
         const QColor color = run.folded ? blended(colors().lane, colors().faintText, std::max(kFaintestRun, run.share))
                                         : QColor::fromRgb(kRangeColors.at(colorOfText_.at(track.text[run.index])));
         painter.fillRect(bar, color);
+        if (!run.folded && track.start[run.index] == track.end[run.index]) {
+            ticks.emplace_back(box.left() + static_cast<int>(std::floor(run.left)), color);
+        }
         if (bar.width() < kLeastBorder || run.folded) {
             continue;
         }
         painter.setPen(QPen(colors().border, 0));
         painter.drawLine(bar.topLeft(), bar.bottomLeft() - QPointF(0, 1));
-        const QString name = QString::fromStdString(store_->texts.at(track.text[run.index]));
         if (bar.width() > 3 * metrics.averageCharWidth()) {
-            const QString text = metrics.elidedText(name, Qt::ElideRight, static_cast<int>(bar.width()) - 5);
-            if (text != name && text.size() < kFewestLetters) {
-                continue;  // nothing but dots
-            }
             painter.setPen(textOn(color));
-            painter.drawText(bar.adjusted(3, 0, -2, 0), Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine, text);
+            painter.drawText(bar.adjusted(3, 0, -2, 0), Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine,
+                             rangeNameIn(metrics, store_->texts.at(track.text[run.index]), bar.width() - 5));
         }
+    }
+    for (const auto& [x, color] : ticks) {  // of ranges without duration, as in lanes, over what begins there
+        painter.fillRect(x - 1, box.top(), 3, box.height(), colors().border);
+        painter.fillRect(x, box.top(), 1, box.height(), color);
     }
     painter.restore();
 }
@@ -368,8 +368,13 @@ void TrackView::paintArrow(QPainter& painter, const TrackRef& from, const TrackR
     const std::int64_t arrival = store_->rangeOf(to).start;
     // An arrow leaves at the end, or before if the other range starts earlier, as that of an asynchronous launch does.
     const std::int64_t departure = std::clamp(arrival, source.start, source.end);
-    const QPointF start(std::clamp(pixelAtTime(departure), -kFar, kFar), upper.center().y() + 0.5);
-    const QPointF end(std::clamp(pixelAtTime(arrival), -kFar, kFar), lower.center().y() + 0.5);
+    constexpr double kBesideName = 3.5;  // pixels from the edge of a row, so that names stay readable
+    const auto edge = [](const QRect& row, bool below) {
+        return below ? row.bottom() + 1 - kBesideName : row.top() + kBesideName;
+    };
+    const bool up = lower.top() < upper.top();
+    const QPointF start(std::clamp(pixelAtTime(departure), -kFar, kFar), edge(upper, !up));
+    const QPointF end(std::clamp(pixelAtTime(arrival), -kFar, kFar), edge(lower, up || lower.top() == upper.top()));
     const double reach = std::max(20.0, std::abs(end.x() - start.x()) / 2);
     QPainterPath path(start);
     path.cubicTo(start + QPointF(reach, 0), end - QPointF(reach, 0), end);

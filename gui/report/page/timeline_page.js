@@ -81,6 +81,8 @@ function unpack(packed) {
   const count = packed.start.length;
   const line = {
     source: packed.source, title: packed.title, facts: packed.facts, noTwin: packed.noTwin, lanes: packed.lanes,
+    threads: packed.source === 'threads', names: packed.names || data.names,
+    only: packed.only === undefined ? null : packed.only,  // other steps, which overlap this one, are faint
     steps: packed.steps, count, start: new Float64Array(count), end: new Float64Array(count), name: packed.name,
     kind: new Uint8Array(count), twin: packed.twin || new Int32Array(count).fill(-1), late: packed.late, bound: packed.bound || null, tiers: packed.tiers || null, bytes: packed.bytes, row: new Uint32Array(count),
     stepOf: (i) => (Array.isArray(packed.step) ? packed.step[i] : packed.step), rows: [], bubbles: [],
@@ -92,12 +94,15 @@ function unpack(packed) {
     for (let before = 0; i < first + row.tasks; ++i) {
       line.start[i] = before + packed.start[i];
       line.end[i] = before = line.start[i] + packed.length[i];
-      line.kind[i] = data.names.kind[packed.name[i]];
+      line.kind[i] = line.names.kind[packed.name[i]] + (line.threads ? data.kinds.length : 0);  // an index into paints
       line.row[i] = index;
     }
-    const sameLane = line.rows.filter((each) => each.lane === row.lane && each.copies === row.copies).length;
-    line.rows.push({lane: row.lane, copies: row.copies, first, end: i, depth: sameLane, top: 0, height: 0});
+    const kernels = Boolean(row.kernels);
+    const sameLane = line.rows.filter((each) =>
+      each.lane === row.lane && each.copies === row.copies && each.kernels === kernels).length;
+    line.rows.push({lane: row.lane, copies: row.copies, kernels, first, end: i, depth: sameLane, top: 0, height: 0});
   });
+  line.inOrder = [...line.rows].sort((a, b) => a.lane - b.lane);  // from top to bottom; kernels are below their lane's tasks
   line.critical.forEach((task) => { line.isCritical[task] = 1; });
   line.stepStart = new Map(line.steps.map(([number, start]) => [number, start]));
   const {lane, start, length, cause, culprit} = packed.bubbles;
@@ -106,14 +111,15 @@ function unpack(packed) {
   });
   return line;
 }
-const timelines = data.timelines.map(unpack);
+const timelines = data.timelines.map(unpack);  // that of threads, if there is one, is the last
 const measured = timelines.find((line) => line.source === 'measured') || null;
 const simulated = timelines.find((line) => line.source === 'simulated') || null;
 const otherOf = (line) => (line === measured ? simulated : measured);
 /// Of two runs, the simulated timeline is that of the run before.
 const calledOf = (source) => (!data.twoRuns ? source : source === 'measured' ? 'after' : 'before');
 const capital = (word) => word[0].toUpperCase() + word.slice(1);
-const nameOf = (line, i) => data.names.name[line.name[i]];
+const nameOf = (line, i) => line.names.name[line.name[i]];
+const isKernel = (line, i) => line.rows[line.row[i]].kernels;
 
 /// Start of the task's own step; the simulated timeline has one step, whatever its tasks' numbers.
 function stepStartOf(line, i) {
@@ -125,8 +131,8 @@ function stepStartOf(line, i) {
 /// of its own step.
 function factsOf(line, i) {
   const facts = {
-    name: nameOf(line, i), lane: line.lanes[line.rows[line.row[i]].lane], kind: data.kinds[line.kind[i]].name,
-    partition: data.names.partition[line.name[i]], microBatch: data.names.microBatch[line.name[i]],
+    name: nameOf(line, i), lane: line.lanes[line.rows[line.row[i]].lane], kind: line.threads ? '' : data.kinds[line.kind[i]].name,
+    partition: line.threads ? -1 : line.names.partition[line.name[i]], microBatch: line.threads ? -1 : line.names.microBatch[line.name[i]],
     step: line === simulated && measured !== null ? data.step : line.stepOf(i),
     start: line.start[i] - stepStartOf(line, i), duration: line.end[i] - line.start[i],
     bytes: line.bytes ? line.bytes[i] : 0, twin: null,
@@ -149,7 +155,7 @@ function factsOf(line, i) {
 
 let low = data.range[0];
 let high = data.range[1];
-for (const line of timelines) {  // twins may lie outside the exported range
+for (const line of timelines.filter((each) => !each.threads || timelines.length === 1)) {  // twins may lie outside the exported range
   for (const row of line.rows) {
     if (row.end > row.first) {
       low = Math.min(low, line.start[row.first]);
@@ -192,7 +198,10 @@ function mix(ground, color, part) {
   return ((255 << 24) | channel(16) | channel(8) | (channel(0) & 255)) >>> 0;
 }
 const PLAIN = [0, 0, 0, 0, 0, 0, 0, 0];
-/// Everything a task can be painted with: kinds, then lateness, then faint kinds, then links of a cluster.
+const RANGE_COLORS = data.rangeColors || [];
+const FIRST_LATE = data.kinds.length + RANGE_COLORS.length;  // in paints
+const FIRST_FAINT = FIRST_LATE + (data.lateness || []).length;
+/// Everything a task can be painted with: kinds, colours of ranges, lateness, faint kinds, links of a cluster.
 let paints = [];
 let groundPaints = [];
 let colors = data.colors.light;
@@ -202,14 +211,19 @@ function choosePaints() {
   const lane = rgba(colors.lane);
   const kinds = data.kinds.map((kind) =>
     ({color: rgba(kind.color), ink: rgba(kind.ink), tile: kind.tile, css: kind.color, text: kind.text}));
+  const ranges = RANGE_COLORS.map((css) => ({color: rgba(css), ink: rgba(css), tile: PLAIN, css, text: textOn(css)}));
   const late = (data.lateness || []).map((each) => {
     const css = dark ? each.dark : each.light;
     return {color: rgba(css), ink: rgba(dark ? each.darkInk : each.lightInk), tile: each.tile, css, text: textOn(css)};
   });
-  const faint = kinds.map((kind) => ({color: mix(lane, kind.color, 0.2), ink: lane, tile: PLAIN, css: null, text: null}));
+  const faint = kinds.map((kind) => {
+    const color = mix(lane, kind.color, 0.2);
+    const css = `#${[0, 8, 16].map((shift) => ((color >>> shift) & 255).toString(16).padStart(2, '0')).join('')}`;
+    return {color, ink: lane, tile: PLAIN, css, text: colors.faintText};
+  });
   const tiers = (data.tiers || []).map((tier) => (
     {color: rgba(tier.color), ink: rgba(tier.color), tile: PLAIN, css: tier.color, text: textOn(tier.color)}));
-  paints = [...kinds, ...late, ...faint, ...tiers];
+  paints = [...kinds, ...ranges, ...late, ...faint, ...tiers];
   groundPaints = [
     {ink: rgba(colors.bubbleDot), tile: [0, 34, 0, 0, 0, 34, 0, 0]},
     ...data.bubbleCauses.map((cause) => ({ink: rgba(dark ? cause.dark : cause.light), tile: cause.tile})),
@@ -221,17 +235,20 @@ function textOn(hex) {
 }
 /// The paint of a task in the current mode.
 function paintOf(line, i) {
-  const tier = line.tiers && data.kinds[line.kind[i]].hops ? line.tiers[data.names.partition[line.name[i]]] : -1;
+  if (line.threads) {
+    return line.kind[i];
+  }
+  const tier = line.tiers && data.kinds[line.kind[i]].hops ? line.tiers[line.names.partition[line.name[i]]] : -1;
   if (tier >= 0) {
     return paints.length - data.tiers.length + tier;
   }
   if (state.mode !== 'difference' || line !== measured || !line.late) {
-    return line.kind[i];
+    return line.only !== null && line.stepOf(i) !== line.only ? FIRST_FAINT + line.kind[i] : line.kind[i];
   }
   if (line.late[i] >= 0) {
-    return data.kinds.length + line.late[i];
+    return FIRST_LATE + line.late[i];
   }
-  return line.rows[line.row[i]].copies ? line.kind[i] : data.kinds.length + data.lateness.length + line.kind[i];
+  return line.rows[line.row[i]].copies || isKernel(line, i) ? line.kind[i] : FIRST_FAINT + line.kind[i];
 }
 
 // ---- Panes
@@ -240,6 +257,9 @@ const TICKS = 22;  // CSS pixels
 const RULER = TICKS + (data.rangeNotes.length ? 20 : 0);  // with the line of notes
 const LANE_GAP = 4;
 const COPY_ROW = 7;
+const KERNEL_ROW = 12;
+const RANGE_ROW = 20;  // of threads
+const LEAST_NAME = 30;  // a narrower range shows no name
 const LOWEST_ROW = 18;
 const TALLEST_ROW = 56;
 const MEMORY_LANE = 20;
@@ -288,7 +308,7 @@ function chooseGutter() {
   }
   for (const lane of data.memory || []) {
     const of = lane.measured || lane.simulated;
-    widest = Math.max(widest, of ? textWidth(`${lane.name} · ${bytesText(of.highest)}`) + 16 : 0);
+    widest = Math.max(widest, of ? textWidth(`${lane.name} · ▼ ${bytesText(of.highest)}`) + 16 : 0);
   }
   gutter = Math.round(Math.min(widest, window.innerWidth < 700 ? 84 : 180));
 }
@@ -381,8 +401,9 @@ function ticks(width) {
 
 class TimelinePane extends Pane {
   constructor(line) {
-    super(THREADS ? 'threads' : line.source, line.title, line.facts);
+    super(line.source, line.title, line.facts);
     this.line = line;
+    this.labels = [];  // of bars, as drawn
     this.topHeight = RULER;
     this.shares = paints.map(() => null);
     this.canvas.setAttribute('aria-describedby', 'help-hint');
@@ -391,26 +412,27 @@ class TimelinePane extends Pane {
   heightFor(row) {
     let height = LANE_GAP;
     let lane = null;
-    for (const each of this.line.rows) {
-      height += (each.lane !== lane ? LANE_GAP : 1) + (each.copies ? COPY_ROW : row);
+    for (const each of this.line.inOrder) {
+      height += (each.lane !== lane ? LANE_GAP : 1) + this.rowHeight(each, row);
       lane = each.lane;
     }
     return height;
   }
+  rowHeight(each, ofTasks) { return each.copies ? COPY_ROW : each.kernels ? KERNEL_ROW : this.line.threads ? RANGE_ROW : ofTasks; }
   layOut(row) {
     let y = 0;
     this.lanes = [];
-    for (const each of this.line.rows) {
+    for (const each of this.line.inOrder) {
       const last = this.lanes[this.lanes.length - 1];
       const isNew = !last || last.lane !== each.lane;
       y += isNew ? LANE_GAP : 1;
       each.top = y;
-      each.height = each.copies ? COPY_ROW : row;
+      each.height = this.rowHeight(each, row);
       if (isNew) {
         this.lanes.push({lane: each.lane, top: y, bottom: y + each.height, taskBottom: y + each.height, first: each});
       } else {
         last.bottom = y + each.height;
-        last.taskBottom = each.copies ? last.taskBottom : last.bottom;
+        last.taskBottom = each.copies || each.kernels ? last.taskBottom : last.bottom;
       }
       y += each.height;
     }
@@ -632,7 +654,7 @@ class TimelinePane extends Pane {
       const a = Math.floor(from);
       const b = Math.min(width - 1, Math.floor(to));
       if (a === b) {
-        into[a] += line.end[i] === line.start[i] && (THREADS || data.kinds[line.kind[i]].ticks) ? 1 : to - from;  // a tick
+        into[a] += line.end[i] === line.start[i] && (line.threads || data.kinds[line.kind[i]].ticks) ? 1 : to - from;  // a tick
       } else if (a < b) {
         into[a] += a + 1 - from;
         into.fill(1, a + 1, b);
@@ -708,7 +730,7 @@ class TimelinePane extends Pane {
   markGround(row, perNs, width) {
     const {ground, line} = this;
     ground.fill(0);
-    if (row.copies) {
+    if (row.copies || row.kernels) {
       return;
     }
     const fill = (start, end, value) => {
@@ -746,33 +768,43 @@ class TimelinePane extends Pane {
     const left = Math.max(rect.x, gutter);
     return {...rect, x: left, width: Math.min(rect.x + rect.width, this.width) - left};
   }
-  drawRangeNames(wide) {
+  /// Names of ranges and kernels, or their last parts, in which they differ.
+  drawRangeNames(ranges) {
     const {context, line} = this;
     context.textAlign = 'left';
-    for (const i of wide) {
+    for (const i of ranges) {
       const rect = this.seen(i);
-      if (rect.width < 30 || rect.height < 12) {
+      if (rect.width < LEAST_NAME || rect.height < KERNEL_ROW) {
         continue;
       }
+      const size = rect.height < LOWEST_ROW ? SMALL : 1;
+      const room = (rect.width - 6) / size;
       const name = nameOf(line, i);
-      const text = textWidth(name) <= rect.width - 6 ? name : elided(name.slice(0, Math.ceil(rect.width / 3)), rect.width - 6);
-      if (text.length > 2) {
-        context.fillStyle = paints[line.kind[i]].text;
+      const brief = (line.names.brief && line.names.brief[line.name[i]]) || name;
+      const text = textWidth(name) <= room ? name : elided(brief.length > room ? brief.slice(0, Math.ceil(room)) : brief, room);
+      if (text.length > 3 || text === brief || text === name) {
+        const paint = paints[paintOf(line, i)];
+        context.font = size < 1 ? SMALL_FONT : FONT;
+        context.fillStyle = paint.css;  // keeps a pattern away from the letters
+        context.fillRect(rect.x + 2, rect.y, textWidth(text) * size + 2, rect.height);
+        context.fillStyle = paint.text;
         context.fillText(text, rect.x + 3, rect.y + rect.height / 2 + 0.5);
       }
     }
+    context.font = FONT;
   }
   drawLabels(wide) {
-    if (THREADS) {
-      this.drawRangeNames(wide);
+    const {context, line} = this;
+    this.drawRangeNames(line.threads ? wide : wide.filter((i) => isKernel(line, i)));
+    if (line.threads) {
       return;
     }
-    const {context, line} = this;
+    wide = wide.filter((i) => !isKernel(line, i));
     const difference = state.mode === 'difference' && line === measured && line.late;
     const ghosts = state.mode === 'overlay' && line === measured && simulated;
     const labelOf = (i) => {
       const {letter} = data.kinds[line.kind[i]];
-      const micro = data.names.microBatch[line.name[i]];
+      const micro = line.names.microBatch[line.name[i]];
       return letter && micro >= 0 ? [letter + micro, String(micro)] : [letter, letter];
     };
     // One form per kind, the most detailed that fits nearly all bars: F3, 3, or a small 3. Neighbours that differ by a
@@ -788,26 +820,24 @@ class TimelinePane extends Pane {
       });
       fits.set(line.kind[i], counts);
     }
-    context.textAlign = 'center';
-    for (const i of wide) {
+    this.labels = wide.map((i) => {
       const rect = this.seen(i);
       const counts = fits.get(line.kind[i]);
       const roomy = this.rectOf(i).width >= 2 * textWidth(labelOf(i)[0]) + 4;
       const form = roomy ? 0 : [0, 1, 2].find((each) => counts[each] >= 0.9 * counts[3]);
-      let text = form === undefined ? '' : labelOf(i)[form === 0 ? 0 : 1];
-      if (!text || rect.height < 12) {
-        continue;
-      }
-      if (difference && line.late[i] >= 0) {
+      let text = form === undefined || rect.height < 12 ? '' : labelOf(i)[form === 0 ? 0 : 1];
+      if (difference && line.late[i] >= 0 && text) {
         const long = `${labelOf(i)[0]} ${change(-factsOf(line, i).twin.endChange)}`;
         text = textWidth(long) + 6 <= rect.width ? long : text;
       }
       const small = form === 2 && text === labelOf(i)[1];
       const width = textWidth(text) * (small ? SMALL : 1);
+      const fitsIn = width + 2 <= rect.width && !(difference && line.late[i] < 0);
+      return {i, rect, text: fitsIn ? text : '', small, width};
+    });
+    context.textAlign = 'center';
+    for (const {i, rect, text, small, width} of this.labels.filter((label) => label.text !== '')) {
       const paint = paints[paintOf(line, i)];
-      if (width + 2 > rect.width || paint.css === null) {
-        continue;
-      }
       const middle = rect.x + rect.width / 2;
       const y = rect.y + rect.height * (ghosts && rect.height >= TALL_GHOST ? GHOST_TOP / 2 : 0.5);
       if (paint.tile.some((bits) => bits !== 0)) {  // keeps the pattern away from the letters
@@ -848,7 +878,7 @@ class TimelinePane extends Pane {
     context.lineWidth = 1;
     for (const row of simulated.rows) {
       const here = this.line.rows.find((each) =>
-        each.lane === row.lane && each.copies === row.copies && each.depth === row.depth);
+        each.lane === row.lane && each.copies === row.copies && !each.kernels && each.depth === row.depth);
       if (!here) {
         continue;
       }
@@ -963,7 +993,7 @@ class TimelinePane extends Pane {
       tasks += end - first;
     }
     this.canvas.setAttribute('aria-label', `${this.line.title}: ${this.line.lanes.length} ` +
-      `${THREADS ? 'threads' : 'lanes'}, ${tasks} ${THREADS ? 'ranges' : 'tasks'} from ` +
+      `${this.line.threads ? 'threads' : 'lanes'}, ${tasks} ${this.line.threads ? 'ranges' : 'tasks'} from ` +
       `${duration(view.start)} to ${duration(view.start + view.length)}`);
   }
   tipAt(x, y) {
@@ -978,7 +1008,7 @@ class TimelinePane extends Pane {
     if (x < gutter) {
       const lane = this.lanes.find((each) => y >= RULER + each.top - this.scroll.scrollTop &&
                                              y < RULER + each.bottom - this.scroll.scrollTop);
-      return lane ? laneTip(this.line.lanes[lane.lane], lane.lane) : null;
+      return lane ? laneTip(this.line, lane.lane) : null;
     }
     const bubble = this.bubbleAt(x, y);
     return bubble ? bubbleTip(this.line, bubble) : null;
@@ -989,7 +1019,7 @@ class MemoryPane extends Pane {
   constructor(lanes) {
     const drawn = [lanes.some((lane) => lane.measured) ? `area: ${calledOf('measured')}` : null,
                    lanes.some((lane) => lane.simulated) ? `line: ${calledOf('simulated')}` : null,
-                   '▼ peak', lanes.some((lane) => lane.limit !== undefined) ? 'red: limit' : null];
+                   lanes.some((lane) => lane.measured) ? `▼ peak (${calledOf('measured')}: of the whole run)` : '▼ peak', lanes.some((lane) => lane.limit !== undefined) ? 'red: limit' : null];
     super('memory', 'MEMORY', drawn.filter((each) => each !== null).join(', '));
     this.topHeight = 0;
     this.line = null;
@@ -1108,7 +1138,7 @@ class MemoryPane extends Pane {
       const peak = lane.measured || lane.simulated;
       context.fillStyle = colors.paper;
       context.fillRect(0, top, gutter - 1, this.laneHeight);
-      this.laneName(lane.name, peak ? bytesText(peak.highest) : '', top, this.laneHeight);
+      this.laneName(lane.name, peak ? `▼ ${bytesText(peak.highest)}` : '', top, this.laneHeight);
     });
     this.cursor();
   }
@@ -1307,13 +1337,13 @@ const [against, minus] = data.twoRuns ? ['after against before', 'after minus be
   : ['simulated against measured', 'simulated minus measured'];
 function taskTip(line, i) {
   const facts = factsOf(line, i);
-  if (THREADS) {
+  if (line.threads) {
     return [element('b', {}, facts.name), laneTitle(facts.lane), `${duration(facts.duration)}, from ${duration(facts.start)}`];
   }
   const lines = [
     element('b', {}, facts.name),
     `${laneTitle(facts.lane)} · step ${facts.step}`,
-    [`kind: ${facts.kind}`, facts.partition >= 0 ? `partition ${facts.partition}` : null,
+    [isKernel(line, i) ? `launched by: ${facts.kind}` : `kind: ${facts.kind}`, facts.partition >= 0 ? `partition ${facts.partition}` : null,
      facts.microBatch >= 0 ? `micro-batch ${facts.microBatch}` : null].filter((each) => each !== null).join(', '),
     `${calledOf(line.source)}: ${duration(facts.duration)}, from ${duration(facts.start)} of the step`,
   ];
@@ -1323,7 +1353,7 @@ function taskTip(line, i) {
   if (facts.twin) {
     lines.push(`${otherName(line)}: ${duration(facts.twin.duration)}, from ${duration(facts.twin.start)}`,
       `${against}: ${durationChangeText(facts.twin)}`);
-  } else {
+  } else if (!isKernel(line, i)) {
     lines.push(line.noTwin);
   }
   return lines;
@@ -1341,8 +1371,9 @@ function bubbleTip(line, bubble) {
   }
   return lines;
 }
-function laneTip(info, number) {
-  const row = data.lanes.rows[number];
+function laneTip(line, number) {
+  const info = line.lanes[number];
+  const row = line.threads && !THREADS ? null : data.lanes.rows[number];
   return [element('b', {}, laneTitle(info)),
           ...(row ? data.lanes.header.slice(1).map((title, i) => `${title}: ${row[i + 1]}`) : [])];
 }
@@ -1377,7 +1408,7 @@ function swatch(color, ink, bits) {
 
 function makeLegend() {
   const list = element('ul', {class: 'legend', 'aria-label': 'Kinds of tasks; press one to hide or show it'});
-  (THREADS ? [] : data.kinds).forEach((kind, number) => {
+  data.kinds.forEach((kind, number) => {
     const canvas = swatch(rgba(kind.color), rgba(kind.ink), kind.tile);
     const button = element('button', {
       type: 'button', 'aria-pressed': 'true', title: 'Hide or show tasks of this kind', onclick: () => toggleKind(number),
@@ -1396,11 +1427,14 @@ function refreshLegend() {
     entries.push(element('li', {class: 'entry', ...(about ? {title: about} : {})}, swatch(color, ink, bits), name));
   if (state.mode === 'difference' && data.lateness) {
     data.lateness.forEach((each, i) => {
-      const paint = paints[data.kinds.length + i];
+      const paint = paints[FIRST_LATE + i];
       if (each.name) {
         entry(paint.color, paint.ink, each.tile, each.name);
       }
     });
+  }
+  if (state.mode !== 'difference' && timelines.some((line) => line.only !== null)) {
+    entry(paints[FIRST_FAINT].color, paints[FIRST_FAINT].ink, PLAIN, 'faint: other steps');
   }
   for (const tier of data.tiers || []) {
     entry(rgba(tier.color), rgba(tier.color), PLAIN, tier.name, tier.about);
@@ -1542,13 +1576,14 @@ function buildPage() {
     button('Show all', 'Show all that was exported (Home)', () => show(home.start, home.length)), themeButton,
     button('?', 'Keys (?)', () => help.showModal()));
   for (const line of timelines) {
-    const pane = new TimelinePane(line);
-    panes.push(pane);
-    paneOf.set(line, pane);
+    paneOf.set(line, new TimelinePane(line));
   }
+  const ofLines = (threads) => timelines.filter((line) => line.threads === threads).map((line) => paneOf.get(line));
+  panes.push(...ofLines(false));
   if (data.memory) {
     panes.push(new MemoryPane(data.memory));
   }
+  panes.push(...ofLines(true));
   if (data.counters) {
     panes.push(new CounterPane(data.counters));
   }
@@ -1575,27 +1610,30 @@ function layOut() {
     pane.section.hidden = !visible;
     return visible;
   });
-  const lines = shown.filter((pane) => pane.line !== null);
-  const memory = shown.find((pane) => pane.line === null);
+  const ofTasks = shown.filter((pane) => pane.line !== null && !pane.line.threads);
+  const ofThreads = shown.filter((pane) => pane.line !== null && pane.line.threads);
+  const curves = shown.filter((pane) => pane.line === null);  // of memory and counters
   const headers = shown.length * 34;
   const room = Math.max(420, window.innerHeight - headers - Math.min(panes[0] ? panes[0].section.offsetTop : 0, 260) - 24);
-  const memoryRoom = memory ? Math.min(memory.memory.length * (MEMORY_LANE + 3) + 3, room / 4) : 0;
-  const each = (room - memoryRoom) / Math.max(1, lines.length);
-  let row = THREADS ? LOWEST_ROW + 2 : TALLEST_ROW;
-  while (row > LOWEST_ROW && lines.some((pane) => pane.heightFor(row) + RULER > each)) {
+  const roomOf = new Map(curves.map((pane) => [pane, Math.min(pane.memory.length * (MEMORY_LANE + 3) + 3, room / 4)]));
+  const curvesRoom = [...roomOf.values()].reduce((sum, height) => sum + height, 0);
+  const each = Math.max(180, (room - curvesRoom) / Math.max(1, ofTasks.length || ofThreads.length));
+  let row = TALLEST_ROW;
+  while (row > LOWEST_ROW && ofTasks.some((pane) => pane.heightFor(row) + RULER > each)) {
     --row;
   }
-  for (const pane of lines) {
+  for (const pane of [...ofTasks, ...ofThreads]) {
     pane.layOut(row);
   }
-  if (memory) {
-    memory.layOut(Math.max(MEMORY_LANE, Math.min(48, Math.floor(memoryRoom / memory.memory.length) - 3)));
+  for (const pane of curves) {
+    pane.layOut(Math.max(MEMORY_LANE, Math.min(48, Math.floor(roomOf.get(pane) / pane.memory.length) - 3)));
   }
   for (const pane of shown) {
     // What takes half of the window is shown whole. More lanes scroll, so that both timelines are in view.
-    const share = pane === memory ? Math.max(memoryRoom, 180) : Math.max(each, 180, 0.35 * window.innerHeight);
+    const isCurves = roomOf.has(pane);
+    const share = isCurves ? Math.max(roomOf.get(pane), 180) : Math.max(each, 0.35 * window.innerHeight);
     const whole = pane.contentHeight + pane.topHeight;
-    pane.setHeight(whole <= window.innerHeight / (pane === memory ? 3 : 2) ? whole : share);
+    pane.setHeight(whole <= window.innerHeight / (isCurves ? 3 : 2) ? whole : share);
   }
   // A scroll bar in only one pane would shift its axis relative to the others.
   const width = Math.min(...shown.map((pane) => pane.scroll.clientWidth));
@@ -1663,7 +1701,7 @@ function showDetails() {
   }
   const {line, task} = state.selected;
   const facts = factsOf(line, task);
-  if (THREADS) {
+  if (line.threads) {
     const same = line.name.reduce((all, name, i) => (name === line.name[task]
       ? {count: all.count + 1, time: all.time + line.end[i] - line.start[i]} : all), {count: 0, time: 0});
     const rows = [['Start', duration(facts.start)], ['End', duration(facts.start + facts.duration)],
@@ -1683,7 +1721,7 @@ function showDetails() {
     element('td', {}, ...(differences ? differences[i].split(' (').flatMap((part, k) => (k > 0 ? [element('br'), `(${part}`] : [part])) : ['–']))));
   const more = [];
   const fact = (name, value) => more.push(element('tr', {}, element('th', {scope: 'row'}, name), element('td', {colspan: '3'}, value)));
-  fact('Kind', facts.kind);
+  fact(isKernel(line, task) ? 'Launched by' : 'Kind', facts.kind);
   if (facts.partition >= 0) {
     fact('Partition', String(facts.partition));
   }
@@ -1698,12 +1736,12 @@ function showDetails() {
     element('table', {},
       element('thead', {}, element('tr', {}, ...['', capital(calledOf('measured')), capital(calledOf('simulated')), 'Difference'].map((title) => element('th', {scope: 'col'}, title)))),
       element('tbody', {}, ...rows, ...more)),
-    facts.twin ? element('p', {class: 'faint'}, `Times are since the start of the step. The difference is ${minus}.`)
-               : element('p', {class: 'faint'}, facts.twin === null ? line.noTwin : ''));
+    element('p', {class: 'faint'}, facts.twin ? `Times are since the start of the step. The difference is ${minus}.`
+      : isKernel(line, task) ? '' : line.noTwin));
 }
 /// Selects the next (1) or previous (-1) task that `fits`, in the same row or by time; without a selection the first one in view.
 function walk(by, sameKind) {
-  const line = state.selected ? state.selected.line : measured || simulated;
+  const line = state.selected ? state.selected.line : measured || simulated || timelines[0];
   if (!line) {
     return;
   }
@@ -1725,7 +1763,8 @@ function walk(by, sameKind) {
     const {task} = state.selected;
     const after = (a, b) => line.start[a] - line.start[b] || a - b;
     for (let i = 0; i < line.count; ++i) {
-      const alike = THREADS ? line.name[i] === line.name[task] : line.kind[i] === line.kind[task];
+      const alike = line.threads ? line.name[i] === line.name[task]
+        : line.kind[i] === line.kind[task] && isKernel(line, i) === isKernel(line, task);
       if (i !== task && alike && after(i, task) * by > 0 &&
           (found < 0 || after(i, found) * by < 0)) {
         found = i;
@@ -1808,7 +1847,7 @@ function connect(pane) {
   });
   scroll.addEventListener('scroll', () => {
     for (const other of panes) {  // both timelines scroll together
-      if (other !== pane && other.line && pane.line) {
+      if (other !== pane && other.line && pane.line && other.line.threads === pane.line.threads) {
         other.scroll.scrollTop = scroll.scrollTop;
       }
     }
@@ -1922,6 +1961,7 @@ if (data.selected) {
 showDetails();
 layOut();
 
+const paneNamed = (source) => panes.find((each) => each.line && each.line.source === source);
 /// For tests and scripts: what is on screen. Places are in pixels of the browser's window.
 window.pipescopePage = Object.freeze({
   state: () => ({
@@ -1930,8 +1970,15 @@ window.pipescopePage = Object.freeze({
     hovered: state.hovered && [state.hovered.line.source, state.hovered.task],
     selected: state.selected && [state.selected.line.source, state.selected.task],
   }),
+  gutter: () => gutter,
+  plates: (source) => {
+    const pane = paneNamed(source);
+    const bound = pane.boundPlate();
+    return {bound, cursor: pane.cursorPlate(bound)};
+  },
+  labels: (source) => paneNamed(source).labels.map(({i, text, rect}) => ({task: i, text, room: rect.width})),
   place: (source, task) => {
-    const pane = panes.find((each) => each.line && each.line.source === source);
+    const pane = paneNamed(source);
     const box = pane.canvas.getBoundingClientRect();
     const rect = pane.rectOf(task);
     return {x: box.left + rect.x, y: box.top + rect.y, width: rect.width, height: rect.height};

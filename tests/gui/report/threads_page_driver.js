@@ -9,7 +9,7 @@ const canvas = document.querySelector('.pane.threads canvas');
 const tooltip = document.querySelector('[role=tooltip]');
 const details = document.querySelector('aside');
 const centre = (task) => {
-  const place = page.place('measured', task);
+  const place = page.place('threads', task);
   return {x: place.x + place.width / 2, y: place.y + place.height / 2};
 };
 const send = (target, type, Kind, at, more = {}) => target.dispatchEvent(new Kind(type, {
@@ -43,7 +43,7 @@ try {
   send(canvas, 'pointerdown', PointerEvent, now);
   send(canvas, 'pointerup', PointerEvent, now);
   await frame();
-  check('a click selects', JSON.stringify(page.state().selected) === JSON.stringify(['measured', expected.range]));
+  check('a click selects', JSON.stringify(page.state().selected) === JSON.stringify(['threads', expected.range]));
   for (const text of expected.details) {
     check(`details say ${text}`, details.textContent.includes(text), details.textContent);
   }

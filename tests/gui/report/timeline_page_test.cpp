@@ -4,7 +4,9 @@
 #include "gui/document/step_history.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
+#include "gui/timeline/kernel_store.h"
 #include "gui/timeline/timeline_marks.h"
+#include "gui/timeline/track_store.h"
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
 
@@ -418,6 +420,107 @@ TEST_F(TimelinePage, OfManyRangesKeepsTheLongestAndSaysSo) {
     EXPECT_THAT(page.at("notes").dump(), HasSubstr("are not on this page"));
 }
 
+/// The document with so many ranges on two threads, and kernels of its forwards, one below each third of a forward.
+std::shared_ptr<TraceDocument> withThreadsAndKernels(const TraceDocument& document, int ranges, int kernelsEach) {
+    auto more = std::make_shared<TraceDocument>(document);
+    const TimeRange whole = document.measured->range();
+    TrackStore tracks;
+    tracks.texts = {"core/schedules.py(30): forward_step", "core/schedules.py(40): backward_step"};
+    tracks.rows = {{"process 1", "thread 1", 0, {}, {}, {}}, {"process 1", "thread 2", 0, {}, {}, {}}};
+    for (int i = 0; i < ranges; ++i) {
+        TrackRow& row = tracks.rows[static_cast<std::size_t>(i % 2)];
+        const std::int64_t start = whole.start + whole.length() / ranges * i;
+        row.start.push_back(start);
+        row.end.push_back(start + whole.length() / ranges + i % 1000);
+        row.text.push_back(static_cast<std::uint32_t>(i % 2));
+    }
+    CounterRow queue("process 1", "queue");
+    queue.add(whole.start, 3);
+    queue.add(whole.end, 4);
+    tracks.counters.push_back(std::move(queue));
+    more->tracks = std::make_shared<const TrackStore>(std::move(tracks));
+    KernelStoreBuilder kernels(document.measured->lanes());
+    for (const StoredRow& row : document.measured->rows()) {
+        for (std::size_t i = 0; i < row.start.size(); ++i) {
+            const TaskKey key = unpack(row.key[i]).value_or(TaskKey{});
+            const std::int64_t length = (row.end[i] - row.start[i]) / kernelsEach;
+            for (int k = 0; k < kernelsEach && key.kind == TaskKind::forward; ++k) {
+                const std::int64_t start = row.start[i] + length * k;
+                kernels.add({"void ns::gemm<float>(int)", key, row.lane, start, start + length, 5});
+            }
+        }
+    }
+    more->kernels = std::make_shared<const KernelStore>(kernels.finish());
+    return more;
+}
+
+TEST_F(TimelinePage, HoldsThreadsCountersAndKernelsBesideTasks) {
+    load({});
+    const Json before = data();
+    EXPECT_EQ(before.at("timelines").size(), 2U);
+    use(withThreadsAndKernels(*document_, 60, 3));
+    const Json page = data();
+    ASSERT_EQ(page.at("timelines").size(), 3U);
+    const Json& threads = page.at("timelines").at(2);
+    EXPECT_EQ(threads.at("source"), "threads");
+    EXPECT_EQ(threads.at("names").at("brief"), Json({"forward_step", "backward_step"}));
+    EXPECT_NE(threads.at("names").at("kind")[0], threads.at("names").at("kind")[1]);
+    EXPECT_EQ(page.at("rangeColors").size(), kRangeColors.size());
+    EXPECT_EQ(page.at("counters").size(), 1U);
+    const Json& measured = page.at("timelines").at(0);
+    std::size_t tasks = 0;
+    std::size_t kernels = 0;
+    for (const Json& row : measured.at("rows")) {
+        (row.contains("kernels") ? kernels : tasks) += row.at("tasks").get<std::size_t>();
+    }
+    EXPECT_EQ(tasks, tasksOf(before, 0).size()) << "tasks keep their numbers";
+    std::size_t forwards = 0;
+    for (std::size_t i = 0; i < tasks; ++i) {
+        EXPECT_EQ(tasksOf(page, 0)[i], tasksOf(before, 0)[i]);
+        forwards += tasksOf(page, 0)[i].name.starts_with("forward") ? 1 : 0;
+    }
+    EXPECT_EQ(kernels, 3 * forwards);
+    EXPECT_EQ(measured.at("twin").size(), tasks + kernels);
+    EXPECT_EQ(measured.at("late").size(), tasks + kernels);
+    const PageTask kernel = tasksOf(page, 0).at(tasks);
+    EXPECT_EQ(kernel.name, "void ns::gemm<float>(int)");
+    EXPECT_EQ(kernel.twin, -1);
+    EXPECT_THAT(page.at("notes").dump(), testing::Not(HasSubstr("not on this page")));
+}
+
+TEST_F(TimelinePage, WithThreadsAndKernelsOfEightLanesStaysBelowTwoMegabytesAndSaysWhatIsMissing) {
+    SampleRun run;
+    run.partitions = 8;
+    run.chunks = 32;
+    load(run);
+    use(withThreadsAndKernels(*document_, 80'000, 100));
+    showAll();
+    EXPECT_LT(timelinePageHtml(scene_).size(), 2'000'000);
+    const Json page = data();
+    const std::size_t ranges = page.at("timelines").at(2).at("start").size();
+    EXPECT_LE(ranges, kMostPageRangesBesideTasks);
+    EXPECT_GT(ranges, kMostPageRangesBesideTasks * 9 / 10);
+    std::size_t kernels = 0;
+    for (const Json& row : page.at("timelines").at(0).at("rows")) {
+        kernels += row.contains("kernels") ? row.at("tasks").get<std::size_t>() : 0;
+    }
+    EXPECT_LE(kernels, kMostPageKernels);
+    EXPECT_GT(kernels, 0U);
+    for (const char* text : {"ranges of less than", "kernels of less than"}) {
+        EXPECT_THAT(page.at("notes").dump(), HasSubstr(text));
+    }
+}
+
+TEST_F(TimelinePage, NamesTheStepThatStaggeredOnesOverlap) {
+    load({});
+    EXPECT_FALSE(data().at("timelines").at(0).contains("only"));
+    auto staggered = std::make_shared<TraceDocument>(*document_);
+    staggered->measured = std::make_shared<const TimelineStore>(sampleTimeline({}), Update::staggered);
+    use(staggered);
+    const Json page = data();
+    EXPECT_EQ(page.at("timelines").at(0).at("only"), scene_.step);
+}
+
 TEST_F(TimelinePage, OfASimulatedTraceHasOneTimelineAndItsFigures) {
     writeSimulatedTrace(temporaryPath("simulated_page.sqlite"));
     scene_.document = loadTrace(QString::fromStdString(temporaryPath("simulated_page.sqlite").string()));
@@ -503,6 +606,72 @@ TEST_F(TimelinePage, IsSavedWholeOrNotAtAll) {
     EXPECT_THROW(saveTimelinePage(scene_, QStringLiteral("/nowhere/page.html")), Error);
 }
 
+// ---- The page's script without a browser
+
+QByteArray readAll(const QString& path) {
+    QFile file(path);
+    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+TEST_F(TimelinePage, LabelsBarsAndPlatesAsTheWindowDoes) {
+    const QString node = QStandardPaths::findExecutable(QStringLiteral("node"));
+    if (node.isEmpty()) {
+        GTEST_SKIP() << "no node is installed; apt-get install nodejs, then run this test again";
+    }
+    SampleRun run;
+    run.partitions = 3;
+    run.chunks = 12;
+    load(run);
+    use(withThreadsAndKernels(*document_, 24, 2));
+    const Json page = data();
+    Json labels;
+    std::size_t kernel = 0;
+    for (const std::size_t timeline : {0U, 1U}) {
+        const Json& names = page.at("names");
+        Json texts = Json::array();
+        for (const Json& name : page.at("timelines").at(timeline).at("name")) {
+            const auto number = name.get<std::size_t>();
+            const std::int32_t microBatch = names.at("microBatch").at(number);
+            const std::string letter = page.at("kinds").at(names.at("kind").at(number).get<std::size_t>()).at("letter");
+            texts.push_back(letter.empty() || microBatch < 0 ? letter : letter + std::to_string(microBatch));
+        }
+        labels[timeline == 0 ? "measured" : "simulated"] = std::move(texts);
+    }
+    for (const Json& row : page.at("timelines").at(0).at("rows")) {
+        kernel += row.contains("kernels") ? 0 : row.at("tasks").get<std::size_t>();
+    }
+    Json memory = Json::array();
+    for (std::size_t lane = 0; lane < document_->measured->lanes().size(); ++lane) {
+        memory.push_back("lane " + std::to_string(lane) + " · ▼ " +
+                         formatBytes((*document_->measuredMemory)[lane].highest()).toStdString());
+    }
+    const Json expected{{"bound", "lower bound " + formatDuration(document_->lowerBound()->count()).toStdString()},
+                        {"labels", labels},
+                        {"memory", memory},
+                        {"threads", {"thread 1 · process 1", "forward_step"}},
+                        {"kernels", {"gemm"}},
+                        {"kernel", kernel}};
+    const QTemporaryDir folder;
+    const auto write = [&](const char* name, const QByteArray& text) {
+        QFile file(folder.filePath(QString::fromLatin1(name)));
+        EXPECT_TRUE(file.open(QIODevice::WriteOnly) && file.write(text) == text.size());
+        return file.fileName();
+    };
+    QProcess process;
+    process.start(node, {QStringLiteral(PIPESCOPE_PAGES_DIR "/page_without_browser.js"),
+                         write("page.html", timelinePageHtml(scene_)),
+                         QStringLiteral(PIPESCOPE_PAGES_DIR "/labels_page_driver.js"),
+                         write("expected.json", QByteArray::fromStdString(expected.dump()))});
+    ASSERT_TRUE(process.waitForFinished(60'000));
+    ASSERT_EQ(process.exitCode(), 0) << process.readAllStandardError().toStdString();
+    const Json results = Json::parse(process.readAllStandardOutput().toStdString());
+    EXPECT_GT(results.size(), 10U);
+    for (const Json& each : results) {
+        EXPECT_TRUE(each.at("holds").get<bool>())
+            << each.at("name").get<std::string>() << ": " << each.at("detail").get<std::string>();
+    }
+}
+
 // ---- In a browser
 
 QString browser() {
@@ -512,11 +681,6 @@ QString browser() {
         }
     }
     return {};
-}
-
-QByteArray readAll(const QString& path) {
-    QFile file(path);
-    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
 }
 
 /// The page with a script at its start and one at its end, which its policy then permits too.
@@ -642,10 +806,12 @@ TEST_P(TimelinePageInBrowser, ShowsThreadsAndCounters) {
         GTEST_SKIP() << "no chromium is installed; apt-get install chromium, then run this test again";
     }
     scene_ = threadsScene("threads_in_browser.json", kTwoThreads);
+    const std::vector<std::string>& texts = scene_.document->tracks->texts;
+    const auto load = static_cast<std::size_t>(std::ranges::find(texts, "load") - texts.begin());
     const Json expected{{"title", "threads_in_browser.json"},
                         {"range", 1},
                         {"next", 3},
-                        {"color", QColor::fromRgb(kRangeColors.at(rangeColorOf("load"))).name().toStdString()},
+                        {"color", QColor::fromRgb(kRangeColors.at(rangeColorsOf(texts).at(load))).name().toStdString()},
                         {"tip", {"load", "thread 1", "trainer", formatDuration(90'000).toStdString()}},
                         {"details", {"load", "2, ", formatDuration(390'000).toStdString()}},
                         {"counter", {"queue", "6", "−2"}},

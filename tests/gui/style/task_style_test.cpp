@@ -115,5 +115,46 @@ TEST(Pattern, IsPaintedWithinItsRectangleAndUnlikeTheOthers) {
     }
     EXPECT_EQ(pictures.size(), kPatterns.size());
 }
+TEST(RangeNames, HaveAPartThatDistinguishesThem) {
+    for (const auto& [name, part] : std::vector<std::pair<std::string, std::string>>{
+             {"megatron/core/schedules.py(300): forward_step", "forward_step"},
+             {"<frozen importlib>(12): <module>", "<module>"},
+             {"aten::mm", "mm"},
+             {"PP:0F0", "0F0"},
+             {"nccl:all_reduce", "all_reduce"},
+             {"autograd::engine::evaluate_function: MmBackward0", "MmBackward0"},
+             {"void at::native::vectorized_kernel<4, at::native::Add<float> >(int, float)", "vectorized_kernel"},
+             {"void at::native::(anonymous namespace)::copy<at::Half>(int)", "copy"},
+             {"ns::run(int, char const*)", "run"},
+             {"FSDP::pre_forward (layers.3)", "pre_forward (layers.3)"},
+             {"Optimizer.step#Adam.step", "Optimizer.step#Adam.step"},
+             {"ProfilerStep#3", "ProfilerStep#3"},
+             {"a/b/", "a/b/"},
+             {"::", "::"},
+             {"<<", "<<"},
+             {"void ", "void "},
+             {"", ""}}) {
+        EXPECT_EQ(lastPartOf(name), part) << name;
+    }
+}
+
+TEST(RangeNames, HaveColoursOfTheirOwnAsLongAsThereAreSome) {
+    std::vector<std::string> names;
+    for (char letter = 'a'; letter <= 'z'; ++letter) {
+        names.push_back("file.py(1): " + std::string(1, letter));
+        names.push_back("other.py(22): " + std::string(1, letter) + "7");
+    }
+    const std::vector<std::uint8_t> colors = rangeColorsOf(names);
+    ASSERT_EQ(colors.size(), names.size());
+    std::set<std::uint8_t> first;
+    for (std::size_t i = 0; i < names.size(); i += 2) {
+        EXPECT_EQ(colors[i], colors[i + 1]) << names[i] << ": files and digits do not matter";
+        EXPECT_LT(colors[i], kRangeColors.size());
+        if (i < 2 * kRangeColors.size()) {
+            first.insert(colors[i]);
+        }
+    }
+    EXPECT_EQ(first.size(), kRangeColors.size());
+}
 }  // namespace
 }  // namespace pipescope

@@ -1,12 +1,14 @@
 #include "gui/timeline/track_view.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
+#include "gui/timeline/bar_labels.h"
 
 #include <gtest/gtest.h>
 
 #include <QApplication>
 #include <QTest>
 
+#include <cmath>
 #include <random>
 
 namespace pipescope {
@@ -108,6 +110,48 @@ TEST(TrackView, PaintsRangesAtTheirPixelsAndNothingBetween) {
     EXPECT_NE(image.pixel(at(75), view.rowRect(1).top() + 1), ground);
     EXPECT_EQ(view.rangeAtPixel({at(700), y}), (TrackRef{0, 1}));
     EXPECT_EQ(view.rangeAtPixel({at(350), y}), std::nullopt);
+}
+
+TEST(TrackView, MarksRangesWithoutDurationByTicksAsLanesDo) {
+    TimeAxisModel axis;
+    TrackView view(axis);
+    view.resize(1080, 120);
+    view.setGutter(80);
+    TrackStore store;
+    store.texts = {"", "mark", "busy"};
+    store.rows = {{"", "thread 1", 0, {300, 500, 500}, {300, 500, 900}, {1, 1, 2}}};
+    view.setStore(std::make_shared<const TrackStore>(std::move(store)));
+    axis.setTotal({0, 1000});
+    view.show();
+    QApplication::processEvents();
+    const QImage image = view.grab().toImage();
+    const int y = view.rowRect(0).center().y();
+    const QRgb border = timelineColors(QApplication::palette()).border.rgb();
+    for (const std::int64_t time : {300, 500}) {  // alone, and where a bar begins
+        const int x = static_cast<int>(std::floor(view.pixelAtTime(time)));
+        EXPECT_EQ(image.pixel(x - 1, y), border) << time;
+        EXPECT_NE(image.pixel(x, y), border) << time;
+        EXPECT_EQ(image.pixel(x + 1, y), border) << time;
+    }
+}
+
+TEST(TrackView, ShortensNamesSoThatWhatDiffersStays) {
+    const QFontMetricsF metrics(QApplication::font());
+    const std::string forward = "core/pipeline_parallel/schedules.py(300): forward_step";
+    const std::string backward = "core/pipeline_parallel/schedules.py(400): backward_step";
+    const auto in = [&](const std::string& name, double width) {
+        return rangeNameIn(metrics, name, width).toStdString();
+    };
+    const double whole = metrics.horizontalAdvance(QString::fromStdString(backward));
+    EXPECT_EQ(in(backward, whole), backward);
+    EXPECT_EQ(in(backward, whole - 1), "backward_step");
+    EXPECT_EQ(in("PP:0F0", metrics.horizontalAdvance(QStringLiteral("0F0")) + 1), "0F0");
+    for (const double share : {0.9, 0.7, 0.5}) {
+        const double room = metrics.horizontalAdvance(QStringLiteral("backward_step")) * share;
+        EXPECT_NE(in(forward, room), in(backward, room)) << share;
+        EXPECT_FALSE(in(forward, room).empty()) << share;
+    }
+    EXPECT_EQ(in(forward, 5), "") << "no lone dots";
 }
 
 TEST(CounterRow, GivesTheExtremesOfEachColumn) {
