@@ -9,6 +9,8 @@
 #include <QFileInfo>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -24,23 +26,45 @@ QString briefly(const Balance& balance) {
                            : translated("%1 partitions of %2 to %3 layers").arg(layers.size()).arg(*least).arg(*most);
 }
 
-/// `unknown` is why no bubble can be given; empty if one can. `expected`: the step is the mean of noisy ones.
-QString figures(Nanoseconds step, double bubbleFraction, const QString& unknown, bool expected = false) {
+/// `unknown` is why no bubble can be given; empty if one can.
+QStringList figures(Nanoseconds step, double bubbleFraction, const QString& unknown) {
     const QString bubble = unknown.isEmpty() ? formatShare(bubbleFraction) : translated("not given, %1").arg(unknown);
-    return (expected ? translated("expected step time %1  ·  bubble %2") : translated("step time %1  ·  bubble %2"))
-        .arg(formatDuration(step.count()), bubble);
+    return {translated("step time %1").arg(formatDuration(step.count())), translated("bubble %1").arg(bubble)};
 }
 
-/// "step time 3 ms (+50 % against the measured step)  ·  bubble 12 % (+2 points)". What the changes are against is in
-/// the first part, since a narrow line leaves out the last ones. `unknown`: as above, for the other bubble.
+/// "step time 3 ms (+50 % against the measured step)  ·  bubble 12 % (+2 points against 10 %)". What the changes are
+/// against is in the first part, since a narrow line leaves out the last ones. The other bubble may be none on screen,
+/// as that of a mean. `unknown`: as above, for the other bubble.
 QStringList compared(const StepFigures& simulated, Nanoseconds otherStep, double otherBubble, const QString& unknown,
                      const QString& against) {
     const auto longer = static_cast<double>(simulated.step.count()) / static_cast<double>(otherStep.count());
     const QString bubble = formatShare(simulated.bubble);
     return {translated("step time %1 (%2 %3)")
                 .arg(formatDuration(simulated.step.count()), formatShareChange(longer - 1), against),
-            unknown.isEmpty() ? translated("bubble %1 (%2)").arg(bubble, formatPoints(simulated.bubble, otherBubble))
+            unknown.isEmpty() ? translated("bubble %1 (%2 against %3)")
+                                    .arg(bubble, formatPoints(simulated.bubble, otherBubble), formatShare(otherBubble))
                               : translated("bubble %1").arg(bubble)};
+}
+
+/// Names the step that the figures of a simulation are of, if it is not the drawn one. `parts`: the step time first.
+QStringList withKindOfStep(QStringList parts, const TraceDocument& document) {
+    constexpr double kWorthSaying = 0.02;
+    if (!document.simulation || parts.isEmpty()) {
+        return parts;
+    }
+    const Simulation& simulation = *document.simulation;
+    const QString drawn = formatDuration(simulation.step_time.count());
+    if (simulation.step_mean) {
+        const auto longer =
+            static_cast<double>(simulation.step_mean->count()) / static_cast<double>(simulation.step_time.count()) - 1;
+        if (std::abs(longer) >= kWorthSaying) {  // stays with the step time in a narrow line
+            parts.front() += translated(", drawn without noise: %1").arg(drawn);
+        }
+    } else if (document.noiseLeftOut && !document.simulatedBefore) {
+        parts.front() += document.complete ? translated(", without noise, whose simulation takes long")
+                                           : translated(", without noise so far …");
+    }
+    return parts;
 }
 
 /// The simulated figures and their distance to the comparison's judged step, as in comparisonHeadline().
@@ -182,35 +206,32 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
         return parts.join(kPartSeparator);
     }
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
+    QStringList shown;
     // A scenario is compared with its starting point, as in the what-if panel; an error is that of a prediction.
     if (document.simulatedBefore && document.simulation) {
         const auto [simulated, before] = comparable_figures(*document.simulation, *document.simulatedBefore);
-        parts << compared(simulated, before.step, before.bubble, {},
-                          document.measured ? translated("against the recorded pipeline, simulated")
-                                            : translated("against the default"));
+        shown = compared(simulated, before.step, before.bubble, {},
+                         document.measured ? translated("against the recorded pipeline, simulated")
+                                           : translated("against the default"));
     } else if (span == nullptr) {
         const StepFigures simulated = simulatedFigures(document);
-        const bool expected = document.simulation && document.simulation->step_mean;
-        parts << figures(simulated.step, simulated.bubble, QString(), expected);
+        shown = figures(simulated.step, simulated.bubble, QString());
+        if (document.simulation && document.simulation->step_mean) {
+            shown.front() = translated("expected %1").arg(shown.front());
+        }
         if (document.simulation) {
-            parts << brief(throughputOf(document.run, *document.simulation, simulated.step));
+            shown << brief(throughputOf(document.run, *document.simulation, simulated.step));
         }
     } else if (document.comparison) {
-        parts << judgedFigures(document);
+        shown = judgedFigures(document);
     } else {
-        parts << compared(simulatedFigures(document), span->statistics.step_time(), span->statistics.bubble_fraction,
-                          document.whyNoBubble(step), translated("against the measured step"));
+        shown = compared(simulatedFigures(document), span->statistics.step_time(), span->statistics.bubble_fraction,
+                         document.whyNoBubble(step), translated("against the measured step"));
     }
+    parts << withKindOfStep(std::move(shown), document);
     if (const std::optional<Nanoseconds> bound = document.lowerBound()) {
         parts << boundText(*bound,
                            document.simulation ? document.simulation->step_time : simulatedFigures(document).step);
-    }
-    if (document.simulation && document.noiseLeftOut && !document.simulatedBefore) {
-        parts << (document.complete ? translated("without noise, whose simulation takes long")
-                                    : translated("without noise so far"));
-    }
-    if (document.simulation && document.simulation->step_mean) {
-        parts << translated("drawn without noise: %1").arg(formatDuration(document.simulation->step_time.count()));
     }
     return parts.join(kPartSeparator);
 }
@@ -221,7 +242,9 @@ QString comparisonHeadline(const TraceDocument& document) {
             .arg(formatShare(document.loaded));
     }
     if (!document.comparison) {
-        return document.complete ? QString() : translated("Reading memory, comparing …");
+        return document.complete       ? QString()
+               : document.noiseLeftOut ? translated("Simulating the noise: the expected step follows …")
+                                       : translated("Reading memory, comparing …");
     }
     if (document.baseline) {
         return runsHeadline(document);
@@ -252,6 +275,17 @@ QStringList shorterHeadlines(const TraceDocument& document) {
     QStringList shorter = withoutLastParts(line);
     const QString first = shorter.isEmpty() ? line : shorter.back();
     const QString figures = first.section(translated(": step time "), 1);  // without what was compared
-    return figures.isEmpty() ? shorter : shorter << figures;
+    if (figures.isEmpty()) {
+        return shorter;
+    }
+    shorter << figures;
+    QString verdict = figures;
+    verdict.replace(translated(", more than the noise of the steps"), translated(", beyond noise"));
+    verdict.replace(translated(", within the noise of the steps"), translated(", within noise"));
+    if (verdict != figures) {
+        shorter << verdict
+                << verdict.mid(verdict.lastIndexOf(QLatin1Char('('))).remove(QLatin1Char('(')).remove(QLatin1Char(')'));
+    }
+    return shorter;
 }
 }  // namespace pipescope

@@ -234,6 +234,10 @@ std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const Ma
     marks->bubbles = side(source).bubbles;
     marks->shadesBubbles = choice.causes;
     marks->hiddenCauses = choice.hiddenCauses;
+    const TimelineStore& store = source == Source::measured ? *document_->measured : *document_->simulated;
+    if (store.overlaps()) {
+        marks->onlyStep = source == Source::measured ? step_ : store.steps().front().step;
+    }
     if (choice.criticalPath) {
         for (const StepTaskIndex index : side(source).critical.tasks) {
             marks->critical.push_back(side(source).tasks->task(index).slice);

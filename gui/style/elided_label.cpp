@@ -15,7 +15,7 @@ QStringList withoutLastParts(const QString& line) {
     return shorter;
 }
 
-QStringList withPart(const QString& line, const QString& word) {
+QStringList withPart(const QString& line, const QString& word, qsizetype after) {
     QStringList parts = line.split(kPartSeparator);
     const auto isIt = [&](const QString& part) { return part.contains(word); };
     if (std::none_of(parts.begin(), parts.end(), isIt)) {
@@ -23,7 +23,8 @@ QStringList withPart(const QString& line, const QString& word) {
     }
     QStringList shorter;
     while (parts.size() > 1) {
-        if (isIt(parts.back())) {
+        const auto place = std::find_if(parts.begin(), parts.end(), isIt) - parts.begin();
+        if (place > 0 && parts.size() - 1 <= place + after) {
             parts.removeFirst();
         } else {
             parts.removeLast();

@@ -562,6 +562,9 @@ SelectionFacts FactsBuilder::ofStep() {
         facts_.text = translated(
             "The simulated step time, bubble and rates are those of the expected step, the mean of noisy steps. Lanes "
             "and causes are those of the step drawn, which is without noise.");
+    } else if (document_.simulation && document_.noiseLeftOut) {
+        facts_.text = document_.complete ? translated("The simulated step is without noise.")
+                                         : translated("The simulated step is without noise so far.");
     }
     addRates(length);
     addLanes();

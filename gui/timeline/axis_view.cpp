@@ -17,6 +17,7 @@
 
 namespace pipescope {
 namespace {
+const QString kBeforeDevice = QStringLiteral(" · ");
 constexpr double kZoomPerKey = 0.7;
 constexpr double kPanPerStep = 0.1;
 constexpr int kScrollPerStep = 20;
@@ -49,7 +50,7 @@ AxisView::AxisView(TimeAxisModel& axis, QWidget* parent)
 
 QString AxisView::titleOf(const LaneInfo& lane, std::size_t index) {
     const QString name = lane.name.empty() ? tr("lane %1").arg(index) : QString::fromStdString(lane.name);
-    return lane.device.empty() ? name : name + QStringLiteral(" · ") + QString::fromStdString(lane.device);
+    return lane.device.empty() ? name : name + kBeforeDevice + QString::fromStdString(lane.device);
 }
 
 QRect AxisView::lanesRect() const {
@@ -93,6 +94,16 @@ void AxisView::setContentHeight(int height) {
     viewport()->update();
 }
 
+/// The name with device and process, or as much of it as has room as a whole.
+QString AxisView::fullestIn(const NamedBand& band, int width) const {
+    for (const QString& each : {band.full, band.full.left(band.full.lastIndexOf(kBeforeDevice)), band.brief}) {
+        if (fontMetrics().horizontalAdvance(each) <= width) {
+            return each;
+        }
+    }
+    return fontMetrics().elidedText(band.brief, Qt::ElideMiddle, width);
+}
+
 std::vector<AxisView::DrawnName> AxisView::namesOf(std::vector<NamedBand> bands) const {
     const int line = fontMetrics().height();
     const QRect lanes = lanesRect();
@@ -125,8 +136,8 @@ std::vector<AxisView::DrawnName> AxisView::namesOf(std::vector<NamedBand> bands)
         const bool free = std::none_of(names.begin(), names.end(),
                                        [&](const DrawnName& other) { return other.rect.intersects(rect); });
         if (free && rect.intersects(lanes.adjusted(-lanes.left(), 0, 0, 0))) {
-            names.push_back(
-                {rect, fontMetrics().elidedText(high ? band.full : band.brief, Qt::ElideRight, rect.width())});
+            names.push_back({rect, high ? fullestIn(band, rect.width())
+                                        : fontMetrics().elidedText(band.brief, Qt::ElideRight, rect.width())});
         }
     }
     return names;

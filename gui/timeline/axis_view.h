@@ -85,6 +85,7 @@ protected:
     };
     /// The names that have room, at most one in a line of text.
     std::vector<DrawnName> namesOf(std::vector<NamedBand> bands) const;
+    QString fullestIn(const NamedBand& band, int width) const;
     void paintNames(QPainter& painter, const std::vector<DrawnName>& names) const;
     /// Draws a line below a lane, across the names.
     void paintNameLine(QPainter& painter, int y) const;

@@ -128,6 +128,39 @@ void paintVeil(QPainter& painter, const TimelineScene& scene, const TimelineColo
     }
 }
 
+/// Fades the tasks of other steps, whose letters and numbers are those of the chosen one. Rows too dense for labels
+/// stay.
+void paintOtherSteps(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
+    constexpr double kAll = 1e-9;  // pixels: every task of a row that is not too dense
+    const QColor veil = veilOf(colors);
+    for (const LaneBand& lane : scene.layout->lanes) {
+        for (const RowBand& row : lane.rows) {
+            QRectF faint;  // neighbours at once, or their common edge would be painted twice
+            const auto flush = [&] {
+                faint.setLeft(std::floor(faint.left()));  // with the border
+                if (const QRectF rect = clippedTo(scene, faint); faint.width() > 0 && rect.intersects(scene.lanes)) {
+                    painter.fillRect(rect, veil);
+                }
+                faint = {};
+            };
+            const StoredRow& stored = scene.store->rows()[row.row];
+            visitVisible(scene, row, row.band.height > 0 ? kAll : scene.lanes.width(),
+                         [&](const QRectF& bar, std::size_t i) {
+                             const std::optional<TaskKey> key = unpack(stored.key[i]);
+                             if (!key || key->step == *scene.marks->onlyStep) {
+                                 flush();
+                             } else if (faint.width() > 0 && bar.left() - faint.right() < 1) {
+                                 faint.setRight(bar.right());
+                             } else {
+                                 flush();
+                                 faint = bar;
+                             }
+                         });
+            flush();
+        }
+    }
+}
+
 TaskKind shownKindOf(const TimelineScene& scene, SliceRef slice) {
     return static_cast<TaskKind>(scene.store->rows()[slice.row].kind[slice.index]);
 }
@@ -318,6 +351,12 @@ void paintCriticalPath(QPainter& painter, const TimelineScene& scene, const Time
     paintAll(2, 0, colors.critical);
 }
 
+/// Where an arrow begins or ends: above the labels in the middle of a row, or below them.
+double besideLabel(const QRectF& rect, bool below) {
+    const double inset = std::min(rect.height() / 2, std::clamp(rect.height() / 6, 4.0, 10.0));
+    return below ? rect.bottom() - inset : rect.top() + inset;
+}
+
 void paintArrow(QPainter& painter, const QPointF& from, const QPointF& to, const TimelineColors& colors) {
     QPainterPath path(from);
     const double reach = std::max(12.0, std::abs(to.x() - from.x()) / 2);
@@ -359,6 +398,8 @@ void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const Timel
     painter.save();
     if (scene.marks->recolours()) {
         paintVeil(painter, scene, colors);
+    } else if (scene.marks->onlyStep) {
+        paintOtherSteps(painter, scene, colors);
     }
     if (scene.marks->shadesBubbles) {
         paintBubbles(painter, scene, colors, low);
@@ -384,7 +425,10 @@ void paintOverLabels(QPainter& painter, const TimelineScene& scene, const Timeli
     for (const auto& [from, to] : scene.marks->arrows) {
         const QRectF left = sliceRect(scene, from);
         const QRectF right = sliceRect(scene, to);
-        paintArrow(painter, {left.right(), left.center().y()}, {right.left(), right.center().y()}, colors);
+        const bool up = right.top() < left.top();
+        const bool same = right.top() == left.top();
+        paintArrow(painter, {left.right(), besideLabel(left, !up)}, {right.left(), besideLabel(right, up || same)},
+                   colors);
     }
     painter.restore();
 }

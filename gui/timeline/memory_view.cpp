@@ -104,7 +104,9 @@ QSize MemoryView::sizeHint() const {
 }
 
 QSize MemoryView::minimumSizeHint() const {
-    return {300, 2 * kLowestLane};
+    // Two whole rows, whose halves would tell nothing.
+    const int rows = std::clamp(static_cast<int>(scene_.lanes.size()), 1, 2);
+    return {300, rows * (std::max(kLowestLane, fontMetrics().height()) + kMemoryLaneGap) + kMemoryLaneGap};
 }
 
 std::string MemoryView::peakOf(std::size_t lane) const {
@@ -134,7 +136,7 @@ void MemoryView::relayout() {
     const bool compact = lanes > kFewLanes && lanes * (lowest + kMemoryLaneGap) + kMemoryLaneGap > available;
     gap_ = compact ? 1 : kMemoryLaneGap;
     laneHeight_ = std::clamp((available - gap_) / lanes - gap_, compact ? kCompactMemoryLane : lowest,
-                             std::max(lowest, kTallestLane));
+                             std::max({lowest, kTallestLane, available / 3}));
     places_.assign(scene_.lanes.size(), 0);
     int place = 0;
     for (const ArrangedLane& lane : arrangedLanes(arrangement_, scene_.lanes)) {

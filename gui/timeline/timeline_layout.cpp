@@ -66,8 +66,9 @@ public:
         const bool scrolls = taskRows_ <= kFewRows && (hasKernels || taskRows_ * lowest_ > available);
         const bool fits = available <= 0 || full >= lowest_ || scrolls;
         if (chosen ? *chosen >= lowest_ : fits) {
-            rowHeight_ =
-                chosen ? *chosen : std::clamp(static_cast<int>(full), lowest_, std::max(lowest_, kTallestTaskRow));
+            // A few lanes in a huge window are higher than in others, or most of it would be empty.
+            const int tallest = std::max({lowest_, kTallestTaskRow, available / 3});
+            rowHeight_ = chosen ? *chosen : std::clamp(static_cast<int>(full), lowest_, tallest);
         } else {
             layout_.compact = true;
             const int rest = available - pinnedNeed() - 2 * kRowGap;

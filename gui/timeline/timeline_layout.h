@@ -67,7 +67,7 @@ struct TimelineLayout {
 };
 
 inline constexpr int kLowestTaskRow = 16;
-inline constexpr int kTallestTaskRow = 96;
+inline constexpr int kTallestTaskRow = 96;  ///< or a third of the height that is there
 /// Rows of fewer pixels show neither patterns nor outlines.
 inline constexpr int kLowestPatternRow = 8;
 

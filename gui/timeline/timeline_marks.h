@@ -11,6 +11,7 @@
 #include <bitset>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct TimelineMarks {
     std::vector<TaskPair> differences;
     std::int64_t differenceScale = 0;  ///< ns; a larger change is "very late"
     bool fadesOthers = false;          ///< other tasks are faint, even if there are no differences
+
+    /// The chosen step where steps overlap, since updates are staggered: tasks of the others are faint.
+    std::optional<std::int32_t> onlyStep;
 
     /// By partition: for tierColor(), from 0, the nearest link to the next partition. Copies are coloured so instead of
     /// by kind. Empty: by kind.

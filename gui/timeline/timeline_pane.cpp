@@ -39,7 +39,7 @@ QString TimelinePane::title() const {
 void TimelinePane::setFacts(const QString& facts, const QString& path) {
     const QString step = tr("step time");
     if (path.isEmpty()) {
-        facts_->setText(facts, withPart(facts, step));
+        facts_->setText(facts, withPart(facts, step, 1));  // and the bubble
         return;
     }
     QStringList parts = facts.split(kPartSeparator);

@@ -67,7 +67,8 @@ void DockSet::show() {
         if (last > first) {
             window_.resizeDocks({docks_[first], docks_[last]}, {600, 1000}, Qt::Horizontal);
         }
-        window_.resizeDocks({docks_[last]}, {window_.fontMetrics().height() * 13}, Qt::Vertical);
+        window_.resizeDocks({docks_[last]}, {std::min(window_.fontMetrics().height() * 13, window_.height() / 4)},
+                            Qt::Vertical);
     }
     narrow_ = false;
     fit();  // moves what a narrow window has at the right

@@ -436,6 +436,11 @@ void DocumentPage::refreshMarks() {
         views_->view(source).setHidden(choice.hiddenKinds);
     }
     const bool recoloured = !entries.empty();
+    const bool overlap =
+        (shown.measured && shown.measured->overlaps()) || (shown.simulated && shown.simulated->overlaps());
+    if (overlap && !recoloured) {
+        entries.push_back({styleOf(TaskKind::forward).color, QBrush(veilOf(colors)), tr("faint: other steps")});
+    }
     if (choice.causes) {
         const std::vector<LegendEntry> causes = causeEntries(*analysis, choice.hiddenCauses, colors);
         entries.insert(entries.end(), causes.begin(), causes.end());

@@ -99,7 +99,8 @@ void TableDocks::addLanesAndDifferences(DockSet& docks) {
 
 void TableDocks::refreshSummaries() {
     const TraceDocument* shown = files_.document();
-    lanes_->setEmptyText(shown == nullptr ? tr("Open a trace to see what its lanes did.")
+    lanes_->setEmptyText(shown == nullptr ? files_.page() != nullptr ? tr("The trace is being read.")
+                                                                     : tr("Open a trace to see what its lanes did.")
                                           : tr("This file has no lanes, since it holds no tasks of a pipeline."));
     constexpr int kFirstOfLanesOnly = 2;                                  // threads have a name and a busy time
     for (int column = 1; column < laneModel_->columnCount(); ++column) {  // odd ones are measured, even ones simulated

@@ -86,9 +86,8 @@ void TimelineStack::setArrangement(const LaneArrangement& arrangement) {
 
 void TimelineStack::shareHeight() {
     const int lines = 2 * (fontMetrics().height() + 8);  // header and ruler
-    constexpr int kAsHighAsUseful = 100'000;
     std::size_t lanes = 0;
-    const auto heightOf = [&](Source source, int available) {
+    const auto heightOf = [&](Source source, std::optional<int> row) {
         const TimelineStore* store = view(source).store();
         if (store == nullptr || !pane(source).isVisibleTo(this)) {
             return 0;
@@ -96,11 +95,13 @@ void TimelineStack::shareHeight() {
         lanes = std::max(lanes, store->lanes().size());
         const KernelStore* kernels = view(source).kernels();
         const TimelineStore* below = kernels != nullptr ? &kernels->slices() : nullptr;
-        return lines + layoutRows(*store, available, below, fontMetrics().height()).height;
+        LaneArrangement rows;
+        rows.rowHeight = row;
+        return lines + layoutRows(*store, 0, below, fontMetrics().height(), rows).height;
     };
     // First all lanes, then memory, then threads and streams, which can scroll.
-    const std::array least{heightOf(Source::measured, 0), heightOf(Source::simulated, 0)};
-    const std::array most{heightOf(Source::measured, kAsHighAsUseful), heightOf(Source::simulated, kAsHighAsUseful)};
+    const std::array least{heightOf(Source::measured, std::nullopt), heightOf(Source::simulated, std::nullopt)};
+    const std::array most{heightOf(Source::measured, kTallestTaskRow), heightOf(Source::simulated, kTallestTaskRow)};
     const int wantedTracks = tracks_->empty() ? 0 : lines / 2 + tracks_->sizeHint().height();
     int tracks = std::min(wantedTracks, lines / 2 + kFewTracks * fontMetrics().height());
     int memory = memory_->isVisible() ? 3 * lines / 2 : 0;

@@ -1,4 +1,5 @@
 #include "gui/document/scenario.h"
+#include "gui/document/baseline.h"
 
 #include "gui/document/document_loader.h"
 #include "gui/document/headlines.h"
@@ -281,6 +282,38 @@ TEST(Headlines, GiveNoPercentageWithoutWhatItIsAgainst) {
     for (const QString& line : shorter) {
         EXPECT_TRUE(!gives(line) || line.contains(QStringLiteral("% against the "))) << line.toStdString();
     }
+}
+
+TEST(Headlines, ShortenTheVerdictOnTwoRunsToItsChange) {
+    SampleRun run;
+    run.steps = 5;
+    writeSampleTrace(temporaryPath("verdict.sqlite"), run);
+    const auto document = loadTrace(QString::fromStdString(temporaryPath("verdict.sqlite").string()));
+    const auto same = withBaseline(*document, baselineOf(*document));
+    ASSERT_TRUE(same->stepChange && same->stepChange->noise_is_known);
+    ASSERT_TRUE(comparisonHeadline(*same).contains(QStringLiteral("(0.0\u00a0%), within the noise of the steps")))
+        << comparisonHeadline(*same).toStdString();
+    EXPECT_EQ(shorterHeadlines(*same).back(), QStringLiteral("0.0\u00a0%, within noise"));
+    EXPECT_FALSE(shorterHeadlines(*document).back().contains(QStringLiteral("noise"))) << "it is no verdict";
+}
+
+TEST(Headlines, SayWhichStepTheFiguresAreOfIfItIsNotTheDrawnOne) {
+    SampleRun run;
+    run.partitions = 4;
+    run.cv = 0.4;
+    writeSampleTrace(temporaryPath("drawn.sqlite"), run);
+    TraceDocument document = *loadTrace(QString::fromStdString(temporaryPath("drawn.sqlite").string()));
+    const QString without = formatDuration(document.simulation->step_time.count());
+    const auto kept = [&] {  // in the narrowest form with a step time
+        return withPart(simulatedHeadline(document, 1), QStringLiteral("step time")).back();
+    };
+    EXPECT_TRUE(kept().contains(QStringLiteral("drawn without noise: ") + without)) << kept().toStdString();
+    document.simulation->step_mean = document.simulation->step_time;
+    EXPECT_FALSE(simulatedHeadline(document, 1).contains(QStringLiteral("drawn without noise"))) << "they are the same";
+    document.simulation->step_mean.reset();
+    document.noiseLeftOut = true;
+    document.complete = false;
+    EXPECT_TRUE(kept().contains(QStringLiteral("without noise so far"))) << kept().toStdString();
 }
 
 TEST(Headlines, SayTheSameStepAndPercentageOfANoisyRunInEveryLine) {

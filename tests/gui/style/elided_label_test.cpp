@@ -26,6 +26,12 @@ TEST(ElidedLabel, KeepsThePartThatMatters) {
         withPart(line, QStringLiteral("step time")),
         QStringList({QStringLiteral("gpipe  ·  8 micro-batches  ·  step time 672.2 ms"),
                      QStringLiteral("8 micro-batches  ·  step time 672.2 ms"), QStringLiteral("step time 672.2 ms")}));
+    const QString more = line + QStringLiteral("  ·  23 samples/s");
+    EXPECT_EQ(
+        withPart(more, QStringLiteral("step time"), 1),
+        QStringList({line, QStringLiteral("8 micro-batches  ·  step time 672.2 ms  ·  bubble 12.1 %"),
+                     QStringLiteral("step time 672.2 ms  ·  bubble 12.1 %"), QStringLiteral("step time 672.2 ms")}))
+        << "and the bubble, which is worth more than the pipeline";
     EXPECT_EQ(withPart(line, QStringLiteral("loss")), withoutLastParts(line)) << "no part has the word";
 }
 }  // namespace

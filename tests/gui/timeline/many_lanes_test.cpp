@@ -277,6 +277,39 @@ protected:
     TimelineView view_;
 };
 
+TEST(FewLanes, FillMostOfAHugeView) {
+    const TimelineStore store(manyLanes(2));
+    EXPECT_EQ(layoutRows(store, 280).lanes[0].rows[0].band.height, kTallestTaskRow);
+    const TimelineLayout huge = layoutRows(store, 1200);
+    EXPECT_EQ(huge.lanes[0].rows[0].band.height, 400);
+    EXPECT_LE(huge.height, 1200);
+    LaneArrangement arrangement;
+    arrangement.rowHeight = 50;
+    EXPECT_EQ(layoutRows(store, 1200, nullptr, kLowestTaskRow, arrangement).lanes[0].rows[0].band.height, 50);
+}
+
+TEST(FewLanes, HaveAsMuchOfTheirNamesAsFits) {
+    TimeAxisModel axis;
+    TimelineView view(Source::measured, axis);
+    Timeline timeline = manyLanes(2);
+    timeline.lanes = {{"lane 0 (rank 0, host a)", "cpu"}, {"lane 1 (rank 1, host b)", "cpu"}};
+    view.setStore(std::make_shared<const TimelineStore>(timeline));
+    view.resize(900, 300);
+    view.show();
+    QApplication::processEvents();
+    const auto nameWith = [&](const QString& room) {
+        constexpr int kMargin = 10;
+        view.setGutter(view.fontMetrics().horizontalAdvance(room) + kMargin);
+        QApplication::processEvents();
+        return view.drawnNames().at(0).text;
+    };
+    for (const char* name : {"lane 0 (rank 0, host a) · cpu", "lane 0 (rank 0, host a)", "lane 0"}) {
+        const QString whole = QString::fromUtf8(name);
+        EXPECT_EQ(nameWith(whole), whole);
+        EXPECT_EQ(nameWith(whole + QLatin1Char('i')), whole) << "no dots while a whole form fits";
+    }
+}
+
 TEST_F(ManyLanesView, NamesSomeLanesThatNeverOverlap) {
     EXPECT_FALSE(view_.overflows());
     expectNamesApart();

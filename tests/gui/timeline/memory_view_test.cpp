@@ -115,13 +115,13 @@ TEST_F(MemoryViewTest, TellsCategoriesApartWithoutTheirColour) {
         const int y = static_cast<int>(lineOf(static_cast<Bytes>(k) * kMiB + kMiB / 2));
         int inked = 0;
         for (int x = 300; x < 364; ++x) {
-            for (int line = y - 2; line < y + 2; ++line) {
+            for (int line = y - 4; line < y + 4; ++line) {  // a period of the patterns
                 const QRgb found = image.pixel(x, line);
                 EXPECT_TRUE(found == style.color.rgb() || found == style.over.color().rgb()) << k;
                 inked += found != style.color.rgb() ? 1 : 0;
             }
         }
-        EXPECT_EQ(inked > 0, style.over.style() != Qt::NoBrush && style.over.style() != Qt::HorPattern) << k;
+        EXPECT_EQ(inked > 0, style.over.style() != Qt::NoBrush) << k;
     }
 }
 

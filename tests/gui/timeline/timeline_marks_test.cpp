@@ -17,6 +17,8 @@
 #include <QTest>
 
 #include <set>
+#include <tuple>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -282,16 +284,58 @@ TEST_F(TimelineMarksTest, UnderlinesTheCriticalPath) {
     EXPECT_FALSE(colorsOf(image, 1, 400, 600).contains(colors_.critical.rgb()));
 }
 
-TEST_F(TimelineMarksTest, DrawsArrowsFromWhatWasWaitedFor) {
+TEST_F(TimelineMarksTest, DrawsArrowsFromWhatWasWaitedForBesideTheLabels) {
     const QImage before = draw();
+    const int label = view_.fontMetrics().height() / 2;
+    const auto rows = [&](const QImage& image) {  // where labels are
+        std::vector<QImage> middles;
+        for (const std::uint32_t row : {0U, 1U}) {
+            const QRectF bar = view_.rectOf({row, 0});
+            middles.push_back(image.copy(80, static_cast<int>(bar.center().y()) - label, 1000, 2 * label));
+        }
+        return middles;
+    };
+    // Lane 1's backward to lane 0's, upwards; lane 0's forward to lane 1's, downwards; along lane 0, over the gap.
+    for (const auto& [from, to, below] :
+         {std::tuple{SliceRef{1, 1}, SliceRef{0, 1}, true}, std::tuple{SliceRef{0, 0}, SliceRef{1, 0}, false},
+          std::tuple{SliceRef{0, 0}, SliceRef{0, 1}, true}}) {
+        auto marks = std::make_shared<TimelineMarks>();
+        marks->arrows = {{from, to}};
+        view_.setMarks(marks);
+        const QImage after = draw();
+        const QRectF target = view_.rectOf(to);
+        const int x = static_cast<int>(target.left()) - 3;
+        const auto half = static_cast<int>(target.height() / 2);
+        const int top = static_cast<int>(target.top()) + (below ? half : 0);
+        EXPECT_NE(before.copy(x, top, 1, half), after.copy(x, top, 1, half)) << from.row << to.row;
+        EXPECT_EQ(rows(before), rows(after)) << "labels stay readable: " << from.row << to.row;
+    }
+}
+
+TEST_F(TimelineMarksTest, FadesOtherStepsWhereStepsOverlap) {
+    Timeline timeline{
+        Source::measured,
+        {{"lane 0", "cpu"}},
+        {markedSlice(TaskKind::forward, 0, 0, 0, 200), markedSlice(TaskKind::backward, 0, 0, 200, 500),
+         markedSlice(TaskKind::forward, 0, 0, 500, 700), markedSlice(TaskKind::backward, 0, 0, 700, 1000)}};
+    timeline.slices[2].key.step = timeline.slices[3].key.step = 1;
+    view_.setStore(std::make_shared<const TimelineStore>(timeline));
+    const auto shows = [&](std::int64_t from, std::int64_t to, TaskKind kind) {
+        return colorsOf(draw(), 0, from, to).contains(styleOf(kind).color.rgb());
+    };
+    EXPECT_TRUE(shows(500, 700, TaskKind::forward));
     auto marks = std::make_shared<TimelineMarks>();
-    marks->arrows = {{{1, 1}, {0, 1}}};  // lane 1's backward to lane 0's
+    marks->onlyStep = 0;
     view_.setMarks(marks);
-    const QImage after = draw();
-    const QRectF target = view_.rectOf({0, 1});
-    const int x = static_cast<int>(target.left()) - 3;
-    const int y = static_cast<int>(target.center().y());
-    EXPECT_NE(before.pixel(x, y), after.pixel(x, y));
+    EXPECT_TRUE(shows(0, 200, TaskKind::forward));
+    EXPECT_TRUE(shows(200, 500, TaskKind::backward));
+    EXPECT_FALSE(shows(500, 700, TaskKind::forward));
+    EXPECT_FALSE(shows(700, 1000, TaskKind::backward));
+    auto next = std::make_shared<TimelineMarks>();
+    next->onlyStep = 1;
+    view_.setMarks(next);
+    EXPECT_FALSE(shows(0, 200, TaskKind::forward));
+    EXPECT_TRUE(shows(700, 1000, TaskKind::backward));
 }
 
 TEST_F(TimelineMarksTest, MeasuresARangeByShiftAndDrag) {
