@@ -10,8 +10,8 @@
 
 namespace pipescope {
 /// A type of device to rent, with its published figures. Rates are dense peaks. A program reaches the peak times an
-/// efficiency. The efficiencies are our assumption and not published: 1/2 and 3/4, as in other roofline estimates
-/// (torch's RuntimeEstimator: 75 % of the compute peak).
+/// efficiency. The efficiencies are assumed, not published: 0.5 to 0.6 of the compute peak and 0.75 to 0.8 of the
+/// bandwidths, as in other roofline estimates (torch's RuntimeEstimator: 75 % of the compute peak).
 struct DeviceType {
     std::string name;                                ///< such as A100
     std::map<std::string, double> flops_per_second;  ///< by dtype; always has float32, without TF32

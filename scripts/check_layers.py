@@ -9,8 +9,8 @@ import re
 import sys
 
 CORE = ["schedule", "trace", "balance", "simulator", "analysis", "cluster"]
-ENGINE_ROOMS = ["engine/cores", "engine/lanes", "engine/device", "engine/skips", "engine/gradients",
-                "engine/autograd_driver", "engine/processes"]
+ENGINE_FOLDERS = ["engine/cores", "engine/lanes", "engine/device", "engine/skips", "engine/gradients",
+                  "engine/autograd_driver", "engine/processes"]
 # Folder: the project folders it may include, besides itself.
 FOLDERS = {
     "schedule": [],
@@ -21,7 +21,7 @@ FOLDERS = {
     "cluster": ["schedule", "balance", "simulator", "analysis"],
     "profiler/recorder": ["schedule", "trace"],
     "save": ["schedule"],
-    # The rooms of the engine. What is directly in engine/ is its public interface and the step, which uses them all.
+    # The folders of the engine. What is directly in engine/ is its public interface and the step, which uses them all.
     "engine/cores": ["schedule"],
     "engine/lanes": ["schedule", "engine", "engine/cores"],
     "engine/device": ["schedule", "engine"],
@@ -29,7 +29,7 @@ FOLDERS = {
     "engine/gradients": ["schedule", "engine"],
     "engine/autograd_driver": ["schedule", "engine", "engine/lanes", "engine/device", "engine/gradients"],
     "engine/processes": ["schedule", "engine", "engine/lanes", "engine/device"],
-    "engine": ["schedule", "save"] + ENGINE_ROOMS,
+    "engine": ["schedule", "save"] + ENGINE_FOLDERS,
     "models": ["schedule", "balance", "engine", "engine/gradients"],
     "profiler/memory": ["schedule", "balance", "engine", "models", "profiler/recorder"],
     "profiler/layers": ["schedule", "balance", "engine", "engine/cores", "engine/device", "engine/gradients", "models",
@@ -49,12 +49,12 @@ FOLDERS = {
                    "engine/processes", "models", "profiler/memory", "profiler/layers"],
     "python/src": ["schedule"],
     "python/src/core": [*CORE, "cli", "python/src"],
-    "python/src/engine": ["schedule", "trace", "save", "balance", "simulator", "profiler/recorder", "engine", *ENGINE_ROOMS, "models",
+    "python/src/engine": ["schedule", "trace", "save", "balance", "simulator", "profiler/recorder", "engine", *ENGINE_FOLDERS, "models",
                           "profiler/memory", "profiler/layers", "python/src"],
 }
 # The core half of cli/ is built without torch: only these files may use the torch half of the project.
 CLI_TORCH = re.compile(r"^cli/torch/")
-TORCH_FOLDERS = {"engine", *ENGINE_ROOMS, "models", "profiler/memory", "profiler/layers"}
+TORCH_FOLDERS = {"engine", *ENGINE_FOLDERS, "models", "profiler/memory", "profiler/layers"}
 
 # Outside headers by their prefix: the folders that may include them.
 OUTSIDE = {
