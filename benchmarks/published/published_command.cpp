@@ -19,14 +19,14 @@ namespace pipescope {
 namespace {
 constexpr const char* kHead = R"(# Published pipelines, predicted
 
-Steps, speed-ups, memories and bubbles of published training runs, beside predictions from their configurations alone. This page
+Steps, speed-ups, memories and bubbles of published training runs, next to predictions from their configurations alone. This page
 is written by `benchmarks/published.sh`, and `published_test` holds it to the published figures. The published rows are in
 `benchmarks/published/`, the machines in `examples/clusters/`.
 
 **What is calibrated**
 
-- One constant of the A100: `matmul_efficiency` 0.8 of the [device catalogue](device-catalogue.md). It is a round number that we
-  chose before we compared any row, and it was not changed after.
+- One constant of the A100: `matmul_efficiency` 0.8 of the [device catalogue](device-catalogue.md). It is a round number. It
+  was chosen before any row was compared, and not changed after that.
 - One constant of the GH200: {:.2f} GB that a process holds besides its tensors, set from the memory of one row of Sailor's that is in
   no table below (OPT-350/N1/plan_config_N1_D1_M4_G32).
 
@@ -35,30 +35,30 @@ is written by `benchmarks/published.sh`, and `published_test` holds it to the pu
 - Layers of GPT models are estimated by operator ([device-catalogue.md](device-catalogue.md)), pipelines are simulated, as
   `simulate gpt:.. --cluster` does ([simulate](cli/simulate.md)). A lane waits for its sends. Gradients are summed by rings once a lane
   has ended. Each device has its share of its node's ports, at 0.8 of their rate.
-- Which lanes a copy keeps waiting follows from the programs: Megatron-LM's lanes wait for their sends, DeepSpeed's handle one
-  message after the other, zero bubble's compute on. We settled the last two after a comparison, as well as
-  the end of zero bubble's step: the sum of the tied embeddings' gradients, and the update. With sends that keep lanes waiting and
-  without that end, ZB-1p is 0.9 % off in the mean, ZB-2p 4.0 %.
+- Whether lanes wait for copies follows from the programs. Megatron-LM's lanes wait for their sends, DeepSpeed's handle one message
+  after the other, and those of zero bubble continue to compute. The last two were chosen after a comparison. So was the end of zero
+  bubble's step: the sum of the tied embeddings' gradients, and the update. With lanes that wait for sends and without that end, ZB-1p
+  is 0.9 % off in the mean, ZB-2p 4.0 %.
 - Error is predicted / measured - 1.
 
 **What is not explained**
 
 - Rows of vTrain with two or four tensor-parallel devices that took 10 to 37 % longer than predicted. Others of the same layout
   come out within 2 %: of 39.1 B, p8 d16 t4 took 16.1 s with b2, 17.6 s with b3, and 16.1 s with b6.
-- Sailor's row with one micro-batch measures 0.05 s more than its layers, copies and update take; our prediction lacks what it is.
+- Sailor's row with one micro-batch measures 0.05 s more than its layers, copies and update take. The cause is not known.
   Its program takes the mean of seven steps on rank 0, after three that do not count.
 - The memory of Sailor's row with four lanes and micro-batches of four is less than four times that of its row with micro-batches of one
-  would suggest, by a quarter. Sailor's program reads nvidia-smi, so its figures hold what the allocator reserves; we predict what
-  tensors take. With the simulated reserved bytes, whose blocks are made up from the layers' bytes, the mean error is 7.0 %.
-- These two rows are why Sailor's means are 5.2 % and 4.9 %: the other nine are 2.2 % (time) and 2.5 % (memory) off. We know no cause that
-  would also hold for rows that nobody has seen, so nothing was changed. A time that each step adds would make five of the others worse.
+  would suggest, by a quarter. Sailor's program reads nvidia-smi, so its figures hold what the allocator reserves; the
+  prediction is what tensors take. With the simulated reserved bytes, whose blocks are made up from the layers' bytes, the mean error is 7.0 %.
+- These two rows are why Sailor's means are 5.2 % and 4.9 %: the other nine are 2.2 % (time) and 2.5 % (memory) off. No cause is
+  known that would also hold for other rows, so nothing was changed. A time that each step adds would make five of the others worse.
 - Sailor's engine (deepspeed/pipe_engine.py) sends a quarter of an activation from each of the four tensor-parallel ranks, gathers it
-  behind the link, and reads its size on the host for each message, so that the host cannot launch ahead. We send whole activations
-  and know no waits for the host. Both errors together are part of the figures above; one cannot be told from the other here.
+  after the link, and reads its size on the host for each message, so that the host cannot launch ahead. PipeScope's model sends whole
+  activations and has no waits for the host. The figures above contain both errors, which cannot be separated here.
 - Mixtures of experts on H100, for which nothing was set or chosen. Experts on four nodes come out a third too slow: DeepEP sends a
-  token once to each node, ours once to each expert. Fully sharded data parallelism comes out a third too slow with gradients summed in
+  token once to each node, the model once to each expert. Fully sharded data parallelism comes out a third too slow with gradients summed in
   4 bytes, and 3 % too slow with 2; the source does not say which. The row of 4096 tokens on four tensor-parallel devices runs at
-  little more than half of the rate of the same layout with 16384 tokens; we know no cause. With long sequences, the predictions lack
+  little more than half of the rate of the same layout with 16384 tokens; the cause is not known. With long sequences, the predictions lack
   the experts' forward that these runs repeat, whose share shrinks as attention grows.
 )";
 

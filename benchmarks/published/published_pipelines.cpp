@@ -137,7 +137,7 @@ PublishedSet strong_scaling(const fs::path& folder) {
         "Strong scaling of 175 B: time of a step",
         "s",
         "MegaScale (arXiv 2402.15627), table 2, the column of Megatron-LM. Not published there, and taken from the "
-        "same model in arXiv 2205.05198: micro-batches of one sample, three partitions a lane, selective recompute "
+        "same model in arXiv 2205.05198: micro-batches of one sample, three partitions per lane, selective recompute "
         "with sequence parallelism.",
         {}};
     const LanguageModel model =
@@ -163,12 +163,13 @@ PublishedSet mixtures_of_experts(const fs::path& folder) {
     PublishedSet set{
         "Mixtures of experts on H100: time of a step",
         "s",
-        "Mixtral 8x7B: Megatron-LM, megatron/core/transformer/moe/README.md, 468 TFLOP/s a GPU with the mapping of the "
-        "same page, whose operations are those of all pairs of tokens. Qwen3-235B-A22B: yanring/Megatron-MoE-ModelZoo, "
-        "best_practice/qwen3/readme.md, forced balance; its TFLOP/s count causal pairs, as its steps show. Sums of "
-        "gradients in buckets of 40 M parameters, copies between partitions overlapped, both as in these programs. "
-        "The dispatcher DeepEP sends a token once to each node, ours once to each expert. With long sequences, the "
-        "runs repeat the experts' forward in the backward, which we do not describe; so predictions lack it.",
+        "Mixtral 8x7B: Megatron-LM, megatron/core/transformer/moe/README.md, 468 TFLOP/s per GPU with the mapping of "
+        "the same page, whose operations are those of all pairs of tokens. Qwen3-235B-A22B: "
+        "yanring/Megatron-MoE-ModelZoo, best_practice/qwen3/readme.md, forced balance; its TFLOP/s count causal "
+        "pairs, as its steps show. Sums of gradients in buckets of 40 M parameters, copies between partitions "
+        "overlapped, both as in these programs. The dispatcher DeepEP sends a token once to each node, the model "
+        "once to each expert. With long sequences, the runs repeat the experts' forward in the backward, which is not "
+        "modelled, so predictions lack it.",
         {}};
     const std::map<std::string, std::string> models = {
         {"Mixtral-8x7B",
@@ -347,9 +348,8 @@ std::vector<PublishedSet> sailor(const fs::path& folder) {
     Cluster cluster = cluster_of(folder, "alps-gh200");
     cluster.groups.front().devices_per_node = cluster.groups.front().ports_per_node = 1;
     const std::string source =
-        "Sailor (eth-easl/sailor), rows with two lanes or more: Megatron-DeepSpeed's 1F1B on nodes of four GH200, a "
-        "node a stage. "
-        "Layers take their measured times and bytes, in float32; messages are serial.";
+        "Sailor (eth-easl/sailor), rows with two lanes or more: Megatron-DeepSpeed's 1F1B on nodes of four GH200, one "
+        "node per stage. Layers take their measured times and bytes, in float32; messages are serial.";
     PublishedSet times{"Sailor: time of a step", "s", source, {}};
     PublishedSet memory{
         "Sailor: highest memory of a device",
