@@ -103,7 +103,7 @@ def _check_chain(model: nn.Module, layers: Mapping[str, nn.Module], sample: Tens
 
 
 def _refuse_more_than_layers(module: nn.Sequential) -> None:
-    """The pipeline calls the layers and not the Sequential, so what that does beside calling them would be lost."""
+    """The pipeline calls the layers and not the Sequential, so what that does besides calling them would be lost."""
     if type(module).forward is not nn.Sequential.forward or "forward" in vars(module):
         raise UsageError(
             f"module is a {type(module).__name__}, an nn.Sequential with a forward of its own, which a pipeline does not "
@@ -473,7 +473,7 @@ class GPipe(nn.Module):
         done: Callable[[Tensor], None] = lambda loss: None,
     ) -> None:
         """Trains on all mini-batches with staggered updates: each lane updates its own parameters as soon as it has done
-        its tasks of a step, and goes on with the next step while other lanes still run this one. Losses and parameters
+        its tasks of a step, and continues with the next step while other lanes still run this one. Losses and parameters
         equal those of step() and an update, bit for bit, and the pipeline fills and drains only once.
 
         ::

@@ -24,7 +24,7 @@ def join_processes(
 
     By default it reads torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_*), or those of
     ``pipescope launch``. Torchrun's store is used as it is. So is the one that init_process_group() has opened; its
-    process group may be used beside, for all that is not the pipeline's.
+    process group may also be used, for all that is not the pipeline's.
 
     Lane k of L belongs to rank k * size / L. The first failure of any process ends the group: the others' calls raise
     ProcessError with the same cause.

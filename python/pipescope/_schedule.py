@@ -12,7 +12,7 @@ from pipescope._words import Path, encoded, python_messages, words_of
 
 class Schedule:
     """The order in which lanes run their tasks, as a table of lanes and time slots. It is checked as it is made: every
-    task runs once, in an order that never waits for ever. Immutable; use it from any thread.
+    task runs once, in an order without a deadlock. Immutable; use it from any thread.
 
     simulate(), balance() and plan() take the name of a schedule, the name of a CSV file, or a Schedule.
     """
