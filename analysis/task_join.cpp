@@ -55,10 +55,10 @@ std::string_view describe(UnmatchedReason reason, Opposite opposite) {
     if (opposite == Opposite::run_before) {
         switch (reason) {
             case UnmatchedReason::outside_the_step: return "only one run recorded it; it is outside the step";
-            case UnmatchedReason::copy_not_simulated: return "a copy that the run before did not record";
+            case UnmatchedReason::copy_not_simulated: return "a copy that the earlier run did not record";
             case UnmatchedReason::not_in_the_schedule:
-                return "the run before has no such task: it had another checkpoint mode or schedule";
-            case UnmatchedReason::not_recorded: return "the run after has no such task in this step";
+                return "the earlier run has no such task: it had another checkpoint mode or schedule";
+            case UnmatchedReason::not_recorded: return "the later run has no such task in this step";
             case UnmatchedReason::repeated:
             case UnmatchedReason::lost: break;
         }

@@ -127,7 +127,7 @@ std::string advice_text(const Advice& advice, const std::vector<std::string>& co
         text += "\nstaggered updates: a step time is the period of consecutive steps\n";
     }
     if (advice.base.step_mean) {
-        text += "\nstep times and bubbles: means of noisy steps, as the profile's layers vary\n";
+        text += "\nstep times and bubbles: means of steps with the profile's noise\n";
     }
     return text;
 }

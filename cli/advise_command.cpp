@@ -113,7 +113,7 @@ void require_pipeline(const CLI::App& command, const Schedule& schedule) {
         const bool is_in_file = name == "--chunks" && schedule.file() != nullptr;
         if (command.get_option(name)->count() == 0 && !is_in_file) {
             throw UsageError(
-                fmt::format("{} is missing; a profile says what layers cost, and not how they are run; "
+                fmt::format("{} is missing; a profile holds the costs of layers and no pipeline; "
                             "give --balance, -m and --batch, or a trace of 'pipescope run --trace'",
                             name));
         }

@@ -51,9 +51,8 @@ int partitions_of(const BalanceFlags& flags, const PipelineOptions& options) {
         throw UsageError("--partitions is required; it is the number of lanes to cut for; give it, such as -n 4");
     }
     if (!runs_one_partition_a_lane(options.schedule)) {
-        throw UsageError(
-            "--schedule is " + to_string(options.schedule) +
-            "; balance gives each partition a lane of its own; use plan, which deals out two to each lane");
+        throw UsageError("--schedule is " + to_string(options.schedule) +
+                         "; balance gives each partition its own lane; use plan, which gives each lane two partitions");
     }
     return *flags.partitions;
 }
@@ -122,8 +121,8 @@ void add_balance_options(CLI::App& command, BalanceFlags& flags) {
     add_batch_options(command, flags.pipeline);
     add_schedule_option(
         command, flags.pipeline,
-        "Order of the tasks: gpipe (default), whose best balance is proved; or 1f1b, zero-bubble-h1, "
-        "zero-bubble-2p, pipedream, model-parallel, whose balances are compared by simulation; or auto, which finds "
+        "Order of the tasks: gpipe (default), whose best balance is proved; 1f1b, zero-bubble-h1, "
+        "zero-bubble-2p, pipedream or model-parallel, whose balances are compared by simulation; auto, which finds "
         "balance and order together; or a file "
         "that ends in .csv, as 'pipescope schedule' writes it");
     add_update_option(command, flags.pipeline);
@@ -141,7 +140,7 @@ void add_balance_command(Program& program) {
                             "Example:\n"
                             "  pipescope balance p.json -n 4 -m 8 --batch 64 --memory-limit 16GiB\n"
                             "Exit code 3: no balance keeps --memory-limit. The one that needs least is printed,\n"
-                            "with the smallest limit and the fewest lanes that would do.");
+                            "with the smallest limit and the fewest lanes that would be enough.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
     add_balance_options(*command, *flags);
     add_json_flag(*command, *json);

@@ -80,7 +80,7 @@ fs::path torch_program_for(const std::string& command) {
     const auto program = program_beside("pipescope-torch");
     if (!program) {
         throw Error(
-            fmt::format("'{}' needs pipescope-torch, which is not beside this program; it holds all that needs "
+            fmt::format("'{}' needs pipescope-torch, which is not in this program's folder; it holds all that needs "
                         "LibTorch; build with -DPIPESCOPE_TORCH=ON, or install it into the same folder",
                         command));
     }

@@ -106,13 +106,13 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
     std::string text = table.str();
     text += fmt::format(
         "\n{} layouts, {} simulated; ranked by {}; p lanes, d replicas, t tensor-parallel devices, {}{}v "
-        "partitions a lane, b samples a micro-batch\n",
-        plan.considered, plan.simulated, to_string(plan.goal), has_context ? "c devices for a sample, " : "",
+        "partitions per lane, b samples per micro-batch\n",
+        plan.considered, plan.simulated, to_string(plan.goal), has_context ? "c devices per sample, " : "",
         has_experts ? "e devices for the experts, " : "");
     if (!plan.candidates.empty()) {
         const ClusterCandidate& best = plan.candidates.front();
         if (best.checkpoints.interval_seconds > 0) {
-            text += fmt::format("best: a checkpoint every {:.1f} min, {}\n", best.checkpoints.interval_seconds / 60,
+            text += fmt::format("best: a save every {:.1f} min, {}\n", best.checkpoints.interval_seconds / 60,
                                 counted(best.spare_nodes, "spare node", "spare nodes"));
             text += best.missing_nodes > 0
                         ? fmt::format("the cluster lacks {} for it: {} of the run are waits for repairs\n",
@@ -145,8 +145,8 @@ void add_cluster_plan_options(CLI::App& command, ClusterPlanFlags& flags) {
             "TIME", kRunGroup);
     };
     add_replica_options(command, flags.request.layout);
-    add_time("--checkpoint-time", flags.checkpoint_ns, "Time in which a checkpoint holds the training up; default 60s");
-    add_time("--restart-time", flags.restart_ns, "Time from a failure until the training goes on; default 900s");
+    add_time("--checkpoint-time", flags.checkpoint_ns, "How long a save stops the training; default 60s");
+    add_time("--restart-time", flags.restart_ns, "Time from a failure until the training continues; default 900s");
     add_time("--repair-time", flags.repair_ns, "Time until a failed node is back, for spare nodes; default 86400s");
 }
 
@@ -182,7 +182,7 @@ ClusterPlan cluster_plan_of(const std::string& model_or_profile, ClusterPlanFlag
     constexpr double kNsPerSecond = 1e9;
     if (!(flags.checkpoint_ns > 0)) {
         throw UsageError(
-            "--checkpoint-time is 0; saving takes time, and without any the best interval is none; write it as 1s");
+            "--checkpoint-time is 0; a save takes some time, or the best interval would be 0; write it as 1s");
     }
     request.checkpoint_seconds = flags.checkpoint_ns / kNsPerSecond;
     request.restart_seconds = flags.restart_ns / kNsPerSecond;

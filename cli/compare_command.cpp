@@ -44,7 +44,7 @@ ExitCode compare_command(const CompareFlags& flags) {
         if (flags.traces.size() > 2) {
             throw UsageError(
                 fmt::format("compare was given {} traces that are not of one run's processes; two traces are compared "
-                            "with each other; name the files of the run before behind --baseline",
+                            "with each other; put the files of the earlier run after --baseline",
                             flags.traces.size()));
         }
         return compare_two(flags, {flags.traces.front()}, {flags.traces.back()});
@@ -67,15 +67,15 @@ void add_compare_command(Program& program) {
         "  pipescope compare after.rank*.sqlite --baseline before.rank*.sqlite\n"
         "One run is compared with its simulation, task by task: its trace holds what was run, the profile of the\n"
         "layers and every measured task. The traces of a run in several processes are merged first.\n"
-        "Two traces of different runs are compared with each other, the run before first.");
+        "Two traces of different runs are compared with each other; give the earlier run first.");
     command
         ->add_option("TRACE", flags->traces,
                      "Trace of 'pipescope run --trace', the traces of all its processes, or the traces of two runs")
         ->required();
     command
         ->add_option("--baseline", flags->baseline,
-                     "The trace of the run before, or those of all its processes; every TRACE is of the run after, "
-                     "and stands before this option")
+                     "The trace of the earlier run, or those of all its processes; every TRACE is then of the later "
+                     "run, and comes before this option")
         ->type_name("TRACE");
     add_task_rules_option(*command, flags->rules);
     add_json_flag(*command, flags->json);

@@ -53,8 +53,9 @@ std::string first_line(const std::string& text) {
 DoctorCheck check_torch() {
     const auto program = program_beside("pipescope-torch");
     if (!program) {
-        return {"pipescope-torch", false,
-                "not beside this program: models, profile, run and demo are missing; build with -DPIPESCOPE_TORCH=ON"};
+        return {
+            "pipescope-torch", false,
+            "not in this program's folder: models, profile, run and demo are missing; build with -DPIPESCOPE_TORCH=ON"};
     }
     const ChildResult result = run_child(*program, {"--version"});
     if (result.exit_code != 0) {
@@ -74,7 +75,7 @@ std::vector<DoctorCheck> check_devices() {
     const ChildResult result = run_child(*program, {"devices"}, {}, ChildErrors::hide);
     const auto report = nlohmann::json::parse(result.output, nullptr, /*allow_exceptions=*/false);
     if (result.exit_code != 0 || !report.is_object()) {
-        return {{"lane devices", false, "pipescope-torch does not tell; run 'pipescope-torch devices' to see why"}};
+        return {{"lane devices", false, "pipescope-torch gives no answer; run 'pipescope-torch devices' to see why"}};
     }
     std::vector<DoctorCheck> checks;
     for (const auto& check : report.at("checks")) {
@@ -87,7 +88,7 @@ DoctorCheck check_gui() {
     const auto program = program_beside("pipescope-gui");
     if (!program) {
         return {"pipescope-gui", false,
-                "not beside this program: no viewer and no pictures; build with -DPIPESCOPE_GUI=ON"};
+                "not in this program's folder: no viewer and no pictures; build with -DPIPESCOPE_GUI=ON"};
     }
     const char* display = std::getenv("DISPLAY");
     const char* wayland = std::getenv("WAYLAND_DISPLAY");
@@ -299,19 +300,20 @@ std::vector<DoctorCheck> examine_cluster(const DoctorFlags& flags) {
         const bool faster =
             nodes > 1 && cluster.racks->link.message_ns(kLarge) < cluster.between_nodes.message_ns(kLarge);
         if (faster || cluster.racks->nodes >= nodes) {
-            checks.push_back({"racks", false,
-                              faster
-                                  ? "the link between racks is faster than the one between nodes; correct one of both"
-                                  : fmt::format("a rack holds all {}, so nothing passes between racks",
-                                                counted(nodes, "node", "nodes"))});
+            checks.push_back(
+                {"racks", false,
+                 faster ? "the link between racks is faster than the one between nodes; correct one of the two"
+                        : fmt::format("a rack holds all {}, so nothing passes between racks",
+                                      counted(nodes, "node", "nodes"))});
         }
     }
     for (const NodeGroup& group : cluster.groups) {
         const std::string& name = group.device.name;
         checks.push_back(check_group(cluster, group));
         checks.push_back({name + " price", group.price_per_hour > 0,
-                          group.price_per_hour > 0 ? fmt::format("{} an hour and node", group.price_per_hour)
-                                                   : "unknown: a run's cost cannot be told; add price_per_hour"});
+                          group.price_per_hour > 0
+                              ? fmt::format("{} per node and hour", group.price_per_hour)
+                              : "unknown: the cost of a run cannot be computed; add price_per_hour"});
         checks.push_back({name + " failures", group.hours_between_failures > 0,
                           group.hours_between_failures > 0
                               ? fmt::format("a node fails every {} h; one of them every {:.1f} h",

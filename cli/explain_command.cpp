@@ -52,8 +52,8 @@ void check_explain_options(const CLI::App& command, const ExplainFlags& flags) {
     }
     for (const char* name : {"--devices", "--rank-by", "--tokens"}) {
         if (command.get_option(name)->count() > 0) {
-            throw UsageError(
-                fmt::format("{} is given with a layout, of which there is one; leave one of both out", name));
+            throw UsageError(fmt::format(
+                "{} is given with one layout; it is for a plan, which compares many; leave one of the two out", name));
         }
     }
     check_layout_options(command, flags.layout);

@@ -73,8 +73,8 @@ OpenedTrace open_for_export(const std::string& path, const std::string& rules) {
     OpenedTrace trace = open_trace(path, options);
     if (trace.origin == TraceOrigin::profile) {
         throw TraceFormatError(path +
-                               " is a profile: layers' costs, and no trace; give a trace, such as --trace of "
-                               "'pipescope simulate' writes of it");
+                               " is a profile, not a trace; give a trace, such as 'pipescope simulate --trace' "
+                               "writes from it");
     }
     const bool is_own = trace.origin == TraceOrigin::pipescope || trace.origin == TraceOrigin::pipescope_chrome;
     if (const std::string missing = missing_content(trace); !is_own && !missing.empty()) {  // as in the viewer
@@ -135,7 +135,7 @@ void add_export_command(Program& program) {
     add_option(*command, "--table", flags->table,
                "With csv: tasks, steps, memory or ranges; default: tasks, or ranges if there are none", "NAME");
     add_option(*command, "-o,--output", flags->output,
-               "Output file; '-' is stdout. Default: beside the trace, ending in .chrome.json or .csv", "FILE",
+               "Output file; '-' is stdout. Default: next to the trace, ending in .chrome.json or .csv", "FILE",
                "Output");
     add_force_flag(*command, flags->force);
     program.set_action(command, [flags] { return export_command(*flags); });

@@ -26,7 +26,7 @@ fs::path require_inject_library() {
         return *library;
     }
     throw Error(
-        "libpipescope_inject.so is missing; record loads it into the program, from ../lib beside this program's "
+        "libpipescope_inject.so is missing; record loads it into the program, from ../lib of this program's "
         "folder; build or install PipeScope again");
 }
 }  // namespace pipescope

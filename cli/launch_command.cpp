@@ -95,12 +95,12 @@ void check(const LaunchFlags& flags) {
     }
     if (flags.nodes > 1 && flags.rendezvous.empty()) {
         throw UsageError(
-            "--nodes is given without --rendezvous; the nodes meet at a port of node 0; give all the same, such as "
-            "--rendezvous node0:29500");
+            "--nodes is given without --rendezvous; the nodes meet at a port of node 0; give all nodes the same one, "
+            "such as --rendezvous node0:29500");
     }
     if (flags.command.empty()) {
         throw UsageError(
-            "launch is given no command; it starts one in each process; write it behind --, as in "
+            "launch is given no command; it starts one in each process; write it after --, as in "
             "pipescope launch -n 4 -- run MODEL --balance 2,2,2,2");
     }
 }
@@ -171,8 +171,8 @@ class Guard {
 public:
     explicit Guard(const std::filesystem::path& room) {
         if (::pipe2(ends_.data(), O_CLOEXEC) != 0 || (process_ = ::fork()) < 0) {
-            throw Error(
-                fmt::format("the launcher gets no second process ({}); close other programs", std::strerror(errno)));
+            throw Error(fmt::format("the launcher cannot start a second process ({}); close other programs",
+                                    std::strerror(errno)));
         }
         if (process_ == 0) {
             ::close(ends_[1]);
@@ -336,7 +336,8 @@ void Attempt::start(const std::vector<std::string>& command, int rank, const std
     const std::vector<char*> arguments = pointers_to(words);
     std::array<int, 2> ends{-1, -1};
     if (rank != 0 && ::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        throw Error(fmt::format("rank {} gets no pipe ({}); close other programs", rank, std::strerror(errno)));
+        throw Error(
+            fmt::format("no pipe can be opened for rank {} ({}); close other programs", rank, std::strerror(errno)));
     }
     const pid_t parent = ::getpid();
     const pid_t process = ::fork();
@@ -513,7 +514,7 @@ void add_launch_command(Program& program) {
         "Lane k of L belongs to process k * N / L. On several hosts, start it on each:\n"
         "  pipescope launch -n 2 --nodes 2 --node-rank 0 --rendezvous node0:29500 -- run ..\n"
         "The command may also be a program of yours that uses the library. If one process fails, all end; with\n"
-        "--restarts all start again, and 'run --save DIR' goes on from its last checkpoint. torchrun --no-python,\n"
+        "--restarts all start again, and 'run --save DIR' continues from its last saved step. torchrun --no-python,\n"
         "srun and mpirun can start 'pipescope run' themselves.");
     command->add_option("-n", flags->processes, "Processes on this host")->required()->type_name("N");
     command->add_option("--nodes", flags->nodes, "Hosts; default 1")->type_name("N");
@@ -522,13 +523,13 @@ void add_launch_command(Program& program) {
         ->type_name("HOST:PORT");
     command->add_option("--restarts", flags->restarts, "Times to start again after a failure; default 0")
         ->type_name("K");
-    command->add_option("--patience", flags->patience, "Seconds to wait for all processes to come; default 7")
+    command->add_option("--patience", flags->patience, "Seconds to wait until all processes have joined; default 7")
         ->type_name("S");
     command
         ->add_option("--silence", flags->silence,
                      "Seconds without a sign of life after which a process counts as dead; default 10")
         ->type_name("S");
-    command->add_option("COMMAND", flags->command, "Behind --: run or profile --links with options, or a program");
+    command->add_option("COMMAND", flags->command, "After --: run or profile --links with options, or a program");
     command->positionals_at_end();
     program.set_action(command, [flags] { return launch(*flags); });
 }

@@ -46,8 +46,7 @@ void add_replica_options(CLI::App& command, Layout& layout) {
         command, "--gradient-bucket", layout.gradient_bucket,
         [](const std::string& text) { return parse_bytes(text, "--gradient-bucket"); },
         "Sum gradients in parts of this size while the last backward makes them, such as 40MB; default: once a lane "
-        "has "
-        "ended",
+        "has ended",
         "SIZE", kGroup);
     add_parsed(
         command, "--sends", layout.sends, parse_sends,
@@ -69,8 +68,8 @@ void add_layout_options(CLI::App& command, LayoutFlags& flags) {
                "Devices that split the tokens of each sample of a gpt: model; default 1", "C", kGroup);
     add_option(command, "--expert-parallel", layout.expert,
                "Devices of a lane that split the experts of a gpt: model; default 1", "E", kGroup);
-    add_option(command, "--interleave", layout.interleave, "Partitions a lane; default 1", "V", kGroup);
-    add_option(command, "--micro-batch-size", layout.micro_batch_size, "Samples of a micro-batch; default 1", "S",
+    add_option(command, "--interleave", layout.interleave, "Partitions per lane; default 1", "V", kGroup);
+    add_option(command, "--micro-batch-size", layout.micro_batch_size, "Samples per micro-batch; default 1", "S",
                kGroup);
     command
         .add_flag("--sequence-parallel", layout.sequence_parallel,
@@ -90,13 +89,14 @@ void check_options_with_cluster(const CLI::App& command, bool has_cluster, const
         }
         const std::string name = option->get_name(false, true);
         if (!has_cluster && is_among(*option, own)) {
-            throw UsageError(name + " is given without --cluster, whose devices it is about; name a cluster file");
+            throw UsageError(name +
+                             " is given without --cluster; it describes a layout on a cluster; name a cluster file");
         }
         if (has_cluster && !is_among(*option, own) && !is_among(*option, others)) {
             const std::string instead = is_among(*option, {"chunks"})     ? "--micro-batch-size"
                                         : is_among(*option, {"replicas"}) ? "--data-parallel"
                                                                           : "";
-            throw UsageError(name + " is given with --cluster, which settles that otherwise; " +
+            throw UsageError(name + " is given with --cluster; a layout on a cluster has no such option; " +
                              (instead.empty() ? "leave it out" : "use " + instead + " instead"));
         }
     }
@@ -168,7 +168,7 @@ LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& f
     PipelineOptions options = pipeline.options;
     options.optimizer = pipeline.optimizer.value_or(options.optimizer);
     if (!recompute.empty() && pipeline.checkpoint) {
-        throw UsageError("--recompute is " + recompute + " beside --checkpoint " + to_string(*pipeline.checkpoint) +
+        throw UsageError("--recompute is " + recompute + " with --checkpoint " + to_string(*pipeline.checkpoint) +
                          "; both say what is recomputed; leave one out");
     }
     options.checkpoint = pipeline.checkpoint.value_or(Checkpoint::never);
@@ -316,7 +316,7 @@ std::string step_text(const LayoutStep& step) {
                      {"tied embedding"},
                      {"parameter gather"},
                      {"optimizer"},
-                     {"TFLOP/s a device"},
+                     {"TFLOP/s per device"},
                      {"tokens/s"}});
     table.add_row({duration_text(step.step_ns()), format_duration(step.simulation.step_time),
                    duration_text(step.tied_ns), duration_text(step.gather_ns), duration_text(step.optimizer_ns),

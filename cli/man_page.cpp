@@ -90,7 +90,7 @@ Failure.
 Wrong usage.
 .TP
 .B 3
-Infeasible: a lane needs more than its memory limit. The answer is printed all the same.
+Infeasible: a lane needs more than its memory limit. The answer is printed nevertheless.
 .TP
 .BR 130 ", " 143
 Stopped by SIGINT or SIGTERM.

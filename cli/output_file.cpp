@@ -73,8 +73,8 @@ void check_apart(const std::string& first_option, const fs::path& first, const s
                  const fs::path& second) {
     if (!first.empty() && !second.empty() &&
         fs::absolute(first).lexically_normal() == fs::absolute(second).lexically_normal()) {
-        throw UsageError(fmt::format("{} and {} are both {}; each writes a file of its own; change one name",
-                                     first_option, second_option, second.string()));
+        throw UsageError(fmt::format("{} and {} are both {}; each writes its own file; change one name", first_option,
+                                     second_option, second.string()));
     }
 }
 

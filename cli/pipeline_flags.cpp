@@ -46,9 +46,9 @@ void add_mini_batch_option(CLI::App& command, PipelineFlags& flags) {
 
 void add_algorithm_option(CLI::App& command, BalanceAlgorithm& algorithm) {
     add_parsed(command, "--algorithm", algorithm, parse_balance_algorithm,
-               "What to look for: optimal (default), the shortest simulated step; minmax, the smallest largest "
-               "partition; variance, partition costs with the least variance, as in the GPipe paper; block, "
-               "torchgpipe's method, for comparison",
+               "How to cut: optimal (default) for the shortest simulated step; minmax for the smallest largest "
+               "partition; variance for partition costs with the least variance, as in the GPipe paper; block for "
+               "torchgpipe's method, as a comparison",
                "NAME", "Pipeline");
 }
 
@@ -77,7 +77,7 @@ void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::st
         command, "--placement", flags.options.placement,
         [](const std::string& text) { return parse_placement(text, "--placement"); },
         "Lane of each partition, such as 0,0,1; default: one lane per partition, or as the schedule needs it on the "
-        "lanes of --devices, or else two on each lane",
+        "lanes of --devices, otherwise two on each lane",
         "LIST", "Pipeline");
 }
 
@@ -108,19 +108,18 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
         "FILE", "Hardware");
     add_parsed(command, "--link-sharing", hardware.link.sharing, parse_link_sharing,
                "Which copies share bandwidth: none (default; a link for each pair of lanes), sender (one port per "
-               "device), host (one port per host, each direction of its own) or all (one bus)",
+               "device), host (a sending and a receiving port per host) or all (one bus)",
                "NAME", "Hardware");
     add_parsed(
         command, "--link-protocol", hardware.link.protocol, parse_link_protocol,
         "How a copy starts: eager (default), the receive is posted ahead, as in run; rendezvous, the sender "
-        "announces each copy and waits for the answer, a round trip more; or blocking, the receive is posted once "
-        "the receiving lane has ended the task before the one that needs the copy",
+        "announces each copy and waits for the answer, which takes one more round trip; or blocking, the receiving "
+        "lane posts the receive right before the task that needs the copy",
         "NAME", "Hardware");
-    add_option(
-        command, "--processes", hardware.processes,
-        "Processes that run the lanes, each on a host of its own: lane k of L in process k * N / L. Copies between "
-        "them take the link, and each has --cores of its own; default 1",
-        "N", "Hardware");
+    add_option(command, "--processes", hardware.processes,
+               "Processes that run the lanes, each on its own host: lane k of L in process k * N / L. Copies between "
+               "them take the link, and each has its own --cores; default 1",
+               "N", "Hardware");
     add("--speed", hardware.speeds, parse_speeds,
         "Speed of each lane relative to the profiled device, such as 1,1,.5; default: all 1", "LIST");
     command
@@ -151,15 +150,15 @@ void add_parameter_options(CLI::App& command, PipelineFlags& flags) {
 
 void add_replicas_option(CLI::App& command, PipelineFlags& flags) {
     add_option(command, "--replicas", flags.options.replicas,
-               "Pipelines side by side, each with an equal part of the mini-batch; their gradients are summed at "
+               "Number of equal pipelines, each with an equal part of the mini-batch; their gradients are summed at "
                "the end of the step; default 1",
                "N", "Pipeline");
 }
 
 void add_update_option(CLI::App& command, PipelineFlags& flags) {
     add_parsed(command, "--update", flags.options.update, parse_update,
-               "When lanes update their parameters: synchronous (default), once all are done with the step; or "
-               "staggered, each as soon as it is done itself, so that it goes on with the next step",
+               "When lanes update their parameters: synchronous (default), once all lanes have finished the "
+               "step; or staggered, each lane once it has finished itself, before it continues with the next step",
                "WHEN", "Pipeline");
 }
 
@@ -250,7 +249,7 @@ std::optional<DeviceType> named_device_type(const PipelineFlags& flags) {
     }
     if (!types.empty() && !(flags.options.hardware.devices.empty() && flags.options.hardware.speeds.empty())) {
         throw UsageError(
-            "--devices or --speed is given beside --device-types; all lanes are devices of that type; leave out one or "
+            "--devices or --speed is given with --device-types; all lanes are devices of that type; leave out one or "
             "the other");
     }
     return types.empty() ? std::nullopt : std::optional(types.front());

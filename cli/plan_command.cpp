@@ -101,8 +101,8 @@ std::vector<std::string> price_notes_of(const std::vector<std::string>& unused, 
     }
     for (const DeviceType& type : request.device_types) {
         if (any_has_own_price(request) && !has_own_price(type, request)) {
-            notes.push_back(fmt::format("{} has no price of its own; it is counted as {:g} an hour", type.name,
-                                        request.price_per_lane_hour));
+            notes.push_back(
+                fmt::format("{} has no price; it is counted as {:g} per hour", type.name, request.price_per_lane_hour));
         }
     }
     return notes;
@@ -280,12 +280,10 @@ void add_choices(CLI::App& command, PlanFlags& flags) {
         "--schedule", flags.request.schedules,
         [](const std::string& text, const std::string& option) { return parse_names(text, option, load_schedule); },
         "Schedules to try: names, auto, which finds cuts and order together, or files that end in .csv, which fix -n "
-        "and "
-        "-m unless these are given; default: "
-        "gpipe,1f1b,interleaved",
+        "and -m unless these are given; default: gpipe,1f1b,interleaved",
         "LIST");
     add("--replicas", flags.replicas, parse_ranges,
-        "Numbers of pipelines side by side to try, each with an equal part of the mini-batch: 2, or 1,2,4, or 1..8; "
+        "Numbers of equal pipelines to try, each with an equal part of the mini-batch: 2, or 1,2,4, or 1..8; "
         "default 1. Numbers that do not divide the batch are left out",
         "RANGE");
 }
@@ -334,7 +332,7 @@ void add_plan_command(Program& program) {
         "Every combination of partitions, micro-batches, schedule and checkpoint mode is simulated with its best\n"
         "balance. The fastest that keeps --memory-limit is best; of equally fast ones (0.05 %), the one with the\n"
         "fewest lanes.\n"
-        "Exit code 3: none keeps the limit. The candidates are printed all the same.");
+        "Exit code 3: no candidate keeps the limit. The candidates are printed nevertheless.");
     command
         ->add_option("PROFILE", flags->profile,
                      "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:..")
@@ -362,8 +360,9 @@ void add_plan_command(Program& program) {
                                    static_cast<std::size_t>(flags->most), *json);
         }
         if (is_language_model(flags->profile)) {
-            throw UsageError("'" + flags->profile +
-                             "' is a model without --cluster, whose devices it would run on; name a cluster file");
+            throw UsageError(
+                "'" + flags->profile +
+                "' is a model without --cluster; a model is planned on the devices of a cluster; name a cluster file");
         }
         return plan_command(*flags, *order, *json);
     });

@@ -119,7 +119,7 @@ std::string why_next_loses(const Plan& plan) {
     }
     const double dearer = relative_cost(next_candidate, best_candidate) - 1;
     if (plan.goal == PlanGoal::cost && dearer > kPlanTie) {
-        return fmt::format("the next ({}) costs {:.2f} % more a sample", name_of(next_candidate), dearer * 100);
+        return fmt::format("the next ({}) costs {:.2f} % more per sample", name_of(next_candidate), dearer * 100);
     }
     if (relative_throughput(best, next) > 1 + kPlanTie) {
         return slower_text(best_candidate, next_candidate);
@@ -129,7 +129,7 @@ std::string why_next_loses(const Plan& plan) {
                            num_devices(best));
     }
     if (dearer > kPlanTie) {
-        return fmt::format("the next ({}) is as fast, and costs {:.2f} % more a sample", name_of(next_candidate),
+        return fmt::format("the next ({}) is as fast, and costs {:.2f} % more per sample", name_of(next_candidate),
                            dearer * 100);
     }
     if (highest_peak(next) > highest_peak(best)) {
@@ -217,9 +217,8 @@ std::string notes_text(const Plan& plan, const PlanTableOptions& options) {
     const Simulation& first = plan.candidates.front().simulation;
     if (first.step_mean) {
         text +=
-            "step time, samples/s, bubble and cost: means of noisy steps, as the profile's layers vary; lower ranks "
-            "and "
-            "pareto are found without noise\n";
+            "step time, samples/s, bubble and cost: means of steps with the profile's noise; lower ranks "
+            "and pareto are found without noise\n";
     }
     if (first.estimated) {
         text += "estimated: the profile's times were not measured\n";

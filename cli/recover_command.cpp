@@ -67,11 +67,12 @@ ExitCode recover_command(const RecoverFlags& flags) {
 
 void add_recover_command(Program& program) {
     const auto flags = std::make_shared<RecoverFlags>();
-    CLI::App* command = program.add_command("recover", "Make one plain file of the trace of a killed run",
-                                            "Example:\n"
-                                            "  pipescope recover out.sqlite\n"
-                                            "Until then, keep the -wal file beside the trace: it holds the last part.");
-    command->add_option("TRACE", flags->trace, "Trace that a killed run left behind")->required();
+    CLI::App* command =
+        program.add_command("recover", "Make one plain file of the trace of a killed run",
+                            "Example:\n"
+                            "  pipescope recover out.sqlite\n"
+                            "Until then, keep the -wal file next to the trace: it holds the last part.");
+    command->add_option("TRACE", flags->trace, "Trace of a killed run")->required();
     command->add_flag(
         "--without-wal", flags->without_log,
         "Close it for good although its -wal file, with the last part of the run, is missing, empty or cut off");

@@ -158,10 +158,8 @@ std::string balance_text(const FoundBalance& found, const Simulation& simulation
     std::string text = fmt::format("balance {}\n\nstep time {}, bubble {}", to_string(found.balance),
                                    format_duration(figures.step), format_percent(figures.bubble));
     text += simulation.step_mean
-                ? fmt::format(
-                      "\nmeans of noisy steps, as the profile's layers vary; without noise a step would take {} "
-                      "({})\n",
-                      format_duration(Nanoseconds{found.step_ns}), proof)
+                ? fmt::format("\nmeans of steps with the profile's noise; without noise a step would take {} ({})\n",
+                              format_duration(Nanoseconds{found.step_ns}), proof)
                 : fmt::format(" ({})\n", proof);
     if (found.ranked_by_simulation) {
         text +=
@@ -169,7 +167,7 @@ std::string balance_text(const FoundBalance& found, const Simulation& simulation
             "search ignores\n";
     }
     if (found.repaired) {
-        text += "repaired: torchgpipe's method left a partition empty, layers were moved to fill it\n";
+        text += "repaired: torchgpipe's method left a partition empty, so layers were moved into it\n";
     }
     TextTable table({{"partition"}, {"lane"}, {"layers"}, {"peak of the lane"}});
     TextTable in_order({{"partition"}, {"layers"}, {"peak memory"}});
@@ -345,7 +343,7 @@ std::string simulation_text(const Simulation& simulation) {
     text += figures.str() + "\n" + flops_text(simulation, expected.step);
     if (simulation.step_band && simulation.step_mean) {
         text += fmt::format(
-            "means of noisy steps, as the profile's layers vary; 90 % of steps take {} to {}; without noise a step "
+            "means of steps with the profile's noise; 90 % of steps take {} to {}; without noise a step "
             "would take {}; the lanes below are without noise\n",
             format_duration(simulation.step_band->first), format_duration(simulation.step_band->second),
             format_duration(simulation.step_time));
@@ -684,7 +682,7 @@ std::string schedules_text(const ScheduleComparison& comparison) {
     text += table.str();
     if (std::ranges::any_of(comparison.schedules,
                             [](const ComparedSchedule& each) { return each.simulation.step_mean.has_value(); })) {
-        text += "\nmeans of noisy steps, as the profile's layers vary\n";
+        text += "\nmeans of steps with the profile's noise\n";
     }
     text += "\nabove bound: the step without noise against the lower bound of any order, with backwards split or not\n";
     if (!comparison.schedules.empty() && comparison.schedules.front().simulation.options.update == Update::staggered) {

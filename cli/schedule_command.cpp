@@ -184,7 +184,7 @@ void add_schedule_command(Program& program) {
         ->required();
     add_schedule_shape_options(*command, *flags);
     command->add_flag("--check", outputs->check,
-                      "Check, and print no table: every task runs once, in an order that never waits for ever");
+                      "Check, and print no table: every task runs once, in an order without a deadlock");
     add_option(*command, "-o,--output", outputs->output,
                "CSV file to write; a table from a file keeps its cells. Default: stdout; of a file, none", "FILE",
                "Output");

@@ -61,7 +61,7 @@ void check_for_all_schedules(const SimulateFlags& flags) {
         refuse("--placement", placement_text(options.placement), "runs partition j on lane j");
     }
     if (options.replicas != 1) {
-        refuse("--replicas", std::to_string(options.replicas), "compares replicas of its own");
+        refuse("--replicas", std::to_string(options.replicas), "compares its own numbers of replicas");
     }
     if (flags.simulated.backward_order == BackwardOrder::first_first) {
         refuse("--backward", to_string(*flags.simulated.backward_order), "runs the last micro-batch's backward first");
@@ -239,7 +239,8 @@ void add_simulate_command(Program& program) {
         }
         if (is_language_model(flags->profile)) {
             throw UsageError("'" + flags->profile +
-                             "' is a model without --cluster, whose devices it would run on; name a cluster file");
+                             "' is a model without --cluster; a model is simulated on the devices of a cluster; name a "
+                             "cluster file");
         }
         if (balance->count() == 0) {
             throw UsageError(

@@ -19,7 +19,8 @@ void add_simulation_options(CLI::App& command, SimulatedPipelineFlags& flags, bo
                   "Compute reserved memory as with PyTorch's setting of that name")
         ->group("Hardware");
     add_option(command, "--in-flight", flags.most_in_flight,
-               "Most micro-batches between first forward and last backward; default: no limit", "N", "Pipeline");
+               "Maximum number of micro-batches between first forward and last backward; default: no limit", "N",
+               "Pipeline");
     add_parsed(command, "--backward", flags.backward_order, parse_backward_order,
                "Order of gpipe's backwards: last-first (default) or first-first", "ORDER", "Pipeline");
     add_option(command, "--recompute", flags.recompute,

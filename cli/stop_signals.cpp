@@ -67,7 +67,7 @@ void note(int signal_number) {
     }
     // On a terminal, a progress bar or the echoed ^C may be on the line.
     constexpr std::string_view kText =
-        "\npipescope: stopping, in a training after the current step; a second Ctrl-C ends it at once\n";
+        "\npipescope: stopping; a training stops after the current step; a second Ctrl-C ends it at once\n";
     const std::string_view text = on_terminal != 0 ? kText : kText.substr(1);
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
     errno = error;

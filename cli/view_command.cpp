@@ -85,10 +85,10 @@ ExitCode view_command(ViewFlags flags) {
     }
     const bool joins = are_of_one_run(flags.files) || !flags.rules.empty();
     if (!flags.baseline.empty() && flags.files.size() != 1 && !joins) {
-        throw UsageError(fmt::format(
-            "--baseline is the run before of one run, but view was given {} files; name the trace of the run after, or "
-            "those of all its processes, before --baseline",
-            flags.files.size()));
+        throw UsageError(
+            fmt::format("--baseline is compared with one run, but view was given {} files; name the trace of the later "
+                        "run, or those of all its processes, before --baseline",
+                        flags.files.size()));
     }
     if ((!flags.render.empty() || !flags.report.empty()) && flags.files.size() != 1 && !joins) {
         require_traces(flags.files);
@@ -130,7 +130,7 @@ ExitCode view_command(ViewFlags flags) {
     const auto program = program_beside("pipescope-gui");
     if (!program) {
         throw Error(
-            "view needs pipescope-gui, which is not beside this program; build with -DPIPESCOPE_GUI=ON, or "
+            "view needs pipescope-gui, which is not in this program's folder; build with -DPIPESCOPE_GUI=ON, or "
             "install it into the same folder");
     }
     std::optional<JoinedTrace> joined;
@@ -195,7 +195,7 @@ void add_view_command(Program& program) {
         "processes; without a file, those open last time");
     command
         ->add_option("--baseline", flags->baseline,
-                     "Trace of a run before, or those of all its processes: shown below instead of the simulation. "
+                     "Trace of an earlier run, or those of all its processes: shown below instead of the simulation. "
                      "Put it after FILE")
         ->type_name("FILE");
     add_option(*command, "--render", flags->render,

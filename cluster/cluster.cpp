@@ -85,8 +85,8 @@ Link link_of(const Json& object, const std::string& path, std::vector<std::strin
     link.latency_ns = number(object, path, "latency_ns", 0);
     if (const auto times = object.find("times"); times != object.end()) {
         if (object.contains("efficiency")) {
-            throw ProfileError(path + ".efficiency is given beside times, which are as programs reach them; " +
-                               kRemedy);
+            throw ProfileError(
+                path + ".efficiency is given with times; measured times are already what programs reach; " + kRemedy);
         }
         link.times = read_link_times(*times, path + ".times");
         if (link.times.empty()) {

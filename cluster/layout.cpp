@@ -538,13 +538,13 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
     if (layout.interleave == 1 && layout.pipeline > 1 && !runs_one_partition_a_lane(schedule_of(layout)) &&
         schedule_of(layout) != Schedule::automatic && schedule_of(layout).file() == nullptr) {
         refuse("interleave is 1 with schedule " + to_string(schedule_of(layout)),
-               "that schedule runs several partitions a lane", "use --interleave 2");
+               "that schedule runs several partitions per lane", "use --interleave 2");
     }
     if (layout.interleave > 1 && runs_one_partition_a_lane(schedule_of(layout)) &&
         schedule_of(layout) != Schedule::automatic) {
         refuse(
             "interleave is " + std::to_string(layout.interleave) + " with schedule " + to_string(schedule_of(layout)),
-            "that schedule runs one partition a lane", "use interleaved, or leave one of both out");
+            "that schedule runs one partition per lane", "use interleaved, or leave one of the two out");
     }
 }
 

@@ -174,7 +174,7 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
     };
     add("bubble", whole * (1 - parts.bubble()),
         "more micro-batches (now " + std::to_string(layout.micro_batches()) +
-            "), more partitions a lane, fewer lanes or another schedule shrink it");
+            "), more partitions per lane, fewer lanes or another schedule shrink it");
     add("optimizer", whole - step.optimizer_ns, "ZeRO, more lanes or more tensor-parallel devices split the update");
     add("links of a node", simulate(with_free_links(cluster, true, false), layout).step_ns(),
         std::string("a faster link, fewer ") + (layout.expert > 1 ? "expert-parallel, " : "") +
@@ -199,7 +199,7 @@ std::string next_constraint(const LayoutStep& step, const std::vector<StepLimit>
     std::string text = "the device's own speed limits the step";
     if (!limits.empty() && limits.front().step_ns <= (1 - kWorthIt) * step.step_ns()) {
         const StepLimit& first = limits.front();
-        text = first.name + ": without, the step would be " + percent(1 - first.step_ns / step.step_ns()) +
+        text = first.name + ": without it, the step would be " + percent(1 - first.step_ns / step.step_ns()) +
                " shorter; " + first.remedy;
     }
     if (step.simulation.memory_unknown) {

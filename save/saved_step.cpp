@@ -110,7 +110,7 @@ std::map<std::string, std::string> parse_tensor_index(std::string_view text) {
         if (plain.empty() || plain.starts_with('.') ||
             plain.find_first_of(std::string_view("/\0", 2)) != std::string::npos) {
             throw SaveError("the file of the tensor " + shown(name) + " is " + shown(file) +
-                            "; it must be the name of a file beside the index");
+                            "; it must be the name of a file in the index's folder");
         }
         files.emplace(name, plain);
     }

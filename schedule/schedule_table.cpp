@@ -314,7 +314,7 @@ private:
             }
             const auto& [text, at] = update->second;
             throw UsageError(is_update
-                                 ? text_of(place) + " holds " + text_of(action) + " beside " + text + " in column " +
+                                 ? text_of(place) + " holds " + text_of(action) + " after " + text + " in column " +
                                        std::to_string(at.column + 1) +
                                        "; a lane updates all its partitions at once; remove one"
                                  : text_of(at) + " holds " + text + " before " + text_of(action) + " in column " +

@@ -95,7 +95,7 @@ void check_in_turn(const PipelineShape& shape, std::string_view schedule) {
     const int lanes = shape.num_lanes();
     const std::string subject = "the " + std::string(schedule) + " schedule";
     if (shape.num_partitions % lanes != 0 || shape.num_partitions == lanes) {
-        throw UsageError(subject + " needs two or more partitions a lane, the same number on all; the pipeline has " +
+        throw UsageError(subject + " needs two or more partitions per lane, the same number on all; the pipeline has " +
                          counted(shape.num_partitions, "partition", "partitions") + " on " +
                          counted(lanes, "lane", "lanes") + "; use a multiple of " + std::to_string(lanes) +
                          ", at least " + std::to_string(2 * lanes));
@@ -110,7 +110,7 @@ void check_v(const PipelineShape& shape, std::string_view schedule) {
     const std::string subject = "the " + std::string(schedule) + " schedule";
     if (shape.num_partitions != 2 * lanes) {
         throw UsageError(
-            subject + " needs two partitions a lane; the pipeline has " +
+            subject + " needs two partitions per lane; the pipeline has " +
             counted(shape.num_partitions, "partition", "partitions") + " on " + counted(lanes, "lane", "lanes") +
             "; use " + std::to_string(2 * lanes) + " partitions" +
             (shape.num_partitions % 2 == 0 ? ", or " + counted(shape.num_partitions / 2, "lane", "lanes") : ""));

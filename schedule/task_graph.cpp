@@ -326,7 +326,7 @@ private:
             waits.push_back(" waits for " + name_of(needed) +
                             (before == needed
                                  ? " on lane " + std::to_string(lane)
-                                 : ", which lane " + std::to_string(lane) + " runs behind " + name_of(before)));
+                                 : ", which lane " + std::to_string(lane) + " runs after " + name_of(before)));
         }
         auto at = static_cast<std::size_t>(std::find(path.begin(), path.end(), lane) - path.begin());
         std::string text = name_of(programs_[lane][next[lane]]) + " on lane " + std::to_string(lane) + waits[at];

@@ -394,7 +394,7 @@ std::string why_infeasible(const FoundBalance& found, const PipelineOptions& opt
     }
     std::string text = limit + "; no balance of " + counted(found.balance.num_partitions(), "partition", "partitions") +
                        " that keeps " + (differ ? "them" : "it") + " was found; " + bytes(*found.smallest_limit) +
-                       (differ ? " on each lane" : " a lane") + " would do" +
+                       (differ ? " on each lane" : " per lane") + " would be enough" +
                        (found.smallest_limit_is_exact ? ", and no less" : "");
     if (found.smallest_partitions) {
         text += ", or " + std::to_string(*found.smallest_partitions) + " lanes";

@@ -36,7 +36,7 @@ void check_times(const Link& link) {
     }
     if (link.bytes_per_second != 0 || link.latency_ns != 0) {
         throw OptionError(
-            "links: measured times of messages are given beside a link bandwidth or latency; the times hold both; "
+            "links: measured times of messages are given with a link bandwidth or latency; the times hold both; "
             "leave out one or the other");
     }
     if (link.times.size() == 1) {
@@ -82,7 +82,7 @@ void check_links(const Hardware& hardware) {
         before = tier.lanes;
         if (tier.link.sharing != LinkSharing::none || hardware.link.sharing != LinkSharing::none) {
             throw UsageError("link sharing is " + to_string(hardware.link.sharing) +
-                             " beside link tiers, whose links share with no other; use none");
+                             " with link tiers; their links share with no other; use none");
         }
     }
     for (const PairLink& pair : hardware.pairs) {

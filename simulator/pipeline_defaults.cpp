@@ -38,7 +38,7 @@ Assumption assume_optimizer(PipelineOptions& options, bool token_input) {
     options.optimizer = token_input ? "adam" : PipelineOptions{}.optimizer;
     return {"optimizer", options.optimizer,
             token_input ? "as for a language model, since the input is token numbers"
-                        : "which holds no state beside parameters and gradients"};
+                        : "which keeps no state besides parameters and gradients"};
 }
 
 bool measured_on_host(const Profile& profile) {

@@ -47,7 +47,7 @@ void check(const PlanRequest& request) {
     for (const int each : request.replicas) {
         if (each < 1) {
             throw UsageError("replicas is " + std::to_string(each) +
-                             "; it counts pipelines that run side by side; use 1 for one");
+                             "; it is the number of equal pipelines; use 1 for one");
         }
     }
     if (*std::ranges::min_element(request.chunks) < 1) {
@@ -56,7 +56,7 @@ void check(const PlanRequest& request) {
     }
     if (!request.device_types.empty() && !(request.hardware.devices.empty() && request.hardware.speeds.empty())) {
         throw UsageError(
-            "--devices or --speed is given beside --device-types; each type is planned as lanes of its own; leave out "
+            "--devices or --speed is given with --device-types; each type is planned with its own lanes; leave out "
             "one or the other");
     }
     if (!(request.price_per_lane_hour >= 0) || !std::isfinite(request.price_per_lane_hour)) {

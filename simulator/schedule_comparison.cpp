@@ -55,7 +55,7 @@ public:
         }
         add(name,
             placed_options(profile_, options, lanes_, BalanceAlgorithm::optimal, {}, SearchTables(profile_, options)),
-            "two partitions a lane");
+            "two partitions per lane");
     }
 
     /// `replicas` pipelines of lanes / replicas partitions, each with its part of the mini-batch.

@@ -96,7 +96,7 @@ void require_closed(const std::filesystem::path& path, const std::string& log_tr
         require_trace_format(db, path);
         if (!was_closed(db)) {
             throw TraceError("trace " + quoted(path) + " was not closed, and " + log_trouble +
-                             ": that file holds what the run wrote last, perhaps most of it; put it back beside the "
+                             ": that file holds what the run wrote last, perhaps most of it; put it back next to the "
                              "trace, or close the trace for good with what is left (--without-wal)");
         }
     });

@@ -144,9 +144,10 @@ std::shared_ptr<const Baseline> baselineOf(const TraceDocument& before) {
 std::shared_ptr<const TraceDocument> withBaseline(const TraceDocument& document,
                                                   std::shared_ptr<const Baseline> baseline) {
     if (!document.measured) {
-        throw Error(document.path.toStdString() +
-                    " holds no task of a pipeline, so there is no step to compare with a run before; compare ranges by "
-                    "name with 'pipescope compare'");
+        throw Error(
+            document.path.toStdString() +
+            " holds no task of a pipeline, so there is no step to compare with an earlier run; compare ranges by "
+            "name with 'pipescope compare'");
     }
     auto changed = std::make_shared<TraceDocument>(document);
     changed->simulated = baseline->timeline;
@@ -170,7 +171,7 @@ std::shared_ptr<const TraceDocument> withBaseline(const TraceDocument& document,
         missing << QString::fromStdString(baseline->timeline->lanes()[lane].name);
     }
     if (!missing.isEmpty()) {
-        changed->notes << translated("Only the run before has %1: overlay and difference leave it out.")
+        changed->notes << translated("Only the earlier run has %1: overlay and difference leave it out.")
                               .arg(missing.join(QStringLiteral(", ")));
     }
     if (!changed->whyNoTwins.empty()) {

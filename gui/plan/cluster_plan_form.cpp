@@ -73,7 +73,7 @@ void readTokens(const ClusterPlanInput& input, ClusterPlanRequest& request) {
 }
 
 void readFailures(const ClusterPlanInput& input, ClusterPlanRequest& request) {
-    const QString checkpoint = ClusterPlanForm::tr("checkpoint write");
+    const QString checkpoint = ClusterPlanForm::tr("time to write a save");
     request.checkpoint_seconds = secondsOf(input.checkpointTime, checkpoint, request.checkpoint_seconds);
     if (!(request.checkpoint_seconds > 0)) {
         refuseInput(checkpoint, input.checkpointTime, ClusterPlanForm::tr("saving takes some time, such as 1s"));
@@ -171,7 +171,7 @@ ClusterPlanForm::ClusterPlanForm(QWidget* parent) : QWidget(parent) {
     form->addRow(tr("&Schedules"), schedules_);
     form->addRow(tr("S&ends"), sends_);
     form->addRow(tr("&Gradient bucket"), gradientBucket_);
-    form->addRow(tr("Checkpoint &write"), checkpointTime_);
+    form->addRow(tr("Time to &write a save"), checkpointTime_);
     form->addRow(tr("Rest&art"), restartTime_);
     form->addRow(tr("Repair &of a node"), repairTime_);
 }
@@ -190,7 +190,7 @@ void ClusterPlanForm::createLines() {
         tr("Model"), tr("the open file's profile, or gpt:layers=24,…"),
         tr("gpt:layers=48,hidden=8192,heads=64,sequence=2048,vocabulary=51200; empty: the profile of the open file"));
     cluster_ = createLine(tr("Cluster file"), tr("cluster.json"), tr("Nodes, links, prices and failures"));
-    batch_ = createLine(tr("Batch"), tr("samples of a step"), tr("Samples of a step, over all replicas"));
+    batch_ = createLine(tr("Batch"), tr("samples per step"), tr("Samples per step, over all replicas"));
     batch_->setText(QStringLiteral("512"));
     devices_ = createLine(tr("Devices"), tr("all, or 64..512"), tr("Numbers of devices of one type"));
     tokens_ = createLine(tr("Tokens"), tr("one step, or 1e12"), tr("Length of the whole run"));
@@ -198,11 +198,10 @@ void ClusterPlanForm::createLines() {
                                  tr("Replicas sum gradients in parts of this size while the last backward makes them; "
                                     "none: once a lane has ended"));
     checkpointTime_ =
-        createLine(tr("Checkpoint write"), secondsText(usual.checkpoint_seconds),
-                   tr("How long a checkpoint holds up the training. The best interval between checkpoints "
-                      "follows from it"));
+        createLine(tr("Time to write a save"), secondsText(usual.checkpoint_seconds),
+                   tr("How long a save stops the training. The best interval between saves follows from it"));
     restartTime_ = createLine(tr("Restart"), secondsText(usual.restart_seconds),
-                              tr("Time from a failure until the training goes on from the last checkpoint"));
+                              tr("Time from a failure until the training continues from the last saved step"));
     repairTime_ = createLine(tr("Repair of a node"), secondsText(usual.repair_hours * kSecondsPerHour),
                              tr("Time until a failed node is back. It determines the spare nodes"));
 }

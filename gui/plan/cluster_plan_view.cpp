@@ -64,7 +64,7 @@ std::vector<TableColumn<const ClusterCandidate*>> clusterPlanColumns() {
         {tr("Spares"), "spare_nodes", right, [](const Row& c) { return c->spare_nodes; }},
         {tr("Effective"), "effective_share", right, [](const Row& c) { return formatShare(c->checkpoints.effective); },
          [](const Row& c) { return c->checkpoints.effective; }},
-        {tr("Checkpoint every"), "checkpoint_interval_seconds", right,
+        {tr("Save every"), "checkpoint_interval_seconds", right,
          [](const Row& c) {
              return c->checkpoints.interval_seconds > 0 ? formatHours(c->checkpoints.interval_seconds / kSecondsPerHour)
                                                         : unknownValue();
@@ -256,7 +256,7 @@ QString ClusterPlanView::summary(const ClusterPlan& plan) const {
                               asQString(best.step.device), asQString(to_string(best.step.layout)),
                               formatDuration(std::llround(best.step.step_ns())));
         if (best.checkpoints.interval_seconds > 0) {
-            sentences << tr("A checkpoint every %1, %2, effective %3.")
+            sentences << tr("A save every %1, %2, effective %3.")
                              .arg(formatHours(best.checkpoints.interval_seconds / kSecondsPerHour),
                                   formatCount(best.spare_nodes, tr("spare node"), tr("spare nodes")),
                                   formatShare(best.checkpoints.effective));

@@ -94,7 +94,7 @@ ReportTable configuration(const TraceDocument& document) {
     add(translated("File"), QFileInfo(document.path).fileName());
     add(translated("Model"), document.run.model.empty() ? unknownValue() : modelOf(document));
     if (document.baseline) {
-        add(translated("Run before"), QFileInfo(document.baseline->path).fileName());
+        add(translated("Earlier run"), QFileInfo(document.baseline->path).fileName());
         for (const auto& [name, options] : {std::pair(translated("after"), &document.run.options),
                                             {translated("before"), &document.baseline->run.options}}) {
             if (*options) {

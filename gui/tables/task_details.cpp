@@ -28,8 +28,8 @@ QString whyNoTwin(const TraceDocument& document, Source source) {
         return translated("No twin: %1.").arg(QString::fromStdString(document.whyNoTwins));
     }
     if (document.baseline) {
-        return source == Source::measured ? translated("No twin: the run before has no such task.")
-                                          : translated("No twin: the run after has no such task in this step.");
+        return source == Source::measured ? translated("No twin: the earlier run has no such task.")
+                                          : translated("No twin: the later run has no such task in this step.");
     }
     return source == Source::measured ? translated("No twin: the simulated schedule has no such task.")
                                       : translated("No twin: this task was not recorded in the step shown.");

@@ -73,7 +73,7 @@ const std::vector<Preset>& presets() {
         microBatchPreset(translated("Half the micro-batches, twice as large"), 0.5, false),
         microBatchPreset(translated("Twice the batch, twice the micro-batches"), 2, true),
         schedulePreset(Schedule::one_f_one_b, translated("1F1B")),
-        schedulePreset(Schedule::interleaved_1f1b, translated("Interleaved, two partitions a lane")),
+        schedulePreset(Schedule::interleaved_1f1b, translated("Interleaved, two partitions per lane")),
         linkPreset(translated("Free copies"), 0, 0),
         linkPreset(translated("NVLink 4: 360 GB/s, 8 µs"), 360e9, 8e3),
         linkPreset(translated("PCIe 4.0 ×16: 24 GB/s, 10 µs"), 24e9, 10e3),

@@ -232,9 +232,9 @@ void MainWindow::askForFolder() {
 }
 
 void MainWindow::askForBaseline() {
-    const QStringList paths =
-        QFileDialog::getOpenFileNames(this, tr("Compare with the trace of a run before, or those of all its processes"),
-                                      {}, tr("Traces (*.sqlite *.db *.sqlite3 *.json *.json.gz *.gz);;All files (*)"));
+    const QStringList paths = QFileDialog::getOpenFileNames(
+        this, tr("Compare with the trace of an earlier run, or those of all its processes"), {},
+        tr("Traces (*.sqlite *.db *.sqlite3 *.json *.json.gz *.gz);;All files (*)"));
     if (!paths.isEmpty()) {
         files_->compareWith(paths);
     }

@@ -21,7 +21,7 @@ bool PageModel::setDocument(std::shared_ptr<const TraceDocument> document, bool 
     } else if (baseline_ && document->complete) {
         baseline_.reset();
         auto alone = std::make_shared<TraceDocument>(*document);
-        alone->notes << tr("No run before is shown: this file holds no measured step.");
+        alone->notes << tr("No earlier run is shown: this file holds no measured step.");
         document = std::move(alone);
     }
     const std::shared_ptr<const TraceDocument> before = std::exchange(document_, std::move(document));

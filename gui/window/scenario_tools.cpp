@@ -136,7 +136,7 @@ void ScenarioTools::pin() {
 const Simulation* ScenarioTools::movable() {
     const std::shared_ptr<const SimulatedScenario>& result = model_->result();
     if (page_.baseline()) {
-        Q_EMIT said(tr("This is a run before. File ▸ Back to the simulation shows the simulated timeline."));
+        Q_EMIT said(tr("This is an earlier run. File ▸ Back to the simulation shows the simulated timeline."));
     } else if (!result || !result->runs()) {
         Q_EMIT said(tr("There is no scenario that can run."));
     } else if (model_->isBehind()) {

@@ -74,7 +74,7 @@ void declare(CLI::App& app, ViewerArguments& arguments) {
     app.add_option("--report", arguments.report,
                    "Write a report about the run to OUT.html or OUT.pdf instead of showing a window; needs no display")
         ->type_name("OUT");
-    app.add_option("--baseline", arguments.baseline, "Trace of a run before, to show instead of the simulation");
+    app.add_option("--baseline", arguments.baseline, "Trace of an earlier run, to show instead of the simulation");
     app.add_option("--size", arguments.size, "Size of the picture in pixels, WIDTHxHEIGHT")
         ->capture_default_str()
         ->each([&arguments](const std::string&) { arguments.sizeGiven = true; });
@@ -164,7 +164,7 @@ void check(const ViewerArguments& arguments) {
     }
     parseStep(arguments.step);
     if (!arguments.baseline.empty() && arguments.files.size() != 1) {
-        throw UsageError("--baseline is the run before of one trace, but " + std::to_string(arguments.files.size()) +
+        throw UsageError("--baseline is compared with one trace, but " + std::to_string(arguments.files.size()) +
                          " were named; name exactly one FILE");
     }
     if (!headless(arguments)) {

@@ -423,7 +423,7 @@ TEST_F(Commands, CompareSetsTwoRunsSideBySide) {
     const auto cut = user.succeeds("compare a.sqlite c.sqlite").out;
     EXPECT_THAT(cut, HasSubstr("tasks are not compared one by one: the balance was 2,2 and is 1,3"));
     EXPECT_THAT(cut, HasSubstr("tasks of a step by kind"));
-    EXPECT_THAT(refused(2, "compare a.sqlite b.sqlite c.sqlite"), HasSubstr("behind --baseline"));
+    EXPECT_THAT(refused(2, "compare a.sqlite b.sqlite c.sqlite"), HasSubstr("after --baseline"));
 }
 
 TEST_F(Commands, WhatOtherProfilersRecordedIsExportedButNotCompared) {

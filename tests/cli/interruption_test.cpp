@@ -31,7 +31,7 @@ TEST_F(Interruption, ARunPrintsItsStepsAndClosesItsTrace) {
     for (const auto& [name, code] : {std::pair{"INT", 130}, {"TERM", 143}}) {
         const CommandResult run = user.stops(kLongRun + " --json --force", kSeveralSteps, name);
         EXPECT_EQ(run.code, code) << run.err;
-        EXPECT_THAT(run.err, HasSubstr("stopping, in a training after the current step"));
+        EXPECT_THAT(run.err, HasSubstr("stopping; a training stops after the current step"));
         const auto object = run.json();
         EXPECT_EQ(object.at("interrupted"), true);
         EXPECT_GE(object.at("steps").size(), 3u);
@@ -61,7 +61,7 @@ TEST_F(Interruption, TheSecondSignalLeavesNoTemporaryTrace) {
     const CommandResult run = user.stops("run emulated:e.json --balance 1,1 -m 2 --batch 2 --steps 100000",
                                          "ls tmp/pipescope-run-*/run.sqlite-wal && sleep 0.5", "INT TERM");
     ::unsetenv("TMPDIR");
-    EXPECT_THAT(run.err, HasSubstr("stopping, in a training after the current step"));
+    EXPECT_THAT(run.err, HasSubstr("stopping; a training stops after the current step"));
     EXPECT_TRUE(std::filesystem::is_empty(temporary));
 }
 

@@ -329,7 +329,7 @@ TEST_F(PlanningCommands, PlanEstimatesForEachDeviceTypeOfACatalogueAndTakesItsPr
     EXPECT_THAT(other.err, HasSubstr("the price of 'medium' is not used; it is not among the --device-types"));
     EXPECT_THAT(other.err, testing::Not(HasSubstr("SLOW"))) << "letters of either case";
     EXPECT_THAT(other.out, HasSubstr("cost: price per million samples"));
-    EXPECT_THAT(user.succeeds(line).err, HasSubstr("fast has no price of its own; it is counted as 1 an hour"));
+    EXPECT_THAT(user.succeeds(line).err, HasSubstr("fast has no price; it is counted as 1 per hour"));
     EXPECT_EQ(user.succeeds(line + "--json").json().at("cost_unit"), "price per million samples");
     EXPECT_EQ(user.succeeds("plan p.json -n 1 --batch 2 --json").json().at("cost_unit"),
               "lane-hours per million samples");

@@ -190,7 +190,7 @@ TEST(Launch, LeavesNothingBehindIfItCannotStartAll) {
         "/pipescope' launch -n 40 -- sh -c 'echo $$ >>started; sleep 300' >.stdout 2>.stderr\n"
         "echo $? >code; kill -0 $(cat started) 2>.none && exit 1\ntest -s started && exit $(cat code)");
     EXPECT_EQ(result.code, 1);
-    EXPECT_THAT(result.err, AllOf(HasSubstr("gets no pipe"), testing::Not(HasSubstr("was ended by signal"))));
+    EXPECT_THAT(result.err, AllOf(HasSubstr("no pipe can be opened"), testing::Not(HasSubstr("was ended by signal"))));
 }
 
 TEST(Launch, LeavesNoTemporaryFileOfAKilledProcess) {

@@ -201,7 +201,7 @@ TEST_F(ScheduleCommand, ContradictionsOfAFileAreRefused) {
 TEST_F(ScheduleCommand, ExplainsWhatIsWrong) {
     user.writes("dead.csv", "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n");
     EXPECT_THAT(refused("schedule dead.csv --check", 1),
-                AllOf(HasSubstr("dead.csv: the schedule can never finish"), HasSubstr("which lane 1 runs behind")));
+                AllOf(HasSubstr("dead.csv: the schedule can never finish"), HasSubstr("which lane 1 runs after")));
     user.writes("short.csv", "0F0\n");
     EXPECT_THAT(refused("schedule short.csv --check", 1), HasSubstr("short.csv: row 1 lacks 0B0"));
     EXPECT_THAT(refused("schedule none.csv", 1), HasSubstr("none.csv: cannot be opened; "));

@@ -24,7 +24,7 @@ TEST(StopSignals, TheFirstIsNotedAndAnnounced) {
         EXPECT_NO_THROW(throw_if_stopped());
         CaptureStderr();
         raise(signal_number);
-        EXPECT_THAT(GetCapturedStderr(), HasSubstr("stopping, in a training after the current step"));
+        EXPECT_THAT(GetCapturedStderr(), HasSubstr("stopping; a training stops after the current step"));
         EXPECT_EQ(stop_signal(), signal_number);
         EXPECT_EQ(stop_exit_code(), code);
         EXPECT_THROW(throw_if_stopped(), Interrupted);

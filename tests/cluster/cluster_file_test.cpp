@@ -79,7 +79,7 @@ TEST(ClusterFile, ErrorsNameThePathOfTheFault) {
             "nodes[0].hours_between_failures");
     refuses(cluster_with(R"({"device": "A100", "count": 1, "devices": 8, "link": {"efficiency": 0.5,
                              "times": [{"bytes": 10, "ns": 5}, {"bytes": 15, "ns": 6}]}})"),
-            "nodes[0].link.efficiency is given beside times");
+            "nodes[0].link.efficiency is given with times");
     refuses(R"({"format": "pipescope.cluster", "version": 1, "name": "x",
                 "nodes": [{"device": "A100", "count": 2, "devices": 8}]})",
             "between_nodes");

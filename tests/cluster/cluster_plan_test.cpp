@@ -513,7 +513,7 @@ TEST(StepLimits, NameWhatLimitsTheStep) {
         const auto [step, limits] = limits_of(layout);
         EXPECT_EQ(limits.front().name, "links between nodes");
         EXPECT_LT(limits.front().step_ns, 0.2 * step.step_ns());
-        EXPECT_THAT(next_constraint(step, limits), HasSubstr("links between nodes: without, the step would be "));
+        EXPECT_THAT(next_constraint(step, limits), HasSubstr("links between nodes: without it, the step would be "));
     }
     cluster.between_nodes.bytes_per_second = 1e18;
     cluster.groups.front().link.bytes_per_second = 2e3;

@@ -35,7 +35,7 @@ TEST(Layout, RefusesWhatNoClusterCouldRun) {
     refuses({.pipeline = 8, .interleave = 2, .batch = 8}, "each holds at least one of the model's 8 blocks");
     refuses({.zero = 4}, "ZeRO has stages 0 to 3");
     refuses({.sequence_parallel = true}, "sequence parallelism with one");
-    refuses({.pipeline = 2, .interleave = 2, .batch = 2, .schedule = Schedule::one_f_one_b}, "one partition a lane");
+    refuses({.pipeline = 2, .interleave = 2, .batch = 2, .schedule = Schedule::one_f_one_b}, "one partition per lane");
     refuses({.gradient_bytes = 3}, "2, 4 or 8 bytes");
     refuses({.pipeline = 100000, .interleave = 100000}, "more than 4096 partitions");
 }

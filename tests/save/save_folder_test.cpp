@@ -249,8 +249,8 @@ TEST(SavedStep, DamagedIsRefusedWithItsFile) {
     const fs::path map = step / "model.safetensors.index.json";
     with(map, "{}", index, "no \"weight_map\"");
     with(map, R"({"weight_map": []})", index, "\"weight_map\" is []");
-    with(map, R"({"weight_map": {"a": "../other"}})", index, "name of a file beside");
-    with(map, R"({"weight_map": {"a": 1}})", index, "name of a file beside");
+    with(map, R"({"weight_map": {"a": "../other"}})", index, "name of a file in the index");
+    with(map, R"({"weight_map": {"a": 1}})", index, "name of a file in the index");
     with(map, R"({"weight_map": {"a": "x"}})", tensor, "No such file");
     with(
         map, R"({"weight_map": {"b": "model-00001-of-00001.safetensors"}})",

@@ -225,7 +225,7 @@ TEST(ScheduleTable, RefusesUpdatesAndPlacementLinesThatDoNotFit) {
     };
     refuses("0F0,0I0,0O,0W0\n", "row 1, column 3 holds 0O before 0W0 in column 4");
     refuses("0F0,0B0,0O,0REDUCE_GRAD\n", "row 1, column 3 holds 0O before 0REDUCE_GRAD");
-    refuses("0F0,1F0,1B0,0B0,0O,1O\n", "row 1, column 6 holds 1O beside 0O in column 5");
+    refuses("0F0,1F0,1B0,0B0,0O,1O\n", "row 1, column 6 holds 1O after 0O in column 5");
     refuses("0F0,0B0,0O0\n", "row 1, column 3 is '0O0'");
     refuses("0F0,,,0B0,1O\n,1F0,1B0,\n", "row 2, column 2 holds 1F0, but partition 1 runs on lane 0 (row 1, column 5)");
     refuses("# placement 0,0\n0F0,,,0B0\n,1F0,1B0,\n",
@@ -315,7 +315,7 @@ TEST(ScheduleTable, TellsADeadlockAsItsCircleOfWaits) {
     };
     EXPECT_EQ(circle("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"),
               "the schedule can never finish: backward (0, 0) on lane 0 waits for backward (0, 1), which lane 1 runs "
-              "behind forward (1, 1), which waits for forward (1, 0), which lane 0 runs behind backward (0, 0); move "
+              "after forward (1, 1), which waits for forward (1, 0), which lane 0 runs after backward (0, 0); move "
               "one of them");
 }
 

@@ -91,9 +91,9 @@ TEST(Interleaved, TakesItsPartitionsInTurnByGroupsOfMicroBatches) {
 TEST(Interleaved, RefusesShapesItCannotInterleave) {
     const PipelineShape one_each{.num_partitions = 4, .num_micro_batches = 4};
     EXPECT_THAT([&] { make_schedule(Schedule::interleaved_1f1b, one_each); },
-                ThrowsMessage<UsageError>(HasSubstr("two or more partitions a lane")));
+                ThrowsMessage<UsageError>(HasSubstr("two or more partitions per lane")));
     EXPECT_THAT([&] { check_schedule(Schedule::interleaved_1f1b, one_each); },
-                ThrowsMessage<UsageError>(HasSubstr("two or more partitions a lane")));
+                ThrowsMessage<UsageError>(HasSubstr("two or more partitions per lane")));
     EXPECT_THAT(
         [] {
             make_schedule(Schedule::interleaved_1f1b, {.num_partitions = 4,
@@ -291,7 +291,7 @@ TEST(VSchedules, RefuseShapesThatAreNoV) {
                     ThrowsMessage<UsageError>(testing::AllOf(HasSubstr("puts partition 2 on lane 1, not on lane 0"),
                                                              HasSubstr("such as 0,1,1,0"))));
         EXPECT_THAT([&] { make_schedule(schedule, {.num_partitions = 4, .num_micro_batches = 4}); },
-                    ThrowsMessage<UsageError>(HasSubstr("needs two partitions a lane")));
+                    ThrowsMessage<UsageError>(HasSubstr("needs two partitions per lane")));
     }
     EXPECT_THAT([] { on_lanes(Schedule::dualpipe_v, 2, 3); },
                 ThrowsMessage<UsageError>(HasSubstr("needs at least 4 micro-batches")));

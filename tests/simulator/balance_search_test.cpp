@@ -116,7 +116,7 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepAMemoryLimit) {
             EXPECT_EQ(found.smallest_limit, least) << "round " << round;
             EXPECT_TRUE(found.smallest_limit_is_exact);
             EXPECT_THAT(found.infeasible_because.value_or(""),
-                        AllOf(HasSubstr("--memory-limit is"), HasSubstr("would do, and no less")));
+                        AllOf(HasSubstr("--memory-limit is"), HasSubstr("would be enough, and no less")));
         }
     }
     EXPECT_GT(feasible, 500);
@@ -154,10 +154,10 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepALimitOfEachLanesOwn) {
             for (std::size_t lane = 0; lane < limits.size(); ++lane) {
                 EXPECT_EQ(found.smallest_limits[lane], limits[lane] + best.least_raise);
             }
-            EXPECT_THAT(
-                found.infeasible_because.value_or(""),
-                AllOf(HasSubstr("--memory-limit is " + format_bytes(limits[0]) + ", "),
-                      HasSubstr(counted(best.least_raise, "byte", "bytes")), HasSubstr(" more on each lane would do")));
+            EXPECT_THAT(found.infeasible_because.value_or(""),
+                        AllOf(HasSubstr("--memory-limit is " + format_bytes(limits[0]) + ", "),
+                              HasSubstr(counted(best.least_raise, "byte", "bytes")),
+                              HasSubstr(" more on each lane would be enough")));
             search.options.hardware.memory_limits = found.smallest_limits;
             EXPECT_TRUE(find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal).feasible);
         }
@@ -300,7 +300,7 @@ TEST(FindBalance, NamesTheSmallestLimitThatWouldDo) {
     const FoundBalance found = find_balance(profile, options, 2, BalanceAlgorithm::optimal);
     EXPECT_FALSE(found.feasible);
     EXPECT_THAT(*found.infeasible_because,
-                AllOf(HasSubstr("--memory-limit is 399 B;"), HasSubstr("400 bytes a lane would do")));
+                AllOf(HasSubstr("--memory-limit is 399 B;"), HasSubstr("400 bytes per lane would be enough")));
     options.hardware.memory_limit = 400;
     EXPECT_TRUE(find_balance(profile, options, 2, BalanceAlgorithm::optimal).feasible);
 }

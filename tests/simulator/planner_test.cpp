@@ -576,7 +576,7 @@ TEST(Plan, ChoosesAmongDeviceTypesByTheirSpeedMemoryAndPrice) {
     }
     request.hardware.devices = {"a", "b"};
     EXPECT_THAT([&] { plan(eight_layers_with_flops(), request); },
-                ThrowsMessage<UsageError>(HasSubstr("beside --device-types")));
+                ThrowsMessage<UsageError>(HasSubstr("is given with --device-types")));
     request.hardware.devices.clear();
     EXPECT_THROW(plan(eight_layers(), request), ProfileError) << "no flops";
 }

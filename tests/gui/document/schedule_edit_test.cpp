@@ -66,7 +66,7 @@ TEST_F(ScheduleEditTest, SaysWhyAPlaceIsImpossible) {
                 ThrowsMessage<Error>(AllOf(HasSubstr("1B0 before 1F0"), HasSubstr("swap"))));
     // 1F3 waits for 0F3, which lane 0 runs behind 0B0, which waits for 1B0, which lane 1 would run behind 1F3.
     EXPECT_THAT([&] { withTaskAt(simulation, task(TaskKind::forward, 1, 3), 0); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("on lane 0 waits for"), HasSubstr("which lane 1 runs behind"))));
+                ThrowsMessage<Error>(AllOf(HasSubstr("on lane 0 waits for"), HasSubstr("which lane 1 runs after"))));
     EXPECT_THAT([&] { placeInLane(tableOf(simulation), task(TaskKind::recompute, 0, 0)); },
                 ThrowsMessage<UsageError>(HasSubstr("move the backward")));
     EXPECT_THAT([&] { placeInLane(tableOf(simulation), task(TaskKind::loss, 1, 0)); },

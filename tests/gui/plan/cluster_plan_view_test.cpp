@@ -191,7 +191,8 @@ TEST_F(ClusterPlanViewTest, SaysWhatIsWrong) {
     form_.restartTime().clear();
     form_.checkpointTime().setText(QStringLiteral("0s"));
     planNow();
-    EXPECT_TRUE(view_.message().contains(QStringLiteral("checkpoint write is '0s'"))) << view_.message().toStdString();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("time to write a save is '0s'")))
+        << view_.message().toStdString();
     form_.checkpointTime().clear();
     for (int row = 0; row < form_.schedules().count(); ++row) {
         form_.schedules().item(row)->setCheckState(Qt::Unchecked);
