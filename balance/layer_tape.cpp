@@ -14,7 +14,7 @@ using Role = TapeBlock::Role;
 /// Tracks the live blocks during a walk over a tape's events.
 class TapeCheck {
 public:
-    TapeCheck(const LayerTape& tape, const std::string& path) : tape_(tape), path_(path), held_(tape.blocks.size()) {}
+    TapeCheck(const PlainTape& tape, const std::string& path) : tape_(tape), path_(path), held_(tape.blocks.size()) {}
 
     void start_forward() { std::fill(held_.begin(), held_.end(), false); }
     void start_backward() {
@@ -98,11 +98,11 @@ private:
         }
     }
 
-    const LayerTape& tape_;
+    const PlainTape& tape_;
     const std::string& path_;
     std::vector<bool> held_;
 };
-std::vector<std::int32_t> list_or_roles(const LayerTape& tape, const std::vector<std::int32_t>& list, Role one,
+std::vector<std::int32_t> list_or_roles(const PlainTape& tape, const std::vector<std::int32_t>& list, Role one,
                                         Role other) {
     if (!list.empty()) {
         return list;
@@ -117,16 +117,16 @@ std::vector<std::int32_t> list_or_roles(const LayerTape& tape, const std::vector
 }
 }  // namespace
 
-std::vector<std::int32_t> inputs_of(const LayerTape& tape) {
+std::vector<std::int32_t> inputs_of(const PlainTape& tape) {
     return list_or_roles(tape, tape.inputs, Role::input, Role::passed);
 }
-std::vector<std::int32_t> outputs_of(const LayerTape& tape) {
+std::vector<std::int32_t> outputs_of(const PlainTape& tape) {
     return list_or_roles(tape, tape.outputs, Role::output, Role::passed);
 }
-std::vector<std::int32_t> output_gradients_of(const LayerTape& tape) {
+std::vector<std::int32_t> output_gradients_of(const PlainTape& tape) {
     return list_or_roles(tape, tape.output_gradients, Role::output_gradient, Role::passed_gradient);
 }
-std::vector<std::int32_t> input_gradients_of(const LayerTape& tape) {
+std::vector<std::int32_t> input_gradients_of(const PlainTape& tape) {
     return list_or_roles(tape, tape.input_gradients, Role::input_gradient, Role::passed_gradient);
 }
 
@@ -142,7 +142,7 @@ std::string to_string(TapeBlock::Role role) {
     return std::string(kNames.at(static_cast<std::size_t>(role)));
 }
 
-std::vector<std::int32_t> forward_that_keeps_nothing(const LayerTape& tape) {
+std::vector<std::int32_t> forward_that_keeps_nothing(const PlainTape& tape) {
     std::vector<bool> held(tape.blocks.size());
     for (const std::int32_t event : tape.forward) {
         const auto block = static_cast<std::size_t>(event < 0 ? -event : event) - 1;

@@ -38,12 +38,13 @@ struct TapeBlock {
 /// Invariant (check_tape): events name blocks; an own block is allocated before it is freed, and only once; outputs are
 /// allocated once in each kind of forward; `recompute` leaves what `forward` leaves, and `backward` frees it, or both
 /// halves of a split one do.
-struct LayerTape {
+struct PlainTape {
     std::vector<TapeBlock> blocks;
     std::vector<std::int32_t> forward;               ///< forward that keeps its graph
     std::vector<std::int32_t> checkpointed_forward;  ///< forward that keeps nothing
     std::vector<std::int32_t> recompute;
     std::vector<std::int32_t> backward;
+    std::vector<std::int32_t> backward_weight;  ///< in an entry of LayerTape::halves only
     // Blocks by tensor, in the order of the layer's tensors, which may share one. Empty: the blocks of the given roles,
     // as ordered in `blocks`.
     std::vector<std::int32_t> inputs;            ///< else input and passed
@@ -59,6 +60,14 @@ struct LayerTape {
     };
     std::map<std::string, Skip> stash;  ///< by name, as in LayerProfile
     std::map<std::string, Skip> pop;
+
+    /// True if nothing was recorded.
+    bool empty() const { return blocks.empty() && forward.empty(); }
+    friend bool operator==(const PlainTape&, const PlainTape&) = default;
+};
+
+/// A layer's tape with its variants, which differ in what surrounds the layer or in how its backward runs.
+struct LayerTape : PlainTape {
     /// One entry, if it differs: the tape if the gradients of the model's outputs are contiguous parts of a gathered
     /// mini-batch's. Other micro-batches hold their storages too, so nothing is added to them in place.
     std::vector<LayerTape> gathered;
@@ -71,10 +80,7 @@ struct LayerTape {
     /// until then, so a gradient that it needs is never added to in place: blocks and roles of gradients may differ
     /// too.
     std::vector<LayerTape> halves;
-    std::vector<std::int32_t> backward_weight;  ///< in an entry of `halves` only
 
-    /// True if nothing was recorded.
-    bool empty() const { return blocks.empty() && forward.empty(); }
     friend bool operator==(const LayerTape&, const LayerTape&) = default;
 };
 
@@ -91,13 +97,13 @@ const LayerTape& variant_of(const LayerTape& tape, TapeVariant variant);
 std::string to_string(TapeBlock::Role role);
 
 // The tape's list, or else the blocks of the given roles.
-std::vector<std::int32_t> inputs_of(const LayerTape& tape);
-std::vector<std::int32_t> outputs_of(const LayerTape& tape);
-std::vector<std::int32_t> output_gradients_of(const LayerTape& tape);
-std::vector<std::int32_t> input_gradients_of(const LayerTape& tape);
+std::vector<std::int32_t> inputs_of(const PlainTape& tape);
+std::vector<std::int32_t> outputs_of(const PlainTape& tape);
+std::vector<std::int32_t> output_gradients_of(const PlainTape& tape);
+std::vector<std::int32_t> input_gradients_of(const PlainTape& tape);
 
 /// The checkpointed forward for a tape without one: `forward`, then its own leftover blocks freed.
-std::vector<std::int32_t> forward_that_keeps_nothing(const LayerTape& tape);
+std::vector<std::int32_t> forward_that_keeps_nothing(const PlainTape& tape);
 
 /// Throws ProfileError whose message starts with `path`, the tape's path, unless the invariant holds.
 void check_tape(const LayerTape& tape, const std::string& path);

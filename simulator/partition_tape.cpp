@@ -13,7 +13,7 @@ using Role = TapeBlock::Role;
 
 /// A layer's tape with the indices of its skips.
 struct LayerPart {
-    LayerTape tape;
+    PlainTape tape;
     std::map<std::string, std::size_t> skips;
     Bytes statistics = 0;
 };
@@ -33,8 +33,8 @@ public:
         for (std::size_t l = 0; l < layers_.size(); ++l) {
             count_holders(l);
         }
-        play_forward(&LayerTape::forward, true, out_.forward_ends, &out_.needed_forward);
-        play_forward(&LayerTape::checkpointed_forward, false, out_.checkpointed_ends, nullptr);
+        play_forward(&PlainTape::forward, true, out_.forward_ends, &out_.needed_forward);
+        play_forward(&PlainTape::checkpointed_forward, false, out_.checkpointed_ends, nullptr);
         play_recompute();
         for (std::size_t l = layers_.size(); l-- > 0;) {
             if (!play_backward(l)) {
@@ -68,7 +68,7 @@ private:
     std::int32_t& number_of(std::size_t l, std::int32_t number) {
         return numbers_[l][static_cast<std::size_t>(number) - 1];
     }
-    const LayerTape& layer(std::size_t l) const { return layers_[l].tape; }
+    const PlainTape& layer(std::size_t l) const { return layers_[l].tape; }
     std::size_t skip(std::size_t l, const std::string& name) const { return layers_[l].skips.at(name); }
 
     /// Numbers the layer's blocks within the partition. Gradients are numbered while the backward is played.
@@ -195,13 +195,13 @@ private:
         if (copies != 0) {
             out_.tape.recompute.push_back(copies);
         }
-        play_forward(&LayerTape::recompute, true, out_.recompute_ends, &out_.needed_recompute);
+        play_forward(&PlainTape::recompute, true, out_.recompute_ends, &out_.needed_recompute);
         if (copies != 0) {
             out_.tape.recompute.push_back(-copies);
             ++out_.recompute_ends.back();
         }
     }
-    void play_forward(Numbers LayerTape::*phase, bool keeps_graph, std::vector<std::size_t>& ends, Needed* needed) {
+    void play_forward(Numbers PlainTape::*phase, bool keeps_graph, std::vector<std::size_t>& ends, Needed* needed) {
         Numbers& events = out_.tape.*phase;
         for (std::size_t l = 0; l < layers_.size(); ++l) {
             for (const std::int32_t event : layer(l).*phase) {
@@ -401,7 +401,7 @@ private:
     PartitionTape out_;
 };
 
-bool same_events(const LayerTape& a, const LayerTape& b) {
+bool same_events(const PlainTape& a, const PlainTape& b) {
     const auto same_roles = [](const TapeBlock& one, const TapeBlock& other) { return one.role == other.role; };
     return std::equal(a.blocks.begin(), a.blocks.end(), b.blocks.begin(), b.blocks.end(), same_roles) &&
            a.forward == b.forward && a.checkpointed_forward == b.checkpointed_forward && a.recompute == b.recompute &&
@@ -411,17 +411,13 @@ bool same_events(const LayerTape& a, const LayerTape& b) {
 }
 
 /// True if the tape names every skip of the layer. A tape of an older profile does not.
-bool names_skips(const LayerTape& tape, const LayerProfile& layer) {
+bool names_skips(const PlainTape& tape, const LayerProfile& layer) {
     return std::ranges::all_of(layer.stash, [&](const auto& each) { return tape.stash.contains(each.first); }) &&
            std::ranges::all_of(layer.pop, [&](const std::string& name) { return tape.pop.contains(name); });
 }
 
-std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::vector<LayerTape> tapes) {
-    std::map<std::string, std::size_t> index;
-    for (const NamedSkip& skip : skips_of(profile)) {
-        const std::size_t next = index.size();
-        index.emplace(skip.name, next);
-    }
+std::vector<LayerPart> parts_of(const Profile& profile, const SizedProfile& sized, LayerRange layers,
+                                std::vector<PlainTape> tapes) {
     std::vector<LayerPart> parts;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
         LayerPart& part = parts.emplace_back(
@@ -434,7 +430,8 @@ std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::
         });
         for (const auto* skips : {&part.tape.stash, &part.tape.pop}) {
             for (const auto& [name, each] : *skips) {
-                part.skips[name] = index.at(name);
+                const auto index = std::ranges::find(sized.skip_names, name) - sized.skip_names.begin();
+                part.skips[name] = static_cast<std::size_t>(index);
             }
         }
     }
@@ -443,7 +440,7 @@ std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::
 
 /// A split backward that was not recorded, estimated from the whole one. Without weights of its own a layer does
 /// everything in the first half. With weights it keeps its graph for the second, and the gradients of its outputs.
-LayerTape in_halves(LayerTape tape, bool has_weights) {
+PlainTape in_halves(PlainTape tape, bool has_weights) {
     if (!has_weights) {
         return tape;
     }
@@ -484,27 +481,9 @@ bool has_halves(const LayerTape& tape, TapeVariant variant) {
     variant.halves = false;
     return tape.empty() || !variant_of(tape, variant).halves.empty();
 }
-
-/// A copy of the tape without its variants, which hold several times as much.
-LayerTape without_variants(const LayerTape& tape) {
-    LayerTape copy;
-    copy.blocks = tape.blocks;
-    copy.forward = tape.forward;
-    copy.checkpointed_forward = tape.checkpointed_forward;
-    copy.recompute = tape.recompute;
-    copy.backward = tape.backward;
-    copy.inputs = tape.inputs;
-    copy.outputs = tape.outputs;
-    copy.output_gradients = tape.output_gradients;
-    copy.input_gradients = tape.input_gradients;
-    copy.stash = tape.stash;
-    copy.pop = tape.pop;
-    copy.backward_weight = tape.backward_weight;
-    return copy;
-}
 }  // namespace
 
-std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer,
+std::optional<PlainTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer,
                                        TapeVariant variant) {
     const std::vector<LayerTape>& tapes = profile.layers[layer.index()].tape;
     if (tapes.empty()) {
@@ -520,14 +499,14 @@ std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfil
     const auto above = std::lower_bound(profile.samples.begin(), profile.samples.end(), sized.samples);
     auto at = static_cast<std::size_t>(above - profile.samples.begin());
     if (at < tapes.size() && profile.samples[at] == sized.samples) {
-        return tapes[at].empty() ? std::nullopt : std::optional(without_variants(tape_at(at)));
+        return tapes[at].empty() ? std::nullopt : std::optional<PlainTape>(tape_at(at));
     }
     // Outside the measured sizes, extrapolates from the two nearest, as for every other number.
     at = std::clamp<std::size_t>(at, 1, std::max<std::size_t>(1, tapes.size() - 1));
     if (at >= tapes.size() || tapes[at - 1].empty() || !same_events(tape_at(at - 1), tape_at(at))) {
         return std::nullopt;
     }
-    LayerTape between = without_variants(tape_at(at));
+    PlainTape between = tape_at(at);
     const double share = static_cast<double>(sized.samples - profile.samples[at - 1]) /
                          static_cast<double>(profile.samples[at] - profile.samples[at - 1]);
     for (std::size_t b = 0; b < between.blocks.size(); ++b) {
@@ -539,7 +518,7 @@ std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfil
     return between;
 }
 
-LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerId layer, bool split) {
+PlainTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerId layer, bool split) {
     const LayerProfile& from = profile.layers[layer.index()];
     const std::size_t l = layer.index();
     const Bytes input = l == 0 ? sized.input : sized.output[l - 1];
@@ -547,7 +526,7 @@ LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, Lay
     const bool passes = aliases || from.passes_gradient;
     // A stash's gradient is added into a new storage; the layer's transient bytes cover it until then.
     const bool sums = !from.stash.empty();
-    LayerTape tape;
+    PlainTape tape;
     const auto add = [&](Role role, Bytes bytes) {
         tape.blocks.push_back({role, bytes});
         return static_cast<std::int32_t>(tape.blocks.size());
@@ -619,23 +598,23 @@ LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, Lay
 
 std::optional<PartitionTape> recorded_partition_tape(const Profile& profile, const SizedProfile& sized,
                                                      LayerRange layers, TapeVariant variant) {
-    std::vector<LayerTape> tapes;
+    std::vector<PlainTape> tapes;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-        std::optional<LayerTape> tape = recorded_tape(profile, sized, LayerId{static_cast<std::int64_t>(l)}, variant);
+        std::optional<PlainTape> tape = recorded_tape(profile, sized, LayerId{static_cast<std::int64_t>(l)}, variant);
         if (!tape || !names_skips(*tape, profile.layers[l])) {
             return std::nullopt;
         }
         tapes.push_back(*std::move(tape));
     }
-    return TapeComposer(parts_of(profile, layers, std::move(tapes)), variant.halves).compose();
+    return TapeComposer(parts_of(profile, sized, layers, std::move(tapes)), variant.halves).compose();
 }
 
 PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers,
                                         bool split) {
-    std::vector<LayerTape> tapes;
+    std::vector<PlainTape> tapes;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
         tapes.push_back(tape_from_bytes(profile, sized, LayerId{static_cast<std::int64_t>(l)}, split));
     }
-    return TapeComposer(parts_of(profile, layers, std::move(tapes)), split).compose().value();
+    return TapeComposer(parts_of(profile, sized, layers, std::move(tapes)), split).compose().value();
 }
 }  // namespace pipescope

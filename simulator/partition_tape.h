@@ -18,7 +18,7 @@ namespace pipescope {
 /// name the same block, since tensors share storages. Skips are named by their index. An input block that is also an
 /// output is passed through.
 struct PartitionTape {
-    LayerTape tape;
+    PlainTape tape;
     // In the neighbouring partition's order. A gradient that arrives at a slot without a block is not needed.
     std::vector<std::int32_t> inputs;
     std::vector<std::int32_t> outputs;
@@ -41,13 +41,13 @@ struct PartitionTape {
 };
 
 /// A layer's tape at the sized profile's size: recorded there, or interpolated between two recorded sizes, or
-/// extrapolated from the two nearest. The two need equal events. Without variants. Empty if there is none. The halves
+/// extrapolated from the two nearest. The two need equal events. Empty if there is none. The halves
 /// of a split backward are estimated from the whole one if they were not recorded.
-std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer,
+std::optional<PlainTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer,
                                        TapeVariant variant = {});
 /// A tape made up from the layer's bytes: its output, a saved block, a block that is not saved, and its skips.
 /// `split`: with a backward in halves.
-LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerId layer, bool split = false);
+PlainTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerId layer, bool split = false);
 
 /// Joins recorded tapes only. Empty if a layer has none, or if two neighbours disagree on the number of storages
 /// between them: the k-th output or passed block of a layer is the k-th input or passed block of the next. If the

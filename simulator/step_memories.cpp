@@ -56,7 +56,7 @@ std::vector<Bytes> output_gradient_bytes(const PartitionWork& last) {
 std::optional<std::vector<Bytes>> output_gradient_bytes(const Profile& profile, const SizedProfile& sized,
                                                         TapeVariant variant) {
     const LayerId last{static_cast<std::int64_t>(profile.layers.size()) - 1};
-    const std::optional<LayerTape> tape = recorded_tape(profile, sized, last, variant);
+    const std::optional<PlainTape> tape = recorded_tape(profile, sized, last, variant);
     if (!tape) {
         return std::nullopt;
     }

@@ -109,7 +109,7 @@ private:
         return true;
     }
     /// Clears a list that the roles already imply.
-    static void leave_out(LayerTape& tape, Numbers LayerTape::*list, Numbers (*list_of)(const LayerTape&)) {
+    static void leave_out(PlainTape& tape, Numbers PlainTape::*list, Numbers (*list_of)(const PlainTape&)) {
         Numbers known = std::exchange(tape.*list, {});
         if (known != list_of(tape)) {
             tape.*list = std::move(known);
@@ -425,13 +425,6 @@ bool trains(const LayerChain& chain, std::size_t layer) {
                        [](const auto& each) { return each.second.requires_grad(); });
 }
 
-LayerTape without_variants(LayerTape tape) {
-    tape.gathered.clear();
-    tape.all_gradients.clear();
-    tape.halves.clear();
-    return tape;
-}
-
 /// The tapes of the layers from `first` on; the others are empty.
 std::vector<LayerTape> record_down_to(std::size_t first, LayerChain& chain, const std::vector<Activation>& before,
                                       const Tensors& target) {
@@ -456,8 +449,8 @@ std::vector<LayerTape> record_down_to(std::size_t first, LayerChain& chain, cons
             is_gathered = differ(of_gathered, alone);
         }
         LayerTape halves = record_tape(chain, layer, before[layer], &in_halves, BackwardWay::in_halves);
-        if (!halves.empty() && !tapes[layer].empty() &&
-            (trains(chain, layer) || halves != without_variants(tapes[layer]))) {
+        const PlainTape& whole = tapes[layer];
+        if (!halves.empty() && !whole.empty() && (trains(chain, layer) || halves != whole)) {
             tapes[layer].halves = {std::move(halves)};
         }
     }

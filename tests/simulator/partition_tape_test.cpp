@@ -12,6 +12,12 @@ namespace pipescope {
 namespace {
 using Role = TapeBlock::Role;
 
+LayerTape alone(PlainTape tape) {
+    LayerTape without_variants;
+    static_cast<PlainTape&>(without_variants) = std::move(tape);
+    return without_variants;
+}
+
 /// Input 100, output 200. Saves 1000, needs 50 temporarily and 70 in backward, and keeps its input.
 LayerTape linear_tape(bool has_input_gradient) {
     LayerTape tape;
@@ -46,7 +52,7 @@ TEST(PartitionTape, PlaysItsLayersOneAfterTheOther) {
     const Profile profile = two_layers();
     const auto tape = recorded_partition_tape(profile, at_size(profile, 1), {LayerId{0}, LayerId{2}});
     ASSERT_TRUE(tape);
-    EXPECT_NO_THROW(check_tape(tape->tape, "partition"));
+    EXPECT_NO_THROW(check_tape(alone(tape->tape), "partition"));
     // Layer 0's output is the own block 2. Layer 1 keeps it as its input, and it is freed after layer 1's backward.
     EXPECT_EQ(tape->tape.blocks[1], (TapeBlock{Role::own, 200}));
     EXPECT_EQ(tape->tape.forward, (std::vector<std::int32_t>{3, 4, -4, 2, 7, 8, -8, 6}));
@@ -170,7 +176,7 @@ TEST(PartitionTape, CopiesRunningStatisticsWhileItIsRecomputed) {
     profile.layers[1].buffer_bytes = profile.layers[1].statistic_bytes = 47;
     const auto tape = recorded_partition_tape(profile, at_size(profile, 1), both);
     ASSERT_TRUE(tape);
-    EXPECT_NO_THROW(check_tape(tape->tape, "partition"));
+    EXPECT_NO_THROW(check_tape(alone(tape->tape), "partition"));
     const auto copies = static_cast<std::int32_t>(
         std::find(tape->tape.blocks.begin(), tape->tape.blocks.end(), TapeBlock{Role::own, 77}) -
         tape->tape.blocks.begin() + 1);
@@ -213,9 +219,9 @@ TEST(PartitionTape, MadeUpFromBytesIsAlwaysATape) {
         const SizedProfile sized = at_size(profile, 1 + static_cast<std::int64_t>(random() % 4));
         const LayerRange all{LayerId{0}, LayerId{profile.layers.size()}};
         for (std::size_t l = 0; l < profile.layers.size(); ++l) {
-            EXPECT_NO_THROW(check_tape(tape_from_bytes(profile, sized, LayerId{l}), "layer"));
+            EXPECT_NO_THROW(check_tape(alone(tape_from_bytes(profile, sized, LayerId{l})), "layer"));
         }
-        EXPECT_NO_THROW(check_tape(partition_tape_from_bytes(profile, sized, all).tape, "partition"))
+        EXPECT_NO_THROW(check_tape(alone(partition_tape_from_bytes(profile, sized, all).tape), "partition"))
             << "round " << round;
     }
 }
