@@ -129,6 +129,14 @@ void InputVersions::note_history(MicroBatchId micro_batch, const Tensors& parts)
     }
 }
 
+void InputVersions::note_later_history(MicroBatchId micro_batch) {
+    for (Input& each : inputs_) {
+        if (each.parts[micro_batch.index()].current_version() != each.parts_before) {
+            each.has_history[micro_batch.index()] = 1;
+        }
+    }
+}
+
 void InputVersions::update_input() {
     for (Input& each : inputs_) {
         each.changed = std::any_of(each.parts.begin(), each.parts.end(), [&each](const c10::VariableVersion& part) {

@@ -16,8 +16,8 @@ namespace pipescope {
 /// caller are added to the parts. So torch rejects what it rejects in the plain model. Parts that may share memory with
 /// other parts keep their input's counter.
 /// Ownership: holds counters, no memory.
-/// Threading: check(), note_history() and update_parts() from any lane, the first two from one lane at a time for each
-/// micro-batch; the others while no lane runs.
+/// Threading: check(), the two note_..() and update_parts() from any lane, the first three from one lane at a time for
+/// each micro-batch; the others while no lane runs.
 class InputVersions {
 public:
     InputVersions() = default;
@@ -29,6 +29,9 @@ public:
     void check(MicroBatchId micro_batch) const;
     /// Call after the first partition ran on `parts`. A change in place may have made one require a gradient.
     void note_history(MicroBatchId micro_batch, const Tensors& parts);
+    /// Call after a change in place has made an input of a later partition require a gradient. That input may be the
+    /// caller's, which partitions before have passed on.
+    void note_later_history(MicroBatchId micro_batch);
     /// Call after the forward: adds the layers' changes to the caller's tensors.
     void update_input();
     /// Call before a backward: adds the caller's changes since the forward to the parts.

@@ -103,10 +103,20 @@ void Partition::list_tensors() {
     }
 }
 
+bool Partition::trains_as_listed() const {
+    return std::ranges::equal(parameters_, trains_, {}, [](const at::Tensor& parameter) {
+        return parameter.defined() && parameter.requires_grad();
+    });
+}
+
 void Partition::list_buffers() {
     NamedTensors frozen = named(&Layer::parameters);
     std::erase_if(frozen, [](const auto& each) { return !each.second.defined() || each.second.requires_grad(); });
     buffers_.list(named(&Layer::buffers), frozen);
+    trains_.clear();
+    for (const at::Tensor& parameter : parameters_) {
+        trains_.push_back(parameter.defined() && parameter.requires_grad());
+    }
 }
 
 std::string Partition::title() const {
@@ -176,6 +186,9 @@ void Partition::defer_batch_norm() {
 }
 
 void Partition::begin_mini_batch() {
+    if (!trains_as_listed()) {
+        list_buffers();  // a frozen parameter counts as a buffer
+    }
     if (deferred_) {
         deferred_->begin_mini_batch();
     }

@@ -98,6 +98,8 @@ private:
     std::uint64_t gradient_state() const;
     Tensors forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks);
     void list_buffers();
+    /// False if a parameter was frozen or unfrozen since list_buffers().
+    bool trains_as_listed() const;
     void check_forms(const CheckpointedForward& kept, const Tensors& outputs, MicroBatchId micro_batch);
     /// "partition 1 (conv..relu)"
     std::string title() const;
@@ -107,6 +109,7 @@ private:
     std::vector<ModelLayer> layers_;
     PartitionSkips skips_;
     std::vector<at::Tensor> parameters_;
+    std::vector<bool> trains_;  // by parameter, as listed
     BufferWatch buffers_;
     std::optional<DeferredBatchNorm> deferred_;
     SplitNotes split_notes_;

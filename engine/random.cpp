@@ -186,6 +186,10 @@ std::uint64_t backward_seed(std::uint64_t seed, std::int64_t step, Cell task) {
     return random_seed(seed, step, task.i, LayerId{-1 - std::int64_t{task.j.value()}});
 }
 
+std::uint64_t second_half_seed(std::uint64_t backward_seed) {
+    return mix(backward_seed);
+}
+
 void prepare_random() {
     static const NoDestructor<ProcessRandom> once;
 }
@@ -202,6 +206,10 @@ SeededRandom::SeededRandom(std::uint64_t seed)
         each.seeded = false;
     }
     c10::impl::tls_set_dispatch_key_included(kLayerDispatchKey, true);
+}
+
+bool SeededRandom::has_drawn() const noexcept {
+    return std::ranges::any_of(of_this_thread.generators, &Generators::OnDevice::seeded);
 }
 
 SeededRandom::~SeededRandom() {

@@ -1,6 +1,7 @@
 #include "engine/step_loss.h"
 
 #include "engine/engine_error.h"
+#include "engine/gradients/leaf_gradients.h"
 #include "engine/gradients/micro_batch_graph.h"
 #include "engine/mini_batch.h"
 #include "schedule/quantities.h"
@@ -34,6 +35,12 @@ void check_loss(const at::Tensor& loss) {
         throw EngineError("the loss function returned " +
                           (loss.defined() ? std::to_string(loss.numel()) + " values" : std::string("no tensor")) +
                           "; a step goes backward from one value; reduce it by mean or sum");
+    }
+    if (loss.is_complex()) {
+        throw EngineError(
+            "the loss function returned a complex value; a step goes backward from a real one; take its real part or "
+            "its "
+            "absolute value");
     }
     if (!loss.requires_grad()) {
         throw EngineError(
@@ -69,6 +76,11 @@ Tensors StepLoss::run(std::optional<MicroBatchId> micro_batch, const Tensors& ou
     MicroBatchGraph graph;
     at::Tensor loss = function_(graph.open(outputs), micro_batch ? targets_[micro_batch->index()] : target_);
     check_loss(loss);
+    if (!refused_.empty() && leads_to_any(loss, refused_)) {
+        throw EngineError(
+            "the loss depends on a parameter of another lane, which may update it meanwhile; use step(), which updates "
+            "after all lanes are done, or put the parameter's term into the optimizer, as weight_decay does");
+    }
     if (micro_batch && weights_[micro_batch->index()] != 1.0) {
         loss = loss * weights_[micro_batch->index()];
     }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -16,6 +17,9 @@ public:
     /// input, and the options' reduction combines the losses. Throws EngineError for a target that cannot be cut.
     StepLoss(Pipeline& pipeline, const Tensors& target, const GPipe::LossFunction& function, LossScope scope,
              const std::vector<std::int64_t>& sizes);
+
+    /// run() then throws EngineError if the loss depends on one of these parameters.
+    void refuse(std::vector<at::Tensor> parameters) { refused_ = std::move(parameters); }
 
     /// Computes the loss of the gathered output, or of one micro-batch's output, and goes backward through it. Returns
     /// the gradients of `outputs`, which are leaves; undefined if one needs none. Throws EngineError if the function
@@ -30,6 +34,7 @@ private:
     const GPipe::LossFunction& function_;
     std::vector<Tensors> targets_;  // per micro-batch; empty for a loss of the mini-batch
     std::vector<double> weights_;   // per micro-batch
+    std::vector<at::Tensor> refused_;
     at::Tensor value_;
 };
 }  // namespace pipescope

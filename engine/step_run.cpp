@@ -15,7 +15,6 @@
 
 #include "engine/step_run.h"
 
-#include "engine/current_task.h"
 #include "engine/engine_error.h"
 #include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/leaf_gradients.h"
@@ -97,6 +96,7 @@ StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFo
       caller_(std::make_unique<at::ThreadLocalState>()),
       slots_(pipeline_->partitions().size() * sizes_.size()),
       output_reuse_(pipeline_->partitions().size()),
+      forwards_(pipeline_->partitions().size()),
       outputs_(sizes_.size()),
       input_gradients_(sizes_.size()),
       gate_(*graph_, pipeline_->core_scheduler()),
@@ -124,6 +124,9 @@ void StepRun::cut_input(const Tensors& input) {
     Tensors leaves;
     for (const at::Tensor& tensor : input) {
         leaves.push_back(tensor.detach());
+        if (tensor.has_storage()) {
+            input_storages_.push_back(tensor.storage().unsafeGetStorageImpl());
+        }
     }
     std::vector<Tensors> parts = split(leaves, sizes_);
     for (Tensors& part : parts) {
@@ -177,6 +180,14 @@ at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss)
 
 void StepRun::begin_step(const Tensors& target, const GPipe::LossFunction& loss) {
     loss_.emplace(*pipeline_, target, loss, graph_->shape().loss, sizes_);
+    std::vector<at::Tensor> of_other_lanes;
+    for (const Partition& partition : pipeline_->partitions()) {
+        if (pipeline_->lane_of(partition.id()) != pipeline_->lane_of(last_partition())) {
+            const std::vector<at::Tensor> own = partition.trained_parameters();
+            of_other_lanes.insert(of_other_lanes.end(), own.begin(), own.end());
+        }
+    }
+    loss_->refuse(std::move(of_other_lanes));
 }
 
 at::Tensor StepRun::end_step() {
@@ -326,21 +337,32 @@ void StepRun::run_step(LaneId lane, StepRun* before, const std::function<void(La
             reuse.begin_step();
         }
     }
+    std::vector<at::Tensor> parameters;
+    for (const Partition& partition : pipeline_->partitions()) {
+        if (pipeline_->lane_of(partition.id()) == lane) {
+            const std::vector<at::Tensor> own = partition.trained_parameters();
+            parameters.insert(parameters.end(), own.begin(), own.end());
+        }
+    }
+    SummedForHooks summed(parameters);
     if (run_lane(lane, Part::all) && !gate_.stopped()) {
-        update_lane(lane, update);
+        update_lane(lane, [&] {
+            add_to_gradients(parameters, summed.take());
+            update(lane);
+        });
     }
     gate_.leave(lane);
 }
 
-/// Runs the lane's optimizer, for which the other lanes need not have ended this step.
-void StepRun::update_lane(LaneId lane, const std::function<void(LaneId)>& update) {
+/// Runs the lane's hooks and its optimizer, for which the other lanes need not have ended this step.
+void StepRun::update_lane(LaneId lane, const std::function<void()>& update) {
     const AtWork at_work;
     const auto first = std::ranges::find_if(
         pipeline_->partitions(), [&](const Partition& each) { return pipeline_->lane_of(each.id()) == lane; });
     const TaskKey key{number_.step, TaskKind::optimizer, first->id().value(), -1, -1};
     try {
         const TaskSpan span(key, lane, false, pipeline_->observer());
-        update(lane);
+        update();
     } catch (...) {
         failure_.add(graph_->tasks().size() + lane.index(), std::current_exception(), pipeline_->failure_at(key, lane));
         gate_.stop();
@@ -458,6 +480,11 @@ void StepRun::compute(TaskIndex task, const TaskKey& key) {
     }
 }
 
+bool StepRun::is_callers(const at::Tensor& tensor) const {
+    return tensor.defined() && tensor.has_storage() &&
+           std::ranges::find(input_storages_, tensor.storage().unsafeGetStorageImpl()) != input_storages_.end();
+}
+
 /// True if the micro-batch keeps only its inputs in forward.
 bool StepRun::is_checkpointed(MicroBatchId i) const {
     return trains_ && pipescope::is_checkpointed(pipeline_->options().checkpoint, i, num_micro_batches());
@@ -465,7 +492,8 @@ bool StepRun::is_checkpointed(MicroBatchId i) const {
 
 void StepRun::run_forward(Cell at) {
     Partition& partition = pipeline_->partition(at.j);
-    if (at.i.value() == 0) {
+    int& forwards = forwards_[at.j.index()];
+    if (forwards++ == 0) {
         partition.begin_mini_batch();
     }
     Tensors inputs = take_inputs(at);
@@ -479,11 +507,19 @@ void StepRun::run_forward(Cell at) {
     } else if (trains_) {
         slot(at).kept = RecomputeInputs(inputs, pipeline_->is_training());
     }
-    const Tensors given = keeps_graph && at.j.value() == 0 ? inputs : Tensors{};
+    Tensors given;  // the caller's input, which partitions may have passed on in its own memory
+    if (keeps_graph && at.j.value() == 0) {
+        given = inputs;
+    } else if (keeps_graph) {
+        std::ranges::copy_if(inputs, std::back_inserter(given),
+                             [this](const at::Tensor& each) { return is_callers(each) && !each.requires_grad(); });
+    }
     CheckpointedForward* const kept = trains_ && !keeps_graph ? &slot(at).checkpoint : nullptr;
     const Tensors outputs = partition.forward(std::move(inputs), place_of(at.i), marks_of(slot(at)), kept);
-    if (!given.empty()) {
+    if (at.j.value() == 0 && !given.empty()) {
         input_versions_.note_history(at.i, given);
+    } else if (any_requires_grad(given)) {
+        input_versions_.note_later_history(at.i);
     }
     input_versions_.check(at.i);
     shared.check(partition);
@@ -495,7 +531,7 @@ void StepRun::run_forward(Cell at) {
     if (channels_ != nullptr) {
         note_shared(at, outputs, shared);
     }
-    if (at.i.value() == num_micro_batches() - 1) {
+    if (forwards == num_micro_batches()) {
         partition.end_mini_batch();
     }
 }
@@ -540,6 +576,7 @@ void StepRun::run_backward(Cell at, bool is_split) {
         partition.split_notes().resize(partition.layers().size());
         const BufferCopies::Exchange as_in_forward(here.checkpoint.buffers.copies());
         Tensors gradients = here.graph.backward_inputs(take_output_gradients(at), here.marks, partition.split_notes());
+        here.has_drawn = random.has_drawn();
         report_kept(at, gradients);
         leave_input_gradients(at, std::move(gradients));
     } else {
@@ -567,7 +604,8 @@ void StepRun::report_kept(Cell at, const Tensors& passed_on) {
 /// Computes the gradients of weights that the backward has left.
 void StepRun::run_backward_weight(Cell at) {
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
-    const SeededRandom random(backward_seed_of(at));
+    const std::uint64_t seed = backward_seed_of(at);
+    const SeededRandom random(slot(at).has_drawn ? second_half_seed(seed) : seed);
     const CheckpointedForward checkpoint = std::exchange(slot(at).checkpoint, {});
     const BufferCopies::Exchange as_in_forward(checkpoint.buffers.copies());
     MicroBatchGraph graph = std::exchange(slot(at).graph, {});

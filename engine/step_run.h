@@ -80,9 +80,11 @@ private:
         LayerMarks marks;        // of the graph's layers, if the backward is split
         Tensors skip_gradients;  // of outgoing skips; sized from the start
         Tensors gradients;       // of the outputs
+        bool has_drawn = false;  // the first half of a split backward drew random numbers
     };
 
     void cut_input(const Tensors& input);
+    bool is_callers(const at::Tensor& tensor) const;
     void run(Part part);
     void receive(Part part);
     void share_loss();
@@ -91,7 +93,7 @@ private:
     [[noreturn]] void rethrow_first_failure();
 
     bool run_lane(LaneId lane, Part part);
-    void update_lane(LaneId lane, const std::function<void(LaneId)>& update);
+    void update_lane(LaneId lane, const std::function<void()>& update);
     bool run_task(TaskIndex task);
     void fail(TaskIndex task, LaneId lane);
     void compute(TaskIndex task, const TaskKey& key);
@@ -144,6 +146,8 @@ private:
     std::vector<Slot> slots_;  // see slot()
     InputVersions input_versions_;
     std::vector<OutputReuse> output_reuse_;                // by partition
+    std::vector<int> forwards_;                            // by partition: number begun
+    std::vector<const c10::StorageImpl*> input_storages_;  // of the caller's input, to recognise it
     std::vector<Tensors> outputs_;                         // of the last partition, by micro-batch
     std::vector<std::vector<std::int64_t>> output_sizes_;  // first dimensions of each gathered output's parts
     Tensors gathered_output_;                              // of forward()

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/utils/grad_layout_contract.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <memory>
@@ -45,6 +46,27 @@ void add_hook(AccumulateGrad& leaf) {
         leaf.add_pre_hook(std::make_unique<OwnLeafGradient>(leaf));
     }
 }
+
+/// Calls `visit` for each leaf behind `ends`, no further than `boundary`, which may be null.
+template <class Visit>
+void for_each_leaf(const std::vector<Edge>& ends, const Node* boundary, const Visit& visit) {
+    std::unordered_set<const Node*> seen{boundary, nullptr};
+    std::vector<Node*> found;
+    const auto find = [&](const Edge& edge) {
+        if (seen.insert(edge.function.get()).second) {
+            found.push_back(edge.function.get());
+        }
+    };
+    std::for_each(ends.begin(), ends.end(), find);
+    while (!found.empty()) {
+        Node* const node = found.back();
+        found.pop_back();
+        if (auto* const leaf = node->num_outputs() == 0 ? dynamic_cast<AccumulateGrad*>(node) : nullptr) {
+            visit(*leaf);
+        }
+        std::for_each(node->next_edges().begin(), node->next_edges().end(), find);
+    }
+}
 }  // namespace
 
 bool is_storage_shared(const at::Tensor& tensor) {
@@ -66,22 +88,19 @@ void own_leaf_gradient(Node& node, Tensors& gradients) {
 }
 
 void own_leaf_gradients(const std::vector<Edge>& ends, const Node* boundary) {
-    std::unordered_set<const Node*> seen{boundary, nullptr};
-    std::vector<Node*> found;
-    const auto find = [&](const Edge& edge) {
-        if (seen.insert(edge.function.get()).second) {
-            found.push_back(edge.function.get());
-        }
-    };
-    std::for_each(ends.begin(), ends.end(), find);
-    while (!found.empty()) {
-        Node* const node = found.back();
-        found.pop_back();
-        if (auto* const leaf = node->num_outputs() == 0 ? dynamic_cast<AccumulateGrad*>(node) : nullptr) {
-            add_hook(*leaf);
-        }
-        std::for_each(node->next_edges().begin(), node->next_edges().end(), find);
+    for_each_leaf(ends, boundary, add_hook);
+}
+
+bool leads_to_any(const at::Tensor& tensor, const std::vector<at::Tensor>& leaves) {
+    if (!tensor.requires_grad()) {
+        return false;
     }
+    bool found = false;
+    for_each_leaf({torch::autograd::impl::gradient_edge(tensor)}, nullptr, [&](const AccumulateGrad& leaf) {
+        found =
+            found || std::ranges::any_of(leaves, [&](const at::Tensor& each) { return each.is_same(leaf.variable); });
+    });
+    return found;
 }
 
 bool has_pre_hooks(Node& node) {

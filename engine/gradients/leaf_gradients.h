@@ -36,6 +36,9 @@ void own_leaf_gradient(torch::autograd::Node& node, Tensors& gradients);
 /// node. Goes no further than `boundary`, which may be null. Call from one thread at a time.
 void own_leaf_gradients(const std::vector<torch::autograd::Edge>& ends, const torch::autograd::Node* boundary);
 
+/// True if a gradient of the tensor would reach one of the leaves.
+bool leads_to_any(const at::Tensor& tensor, const std::vector<at::Tensor>& leaves);
+
 /// True if the node has a pre-hook besides that one.
 bool has_pre_hooks(torch::autograd::Node& node);
 }  // namespace pipescope

@@ -15,8 +15,8 @@ bool has_hooks(const at::Tensor& parameter);
 /// part of the gradient. Idea: while the micro-batches go backward, the hooks are removed and .grad is put aside. The
 /// micro-batches then leave the step's sum in .grad. It goes through torch's engine like any other gradient, which
 /// calls the hooks and adds to .grad. Cost: none for parameters without hooks; for the others the step's gradient is
-/// held in addition to .grad. Threading: create, use and destroy it in one thread, while no lane runs. The destructor
-/// restores what was removed.
+/// held in addition to .grad. Threading: create, use and destroy it in one thread, while no other thread uses the
+/// parameters. The destructor restores what was removed.
 class SummedForHooks {
 public:
     /// `all`: puts the gradients of parameters without hooks aside too.

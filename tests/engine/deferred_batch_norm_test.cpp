@@ -151,6 +151,21 @@ TEST(DeferredBatchNorm, LeavesNormsThatTrackNothingAndFrozenOnesAlone) {
     EXPECT_EQ(frozen.num_batches_tracked.item<std::int64_t>(), 0);
 }
 
+TEST(DeferredBatchNorm, TracksTheMiniBatchInAnyOrderOfForwards) {
+    torch::nn::Sequential plain = norms(0.1);
+    GPipe model(norms(0.1), {.balance = {3},
+                             .devices = cpus(1),
+                             .chunks = 2,
+                             .schedule = Schedule::from_csv("backwards.csv", "0F1,0F0,0B1,0B0\n"),
+                             .deferred_batch_norm = true});
+    for (int step = 0; step < 2; ++step) {
+        const at::Tensor input = samples(8) * 3 + 100;
+        plain->forward(input);
+        model.step(input, input, mean_square);
+        expect_statistics_of_the_first_norm(model, plain);
+    }
+}
+
 TEST(DeferredBatchNorm, HoldsWhereMicroBatchesGoBackwardBetween) {
     torch::nn::Sequential plain = norms(0.1);
     GPipe model(norms(0.1), {.balance = {1, 2},

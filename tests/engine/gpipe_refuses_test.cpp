@@ -161,6 +161,11 @@ TEST(GPipeRefuses, StepsThatCannotGoBackward) {
     expect_refused<EngineError>(
         [&] { model.step(input, target, [](const at::Tensor& o, const at::Tensor&) { return o.detach().sum(); }); },
         "does not depend", "gradients on");
+    expect_refused<EngineError>(
+        [&] {
+            model.step(input, target, [](const at::Tensor& o, const at::Tensor&) { return at::complex(o, o).sum(); });
+        },
+        "a complex value", "real part");
     expect_refused<UsageError>([&] { model.step(Tensors{input}, Tensors{target}, nullptr); }, "no loss function",
                                "pass one");
     {

@@ -216,6 +216,25 @@ TEST(KeptBuffers, AreThereWhenTheStepRunsAgain) {
     expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
 }
 
+TEST(KeptBuffers, HoldParametersThatAreFrozenLater) {
+    const StatefulImpl::Function function = [](StatefulImpl& self, const at::Tensor& x) {
+        if (!self.p.requires_grad()) {
+            self.p.add_(1);
+        }
+        return x * self.p.clone();
+    };
+    GPipe model({linear(6, 6), stateful(function)}, on_host({1, 1}, 3, Checkpoint::always));
+    for (const at::Tensor& parameter : model.parameters()) {
+        parameter.set_requires_grad(true);
+    }
+    model.step(samples(6), samples(6), mean_square);
+    for (const auto& [name, parameter] : model.named_parameters()) {
+        parameter.set_requires_grad(name != "1.p");
+    }
+    EXPECT_THAT([&] { model.step(samples(6), samples(6), mean_square); },
+                ThrowsMessage<EngineError>(HasSubstr("parameter 1.p was changed")));
+}
+
 TEST(KeptBuffers, AreOnlyThoseThatAForwardChanges) {
     const at::Tensor mask = torch::ones({64});
     const at::Tensor counter = torch::zeros({2});

@@ -197,6 +197,52 @@ TEST(Staggered, MovesSkipsAndRunningStatisticsAsSynchronousStepsDo) {
     }
 }
 
+// A hook that clamps gives another sum if it sees each micro-batch's part.
+TEST(Staggered, CallsParameterHooksOnceAStepWithTheStepsGradient) {
+    const std::vector<MiniBatch> batches = mini_batches({12, 12, 12});
+    for (const Schedule schedule : {Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
+        std::array<std::vector<double>, 2> losses;
+        std::array<int, 2> calls = {0, 0};
+        NamedTensors states[2];
+        for (const bool staggered : {false, true}) {
+            torch::manual_seed(1);
+            GPipe model(dropout_mlp(), options({schedule, {2, 2, 2}, 3}));
+            std::atomic<int> called = 0;
+            for (const at::Tensor& parameter : model.parameters()) {
+                parameter.register_hook([&called](const at::Tensor& gradient) {
+                    ++called;
+                    return gradient.clamp(-0.01, 0.01);
+                });
+            }
+            losses[staggered] =
+                staggered ? train_staggered(model, batches, momentum) : train_synchronously(model, batches, momentum);
+            calls[staggered] = called;
+            states[staggered] = model.state_dict();
+        }
+        EXPECT_EQ(losses[1], losses[0]);
+        EXPECT_EQ(calls[1], calls[0]);
+        expect_equal_bits(states[1], states[0]);
+    }
+}
+
+TEST(Staggered, RefusesALossOfAnotherLanesParameter) {
+    GPipe model(dropout_mlp(), options({Schedule::one_f_one_b, {3, 3}, 2}));
+    const std::vector<at::Tensor> parameters = model.parameters();
+    const auto train = [&](const at::Tensor& decayed) {
+        const auto optimizers = optimizers_of(model, momentum);
+        const std::vector<MiniBatch> batches = mini_batches({6, 6});
+        model.train_staggered({.next = each_of(batches),
+                               .loss =
+                                   [decayed](const Tensors& output, const Tensors& target) {
+                                       return kMeanSquare(output, target) + 0.1 * decayed.square().sum();
+                                   },
+                               .update = [&](LaneId lane) { optimizers.at(lane)->step(); }});
+    };
+    EXPECT_THAT([&] { train(parameters.front()); },
+                ThrowsMessage<EngineError>(AllOf(HasSubstr("a parameter of another lane"), HasSubstr("use step()"))));
+    train(parameters.back());
+}
+
 TEST(Staggered, WorksWhereLanesShareACore) {
     GPipeOptions with = options({Schedule::one_f_one_b, {2, 2, 2}, 3});
     with.host_cores = 1;

@@ -339,6 +339,35 @@ TEST(InPlaceChanges, OfTheInputAreSeenByTheGraphThatItComesFrom) {
     }
 }
 
+TEST(InPlaceChanges, OfAnInputThatAPartitionPassesOnAreRefusedToo) {
+    const at::Tensor w = torch::randn({6}, torch::kFloat64).requires_grad_();
+    const auto pass = [](const Tensors& in) { return Tensors{in[0].view(in[0].sizes())}; };
+    const auto scale = [w](const Tensors& in) {
+        at::Tensor x = in[0];
+        return Tensors{x.mul_(w)};
+    };
+    for (const Driver driver : kBothDrivers) {
+        for (const std::int64_t chunks : {1, 3}) {
+            GPipe model({function_layer("pass", pass),
+                         {"scale",
+                          [=] {
+                              return std::make_unique<FunctionLayer>(scale, NamedTensors{{"w", w}});
+                          }}},
+                        on_host({1, 1}, chunks, Checkpoint::never, driver));
+            const at::Tensor alone = samples(5);
+            model.forward(alone).sum().backward();
+            const at::Tensor input = samples(5);
+            const at::Tensor output = model.forward(input);
+            const auto backward = [&] { (output.sum() + input.sum()).backward(); };
+            if (driver == Driver::scheduled) {
+                EXPECT_THAT(backward, ThrowsMessage<EngineError>(HasSubstr("is used elsewhere, too")));
+            } else {
+                EXPECT_THROW(backward(), c10::Error) << "torch's own";
+            }
+        }
+    }
+}
+
 TEST(InPlaceChanges, OfAnInputThatIsUsedElsewhereAreRefusedInBackward) {
     // Torch would take the gradient of both uses through the change, of which only the pipeline knows.
     const at::Tensor w = torch::randn({6}, torch::kFloat64).requires_grad_();

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -339,6 +340,42 @@ TEST(SplitBackward, PassesExceptionsOfEitherHalfToTheCaller) {
         model.zero_grad();
         EXPECT_TRUE(std::isfinite(model.step(samples(6), samples(6, 4), mean_square).item<double>()));
     }
+}
+
+/// y = x; the backward adds noise, and keeps it by kind of task.
+struct AddsNoise : torch::autograd::Function<AddsNoise> {
+    static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return x.clone(); }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                   torch::autograd::variable_list gradients) {
+        const at::Tensor noise = at::randn_like(gradients[0]);
+        drawn()[current_task()->key.kind] = noise;
+        return {gradients[0] + noise};
+    }
+    static std::map<TaskKind, at::Tensor>& drawn() {
+        static std::map<TaskKind, at::Tensor> by_kind;
+        return by_kind;
+    }
+};
+
+TEST(SplitBackward, DrawsNoNumberTwice) {
+    const auto draw = [](Schedule schedule, bool in_first, bool in_second) {
+        AddsNoise::drawn().clear();
+        const at::Tensor w = split_weight({6, 6});
+        const LayerSpec noisy = weighted_layer("noisy", w, [=](const Tensors& in) {
+            const at::Tensor product = in[0].mm(in_second ? AddsNoise::apply(w) : w);
+            return Tensors{in_first ? AddsNoise::apply(product) : product};
+        });
+        GPipe model({linear(6, 6), noisy},
+                    {.balance = {1, 1}, .devices = cpus(2), .chunks = 1, .schedule = schedule, .seed = 5});
+        model.step(samples(6), samples(6), mean_square);
+        return AddsNoise::drawn();
+    };
+    auto both = draw(Schedule::zero_bubble_h1, true, true);
+    EXPECT_FALSE(at::equal(both.at(TaskKind::backward), both.at(TaskKind::backward_weight)));
+    const at::Tensor whole = draw(Schedule::one_f_one_b, true, false).at(TaskKind::backward);
+    EXPECT_TRUE(at::equal(draw(Schedule::zero_bubble_h1, true, false).at(TaskKind::backward), whole));
+    EXPECT_TRUE(at::equal(draw(Schedule::zero_bubble_h1, false, true).at(TaskKind::backward_weight),
+                          draw(Schedule::one_f_one_b, false, true).at(TaskKind::backward)));
 }
 
 TEST(SplitBackward, GivesTheGradientsOfOneForwardOneBackwardBitForBit) {
