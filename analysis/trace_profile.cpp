@@ -1,12 +1,9 @@
 #include "analysis/trace_profile.h"
 
 #include "analysis/calibration.h"
-#include "balance/profile_file.h"
-#include "schedule/micro_batches.h"
 #include "schedule/quantities.h"
 #include "schedule/sample_statistics.h"
 #include "schedule/schedules.h"
-#include "simulator/pipeline_defaults.h"
 
 #include <fmt/format.h>
 
@@ -95,9 +92,7 @@ public:
     const std::vector<RunStep>& steps() const { return steps_; }
     /// Empty if partition j is on lane j.
     const std::vector<LaneId>& placement() const { return placement_; }
-    LaneId lane_of(std::int32_t partition) const {
-        return placement_.empty() ? LaneId{partition} : placement_.at(static_cast<std::size_t>(partition));
-    }
+    LaneId lane_of(std::int32_t partition) const { return pipescope::lane_of(placement_, PartitionId{partition}); }
 
     bool has(TaskKind kind) const {
         return std::ranges::any_of(steps_.front().tasks,

@@ -9,6 +9,7 @@
 #include "cli/units.h"
 #include "cluster/step_parts.h"
 #include "schedule/error.h"
+#include "schedule/number_text.h"
 #include "schedule/printable.h"
 #include "simulator/memory_fit.h"
 
@@ -16,7 +17,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -124,13 +124,12 @@ void set_dtype(Layout& layout, const Profile& profile) {
 }
 
 double parse_tokens(const std::string& text) {
-    double tokens = 0;
-    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), tokens);
-    if (fault != std::errc{} || end != text.data() + text.size() || !(tokens >= 1 && tokens <= 1e18)) {
+    const auto tokens = number_in<double>(text);
+    if (!tokens || !(*tokens >= 1 && *tokens <= 1e18)) {
         throw UsageError("--tokens is '" + printable(text) +
                          "'; a run has from 1 to 1e18 tokens; write it as 1e12, or leave it out for one step");
     }
-    return tokens;
+    return *tokens;
 }
 
 Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline) {

@@ -6,6 +6,7 @@
 #include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
+#include "schedule/placement.h"
 #include "simulator/links_file.h"
 #include "simulator/pipeline_options.h"
 #include "trace/merge_traces.h"
@@ -58,14 +59,6 @@ nlohmann::ordered_json merge_json(const MergedTrace& merged, const std::string& 
     return object;
 }
 
-std::string lanes_text(const std::vector<LaneId>& lanes) {
-    std::string text;
-    for (const LaneId lane : lanes) {
-        text += (text.empty() ? "" : ",") + std::to_string(lane.value());
-    }
-    return text;
-}
-
 /// The drift between the first and the last comparison of the clocks.
 std::string drift_text(const MergedProcess& process) {
     if (process.clock.size() < 2) {
@@ -86,7 +79,7 @@ std::string merge_text(const MergedTrace& merged, const std::string& output) {
                      {"bound"},
                      {"", Align::left}});
     for (const MergedProcess& process : merged.processes) {
-        table.add_row({std::to_string(process.rank), process.host, lanes_text(process.lanes),
+        table.add_row({std::to_string(process.rank), process.host, placement_text(process.lanes),
                        process.clock.empty() ? "" : format_duration(process.clock.front().offset), drift_text(process),
                        process.bound ? format_duration(*process.bound) : "unknown", process.cut_off ? "cut off" : ""});
     }

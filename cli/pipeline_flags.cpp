@@ -3,6 +3,7 @@
 #include "cli/program.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/number_text.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "simulator/links_file.h"
@@ -14,7 +15,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -181,10 +181,7 @@ void add_json_flag(CLI::App& command, bool& json) {
 CLI::Option* add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& of) {
     // CLI11 would wrap negative numbers around and clamp large ones.
     const CLI::Validator is_seed{[](const std::string& text) {
-                                     std::uint64_t value = 0;
-                                     const char* end = text.data() + text.size();
-                                     const auto [stop, error] = std::from_chars(text.data(), end, value);
-                                     return error == std::errc{} && stop == end
+                                     return number_in<std::uint64_t>(text)
                                                 ? std::string()
                                                 : "'" + text +
                                                       "' is not a seed; it is a whole number from 0 to 2^64 - 1";

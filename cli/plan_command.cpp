@@ -9,6 +9,7 @@
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
 #include "schedule/error.h"
+#include "schedule/number_text.h"
 #include "schedule/task_key.h"
 #include "simulator/number_ranges.h"
 #include "simulator/planner.h"
@@ -19,7 +20,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <iostream>
@@ -39,15 +39,14 @@ bool same_name(const std::string& a, const std::string& b) {
 }
 
 double parse_price(const std::string& text, const std::string& all) {
-    double price = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), price);
-    if (error != std::errc{} || end != text.data() + text.size() || !(price >= 0 && price <= 1e12)) {
+    const auto price = number_in<double>(text);
+    if (!price || !(*price >= 0 && *price <= 1e12)) {
         throw UsageError(
             fmt::format("--price-per-lane-hour is '{}'; '{}' is no price; write it as 2.5, or by device "
                         "type as A100=1.5,H100=3",
                         all, text));
     }
-    return price;
+    return *price;
 }
 
 /// Parses "2.5" for all lanes, or "A100=1.5,H100=3". Returns the names that are not planned types.

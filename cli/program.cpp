@@ -3,6 +3,7 @@
 #include "cli/stop_signals.h"
 #include "schedule/error.h"
 #include "schedule/nearest_name.h"
+#include "schedule/number_text.h"
 #include "schedule/printable.h"
 
 #include <fmt/format.h>
@@ -65,9 +66,7 @@ std::string wrong_number(const std::string& assignment, CLI::App& command) {
     if (known == nullptr || known->get_type_name() != "N") {
         return fmt::format("{} is '{}'; it must be a number; write it as 0.05", option, value);
     }
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    return error == std::errc{} && end == value.data() + value.size()
+    return number_in<std::int64_t>(value)
                ? fmt::format("{} is {}; a number here is at most {}, with either sign; change it", option, value,
                              std::numeric_limits<int>::max())
                : fmt::format("{} is '{}'; it must be a whole number; write it as 4", option, value);

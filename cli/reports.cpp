@@ -173,8 +173,9 @@ std::string balance_text(const FoundBalance& found, const Simulation& simulation
     TextTable in_order({{"partition"}, {"layers"}, {"peak memory"}});
     const std::vector<LaneId>& placement = simulation.options.placement;
     for (std::size_t j = 0; j < found.balance.num_partitions(); ++j) {
-        const std::size_t lane = placement.empty() ? j : placement[j].index();
-        const std::string layers = layers_text(found.balance.layers_of(PartitionId(static_cast<std::int64_t>(j))));
+        const PartitionId partition{j};
+        const std::size_t lane = lane_of(placement, partition).index();
+        const std::string layers = layers_text(found.balance.layers_of(partition));
         const std::string peak = lane < found.peak_bytes.size() ? peak_text(simulation, found.peak_bytes[lane]) : "";
         if (placement.empty()) {
             in_order.add_row({std::to_string(j), layers, peak});

@@ -4,7 +4,6 @@
 #include "simulator/balance_search.h"
 #include "simulator/schedule_comparison.h"
 #include "simulator/simulation.h"
-#include "trace/trace_records.h"
 
 #include <nlohmann/json_fwd.hpp>
 

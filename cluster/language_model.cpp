@@ -2,12 +2,12 @@
 
 #include "schedule/error.h"
 #include "schedule/nearest_name.h"
+#include "schedule/number_text.h"
 #include "schedule/parse_name.h"
 #include "schedule/printable.h"
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <vector>
@@ -19,13 +19,12 @@ constexpr std::int64_t kMost = 1'000'000'000;
 constexpr const char* kExample = "write it as gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200";
 
 std::int64_t whole(const std::string& key, const std::string& value, std::int64_t least) {
-    std::int64_t number = 0;
-    const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (fault != std::errc{} || end != value.data() + value.size() || number < least || number > kMost) {
+    const auto number = number_in<std::int64_t>(value);
+    if (!number || *number < least || *number > kMost) {
         throw UsageError("model " + key + " is '" + printable(value) + "'; it must be a whole number in digits, from " +
                          std::to_string(least) + " to 1000000000; " + kExample);
     }
-    return number;
+    return *number;
 }
 
 bool truth(const std::string& key, const std::string& value) {

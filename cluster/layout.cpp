@@ -4,7 +4,6 @@
 #include "schedule/error.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
-#include "simulator/balance_search.h"
 #include "simulator/number_ranges.h"
 #include "simulator/sized_profile.h"
 #include "simulator/task_costs.h"
@@ -274,10 +273,6 @@ PartProfiles part_profiles(const PipelineParts& parts, ProfileOf profile_of) {
     return all;
 }
 
-std::size_t lane_of(const PipelineOptions& options, std::size_t partition) {
-    return options.placement.empty() ? partition : options.placement[partition].index();
-}
-
 /// The cuts with the shortest longest partition.
 Balance cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions,
              std::int64_t samples) {
@@ -290,7 +285,7 @@ Balance cuts(const PartProfiles& profiles, const PipelineOptions& options, std::
     }
     std::vector<const std::vector<double>*> of_partition;
     for (std::size_t j = 0; j < partitions; ++j) {
-        of_partition.push_back(&costs[profiles.of_lane[lane_of(options, j)]]);
+        of_partition.push_back(&costs[profiles.of_lane[lane_of(options.placement, PartitionId{j}).index()]]);
     }
     return unlike_partition(of_partition);
 }
@@ -302,7 +297,7 @@ Profile joined(const PartProfiles& profiles, const PipelineOptions& options, con
     for (std::size_t j = 0; profiles.profiles.size() > 1 && j < options.balance.num_partitions(); ++j) {
         const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            whole.layers[l] = profiles.at(lane_of(options, j)).layers[l];
+            whole.layers[l] = profiles.at(lane_of(options.placement, PartitionId{j}).index()).layers[l];
         }
     }
     return whole;
@@ -352,7 +347,7 @@ std::vector<RankWeights> parameters_by_lane(const Profile& profile, const Pipeli
     for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
         const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            parameters[lane_of(options, j)] += weights_of(profile.layers[l], layout);
+            parameters[lane_of(options.placement, PartitionId{j}).index()] += weights_of(profile.layers[l], layout);
         }
     }
     return parameters;
@@ -661,7 +656,7 @@ double least_step_ns(const LanguageModel& model, const Cluster& cluster, const P
     double forward_before = 0;
     double both_before = 0;
     for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
-        const std::size_t on = lane_of(options, j);
+        const std::size_t on = lane_of(options.placement, PartitionId{j}).index();
         Lane& lane = lanes[on];
         if (!lane.has_begun) {
             lane.forward = forward_before;
@@ -753,7 +748,7 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
     step.collective_share = (extras.begin()->second.ends + extras.rbegin()->second.ends) / 2 / work;
     for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
         const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
-        const std::size_t part = profiles.of_lane[lane_of(step.simulation.options, j)];
+        const std::size_t part = profiles.of_lane[lane_of(step.simulation.options.placement, PartitionId{j}).index()];
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             if (l == 0 || l + 1 == step.profile.layers.size()) {
                 continue;  // not a block
@@ -823,7 +818,7 @@ LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& given,
     step.simulation = simulate(step.profile, options, detail);
     std::vector<double> update(step.simulation.lanes.size());
     for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
-        const std::size_t lane = lane_of(options, j);
+        const std::size_t lane = lane_of(options.placement, PartitionId{j}).index();
         update[lane] +=
             optimizer_time(profiles.at(lane), options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)}));
     }

@@ -224,10 +224,7 @@ void Pipeline::connect(std::size_t num_layers) {
     if (!processes || processes->size() == 1) {
         return;
     }
-    std::string placement;
-    for (const LaneId lane : shape_.placement) {
-        placement += (placement.empty() ? "" : ",") + std::to_string(lane.value());
-    }
+    const std::string placement = placement_text(shape_.placement);
     processes->agree({{"the number of layers", std::to_string(num_layers)},
                       {"the balance", to_string(balance_)},
                       {"the number of lanes", std::to_string(shape_.num_lanes())},

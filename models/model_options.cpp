@@ -1,11 +1,11 @@
 #include "models/model_options.h"
 
 #include "schedule/error.h"
+#include "schedule/number_text.h"
 #include "schedule/printable.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <stdexcept>
@@ -14,12 +14,8 @@
 namespace pipescope {
 namespace {
 std::optional<double> parse_number(std::string_view text) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) {
-        return std::nullopt;
-    }
-    return value;
+    const auto value = number_in<double>(text);
+    return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 bool accepts(const ModelOption& option, double value) {

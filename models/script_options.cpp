@@ -1,10 +1,10 @@
 #include "models/script_options.h"
 
 #include "schedule/error.h"
+#include "schedule/number_text.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -18,12 +18,8 @@ constexpr std::array<std::pair<std::string_view, ScriptLoss>, 4> kLosses = {
      {"next_token", ScriptLoss::next_token}}};
 
 std::optional<std::int64_t> count_of(std::string_view text) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > kLargest) {
-        return std::nullopt;
-    }
-    return value;
+    const auto value = number_in<std::int64_t>(text);
+    return value && *value >= 1 && *value <= kLargest ? value : std::nullopt;
 }
 
 /// Splits at the separators. An empty text gives one empty part.

@@ -2,10 +2,10 @@
 
 #include "save/save_error.h"
 #include "save/strict_json.h"
+#include "schedule/number_text.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <optional>
@@ -28,14 +28,11 @@ std::string padded(std::int64_t number, int digits) {
 
 /// Empty unless name_of_step() gives this name.
 std::optional<std::int64_t> step_of_name(const std::string& name) {
-    std::int64_t step = -1;
     if (!name.starts_with(kStepPrefix) || name.size() < kStepPrefix.size() + kStepDigits) {
         return std::nullopt;
     }
-    const char* end = name.data() + name.size();
-    const auto [stop, error] = std::from_chars(name.data() + kStepPrefix.size(), end, step);
-    return error == std::errc() && stop == end && step >= 0 && name_of_step(step) == name ? std::optional(step)
-                                                                                          : std::nullopt;
+    const auto step = number_in<std::int64_t>(std::string_view(name).substr(kStepPrefix.size()));
+    return step && *step >= 0 && name_of_step(*step) == name ? step : std::nullopt;
 }
 
 /// Reads a small file with `parse`, and names the file and a remedy in its errors.

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "schedule/quantities.h"
-
 #include <algorithm>
 
 namespace pipescope {

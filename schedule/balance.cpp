@@ -1,10 +1,10 @@
 #include "schedule/balance.h"
 
+#include "schedule/number_text.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <string_view>
 
@@ -78,13 +78,12 @@ Balance parse_balance(const std::string& text) {
     while (true) {
         const std::size_t comma = rest.find(',');
         const std::string_view item = rest.substr(0, comma);
-        std::int64_t value = 0;
-        const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), value);
-        if (error != std::errc{} || end != item.data() + item.size()) {
+        const auto number = number_in<std::int64_t>(item);
+        if (!number) {
             throw BalanceError("balance '" + text + "' is not a list of layer counts; '" + std::string(item) +
                                "' is not a whole number; write it as 2,3,1");
         }
-        layers.push_back(value);
+        layers.push_back(*number);
         if (comma == std::string_view::npos) {
             return Balance(layers);
         }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace pipescope {
 /// A strongly typed index. Ids of different kinds convert neither into each other nor from a plain integer.
@@ -47,6 +48,12 @@ struct Cell {
 
     friend constexpr auto operator<=>(const Cell&, const Cell&) = default;
 };
+
+/// The lane of a partition in a pipeline whose partitions are on these lanes. Empty: partition j is on lane j. Throws
+/// std::out_of_range if the placement has no such partition.
+inline LaneId lane_of(const std::vector<LaneId>& placement, PartitionId partition) {
+    return placement.empty() ? LaneId{partition.value()} : placement.at(partition.index());
+}
 
 /// Half-open range of consecutive layers.
 struct LayerRange {

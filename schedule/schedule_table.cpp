@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "schedule/lane_plan.h"
+#include "schedule/number_text.h"
 #include "schedule/placement.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
@@ -421,12 +422,11 @@ std::vector<LaneId> parse_placement_line(std::string_view line, std::size_t numb
     for (bool more = true; more;) {
         const std::size_t comma = rest.find(',');
         const std::string_view lane = trimmed(rest.substr(0, comma));
-        std::int64_t value = 0;
-        const auto [end, error] = std::from_chars(lane.data(), lane.data() + lane.size(), value);
-        if (lane.empty() || error != std::errc{} || end != lane.data() + lane.size() || value < 0) {
+        const auto value = number_in<std::int64_t>(lane);
+        if (!value || *value < 0) {
             refuse();
         }
-        placement.emplace_back(value);
+        placement.emplace_back(*value);
         more = comma != std::string_view::npos;
         rest.remove_prefix(more ? comma + 1 : rest.size());
     }

@@ -63,9 +63,7 @@ struct PipelineShape {
     int steps = 1;
 
     int micro_batches_per_step() const { return num_micro_batches / steps; }
-    LaneId lane_of(PartitionId partition) const {
-        return placement.empty() ? LaneId{partition.value()} : placement.at(partition.index());
-    }
+    LaneId lane_of(PartitionId partition) const { return pipescope::lane_of(placement, partition); }
     int num_lanes() const;
     /// The lane a task is accounted to: its partition's lane, or the sending lane of a copy. The loss belongs to the
     /// last partition's lane. A key without a partition (an optimizer over all parameters) has no lane.

@@ -71,7 +71,7 @@ std::optional<ModelFlops> model_flops(const Profile& profile, const PipelineOpti
     for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
         const PartitionId partition{j};
         const LayerRange layers = options.balance.layers_of(partition);
-        double& lane = flops.lanes[options.placement.empty() ? j : options.placement[j].index()];
+        double& lane = flops.lanes[lane_of(options.placement, partition).index()];
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             lane += kForwards * sum_over_micro_batches(profile, profile.layers[l], sizes);
         }

@@ -1,9 +1,9 @@
 #include "simulator/number_ranges.h"
 
 #include "schedule/error.h"
+#include "schedule/number_text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <set>
 
@@ -12,13 +12,12 @@ namespace {
 constexpr std::string_view kDots = "..";
 
 std::int64_t parse_positive(const std::string& text, std::string_view number, const std::string& option) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (error != std::errc{} || end != number.data() + number.size() || value < 1) {
+    const auto value = number_in<std::int64_t>(number);
+    if (!value || *value < 1) {
         throw UsageError(option + " is '" + text + "'; '" + std::string(number) +
                          "' is no whole number of at least 1; write it as 4, 1,2,4 or 1..8");
     }
-    return value;
+    return *value;
 }
 
 /// Works factor by factor, so that only a batch with a huge prime factor is slow.

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "schedule/error.h"
+#include "schedule/number_text.h"
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -24,12 +24,11 @@ std::vector<std::string> parse_list(const std::string& text, const std::string& 
 template <class Number>
 Number parse_number(const std::string& text, const std::string& item, const std::string& option,
                     const std::string& example) {
-    Number value{};
-    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), value);
-    if (error != std::errc{} || end != item.data() + item.size()) {
+    const auto value = number_in<Number>(item);
+    if (!value) {
         throw UsageError(option + " is '" + text + "'; '" + item + "' is not a number; write it as " + example);
     }
-    return value;
+    return *value;
 }
 
 /// Parses "1,2,4" as whole numbers of at least `least`. Throws UsageError.

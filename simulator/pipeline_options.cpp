@@ -3,6 +3,7 @@
 #include "balance/profile.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/number_text.h"
 #include "schedule/placement.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <string_view>
 
@@ -78,19 +78,17 @@ double optimizer_state_factor(const std::string& optimizer) {
         }
         names.append(each.name).append(", ");
     }
-    double factor = 0;
-    const auto [end, error] = std::from_chars(optimizer.data(), optimizer.data() + optimizer.size(), factor);
-    const bool is_number = error == std::errc{} && end == optimizer.data() + optimizer.size();
-    if (is_number && !(factor >= 0 && factor <= 1000)) {
+    const auto factor = number_in<double>(optimizer);
+    if (factor && !(*factor >= 0 && *factor <= 1000)) {
         throw UsageError("optimizer '" + optimizer +
                          "' is a number: the bytes of state per byte of parameter, which are from 0 to 1000; change "
                          "it, or use sgd when unsure");
     }
-    if (!is_number) {
+    if (!factor) {
         throw UsageError("optimizer '" + optimizer + "' is not known; it must be " + names +
                          "or the bytes of state per byte of parameter, such as 1.5; use sgd when unsure");
     }
-    return factor;
+    return *factor;
 }
 
 double optimizer_state_factor(const PipelineOptions& options, const std::string& dtype) {

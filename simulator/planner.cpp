@@ -383,11 +383,10 @@ public:
         variant_ = &*std::ranges::find_if(variants,
                                           [&](const Variant& each) { return each.device_type == least_->device_type; });
         find_limit();
+        const std::size_t limits = found_.size();
         find_lanes_and_micro_batches();
         find_modes();
-        const bool only_a_limit =
-            std::ranges::all_of(found_, [](const std::string& remedy) { return remedy.starts_with("--memory-limit"); });
-        if (only_a_limit) {
+        if (found_.size() == limits) {
             find_combination();
         }
     }

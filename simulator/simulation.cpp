@@ -228,7 +228,7 @@ std::vector<SimulatedPartition> partitions_of(const Profile& profile, const Pipe
     std::vector<SimulatedPartition> partitions;
     for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
         const PartitionId partition{static_cast<std::int64_t>(j)};
-        const LaneId lane = options.placement.empty() ? LaneId{partition.value()} : options.placement[j];
+        const LaneId lane = lane_of(options.placement, partition);
         SimulatedPartition& each = partitions.emplace_back(
             SimulatedPartition{options.balance.layers_of(partition), lane, device_of(options.hardware, lane), 0});
         for (std::size_t l = each.layers.first.index(); l < each.layers.end.index(); ++l) {

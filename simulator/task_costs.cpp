@@ -126,8 +126,9 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
 std::vector<std::int64_t> TaskCosts::optimizer_times(const Profile& profile) const {
     std::vector<double> ns(static_cast<std::size_t>(num_lanes(options_)));
     for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
-        const std::size_t lane = options_.placement.empty() ? j : options_.placement[j].index();
-        ns[lane] += optimizer_time(profile, options_.balance.layers_of(PartitionId{j}));
+        const PartitionId partition{j};
+        ns[lane_of(options_.placement, partition).index()] +=
+            optimizer_time(profile, options_.balance.layers_of(partition));
     }
     std::vector<std::int64_t> times;
     for (std::size_t lane = 0; lane < ns.size(); ++lane) {
@@ -144,7 +145,7 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
     for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
         const PartitionId partition{static_cast<std::int64_t>(j)};
         const LayerRange layers = options_.balance.layers_of(partition);
-        const LaneId lane = options_.placement.empty() ? LaneId{partition.value()} : options_.placement[j];
+        const LaneId lane = lane_of(options_.placement, partition);
         const double speed = speed_of(options_.hardware, lane);
         const auto of = [&](const std::vector<double>& ns) {
             return partition_time(std::span(ns).subspan(layers.first.index(), layers.size()), speed);

@@ -1,11 +1,11 @@
 #include "trace/chrome_tracks.h"
 
+#include "schedule/number_text.h"
 #include "schedule/quantities.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <optional>
@@ -27,10 +27,7 @@ std::optional<double> number_of(const ChromeArgument& argument) {
         case ChromeArgument::Type::real: return argument.real;
         case ChromeArgument::Type::text: break;
     }
-    double value = 0;
-    const char* const end = argument.text.data() + argument.text.size();
-    const auto [rest, error] = std::from_chars(argument.text.data(), end, value);
-    return error == std::errc() && rest == end ? std::optional(value) : std::nullopt;
+    return number_in<double>(argument.text);
 }
 
 std::string to_text(const ChromeId& id) {

@@ -1,11 +1,11 @@
 #include "trace/pipeline_json.h"
 
 #include "schedule/error.h"
+#include "schedule/number_text.h"
 #include "schedule/printable.h"
 
 #include <nlohmann/json.hpp>
 
-#include <charconv>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -31,12 +31,11 @@ TaskKey parse_task(std::string_view text) {
         refuse();
     }
     const auto number = [&](std::string_view digits, std::int32_t most) {
-        std::int32_t value = -1;
-        const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-        if (!digits.empty() && (error != std::errc() || end != digits.data() + digits.size() || value >= most)) {
+        const auto value = number_in<std::int32_t>(digits);
+        if (!digits.empty() && (!value || *value >= most)) {
             refuse();
         }
-        return digits.empty() ? -1 : value;
+        return value.value_or(-1);
     };
     return {0, *kind, number(text.substr(0, letter), kMostPartitions),
             number(text.substr(letter + 1), kMostMicroBatches), -1};

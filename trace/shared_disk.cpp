@@ -1,6 +1,5 @@
 #include "trace/shared_disk.h"
 
-#include "schedule/quantities.h"
 #include "trace/sqlite_guard.h"
 #include "trace/trace_file.h"
 #include "trace/trace_writer.h"

@@ -1,6 +1,7 @@
 #include "trace/task_rules.h"
 
 #include "schedule/nearest_name.h"
+#include "schedule/number_text.h"
 #include "schedule/printable.h"
 
 #include <fmt/format.h>
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <iterator>
 
@@ -233,11 +233,9 @@ std::vector<TaskRule> parse_rules(std::string_view text, const std::string& file
     return rules;
 }
 
-std::optional<std::int32_t> number_in(std::string_view text, std::int32_t most) {
-    std::int32_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const bool whole = error == std::errc() && end == text.data() + text.size();
-    return whole && number >= 0 && number <= most ? std::optional(number) : std::nullopt;
+std::optional<std::int32_t> id_in(std::string_view text, std::int32_t most) {
+    const auto number = number_in<std::int32_t>(text);
+    return number && *number >= 0 && *number <= most ? number : std::nullopt;
 }
 }  // namespace
 
@@ -290,7 +288,7 @@ std::optional<RangeMeaning> TaskRules::meaning_of(std::string_view name) const {
             if (number == 0) {
                 return;
             }
-            to = number_in(part(number), most);
+            to = id_in(part(number), most);
             if (!to) {
                 meaning.fault = fmt::format("the {} '{}', which must be a whole number from 0 to {}", what,
                                             printable(part(number)), most);

@@ -1,12 +1,12 @@
 #include "cli/torch/process_environment.h"
 
 #include "schedule/error.h"
+#include "schedule/number_text.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -26,9 +26,8 @@ public:
         if (!value) {
             return std::nullopt;
         }
-        int parsed = 0;
-        const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), parsed);
-        if (error != std::errc() || end != value->data() + value->size() || parsed < least) {
+        const auto parsed = number_in<int>(*value);
+        if (!parsed || *parsed < least) {
             throw UsageError(
                 fmt::format("the variable {} is '{}'; it must be a whole number from {}; unset it, or "
                             "start the processes with 'pipescope launch'",

@@ -24,7 +24,6 @@
 #include "profiler/layers/profile_assembly.h"
 #include "save/save_error.h"
 #include "schedule/error.h"
-#include "schedule/placement.h"
 #include "schedule/printable.h"
 #include "schedule/sample_statistics.h"
 #include "schedule/schedules.h"

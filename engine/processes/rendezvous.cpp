@@ -1,6 +1,7 @@
 #include "engine/processes/rendezvous.h"
 
 #include "engine/processes/processes.h"
+#include "schedule/number_text.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -10,7 +11,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -37,10 +37,10 @@ Addresses resolve(const std::string& host, std::uint16_t port, int socket_type) 
 KeyStore::Address parse_rendezvous(const std::string& text) {
     const std::size_t colon = text.rfind(':');
     KeyStore::Address address;
-    const char* const end = text.data() + text.size();
     if (colon != std::string::npos && colon > 0) {
-        const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, address.port);
-        if (error == std::errc() && stop == end && address.port > 0) {
+        const auto port = number_in<std::uint16_t>(std::string_view(text).substr(colon + 1));
+        if (port && *port > 0) {
+            address.port = *port;
             address.host = text.substr(0, colon);
             if (address.host.size() > 2 && address.host.front() == '[' && address.host.back() == ']') {
                 address.host = address.host.substr(1, address.host.size() - 2);  // an IPv6 address

@@ -1,6 +1,5 @@
 #include "gui/document/baseline.h"
 
-#include "analysis/stored_simulation.h"
 #include "gui/document/document_builder.h"
 #include "gui/document/step_history.h"
 #include "gui/style/number_format.h"

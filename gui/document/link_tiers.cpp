@@ -44,9 +44,7 @@ LinkTiers linkTiers(const PipelineOptions& options) {
     if (hardware.nearer.empty() && hardware.pairs.empty() && hardware.link.place == LinkPlace::unknown) {
         return {};
     }
-    const auto laneOf = [&](std::size_t j) {
-        return options.placement.empty() ? LaneId{static_cast<std::int64_t>(j)} : options.placement[j];
-    };
+    const auto laneOf = [&](std::size_t j) { return lane_of(options.placement, PartitionId{j}); };
     std::vector<const Link*> ofPartition;
     std::vector<const Link*> links;  // that differ
     for (std::size_t j = 0; j + 1 < options.balance.num_partitions(); ++j) {

@@ -1,6 +1,5 @@
 #include "gui/document/scenario.h"
 
-#include "analysis/stored_simulation.h"
 #include "balance/contiguous_partition.h"
 #include "balance/device_catalogue.h"
 #include "gui/document/document_builder.h"

@@ -44,8 +44,7 @@ QString TraceDocument::whyNoBubble(std::int32_t step) const {
         return run.lost.ranges > 0 ? translated("ranges were lost") : translated("records were lost");
     }
     if (const auto fault = stepFaults.find(step); measured && fault != stepFaults.end()) {
-        return fault->second == StepFault::missing ? translated("tasks of a lane are missing")
-                                                   : translated("tasks were recorded twice");
+        return QString::fromUtf8(describe(fault->second).data());
     }
     if (lanesWithoutTasks) {
         return translated("a lane has no task in this file");

@@ -4,7 +4,6 @@
 #include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
-#include "gui/tables/task_details.h"
 
 #include <QFont>
 #include <QGuiApplication>

@@ -2,7 +2,6 @@
 
 #include "gui/document/document_builder.h"
 #include "gui/style/work_pool.h"
-#include "schedule/micro_batches.h"
 
 #include <QTimer>
 #include <QUndoStack>

@@ -14,6 +14,7 @@
 #include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
 #include "schedule/error.h"
+#include "schedule/number_text.h"
 #include "schedule/quantities.h"
 
 #include <CLI/CLI.hpp>
@@ -26,7 +27,6 @@
 #include <QSettings>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -128,14 +128,13 @@ TimeRange parseRange(const std::string& text) {
 
 /// Empty: not given.
 std::optional<std::int32_t> parseStep(const std::string& text) {
-    std::int32_t step = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
-    if (!text.empty() && (error != std::errc{} || end != text.data() + text.size() || step < 0)) {
+    const auto step = number_in<std::int32_t>(text);
+    if (!text.empty() && (!step || *step < 0)) {
         throw UsageError(
             "--step is '" + text +
             "', but must be the number of a step, from 0; leave --step out for the one of median duration");
     }
-    return text.empty() ? std::nullopt : std::optional(step);
+    return step;
 }
 
 bool rendersPage(const ViewerArguments& arguments) {

@@ -8,6 +8,7 @@
 #include "profiler/recorder/recording_clock.h"
 #include "profiler/recorder/shared_libraries.h"
 #include "profiler/recorder/write_requests.h"
+#include "schedule/number_text.h"
 #include "schedule/quantities.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -44,15 +44,14 @@ std::size_t ring_entries(const RecorderOptions& options) {
         return options.ring_entries == 0 ? kRingEntries : options.ring_entries;
     }
     const std::string_view text(wanted);
-    std::size_t entries = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), entries);
-    if (error != std::errc() || end != text.data() + text.size() || entries == 0) {
+    const auto entries = number_in<std::size_t>(text);
+    if (!entries || *entries == 0) {
         throw TraceError(
             fmt::format("PIPESCOPE_RING_ENTRIES is {}; it must be a whole number above 0; {} is what a thread has by "
                         "itself",
                         text, kRingEntries));
     }
-    return entries;
+    return *entries;
 }
 
 /// A thread's log, with the counts of the drain thread.

@@ -1,4 +1,3 @@
-#include "balance/profile_file.h"
 #include "cli/answers.h"
 #include "cli/output_file.h"
 #include "cli/program.h"
