@@ -2,6 +2,7 @@
 
 #include "engine/autograd_bridge.h"
 #include "engine/autograd_driver/autograd_run.h"
+#include "engine/current_task.h"
 #include "engine/gradients/gradient_needs.h"
 #include "engine/lanes/process_end.h"
 #include "engine/model_layers.h"
@@ -75,6 +76,15 @@ struct GPipe::Impl {
         }
     }
 
+    /// Its steps would be counted, and its random numbers and running statistics drawn and changed, a second time.
+    void refuse_recomputes() const {
+        if (pipeline->is_training() && (is_checkpointing() || is_recomputing())) {
+            throw UsageError(
+                "a model that trains is called by a layer of another that computes its forwards again; the second call "
+                "would be another step of the inner model; use checkpoint never for the outer model, or eval()");
+        }
+    }
+
     RunFor purpose_of_forward(const Tensors& input) const {
         if (!at::GradMode::is_enabled() || (!pipeline->has_trainable_parameters() && !any_requires_grad(input))) {
             return RunFor::values;
@@ -130,6 +140,7 @@ GPipe::Impl& GPipe::impl() const {
 
 Tensors GPipe::forward(const Tensors& input) {
     const AtWork at_work;
+    impl().refuse_recomputes();
     if (impl().pipeline->channels() != nullptr) {
         if (at::GradMode::is_enabled()) {
             throw UsageError(
@@ -168,6 +179,7 @@ at::Tensor GPipe::forward(const at::Tensor& input) {
 
 at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFunction& loss) {
     const AtWork at_work;
+    impl().refuse_recomputes();
     if (!loss) {
         throw UsageError("step is given no loss function; it goes backward from a loss; pass one");
     }

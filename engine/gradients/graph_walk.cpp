@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/tensor.h>
 
 #include <algorithm>
 #include <array>
@@ -284,8 +285,9 @@ Tensors run_by_engine(Node& node, Tensors inputs) {
     own_leaf_gradient(node, gradients);
     const std::shared_ptr<Collector> collector(new Collector(node.next_edges()), torch::autograd::deleteNode);
     struct Detour {
-        Detour(Node& around, const std::shared_ptr<Collector>& to) : node(around), edges(around.next_edges()) {
-            for (std::uint32_t k = 0; k < edges.size(); ++k) {
+        Detour(Node& around, const std::shared_ptr<Collector>& to, std::uint32_t first)
+            : node(around), edges(around.next_edges()) {
+            for (std::uint32_t k = first; k < edges.size(); ++k) {
                 if (edges[k].is_valid()) {
                     node.next_edges()[k] = Edge(to, k);
                 }
@@ -298,7 +300,14 @@ Tensors run_by_engine(Node& node, Tensors inputs) {
         Node& node;
         edge_list edges;
     };
-    const Detour detour(node, collector);
+    const Detour detour(node, collector, 0);
+    // A change of a view holds the node of that change, which leads to the same nodes but for the first.
+    const auto* const change_of_view = dynamic_cast<const torch::autograd::CopySlices*>(&node);
+    const std::shared_ptr<Node> change = change_of_view != nullptr ? change_of_view->fn : nullptr;
+    std::optional<Detour> within;
+    if (change) {
+        within.emplace(*change, collector, 1);
+    }
     torch::autograd::Engine::get_default_engine().execute(ends, gradients, /*keep_graph=*/false,
                                                           /*create_graph=*/false, /*accumulate_grad=*/true);
     return collector->take();

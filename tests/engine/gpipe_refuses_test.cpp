@@ -182,6 +182,22 @@ TEST(GPipeRefuses, ALayerThatRunsItsOwnModel) {
     expect_refused<EngineError>([&] { model.forward(samples(2)); }, "a lane cannot wait for itself", "another model");
 }
 
+TEST(GPipeRefuses, AModelWithinALayerThatIsComputedAgain) {
+    const auto inner = std::make_shared<GPipe>(dropout_mlp(), GPipeOptions{.balance = {6}, .devices = cpus(1)});
+    const auto outer = [&](Checkpoint mode) {
+        return GPipe({function_layer("inner", [inner](const Tensors& in) { return inner->forward(in); })},
+                     {.balance = {1}, .devices = cpus(1), .chunks = 2, .checkpoint = mode});
+    };
+    const at::Tensor input = samples(4).requires_grad_();
+    GPipe again = outer(Checkpoint::always);
+    expect_refused<UsageError>([&] { again.forward(input).sum().backward(); }, "computes its forwards again", "never");
+    GPipe once = outer(Checkpoint::never);
+    once.forward(input).sum().backward();
+    inner->eval();
+    GPipe evaluated = outer(Checkpoint::always);
+    evaluated.forward(input).sum().backward();
+}
+
 TEST(GPipeRefuses, EveryUseOfAModelThatWasMovedFrom) {
     GPipe model(dropout_mlp(), options({3, 3}));
     GPipe owner = std::move(model);

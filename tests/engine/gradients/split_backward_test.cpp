@@ -342,6 +342,28 @@ TEST(SplitBackward, PassesExceptionsOfEitherHalfToTheCaller) {
     }
 }
 
+// Torch's engine runs a node with a hook. That of a changed view holds another node with edges of its own.
+TEST(SplitBackward, RunsChangesOfViewsThatHaveHooks) {
+    const auto gradient = [](Schedule schedule) {
+        torch::manual_seed(4);
+        const at::Tensor w = split_weight({6, 6});
+        const LayerSpec changing = weighted_layer("changing", w, [w](const Tensors& in) {
+            const at::Tensor y = in[0].mm(w);
+            y.select(1, 0).add_(in[0].select(1, 1));
+            y.register_hook([](const at::Tensor& of_y) { return of_y * 2; });
+            return Tensors{y};
+        });
+        GPipe model({linear(6, 6), changing}, {.balance = {1, 1},
+                                               .devices = cpus(2),
+                                               .chunks = 2,
+                                               .checkpoint = Checkpoint::never,
+                                               .schedule = schedule});
+        model.step(samples(6), samples(6), mean_square);
+        return w.grad();
+    };
+    EXPECT_TRUE(at::equal(gradient(Schedule::zero_bubble_h1), gradient(Schedule::one_f_one_b)));
+}
+
 /// y = x; the backward adds noise, and keeps it by kind of task.
 struct AddsNoise : torch::autograd::Function<AddsNoise> {
     static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return x.clone(); }
