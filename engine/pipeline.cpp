@@ -136,7 +136,7 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
     }
     if (options.replicas != 1 && !(options.processes && options.processes->size() > 1)) {
         throw UsageError("the replicas are " + std::to_string(options.replicas) +
-                         " in one process; each is a pipeline in processes of its own; use 1, or set processes");
+                         " in one process; each is a pipeline in its own processes; use 1, or set processes");
     }
     if (options.driver == Driver::autograd && options.processes && options.processes->size() > 1) {
         throw UsageError("the driver is autograd in " + std::to_string(options.processes->size()) +

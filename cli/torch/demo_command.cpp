@@ -171,7 +171,7 @@ DemoPart real_part(const DemoOptions& options) {
     pipeline.hardware.host_cores = usable_cores();
     pipeline = with_best_balance(profile, pipeline, kRealLanes);
     const Simulation predicted = simulate(profile, pipeline);
-    options.say(fmt::format("balance {}; predicted: {} a step, bubble {}", to_string(pipeline.balance),
+    options.say(fmt::format("balance {}; predicted: {} per step, bubble {}", to_string(pipeline.balance),
                             format_duration(expected_step(predicted)),
                             format_percent(predicted.bubble_mean.value_or(predicted.bubble_fraction))));
 

@@ -276,8 +276,8 @@ std::vector<std::string> diverged_warning(const TrainingResult& result) {
         return {};
     }
     return {
-        fmt::format("the loss is {} in step {}: the model learns nothing from there on; use a smaller "
-                    "--learning-rate, or check the model; times and memory are right all the same",
+        fmt::format("the loss is {} in step {}: the model learns nothing from then on; use a smaller "
+                    "--learning-rate, or check the model; times and memory are still right",
                     first->loss, first->step)};
 }
 
@@ -371,7 +371,7 @@ ExitCode run_command(const RunFlags& flags) {
     }
     if (options.pipeline.replicas > 1) {
         throw UsageError(fmt::format(
-            "--replicas is {} in one process; each replica is a pipeline in processes of its own; start them with "
+            "--replicas is {} in one process; each replica is a pipeline in its own processes; start them with "
             "'pipescope launch -n {} -- run ..', or leave --replicas out",
             options.pipeline.replicas, options.pipeline.replicas));
     }
@@ -437,10 +437,10 @@ ExitCode run_model(const RunFlags& flags, TrainingOptions options) {
     print_warnings(diverged_warning(result));
     print_warnings(load_warnings(result.load, "it trained"));
     if (saves && !saves->failure().empty()) {
-        throw SaveError("the training went on, and its last step is not saved: " + saves->failure());
+        throw SaveError("the training continued, and its last step is not saved: " + saves->failure());
     }
     if (!result.trace_failure.empty()) {
-        throw TraceError("the training went on, and " + result.trace_failure);
+        throw TraceError("the training continued, and " + result.trace_failure);
     }
     return result.interrupted ? stop_exit_code() : ExitCode::success;
 }

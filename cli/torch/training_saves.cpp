@@ -107,7 +107,7 @@ void TrainingSaves::save(const GPipe& model, const LaneOptimizers& optimizers) {
     } catch (const SaveError& error) {
         if (failure_.empty()) {
             print_warnings(
-                {fmt::format("step {} is not saved, and the training goes on: {}", state_.step, error.what())});
+                {fmt::format("step {} is not saved, and the training continues: {}", state_.step, error.what())});
         }
         failure_ = error.what();
     }

@@ -35,7 +35,7 @@ void* open_nccl() {
         }
     }
     throw EngineError(std::string(kNcclLibrary) +
-                      " is neither beside this program nor in ../lib of its folder; device messages by NCCL need it; "
+                      " is neither in this program's folder nor in its ../lib; device messages by NCCL need it; "
                       "build PipeScope after scripts/setup --cuda, or send device messages through the host");
 }
 

@@ -109,7 +109,7 @@ TEST_F(TraceTroubleOfARun, TrainsOnWhereTheFileSystemHasNoRoomLeftAndSaysSo) {
         EXPECT_GT(step.at("step_ns").get<std::int64_t>(), 0);
     }
     EXPECT_TRUE(full.json().at("bubble_fraction").is_null());
-    EXPECT_THAT(full.err, AllOf(HasSubstr("the training went on"), HasSubstr("trace is incomplete"),
+    EXPECT_THAT(full.err, AllOf(HasSubstr("the training continued"), HasSubstr("trace is incomplete"),
                                 HasSubstr("full.sqlite"), HasSubstr("free some space")));
     EXPECT_THAT(user.types("export full.sqlite --format csv -o full.csv").err, HasSubstr("warning"));
 }
@@ -130,7 +130,7 @@ TEST_F(TraceTroubleOfARun, TrainsOnWhereTheFolderIsReadOnlyAndSaysSo) {
     EXPECT_EQ(run.json().at("steps").size(), 4u);
     EXPECT_TRUE(run.json().at("bubble_fraction").is_number()) << "the figures were recorded elsewhere";
     EXPECT_TRUE(run.json().at("trace").is_null());
-    EXPECT_THAT(run.err, AllOf(HasSubstr("the training went on"), HasSubstr("there/t.sqlite"),
+    EXPECT_THAT(run.err, AllOf(HasSubstr("the training continued"), HasSubstr("there/t.sqlite"),
                                HasSubstr("its folder may not be written; choose another")));
     EXPECT_TRUE(std::filesystem::is_empty(user.folder() / "there"));
 }
@@ -193,7 +193,7 @@ TEST_F(TraceTroubleOfARun, TrainsOnWhereAnotherProgramLocksTheFileAndSaysSo) {
         EXPECT_EQ(result.code, 1);
         EXPECT_EQ(result.json().at("steps").size(), static_cast<std::size_t>(steps));
         EXPECT_TRUE(result.json().at("bubble_fraction").is_null());
-        EXPECT_THAT(result.err, AllOf(HasSubstr("the training went on"), HasSubstr("trace is incomplete"),
+        EXPECT_THAT(result.err, AllOf(HasSubstr("the training continued"), HasSubstr("trace is incomplete"),
                                       HasSubstr("t.sqlite"), HasSubstr("another process has it open")));
         locker.exec("ROLLBACK");
     });

@@ -226,9 +226,9 @@ TEST(Saving, TrainsOnWhereTheDiskIsFullAndSaysSo) {
     EXPECT_EQ(full.code, 1);
     EXPECT_EQ(full.json().at("steps").size(), 2U);
     EXPECT_EQ(full.json().at("saved"), "d/step-000001") << "the last step that is whole";
-    EXPECT_THAT(full.err,
-                AllOf(HasSubstr("warning: step 2 is not saved, and the training goes on"),
-                      HasSubstr("the training went on, and its last step is not saved"), HasSubstr("free some space")));
+    EXPECT_THAT(full.err, AllOf(HasSubstr("warning: step 2 is not saved, and the training continues"),
+                                HasSubstr("the training continued, and its last step is not saved"),
+                                HasSubstr("free some space")));
     EXPECT_FALSE(user.has("d/step-000002.partial"));
     EXPECT_EQ(user.succeeds(run + "--resume --steps 3").json().at("resumed_from"), 1);
 }
