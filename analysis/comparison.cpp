@@ -53,11 +53,12 @@ void match_steps(const std::map<std::int32_t, Timeline>& steps, const std::vecto
         comparison.tasks_unmatched += static_cast<std::int64_t>(join.measured.size() + join.simulated.size());
         comparison.tasks_only_simulated += static_cast<std::int64_t>(join.simulated.size());
     }
+    const SplitBackwards split(twins);
     for (auto& [twin, occurrences] : found) {
         const auto middle = lower_median(occurrences, [](const Occurrence& each) { return each.duration; });
         TaskKey task = twin.first;
         task.step = middle->step;
-        comparison.worst.push_back({task, middle->duration, twins[twin.second].duration()});
+        comparison.worst.push_back({task, middle->duration, twins[twin.second].duration(), split.half_of(twin.first)});
     }
     keep_worst(comparison.worst);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "schedule/backward_half.h"
 #include "simulator/simulation.h"
 
 #include <cstdint>
@@ -26,6 +27,7 @@ struct ComparedTask {
     TaskKey task;  ///< from the measured step with the median duration
     Nanoseconds measured{0};
     Nanoseconds simulated{0};
+    std::optional<BackwardHalf> half = {};  ///< if the backward is split
 };
 
 /// Recorded steps replayed on the virtual clock (replay.h), to check schedule and recording. Medians over the steps.

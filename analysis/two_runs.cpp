@@ -126,7 +126,17 @@ std::optional<LayerRange> layers_of(const RecordedRun& run, const TaskKey& key) 
     return run.options->balance.layers_of(PartitionId{key.partition});
 }
 
+/// Notes which half of a backward the group's next task is, before it is counted.
+void note_half(TaskGroup& group, std::optional<BackwardHalf> half) {
+    if (group.tasks_before + group.tasks_after == 0) {
+        group.half = half;
+    } else if (group.half != half) {
+        group.half.reset();
+    }
+}
+
 void join_typical(const Timeline& before, const Timeline& after, TwoRuns& runs) {
+    const SplitBackwards split(after.slices);
     const TaskJoin join = join_tasks(keys_of_tasks(after), keys_of_tasks(before));
     runs.tasks_matched = static_cast<std::int64_t>(join.pairs.size());
     runs.tasks_only_after = static_cast<std::int64_t>(join.measured.size());
@@ -135,11 +145,13 @@ void join_typical(const Timeline& before, const Timeline& after, TwoRuns& runs) 
     for (const TaskJoin::Pair& pair : join.pairs) {
         const Slice& now = after.slices[pair.measured];
         const Slice& then = before.slices[pair.simulated];
-        runs.worst.push_back({now.key, now.duration(), then.duration()});
+        const std::optional<BackwardHalf> half = split.half_of(now.key);
+        runs.worst.push_back({now.key, now.duration(), then.duration(), half});
         TaskGroup& group = groups[{now.key.kind, now.key.partition}];
         group.kind = now.key.kind;
         group.partition = now.key.partition;
         group.layers = layers_of(runs.after.run, now.key);
+        note_half(group, half);
         ++group.tasks_before;
         ++group.tasks_after;
         group.before += then.duration();
@@ -163,13 +175,17 @@ void add_kinds(const Timeline& before, const Timeline& after, bool joins_backwar
         group.kind = kind;
         return group;
     };
+    const SplitBackwards split_before(before.slices);
     for (const Slice& slice : before.slices) {
         TaskGroup& group = group_of(slice.key.kind);
+        note_half(group, split_before.half_of(slice.key));
         group.before += slice.duration();
         ++group.tasks_before;
     }
+    const SplitBackwards split_after(after.slices);
     for (const Slice& slice : after.slices) {
         TaskGroup& group = group_of(slice.key.kind);
+        note_half(group, split_after.half_of(slice.key));
         group.after += slice.duration();
         ++group.tasks_after;
     }

@@ -4,6 +4,7 @@
 #include "analysis/mean_difference.h"
 #include "analysis/name_join.h"
 #include "analysis/recorded_run.h"
+#include "schedule/backward_half.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -56,6 +57,7 @@ struct TaskGroup {
     std::int64_t tasks_after = 0;
     Nanoseconds before{0};  ///< sum of the tasks
     Nanoseconds after{0};
+    std::optional<BackwardHalf> half = {};  ///< if all of them are such halves
 };
 
 /// A step that both runs recorded, with different losses.

@@ -384,6 +384,10 @@ std::string simulation_text(const Simulation& simulation) {
     return text + fewer_micro_batches(options);
 }
 
+Json half_json(std::optional<BackwardHalf> half) {
+    return half ? Json(std::string(1, static_cast<char>(*half))) : Json(nullptr);
+}
+
 Json load_json(const std::optional<MachineLoad>& load) {
     return load ? Json{{"others", load->others},
                        {"stolen", load->stolen},
@@ -537,6 +541,7 @@ Json comparison_json(const TraceComparison& compared) {
     object["worst"] = Json::array();
     for (const ComparedTask& task : comparison.worst) {
         object["worst"].push_back({{"task", to_string(task.task)},
+                                   {"half", half_json(task.half)},
                                    {"measured_ns", task.measured.count()},
                                    {"simulated_ns", task.simulated.count()}});
     }
@@ -620,8 +625,8 @@ std::string comparison_text(const TraceComparison& compared) {
     text += bubbles_text(compared.bubbles, lossy, judged.is_mean) + "\n";
     TextTable worst({{"largest errors", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
     for (const ComparedTask& task : comparison.worst) {
-        worst.add_row({to_string(task.task), format_duration(task.measured), format_duration(task.simulated),
-                       format_duration(task.simulated - task.measured)});
+        worst.add_row({shown_name(task.task, task.half), format_duration(task.measured),
+                       format_duration(task.simulated), format_duration(task.simulated - task.measured)});
     }
     text += worst.str();
     return text;

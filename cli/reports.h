@@ -1,6 +1,7 @@
 #pragma once
 
 #include "analysis/trace_comparison.h"
+#include "schedule/backward_half.h"
 #include "simulator/balance_search.h"
 #include "simulator/schedule_comparison.h"
 #include "simulator/simulation.h"
@@ -44,6 +45,8 @@ nlohmann::ordered_json memory_json(const MemoryBreakdown& memory);
 /// The categories, largest first: "saved 12 MiB, parameters 3 MiB". If there are many, the smallest are combined.
 std::string memory_text(const MemoryBreakdown& memory);
 
+/// "I", "W" or null.
+nlohmann::ordered_json half_json(std::optional<BackwardHalf> half);
 /// {"others", "stolen", "pressure"}, or null.
 nlohmann::ordered_json load_json(const std::optional<MachineLoad>& load);
 /// The object of `bubbles` in compare.schema.json.

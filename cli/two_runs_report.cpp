@@ -94,6 +94,7 @@ Json bubble_json(const std::optional<MeanDifference>& mean) {
 
 Json group_json(const TaskGroup& group) {
     return {{"kind", to_string(group.kind)},
+            {"half", half_json(group.half)},
             {"partition", group.partition < 0 ? Json(nullptr) : Json(group.partition)},
             {"layers", group.layers ? Json{group.layers->first.value(), group.layers->end.value() - 1} : Json(nullptr)},
             {"tasks_before", group.tasks_before},
@@ -217,7 +218,7 @@ std::string causes_text(const TwoRuns& runs) {
 }
 
 std::string group_name(const TaskGroup& group) {
-    std::string name(to_string(group.kind));
+    std::string name(shown_name(group.kind, group.half));
     if (group.partition >= 0) {
         name += fmt::format(" on partition {}", group.partition);
     }
@@ -250,7 +251,7 @@ std::string tasks_text(const TwoRuns& runs) {
     for (const ComparedTask& task : runs.worst) {
         TaskKey key = task.task;
         key.step = -1;
-        worst.add_row({to_string(key), format_duration(task.simulated), format_duration(task.measured),
+        worst.add_row({shown_name(key, task.half), format_duration(task.simulated), format_duration(task.measured),
                        format_duration(task.measured - task.simulated)});
     }
     text += worst.str();
@@ -325,8 +326,10 @@ Json two_runs_json(const TwoRuns& runs) {
     for (const ComparedTask& task : runs.worst) {
         TaskKey key = task.task;
         key.step = -1;
-        object["worst"].push_back(
-            {{"task", to_string(key)}, {"before_ns", task.simulated.count()}, {"after_ns", task.measured.count()}});
+        object["worst"].push_back({{"task", to_string(key)},
+                                   {"half", half_json(task.half)},
+                                   {"before_ns", task.simulated.count()},
+                                   {"after_ns", task.measured.count()}});
     }
     for (const auto& [key, groups] : {std::pair("groups", &runs.groups), {"kinds", &runs.kinds}}) {
         object[key] = Json::array();

@@ -1,5 +1,6 @@
 #include "trace/chrome_export.h"
 
+#include "schedule/backward_half.h"
 #include "schedule/timeline.h"
 #include "trace/chrome_import.h"
 #include "trace/process_json.h"
@@ -165,12 +166,15 @@ std::pair<TaskKey, TaskKey> ends_of_copy(const TaskKey& copy) {
     return {next, here};
 }
 
-std::string arguments(const Slice& slice) {
+std::string arguments(const Slice& slice, std::optional<BackwardHalf> half) {
     std::string text = fmt::format(R"("step":{},"kind":"{}","partition":{},"micro_batch":{},"skip":{},"lane":{})",
                                    slice.key.step, to_string(slice.key.kind), slice.key.partition,
                                    slice.key.micro_batch, slice.key.skip, slice.lane.value());
     if (slice.bytes != 0) {
         text += fmt::format(R"(,"bytes":{})", slice.bytes);
+    }
+    if (half) {
+        text += fmt::format(R"(,"half":"{}")", static_cast<char>(*half));
     }
     return text;
 }
@@ -186,6 +190,7 @@ public:
     /// `are_streams`: makes readers of PyTorch traces treat the lanes as GPU streams.
     TimelineExport(const Timeline& timeline, LaneProcesses processes, bool are_streams, ChromeEventList& events)
         : timeline_(timeline),
+          split_(timeline.slices),
           processes_(std::move(processes)),
           are_streams_(are_streams),
           events_(events),
@@ -221,7 +226,7 @@ private:
         events_.add(fmt::format(
             R"({{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}{}}}}})",
             to_string(slice.key.kind), slice_name(slice.key), process, thread, chrome_microseconds(slice.start),
-            chrome_microseconds(slice.duration()), arguments(slice), stream));
+            chrome_microseconds(slice.duration()), arguments(slice, split_.half_of(slice.key)), stream));
     }
 
     /// Arrow producer -> copy -> consumer, bound to the slices by their starts. Omitted if an end was not recorded,
@@ -261,6 +266,7 @@ private:
     }
 
     const Timeline& timeline_;
+    const SplitBackwards split_;
     LaneProcesses processes_;
     bool are_streams_;
     ChromeEventList& events_;

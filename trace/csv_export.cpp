@@ -1,11 +1,14 @@
 #include "trace/csv_export.h"
 
+#include "schedule/backward_half.h"
+
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -23,12 +26,15 @@ std::string field(std::string_view text) {
 }
 
 void write_tasks(const OpenedTrace& trace, std::ostream& out) {
-    out << "source,step,kind,partition,micro_batch,skip,lane,start_ns,end_ns,bytes\n";
+    out << "source,step,kind,partition,micro_batch,skip,lane,start_ns,end_ns,bytes,half\n";
     for (const Source source : {Source::measured, Source::simulated}) {
+        const SplitBackwards split(trace.timeline(source).slices);
         for (const Slice& slice : trace.timeline(source).slices) {
-            fmt::print(out, "{},{},{},{},{},{},{},{},{},{}\n", to_string(source), slice.key.step,
+            const std::optional<BackwardHalf> half = split.half_of(slice.key);
+            fmt::print(out, "{},{},{},{},{},{},{},{},{},{},{}\n", to_string(source), slice.key.step,
                        to_string(slice.key.kind), slice.key.partition, slice.key.micro_batch, slice.key.skip,
-                       slice.lane.value(), slice.start.count(), slice.end.count(), slice.bytes);
+                       slice.lane.value(), slice.start.count(), slice.end.count(), slice.bytes,
+                       half ? std::string(1, static_cast<char>(*half)) : "");
         }
     }
 }

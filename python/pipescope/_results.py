@@ -355,6 +355,7 @@ class ComparedTask:
     task: str
     measured_ns: int
     simulated_ns: int
+    half: str | None = None  #: I or W if the backward is split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -464,6 +465,7 @@ class TaskDifference:
     task: str
     before_ns: int
     after_ns: int
+    half: str | None = None  #: I or W if the backward is split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -477,6 +479,7 @@ class TaskGroup:
     tasks_after: int
     before_ns: int
     after_ns: int
+    half: str | None = None  #: I or W if all of them are such halves of split backwards
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -288,6 +288,16 @@ TEST_F(CompareTwoRuns, AddsBothPartsOfABackwardThatOnlyOneRunSplits) {
     ASSERT_NE(backward, runs.kinds.end());
     EXPECT_EQ(backward->after - backward->before, std::chrono::milliseconds(8)) << "4 micro-batches, 2 partitions";
     EXPECT_THAT(runs.kinds, Not(Contains(Field(&TaskGroup::kind, TaskKind::backward_weight))));
+    EXPECT_EQ(backward->half, std::nullopt) << "one side is whole";
+
+    const TwoRuns split = compared(after, after);
+    for (const auto* groups : {&split.kinds, &split.groups}) {
+        for (const TaskGroup& each : *groups) {
+            EXPECT_EQ(each.half, each.kind == TaskKind::backward          ? std::optional(BackwardHalf::inputs)
+                                 : each.kind == TaskKind::backward_weight ? std::optional(BackwardHalf::weights)
+                                                                          : std::nullopt);
+        }
+    }
 }
 
 TEST_F(CompareTwoRuns, FindsTheFirstStepWhoseLossDiffers) {

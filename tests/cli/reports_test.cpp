@@ -193,7 +193,13 @@ TEST(ComparisonReport, HasTheDocumentedKeysInTheirOrder) {
     EXPECT_TRUE(object.at("replay_error").is_null()) << "the comparison has no replay";
     EXPECT_TRUE(object.at("lanes").at(0).at("measured_peak_bytes").is_null());
     EXPECT_EQ(object.at("worst").at(0).at("task"), "step 2 backward (0, 1)");
-    EXPECT_THAT(comparison_text(small_comparison()), HasSubstr("-5.00 %"));
+    EXPECT_TRUE(object.at("worst").at(0).at("half").is_null());
+    EXPECT_THAT(comparison_text(small_comparison()),
+                AllOf(HasSubstr("-5.00 %"), HasSubstr("\nstep 2 backward (0, 1) ")));
+    TraceComparison split = small_comparison();
+    split.comparison.worst[0].half = BackwardHalf::inputs;
+    EXPECT_EQ(comparison_json(split).at("worst").at(0).at("half"), "I");
+    EXPECT_THAT(comparison_text(split), HasSubstr("\nstep 2 backward_input (0, 1) "));
 }
 
 // The printed error is that of the two times beside it.

@@ -71,6 +71,9 @@ TEST(TraceFormatPage, GivesQueriesThatRunOnATrace) {
         for (const Source source : {Source::measured, Source::simulated}) {
             writer.add_task({{0, TaskKind::forward, 0, 0, -1}, LaneId{0}, Nanoseconds{0}, Nanoseconds{5}, 0}, source);
         }
+        for (const TaskKind kind : {TaskKind::backward, TaskKind::backward_weight}) {
+            writer.add_task({{0, kind, 0, 0, -1}, LaneId{0}, Nanoseconds{5}, Nanoseconds{9}, 0}, Source::measured);
+        }
         writer.add_step({});
         writer.add_memory({LaneId{0}, Nanoseconds{1}, 2, 3, 4, -1});
         writer.add_drop({"nvtx", 1, 2, 0, 0, 0});
