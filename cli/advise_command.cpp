@@ -137,11 +137,6 @@ ExitCode advise_on_profile(const AdviseFlags& flags, const CLI::App& command) {
     require_pipeline(command, flags.simulated.pipeline.options.schedule);
     const std::string& file = flags.files.front();
     const PipelineOptions options = simulated_pipeline_options(flags.simulated);
-    if (options.schedule == Schedule::automatic) {
-        throw UsageError(
-            "--schedule is auto; advise starts from a schedule with an order of its own; name one, or give "
-            "the file that 'pipescope simulate --schedule auto --schedule-output FILE' writes");
-    }
     Profile profile = load_profile(file);
     check_options(options, profile.layers.size());
     const EstimatedPipeline pipeline =

@@ -382,9 +382,10 @@ private:
             add(kind, title, *std::move(simulation), note);
         }
     }
-    /// Empty if the options are those of the base, or such a pipeline cannot run.
+    /// Empty if the options are those of the base, such a pipeline cannot run, or its order would be searched for too
+    /// long.
     std::optional<Simulation> simulated(const PipelineOptions& changed) {
-        if (changed == options_ || stop()) {
+        if (changed == options_ || is_searched_long(changed) || stop()) {
             return std::nullopt;
         }
         try {
@@ -394,6 +395,15 @@ private:
         } catch (const UsageError&) {
             return std::nullopt;
         }
+    }
+
+    /// True if schedule auto orders many forwards, and more than those of the base.
+    bool is_searched_long(const PipelineOptions& changed) const {
+        const auto forwards = [](const PipelineOptions& options) {
+            return static_cast<std::int64_t>(micro_batch_sizes(options).size() * options.balance.num_partitions());
+        };
+        return changed.schedule == Schedule::automatic &&
+               forwards(changed) > std::max(kMostForwardsOrdered, forwards(options_));
     }
 
     /// Like try_options(), with the best cuts for so many lanes. An empty title: that of new cuts.
@@ -443,7 +453,11 @@ private:
         const Link& link = simulation.options.hardware.link;
         move.hypothetical =
             is_for_comparison_only(simulation.options.schedule) || (kind == MoveKind::links && link.is_free());
-        move.changes = changed_options(options_, simulation.options);
+        PipelineOptions asked = simulation.options;
+        if (options_.schedule == Schedule::automatic && kind != MoveKind::schedule) {
+            asked.schedule = Schedule::automatic;  // not the order found
+        }
+        move.changes = changed_options(options_, asked);
         move.simulation = std::move(simulation);
         advice_.moves.push_back(std::move(move));
     }

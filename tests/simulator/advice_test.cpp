@@ -14,6 +14,7 @@
 #include <chrono>
 #include <limits>
 #include <random>
+#include <set>
 
 namespace pipescope {
 namespace {
@@ -21,6 +22,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
@@ -308,6 +310,32 @@ TEST(Advice, SearchesAnOrderThatBeatsTheNamedSchedules) {
         }
     }
     EXPECT_GT(found, 0);
+}
+
+// Each change has the best order that is found for it.
+TEST(Advice, SearchesAnOrderForEachChangeOfAuto) {
+    PipelineOptions options = pipeline_of({3, 2, 3}, 4, 8);
+    options.schedule = Schedule::automatic;
+    Profile profile = profile_with_memory(8);
+    profile.layers[1].forward_ns[0] *= 3;
+    const Advice advice = advise(profile, options);
+    EXPECT_EQ(advice.base.step_time, simulate(profile, options).step_time);
+    std::set<MoveKind> kinds;
+    for (const Move& move : advice.moves) {
+        kinds.insert(move.kind);
+        const auto schedule = std::ranges::find(move.changes, "schedule", &OptionText::option);
+        EXPECT_EQ(schedule != move.changes.end(), move.kind == MoveKind::schedule) << move.title;
+        PipelineOptions asked = move.simulation.options;
+        if (move.kind != MoveKind::schedule) {
+            asked.schedule = Schedule::automatic;
+        } else if (asked.balance == options.balance) {
+            EXPECT_GE(move.simulation.step_time, advice.base.step_time) << move.title;
+        }
+        EXPECT_EQ(move.simulation.step_time, simulate(profile, asked).step_time) << move.title;
+    }
+    EXPECT_THAT(kinds, IsSupersetOf({MoveKind::checkpoint, MoveKind::micro_batches, MoveKind::balance,
+                                     MoveKind::schedule, MoveKind::lanes}));
+    EXPECT_THAT(titles_of(advice), Not(Contains(HasSubstr("Schedule: auto"))));
 }
 
 /// The order of a named schedule as a file, with its partitions on lanes `placement`.
