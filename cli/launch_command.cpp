@@ -1,4 +1,5 @@
 #include "cli/child_process.h"
+#include "cli/command_definition.h"
 #include "cli/commands.h"
 #include "cli/program.h"
 #include "cli/stop_signals.h"
@@ -228,9 +229,26 @@ private:
     pid_t process_ = 0;
 };
 
+/// The command of this program, as in `run ..` or `pipescope run ..`; otherwise the program's name.
+std::string called_by(const std::vector<std::string>& command) {
+    const bool is_named = command.size() > 1 && std::filesystem::path(command.front()).filename() == "pipescope";
+    return command[is_named ? 1 : 0];
+}
+
 /// `run ..` and `profile --links ..` are this program's own; everything else is a program of the user.
 bool is_own(const std::vector<std::string>& command) {
-    return command.front() == "run" || command.front() == "profile";
+    return called_by(command) == "run" || called_by(command) == "profile";
+}
+
+/// Throws UsageError for the other commands of this program. The system may have a program of that name.
+void check_is_launched(const std::vector<std::string>& command, const std::vector<CommandDefinition>& commands) {
+    const std::string name = called_by(command);
+    if (!is_own(command) && std::ranges::find(commands, name, &CommandDefinition::name) != commands.end()) {
+        throw UsageError(fmt::format(
+            "launch is given '{0}', a command of pipescope for one process; it starts run, profile --links or a "
+            "program of yours; leave launch out, or write ./{0} if it is a program",
+            name));
+    }
 }
 
 /// False if the same command would fail again: wrong usage, a program that cannot be started, and a run of ours that
@@ -443,7 +461,7 @@ int Attempt::run() {
 }
 
 std::vector<std::string> full_command(const std::vector<std::string>& command) {
-    if (!is_own(command)) {
+    if (command.front() != "run" && command.front() != "profile") {
         return command;
     }
     std::vector<std::string> full = {torch_program_for(command.front()).string()};
@@ -467,7 +485,7 @@ std::string value_of(const std::vector<std::string>& command, const std::string&
 /// Throws UsageError for more processes than `run` can have lanes, before they all start. Each of them checks the rest.
 void check_lanes(const LaunchFlags& flags) {
     const std::string balance = value_of(flags.command, "--balance");
-    if (flags.command.front() != "run" || balance.empty()) {
+    if (called_by(flags.command) != "run" || balance.empty()) {
         return;
     }
     const std::string replicas = value_of(flags.command, "--replicas");
@@ -482,8 +500,9 @@ void check_lanes(const LaunchFlags& flags) {
     }
 }
 
-ExitCode launch(const LaunchFlags& flags) {
+ExitCode launch(const LaunchFlags& flags, const Program& program) {
     check(flags);
+    check_is_launched(flags.command, program.definitions());
     check_lanes(flags);
     const StopSignals signals;
     std::vector<std::string> command = full_command(flags.command);
@@ -497,7 +516,8 @@ ExitCode launch(const LaunchFlags& flags) {
         }
         std::cerr << fmt::format("pipescope: starting again ({} of {})\n", attempt + 1,
                                  counted(flags.restarts, "restart", "restarts"));
-        if (flags.command.front() == "run" && std::find(command.begin(), command.end(), "--resume") == command.end() &&
+        if (called_by(flags.command) == "run" &&
+            std::find(command.begin(), command.end(), "--resume") == command.end() &&
             std::find(command.begin(), command.end(), "--save") != command.end()) {
             command.emplace_back("--resume");
         }
@@ -531,6 +551,6 @@ void add_launch_command(Program& program) {
         ->type_name("S");
     command->add_option("COMMAND", flags->command, "After --: run or profile --links with options, or a program");
     command->positionals_at_end();
-    program.set_action(command, [flags] { return launch(*flags); });
+    program.set_action(command, [flags, &program] { return launch(*flags, program); });
 }
 }  // namespace pipescope

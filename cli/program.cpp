@@ -57,19 +57,21 @@ CLI::Validator is_given() {
             ""};
 }
 
-/// Describes "--steps = x": a value that is no number, or one beyond the range of the option's type.
+/// Describes "--steps = x": a value that is no number, not a whole one, or one beyond the range of the option's type.
 std::string wrong_number(const std::string& assignment, CLI::App& command) {
     const std::size_t equals = assignment.find(" = ");
     const std::string option = assignment.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : assignment.substr(equals + 3);
-    const CLI::Option* known = command.get_option_no_throw(option);
-    if (known == nullptr || known->get_type_name() != "N") {
-        return fmt::format("{} is '{}'; it must be a number; write it as 0.05", option, value);
+    if (number_in<std::int64_t>(value)) {
+        return fmt::format("{} is {}; a number here is at most {}, with either sign; change it", option, value,
+                           std::numeric_limits<int>::max());
     }
-    return number_in<std::int64_t>(value)
-               ? fmt::format("{} is {}; a number here is at most {}, with either sign; change it", option, value,
-                             std::numeric_limits<int>::max())
-               : fmt::format("{} is '{}'; it must be a whole number; write it as 4", option, value);
+    const CLI::Option* known = command.get_option_no_throw(option);
+    // An option that takes fractions would have taken this one.
+    if (number_in<double>(value) || (known != nullptr && known->get_type_name() == "N")) {
+        return fmt::format("{} is '{}'; it must be a whole number; write it as 4", option, value);
+    }
+    return fmt::format("{} is '{}'; it must be a number; write it as 1", option, value);
 }
 
 /// Describes an argument that the command does not know.

@@ -226,15 +226,16 @@ std::string bubble_text(const TrainingResult& result) {
 /// The traces of `processes` processes and what to do with them.
 std::string trace_text(const std::string& trace, int processes) {
     if (processes == 1) {
-        return fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, trace, trace);
+        const std::string word = shell_word(trace);
+        return fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, word, word);
     }
     const std::string of_rank = ".rank0";
     const std::size_t at = trace.rfind(of_rank);
     const std::string before = trace.substr(0, at);
     const std::string behind = trace.substr(at + of_rank.size());
-    const std::string all = before + ".rank*" + behind;
-    return fmt::format("traces {}; next: 'pipescope compare {}' or 'pipescope merge {} -o {}'\n", all, all, all,
-                       before + behind);
+    const std::string all = shell_word(before + ".rank") + "*" + (behind.empty() ? "" : shell_word(behind));
+    return fmt::format("traces {}.rank*{}; next: 'pipescope compare {}' or 'pipescope merge {} -o {}'\n", before,
+                       behind, all, all, shell_word(before + behind));
 }
 
 std::string run_text(const TrainingResult& result, std::int64_t asked_steps, int processes) {

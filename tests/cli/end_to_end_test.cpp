@@ -197,8 +197,9 @@ TEST_F(EndToEnd, ReadmesCommandsAgreeWithEachOther) {
 }
 
 TEST_F(EndToEnd, ARecordedRunProfilesItselfSoThatItsTraceNeedsNothingElse) {
-    EXPECT_THAT(user.succeeds("run " + kModel + " --balance 2,2 -m 8 --batch 4 --steps 3 --trace few.sqlite").out,
-                HasSubstr("8 micro-batches were requested; 4 samples make 4, of a sample each"));
+    EXPECT_THAT(user.succeeds("run " + kModel + " --balance 2,2 -m 8 --batch 4 --steps 3 --trace 'few $.sqlite'").out,
+                AllOf(HasSubstr("8 micro-batches were requested; 4 samples make 4, of a sample each"),
+                      HasSubstr(R"(next: 'pipescope compare "few \$.sqlite"' or 'pipescope view "few \$.sqlite"')")));
     user.succeeds("run " + kModel + " --balance 2,2 -m 2 --batch 5 --steps 3 --trace out.sqlite");
     const auto compared = user.succeeds("compare out.sqlite --json").json();
     EXPECT_GT(compared.at("simulated_step_ns").get<std::int64_t>(), 0);
@@ -208,7 +209,7 @@ TEST_F(EndToEnd, ARecordedRunProfilesItselfSoThatItsTraceNeedsNothingElse) {
     EXPECT_EQ(profile.at("co_running_lanes"), std::min(2, profile.at("host_cores").get<int>()))
         << "profiled with as many lanes busy as will run at once";
     EXPECT_EQ(profile.at("samples"), (nlohmann::json{2, 3})) << "the sizes of its micro-batches";
-    EXPECT_EQ(embedded_profile("few.sqlite").at("samples"), (nlohmann::json{1}));
+    EXPECT_EQ(embedded_profile("few $.sqlite").at("samples"), (nlohmann::json{1}));
 }
 
 TEST_F(EndToEnd, TrainingLowersTheLossAndRepeatsExactly) {

@@ -106,6 +106,16 @@ TEST(Launch, RefusesMoreProcessesThanLanesBeforeItStartsThem) {
     EXPECT_THAT(result.err, HasSubstr("90000 processes would run 4 lanes of all replicas with --balance 4,4"));
 }
 
+TEST(Launch, RefusesCommandsForOneProcess) {
+    const User user;
+    for (const char* command : {"compare", "pipescope compare", "launch"}) {
+        const CommandResult result = user.types(std::string("launch -n 2 -- ") + command + " out.sqlite");
+        EXPECT_EQ(result.code, 2) << command;
+        EXPECT_THAT(result.err, HasSubstr("a command of pipescope for one process; it starts run, profile --links or"));
+    }
+    EXPECT_EQ(user.types("launch -n 9 -- pipescope run mlp --balance 4,4 -m 2 --batch 4").code, 2);
+}
+
 TEST(Launch, LetsEachProcessLookForTheDevicesOfItsOwnLanes) {
     const User user;
     const auto errors = [&user](const std::string& devices) {

@@ -108,9 +108,11 @@ std::string said_of(std::vector<const char*> arguments) {
     Program program("pipescope", "A test", "1.2.3");
     CLI::App* command = program.add_command("work", "Works", "");
     int cores = 0;
+    int ranks = 0;
     double rate = 0;
     bool json = false;
     command->add_option("--cores", cores, "How many")->type_name("N");
+    command->add_option("--ranks", ranks, "How many")->type_name("R");
     command->add_option("--learning-rate", rate, "How fast")->type_name("X");
     command->add_flag("--json", json, "How");
     program.set_action(command, [] { return ExitCode::success; });
@@ -127,6 +129,8 @@ TEST(Program, WrongArgumentsAreNamedWithTheRuleAndTheRemedy) {
     EXPECT_THAT(said_of({"--cores", "1.5"}), HasSubstr("--cores is '1.5'; it must be a whole number"));
     EXPECT_THAT(said_of({"--cores", "3000000000"}), HasSubstr("--cores is 3000000000; a number here is at most 214"));
     EXPECT_THAT(said_of({"--learning-rate", "fast"}), HasSubstr("--learning-rate is 'fast'; it must be a number;"));
+    EXPECT_THAT(said_of({"--ranks", "2.5"}), HasSubstr("--ranks is '2.5'; it must be a whole number; write it as 4;"));
+    EXPECT_THAT(said_of({"--ranks", "many"}), HasSubstr("--ranks is 'many'; it must be a number;"));
     EXPECT_THAT(said_of({"--cores"}), HasSubstr("--cores has no value; it needs one"));
     EXPECT_THAT(said_of({"--cores", "1", "--cores", "2"}), HasSubstr("--cores is given more than once"));
     EXPECT_THAT(said_of({"--json=5"}), HasSubstr("--json is given a value; it takes none"));
