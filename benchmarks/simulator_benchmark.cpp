@@ -208,6 +208,17 @@ void simulate_with_memory(benchmark::State& state) {
 }
 BENCHMARK(simulate_with_memory)->Args({8, 32})->Args({64, 512})->Unit(benchmark::kMicrosecond);
 
+/// As plans simulate a candidate.
+void simulate_with_peaks(benchmark::State& state) {
+    const Profile profile = random_profile(static_cast<std::size_t>(state.range(0)));
+    const PipelineOptions options = options_for(state.range(0), state.range(1));
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(
+            simulate(profile, options, {.noise = false, .memory = true, .memory_over_time = false}));
+    }
+}
+BENCHMARK(simulate_with_peaks)->Args({8, 32})->Args({64, 512})->Unit(benchmark::kMicrosecond);
+
 void simulate_with_noise(benchmark::State& state) {
     Profile profile = random_profile(kPartitions);
     for (LayerProfile& layer : profile.layers) {

@@ -115,9 +115,20 @@ std::string_view to_string(Source source) {
 }
 
 void sort_slices(Timeline& timeline) {
-    std::stable_sort(timeline.slices.begin(), timeline.slices.end(), [](const Slice& a, const Slice& b) {
+    std::vector<Slice>& slices = timeline.slices;
+    const auto is_before = [](const Slice& a, const Slice& b) {
         return std::tie(a.start, a.lane, a.end) < std::tie(b.start, b.lane, b.end);
-    });
+    };
+    if (!std::ranges::is_sorted(slices, {}, &Slice::start)) {
+        std::stable_sort(slices.begin(), slices.end(), is_before);
+        return;
+    }
+    for (auto first = slices.begin(); first != slices.end();) {  // those of equal starts
+        const auto end = std::find_if(first, slices.end(),
+                                      [start = first->start](const Slice& each) { return each.start != start; });
+        std::stable_sort(first, end, is_before);
+        first = end;
+    }
 }
 
 std::vector<std::int32_t> steps_of(const Timeline& timeline) {

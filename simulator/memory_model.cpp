@@ -8,14 +8,12 @@
 #include "simulator/small_vector.h"
 #include "simulator/step_memories.h"
 #include "simulator/step_storages.h"
+#include "simulator/time_sort.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -121,39 +119,11 @@ struct Instant {
     bool is_end;
 };
 
-/// Sorts by time; equal times keep their order. A radix sort: a step of many lanes has hundreds of thousands.
-void sort_by_time(std::vector<Instant>& instants) {
-    if (instants.empty()) {
-        return;
-    }
-    const auto [first, last] = std::ranges::minmax(instants, {}, &Instant::time);
-    const std::int64_t start = first.time;
-    const auto range = static_cast<std::uint64_t>(last.time - start);
-    constexpr int kBits = 11;
-    constexpr std::size_t kDigits = std::size_t{1} << kBits;
-    std::vector<Instant> sorted(instants.size());
-    const auto bits = static_cast<int>(std::bit_width(range));
-    for (int shift = 0; shift < bits; shift += kBits) {
-        const auto digit_of = [&](const Instant& each) {
-            return (static_cast<std::uint64_t>(each.time - start) >> shift) & (kDigits - 1);
-        };
-        std::array<std::uint32_t, kDigits + 1> places{};
-        for (const Instant& each : instants) {
-            ++places[digit_of(each) + 1];
-        }
-        std::partial_sum(places.begin(), places.end(), places.begin());
-        for (const Instant& each : instants) {
-            sorted[places[digit_of(each)]++] = each;
-        }
-        instants.swap(sorted);
-    }
-}
-
 /// Walks the starts and ends of all tasks in time order and records their allocations and frees.
 class MemoryWalk {
 public:
     MemoryWalk(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs, const TaskGraph& graph,
-               bool with_reserved)
+               bool with_reserved, bool with_samples)
         : profile_(profile),
           options_(options),
           costs_(costs),
@@ -162,6 +132,7 @@ public:
           memories_(profile, options, costs, graph),
           ledgers_(static_cast<std::size_t>(graph.num_lanes())),
           reserved_(options, graph.num_lanes(), with_reserved),
+          with_samples_(with_samples),
           storages_(ledgers_, reserved_),
           cells_(costs.micro_batches().size() * static_cast<std::size_t>(graph.shape().num_partitions)) {
         for (int j = 0; j <= last(); ++j) {
@@ -192,7 +163,7 @@ public:
             instants.push_back({ends[task], static_cast<std::uint32_t>(task), true});
             copies += is_copy(graph_.tasks()[task].key.kind) ? 1 : 0;
         }
-        samples_.reserve(samples_.size() + ends.size() + copies);  // a copy changes two lanes
+        samples_.reserve(with_samples_ ? samples_.size() + ends.size() + copies : 0);  // a copy changes two lanes
         storages_.reserve(ends.size());
         // Ties go in the graph's order, so that a task's frees precede the start of the next on its lane.
         sort_by_time(instants);
@@ -869,6 +840,9 @@ private:
         sample(lane, time, static_cast<std::int64_t>(pack(task)));
     }
     void sample(LaneId lane, Nanoseconds time, std::int64_t task) {
+        if (!with_samples_) {
+            return;
+        }
         LaneLedger& here = ledger(lane);
         const Bytes peak = here.take_peak();
         samples_.push_back(
@@ -883,6 +857,7 @@ private:
     StepMemories memories_;
     std::vector<LaneLedger> ledgers_;
     ReservedMemory reserved_;
+    bool with_samples_;
     StepStorages storages_;
     std::vector<CellBlocks> cells_;
     Slots gathered_;                           // the last partition's outputs of the whole mini-batch during the loss
@@ -896,8 +871,8 @@ private:
 
 MemoryUse memory_use(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                      const TaskGraph& graph, std::span<const std::int64_t> starts, std::span<const std::int64_t> ends,
-                     bool with_reserved) {
-    MemoryWalk walk(profile, options, costs, graph, with_reserved);
+                     bool with_reserved, bool with_samples) {
+    MemoryWalk walk(profile, options, costs, graph, with_reserved, with_samples);
     walk.run(starts, ends);
     return walk.use();
 }

@@ -63,9 +63,9 @@ struct MemoryUse {
 // On an accelerator the same storages are blocks of its caching allocator (reserved_memory.h), which reserves more than
 // tensors hold. Not modelled: memory of the framework.
 
-/// Walks the tasks in time order. `with_reserved` also counts the bytes that the caching allocators reserve. Both spans
-/// have one entry per task, in ns. Deterministic.
+/// Walks the tasks in time order. `with_reserved` also counts the bytes that the caching allocators reserve; without
+/// `with_samples` only the lanes are filled in. Both spans have one entry per task, in ns. Deterministic.
 MemoryUse memory_use(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                      const TaskGraph& graph, std::span<const std::int64_t> starts, std::span<const std::int64_t> ends,
-                     bool with_reserved = false);
+                     bool with_reserved = false, bool with_samples = true);
 }  // namespace pipescope

@@ -10,6 +10,7 @@
 #include "simulator/pipeline_graph.h"
 #include "simulator/steady_state.h"
 #include "simulator/task_costs.h"
+#include "simulator/time_sort.h"
 #include "simulator/virtual_clock.h"
 
 #include <algorithm>
@@ -156,11 +157,20 @@ Timeline timeline_of(const PipelineOptions& options, const TaskGraph& graph, con
     for (int lane = 0; lane < graph.num_lanes(); ++lane) {
         timeline.lanes.push_back({"lane " + std::to_string(lane), device_of(options.hardware, LaneId{lane})});
     }
-    timeline.slices.reserve(times.ends.size());
-    for (TaskIndex index = 0; index < times.ends.size(); ++index) {
+    struct Start {
+        std::int64_t time = 0;
+        TaskIndex task = 0;
+    };
+    std::vector<Start> order(times.starts.size());
+    for (TaskIndex index = 0; index < times.starts.size(); ++index) {
+        order[index] = {times.starts[index], index};
+    }
+    sort_by_time(order);
+    timeline.slices.reserve(order.size());
+    for (const auto& [start, index] : order) {
         const Task& task = graph.tasks()[index];
-        timeline.slices.push_back({task.key, task.lane, Nanoseconds{times.starts[index]},
-                                   Nanoseconds{times.ends[index]}, costs.bytes(task.key)});
+        timeline.slices.push_back(
+            {task.key, task.lane, Nanoseconds{start}, Nanoseconds{times.ends[index]}, costs.bytes(task.key)});
     }
     sort_slices(timeline);
     return timeline;
@@ -512,7 +522,8 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     }
     if (detail.memory) {
         fill_in_memory(simulation,
-                       memory_use(profile, options, costs, graph, times.starts, times.ends, detail.reserved),
+                       memory_use(profile, options, costs, graph, times.starts, times.ends, detail.reserved,
+                                  detail.memory_over_time),
                        detail.reserved);
         if (window) {
             simulation.memory = is_staggered ? samples_around(simulation.memory, *window, step, m)

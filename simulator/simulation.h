@@ -109,9 +109,10 @@ StepStatistics simulated_step_statistics(const Simulation& simulation, const Tim
 
 /// Parts to skip if only the step time is needed, as in a search over many options.
 struct SimulationDetail {
-    bool noise = true;      ///< step_band and step_mean, if the profile has a cv
-    bool memory = true;     ///< memory, peaks and feasible
-    bool reserved = false;  ///< with memory: peak_reserved_bytes, which takes a few ms
+    bool noise = true;             ///< step_band and step_mean, if the profile has a cv
+    bool memory = true;            ///< memory, peaks and feasible
+    bool memory_over_time = true;  ///< with memory: Simulation::memory, which a search does not read
+    bool reserved = false;         ///< with memory: peak_reserved_bytes, which takes a few ms
 };
 
 /// Runs the options' task graph with the profile's costs. Lanes that share a device or the host's cores slow each other
