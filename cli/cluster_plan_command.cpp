@@ -201,6 +201,10 @@ ClusterPlan cluster_plan_of(const std::string& model_or_profile, ClusterPlanFlag
             text += (text.empty() ? "" : ",") + each;
         }
         const std::vector<NumberRange> ranges = parse_ranges(text, "--devices");
+        if (ranges.size() > 1) {
+            throw UsageError("--devices is '" + text +
+                             "' with --cluster; a plan takes one range; write it as 64..1024, or plan each");
+        }
         constexpr std::int64_t kMostDevices = 1'000'000'000;
         const std::int64_t largest = std::ranges::max(ranges, {}, &NumberRange::last).last;
         request.least_devices =

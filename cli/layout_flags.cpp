@@ -189,9 +189,8 @@ LayoutStep LayoutCase::step() const {
 }
 
 std::vector<StepLimit> LayoutCase::limits(const LayoutStep& step) const {
-    return step_limits(step, cluster, [this](const Cluster& on, const Layout& with) {
-        return simulate(on, with, {.noise = false, .memory = false});
-    });
+    return step_limits(step, cluster,
+                       [this](const Cluster& on, const Layout& with) { return simulate(on, with, {.noise = false}); });
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include "schedule/error.h"
 #include "schedule/parse_name.h"
 #include "schedule/quantities.h"
+#include "schedule/stop_check.h"
 #include "simulator/pareto_front.h"
 #include "simulator/planner.h"
 
@@ -12,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <iterator>
@@ -34,6 +36,8 @@ struct BoundedLayout {
     std::size_t base = 0;
     bool is_cut = false;  ///< the bound knows the cuts
 };
+
+constexpr SimulationDetail kPeaksOnly{.noise = false, .memory = true, .memory_over_time = false};
 
 /// The layouts on one number of devices, of one type or of two.
 struct Size {
@@ -315,6 +319,7 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
     }
     std::size_t base = 0;
     const auto add = [&](const Layout& layout) {
+        check_stop();
         for (PipelineParts& parts : parts_of(size, layout)) {
             const double least = bounds.of(layout, parts);
             size.layouts.push_back({layout, std::move(parts), least, base++});
@@ -333,7 +338,7 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
     const auto add_sizes = [&](Layout layout) {
         for (const int samples : divisors(request.layout.batch / layout.data, kLargestMicroBatch)) {
             layout.micro_batch_size = samples;
-            if (largest_layer_flops(model, layout) > kMostLayerFlops) {
+            if (largest_layer_flops(model, layout) > kMostLayerFlops || layout.micro_batches() > kMostMicroBatches) {
                 continue;
             }
             for (layout.interleave = 1; layout.interleave <= kMostInterleave; ++layout.interleave) {
@@ -447,8 +452,9 @@ struct PlannedModel {
     /// Layouts of the same base for one that does not fit, with their bounds.
     std::function<std::vector<BoundedLayout>(const BoundedLayout& layout)> smaller;
     /// A bound that knows the cuts. It costs more than the first one, and less than a simulation.
-    std::function<double(const BoundedLayout& layout)> least_cut_ns;
+    std::function<LeastStep(const BoundedLayout& layout)> least_step;
     std::function<std::optional<Shortfall>(const Layout& layout, const PipelineParts& parts)> sure_shortfall;
+    std::function<bool(const BoundedLayout& layout)> has_free_cuts;  ///< memory may decide them
     /// On the cluster that is planned for, or one like it with other links.
     std::function<LayoutStep(const Cluster& on, const Layout& layout, const PipelineParts& parts,
                              const SimulationDetail& detail)>
@@ -461,15 +467,19 @@ struct PlannedModel {
     }
 };
 
-/// The constraint that limits the layout's step next.
-std::string next_constraint_of(const PlannedModel& model, const Layout& layout, const PipelineParts& parts) {
-    const LayoutStep step = model.simulate(layout, parts, {.noise = false, .memory = true});
+/// The constraint that limits the step next. With schedule auto, for the order found.
+std::string next_constraint_of(const PlannedModel& model, const LayoutStep& found, const PipelineParts& parts) {
+    Layout layout = found.layout;
+    if (layout.schedule == Schedule::automatic) {
+        layout.schedule = found.simulation.options.schedule;
+    }
+    const LayoutStep step = model.simulate(layout, parts, kPeaksOnly);
     const auto simulate = [&](const Cluster& on, const Layout& with) {
         PipelineParts same = parts;
         for (PipelinePart& part : same) {
             part.group = &on.groups[static_cast<std::size_t>(part.group - model.cluster.groups.data())];
         }
-        return model.simulate_on(on, with, same, {.noise = false, .memory = false});
+        return model.simulate_on(on, with, same, kPeaksOnly);
     };
     return next_constraint(step, step_limits(step, model.cluster, simulate));
 }
@@ -486,9 +496,9 @@ ClusterCandidate candidate_of(LayoutStep step) {
 }
 
 /// Simulates a size's layouts, shortest bound first, until `most` bases are quicker than every other's bound, or all of
-/// them. `done` counts layouts.
+/// them, or until the thread's StopCheck stops it. `done` counts layouts.
 void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool exhaustive,
-                   const std::atomic<bool>& stop, std::atomic<std::size_t>& done) {
+                   std::atomic<std::size_t>& done) {
     std::multimap<double, BoundedLayout> open;  // by bound
     std::set<std::tuple<std::size_t, Recompute, int>> seen;
     size.considered = size.layouts.size();
@@ -512,21 +522,28 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
     };
     std::vector<Simulated> found;  // the quickest of each base, quickest first
     const auto step_of = [](const Simulated& each) { return each.step.step_ns(); };
-    while (!open.empty() && !stop) {
+    const auto enough = [&](double ns) { return found.size() >= most && ns >= step_of(found[most - 1]); };
+    /// Returns false if no other layout can be among the quickest.
+    const auto try_next = [&] {
         BoundedLayout each = std::move(open.begin()->second);
         open.erase(open.begin());
         done += each.is_cut ? 0 : 1;
-        const auto enough = [&](double ns) { return found.size() >= most && ns >= step_of(found[most - 1]); };
         if (!exhaustive && enough(each.least_ns)) {
-            break;
+            return false;
         }
         if (!each.is_cut) {
             each.is_cut = true;
-            const double least = model.least_cut_ns(each);
-            if (least > each.least_ns) {
-                each.least_ns = least;
-                open.emplace(least, std::move(each));
-                continue;
+            const LeastStep least = model.least_step(each);
+            if (least.cut_to_fit) {  // even lanes that recompute may be quicker
+                add_smaller(each);
+            }
+            if (std::isinf(least.ns) && !exhaustive) {
+                return true;
+            }
+            if (least.ns > each.least_ns) {
+                each.least_ns = least.ns;
+                open.emplace(least.ns, std::move(each));
+                return true;
             }
         }
         const std::optional<Shortfall> sure = exhaustive ? std::nullopt : model.sure_shortfall(each.layout, each.parts);
@@ -535,25 +552,28 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
                 size.least_sure = sure;
             }
             add_smaller(each);
-            continue;
+            return true;
         }
         ++size.simulated;
-        if (!exhaustive && found.size() >= most &&
+        if (!exhaustive && found.size() >= most && !model.has_free_cuts(each) &&
             enough(model.simulate(each.layout, each.parts, {.noise = false, .memory = false}).step_ns())) {
-            continue;
+            return true;
         }
-        LayoutStep step = model.simulate(each.layout, each.parts, {.noise = false, .memory = true});
+        LayoutStep step = model.simulate(each.layout, each.parts, kPeaksOnly);
         if (!step.simulation.feasible) {
             const Shortfall shortfall = shortfalls(step.simulation).front();
             if (!size.least_shortfall || shortfall.bytes() < size.least_shortfall->bytes()) {
                 size.least_shortfall = shortfall;
             }
             add_smaller(each);
-            continue;
+            return true;
+        }
+        if (step.cut_to_fit) {
+            add_smaller(each);
         }
         const auto other = std::ranges::find(found, each.base, &Simulated::base);
         if (other != found.end() && step_of(*other) <= step.step_ns()) {
-            continue;
+            return true;
         }
         if (other != found.end()) {
             found.erase(other);
@@ -561,6 +581,13 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
         const auto place = std::ranges::upper_bound(found, step.step_ns(), {}, step_of);
         found.insert(place, {std::move(step), each.parts, each.base});
         found.resize(std::min(found.size(), most));
+        return true;
+    };
+    try {
+        while (!open.empty() && try_next()) {
+            check_stop();
+        }
+    } catch (const ComputationStopped&) {  // keeps what was found
     }
     for (Simulated& each : found) {
         size.found.push_back({candidate_of(std::move(each.step)), std::move(each.parts)});
@@ -671,39 +698,45 @@ void mark_pareto(std::vector<ClusterCandidate>& candidates) {
     }
 }
 
-/// Each type alone, each two types for numbers of devices that neither has alone, and all types for numbers that no two
-/// have.
+/// Each type alone; each two types for numbers of devices that the quicker one does not have alone; all types for
+/// numbers that the two quickest do not have together. Slower devices would only slow a pipeline down before.
 std::vector<Size> sizes_of(const Cluster& cluster, const ClusterPlanRequest& request) {
     std::vector<Size> sizes;
-    const auto add = [&](const std::vector<const NodeGroup*>& groups, int least, int all) {
-        const int most = request.most_devices > 0 ? std::min(request.most_devices, all) : all;
-        if (least <= most) {
-            for (const int devices : device_numbers(least, most)) {
-                sizes.push_back({groups, devices});
-            }
+    const auto add = [&](const std::vector<const NodeGroup*>& groups, std::int64_t least) {
+        std::int64_t all = 0;
+        for (const NodeGroup* group : groups) {
+            all += group->devices();
+        }
+        const std::int64_t most = request.most_devices > 0 ? std::min<std::int64_t>(request.most_devices, all) : all;
+        least = std::max<std::int64_t>(request.least_devices, least);
+        for (const int devices :
+             least <= most ? device_numbers(static_cast<int>(least), static_cast<int>(most)) : std::vector<int>{}) {
+            sizes.push_back({groups, devices});
         }
     };
+    std::vector<const NodeGroup*> quickest;
+    for (const NodeGroup& group : cluster.groups) {
+        quickest.push_back(&group);
+    }
+    const auto rate = [&](const NodeGroup* group) {
+        const auto known = group->device.flops_per_second.find(request.layout.dtype);
+        return known == group->device.flops_per_second.end() ? 0 : known->second;
+    };
+    // Of equally quick types the one with more devices: what it has alone needs no other.
+    std::ranges::stable_sort(quickest, std::greater<>(),
+                             [&](const NodeGroup* group) { return std::pair(rate(group), group->devices()); });
     for (std::size_t k = 0; k < cluster.groups.size(); ++k) {
-        const NodeGroup& group = cluster.groups[k];
-        add({&group}, request.least_devices, group.devices());
+        add({&cluster.groups[k]}, 1);
+    }
+    for (std::size_t k = 0; k < quickest.size(); ++k) {
         for (std::size_t other = 0; other < k; ++other) {
-            const NodeGroup& second = cluster.groups[other];
-            const int alone = std::max(group.devices(), second.devices());
-            if (group.device.name != second.device.name) {
-                add({&second, &group}, std::max(request.least_devices, alone + 1), group.devices() + second.devices());
+            if (quickest[k]->device.name != quickest[other]->device.name) {
+                add({quickest[other], quickest[k]}, std::int64_t{quickest[other]->devices()} + 1);
             }
         }
     }
-    if (cluster.groups.size() > 2) {
-        std::vector<const NodeGroup*> all;
-        std::vector<int> devices;
-        for (const NodeGroup& group : cluster.groups) {
-            all.push_back(&group);
-            devices.push_back(group.devices());
-        }
-        std::ranges::sort(devices, std::greater<>());
-        add(all, std::max(request.least_devices, devices[0] + devices[1] + 1),
-            std::accumulate(devices.begin(), devices.end(), 0));
+    if (quickest.size() > 2) {
+        add(quickest, std::int64_t{quickest[0]->devices()} + quickest[1]->devices() + 1);
     }
     return sizes;
 }
@@ -736,6 +769,9 @@ void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGr
             layout.pipeline = pipeline;
             layout.data = data;
             layout.micro_batch_size = samples;
+            if (layout.micro_batches() > kMostMicroBatches) {
+                continue;
+            }
             for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
                 layout.schedule = schedule;
                 for (PipelineParts& parts : parts_of(size, layout)) {
@@ -751,30 +787,118 @@ void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGr
     }
 }
 
+/// Runs parts of a plan on several threads, while the calling thread reports progress.
+class PlanThreads {
+public:
+    explicit PlanThreads(const ClusterPlanRequest& request) : request_(request) {}
+
+    /// Runs work(0) to work(count - 1), in this order on as many threads as the request wants. They are so large a
+    /// share of the plan, 0 to 1, of which share_done() is done. Once the plan is cancelled, runs none. Throws what
+    /// work() throws, but ComputationStopped.
+    void run(std::size_t count, double share, const std::function<void(std::size_t)>& work,
+             const std::function<double()>& share_done) {
+        std::mutex mutex;
+        std::condition_variable changed;
+        std::size_t left = count;
+        std::exception_ptr fault;
+        std::atomic<std::size_t> next{0};
+        const auto run_some = [&] {
+            const StopCheck check([this] { return !stop_; });
+            for (std::size_t k = next++; k < count; k = next++) {
+                std::exception_ptr thrown;
+                try {
+                    if (!stop_) {
+                        work(k);
+                    }
+                } catch (const ComputationStopped&) {
+                } catch (...) {
+                    thrown = std::current_exception();
+                    stop_ = true;
+                }
+                const std::scoped_lock lock(mutex);
+                fault = thrown ? thrown : fault;
+                --left;
+                changed.notify_one();
+            }
+        };
+        const unsigned threads = request_.threads > 0 ? static_cast<unsigned>(request_.threads)
+                                                      : std::max(1U, std::thread::hardware_concurrency());
+        std::vector<std::jthread> workers;
+        for (std::size_t k = 0; k < std::min<std::size_t>(threads, count); ++k) {
+            workers.emplace_back(run_some);
+        }
+        std::unique_lock lock(mutex);
+        constexpr std::chrono::milliseconds kBetweenReports{20};
+        while (!changed.wait_for(lock, kBetweenReports, [&] { return left == 0; })) {
+            lock.unlock();
+            report(done_ + share * std::clamp(share_done(), 0.0, 1.0));
+            lock.lock();
+        }
+        lock.unlock();
+        workers.clear();
+        if (fault) {
+            std::rethrow_exception(fault);
+        }
+        done_ += share;
+        report(std::min(1.0, done_));
+    }
+
+    bool is_cancelled() const { return cancelled_; }
+
+private:
+    void report(double done) {
+        if (!stop_ && request_.progress && !request_.progress(done)) {
+            cancelled_ = true;
+            stop_ = true;
+        }
+    }
+
+    const ClusterPlanRequest& request_;
+    std::atomic<bool> stop_{false};
+    bool cancelled_ = false;
+    double done_ = 0;
+};
+
 /// Tries schedule auto for the layouts of the best candidates, with one partition a lane. It takes a hundred times as
 /// long as a named one, so not for all.
 void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
-                   const ClusterPlanRequest& request) {
+                   const ClusterPlanRequest& request, PlanThreads& threads, double share) {
     constexpr std::size_t kMostTried = 8;
-    std::vector<Layout> tried;
-    const std::size_t count = std::min(found.size(), kMostTried);
-    for (std::size_t k = 0; k < count && !plan.cancelled; ++k) {
+    std::vector<Size::Found> tried;
+    for (std::size_t k = 0; k < std::min(found.size(), kMostTried); ++k) {
         Layout layout = found[k].candidate.step.layout;
         layout.interleave = 1;
         layout.schedule = Schedule::automatic;
-        if (layout.pipeline == 1 || std::ranges::find(tried, layout) != tried.end()) {
-            continue;
+        const bool is_known =
+            std::ranges::any_of(tried, [&](const Size::Found& each) { return each.candidate.step.layout == layout; });
+        if (layout.pipeline > 1 && !is_known) {
+            tried.push_back({{}, found[k].parts});
+            tried.back().candidate.step.layout = layout;
         }
-        tried.push_back(layout);
-        const PipelineParts parts = found[k].parts;
-        LayoutStep step = model.simulate(layout, parts, {.noise = false, .memory = true});
-        ++plan.considered;
-        ++plan.simulated;
-        if (step.simulation.feasible) {
-            found.push_back({candidate_of(std::move(step)), parts});
-            add_run(found.back().candidate, parts, request, plan.priced);
+    }
+    std::vector<bool> fits(tried.size());
+    std::atomic<std::size_t> done{0};
+    std::mutex mutex;
+    threads.run(
+        tried.size(), share,
+        [&](std::size_t k) {
+            LayoutStep step = model.simulate(tried[k].candidate.step.layout, tried[k].parts, kPeaksOnly);
+            const bool is_feasible = step.simulation.feasible;
+            if (is_feasible) {
+                tried[k].candidate = candidate_of(std::move(step));
+            }
+            ++done;
+            const std::scoped_lock lock(mutex);
+            fits[k] = is_feasible;
+        },
+        [&] { return static_cast<double>(done) / static_cast<double>(tried.size()); });
+    plan.considered += done;
+    plan.simulated += done;
+    for (std::size_t k = 0; k < tried.size(); ++k) {
+        if (fits[k]) {
+            add_run(tried[k].candidate, tried[k].parts, request, plan.priced);
+            found.push_back(std::move(tried[k]));
         }
-        plan.cancelled = request.progress && !request.progress(1);
     }
 }
 
@@ -802,11 +926,24 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     plan.goal = request.goal;
     plan.left_out = std::move(left_out);
     plan.priced = std::ranges::all_of(cluster.groups, [](const NodeGroup& group) { return group.price_per_hour > 0; });
-    for (Size& size : sizes) {
-        model.add_layouts(size);
+    const bool tries_automatic =
+        std::ranges::find(request.schedules, Schedule(Schedule::automatic)) != request.schedules.end();
+    constexpr double kShareOfListing = 0.1;
+    constexpr double kShareOfAutomatic = 0.4;
+    const double share_of_search = 1 - kShareOfListing - (tries_automatic ? kShareOfAutomatic : 0);
+    PlanThreads threads(request);
+    std::atomic<std::size_t> listed{0};
+    threads.run(
+        sizes.size(), kShareOfListing,
+        [&](std::size_t k) {
+            model.add_layouts(sizes[k]);
+            ++listed;
+        },
+        [&] { return static_cast<double>(listed) / static_cast<double>(sizes.size()); });
+    for (const Size& size : sizes) {
         plan.considered += size.layouts.size();
     }
-    if (plan.considered == 0) {
+    if (plan.considered == 0 && !threads.is_cancelled()) {
         std::string without;  // names the types that were left out
         for (const std::string& each : plan.left_out) {
             without += "; " + each;
@@ -821,45 +958,16 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     std::vector<std::size_t> order(sizes.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t k) { return sizes[k].devices; });
-    std::atomic<std::size_t> next{0};
     std::atomic<std::size_t> done{0};  // layouts
-    std::atomic<std::size_t> sizes_left{sizes.size()};
-    std::atomic<bool> stop{false};
-    std::mutex mutex;
-    std::exception_ptr fault;
-    const auto work = [&] {
-        for (std::size_t k = next++; k < order.size() && !stop; k = next++) {
-            try {
-                Size& size = sizes[order[k]];
-                const std::size_t most = size.groups.size() > 1 ? 1 : std::max<std::size_t>(1, request.most_per_size);
-                simulate_size(size, model, most, request.exhaustive, stop, done);
-            } catch (...) {
-                const std::scoped_lock lock(mutex);
-                fault = std::current_exception();
-                stop = true;
-            }
-            --sizes_left;
-        }
-    };
-    const unsigned threads = request.threads > 0 ? static_cast<unsigned>(request.threads)
-                                                 : std::max(1U, std::thread::hardware_concurrency());
-    std::vector<std::jthread> workers;
-    for (unsigned k = 0; k < std::min<std::size_t>(threads, sizes.size()); ++k) {
-        workers.emplace_back(work);
-    }
-    while (sizes_left > 0 && !stop) {
-        constexpr std::chrono::milliseconds kBetweenReports{20};
-        std::this_thread::sleep_for(kBetweenReports);
-        if (request.progress &&
-            !request.progress(std::min(1.0, static_cast<double>(done) / static_cast<double>(plan.considered)))) {
-            plan.cancelled = true;
-            stop = true;
-        }
-    }
-    workers.clear();
-    if (fault) {
-        std::rethrow_exception(fault);
-    }
+    const auto all = static_cast<double>(std::max<std::size_t>(1, plan.considered));
+    threads.run(
+        order.size(), share_of_search,
+        [&](std::size_t k) {
+            Size& size = sizes[order[k]];
+            const std::size_t most = size.groups.size() > 1 ? 1 : std::max<std::size_t>(1, request.most_per_size);
+            simulate_size(size, model, most, request.exhaustive, done);
+        },
+        [&] { return static_cast<double>(done) / all; });
     std::optional<Shortfall> least;
     std::optional<Shortfall> least_sure;
     std::vector<Size::Found> found;
@@ -884,12 +992,13 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
         add_run(each.candidate, each.parts, request, plan.priced);
     }
     rank();
-    if (std::ranges::find(request.schedules, Schedule(Schedule::automatic)) != request.schedules.end()) {
-        add_automatic(plan, found, model, request);
+    if (tries_automatic) {
+        add_automatic(plan, found, model, request, threads, kShareOfAutomatic);
         rank();
     }
+    plan.cancelled = threads.is_cancelled();
     if (!found.empty() && !plan.cancelled) {
-        plan.next_constraint = next_constraint_of(model, found.front().candidate.step.layout, found.front().parts);
+        plan.next_constraint = next_constraint_of(model, found.front().candidate.step, found.front().parts);
     }
     for (Size::Found& each : found) {
         plan.candidates.push_back(std::move(each.candidate));
@@ -949,8 +1058,11 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
             }
             return smaller;
         },
-        [&](const BoundedLayout& layout) { return least_step_ns(model, cluster, layout.parts, layout.layout); },
+        [&](const BoundedLayout& layout) { return least_step(model, cluster, layout.parts, layout.layout); },
         [&](const Layout& layout, const PipelineParts& parts) { return sure_shortfall(model, layout, parts); },
+        [&](const BoundedLayout& layout) {
+            return layout.parts.size() > 1 || model.layers % (layout.layout.pipeline * layout.layout.interleave) != 0;
+        },
         [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
             return simulate_layout(model, on, parts, layout, detail);
         },
@@ -987,8 +1099,9 @@ ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options,
             }
             return smaller;
         },
-        [](const BoundedLayout& layout) { return layout.least_ns; },
+        [](const BoundedLayout& layout) { return LeastStep{layout.least_ns}; },
         [](const Layout&, const PipelineParts&) { return std::optional<Shortfall>(); },
+        [](const BoundedLayout& layout) { return layout.layout.pipeline > 1; },
         [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
             return simulate_layout(profile, options, on, parts, layout, detail);
         },

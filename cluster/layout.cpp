@@ -1,9 +1,10 @@
 #include "cluster/layout.h"
 
-#include "balance/contiguous_partition.h"
+#include "cluster/cuts.h"
 #include "schedule/error.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
+#include "simulator/balance_search.h"
 #include "simulator/number_ranges.h"
 #include "simulator/sized_profile.h"
 #include "simulator/task_costs.h"
@@ -195,114 +196,6 @@ ExpertSums expert_sums_of(const Cluster& cluster, const PipelineParts& parts, co
     return sums;
 }
 
-/// Minimizes the time of the slowest part: part j takes the costs[j] of its layers. Among such cuts, picks one with the
-/// smallest sum of squares. Cost O(parts layers^2). Precondition: as many layers as parts or more.
-Balance unlike_partition(const std::vector<const std::vector<double>*>& costs) {
-    const std::size_t parts = costs.size();
-    const std::size_t layers = costs.front()->size();
-    constexpr double kNever = std::numeric_limits<double>::infinity();
-    std::vector<std::vector<double>> before(parts, {0});  // sums of the first layers
-    for (std::size_t j = 0; j < parts; ++j) {
-        for (const double cost : *costs[j]) {
-            before[j].push_back(before[j].back() + cost);
-        }
-    }
-    // The best cut of all layers, judged by its longest part; with `starts`, by the sum of squares. No part exceeds
-    // the limit.
-    const auto best = [&](double limit, std::vector<std::vector<std::size_t>>* starts) {
-        std::vector<double> last(layers + 1, kNever);
-        last[0] = 0;
-        for (std::size_t j = 0; j < parts; ++j) {
-            std::vector<double> next(layers + 1, kNever);
-            for (std::size_t end = j + 1; end <= layers - (parts - j - 1); ++end) {
-                for (std::size_t start = end; start-- > j;) {
-                    const double part = before[j][end] - before[j][start];
-                    if (part > limit) {
-                        break;
-                    }
-                    const double value = starts == nullptr ? std::max(last[start], part) : last[start] + part * part;
-                    if (value < next[end]) {
-                        next[end] = value;
-                        if (starts != nullptr) {
-                            (*starts)[j][end] = start;
-                        }
-                    }
-                }
-            }
-            last = std::move(next);
-        }
-        return last[layers];
-    };
-    constexpr double kRounding = 1 + 1e-12;
-    std::vector<std::vector<std::size_t>> starts(parts, std::vector<std::size_t>(layers + 1));
-    best(best(kNever, nullptr) * kRounding, &starts);
-    std::vector<std::int64_t> sizes(parts);
-    for (std::size_t j = parts, end = layers; j-- > 0;) {
-        sizes[j] = static_cast<std::int64_t>(end - starts[j][end]);
-        end = starts[j][end];
-    }
-    return Balance(sizes);
-}
-
-/// Even numbers of blocks with the embedding before and the output layer behind.
-std::optional<Balance> even_cuts(std::size_t layers, int partitions) {
-    const auto blocks = static_cast<std::int64_t>(layers) - 2;
-    if (blocks % partitions != 0) {
-        return std::nullopt;
-    }
-    std::vector<std::int64_t> sizes(static_cast<std::size_t>(partitions), blocks / partitions);
-    ++sizes.front();
-    ++sizes.back();
-    return Balance(sizes);
-}
-
-/// The profiles of a model by group, and each lane's among them.
-struct PartProfiles {
-    std::vector<Profile> profiles;     ///< by part
-    std::vector<std::size_t> of_lane;  ///< index in profiles
-    const Profile& at(std::size_t lane) const { return profiles[of_lane[lane]]; }
-};
-
-template <class ProfileOf>
-PartProfiles part_profiles(const PipelineParts& parts, ProfileOf profile_of) {
-    PartProfiles all;
-    for (const PipelinePart& part : parts) {
-        all.of_lane.insert(all.of_lane.end(), static_cast<std::size_t>(part.lanes), all.profiles.size());
-        all.profiles.push_back(profile_of(*part.group));
-    }
-    return all;
-}
-
-/// The cuts with the shortest longest partition.
-Balance cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions,
-             std::int64_t samples) {
-    std::vector<std::vector<double>> costs;
-    for (const Profile& each : profiles.profiles) {
-        costs.push_back(layer_times(at_size(each, samples), Checkpoint::never, 1));
-    }
-    if (costs.size() == 1) {
-        return minmax_partition(costs.front(), static_cast<int>(partitions));
-    }
-    std::vector<const std::vector<double>*> of_partition;
-    for (std::size_t j = 0; j < partitions; ++j) {
-        of_partition.push_back(&costs[profiles.of_lane[lane_of(options.placement, PartitionId{j}).index()]]);
-    }
-    return unlike_partition(of_partition);
-}
-
-/// Each layer with the costs of the part where the balance puts it.
-Profile joined(const PartProfiles& profiles, const PipelineOptions& options, const std::string& device) {
-    Profile whole = profiles.profiles.back();  // of the last lane, which computes the loss
-    whole.device = device;
-    for (std::size_t j = 0; profiles.profiles.size() > 1 && j < options.balance.num_partitions(); ++j) {
-        const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
-        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            whole.layers[l] = profiles.at(lane_of(options.placement, PartitionId{j}).index()).layers[l];
-        }
-    }
-    return whole;
-}
-
 /// Bytes that go from lane to lane.
 double boundary_bytes(const Profile& profile, double samples) {
     double most = 1;
@@ -347,7 +240,7 @@ std::vector<RankWeights> parameters_by_lane(const Profile& profile, const Pipeli
     for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
         const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            parameters[lane_of(options.placement, PartitionId{j}).index()] += weights_of(profile.layers[l], layout);
+            parameters[lane_of(options, j)] += weights_of(profile.layers[l], layout);
         }
     }
     return parameters;
@@ -533,13 +426,13 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
     if (layout.interleave == 1 && layout.pipeline > 1 && !runs_one_partition_a_lane(schedule_of(layout)) &&
         schedule_of(layout) != Schedule::automatic && schedule_of(layout).file() == nullptr) {
         refuse("interleave is 1 with schedule " + to_string(schedule_of(layout)),
-               "that schedule runs several partitions per lane", "use --interleave 2");
+               "that schedule runs several partitions a lane", "use --interleave 2");
     }
     if (layout.interleave > 1 && runs_one_partition_a_lane(schedule_of(layout)) &&
         schedule_of(layout) != Schedule::automatic) {
         refuse(
             "interleave is " + std::to_string(layout.interleave) + " with schedule " + to_string(schedule_of(layout)),
-            "that schedule runs one partition per lane", "use interleaved, or leave one of the two out");
+            "that schedule runs one partition a lane", "use interleaved, or leave one of both out");
     }
 }
 
@@ -617,10 +510,22 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
 }
 
 namespace {
-/// A language model's profiles by part, and options with its placement and cuts.
+template <class ProfileOf>
+PartProfiles part_profiles(const PipelineParts& parts, ProfileOf profile_of) {
+    PartProfiles all;
+    for (const PipelinePart& part : parts) {
+        all.of_lane.insert(all.of_lane.end(), static_cast<std::size_t>(part.lanes), all.profiles.size());
+        all.profiles.push_back(profile_of(*part.group));
+    }
+    return all;
+}
+
+/// A model's profiles by part, and options with its placement, hardware and cuts.
 struct CutModel {
     PartProfiles profiles;
     PipelineOptions options;
+    double boundary = 0;   ///< bytes from lane to lane
+    bool is_free = false;  ///< other cuts may be taken if these do not fit
 };
 CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                    const Layout& layout) {
@@ -628,19 +533,61 @@ CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const Pip
     cut.profiles = part_profiles(
         parts, [&](const NodeGroup& group) { return language_model_profile(model, cluster, group, layout); });
     set_pipeline(cut.options, layout);
+    cut.options.optimizer = optimizer_of(layout);
+    if (model.experts > 0) {
+        cut.options.experts = expert_sums_of(cluster, parts, layout);
+    }
+    cut.boundary = boundary_bytes(cut.profiles.profiles.front(), static_cast<double>(layout.micro_batch_size));
+    set_hardware(cut.options.hardware, cluster, parts, layout, cut.boundary);
     const int partitions = layout.pipeline * layout.interleave;
     const std::optional<Balance> even =
         parts.size() == 1 ? even_cuts(cut.profiles.profiles.front().layers.size(), partitions) : std::nullopt;
     cut.options.balance =
-        even ? *even : cuts(cut.profiles, cut.options, static_cast<std::size_t>(partitions), layout.micro_batch_size);
+        even ? *even
+             : quickest_cuts(cut.profiles, cut.options, static_cast<std::size_t>(partitions), layout.micro_batch_size);
+    cut.is_free = !even;
     cut.options.checkpoint = Checkpoint::never;  // what is recomputed is part of the layers' times
     return cut;
 }
+
+/// Simulates the cuts, or the quickest ones that fit.
+void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail& detail) {
+    PipelineOptions options = cut.options;
+    const auto simulate_one = [&] {
+        step.profile = joined(cut.profiles, options, step.device);
+        step.simulation = simulate(step.profile, options, detail);
+    };
+    const bool has_limit = options.hardware.memory_limit || !options.hardware.memory_limits.empty();
+    if (!cut.is_free || !detail.memory || !has_limit) {
+        simulate_one();
+        return;
+    }
+    const bool is_automatic = options.schedule == Schedule::automatic;
+    if (is_automatic) {  // takes long: the cuts of the usual schedule
+        options.schedule = options.placement.empty() ? Schedule::one_f_one_b : Schedule::interleaved_1f1b;
+    }
+    simulate_one();
+    FittingCuts others(cut.profiles, cut.options, step.layout.micro_batch_size);
+    for (std::optional<Balance> next; !step.simulation.feasible && (next = others.after(step.simulation));) {
+        options.balance = *next;
+        simulate_one();
+    }
+    if (!step.simulation.feasible && options.balance != cut.options.balance) {
+        options.balance = cut.options.balance;
+        simulate_one();
+    }
+    step.cut_to_fit = options.balance != cut.options.balance;
+    if (is_automatic) {
+        options.schedule = Schedule::automatic;
+        simulate_one();
+    }
+}
 }  // namespace
 
-double least_step_ns(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                      const Layout& layout) {
-    const auto [profiles, options] = cut_model(model, cluster, parts, layout);
+    const CutModel cut = cut_model(model, cluster, parts, layout);
+    const auto& [profiles, options, boundary, is_free] = cut;
     const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
     struct Lane {
         double work = 0;     ///< of a micro-batch
@@ -656,7 +603,7 @@ double least_step_ns(const LanguageModel& model, const Cluster& cluster, const P
     double forward_before = 0;
     double both_before = 0;
     for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
-        const std::size_t on = lane_of(options.placement, PartitionId{j}).index();
+        const std::size_t on = lane_of(options, j);
         Lane& lane = lanes[on];
         if (!lane.has_begun) {
             lane.forward = forward_before;
@@ -682,18 +629,46 @@ double least_step_ns(const LanguageModel& model, const Cluster& cluster, const P
         }
     }
     const auto m = static_cast<double>(layout.micro_batches());
+    // The simulation rounds each of a lane's tasks, and each of the ways, to whole ns.
+    const double rounded = 2 * (m * layout.interleave + layout.pipeline);
     double pipeline = 0;
     for (const Lane& lane : lanes) {
         pipeline = std::max(pipeline, m * lane.work + std::max(lane.both, lane.forward + lane.sums));
     }
     std::vector<RankWeights> parameters;
+    RankWeights mean;
     for (const Lane& lane : lanes) {
         parameters.push_back(lane.parameters);
+        mean += lane.parameters;
     }
-    const AfterPipeline after = after_pipeline(model, cluster, parts, layout, parameters);
-    // The simulation rounds each of a lane's tasks, and each of the ways, to whole ns.
-    const double rounded = 2 * (m * layout.interleave + layout.pipeline);
-    return std::max(0.0, pipeline - rounded) + after.tied_ns + after.gather_ns + after.optimizer_ns;
+    AfterPipeline after = after_pipeline(model, cluster, parts, layout, parameters);
+    const auto bound = [&] {
+        return std::max(0.0, pipeline - rounded) + after.tied_ns + after.gather_ns + after.optimizer_ns;
+    };
+    if (!is_free) {
+        return {bound()};
+    }
+    const CutMemory memory(profiles, options, layout.micro_batch_size, boundary);
+    if (memory.surely_fits()) {
+        return {bound()};
+    }
+    const std::optional<double> fitting = memory.least_pipeline_ns();
+    if (!fitting) {
+        return {std::numeric_limits<double>::infinity(), true};
+    }
+    // Any cuts: some lane has the mean of the parameters at least.
+    pipeline = *fitting;
+    const auto lane_count = static_cast<double>(lanes.size());
+    mean = {mean.usual / lane_count, mean.experts / lane_count};
+    for (const PipelinePart& part : parts) {
+        const AfterPipeline alone = after_pipeline(model, cluster, {{part.group, 1}}, layout, {mean});
+        after.gather_ns = std::min(after.gather_ns, alone.gather_ns);
+        after.optimizer_ns = std::min(after.optimizer_ns, alone.optimizer_ns);
+    }
+    if (parts.size() > 1 && mean.experts > 0) {  // on unlike links, no lane may have the mean of both sorts
+        after.gather_ns = 0;
+    }
+    return {bound(), memory.surely_exceeds()};
 }
 
 double LayoutStep::tflops_per_device() const {
@@ -710,15 +685,8 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
     LayoutStep step;
     step.layout = layout;
     step.device = to_string(parts);
-    auto [profiles, options] = cut_model(model, cluster, parts, layout);
-    const auto samples = static_cast<double>(layout.micro_batch_size);
-    options.optimizer = optimizer_of(layout);
-    if (model.experts > 0) {
-        options.experts = expert_sums_of(cluster, parts, layout);
-    }
-    set_hardware(options.hardware, cluster, parts, layout, boundary_bytes(profiles.profiles.front(), samples));
-    step.profile = joined(profiles, options, step.device);
-    step.simulation = simulate(step.profile, options, detail);
+    const CutModel cut = cut_model(model, cluster, parts, layout);
+    simulate_cuts(step, cut, detail);
 
     const AfterPipeline after = after_pipeline(model, cluster, parts, layout,
                                                parameters_by_lane(step.profile, step.simulation.options, layout));
@@ -748,7 +716,7 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
     step.collective_share = (extras.begin()->second.ends + extras.rbegin()->second.ends) / 2 / work;
     for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
         const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
-        const std::size_t part = profiles.of_lane[lane_of(step.simulation.options.placement, PartitionId{j}).index()];
+        const std::size_t part = cut.profiles.of_lane[lane_of(step.simulation.options, j)];
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             if (l == 0 || l + 1 == step.profile.layers.size()) {
                 continue;  // not a block
@@ -793,34 +761,35 @@ LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& given,
     LayoutStep step;
     step.layout = layout;
     step.device = to_string(parts);
-    const PartProfiles profiles =
-        part_profiles(parts, [&](const NodeGroup& group) { return on_device(profile, group); });
-    const auto samples = static_cast<double>(layout.micro_batch_size);
-    PipelineOptions options = given;
+    CutModel cut{part_profiles(parts, [&](const NodeGroup& group) { return on_device(profile, group); }), given};
+    const PartProfiles& profiles = cut.profiles;
+    PipelineOptions& options = cut.options;
     set_pipeline(options, layout);
     if (layout.recompute == Recompute::full) {
         options.checkpoint = Checkpoint::always;
     }
     options.hardware = {};
-    set_hardware(options.hardware, cluster, parts, layout, boundary_bytes(profiles.profiles.front(), samples));
+    cut.boundary = boundary_bytes(profiles.profiles.front(), static_cast<double>(layout.micro_batch_size));
+    set_hardware(options.hardware, cluster, parts, layout, cut.boundary);
     if (profile.memory_unknown) {
         options.hardware.memory_limit.reset();
         options.hardware.memory_limits.clear();
     }
     const int partitions = layout.pipeline * layout.interleave;
     if (given.balance.num_partitions() == 1 && partitions > 1) {
-        options.balance = cuts(profiles, options, static_cast<std::size_t>(partitions), layout.micro_batch_size);
+        options.balance =
+            quickest_cuts(profiles, options, static_cast<std::size_t>(partitions), layout.micro_batch_size);
+        cut.is_free = true;
     } else if (partitions == 1) {
         options.balance = Balance({static_cast<std::int64_t>(profile.layers.size())});
     }
     check_options(options, profile.layers.size());
-    step.profile = joined(profiles, options, step.device);
-    step.simulation = simulate(step.profile, options, detail);
+    simulate_cuts(step, cut, detail);
     std::vector<double> update(step.simulation.lanes.size());
-    for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
-        const std::size_t lane = lane_of(options.placement, PartitionId{j}).index();
-        update[lane] +=
-            optimizer_time(profiles.at(lane), options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)}));
+    const Balance& balance = step.simulation.options.balance;
+    for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
+        const std::size_t lane = lane_of(options, j);
+        update[lane] += optimizer_time(profiles.at(lane), balance.layers_of(PartitionId{static_cast<std::int64_t>(j)}));
     }
     step.optimizer_ns = std::ranges::max(update);
     step.model_flops = step.simulation.flops ? step.simulation.flops->step : 0;

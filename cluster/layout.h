@@ -115,6 +115,7 @@ struct LayoutStep {
     Layout layout;
     std::string device;       ///< to_string(PipelineParts): the type's name, if there is one
     Profile profile;          ///< that was simulated
+    bool cut_to_fit = false;  ///< the quickest cuts do not fit into memory, and these do
     Simulation simulation;    ///< of one tensor-parallel rank's pipeline, to the end of its last all_reduce
     double tied_ns = 0;       ///< both ends sum the gradients of the tied embedding
     double gather_ns = 0;     ///< ZeRO 1 and 2: replicas gather the parameters that each of them updated
@@ -138,17 +139,24 @@ struct LayoutStep {
 };
 
 /// Simulates a step of one replica. Blocks are dealt out evenly if their number and equal devices allow it; otherwise
-/// cuts give the smallest largest partition, in the times of each partition's devices.
+/// cuts give the smallest largest partition that keeps the devices' memory, in the times of each partition's devices
+/// (cuts.h). Without memory in the detail, or if no cuts fit, memory does not count.
 /// Approximated: tensor-parallel ranks and replicas run in lock step; experts get equal numbers of tokens; a collective
 /// is a ring, but tokens go to experts by all_to_all_ns(); a collective waits for nothing else; sums of gradients slow
 /// no layer down; the embedding of positions, biases and norms have no parameters; nothing fails. Throws as
 /// check_layout() and simulate() do.
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                            const Layout& layout, const SimulationDetail& detail = {.noise = false});
-/// No step of that layout is shorter, with the same cuts: a lane's work, the ways of the first micro-batch to it and of
-/// the last one back, or its sums of gradients, and what follows the pipeline. Takes a small part of a simulation's
+/// A bound of a layout's step.
+struct LeastStep {
+    double ns = 0;            ///< infinity if no cuts can fit into memory
+    bool cut_to_fit = false;  ///< the quickest cuts surely do not
+};
+/// No step of that layout is shorter: for the cuts that simulate_layout() takes, a lane's work, the ways of the first
+/// micro-batch to it and of the last one back, or its sums of gradients, and what follows the pipeline. If the quickest
+/// cuts may not fit, the work of the smallest largest partition of those that may. Takes a small part of a simulation's
 /// time. Preconditions: check_layout() passes.
-double least_step_ns(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                      const Layout& layout);
 /// Like simulate_layout() above, for a profiled model, which no tensor parallelism can split: on_device(). `options`
 /// gives balance, checkpoint mode (always if the layout recomputes) and optimizer; cuts are found if its balance has

@@ -75,6 +75,13 @@ Cluster with_free_links(Cluster cluster, bool inside, bool between) {
     }
     return cluster;
 }
+
+Cluster with_any_memory(Cluster cluster) {
+    for (NodeGroup& group : cluster.groups) {
+        group.device.memory_bytes = Bytes{1} << 60;
+    }
+    return cluster;
+}
 }  // namespace
 
 double StepParts::bubble() const {
@@ -184,12 +191,15 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
             (layout.expert > 1 ? ", fewer expert-parallel devices" : "") +
             (step.tokens > 0 && layout.gradient_bytes == 4 ? ", --gradient-bytes 2" : "") +
             " or overlapped sends help");
-    if (layout.recompute != Recompute::none) {
+    const bool has_several_types = !step.simulation.options.hardware.memory_limits.empty();
+    if (layout.recompute != Recompute::none || has_several_types) {
         Layout without = layout;
         without.recompute = Recompute::none;
-        add("memory", simulate(cluster, without).step_ns(),
-            "recompute " + to_string(layout.recompute) +
-                " saves it: more memory, lanes or tensor-parallel devices would do without");
+        add("memory", simulate(with_any_memory(cluster), without).step_ns(),
+            layout.recompute == Recompute::none
+                ? "layers are dealt out so that each type holds its own: more memory would let speed alone decide"
+                : "recompute " + to_string(layout.recompute) +
+                      " saves it: more memory, lanes or tensor-parallel devices would do without");
     }
     std::ranges::stable_sort(limits, {}, &StepLimit::step_ns);
     return limits;

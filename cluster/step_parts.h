@@ -47,7 +47,7 @@ struct StepLimit {
     double step_ns = 0;
     std::string remedy;
 };
-/// Simulates a layout on a cluster, without memory.
+/// Simulates a layout on a cluster, with its memory, which may decide the cuts.
 using LayoutSimulator = std::function<LayoutStep(const Cluster& cluster, const Layout& layout)>;
 /// The limits of a layout's step, the largest gain first. For links and memory, simulates free links, or no recompute,
 /// which more memory would allow. For the bubble and the optimizer, subtracts their time. Precondition: as of

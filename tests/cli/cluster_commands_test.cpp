@@ -96,6 +96,8 @@ TEST_F(ClusterCommands, NameTheValueAndTheRule) {
                                       R"({"device": "V100", "count": 2, "devices": 4})"));
     EXPECT_THAT(refused("plan " + kModel + " --cluster mixed.json --batch 8 --devices 12..16"),
                 HasSubstr("V100 is left out: it has no rate for bfloat16"));
+    EXPECT_THAT(refused("plan " + kModel + " --cluster c.json --batch 8 --devices 1,4"),
+                AllOf(HasSubstr("--devices is '1,4'"), HasSubstr("one range")));
 }
 
 TEST_F(ClusterCommands, FaultsOfClusterFilesAreAboutClusterFiles) {

@@ -17,6 +17,7 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 LanguageModel small_model() {
@@ -249,6 +250,56 @@ TEST(ClusterPlan, OfUnlikeDevicesIsThatOfAllLayoutsSimulated) {
     EXPECT_GT(embedding_alone, 2);
 }
 
+// A search that gave up after so many simulations would find nothing: only layouts that recompute fit, far behind
+// quicker ones, of which no bound knows what gpipe keeps.
+TEST(ClusterPlan, FindsTheOnlyLayoutThatFitsBehindHundreds) {
+    Cluster cluster = plain_cluster(4);
+    const LanguageModel model = parse_language_model("gpt:layers=8,hidden=64,heads=4,sequence=64,vocabulary=128");
+    ClusterPlanRequest request = request_of(64);
+    request.least_devices = request.most_devices = 16;
+    request.schedules = {Schedule::gpipe};
+    Bytes& memory = cluster.groups.front().device.memory_bytes;
+    ClusterPlan plan;
+    double too_little = 1e4;
+    double enough = 1e7;
+    while (enough > 1.02 * too_little) {
+        memory = static_cast<Bytes>(std::sqrt(too_little * enough));
+        const ClusterPlan tried = plan_cluster(model, cluster, request);
+        if (tried.candidates.empty()) {
+            too_little = static_cast<double>(memory);
+        } else {
+            enough = static_cast<double>(memory);
+            plan = tried;
+        }
+    }
+    ASSERT_FALSE(plan.candidates.empty());
+    EXPECT_LE(plan.candidates.size(), 2U);
+    EXPECT_GT(plan.simulated, 200U);
+}
+
+// Few quick devices beside many slow ones: a pipeline over both is quicker than one on the slow ones alone.
+TEST(ClusterPlan, AddsSlowDevicesToQuickOnesThatAreTooFew) {
+    Cluster cluster = plain_cluster(1);
+    NodeGroup& slow = cluster.groups.emplace_back(cluster.groups.front());
+    slow.device.name = "slow";
+    slow.device.flops_per_second["bfloat16"] /= 4;
+    slow.nodes = 4;
+    ClusterPlanRequest request = request_of(64);
+    request.schedules = {Schedule::one_f_one_b};
+    request.least_devices = request.most_devices = 16;
+    const LanguageModel model = parse_language_model("gpt:layers=16,hidden=64,heads=4,sequence=64,vocabulary=128");
+    const ClusterPlan plan = plan_cluster(model, cluster, request);
+    ASSERT_FALSE(plan.candidates.empty());
+    EXPECT_THAT(plan.candidates.front().step.device, HasSubstr("plain:"));
+    EXPECT_TRUE(
+        std::ranges::any_of(plan.candidates, [](const ClusterCandidate& each) { return each.step.device == "slow"; }));
+    // The quick type has four devices of its own, so that no slow one joins.
+    request.least_devices = request.most_devices = 4;
+    for (const ClusterCandidate& each : plan_cluster(model, cluster, request).candidates) {
+        EXPECT_THAT(each.step.device, Not(HasSubstr(":")));
+    }
+}
+
 TEST(ClusterPlan, NoStepIsShorterThanItsBound) {
     std::mt19937 random(22);
     const auto draw = [&random](int least, int most) {
@@ -284,7 +335,7 @@ TEST(ClusterPlan, NoStepIsShorterThanItsBound) {
         try {
             const double step =
                 simulate_layout(model, cluster, parts, layout, {.noise = false, .memory = false}).step_ns();
-            const double least = least_step_ns(model, cluster, parts, layout);
+            const double least = least_step(model, cluster, parts, layout).ns;
             EXPECT_LE(least, step) << round << " " << to_string(layout) << " " << to_string(*layout.schedule);
             closest = std::max(closest, least / step);
             ++tried;
@@ -450,6 +501,46 @@ TEST(ClusterPlan, TriesAutoForTheBestLayouts) {
         return each.step.layout.schedule == Schedule::automatic;
     }));
     EXPECT_LE(best({Schedule::automatic}).step_ns(), with_auto.step_ns()) << "alone, it starts from the usual ones";
+}
+
+// A batch so large that small micro-batches are too many leaves out those layouts only.
+TEST(ClusterPlan, LeavesOutLayoutsWithTooManyMicroBatches) {
+    ClusterPlanRequest request = request_of(1 << 17);
+    request.least_devices = request.most_devices = 1;
+    request.schedules = {Schedule::one_f_one_b};
+    request.most_per_size = 1;
+    const ClusterPlan plan = plan_cluster(small_model(), plain_cluster(1), request);
+    ASSERT_FALSE(plan.candidates.empty());
+    EXPECT_GT(plan.candidates.front().step.layout.micro_batch_size, 1);
+}
+
+// Schedule auto takes long, so it can be cancelled and has its share of the progress.
+TEST(ClusterPlan, CanBeCancelledBeforeAuto) {
+    const Cluster cluster = plain_cluster(1);
+    ClusterPlanRequest request = request_of(8);
+    const auto has_auto = [](const ClusterPlan& plan) {
+        return std::ranges::any_of(plan.candidates, [](const ClusterCandidate& each) {
+            return each.step.layout.schedule == Schedule::automatic;
+        });
+    };
+    double last = 0;
+    double least_left = 1;
+    request.progress = [&](double done) {
+        EXPECT_GE(done, last);
+        EXPECT_LE(done, 1);
+        last = done;
+        return done < least_left;
+    };
+    least_left = 2;
+    EXPECT_TRUE(has_auto(plan_cluster(small_model(), cluster, request)));
+    EXPECT_DOUBLE_EQ(last, 1);
+    last = 0;
+    least_left = 0.55;
+    const ClusterPlan plan = plan_cluster(small_model(), cluster, request);
+    EXPECT_TRUE(plan.cancelled);
+    EXPECT_FALSE(plan.candidates.empty());
+    EXPECT_FALSE(has_auto(plan));
+    EXPECT_LT(last, 1);
 }
 
 TEST(ClusterPlan, TriesPartitionsThatDoNotDivideTheBlocks) {

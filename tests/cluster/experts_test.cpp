@@ -309,7 +309,7 @@ TEST(ExpertsPlan, NoStepIsShorterThanItsBound) {
         try {
             const double step =
                 simulate_layout(model, cluster, parts, layout, {.noise = false, .memory = false}).step_ns();
-            const double least = least_step_ns(model, cluster, parts, layout);
+            const double least = least_step(model, cluster, parts, layout).ns;
             EXPECT_LE(least, step) << round << " " << to_string(layout);
             closest = std::max(closest, least / step);
             ++tried;

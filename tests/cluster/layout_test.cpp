@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -94,6 +95,57 @@ TEST(Layout, FullRecomputeRepeatsTheForward) {
     EXPECT_NEAR(block(Recompute::full).second, block(Recompute::none).second + block(Recompute::none).first, 1e-6);
     EXPECT_GT(block(Recompute::selective).second, block(Recompute::none).second);
     EXPECT_LT(block(Recompute::selective).second, block(Recompute::full).second);
+}
+
+TEST(Layout, HasTheSamePeaksWithoutMemoryOverTime) {
+    const Cluster cluster = plain_cluster(2);
+    const Layout layout{.pipeline = 4, .interleave = 2, .batch = 8};
+    const LanguageModel model = parse_language_model(kSmall);
+    const auto simulated = [&](bool over_time) {
+        return simulate_layout(model, cluster, cluster.groups.front(), layout,
+                               {.noise = false, .memory = true, .memory_over_time = over_time})
+            .simulation;
+    };
+    const Simulation with = simulated(true);
+    const Simulation without = simulated(false);
+    EXPECT_FALSE(with.memory.empty());
+    EXPECT_TRUE(without.memory.empty());
+    EXPECT_EQ(without.timeline, with.timeline);
+    for (std::size_t lane = 0; lane < 4; ++lane) {
+        EXPECT_EQ(without.lanes[lane].peak_bytes, with.lanes[lane].peak_bytes);
+        EXPECT_EQ(without.lanes[lane].peak, with.lanes[lane].peak);
+    }
+}
+
+// Two lanes of two replicas of two tensor-parallel devices, a lane a node.
+TEST(Layout, OfTwoByTwoByTwoTakesWhatOneCalculatesByHand) {
+    const Cluster cluster = plain_cluster(2);
+    const LanguageModel model = parse_language_model("gpt:layers=4,hidden=64,heads=4,sequence=16,vocabulary=128");
+    Layout layout{.pipeline = 2, .data = 2, .tensor = 2, .batch = 8};
+    layout.sends = Sends::overlapped;
+    const LayoutStep step = simulate_layout(model, cluster, cluster.groups.front(), layout);
+    const Profile profile = language_model_profile(model, cluster, cluster.groups.front(), layout);
+    std::array<double, 2> both{};  // forward and backward of a micro-batch, by lane
+    for (std::size_t l = 0; l < 6; ++l) {
+        both[l / 3] += profile.layers[l].forward_ns.front() + profile.layers[l].backward_ns.front();
+    }
+    // The second lane has the output layer, so the first one waits for it. 16 x 64 x 2 bytes: each rank sends half at
+    // 1/2 byte a ns, and the receivers gather it at 1.
+    constexpr double kCopy = 1024 / 0.5 + 1024;
+    ASSERT_GT(both[1], both[0] + 2 * kCopy);
+    // A rank has half of two blocks of 12 x 64^2 weights and of the embedding. Replicas sum gradients of 4 bytes in the
+    // node: two messages of a half.
+    constexpr double kWeights = (2 * 12 * 64 * 64 + 128 * 64) / 2.0;
+    constexpr double kSums = kWeights * 4;
+    EXPECT_NEAR(static_cast<double>(step.simulation.step_time.count()), both[0] + 4 * both[1] + 2 * kCopy + kSums, 20);
+    // Both ends sum the embedding's gradients between nodes. Adam reads the gradient twice, reads and writes 12 bytes
+    // of state and copy, and writes 2.
+    EXPECT_NEAR(step.tied_ns, 128 * 64 / 2.0 * 4 / 0.5, 1);
+    EXPECT_NEAR(step.optimizer_ns, kWeights * (2 * 4 + 2 * 12 + 2), 1);
+    EXPECT_NEAR(step.step_ns(), both[0] + 4 * both[1] + 2 * kCopy + kSums + 32768 + 53248 * 34, 20);
+    // 6 operations a weight and token, and 12 a pair of tokens, block and unit of width.
+    EXPECT_DOUBLE_EQ(step.model_flops, 8 * (6.0 * 16 * (4 * 12 * 64 * 64 + 128 * 64) + 12.0 * 16 * 16 * 4 * 64));
+    EXPECT_EQ(step.tokens, 8 * 16);
 }
 
 // Copies of 16 tokens x 64 x 2 bytes between nodes take 4096 ns. A blocking lane waits for each: in a pipeline of two,

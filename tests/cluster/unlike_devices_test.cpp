@@ -11,6 +11,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -37,6 +40,13 @@ Cluster two_types(double times) {
 const LanguageModel& model() {
     static const LanguageModel it = parse_language_model("gpt:layers=6,hidden=64,heads=8,sequence=16,vocabulary=64");
     return it;
+}
+
+/// With no experts, with experts, or with a dense block before them.
+LanguageModel model_with_experts(int kind, int layers, int vocabulary) {
+    return parse_language_model("gpt:hidden=64,heads=8,sequence=16,layers=" + std::to_string(layers) + ",vocabulary=" +
+                                std::to_string(vocabulary) + (kind > 0 ? ",experts=4,top_k=2,expert_hidden=128" : "") +
+                                (kind > 1 ? ",dense_layers=1" : ""));
 }
 
 double cost_of(const LayerProfile& layer) {
@@ -110,6 +120,83 @@ TEST(UnlikeDevices, KeepTheirOwnMemoryLimits) {
     EXPECT_EQ(step.device, "slow:1,plain:1");
     EXPECT_EQ(step.simulation.options.hardware.memory_limits,
               (std::vector<Bytes>{cluster.groups[1].device.memory_bytes, cluster.groups[0].device.memory_bytes}));
+}
+
+// If the quickest cuts exceed a device's memory, the quickest of all cuts that fit.
+TEST(UnlikeDevices, AreCutSoThatTheyFit) {
+    std::mt19937 random(20);
+    const auto draw = [&random](int least, int most) {
+        return std::uniform_int_distribution<int>(least, most)(random);
+    };
+    int moved = 0;
+    int none = 0;
+    for (int round = 0; round < 80; ++round) {
+        SCOPED_TRACE(round);
+        Cluster cluster = two_types(draw(10, 60) / 10.0);
+        LanguageModel model = model_with_experts(draw(0, 2), draw(4, 8), draw(1, 12) * 64);
+        Layout layout{.pipeline = 4, .batch = draw(1, 8)};
+        layout.recompute = draw(0, 1) == 0 ? Recompute::none : Recompute::full;
+        layout.sends = draw(0, 1) == 0 ? Sends::blocking : Sends::overlapped;
+        if (draw(0, 2) == 0) {
+            layout.schedule = draw(0, 1) == 0 ? Schedule::gpipe : Schedule::zero_bubble_h1;
+        }
+        const NodeGroup& plain = cluster.groups[0];
+        const NodeGroup& slow = cluster.groups[1];
+        PipelineParts parts{{&plain, 2}, {&slow, 2}};
+        if (draw(0, 1) == 0) {
+            std::ranges::reverse(parts);
+        }
+        const LayoutStep free = simulate_layout(model, cluster, parts, layout);
+        const auto tight = static_cast<std::size_t>(draw(0, 1));
+        for (std::size_t part = 0; part < 2; ++part) {
+            const Bytes peak =
+                std::max(free.simulation.lanes[2 * part].peak_bytes, free.simulation.lanes[2 * part + 1].peak_bytes);
+            cluster.groups[parts[part].group == &plain ? 0 : 1].device.memory_bytes =
+                peak * (part == tight ? draw(60, 105) : draw(100, 250)) / 100;
+        }
+        const LayoutStep step = simulate_layout(model, cluster, parts, layout);
+        const std::vector<Profile> profiles{language_model_profile(model, cluster, *parts[0].group, layout),
+                                            language_model_profile(model, cluster, *parts[1].group, layout)};
+        const auto longest = [&](const Balance& balance, Profile* joined) {
+            double most = 0;
+            for (std::size_t j = 0; j < 4; ++j) {
+                const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+                double sum = 0;
+                for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+                    sum += cost_of(profiles[j / 2].layers[l]);
+                    if (joined != nullptr) {
+                        joined->layers[l] = profiles[j / 2].layers[l];
+                    }
+                }
+                most = std::max(most, sum);
+            }
+            return most;
+        };
+        double least = std::numeric_limits<double>::infinity();
+        for_every_balance(profiles[0].layers.size(), 4, [&](const Balance& balance) {
+            Profile joined = profiles[1];
+            const double here = longest(balance, &joined);
+            PipelineOptions options = step.simulation.options;
+            options.balance = balance;
+            if (here < least && simulate(joined, options, {.noise = false}).feasible) {
+                least = here;
+            }
+        });
+        EXPECT_EQ(step.simulation.feasible, std::isfinite(least));
+        if (std::isfinite(least)) {
+            EXPECT_NEAR(longest(step.simulation.options.balance, nullptr), least, 1e-6 * least);
+            moved += step.simulation.options.balance != free.simulation.options.balance ? 1 : 0;
+        } else {
+            EXPECT_EQ(step.simulation.options.balance, free.simulation.options.balance);
+            ++none;
+        }
+        if (step.simulation.feasible) {
+            EXPECT_LE(least_step(model, cluster, parts, layout).ns, step.step_ns());
+            EXPECT_EQ(step.cut_to_fit, step.simulation.options.balance != free.simulation.options.balance);
+        }
+    }
+    EXPECT_GT(moved, 20);
+    EXPECT_GT(none, 10);
 }
 
 TEST(UnlikeDevices, RefuseWhatDoesNotFit) {

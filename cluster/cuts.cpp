@@ -1,0 +1,345 @@
+#include "cluster/cuts.h"
+
+#include "balance/contiguous_partition.h"
+#include "schedule/schedules.h"
+#include "simulator/hardware.h"
+#include "simulator/sized_profile.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// True if a partition may have the layers from the first to before the last.
+using MayHave = std::function<bool(std::size_t partition, std::size_t first, std::size_t end)>;
+
+/// Minimizes the time of the slowest part: part j takes the costs[j] of its layers. Among such cuts, picks one with the
+/// smallest sum of squares. Empty if each has a part that it may not have; with fewer layers a part may always have
+/// them. An empty `may_have` allows all. Cost O(parts layers^2). Precondition: as many layers as parts or more.
+std::optional<Balance> unlike_partition(const std::vector<const std::vector<double>*>& costs, const MayHave& may_have) {
+    const std::size_t parts = costs.size();
+    const std::size_t layers = costs.front()->size();
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    std::vector<std::vector<double>> before(parts, {0});  // sums of the first layers
+    for (std::size_t j = 0; j < parts; ++j) {
+        for (const double cost : *costs[j]) {
+            before[j].push_back(before[j].back() + cost);
+        }
+    }
+    // The best cut of all layers, judged by its longest part; with `starts`, by the sum of squares. No part exceeds
+    // the limit.
+    const auto best = [&](double limit, std::vector<std::vector<std::size_t>>* starts) {
+        std::vector<double> last(layers + 1, kNever);
+        last[0] = 0;
+        for (std::size_t j = 0; j < parts; ++j) {
+            std::vector<double> next(layers + 1, kNever);
+            for (std::size_t end = j + 1; end <= layers - (parts - j - 1); ++end) {
+                for (std::size_t start = end; start-- > j;) {
+                    const double part = before[j][end] - before[j][start];
+                    if (part > limit || (may_have && !may_have(j, start, end))) {
+                        break;
+                    }
+                    const double value = starts == nullptr ? std::max(last[start], part) : last[start] + part * part;
+                    if (value < next[end]) {
+                        next[end] = value;
+                        if (starts != nullptr) {
+                            (*starts)[j][end] = start;
+                        }
+                    }
+                }
+            }
+            last = std::move(next);
+        }
+        return last[layers];
+    };
+    constexpr double kRounding = 1 + 1e-12;
+    std::vector<std::vector<std::size_t>> starts(parts, std::vector<std::size_t>(layers + 1));
+    const double longest = best(kNever, nullptr);
+    if (longest == kNever) {
+        return std::nullopt;
+    }
+    best(longest * kRounding, &starts);
+    std::vector<std::int64_t> sizes(parts);
+    for (std::size_t j = parts, end = layers; j-- > 0;) {
+        sizes[j] = static_cast<std::int64_t>(end - starts[j][end]);
+        end = starts[j][end];
+    }
+    return Balance(sizes);
+}
+
+std::vector<const std::vector<double>*> costs_by_partition(const std::vector<std::vector<double>>& costs,
+                                                           const PartProfiles& profiles, const PipelineOptions& options,
+                                                           std::size_t partitions) {
+    std::vector<const std::vector<double>*> of_partition;
+    for (std::size_t j = 0; j < partitions; ++j) {
+        of_partition.push_back(&costs[profiles.of_lane[lane_of(options, j)]]);
+    }
+    return of_partition;
+}
+
+/// Times of all layers, by part.
+std::vector<std::vector<double>> costs_by_part(const PartProfiles& profiles, std::int64_t samples) {
+    std::vector<std::vector<double>> costs;
+    for (const Profile& each : profiles.profiles) {
+        costs.push_back(layer_times(at_size(each, samples), Checkpoint::never, 1));
+    }
+    return costs;
+}
+}  // namespace
+
+std::size_t lane_of(const PipelineOptions& options, std::size_t partition) {
+    return lane_of(options.placement, PartitionId{partition}).index();
+}
+
+std::optional<Balance> even_cuts(std::size_t layers, int partitions) {
+    const auto blocks = static_cast<std::int64_t>(layers) - 2;
+    if (blocks % partitions != 0) {
+        return std::nullopt;
+    }
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(partitions), blocks / partitions);
+    ++sizes.front();
+    ++sizes.back();
+    return Balance(sizes);
+}
+
+Balance quickest_cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions,
+                      std::int64_t samples) {
+    const std::vector<std::vector<double>> costs = costs_by_part(profiles, samples);
+    return costs.size() == 1 ? minmax_partition(costs.front(), static_cast<int>(partitions))
+                             : *unlike_partition(costs_by_partition(costs, profiles, options, partitions), {});
+}
+
+Profile joined(const PartProfiles& profiles, const PipelineOptions& options, const std::string& device) {
+    Profile whole = profiles.profiles.back();  // of the last lane, which computes the loss
+    whole.device = device;
+    for (std::size_t j = 0; profiles.profiles.size() > 1 && j < options.balance.num_partitions(); ++j) {
+        const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            whole.layers[l] = profiles.at(lane_of(options, j)).layers[l];
+        }
+    }
+    return whole;
+}
+
+LayerSums::LayerSums(const Profile& profile, const PipelineOptions& options, std::int64_t samples)
+    : constants{0}, kept{0} {
+    const SizedProfile sized = at_size(profile, samples);
+    const OptimizerStates states = optimizer_states(options, profile.dtype);
+    std::vector<Bytes> each;
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        const LayerProfile& layer = profile.layers[l];
+        constants.push_back(constants.back() + static_cast<double>(layer.parameter_bytes + layer.gradient_bytes +
+                                                                   layer.buffer_bytes + states.of(layer)));
+        const Bytes input = l > 0 ? sized.output[l - 1] : 0;
+        kept.push_back(kept.back() + static_cast<double>(sized.saved[l] + input));
+        each.push_back(sized.transient[l] + sized.output[l] + input);
+    }
+    work = SparseTable(std::move(each));
+}
+
+FittingCuts::FittingCuts(const PartProfiles& profiles, const PipelineOptions& options, std::int64_t samples)
+    : profiles_(profiles), options_(options), costs_(costs_by_part(profiles, samples)) {
+    for (const Profile& each : profiles.profiles) {
+        sums_.emplace_back(each, options, samples);
+    }
+}
+
+/// Estimated bytes of a partition at its lane's peak.
+double FittingCuts::held(std::size_t partition, std::size_t first, std::size_t end) const {
+    const std::size_t lane = lane_of(options_, partition);
+    const LayerSums& sums = sums_[profiles_.of_lane[lane]];
+    return sums.constants[end] - sums.constants[first] + micro_batches_[lane] * (sums.kept[end] - sums.kept[first]) +
+           static_cast<double>(sums.work.largest(first, end));
+}
+
+std::optional<Balance> FittingCuts::after(const Simulation& refused) {
+    const Balance& balance = refused.options.balance;
+    const std::size_t partitions = balance.num_partitions();
+    const std::size_t lanes = refused.lanes.size();
+    const std::vector<Bytes> limits = memory_limits_of(options_.hardware, static_cast<int>(lanes));
+    const auto layers_of = [&](std::size_t j) { return balance.layers_of(PartitionId{static_cast<std::int64_t>(j)}); };
+    const bool is_first = micro_batches_.empty();
+    if (is_first) {
+        std::vector<double> rest(lanes);  // what the peak holds besides constants and work
+        std::vector<double> kept(lanes);
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+            rest[lane] = static_cast<double>(refused.lanes[lane].peak_bytes);
+        }
+        for (std::size_t j = 0; j < partitions; ++j) {
+            const std::size_t lane = lane_of(options_, j);
+            const LayerSums& sums = sums_[profiles_.of_lane[lane]];
+            const std::size_t first = layers_of(j).first.index();
+            const std::size_t end = layers_of(j).end.index();
+            rest[lane] -= sums.constants[end] - sums.constants[first];
+            rest[lane] -= static_cast<double>(sums.work.largest(first, end));
+            kept[lane] += sums.kept[end] - sums.kept[first];
+        }
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+            micro_batches_.push_back(kept[lane] > 0 ? std::max(0.0, rest[lane] / kept[lane]) : 0);
+        }
+        most_.assign(partitions, std::numeric_limits<double>::infinity());
+    }
+    constexpr double kEstimate = 1.02;  // estimates of what other cuts hold may be wrong by so much
+    constexpr double kLess = 1 - 1e-9;
+    std::vector<double> of_lane(lanes);
+    for (std::size_t j = 0; j < partitions; ++j) {
+        of_lane[lane_of(options_, j)] += held(j, layers_of(j).first.index(), layers_of(j).end.index());
+    }
+    for (std::size_t j = 0; j < partitions; ++j) {
+        const std::size_t lane = lane_of(options_, j);
+        const double here = held(j, layers_of(j).first.index(), layers_of(j).end.index());
+        const auto limit = static_cast<double>(limits[lane]);
+        if (is_first) {
+            most_[j] = here * limit / of_lane[lane] * kEstimate;
+        }
+        if (refused.lanes[lane].peak_bytes > limits[lane]) {
+            most_[j] = std::min(most_[j], here * kLess);
+        }
+    }
+    return unlike_partition(
+        costs_by_partition(costs_, profiles_, options_, partitions),
+        [&](std::size_t j, std::size_t first, std::size_t end) { return held(j, first, end) <= most_[j]; });
+}
+
+CutMemory::CutMemory(const PartProfiles& profiles, const PipelineOptions& options, std::int64_t samples,
+                     double boundary)
+    : profiles_(profiles),
+      options_(options),
+      samples_(samples),
+      micro_batches_(static_cast<double>(micro_batch_sizes(options).size())),
+      boundary_(boundary),
+      limits_(memory_limits_of(options.hardware, static_cast<int>(profiles.of_lane.size()))) {
+    for (const Profile& each : profiles.profiles) {
+        sums_.emplace_back(each, options, samples);
+    }
+    const auto lanes = static_cast<double>(profiles.of_lane.size());
+    const auto partitions = static_cast<double>(options.balance.num_partitions());
+    const double all = micro_batches_ * partitions / lanes;
+    for (std::size_t lane = 0; lane < profiles.of_lane.size(); ++lane) {
+        const double behind = lanes - static_cast<double>(lane);
+        const bool is_plain = options.schedule == Schedule::one_f_one_b;
+        most_held_.push_back(is_plain ? std::min(all, behind)
+                             : options.schedule == Schedule::interleaved_1f1b  // arXiv 2104.04473, section 2.2
+                                 ? std::min(all, 2 * (behind - 1) + partitions - lanes + 1)
+                                 : all);
+        least_held_.push_back(is_plain ? most_held_.back() : 1);
+    }
+}
+
+/// What a lane with one partition holds at some time at least, of several partitions one of them.
+double CutMemory::least_bytes(std::size_t lane, std::size_t first, std::size_t end) const {
+    const LayerSums& sums = sums_[profiles_.of_lane[lane]];
+    return sums.constants[end] - sums.constants[first] + least_held_[lane] * (sums.kept[end] - sums.kept[first]);
+}
+
+bool CutMemory::surely_exceeds() const {
+    for (std::size_t j = 0; j < options_.balance.num_partitions() && !limits_.empty(); ++j) {
+        const std::size_t lane = lane_of(options_, j);
+        const LayerRange layers = options_.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        if (least_bytes(lane, layers.first.index(), layers.end.index()) > static_cast<double>(limits_[lane])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool CutMemory::surely_fits() const {
+    const std::size_t lanes = profiles_.of_lane.size();
+    if (limits_.empty()) {
+        return true;
+    }
+    if (splits_backward(options_.schedule) || options_.schedule == Schedule::automatic) {
+        return false;  // graphs stay for the second half
+    }
+    std::vector<double> constants(lanes);
+    std::vector<double> kept(lanes);  // of the largest partition
+    std::vector<double> work(lanes);
+    for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
+        const std::size_t lane = lane_of(options_, j);
+        const LayerSums& here = sums_[profiles_.of_lane[lane]];
+        const LayerRange layers = options_.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        const std::size_t first = layers.first.index();
+        const std::size_t end = layers.end.index();
+        constants[lane] += here.constants[end] - here.constants[first];
+        kept[lane] = std::max(kept[lane], here.kept[end] - here.kept[first]);
+        work[lane] = std::max(work[lane], static_cast<double>(here.work.largest(first, end)));
+    }
+    const SizedProfile last = at_size(profiles_.profiles.back(), samples_);
+    const bool is_plain = options_.schedule == Schedule::one_f_one_b;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const double held = most_held_[lane];
+        const double before = most_held_[lane > 0 ? lane - 1 : lanes - 1];
+        // What waits here belongs to micro-batches that this lane or the one before holds: inputs, with 1f1b of those
+        // that this one does not hold yet; gradients of outputs; and what is sent, one at a time if the lane waits.
+        const double inputs = is_plain ? std::max(0.0, before - held) : before;
+        const double sent = options_.hardware.link.sends == Sends::overlapped ? held + before : 2;
+        double bytes = constants[lane] + held * kept[lane] + work[lane] + (inputs + held + sent + 2) * boundary_;
+        bytes += lane == 0 ? micro_batches_ * static_cast<double>(last.input) : 0;
+        if (lane_of(options_, options_.balance.num_partitions() - 1) == lane) {
+            bytes += (is_plain ? 2 : 3) * held * static_cast<double>(last.output.back());
+        }
+        if (bytes > static_cast<double>(limits_[lane])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+std::optional<double> CutMemory::least_pipeline_ns() const {
+    const std::size_t partitions = options_.balance.num_partitions();
+    const std::size_t layers = options_.balance.num_layers();
+    std::vector<std::vector<double>> before;  // by part: times of all layers before
+    std::vector<double> ways{0};  // what the first micro-batch takes before at least, and the last one after
+    const bool splits = splits_backward(options_.schedule) || options_.schedule == Schedule::automatic;
+    const bool has_ways = partitions == profiles_.of_lane.size();
+    for (const std::vector<double>& costs : costs_by_part(profiles_, samples_)) {
+        std::vector<double>& sums = before.emplace_back(std::vector<double>{0});
+        std::partial_sum(costs.begin(), costs.end(), std::back_inserter(sums));
+    }
+    for (std::size_t l = 0; l < layers; ++l) {
+        double least = std::numeric_limits<double>::infinity();
+        for (std::size_t part = 0; part < before.size(); ++part) {
+            least = std::min(least, splits ? profiles_.profiles[part].layers[l].forward_ns.front()
+                                           : before[part][l + 1] - before[part][l]);
+        }
+        ways.push_back(ways.back() + (has_ways ? least : 0));
+    }
+    // A lane works on all micro-batches, after the way of the first one to it and before that of the last one back.
+    // Each partition takes as many layers as it may, which leaves the fewest: what a range may hold and take, a part of
+    // it may too. A partition may have none, which only lowers the bound.
+    const auto can_end_by = [&](double ns) {
+        std::size_t first = 0;
+        for (std::size_t j = 0; j < partitions; ++j) {
+            const std::size_t lane = lane_of(options_, j);
+            const std::vector<double>& times = before[profiles_.of_lane[lane]];
+            const auto may_have = [&](std::size_t end) {
+                return micro_batches_ * (times[end] - times[first]) + ways[first] <= ns &&
+                       (limits_.empty() || least_bytes(lane, first, end) <= static_cast<double>(limits_[lane]));
+            };
+            std::size_t end = first;
+            while (end < layers && may_have(end + 1)) {
+                ++end;
+            }
+            first = end;
+        }
+        return first == layers;
+    };
+    double most = 0;
+    for (const std::vector<double>& sums : before) {
+        most = std::max(most, (micro_batches_ + 1) * sums.back());
+    }
+    if (!can_end_by(most)) {
+        return std::nullopt;
+    }
+    double least = 0;
+    for (constexpr double kClose = 1e-4; most - least > kClose * most;) {
+        const double middle = (least + most) / 2;
+        (can_end_by(middle) ? most : least) = middle;
+    }
+    return least;
+}
+}  // namespace pipescope

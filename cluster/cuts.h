@@ -1,0 +1,94 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "cluster/layout.h"
+#include "schedule/balance.h"
+#include "simulator/pipeline_options.h"
+#include "simulator/simulation.h"
+#include "simulator/sparse_table.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace pipescope {
+/// The profiles of a model by the parts of a pipeline, and each lane's among them.
+struct PartProfiles {
+    std::vector<Profile> profiles;     ///< by part
+    std::vector<std::size_t> of_lane;  ///< index in profiles
+    const Profile& at(std::size_t lane) const { return profiles[of_lane[lane]]; }
+};
+
+std::size_t lane_of(const PipelineOptions& options, std::size_t partition);
+
+/// Even numbers of blocks with the embedding before and the output layer behind; empty if there are no such.
+std::optional<Balance> even_cuts(std::size_t layers, int partitions);
+
+/// The cuts with the shortest longest partition, whatever they hold. `options` has the placement.
+Balance quickest_cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions,
+                      std::int64_t samples);
+
+/// Each layer with the costs of the part where the options' balance puts it.
+Profile joined(const PartProfiles& profiles, const PipelineOptions& options, const std::string& device);
+
+/// Bytes of a part's layers, for any range of them.
+struct LayerSums {
+    LayerSums(const Profile& profile, const PipelineOptions& options, std::int64_t samples);
+
+    std::vector<double> constants;  ///< of all layers before: parameters, gradients, buffers, optimizer
+    std::vector<double> kept;       ///< likewise: for the backward of a micro-batch
+    SparseTable work;               ///< of one layer at a time
+};
+
+/// Finds the cuts with the shortest longest partition of those that keep the memory limits, by simulation. From the
+/// peaks of a simulation, estimates what each lane would hold with other layers: constants, what the backward needs,
+/// and the largest layer's own work. Each cut that a simulation refuses lowers what the lanes over their limit may
+/// hold. If a lane has several partitions, each gets its share of the lane's memory.
+class FittingCuts {
+public:
+    /// `options`: with the placement and the limits. Borrows all arguments.
+    FittingCuts(const PartProfiles& profiles, const PipelineOptions& options, std::int64_t samples);
+
+    /// The next cuts to simulate; empty if none is left. Precondition: the simulation is of the last cuts, or at first
+    /// of quickest_cuts(), has its memory, and is not feasible.
+    std::optional<Balance> after(const Simulation& refused);
+
+private:
+    double held(std::size_t partition, std::size_t first, std::size_t end) const;
+
+    const PartProfiles& profiles_;
+    const PipelineOptions& options_;
+    std::vector<std::vector<double>> costs_;  // by part and layer, in ns
+    std::vector<LayerSums> sums_;             // by part
+    std::vector<double> micro_batches_;       // by lane: held at the peak; empty before the first simulation
+    std::vector<double> most_;                // by partition: bytes
+};
+
+/// Bounds of what lanes hold, and of the pipeline's time, without a simulation.
+class CutMemory {
+public:
+    /// `options`: with placement, balance and limits. `boundary`: bytes from lane to lane. Borrows the other arguments.
+    CutMemory(const PartProfiles& profiles, const PipelineOptions& options, std::int64_t samples, double boundary);
+
+    /// True if no lane exceeds its limit with the options' balance, whichever tensors wait.
+    bool surely_fits() const;
+    /// True if some lane does, however early tensors go.
+    bool surely_exceeds() const;
+    /// Time in ns that no pipeline with cuts that fit falls below, to the end of the last backward. Empty if none fit.
+    std::optional<double> least_pipeline_ns() const;
+
+private:
+    double least_bytes(std::size_t lane, std::size_t first, std::size_t end) const;
+
+    const PartProfiles& profiles_;
+    const PipelineOptions& options_;
+    std::int64_t samples_;
+    double micro_batches_;
+    double boundary_;
+    std::vector<Bytes> limits_;       // by lane; empty: none
+    std::vector<LayerSums> sums_;     // by part
+    std::vector<double> most_held_;   // by lane: micro-batches at a time, each on one of its partitions
+    std::vector<double> least_held_;  // likewise, at some time
+};
+}  // namespace pipescope
