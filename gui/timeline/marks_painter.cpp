@@ -17,7 +17,7 @@ namespace pipescope {
 namespace {
 constexpr double kLeastPattern = 3;         // pixels; narrower bars are too small for a hatch
 constexpr double kLeastGhost = 2;           // pixels; narrower outlines would hide their contents
-constexpr double kTallGhost = 20;           // pixels; shorter bars get full outlines
+constexpr double kTallGhost = 20;           // pixels; shorter bars get full outlines, and thin lines of the path
 constexpr double kHeadLength = 7;           // of an arrow, in pixels
 constexpr std::size_t kMostMarks = 20'000;  // maximum on screen; more would be slow and unreadable
 
@@ -285,7 +285,7 @@ PathPieces criticalPieces(const TimelineScene& scene) {
     };
     const auto lineOf = [&](SliceRef slice) {
         const QRectF rect = sliceRect(scene, slice);
-        const double height = std::min(4.0, rect.height());
+        const double height = std::min(rect.height() < kTallGhost ? 2.0 : 4.0, rect.height());  // below the labels
         return QRectF(rect.left(), rect.bottom() - height, std::max(2.0, rect.width()), height);
     };
     PathPieces pieces;
