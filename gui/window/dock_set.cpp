@@ -81,6 +81,8 @@ void DockSet::fit() {
     }
     narrow_ = narrow;
     QDockWidget* inFront = nullptr;
+    const bool frontLeaves = std::ranges::any_of(
+        movedBelow_, [](const QDockWidget* dock) { return dock->isVisible() && !dock->visibleRegion().isEmpty(); });
     for (QDockWidget* dock : {docks_.front(), shared_}) {
         if (dock == nullptr || dock->isFloating()) {
             continue;
@@ -98,6 +100,9 @@ void DockSet::fit() {
     }
     if (!narrow) {
         movedBelow_.clear();
+        if (frontLeaves) {
+            docks_[1]->raise();  // else Qt shows the last tab
+        }
         const int letters = window_.fontMetrics().averageCharWidth();
         window_.resizeDocks({docks_.front()}, {std::min(kInspectorWidth, letters * 56)}, Qt::Horizontal);
     } else if (inFront != nullptr) {

@@ -218,12 +218,16 @@ TEST_F(WindowLayout, PutsPanelsBelowTheTimelinesOfANarrowWindowAndBack) {
         EXPECT_FALSE(window_.centralWidget()->geometry().intersects(dock->geometry())) << name;
     }
     EXPECT_EQ(window_.size(), QSize(800, 600));
+    selection->raise();
+    QApplication::processEvents();
     window_.resize(1600, 900);
     QApplication::processEvents();
     QApplication::processEvents();
     EXPECT_EQ(window_.dockWidgetArea(selection), Qt::RightDockWidgetArea);
     EXPECT_EQ(window_.dockWidgetArea(whatIf), Qt::RightDockWidgetArea);
     EXPECT_GT(selection->width(), 200);
+    EXPECT_FALSE(window_.findChild<QDockWidget*>(QStringLiteral("lanes"))->visibleRegion().isEmpty())
+        << "the first table is in front again";
 }
 
 TEST_F(WindowLayout, CutsNothingOffOfTheStartPage) {
