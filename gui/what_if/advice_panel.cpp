@@ -27,6 +27,7 @@ namespace {
 constexpr double kLeastScale = 0.05;                   // of the bars: smaller gains are drawn as small
 constexpr int kRestBeforeAdvice = 150;                 // ms without a change before moves are tried
 constexpr std::int64_t kMostAdvisedForwards = 50'000;  // about 30 simulations of a second each
+constexpr std::int64_t kMostOrderedForwards = 8'192;   // with schedule auto: about 60 searches of half a second each
 
 QString effectName(const AdviceRow& row) {
     switch (row.move.effect) {
@@ -242,16 +243,12 @@ void AdvicePanel::compute() {
     outdated_ = false;
     const Scenario scenario = model_.scenario();
     const auto partitions = static_cast<std::int64_t>(scenario.options.balance.num_partitions());
-    if (std::min(scenario.options.chunks, scenario.options.batch) > kMostAdvisedForwards / partitions) {
+    const bool isAutomatic = scenario.options.schedule == Schedule::automatic;
+    const std::int64_t most = isAutomatic ? kMostOrderedForwards : kMostAdvisedForwards;
+    if (std::min(scenario.options.chunks, scenario.options.batch) > most / partitions) {
         say(tr("Too large to try changes while you wait: more than %1 forwards. Use pipescope advise, or fewer "
                "micro-batches.")
-                .arg(kMostAdvisedForwards));
-        return;
-    }
-    if (scenario.options.schedule == Schedule::automatic) {
-        say(
-            tr("No advice from schedule auto, whose order every change would search anew. Choose a schedule that has "
-               "an order of its own."));
+                .arg(most));
         return;
     }
     std::shared_ptr<const Profile> profile;
