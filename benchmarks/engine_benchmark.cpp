@@ -40,9 +40,15 @@ at::Tensor mean_of(const Tensors& output, const Tensors&) {
     return output[0].mean();
 }
 
+double seconds_on(clockid_t clock) {
+    std::timespec time{};
+    ::clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 /// Alternates a step of the plain model and one of the pipeline, since a machine's speed drifts. The benchmark's own
 /// time is the pipeline's. The counters are µs per (partition, micro-batch), for forward, backward and, if the mode has
-/// it, recompute.
+/// it, recompute: wall time, and processor time of all threads, which other programs disturb less.
 void step_overhead(benchmark::State& state, Checkpoint mode) {
     using Clock = std::chrono::steady_clock;
     at::set_num_threads(1);
@@ -51,6 +57,8 @@ void step_overhead(benchmark::State& state, Checkpoint mode) {
                                       .devices = std::vector<std::string>(kPartitions, "cpu"),
                                       .chunks = kMicroBatches,
                                       .checkpoint = mode});
+    // The commands' recorder is linked, and listens to every task; a program of a user has none.
+    const bool was_enabled = task_ranges_enabled.exchange(false);
     const Tensors input{torch::randn({kMicroBatches, 8})};
     const Tensors target;
     const auto warm_up = [&] {
@@ -60,12 +68,18 @@ void step_overhead(benchmark::State& state, Checkpoint mode) {
     warm_up();
     std::chrono::duration<double> plain_time{0};
     std::chrono::duration<double> pipeline_time{0};
+    double plain_work = 0;
+    double pipeline_work = 0;
     for (auto _ : state) {
+        const double work_before = seconds_on(CLOCK_PROCESS_CPUTIME_ID);
         const auto start = Clock::now();
         plain.step(input, target, mean_of);
         const auto between = Clock::now();
+        const double work_between = seconds_on(CLOCK_PROCESS_CPUTIME_ID);
         pipeline.step(input, target, mean_of);
         const auto end = Clock::now();
+        pipeline_work += seconds_on(CLOCK_PROCESS_CPUTIME_ID) - work_between;
+        plain_work += work_between - work_before;
         plain_time += between - start;
         pipeline_time += end - between;
         state.SetIterationTime(std::chrono::duration<double>(end - between).count());
@@ -74,16 +88,13 @@ void step_overhead(benchmark::State& state, Checkpoint mode) {
     state.counters["plain_us"] = plain_time.count() / tasks;
     state.counters["pipeline_us"] = pipeline_time.count() / tasks;
     state.counters["overhead_us"] = (pipeline_time - plain_time).count() / tasks;
+    state.counters["plain_cpu_us"] = plain_work / tasks;
+    state.counters["overhead_cpu_us"] = (pipeline_work - plain_work) / tasks;
+    task_ranges_enabled = was_enabled;
 }
 BENCHMARK_CAPTURE(step_overhead, never, Checkpoint::never)->UseManualTime()->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(step_overhead, except_last, Checkpoint::except_last)->UseManualTime()->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(step_overhead, always, Checkpoint::always)->UseManualTime()->Unit(benchmark::kMillisecond);
-
-double processor_seconds() {
-    std::timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 /// One micro-batch on one partition, which is the whole model.
 class WholeModel {
@@ -140,15 +151,15 @@ void split_backward(benchmark::State& state, const std::string& name, std::int64
     std::vector<double> ratios;
     for (auto _ : state) {
         model.forward();
-        const double start = processor_seconds();
+        const double start = seconds_on(CLOCK_THREAD_CPUTIME_ID);
         model.backward();
-        whole.push_back(processor_seconds() - start);
+        whole.push_back(seconds_on(CLOCK_THREAD_CPUTIME_ID) - start);
         model.forward();
-        const double half = processor_seconds();
+        const double half = seconds_on(CLOCK_THREAD_CPUTIME_ID);
         model.backward_inputs();
-        const double between = processor_seconds();
+        const double between = seconds_on(CLOCK_THREAD_CPUTIME_ID);
         model.backward_weights();
-        weights.push_back(processor_seconds() - between);
+        weights.push_back(seconds_on(CLOCK_THREAD_CPUTIME_ID) - between);
         inputs.push_back(between - half);
         ratios.push_back((inputs.back() + weights.back()) / whole.back());
         state.SetIterationTime(inputs.back() + weights.back());
@@ -164,7 +175,6 @@ BENCHMARK_CAPTURE(split_backward, transformer, "transformer:layers=4", 4)
 BENCHMARK_CAPTURE(split_backward, mlp, "mlp:width=1024", 64)->UseManualTime()->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(split_backward, resnet101, "resnet101", 2)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-/// This program has no NVTX tool.
 void task_range_with_idle_recorder(benchmark::State& state) {
     prepare_task_ranges();
     const TaskKey key{0, TaskKind::forward, 0, 0, -1};

@@ -139,6 +139,9 @@ void OutputReuse::check(const Partition& partition, MicroBatchId micro_batch, co
                              ", and has changed it since; other lanes may still read it; return a new tensor each "
                              "time, as clone() makes one");
         }
+        if (output.use_count() == 1 && output.storage().use_count() == 1) {
+            continue;  // no layer has kept it, so its memory does not come again
+        }
         const c10::VariableVersion& counter = torch::autograd::impl::version_counter(output);
         entries_.push_back(
             {micro_batch, output.storage().getWeakStorageImpl(), begin, end, counter, counter.current_version()});

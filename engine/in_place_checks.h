@@ -83,8 +83,9 @@ private:
 ///
 /// Problem: a layer may return a buffer of its own and refill it for the next micro-batch. The plain model has used the
 /// values by then; here another lane may still compute on them. Idea: reject an output in memory that was passed on for
-/// an earlier micro-batch and has changed since. This costs a few comparisons and keeps no memory alive.
-/// Threading: one thread at a time, that of the partition's lane.
+/// an earlier micro-batch and has changed since. Only an output that something else still refers to can come again.
+/// This costs a few comparisons and keeps no memory alive. Threading: one thread at a time, that of the partition's
+/// lane.
 class OutputReuse {
 public:
     /// Call between two steps of a staggered training. Other lanes may still read what the last step passed on, but

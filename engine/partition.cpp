@@ -30,6 +30,9 @@ std::uint64_t versions(const Tensors& tensors) {
 
 /// Tensors that appear twice or share a storage as views.
 Tensors tensors_sharing_storage(const Tensors& tensors) {
+    if (tensors.size() < 2) {
+        return {};
+    }
     const auto storage_of = [](const at::Tensor& tensor) -> const void* {
         return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
     };

@@ -197,12 +197,13 @@ void prepare_random() {
 SeededRandom::SeededRandom(std::uint64_t seed)
     : included_before_(c10::impl::tls_is_dispatch_key_included(kLayerDispatchKey)) {
     prepare_random();
-    if (of_this_thread.in_use) {
-        outer_ = std::make_unique<Generators>(std::exchange(of_this_thread, {}));
+    Generators& own = of_this_thread;  // once: each access checks that the thread has them
+    if (own.in_use) {
+        outer_ = std::make_unique<Generators>(std::exchange(own, {}));
     }
-    of_this_thread.in_use = true;
-    of_this_thread.seed = seed;
-    for (auto& each : of_this_thread.generators) {
+    own.in_use = true;
+    own.seed = seed;
+    for (auto& each : own.generators) {
         each.seeded = false;
     }
     c10::impl::tls_set_dispatch_key_included(kLayerDispatchKey, true);
@@ -214,9 +215,10 @@ bool SeededRandom::has_drawn() const noexcept {
 
 SeededRandom::~SeededRandom() {
     c10::impl::tls_set_dispatch_key_included(kLayerDispatchKey, included_before_);
-    of_this_thread.in_use = false;
+    Generators& own = of_this_thread;
+    own.in_use = false;
     if (outer_) {
-        of_this_thread = std::move(*outer_);
+        own = std::move(*outer_);
     }
 }
 }  // namespace pipescope

@@ -406,7 +406,7 @@ bool StepRun::run_lane(LaneId lane, Part part) {
 
 /// Runs a task, then the copies of its results. Returns false if one of them threw; then the run is over.
 bool StepRun::run_task(TaskIndex task) {
-    const AtWork at_work;
+    const AtWork at_work(AtWork::Thread::lane);
     const TaskKey key = key_of(task);
     const LaneId lane = graph_->tasks()[task].lane;
     TaskIndex current = task;
@@ -505,7 +505,8 @@ void StepRun::run_forward(Cell at) {
     if (keeps_graph) {
         inputs = slot(at).graph.open(inputs);
     } else if (trains_) {
-        slot(at).kept = RecomputeInputs(inputs, pipeline_->is_training());
+        slot(at).kept = std::make_unique<Kept>();
+        slot(at).kept->inputs = RecomputeInputs(inputs, pipeline_->is_training());
     }
     Tensors given;  // the caller's input, which partitions may have passed on in its own memory
     if (keeps_graph && at.j.value() == 0) {
@@ -514,8 +515,9 @@ void StepRun::run_forward(Cell at) {
         std::ranges::copy_if(inputs, std::back_inserter(given),
                              [this](const at::Tensor& each) { return is_callers(each) && !each.requires_grad(); });
     }
-    CheckpointedForward* const kept = trains_ && !keeps_graph ? &slot(at).checkpoint : nullptr;
-    const Tensors outputs = partition.forward(std::move(inputs), place_of(at.i), marks_of(slot(at)), kept);
+    Kept* const kept = slot(at).kept.get();
+    const Tensors outputs = partition.forward(std::move(inputs), place_of(at.i), marks_of(slot(at)),
+                                              kept == nullptr ? nullptr : &kept->forward);
     if (at.j.value() == 0 && !given.empty()) {
         input_versions_.note_history(at.i, given);
     } else if (any_requires_grad(given)) {
@@ -541,8 +543,8 @@ void StepRun::run_recompute(Cell at) {
     Partition& partition = pipeline_->partition(at.j);
     Slot& here = slot(at);
     here.marks.clear();
-    Tensors inputs = here.graph.open(here.kept.take(partition, pipeline_->is_training()));
-    here.graph.close(partition.recompute(std::move(inputs), place_of(at.i), here.checkpoint, marks_of(here)));
+    Tensors inputs = here.graph.open(here.kept->inputs.take(partition, pipeline_->is_training()));
+    here.graph.close(partition.recompute(std::move(inputs), place_of(at.i), here.kept->forward, marks_of(here)));
 }
 
 /// Computes the loss of one micro-batch, or of the gathered output if the key names none.
@@ -574,14 +576,14 @@ void StepRun::run_backward(Cell at, bool is_split) {
     if (is_split) {
         Partition& partition = pipeline_->partition(at.j);
         partition.split_notes().resize(partition.layers().size());
-        const BufferCopies::Exchange as_in_forward(here.checkpoint.buffers.copies());
+        const AsInForward as_in_forward(here.kept.get());
         Tensors gradients = here.graph.backward_inputs(take_output_gradients(at), here.marks, partition.split_notes());
         here.has_drawn = random.has_drawn();
         report_kept(at, gradients);
         leave_input_gradients(at, std::move(gradients));
     } else {
-        const CheckpointedForward checkpoint = std::exchange(here.checkpoint, {});
-        const BufferCopies::Exchange as_in_forward(checkpoint.buffers.copies());
+        const std::unique_ptr<const Kept> kept = std::move(here.kept);
+        const AsInForward as_in_forward(kept.get());
         MicroBatchGraph graph = std::exchange(here.graph, {});
         leave_input_gradients(at, graph.backward(take_output_gradients(at)));
     }
@@ -606,8 +608,8 @@ void StepRun::run_backward_weight(Cell at) {
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     const std::uint64_t seed = backward_seed_of(at);
     const SeededRandom random(slot(at).has_drawn ? second_half_seed(seed) : seed);
-    const CheckpointedForward checkpoint = std::exchange(slot(at).checkpoint, {});
-    const BufferCopies::Exchange as_in_forward(checkpoint.buffers.copies());
+    const std::unique_ptr<const Kept> kept = std::move(slot(at).kept);
+    const AsInForward as_in_forward(kept.get());
     MicroBatchGraph graph = std::exchange(slot(at).graph, {});
     graph.backward_weights();
 }

@@ -66,6 +66,24 @@ private:
     static bool belongs_to(Part part, TaskKind kind);
     static bool moves_in(Part part, TaskKind copy);
 
+    /// What a checkpointed forward keeps.
+    struct Kept {
+        RecomputeInputs inputs;       // skips and inputs
+        CheckpointedForward forward;  // what else its recompute and backward need
+    };
+    /// While it lives, buffers are as that forward found them. For null, nothing changes.
+    class AsInForward {
+    public:
+        explicit AsInForward(const Kept* kept) {
+            if (kept != nullptr) {
+                exchange_.emplace(kept->forward.buffers.copies());
+            }
+        }
+
+    private:
+        std::optional<BufferCopies::Exchange> exchange_;
+    };
+
     /// The tensors that wait for a task (i, j), or that its forward keeps for its backward. Only tasks of (i, j) take
     /// from here; tasks of its neighbours and of its skips' other ends leave here. The TaskGraph keeps the two apart.
     struct Slot {
@@ -74,8 +92,7 @@ private:
         Tensors inputs;                       // detached; requires_grad if a gradient goes back
         std::vector<char> shares_skips;       // by place: shares memory with what went to another process
         std::vector<char> shares_inputs;      // likewise; may be shorter
-        RecomputeInputs kept;                 // skips and inputs, of a checkpointed forward
-        CheckpointedForward checkpoint;       // what else its recompute and backward need
+        std::unique_ptr<Kept> kept;           // of a checkpointed forward
         MicroBatchGraph graph;
         LayerMarks marks;        // of the graph's layers, if the backward is split
         Tensors skip_gradients;  // of outgoing skips; sized from the start

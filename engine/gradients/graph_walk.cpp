@@ -42,6 +42,23 @@ const void* module_of(const void* address) {
     return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
+/// True for a type of LibTorch. Remembers it for all threads: looking it up takes half a millisecond.
+bool is_of_libtorch(const std::type_info& type) {
+    struct Known {
+        std::mutex mutex;
+        std::unordered_map<const std::type_info*, bool> types;
+    };
+    static Known known;
+    static const void* const libtorch =
+        module_of(reinterpret_cast<const void*>(&torch::autograd::Engine::get_default_engine));
+    const std::lock_guard lock(known.mutex);
+    const auto [found, is_new] = known.types.try_emplace(&type);
+    if (is_new) {
+        found->second = module_of(&type) == libtorch;
+    }
+    return found->second;
+}
+
 /// The ways to run nodes of a type.
 struct NodeType {
     bool walk = false;   ///< run it without the engine
@@ -80,9 +97,7 @@ NodeType type_of(const Node& node) {
     const std::type_info& type = typeid(node);
     const auto [found, is_new] = known.try_emplace(&type);
     if (is_new) {
-        static const void* const libtorch =
-            module_of(reinterpret_cast<const void*>(&torch::autograd::Engine::get_default_engine));
-        if (module_of(&type) == libtorch) {
+        if (is_of_libtorch(type)) {
             const bool is_product = std::find(kProducts.begin(), kProducts.end(), node.name()) != kProducts.end();
             found->second = {.walk = true, .split = is_product};
         } else {

@@ -138,15 +138,17 @@ bool is_thread_in_exit() {
     return in_exit;
 }
 
-AtWork::AtWork() {
+AtWork::AtWork(Thread thread) : thread_(thread) {
     if (depth++ == 0) {
         begin_work();
     }
 }
 AtWork::~AtWork() {
     if (--depth == 0) {
-        process.last_left = Clock::now().time_since_epoch().count();
-        process.last_left_by = this_thread();
+        if (thread_ == Thread::caller) {
+            process.last_left = Clock::now().time_since_epoch().count();
+            process.last_left_by = this_thread();
+        }
         end_work();
     }
 }

@@ -28,10 +28,15 @@ bool is_thread_in_exit();
 /// ends, it stops the thread for good. Scopes may be nested.
 class AtWork {
 public:
-    AtWork();
+    /// A caller is expected to come back soon after, and then to be stopped: exit() waits a moment for it.
+    enum class Thread { caller, lane };
+    explicit AtWork(Thread thread = Thread::caller);
     ~AtWork();
     AtWork(const AtWork&) = delete;
     AtWork& operator=(const AtWork&) = delete;
+
+private:
+    const Thread thread_;
 };
 
 /// While it lives, a thread at work waits for others, so exit() need not wait for it.
