@@ -432,7 +432,7 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
         schedule_of(layout) != Schedule::automatic) {
         refuse(
             "interleave is " + std::to_string(layout.interleave) + " with schedule " + to_string(schedule_of(layout)),
-            "that schedule runs one partition a lane", "use interleaved, or leave one of both out");
+            "that schedule runs one partition per lane", "use interleaved, or leave one of both out");
     }
 }
 

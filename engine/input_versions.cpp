@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -85,6 +86,11 @@ private:
 }  // namespace
 
 InputVersions::InputVersions(const Tensors& input, const std::vector<Tensors>& parts, bool trains) {
+    for (const at::Tensor& tensor : input) {
+        if (tensor.has_storage()) {
+            storages_.push_back(tensor.storage().unsafeGetStorageImpl());
+        }
+    }
     for (std::size_t k = 0; k < input.size(); ++k) {
         if (input[k].is_inference() ||
             std::any_of(parts.begin(), parts.end(), [k](const Tensors& part) { return part[k].is_inference(); })) {
@@ -123,15 +129,25 @@ void InputVersions::check(MicroBatchId micro_batch) const {
     }
 }
 
-void InputVersions::note_history(MicroBatchId micro_batch, const Tensors& parts) {
-    for (Input& each : inputs_) {
-        each.has_history[micro_batch.index()] = parts[each.place].requires_grad();
+Tensors InputVersions::watched(PartitionId partition, const Tensors& inputs) const {
+    if (partition.value() == 0) {
+        return inputs;
     }
+    Tensors passed_on;
+    std::ranges::copy_if(inputs, std::back_inserter(passed_on), [this](const at::Tensor& each) {
+        return each.defined() && each.has_storage() && !each.requires_grad() &&
+               std::ranges::find(storages_, each.storage().unsafeGetStorageImpl()) != storages_.end();
+    });
+    return passed_on;
 }
 
-void InputVersions::note_later_history(MicroBatchId micro_batch) {
+void InputVersions::note_history(MicroBatchId micro_batch, PartitionId partition, const Tensors& watched) {
+    const auto requires_grad = [](const at::Tensor& each) { return each.defined() && each.requires_grad(); };
     for (Input& each : inputs_) {
-        if (each.parts[micro_batch.index()].current_version() != each.parts_before) {
+        if (partition.value() == 0) {
+            each.has_history[micro_batch.index()] = requires_grad(watched[each.place]);
+        } else if (std::ranges::any_of(watched, requires_grad) &&
+                   each.parts[micro_batch.index()].current_version() != each.parts_before) {
             each.has_history[micro_batch.index()] = 1;
         }
     }

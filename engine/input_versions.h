@@ -16,8 +16,8 @@ namespace pipescope {
 /// caller are added to the parts. So torch rejects what it rejects in the plain model. Parts that may share memory with
 /// other parts keep their input's counter.
 /// Ownership: holds counters, no memory.
-/// Threading: check(), the two note_..() and update_parts() from any lane, the first three from one lane at a time for
-/// each micro-batch; the others while no lane runs.
+/// Threading: watched(), check(), note_history() and update_parts() from any lane, the middle two from one lane at a
+/// time for each micro-batch; the others while no lane runs.
 class InputVersions {
 public:
     InputVersions() = default;
@@ -27,11 +27,12 @@ public:
     /// Call after a micro-batch's forward task. Throws EngineError if a layer changed an input in place that must not
     /// change: one that torch protects, or one whose micro-batches may share memory.
     void check(MicroBatchId micro_batch) const;
-    /// Call after the first partition ran on `parts`. A change in place may have made one require a gradient.
-    void note_history(MicroBatchId micro_batch, const Tensors& parts);
-    /// Call after a change in place has made an input of a later partition require a gradient. That input may be the
-    /// caller's, which partitions before have passed on.
-    void note_later_history(MicroBatchId micro_batch);
+    /// The tensors among a partition's inputs that note_history() needs: all of the first partition's, and of the
+    /// others those without a gradient in the caller's memory, which partitions before have passed on.
+    Tensors watched(PartitionId partition, const Tensors& inputs) const;
+    /// Call after the partition ran on inputs of which watched() returned `watched`. A change in place may have made
+    /// one require a gradient.
+    void note_history(MicroBatchId micro_batch, PartitionId partition, const Tensors& watched);
     /// Call after the forward: adds the layers' changes to the caller's tensors.
     void update_input();
     /// Call before a backward: adds the caller's changes since the forward to the parts.
@@ -54,6 +55,7 @@ private:
         std::vector<char> has_history;  // by micro-batch
         bool changed = false;
     };
-    std::vector<Input> inputs_;  // those whose changes torch counts
+    std::vector<Input> inputs_;                           // those whose changes torch counts
+    std::vector<const c10::StorageImpl*> storages_ = {};  // of the caller's tensors, to recognise them; not owned
 };
 }  // namespace pipescope

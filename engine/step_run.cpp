@@ -124,9 +124,6 @@ void StepRun::cut_input(const Tensors& input) {
     Tensors leaves;
     for (const at::Tensor& tensor : input) {
         leaves.push_back(tensor.detach());
-        if (tensor.has_storage()) {
-            input_storages_.push_back(tensor.storage().unsafeGetStorageImpl());
-        }
     }
     std::vector<Tensors> parts = split(leaves, sizes_);
     for (Tensors& part : parts) {
@@ -480,11 +477,6 @@ void StepRun::compute(TaskIndex task, const TaskKey& key) {
     }
 }
 
-bool StepRun::is_callers(const at::Tensor& tensor) const {
-    return tensor.defined() && tensor.has_storage() &&
-           std::ranges::find(input_storages_, tensor.storage().unsafeGetStorageImpl()) != input_storages_.end();
-}
-
 /// True if the micro-batch keeps only its inputs in forward.
 bool StepRun::is_checkpointed(MicroBatchId i) const {
     return trains_ && pipescope::is_checkpointed(pipeline_->options().checkpoint, i, num_micro_batches());
@@ -508,20 +500,12 @@ void StepRun::run_forward(Cell at) {
         slot(at).kept = std::make_unique<Kept>();
         slot(at).kept->inputs = RecomputeInputs(inputs, pipeline_->is_training());
     }
-    Tensors given;  // the caller's input, which partitions may have passed on in its own memory
-    if (keeps_graph && at.j.value() == 0) {
-        given = inputs;
-    } else if (keeps_graph) {
-        std::ranges::copy_if(inputs, std::back_inserter(given),
-                             [this](const at::Tensor& each) { return is_callers(each) && !each.requires_grad(); });
-    }
+    const Tensors watched = keeps_graph ? input_versions_.watched(at.j, inputs) : Tensors{};
     Kept* const kept = slot(at).kept.get();
     const Tensors outputs = partition.forward(std::move(inputs), place_of(at.i), marks_of(slot(at)),
                                               kept == nullptr ? nullptr : &kept->forward);
-    if (at.j.value() == 0 && !given.empty()) {
-        input_versions_.note_history(at.i, given);
-    } else if (any_requires_grad(given)) {
-        input_versions_.note_later_history(at.i);
+    if (!watched.empty()) {
+        input_versions_.note_history(at.i, at.j, watched);
     }
     input_versions_.check(at.i);
     shared.check(partition);

@@ -101,7 +101,6 @@ private:
     };
 
     void cut_input(const Tensors& input);
-    bool is_callers(const at::Tensor& tensor) const;
     void run(Part part);
     void receive(Part part);
     void share_loss();
@@ -164,7 +163,6 @@ private:
     InputVersions input_versions_;
     std::vector<OutputReuse> output_reuse_;                // by partition
     std::vector<int> forwards_;                            // by partition: number begun
-    std::vector<const c10::StorageImpl*> input_storages_;  // of the caller's input, to recognise it
     std::vector<Tensors> outputs_;                         // of the last partition, by micro-batch
     std::vector<std::vector<std::int64_t>> output_sizes_;  // first dimensions of each gathered output's parts
     Tensors gathered_output_;                              // of forward()

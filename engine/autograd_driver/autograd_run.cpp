@@ -269,10 +269,10 @@ void AutogradRun::run_forward(Cell at) {
         inputs = send_through(
             "PartitionInput", [](const Tensors&) { close_backward_span(); }, inputs);
         const std::vector<torch::autograd::Edge> own_start = edges_of(inputs);
-        const Tensors given = at.j.value() == 0 ? inputs : Tensors{};
+        const Tensors watched = forward_->input_versions->watched(at.j, inputs);
         const Tensors outputs = partition.forward(std::move(inputs), place);
-        if (!given.empty()) {
-            forward_->input_versions->note_history(at.i, given);
+        if (!watched.empty()) {
+            forward_->input_versions->note_history(at.i, at.j, watched);
         }
         const std::vector<torch::autograd::Edge> own_ends = edges_of(outputs);  // edges keep a leaf's node alive
         own_leaf_gradients(own_ends, own_start.empty() ? nullptr : own_start.front().function.get());
