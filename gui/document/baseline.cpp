@@ -91,6 +91,7 @@ void showSimulated(const TraceDocument& before, Baseline& baseline) {
         baseline.figures.lanes[lane].peak_bytes = baseline.peaks[lane];
     }
     baseline.typical = typical_step(measured);
+    baseline.warnings.emplace_back("this is a simulation, not a recording: one step without noise");
 }
 
 void compareRuns(const Baseline& baseline, TraceDocument& document) {
@@ -142,6 +143,11 @@ std::shared_ptr<const Baseline> baselineOf(const TraceDocument& before) {
 
 std::shared_ptr<const TraceDocument> withBaseline(const TraceDocument& document,
                                                   std::shared_ptr<const Baseline> baseline) {
+    if (!document.measured && document.simulated) {
+        throw Error(document.path.toStdString() +
+                    " is a simulation, and an earlier run takes the place of a recorded run's simulation; give the "
+                    "simulation as the earlier run, or compare the two by 'pipescope compare'");
+    }
     if (!document.measured) {
         throw Error(
             document.path.toStdString() +

@@ -3,6 +3,7 @@
 #include "analysis/stored_simulation.h"
 #include "analysis/trace_comparison.h"
 #include "balance/profile_file.h"
+#include "gui/document/baseline.h"
 #include "gui/document/headlines.h"
 #include "gui/document/scenario.h"
 #include "gui/document/task_loading.h"
@@ -425,6 +426,14 @@ QString simulatedTrace(const std::string& name, const std::string& sql = {}) {
 
 std::string messagesOf(const TraceDocument& document) {
     return document.messages().join(QLatin1Char('\n')).toStdString();
+}
+
+TEST(DocumentLoader, TellsASimulationFromAnEarlierRun) {
+    const auto simulated = loadTrace(simulatedTrace("earlier.sqlite"));
+    const std::shared_ptr<const Baseline> before = baselineOf(*simulated);
+    EXPECT_THAT(before->warnings, ::testing::Contains(::testing::HasSubstr("this is a simulation, not a recording")));
+    EXPECT_THAT([&] { withBaseline(*simulated, before); },
+                ::testing::ThrowsMessage<Error>(::testing::HasSubstr("give the simulation as the earlier run")));
 }
 
 TEST(DocumentLoader, ShowsASimulatedTraceAsItWasSimulated) {
