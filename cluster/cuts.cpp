@@ -125,7 +125,7 @@ Profile joined(const PartProfiles& profiles, const PipelineOptions& options, con
     return whole;
 }
 
-LayerSums::LayerSums(const Profile& profile, const PipelineOptions& options, std::int64_t samples)
+PartSums::PartSums(const Profile& profile, const PipelineOptions& options, std::int64_t samples)
     : constants{0}, kept{0} {
     const SizedProfile sized = at_size(profile, samples);
     const OptimizerStates states = optimizer_states(options, profile.dtype);
@@ -151,7 +151,7 @@ FittingCuts::FittingCuts(const PartProfiles& profiles, const PipelineOptions& op
 /// Estimated bytes of a partition at its lane's peak.
 double FittingCuts::held(std::size_t partition, std::size_t first, std::size_t end) const {
     const std::size_t lane = lane_of(options_, partition);
-    const LayerSums& sums = sums_[profiles_.of_lane[lane]];
+    const PartSums& sums = sums_[profiles_.of_lane[lane]];
     return sums.constants[end] - sums.constants[first] + micro_batches_[lane] * (sums.kept[end] - sums.kept[first]) +
            static_cast<double>(sums.work.largest(first, end));
 }
@@ -171,7 +171,7 @@ std::optional<Balance> FittingCuts::after(const Simulation& refused) {
         }
         for (std::size_t j = 0; j < partitions; ++j) {
             const std::size_t lane = lane_of(options_, j);
-            const LayerSums& sums = sums_[profiles_.of_lane[lane]];
+            const PartSums& sums = sums_[profiles_.of_lane[lane]];
             const std::size_t first = layers_of(j).first.index();
             const std::size_t end = layers_of(j).end.index();
             rest[lane] -= sums.constants[end] - sums.constants[first];
@@ -232,7 +232,7 @@ CutMemory::CutMemory(const PartProfiles& profiles, const PipelineOptions& option
 
 /// What a lane with one partition holds at some time at least, of several partitions one of them.
 double CutMemory::least_bytes(std::size_t lane, std::size_t first, std::size_t end) const {
-    const LayerSums& sums = sums_[profiles_.of_lane[lane]];
+    const PartSums& sums = sums_[profiles_.of_lane[lane]];
     return sums.constants[end] - sums.constants[first] + least_held_[lane] * (sums.kept[end] - sums.kept[first]);
 }
 
@@ -260,7 +260,7 @@ bool CutMemory::surely_fits() const {
     std::vector<double> work(lanes);
     for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
         const std::size_t lane = lane_of(options_, j);
-        const LayerSums& here = sums_[profiles_.of_lane[lane]];
+        const PartSums& here = sums_[profiles_.of_lane[lane]];
         const LayerRange layers = options_.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
         const std::size_t first = layers.first.index();
         const std::size_t end = layers.end.index();

@@ -33,8 +33,8 @@ Balance quickest_cuts(const PartProfiles& profiles, const PipelineOptions& optio
 Profile joined(const PartProfiles& profiles, const PipelineOptions& options, const std::string& device);
 
 /// Bytes of a part's layers, for any range of them.
-struct LayerSums {
-    LayerSums(const Profile& profile, const PipelineOptions& options, std::int64_t samples);
+struct PartSums {
+    PartSums(const Profile& profile, const PipelineOptions& options, std::int64_t samples);
 
     std::vector<double> constants;  ///< of all layers before: parameters, gradients, buffers, optimizer
     std::vector<double> kept;       ///< likewise: for the backward of a micro-batch
@@ -60,7 +60,7 @@ private:
     const PartProfiles& profiles_;
     const PipelineOptions& options_;
     std::vector<std::vector<double>> costs_;  // by part and layer, in ns
-    std::vector<LayerSums> sums_;             // by part
+    std::vector<PartSums> sums_;              // by part
     std::vector<double> micro_batches_;       // by lane: held at the peak; empty before the first simulation
     std::vector<double> most_;                // by partition: bytes
 };
@@ -87,7 +87,7 @@ private:
     double micro_batches_;
     double boundary_;
     std::vector<Bytes> limits_;       // by lane; empty: none
-    std::vector<LayerSums> sums_;     // by part
+    std::vector<PartSums> sums_;      // by part
     std::vector<double> most_held_;   // by lane: micro-batches at a time, each on one of its partitions
     std::vector<double> least_held_;  // likewise, at some time
 };
