@@ -141,6 +141,24 @@ std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, Sli
     return document.store(source == Source::measured ? Source::simulated : Source::measured)->find(key);
 }
 
+QString whyNoTwin(const TraceDocument& document, Source source) {
+    if (!document.measured) {
+        return translated("No twin: nothing was measured.");
+    }
+    if (!document.simulated) {
+        return translated("No twin: there is no simulation.");
+    }
+    if (!document.whyNoTwins.empty()) {
+        return translated("No twin: %1.").arg(QString::fromStdString(document.whyNoTwins));
+    }
+    if (document.baseline) {
+        return source == Source::measured ? translated("No twin: the earlier run has no such task.")
+                                          : translated("No twin: the later run has no such task in this step.");
+    }
+    return source == Source::measured ? translated("No twin: the simulated schedule has no such task.")
+                                      : translated("No twin: this task was not recorded in the step shown.");
+}
+
 TaskKey shownKey(const TraceDocument& document, const TaskKey& key) {
     for (const auto& store : {document.measured, document.simulated}) {
         const bool isHalf = store && key.kind == TaskKind::backward;

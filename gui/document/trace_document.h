@@ -101,6 +101,8 @@ const TimelineStore* storeOfMostLanes(const TraceDocument& document);
 const std::vector<StepSpan>& stepsOf(const TraceDocument& document);
 /// Finds a task in the other timeline. A simulated slice is looked up in the measured step `step`.
 std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step);
+/// Why a task of this timeline has none, as a sentence. Precondition: it has none.
+QString whyNoTwin(const TraceDocument& document, Source source);
 /// The task's key with its shown kind, as TimelineStore::shownKey(). For a task of which only the key is known.
 TaskKey shownKey(const TraceDocument& document, const TaskKey& key);
 /// Offset of simulated times that aligns the simulated step with the start of measured step `step`.

@@ -552,15 +552,6 @@ Json lateJson(const PageScene& scene, const PageTasks& tasks, std::size_t count,
     return Json(late);
 }
 
-QString whyWithoutTwin(const TraceDocument& document, Source source) {
-    return !document.measured             ? translated("No twin: nothing was measured.")
-           : !document.simulated          ? translated("No twin: there is no simulation.")
-           : !document.whyNoTwins.empty() ? translated("No twin: %1.").arg(QString::fromStdString(document.whyNoTwins))
-           : document.baseline            ? translated("No twin: the other run has no such task in the step shown.")
-           : source == Source::measured   ? translated("No twin: the simulated schedule has no such task.")
-                                          : translated("No twin: this task was not recorded in the step shown.");
-}
-
 Json timelineJson(const PageScene& scene, const PageTimelines& all, Source source, TaskNames& names, LeftOut& kernels) {
     const PageTasks& tasks = *all.tasks(source);
     const TimelineStore& store = tasks.store();
@@ -570,7 +561,7 @@ Json timelineJson(const PageScene& scene, const PageTimelines& all, Source sourc
     timeline["source"] = to_string(source);
     timeline["title"] = utf8(header.title);
     timeline["facts"] = utf8(header.facts);
-    timeline["noTwin"] = utf8(whyWithoutTwin(*scene.document, source));
+    timeline["noTwin"] = utf8(whyNoTwin(*scene.document, source));
     timeline["lanes"] = Json::array();
     for (const LaneInfo& lane : store.lanes()) {
         timeline["lanes"].push_back({{"name", lane.name}, {"device", lane.device}});

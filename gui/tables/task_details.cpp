@@ -16,24 +16,6 @@ QString change(std::int64_t ns, std::int64_t of) {
                ? translated("%1 (%2)").arg(text, formatShareChange(static_cast<double>(ns) / static_cast<double>(of)))
                : text;
 }
-
-QString whyNoTwin(const TraceDocument& document, Source source) {
-    if (!document.measured) {
-        return translated("No twin: nothing was measured.");
-    }
-    if (!document.simulated) {
-        return translated("No twin: there is no simulation.");
-    }
-    if (!document.whyNoTwins.empty()) {
-        return translated("No twin: %1.").arg(QString::fromStdString(document.whyNoTwins));
-    }
-    if (document.baseline) {
-        return source == Source::measured ? translated("No twin: the earlier run has no such task.")
-                                          : translated("No twin: the later run has no such task in this step.");
-    }
-    return source == Source::measured ? translated("No twin: the simulated schedule has no such task.")
-                                      : translated("No twin: this task was not recorded in the step shown.");
-}
 }  // namespace
 
 TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step) {

@@ -332,7 +332,10 @@ void MemoryView::paintLine(QPainter& painter, const MemoryTrack& track, const Sc
 
 void MemoryView::paintPeak(QPainter& painter, const MemoryTrack& track, std::int64_t shift, const Scale& scale,
                            bool below) const {
-    const double x = pixelAtTime(track.highestTime() + shift);
+    // The first time in view at which the track is as high as ever.
+    const TimeRange shown{timeAtPixel(scale.box.left()) - shift, timeAtPixel(scale.box.right()) - shift};
+    const bool reaches = track.highestIn(shown) == track.highest();
+    const double x = pixelAtTime((reaches ? *track.highestTimeIn(shown) : track.highestTime()) + shift);
     if (x < scale.box.left() || x > scale.box.right()) {
         return;
     }

@@ -1124,7 +1124,9 @@ class MemoryPane extends Pane {
         context.setLineDash([]);
       }
       for (const [of, color] of [[lane.measured, colors.areaPeak], [lane.simulated, colors.text]]) {
-        const i = of ? of.peak.indexOf(of.highest) : -1;
+        const first = of ? of.peak.indexOf(of.highest) : -1;  // or the first one in view that is as high
+        const shown = first >= 0 ? of.peak.indexOf(of.highest, Math.max(first, firstFrom(of.time, view.start))) : -1;
+        const i = shown >= 0 ? shown : first;
         const x = i >= 0 ? this.x(of.time[i]) : -1;
         if (x >= gutter && x <= this.width) {
           context.fillStyle = color;

@@ -243,6 +243,11 @@ TEST_F(MemoryLines, MarkThePeaksWhereAndWhenTheyWere) {
     EXPECT_NE(at(520, lineNear(100 * kMiB) + 2), blue);
     EXPECT_NE(at(500, lineNear(100 * kMiB) + 12), blue);
     EXPECT_EQ(at(750, lineNear(80 * kMiB) + 2), colors_.text.rgb());
+    // If the peak is reached again, the first time in view has the mark.
+    axis_.setTotal({0, 1200});
+    axis_.show({900, 1200});
+    image_ = view_.grab().toImage();
+    EXPECT_EQ(at(1000, lineNear(80 * kMiB) + 2), colors_.text.rgb());
     // A peak outside the view has no mark.
     axis_.show({600, 1000});
     image_ = view_.grab().toImage();
