@@ -1,6 +1,7 @@
 #include "engine/autograd_driver/backward_span.h"
 
 #include "engine/lanes/task_span.h"
+#include "engine/tsan_annotations.h"
 
 #include <torch/csrc/autograd/engine.h>
 
@@ -48,14 +49,32 @@ private:
     std::shared_ptr<std::atomic<bool>> failed_;
     bool reached_ = false;
 };
+
+/// The callback. Autograd's thread of a device makes and calls it, and the thread that called backward() destroys it,
+/// after both.
+class CallAtEnd {
+public:
+    explicit CallAtEnd(std::shared_ptr<BackwardEnd> end) : end_(std::move(end)) { tsan_release(this); }
+    CallAtEnd(const CallAtEnd& other) : end_(other.end_) { tsan_release(this); }
+    CallAtEnd& operator=(const CallAtEnd&) = delete;
+    ~CallAtEnd() { tsan_acquire(this); }
+
+    void operator()() const {
+        end_->reach();
+        tsan_release(this);
+    }
+
+private:
+    std::shared_ptr<BackwardEnd> end_;
+};
 }  // namespace
 
 void open_backward_span(const TaskKey& key, LaneId lane, TaskObserver* observer) {
     close_backward_span();
     auto failed = std::make_shared<std::atomic<bool>>(false);
-    const auto end = std::make_shared<BackwardEnd>(failed);
+    auto end = std::make_shared<BackwardEnd>(failed);
     open_span().emplace(key, lane, observer, std::move(failed));
-    torch::autograd::Engine::get_default_engine().queue_callback([end] { end->reach(); });
+    torch::autograd::Engine::get_default_engine().queue_callback(CallAtEnd(std::move(end)));
 }
 
 void close_backward_span() {
