@@ -152,9 +152,11 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
 
 /// One intra-op thread per lane. at::set_num_threads also sets the default for threads that ask later, so the thread
 /// that starts lanes asks for its own number first and sets it again. Each lane asks before it sets, since its first
-/// query would restore that default.
+/// query would restore that default. In a forked child, torch replaces its thread pool when a number is set next. Lanes
+/// may not do that at once, so this thread sets its number before them, too.
 void start_with_own_threads(const std::function<void()>& start) {
     const int threads_of_caller = at::get_num_threads();
+    at::set_num_threads(threads_of_caller);
     start();
     at::set_num_threads(threads_of_caller);
 }

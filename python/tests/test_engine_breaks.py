@@ -156,6 +156,24 @@ def test_the_default_generator_works_outside_of_lanes():
 # ---- Forks ----
 
 
+def test_many_lanes_start_at_once_in_forked_children():
+    check("""
+        layers = [nn.Linear(6, 6) for _ in range(8)]
+        def train():
+            model = pipescope.GPipe(nn.Sequential(*layers), [1] * 8, devices=["cpu"] * 8, chunks=4)
+            model.step(x, x, mse)
+        train()
+        ends = []
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                train()
+                os._exit(7)
+            ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        print("children", set(ends))
+    """, "children {7}")
+
+
 def test_a_forked_child_may_free_models_and_not_run_them():
     check("""
         model = pipeline()
