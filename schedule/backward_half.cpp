@@ -1,14 +1,24 @@
 #include "schedule/backward_half.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pipescope {
-SplitBackwards::SplitBackwards(std::span<const Slice> slices) {
+namespace {
+std::vector<std::uint64_t> weights_in(std::span<const Slice> slices) {
+    std::vector<std::uint64_t> weights;
     for (const Slice& slice : slices) {
         if (slice.key.kind == TaskKind::backward_weight) {
-            weights_.push_back(pack(slice.key));
+            weights.push_back(pack(slice.key));
         }
     }
+    return weights;
+}
+}  // namespace
+
+SplitBackwards::SplitBackwards(std::span<const Slice> slices) : SplitBackwards(weights_in(slices)) {}
+
+SplitBackwards::SplitBackwards(std::vector<std::uint64_t> weights) : weights_(std::move(weights)) {
     std::sort(weights_.begin(), weights_.end());
 }
 

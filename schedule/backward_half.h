@@ -20,6 +20,11 @@ enum class BackwardHalf : char { inputs = 'I', weights = 'W' };
 class SplitBackwards {
 public:
     explicit SplitBackwards(std::span<const Slice> slices);
+    /// For tasks that are kept as packed keys: those of the backward_weights, in any order.
+    explicit SplitBackwards(std::vector<std::uint64_t> weights);
+
+    /// True if no backward is split.
+    bool empty() const noexcept { return weights_.empty(); }
 
     /// Empty for whole backwards and other kinds.
     std::optional<BackwardHalf> half_of(const TaskKey& task) const;

@@ -2,6 +2,7 @@
 
 #include "gui/style/work_pool.h"
 #include "gui/timeline/step_spans.h"
+#include "schedule/backward_half.h"
 
 #include <algorithm>
 #include <numeric>
@@ -25,30 +26,22 @@ void append(std::vector<T>& to, std::vector<T>&& from) {
     from = {};  // frees it now, to make room for the next column
 }
 
-std::uint64_t withKind(std::uint64_t packed, TaskKind kind) {
-    TaskKey key = unpack(packed).value_or(TaskKey{});
-    key.kind = kind;
-    return pack(key);
-}
-
 /// Marks the backwards of a lane whose weights' gradients are a task of their own, which runs on the same lane.
 void markInputHalves(std::vector<StoredRow>& rows) {
     const auto kindAt = [](const StoredRow& row, std::size_t i) { return static_cast<TaskKind>(row.kind[i]); };
-    std::vector<std::uint64_t> halves;  // keys of the backwards
+    std::vector<std::uint64_t> weights;
     for (const StoredRow& row : rows) {
         for (std::size_t i = 0; i < row.kind.size(); ++i) {
             if (kindAt(row, i) == TaskKind::backward_weight) {
-                halves.push_back(withKind(row.key[i], TaskKind::backward));
+                weights.push_back(row.key[i]);
             }
         }
     }
-    if (halves.empty()) {
-        return;
-    }
-    std::sort(halves.begin(), halves.end());
-    for (StoredRow& row : rows) {
+    const SplitBackwards split(std::move(weights));
+    for (std::size_t number = 0; !split.empty() && number < rows.size(); ++number) {
+        StoredRow& row = rows[number];
         for (std::size_t i = 0; i < row.kind.size(); ++i) {
-            if (kindAt(row, i) == TaskKind::backward && std::binary_search(halves.begin(), halves.end(), row.key[i])) {
+            if (kindAt(row, i) == TaskKind::backward && split.half_of(unpack(row.key[i]).value_or(TaskKey{}))) {
                 row.kind[i] = static_cast<std::uint8_t>(kInputHalf);
             }
         }
