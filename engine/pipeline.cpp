@@ -335,10 +335,16 @@ bool Pipeline::has_trainable_parameters() const {
 }
 
 std::vector<at::Tensor> Pipeline::trained_parameters() const {
+    return trained_parameters([](LaneId) { return true; });
+}
+
+std::vector<at::Tensor> Pipeline::trained_parameters(const std::function<bool(LaneId)>& is_wanted) const {
     std::vector<at::Tensor> trained;
     for (const Partition& partition : partitions_) {
-        const std::vector<at::Tensor> own = partition.trained_parameters();
-        trained.insert(trained.end(), own.begin(), own.end());
+        if (is_wanted(lane_of(partition.id()))) {
+            const std::vector<at::Tensor> own = partition.trained_parameters();
+            trained.insert(trained.end(), own.begin(), own.end());
+        }
     }
     return trained;
 }

@@ -10,6 +10,7 @@
 #include "engine/skips/skip_layout.h"
 #include "schedule/task_graph.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -69,6 +70,8 @@ public:
     bool has_trainable_parameters() const;
     /// Parameters that currently require a gradient, in layer order.
     std::vector<at::Tensor> trained_parameters() const;
+    /// Those of the partitions on lanes for which `is_wanted` is true.
+    std::vector<at::Tensor> trained_parameters(const std::function<bool(LaneId)>& is_wanted) const;
 
     /// The schedule for m micro-batches, built once. A run that is no training step uses GPipe's order, whatever the
     /// schedule. Throws UsageError if the schedule does not support that many.

@@ -177,14 +177,8 @@ at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss)
 
 void StepRun::begin_step(const Tensors& target, const GPipe::LossFunction& loss) {
     loss_.emplace(*pipeline_, target, loss, graph_->shape().loss, sizes_);
-    std::vector<at::Tensor> of_other_lanes;
-    for (const Partition& partition : pipeline_->partitions()) {
-        if (pipeline_->lane_of(partition.id()) != pipeline_->lane_of(last_partition())) {
-            const std::vector<at::Tensor> own = partition.trained_parameters();
-            of_other_lanes.insert(of_other_lanes.end(), own.begin(), own.end());
-        }
-    }
-    loss_->refuse(std::move(of_other_lanes));
+    const LaneId lane_of_loss = pipeline_->lane_of(last_partition());
+    loss_->refuse(pipeline_->trained_parameters([=](LaneId lane) { return lane != lane_of_loss; }));
 }
 
 at::Tensor StepRun::end_step() {
@@ -334,13 +328,8 @@ void StepRun::run_step(LaneId lane, StepRun* before, const std::function<void(La
             reuse.begin_step();
         }
     }
-    std::vector<at::Tensor> parameters;
-    for (const Partition& partition : pipeline_->partitions()) {
-        if (pipeline_->lane_of(partition.id()) == lane) {
-            const std::vector<at::Tensor> own = partition.trained_parameters();
-            parameters.insert(parameters.end(), own.begin(), own.end());
-        }
-    }
+    const std::vector<at::Tensor> parameters =
+        pipeline_->trained_parameters([lane](LaneId each) { return each == lane; });
     SummedForHooks summed(parameters);
     if (run_lane(lane, Part::all) && !gate_.stopped()) {
         update_lane(lane, [&] {
