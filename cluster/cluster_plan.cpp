@@ -722,7 +722,7 @@ std::vector<Size> sizes_of(const Cluster& cluster, const ClusterPlanRequest& req
         const auto known = group->device.flops_per_second.find(request.layout.dtype);
         return known == group->device.flops_per_second.end() ? 0 : known->second;
     };
-    // Of equally quick types the one with more devices: what it has alone needs no other.
+    // If types are equally quick, the one with more devices comes first, so that fewer numbers need two types.
     std::ranges::stable_sort(quickest, std::greater<>(),
                              [&](const NodeGroup* group) { return std::pair(rate(group), group->devices()); });
     for (std::size_t k = 0; k < cluster.groups.size(); ++k) {

@@ -230,7 +230,7 @@ CutMemory::CutMemory(const PartProfiles& profiles, const PipelineOptions& option
     }
 }
 
-/// What a lane with one partition holds at some time at least, of several partitions one of them.
+/// The least that a lane must hold at some time. If it has several partitions, that of one of them.
 double CutMemory::least_bytes(std::size_t lane, std::size_t first, std::size_t end) const {
     const PartSums& sums = sums_[profiles_.of_lane[lane]];
     return sums.constants[end] - sums.constants[first] + least_held_[lane] * (sums.kept[end] - sums.kept[first]);
@@ -273,8 +273,9 @@ bool CutMemory::surely_fits() const {
     for (std::size_t lane = 0; lane < lanes; ++lane) {
         const double held = most_held_[lane];
         const double before = most_held_[lane > 0 ? lane - 1 : lanes - 1];
-        // What waits here belongs to micro-batches that this lane or the one before holds: inputs, with 1f1b of those
-        // that this one does not hold yet; gradients of outputs; and what is sent, one at a time if the lane waits.
+        // Tensors wait here only for micro-batches that this lane or the one before holds. These are inputs (with 1f1b,
+        // of micro-batches that this lane does not hold yet), gradients of outputs, and what is sent, one at a time if
+        // the lane waits.
         const double inputs = is_plain ? std::max(0.0, before - held) : before;
         const double sent = options_.hardware.link.sends == Sends::overlapped ? held + before : 2;
         double bytes = constants[lane] + held * kept[lane] + work[lane] + (inputs + held + sent + 2) * boundary_;

@@ -66,10 +66,10 @@ private:
     static bool belongs_to(Part part, TaskKind kind);
     static bool moves_in(Part part, TaskKind copy);
 
-    /// What a checkpointed forward keeps.
+    /// What a checkpointed forward keeps for its recompute and backward.
     struct Kept {
         RecomputeInputs inputs;       // skips and inputs
-        CheckpointedForward forward;  // what else its recompute and backward need
+        CheckpointedForward forward;  // all else
     };
     /// While it lives, buffers are as that forward found them. For null, nothing changes.
     class AsInForward {

@@ -183,7 +183,7 @@ public:
         }
         return place->second;
     }
-    /// Of a kernel that this task launched.
+    /// The index of a kernel's name. `key` is the task that launched it.
     std::size_t indexOfKernel(TaskKey key, const std::string& name) {
         key.step = -1;
         const auto [place, isNew] = kernels_.try_emplace({pack(key), name}, keys_.size());
@@ -445,7 +445,7 @@ std::int64_t leastOf(std::vector<std::int64_t> lengths, std::size_t most) {
     return *place + 1;
 }
 
-/// What a page leaves out of ranges or kernels.
+/// The ranges or kernels that a page leaves out.
 struct LeftOut {
     std::size_t count = 0;
     std::int64_t least = 0;  ///< shorter ones are left out
