@@ -17,14 +17,25 @@ constexpr const char* kProfile = R"({"format": "pipescope.profile", "version": 1
     {"name": "b", "forward_ns": [1000000], "backward_ns": [2000000], "output_bytes": [8],
      "parameter_bytes": 4096}]})";
 
+// The same, a hundred times as slow: the second signal arrives within the step that the first one arrived in.
+constexpr const char* kSlowProfile = R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
+    {"name": "a", "forward_ns": [100000000], "backward_ns": [200000000], "output_bytes": [8],
+     "parameter_bytes": 4096},
+    {"name": "b", "forward_ns": [100000000], "backward_ns": [200000000], "output_bytes": [8],
+     "parameter_bytes": 4096}]})";
+
 class Interruption : public testing::Test {
 protected:
-    Interruption() { user.writes("e.json", kProfile); }
+    Interruption() {
+        user.writes("e.json", kProfile);
+        user.writes("slow.json", kSlowProfile);
+    }
 
     User user;
 };
 
 const std::string kLongRun = "run emulated:e.json --balance 1,1 -m 2 --batch 2 --steps 100000 --trace t.sqlite";
+const std::string kBegun = "test $(stat -c %s t.sqlite-wal || echo 0) -gt 50000";
 const std::string kSeveralSteps = "test $(stat -c %s t.sqlite-wal || echo 0) -gt 200000";
 
 TEST_F(Interruption, ARunPrintsItsStepsAndClosesItsTrace) {
@@ -48,7 +59,9 @@ TEST_F(Interruption, ARunPrintsItsStepsAndClosesItsTrace) {
 }
 
 TEST_F(Interruption, TheSecondSignalEndsARunAtOnce) {
-    const CommandResult run = user.stops(kLongRun, kSeveralSteps, "INT TERM");
+    const CommandResult run = user.stops(
+        "run emulated:slow.json --balance 1,1 -m 2 --batch 2 --steps 100000 --trace t.sqlite", kBegun, "INT TERM");
+    EXPECT_THAT(run.err, HasSubstr("stopping; a training stops after the current step"));
     EXPECT_THAT(run.out, Not(HasSubstr("interrupted")));
     EXPECT_TRUE(user.succeeds("recover t.sqlite --json").json().at("was_open").get<bool>());
 }
@@ -57,9 +70,8 @@ TEST_F(Interruption, TheSecondSignalLeavesNoTemporaryTrace) {
     const std::filesystem::path temporary = user.folder() / "tmp";
     std::filesystem::create_directory(temporary);
     ::setenv("TMPDIR", temporary.c_str(), 1);
-    // The file is there a little before the command listens to signals.
-    const CommandResult run = user.stops("run emulated:e.json --balance 1,1 -m 2 --batch 2 --steps 100000",
-                                         "ls tmp/pipescope-run-*/run.sqlite-wal && sleep 0.5", "INT TERM");
+    const CommandResult run = user.stops("run emulated:slow.json --balance 1,1 -m 2 --batch 2 --steps 100000",
+                                         "ls tmp/pipescope-run-*/run.sqlite-wal", "INT TERM");
     ::unsetenv("TMPDIR");
     EXPECT_THAT(run.err, HasSubstr("stopping; a training stops after the current step"));
     EXPECT_TRUE(std::filesystem::is_empty(temporary));

@@ -31,7 +31,8 @@ public:
     CommandResult types(const std::string& line) const {
         return types_to_shell("timeout 120 " + program_ + line + " >.stdout 2>.stderr");
     }
-    /// Types the same, waits until the shell condition `ready` holds, and sends the signals.
+    /// Types the same, waits until the shell condition `ready` holds, and sends the signals, each after the one before
+    /// it was announced.
     CommandResult stops(const std::string& line, const std::string& ready, const std::string& signals) const {
         // A shell starts background processes with SIGINT ignored.
         return types_to_shell("env --default-signal=INT timeout --foreground 100 " + program_ + line +
@@ -40,7 +41,10 @@ public:
                               ready +
                               "; then break; fi; done 2>.none\n"
                               "run=$(pgrep -P $waiter)\nfor s in " +
-                              signals + "; do kill -$s $run; done\nwait $waiter");
+                              signals +
+                              "; do kill -$s $run; for i in $(seq 100); do\n"
+                              "if grep -q stopping .stderr || ! kill -0 $run; then break; fi; sleep 0.05; done; done "
+                              "2>.none\nwait $waiter");
     }
     CommandResult types_to_shell(const std::string& script) const {
         const std::string command = "cd '" + folder_.path().string() + "' || exit 99\n" + script;
