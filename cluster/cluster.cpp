@@ -236,7 +236,7 @@ std::int64_t devices_of(const RankGroup& group) {
     return std::max(group.devices, static_cast<std::int64_t>(group.ranks - 1) * group.stride + 1);
 }
 
-/// True if some group lies in two boxes, such as nodes of so many devices, that are filled one after the other.
+/// True if some group lies in two boxes, such as nodes of that many devices, that are filled one after the other.
 bool straddles(const RankGroup& group, std::int64_t box) {
     return devices_of(group) > box && box % block_of(group) != 0;
 }
@@ -252,7 +252,7 @@ int fewest_in(const RankGroup& group, std::int64_t box) {
         return 1;
     }
     std::int64_t fewest = ranks;
-    // Blocks begin at so many places of a box, and the groups of a block at so many behind.
+    // Blocks begin at this many places of a box. The groups of a block begin at the next `stride` devices.
     const std::int64_t block = block_of(group);
     const std::int64_t places =
         std::min(std::max<std::int64_t>(1, devices_of(group) / block), box / std::gcd(block, box));

@@ -52,9 +52,9 @@ Cluster load_cluster(const std::filesystem::path& path, const std::vector<Device
 // Devices are numbered node by node. A set of ranks with a stride of s is every s-th device. All devices of a node use
 // its ports at once and equally, since every replica runs the same schedule.
 
-/// Groups of so many devices, `stride` apart in a group, that follow each other over so many devices in all. Nodes and
-/// racks are filled one after the other, so a group straddles two nodes if its block of ranks x stride devices does not
-/// divide a node's, unless all lie in one node.
+/// Groups of that many devices, `stride` apart in a group, that follow each other over that many devices in all. Nodes
+/// and racks are filled one after the other, so a group straddles two nodes if its block of ranks x stride devices does
+/// not divide a node's, unless all lie in one node.
 struct RankGroup {
     int ranks = 1;
     int stride = 1;

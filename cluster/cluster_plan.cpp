@@ -84,7 +84,7 @@ bool lies_in_a_v(const Schedule& schedule) {
     return !placement.empty() && placement[2] == LaneId{1};
 }
 
-/// The least that so many blocks hold of each sort of weights on one device.
+/// The least bytes of each sort of weights that one device holds for this many blocks.
 RankWeights least_weights(const LanguageModel& model, const Layout& layout, double blocks) {
     constexpr double kNone = std::numeric_limits<double>::infinity();
     RankWeights least{kNone, kNone};
@@ -241,8 +241,8 @@ std::vector<int> contexts_of(const LanguageModel& model, int most) {
     return contexts;
 }
 
-/// Lanes of groups that have so many devices together: as many lanes as possible on the quickest, then on the next, one
-/// at least on each; the quickest come first or last. With one group, it gets all lanes.
+/// Lanes of groups that have that many devices together: as many lanes as possible on the quickest, then on the next,
+/// one at least on each; the quickest come first or last. With one group, it gets all lanes.
 std::vector<PipelineParts> parts_of(const Size& size, const Layout& layout) {
     if (size.groups.size() == 1) {
         return {{{size.groups.front(), layout.pipeline}}};
@@ -268,7 +268,7 @@ std::vector<PipelineParts> parts_of(const Size& size, const Layout& layout) {
     return {parts, PipelineParts(parts.rbegin(), parts.rend())};
 }
 
-/// The schedules to try with so many lanes and partitions a lane; an empty one is the usual.
+/// The schedules to try with that many lanes and partitions a lane; an empty one is the usual.
 std::vector<std::optional<Schedule>> schedules_of(const ClusterPlanRequest& request, const Layout& layout) {
     std::vector<std::optional<Schedule>> schedules;
     const auto micro_batches = layout.micro_batches();

@@ -53,7 +53,7 @@ int spare_nodes(int nodes, double hours_between_failures_of_one, double repair_h
 }
 
 namespace {
-/// Share of calls that find so many servers busy, at `load` calls a time of service.
+/// Share of calls that find that many servers busy, at `load` calls a time of service.
 double erlang_loss(int servers, double load) {
     double lost = 1;
     for (int k = 1; k <= servers; ++k) {

@@ -15,7 +15,7 @@ struct CheckpointPlan {
     double effective = 1;         ///< share of the time that the run would take without failures and checkpoints
 };
 
-/// Share of a run's time that is progress, with so many seconds of training between checkpoints. The expected time of
+/// Share of a run's time that is progress, with that many seconds of training between checkpoints. The expected time of
 /// an interval t with checkpoint c, restart r and mean M between failures is M e^(r / M) (e^((t + c) / M) - 1). Source:
 /// Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22 (2006), section 3.
 double effective_share(const Failures& failures, double interval_seconds);

@@ -193,7 +193,7 @@ double expert_weights(const LanguageModel& model) {
     return matrices_of(model) * static_cast<double>(model.hidden) * static_cast<double>(model.expert_hidden);
 }
 
-/// Weights of a block with so many experts.
+/// Weights of a block with that many experts.
 double weights_with(const LanguageModel& model, BlockKind kind, std::int64_t experts) {
     const RankWeights whole = rank_block_weights(model, kind, 1, 1);
     return whole.usual + (kind == BlockKind::experts ? static_cast<double>(experts) * expert_weights(model) : 0);

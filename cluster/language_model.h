@@ -102,13 +102,13 @@ double parameters_of(const LanguageModel& model);
 /// Those that compute one token.
 double active_parameters_of(const LanguageModel& model);
 
-/// Operations of a block's forward for so many samples. A multiply-add is two.
+/// Operations of a block's forward for that many samples. A multiply-add is two.
 double block_flops(const LanguageModel& model, BlockKind kind, double samples);
 /// Those of all blocks.
 double blocks_flops(const LanguageModel& model, double samples);
 /// Operations of the output layer's forward.
 double output_flops(const LanguageModel& model, double samples);
-/// Operations of a step of so many samples without recompute: three times those of its forwards.
+/// Operations of a step of that many samples without recompute: three times those of its forwards.
 double step_flops(const LanguageModel& model, double samples);
 
 /// The part of the forward that a backward computes again.

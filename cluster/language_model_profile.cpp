@@ -126,7 +126,7 @@ private:
         times.backward += time;
         times.weights += time;
     }
-    /// The products of weight matrices of k inputs and n outputs, each for so many tokens.
+    /// The products of weight matrices of k inputs and n outputs, each for that many tokens.
     void add_matrix(LayerTimes& times, double tokens, double n, double k, double matrices = 1) const {
         times.forward += product(tokens, n, k, matrices);
         times.backward += product(tokens, k, n, matrices);
@@ -137,7 +137,7 @@ private:
         add_matrix(times, tokens_, queries + 2 * rank_kv_width(model_, layout_.tensor), hidden_);
         add_matrix(times, tokens_, hidden_, queries);
     }
-    /// Feed-forward layers of that width, each for so many tokens.
+    /// Feed-forward layers of that width, each for that many tokens.
     void add_feed_forward(LayerTimes& times, double tokens, double width, double layers) const {
         add_matrix(times, tokens, (model_.gated ? 2 : 1) * width, hidden_, layers);
         add_matrix(times, tokens, hidden_, width, layers);
@@ -205,7 +205,7 @@ Bytes whole(double bytes) {
     return rounded_bytes(bytes);
 }
 
-/// Sets the bytes of a layer with so many parameters on this rank.
+/// Sets the bytes of a layer with that many parameters on this rank.
 void set_parameters(LayerProfile& layer, const RankWeights& parameters, const Layout& layout) {
     const double element = static_cast<double>(dtype_bytes(layout.dtype));
     const auto split = [&](int stage, double bytes) {

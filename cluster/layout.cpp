@@ -57,9 +57,9 @@ Link halved(Link link) {
     return link;
 }
 
-/// The link on which an all-reduce of a partition's gradients takes what so many copies of its weights take to sum them
-/// at the end of the step. With ZeRO 1 each gets the sum of its own part only, which is half of an all-reduce. From
-/// ZeRO 2 on every backward does that.
+/// The link on which an all-reduce of a partition's gradients takes what that many copies of its weights take to sum
+/// them at the end of the step. With ZeRO 1 each gets the sum of its own part only, which is half of an all-reduce.
+/// From ZeRO 2 on every backward does that.
 Link replica_link_of(const Cluster& cluster, const NodeGroup& group, const Layout& layout, const RankGroup& copies) {
     const Link ring = ring_link(cluster, group, copies);
     return layout.zero >= 2 ? Link{} : layout.zero == 1 ? halved(ring) : ring;
@@ -246,7 +246,7 @@ std::vector<RankWeights> parameters_by_lane(const Profile& profile, const Pipeli
     return parameters;
 }
 
-/// Time of Adam's update of so many parameters on one replica's device.
+/// Time of Adam's update of that many parameters on one replica's device.
 double adam_ns(const RankWeights& parameters, const NodeGroup& group, const Layout& layout) {
     // The gradient is read for its norm and for the update; states and copy are read and written; the parameter is
     // written.

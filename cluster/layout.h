@@ -28,8 +28,8 @@ struct Layout {
     int zero = 0;                    ///< replicas split the optimizer's state (1), gradients (2), parameters (3)
     std::string dtype = "bfloat16";  ///< of parameters and activations
     int gradient_bytes = 4;          ///< of a parameter's gradient, as it is summed and kept
-    /// Replicas sum gradients in parts of about so many bytes, each as soon as the last backward has made it, and move
-    /// what ZeRO 2 and 3 move while layers work. 0: all of a lane's gradients once the lane has ended, and nothing
+    /// Replicas sum gradients in parts of about that many bytes, each as soon as the last backward has made it, and
+    /// move what ZeRO 2 and 3 move while layers work. 0: all of a lane's gradients once the lane has ended, and nothing
     /// beside layers.
     Bytes gradient_bucket = 0;
     Sends sends = Sends::blocking;  ///< as in Megatron-LM; in DeepSpeed they are serial
@@ -44,7 +44,7 @@ struct Layout {
     /// Likewise of experts.
     RankGroup expert_ranks() const { return {expert, 1, devices()}; }
     RankGroup expert_copies() const { return {static_cast<int>(stage_devices() / expert), expert, devices()}; }
-    /// Parts into which so many copies split what is split from this ZeRO stage on.
+    /// Parts into which that many copies split what is split from this ZeRO stage on.
     int zero_parts(int stage, const RankGroup& copies) const { return zero >= stage ? copies.ranks : 1; }
     std::int64_t micro_batches() const { return batch / (micro_batch_size * data); }
     friend bool operator==(const Layout&, const Layout&) = default;
@@ -62,7 +62,7 @@ struct PipelinePart {
 using PipelineParts = std::vector<PipelinePart>;
 /// "A100", or "A100:4,V100:4" for several parts.
 std::string to_string(const PipelineParts& parts);
-/// Parses such a text for a pipeline of so many lanes. Empty: the cluster's only group. Throws UsageError for a type
+/// Parses such a text for a pipeline of that many lanes. Empty: the cluster's only group. Throws UsageError for a type
 /// that the cluster does not have, and for one that is left open.
 PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& cluster, int lanes);
 
@@ -93,7 +93,7 @@ void check_layer_flops(const LanguageModel& model, const Layout& layout);
 Profile language_model_profile(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                                const Layout& layout);
 
-/// Time in ns in which each device that holds a part of these weights, of so many bytes each, gets the others' parts:
+/// Time in ns in which each device that holds a part of these weights, of that many bytes each, gets the others' parts:
 /// of experts after those of other weights.
 double gather_weights_ns(const RankWeights& parameters, const Cluster& cluster, const NodeGroup& group,
                          const Layout& layout, double bytes);

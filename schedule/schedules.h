@@ -93,11 +93,12 @@ bool is_for_comparison_only(const Schedule& schedule);
 /// partitions per lane.
 bool runs_one_partition_a_lane(const Schedule& schedule);
 /// The lane of each partition that the schedule needs: dealt out in turn, in a V (placement_in_v()), or as in its file.
-/// Empty if partition j may run on lane j. check_schedule() tells whether so many partitions and lanes fit.
+/// Empty if partition j may run on lane j. check_schedule() tells whether that many partitions and lanes fit.
 std::vector<LaneId> placement_of(const Schedule& schedule, std::size_t partitions, std::size_t lanes);
-/// The number of partitions on so many lanes, unless the user asks for another: one or two per lane, or as in the file.
+/// The number of partitions on that many lanes, unless the user asks for another: one or two per lane, or as in the
+/// file.
 std::size_t usual_partitions(const Schedule& schedule, std::size_t lanes);
-/// True if the schedule can run so many micro-batches on so many lanes, with its usual placement.
+/// True if the schedule can run that many micro-batches on that many lanes, with its usual placement.
 bool can_run(const Schedule& schedule, int lanes, std::int64_t micro_batches);
 /// The requirements of can_run() and of the usual placement, worded to follow "it needs". Empty if there are none.
 std::string needs_of(const Schedule& schedule);

@@ -177,6 +177,6 @@ private:
 
 /// So many steps in a row with staggered updates: each lane runs its tasks of a step, an optimizer task, and then those
 /// of the next step. Micro-batch i of step s has number s m + i, in a key of step 0. Tasks without a micro-batch have
-/// the step in their key instead. Throws UsageError if so many micro-batches do not fit a key.
+/// the step in their key instead. Throws UsageError if that many micro-batches do not fit a key.
 TaskGraph consecutive_steps(const TaskGraph& step, int steps);
 }  // namespace pipescope

@@ -406,7 +406,7 @@ private:
                forwards(changed) > std::max(kMostForwardsOrdered, forwards(options_));
     }
 
-    /// Like try_options(), with the best cuts for so many lanes. An empty title: that of new cuts.
+    /// Like try_options(), with the best cuts for that many lanes. An empty title: that of new cuts.
     void try_balanced(MoveKind kind, const std::string& title, PipelineOptions changed, int lanes,
                       const std::string& note = "") {
         changed.placement.clear();

@@ -312,8 +312,8 @@ private:
         return {known->second, bytes_in_flight(costs, programs), is_new && best_.is_better()};
     }
 
-    /// Searches with so many micro-batches at a time, by lane. Returns what exceeds the limits least, or an order that
-    /// keeps them.
+    /// Searches with that many micro-batches at a time, by lane. Returns what exceeds the limits least, or an order
+    /// that keeps them.
     std::optional<Found> hold(const std::vector<int>& micro_batches) {
         --trials_;
         ScheduleCosts costs = costs_;

@@ -43,7 +43,7 @@ struct SearchEffort {
     bool explain_infeasible = true;  ///< finds the smallest limit and the fewest lanes that would fit
 };
 
-/// True if at most 64 cuts into so many partitions exist, so that all of them can be simulated.
+/// True if at most 64 cuts into that many partitions exist, so that all of them can be simulated.
 bool has_few_cuts(std::size_t layers, int partitions);
 /// All of these. Precondition: has_few_cuts(); at least one layer for each partition.
 std::vector<Balance> all_balances(std::size_t layers, int partitions);
@@ -89,7 +89,7 @@ FoundBalance unproved_balance(const Simulation& simulation, BalanceAlgorithm alg
 
 /// The balance of placed_options() with its figures. Nothing is proved: lower_bound_ns is 0, and `optimal` false. Peaks
 /// are by lane. Throws as find_balance() does, and UsageError if the profile has fewer layers than the schedule has
-/// partitions. Precondition: the schedule does not run one partition a lane, and can run on so many lanes.
+/// partitions. Precondition: the schedule does not run one partition a lane, and can run on that many lanes.
 FoundBalance find_placed_balance(const Profile& profile, const PipelineOptions& options, int lanes,
                                  BalanceAlgorithm algorithm);
 }  // namespace pipescope

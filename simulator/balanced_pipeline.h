@@ -19,7 +19,8 @@ struct BalancedPipeline {
 
 /// The effort of one search among many. If there are few cuts, simulation finds the best of them.
 SearchEffort quick_effort(std::size_t layers, int lanes);
-/// True if the schedule can run so many lanes and the options' micro-batches (can_run()), and the model has the layers.
+/// True if the schedule can run that many lanes and the options' micro-batches (can_run()), and the model has the
+/// layers.
 bool can_be_balanced(const Profile& profile, const PipelineOptions& options, int lanes);
 /// Cuts the model for `lanes` lanes: into one partition for each, or as the schedule needs them (usual_partitions()).
 /// Preconditions: can_be_balanced(); the options have no placement, and their hardware describes `lanes` lanes; those

@@ -136,7 +136,7 @@ std::string device_of(const Hardware& hardware, LaneId lane);
 /// The process that runs a lane: lane k of L belongs to process k * processes / L, or to process k if there are fewer
 /// lanes than processes.
 int process_of(const Hardware& hardware, LaneId lane, int lanes);
-/// True if two of so many lanes run on one device of one process, where copies are free.
+/// True if two of that many lanes run on one device of one process, where copies are free.
 bool share_device(const Hardware& hardware, LaneId a, LaneId b, int lanes);
 /// True if the lane runs on the cores of a host: on the device "cpu".
 bool runs_on_host(const Hardware& hardware, LaneId lane);

@@ -21,7 +21,7 @@ struct ModelFlops {
     /// the built-in catalogue.
     std::optional<double> peak_per_second;
 
-    /// Operations per second of a step that takes so many ns.
+    /// Operations per second of a step that takes that many ns.
     double per_second(double step_ns) const { return step_ns > 0 ? step / step_ns * 1e9 : 0; }
     double lane_per_second(std::size_t lane, double step_ns) const {
         return step_ns > 0 ? lanes.at(lane) / step_ns * 1e9 : 0;

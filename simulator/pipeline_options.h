@@ -43,8 +43,8 @@ struct PipelineOptions {
     /// share a sample. Only the simulator has others than 0.
     int weight_copies = 0;
     ExpertSums experts;  ///< likewise
-    /// Replicas sum gradients in parts of about so many bytes, each as soon as the last backward has made it; 0: all of
-    /// a lane's once it has ended, as the engine does. Only the simulator has it.
+    /// Replicas sum gradients in parts of about that many bytes, each as soon as the last backward has made it; 0: all
+    /// of a lane's once it has ended, as the engine does. Only the simulator has it.
     Bytes gradient_bucket = 0;
     int most_in_flight = 0;  ///< limit of micro-batches between first forward and last backward; 0: none
     Hardware hardware;

@@ -23,10 +23,10 @@ constexpr Ns kNotYet = std::numeric_limits<Ns>::max();
 /// Tasks visited by all rules and swaps together. Some 60 ns each.
 constexpr std::size_t kSearchVisits = 14'000;
 constexpr std::size_t kLeastRules = 5;
-/// As many of the visits again go to recomputes in pauses, and to so many rules.
+/// As many of the visits again go to recomputes in pauses, and to this many rules.
 constexpr std::size_t kRecomputeVisits = 6'000;
 constexpr std::size_t kRecomputeRules = 3;
-/// Pipelines of at most so many tasks are searched completely, if that takes at most so many nodes.
+/// Pipelines of at most this many tasks are searched completely, if that takes at most this many nodes.
 constexpr std::size_t kFewTasks = 40;
 constexpr int kMostNodes = 60'000;
 
@@ -85,7 +85,7 @@ struct ScheduleProblem {
         return steps;
     }
     bool is_recomputed(int i) const { return recomputed[static_cast<std::size_t>(i)] != 0; }
-    /// The place of the micro-batch that is recomputed after so many others.
+    /// The place of the micro-batch that is recomputed after that many others.
     int recomputed_place(int others) const {
         return others + (costs.checkpoint == Checkpoint::except_last && others >= kept ? 1 : 0);
     }
@@ -287,7 +287,7 @@ private:
         return fits(lane, own + problem_->reserved_behind[static_cast<std::size_t>(j)]) &&
                (problem_->is_recomputed(i) || !problem_->limit(lane) || leaves_room_to_recompute(lane, at.saved));
     }
-    /// True if so many bytes more leave room for each recompute before them, once the weights' gradients are done.
+    /// True if that many bytes more leave room for each recompute before them, once the weights' gradients are done.
     [[gnu::noinline]] bool leaves_room_to_recompute(std::size_t lane, Bytes more) const {
         Bytes waiting = 0;
         Bytes recompute = 0;

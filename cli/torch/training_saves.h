@@ -45,7 +45,7 @@ public:
     /// Loads what the run continues from, if anything. Throws SaveError before it changes the model, and EngineError
     /// for a model that cannot be saved.
     void restore(GPipe& model, LaneOptimizers& optimizers);
-    /// True if the model is to be saved after so many steps.
+    /// True if the model is to be saved after that many steps.
     bool is_due(std::int64_t steps) const { return every_ && steps % *every_ == 0; }
     /// Saves the model if it is time.
     void after_step(const GPipe& model, const LaneOptimizers& optimizers);

@@ -434,8 +434,8 @@ Json rowsOf(const PageTasks& tasks, Source source, const PageScene& scene, const
     return result;
 }
 
-/// The least length of those that a page takes of so many: of several that are as long none is taken, which keeps the
-/// limit. 0: all.
+/// Length from which ranges are shown if a page takes at most `most` of them. Leaves out all ranges of a length rather
+/// than exceed the limit. 0: all.
 std::int64_t leastOf(std::vector<std::int64_t> lengths, std::size_t most) {
     if (lengths.size() <= most) {
         return 0;

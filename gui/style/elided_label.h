@@ -8,8 +8,8 @@ namespace pipescope {
 inline const QString kPartSeparator = QStringLiteral("  ·  ");
 /// The line without its last part, without its last two parts, and so on.
 QStringList withoutLastParts(const QString& line);
-/// Likewise, but the part that contains `word` stays, and so many after it as long as there are others: once they are
-/// the last, the first parts are left out.
+/// Likewise, but the part that contains `word` stays, with `after` parts after it, as long as there are others: once
+/// they are the last, the first parts are left out.
 QStringList withPart(const QString& line, const QString& word, qsizetype after = 0);
 
 /// One line of text. Without room for it, the first shorter text that fits, or the last one shortened with "…". The

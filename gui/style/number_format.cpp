@@ -39,7 +39,7 @@ struct Scaled {
     std::size_t unit;
 };
 
-/// The value in the first of so many units, each `base` times the one before, in which it is below `base`.
+/// The value in the first unit in which it is below `base`. Each of the units is `base` times the one before.
 Scaled scaled(double value, double base, std::size_t units) {
     std::size_t unit = 0;
     for (; std::fabs(value) >= base && unit + 1 < units; ++unit) {

@@ -44,7 +44,7 @@ struct ArrangedLane {
 /// All lanes from top to bottom: pinned ones first, then group by group.
 std::vector<ArrangedLane> arrangedLanes(const LaneArrangement& arrangement, const std::vector<LaneInfo>& lanes);
 
-/// Moves a lane by so many places among its neighbours: those of its group, or the pinned ones. Ends at the first or
+/// Moves a lane by that many places among its neighbours: those of its group, or the pinned ones. Ends at the first or
 /// the last of them.
 LaneArrangement withLaneMoved(LaneArrangement arrangement, const std::vector<LaneInfo>& lanes, LaneId lane, int by);
 /// Moves a lane to the place of another one, of the same group.

@@ -42,7 +42,7 @@ public:
     void refresh();
     /// Pins the present scenario for comparison.
     void pin();
-    /// Moves the selected simulated task by so many places in its lane, and simulates again. Says what came of it.
+    /// Moves the selected simulated task by that many places in its lane, and simulates again. Says what came of it.
     void moveTask(int by);
     /// Writes the simulated order of tasks as a schedule's CSV. Says why if it cannot.
     void saveSchedule(const QString& path);

@@ -211,7 +211,7 @@ class Profile:
         master_weights: bool = False,
         dtype: str | None = None,
     ) -> FoundBalance:
-        """Finds where to cut the model for so many partitions, one lane each. docs/cli/balance.md describes the options;
+        """Finds where to cut the model for that many partitions, one lane each. docs/cli/balance.md describes the options;
         None is the command's default. `partitions` and `chunks` are required unless the schedule is a file.
 
         An answer that is not feasible says what would be."""

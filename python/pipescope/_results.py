@@ -211,7 +211,7 @@ class FoundBalance:
 
     balance: tuple[int, ...]
     step_ns: int
-    lower_bound_ns: int  #: no balance of so many partitions is faster; 0 if no bound is known
+    lower_bound_ns: int  #: no balance of that many partitions is faster; 0 if no bound is known
     optimal: bool  #: step_ns is proved to be the shortest
     algorithm: str
     ranked_by_simulation: bool

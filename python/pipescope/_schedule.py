@@ -29,7 +29,7 @@ class Schedule:
     def __init__(
         self, name: str, *, lanes: int | None = None, chunks: int | None = None, partitions: int | None = None
     ) -> None:
-        """A named schedule for so many lanes and micro-batches. `partitions` are placed on the lanes in turn; by default
+        """A named schedule for that many lanes and micro-batches. `partitions` are placed on the lanes in turn; by default
         one per lane, or two for schedules that need several."""
         words = words_of({"lanes": lanes, "chunks": chunks, "partitions": partitions})
         with python_messages("lanes"):

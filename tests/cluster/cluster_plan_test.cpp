@@ -250,7 +250,7 @@ TEST(ClusterPlan, OfUnlikeDevicesIsThatOfAllLayoutsSimulated) {
     EXPECT_GT(embedding_alone, 2);
 }
 
-// A search that gave up after so many simulations would find nothing: only layouts that recompute fit, far behind
+// A search that gave up after some hundred simulations would find nothing: only layouts that recompute fit, far behind
 // quicker ones, of which no bound knows what gpipe keeps.
 TEST(ClusterPlan, FindsTheOnlyLayoutThatFitsBehindHundreds) {
     Cluster cluster = plain_cluster(4);

@@ -25,7 +25,7 @@ using ::testing::ThrowsMessage;
 const std::string kLong =
     "gpt:layers=4,hidden=64,heads=4,kv_heads=2,sequence=8192,vocabulary=128,gated=true,mlp=256,tied=true";
 
-/// Forward and backward of a block in ns, with links of so many bytes a ns.
+/// Forward and backward of a block in ns, with links of that many bytes a ns.
 std::pair<double, double> block_of(const Layout& layout, double inside, double between) {
     Cluster cluster = plain_cluster(4);
     cluster.groups.front().link.bytes_per_second = inside * 1e9;

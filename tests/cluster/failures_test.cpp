@@ -11,7 +11,7 @@
 
 namespace pipescope {
 namespace {
-/// Share of progress in a run of so many intervals, failure by failure.
+/// Share of progress in a run of that many intervals, failure by failure.
 double sampled_share(const Failures& failures, double interval, int intervals, std::uint64_t seed) {
     std::mt19937_64 random(seed);
     std::exponential_distribution<double> next(1 / (failures.hours_between * 3600));

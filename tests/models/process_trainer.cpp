@@ -10,7 +10,7 @@
 // process compares its clock with rank 0's as if it had the boot id of its rank: first with equal origins, then with
 // one that is RANK * 1000 s later. It prints "RANK ERROR BOUND" of the offset, in ns. With the boot id "own" it has
 // that of this machine and its own time namespace; PIPESCOPE_TEST_AHEAD_S says how far that is ahead. With `groups`,
-// the processes form so many groups, one after the other, and train a model in each. After each, a process prints how
+// the processes form that many groups, one after the other, and train a model in each. After each, a process prints how
 // many threads and descriptors it has open. PIPESCOPE_TEST_DEVICE_MESSAGES is GPipeOptions::device_messages. With
 // PIPESCOPE_TEST_INPUT_RANK, only that rank passes an input.
 

@@ -321,7 +321,7 @@ TEST(Plan, HasTheSameBestHoweverManyAreShown) {
     }
 }
 
-/// A candidate on so many lanes, with a step of so many ns for one sample.
+/// A candidate on that many lanes, with a step of that many ns for one sample.
 PlanCandidate candidate_of(std::size_t lanes, std::int64_t step_ns, Bytes bytes, double cost) {
     PlanCandidate candidate;
     candidate.simulation.lanes.resize(lanes);

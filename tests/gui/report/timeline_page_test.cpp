@@ -420,7 +420,7 @@ TEST_F(TimelinePage, OfManyRangesKeepsTheLongestAndSaysSo) {
     EXPECT_THAT(page.at("notes").dump(), HasSubstr("are not on this page"));
 }
 
-/// The document with so many ranges on two threads, and kernels of its forwards, one below each third of a forward.
+/// The document with that many ranges on two threads, and kernels of its forwards, one below each third of a forward.
 std::shared_ptr<TraceDocument> withThreadsAndKernels(const TraceDocument& document, int ranges, int kernelsEach) {
     auto more = std::make_shared<TraceDocument>(document);
     const TimeRange whole = document.measured->range();

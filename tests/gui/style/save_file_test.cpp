@@ -12,7 +12,7 @@
 
 namespace pipescope {
 namespace {
-/// Lets files grow to so many bytes only, as a disk does that fills up: the write that reaches it is cut, the next
+/// Lets files grow to that many bytes only, as a disk does that fills up: the write that reaches it is cut, the next
 /// fails.
 class SmallFiles {
 public:
