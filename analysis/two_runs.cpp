@@ -4,6 +4,7 @@
 #include "analysis/task_join.h"
 #include "analysis/trace_comparison.h"
 #include "schedule/quantities.h"
+#include "schedule/sample_statistics.h"
 #include "trace/open_trace.h"
 #include "trace/process_json.h"
 
