@@ -31,7 +31,8 @@ struct PageScene {
     };
     Header measured;
     Header simulated;
-    bool memory = false;  ///< memory curves are on screen
+    bool memory = false;         ///< memory curves are on screen
+    bool memoryStacked = false;  ///< measured bytes are stacked by category
     std::optional<TaskSelection> selection;
     std::vector<TimeMark> marks = {};  ///< those with a length are notes, which the page shows
     Theme theme = Theme::system;
@@ -39,7 +40,7 @@ struct PageScene {
 
 /// The most tasks of a page. A browser draws more of them too slowly.
 inline constexpr std::size_t kMostPageTasks = 300'000;
-/// The most samples of one memory curve. A longer one is thinned, which the page says.
+/// The most samples of one memory curve. A longer one is thinned and has no composition over time, which the page says.
 inline constexpr int kMostPageSamples = 20'000;
 
 /// The most ranges of threads on a page, which keeps it below 2 MB. The longest are taken; the page says how many are
@@ -50,9 +51,10 @@ inline constexpr std::size_t kMostPageRangesBesideTasks = 20'000;
 inline constexpr std::size_t kMostPageKernels = 15'000;
 
 /// The content of a page as JSON, in ASCII. It holds every task that overlaps the range, and the twins of those, so
-/// that differences are complete. Times are relative to the origin. No character in it ends a <script>. It also
-/// holds the kernels, threads, streams and counters, the longest of them. Throws Error if there is neither, or if more
-/// than kMostPageTasks tasks overlap the range.
+/// that differences are complete, the tasks that each one of the step waits for, and the memory's composition. Times
+/// are relative to the origin. No character in it ends a <script>. It also holds the kernels, threads, streams and
+/// counters, the longest of them. Throws Error if there is neither, or if more than kMostPageTasks tasks overlap the
+/// range.
 QByteArray timelinePageData(const PageScene& scene);
 /// One interactive HTML page that needs no other file and no network. Equal scenes give equal bytes. Throws like
 /// timelinePageData().

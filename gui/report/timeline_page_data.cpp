@@ -84,6 +84,7 @@ Json colorsJson(const TimelineColors& colors) {
             {"selection", hex(colors.selection)},
             {"limit", hex(colors.limit)},
             {"critical", hex(colors.critical)},
+            {"slow", hex(QColor::fromRgb(okabe_ito::kVermillion))},
             {"area", hex(QColor::fromRgb(okabe_ito::kSky))},
             {"areaPeak", hex(QColor::fromRgb(okabe_ito::kBlue))}};
 }
@@ -502,11 +503,8 @@ LeftOut addKernels(const PageScene& scene, const KernelStore& kernels, TaskNames
 }
 
 Json bubblesJson(const PageScene& scene, const PageTasks& tasks, Source source) {
-    Json columns{{"lane", Json::array()},
-                 {"start", Json::array()},
-                 {"length", Json::array()},
-                 {"cause", Json::array()},
-                 {"culprit", Json::array()}};
+    Json columns{{"lane", Json::array()},  {"start", Json::array()},   {"length", Json::array()},
+                 {"cause", Json::array()}, {"culprit", Json::array()}, {"next", Json::array()}};
     if (scene.analysis == nullptr || scene.analysis->tasks(source) == nullptr) {
         return columns;
     }
@@ -519,9 +517,11 @@ Json bubblesJson(const PageScene& scene, const PageTasks& tasks, Source source) 
         columns["start"].push_back(start - scene.origin);
         columns["length"].push_back(bubble.length());
         columns["cause"].push_back(static_cast<int>(bubble.cause));
-        const StepTaskIndex culprit = bubble.culprit;
-        columns["culprit"].push_back(
-            culprit == kNoTask ? -1 : tasks.numberOf(scene.analysis->tasks(source)->task(culprit).slice));
+        const auto numberOf = [&](StepTaskIndex task) {
+            return task == kNoTask ? -1 : tasks.numberOf(scene.analysis->tasks(source)->task(task).slice);
+        };
+        columns["culprit"].push_back(numberOf(bubble.culprit));
+        columns["next"].push_back(numberOf(bubble.next));
     }
     return columns;
 }
@@ -538,6 +538,42 @@ Json criticalJson(const PageScene& scene, const PageTasks& tasks, Source source)
         }
     }
     return path;
+}
+
+/// Arrows from one task or range to another. `to` has gaps between numbers that ascend; `from` is relative to `to`.
+class PageArrows {
+public:
+    void add(std::int64_t from, std::int64_t to) { arrows_.emplace_back(to, from); }
+    Json json() {
+        std::sort(arrows_.begin(), arrows_.end());
+        std::vector<std::int64_t> gaps;
+        std::vector<std::int64_t> from;
+        std::int64_t before = 0;
+        for (const auto& [to, source] : arrows_) {
+            gaps.push_back(to - before);
+            from.push_back(to - source);
+            before = to;
+        }
+        return {{"to", gaps}, {"from", from}};
+    }
+
+private:
+    std::vector<std::pair<std::int64_t, std::int64_t>> arrows_;
+};
+
+/// From what a task of the step waits for to the task, if both are on the page.
+Json arrowsJson(const PageScene& scene, const PageTasks& tasks, Source source) {
+    PageArrows arrows;
+    const StepGraph* graph = scene.analysis != nullptr ? scene.analysis->tasks(source) : nullptr;
+    for (StepTaskIndex to = 0; graph != nullptr && to < graph->tasks().size(); ++to) {
+        const std::int64_t number = tasks.numberOf(graph->task(to).slice);
+        for (const StepTaskIndex from : number >= 0 ? graph->dependencies(to) : std::vector<StepTaskIndex>()) {
+            if (const std::int64_t before = tasks.numberOf(graph->task(from).slice); before >= 0) {
+                arrows.add(before, number);
+            }
+        }
+    }
+    return arrows.json();
 }
 
 /// By task number: the lateness of measured tasks of the compared step with a twin, else -1.
@@ -601,6 +637,7 @@ Json timelineJson(const PageScene& scene, const PageTimelines& all, Source sourc
     }
     timeline["bubbles"] = bubblesJson(scene, tasks, source);
     timeline["critical"] = criticalJson(scene, tasks, source);
+    timeline["arrows"] = arrowsJson(scene, tasks, source);
     return timeline;
 }
 
@@ -620,12 +657,58 @@ std::vector<MemoryPoint> thinnedPoints(const MemoryTrack& track, const TimeRange
     return points;
 }
 
-Json curveJson(const MemoryTrack& track, const PageScene& scene, std::int64_t shift, bool& thinned) {
+/// By category that occurs: the samples at which its bytes change, as gaps between their numbers, and the changes.
+Json heldJson(const MemoryTrack& track, const std::vector<MemoryPoint>& points) {
+    Json all = Json::array();
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        std::vector<std::size_t> gaps;
+        std::vector<Bytes> changes;
+        std::size_t place = 0;
+        Bytes bytes = 0;
+        for (std::size_t i = 0; i < points.size(); ++i) {
+            const MemoryBreakdown composition = track.compositionAt(points[i].time);
+            const Bytes now = composition.known() ? std::max<Bytes>(0, composition[static_cast<MemoryCategory>(k)]) : 0;
+            if (now != bytes) {
+                gaps.push_back(i - place);
+                changes.push_back(now - bytes);
+                place = i;
+                bytes = now;
+            }
+        }
+        if (!gaps.empty()) {
+            all.push_back({{"category", k}, {"at", gaps}, {"change", changes}});
+        }
+    }
+    return all;
+}
+
+Json categoriesJson() {
+    Json all = Json::array();
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const MemoryStyle style = styleOf(static_cast<MemoryCategory>(k));
+        all.push_back({{"name", utf8(nameOf(static_cast<MemoryCategory>(k)))},
+                       {"color", hex(style.color)},
+                       {"ink", hex(style.over.color())},
+                       {"tile", tileJson(tileOf(style.over.style()))}});
+    }
+    return all;
+}
+
+/// What is missing of long memory curves.
+struct Thinned {
+    bool any = false;
+    bool composition = false;
+};
+
+Json curveJson(const MemoryTrack& track, const PageScene& scene, std::int64_t shift, Thinned& thinned) {
     const TimeRange range{scene.range.start - shift, scene.range.end - shift};
     std::vector<MemoryPoint> points = track.pointsIn(range);
+    bool isThinned = false;
     if (points.size() > static_cast<std::size_t>(kMostPageSamples)) {
         points = thinnedPoints(track, range);
-        thinned = true;
+        thinned.any = true;
+        thinned.composition = thinned.composition || track.composed();
+        isThinned = true;
     }
     std::vector<std::int64_t> time;
     std::vector<Bytes> allocated;
@@ -645,10 +728,15 @@ Json curveJson(const MemoryTrack& track, const PageScene& scene, std::int64_t sh
             parts.push_back({utf8(nameOf(category)), composition[category]});
         }
     }
-    return {{"time", time}, {"allocated", allocated}, {"peak", peak}, {"highest", track.highest()}, {"parts", parts}};
+    Json curve{
+        {"time", time}, {"allocated", allocated}, {"peak", peak}, {"highest", track.highest()}, {"parts", parts}};
+    if (track.composed() && !isThinned) {
+        curve["held"] = heldJson(track, points);
+    }
+    return curve;
 }
 
-Json memoryJson(const PageScene& scene, bool& thinned) {
+Json memoryJson(const PageScene& scene, Thinned& thinned) {
     const TraceDocument& document = *scene.document;
     const TimelineStore* names = storeOfMostLanes(document);
     Json lanes = Json::array();
@@ -707,12 +795,23 @@ Json stepsJson(const TraceDocument& document) {
 
 // ---- The page
 
+/// The part of the scene's range in which something is, without the margins at its ends.
+TimeRange filledRange(const PageScene& scene, const TimeRange& content) {
+    const TimeRange both{std::max(scene.range.start, content.start), std::min(scene.range.end, content.end)};
+    return both.length() > 0 ? both : scene.range;
+}
+
 QString scopeText(const PageScene& scene, const PageTimelines& all) {
     QStringList parts;
+    std::optional<TimeRange> content;
     for (const Source source : {Source::measured, Source::simulated}) {
         if (const PageTasks* tasks = all.tasks(source)) {
             std::int64_t count = 0;
             tasks->visit([&](SliceRef) { ++count; });
+            const TimeRange own = tasks->store().range();
+            const TimeRange range{own.start + tasks->shift(), own.end + tasks->shift()};
+            content =
+                content ? TimeRange{std::min(content->start, range.start), std::max(content->end, range.end)} : range;
             const bool isMeasured = source == Source::measured;
             parts << (scene.document->baseline ? formatCount(count, translated("task"), translated("tasks")) +
                                                      QLatin1Char(' ') + nameOf(*scene.document, source)
@@ -723,13 +822,14 @@ QString scopeText(const PageScene& scene, const PageTimelines& all) {
     const auto time = [&](std::int64_t at) {
         return formatDuration(at - scene.origin).replace(QLatin1Char('-'), QChar(0x2212));
     };
+    const TimeRange filled = filledRange(scene, content.value_or(scene.range));
     return translated("This page holds %1, from %2 to %3 since the start of step %4.")
-        .arg(parts.join(translated(" and ")), time(scene.range.start), time(scene.range.end))
+        .arg(parts.join(translated(" and ")), time(filled.start), time(filled.end))
         .arg(scene.step);
 }
 
 /// Texts that a reader must know before trusting the page, and what the window shows but the page does not.
-Json notesJson(const PageScene& scene, bool thinned, const LeftOut& kernels, const QStringList& ofThreads) {
+Json notesJson(const PageScene& scene, const Thinned& thinned, const LeftOut& kernels, const QStringList& ofThreads) {
     const TraceDocument& document = *scene.document;
     QStringList notes = document.messages();
     if (!document.complete || document.loaded < 1) {
@@ -739,8 +839,13 @@ Json notesJson(const PageScene& scene, bool thinned, const LeftOut& kernels, con
         notes << leftOutText(kernels, translated("kernel"), translated("kernels"));
     }
     notes << ofThreads;
-    if (thinned) {
+    if (thinned.any) {
         notes << translated("Memory curves are thinned to the highest values of %1 parts.").arg(kMostPageSamples);
+    }
+    if (thinned.composition) {
+        notes << translated(
+            "The composition of thinned memory curves over time is not on this page. Choose a shorter "
+            "range for it.");
     }
     Json lines = Json::array();
     for (const QString& note : notes) {
@@ -814,6 +919,7 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& 
     std::vector<std::string> texts;
     std::vector<std::string> brief;  // empty: the text
     std::vector<int> kinds;
+    std::map<TrackRef, std::int64_t> held;
     const std::vector<std::uint8_t> colors = rangeColorsOf(store.texts);
     for (const TrackRows& thread : threadsOf(store)) {
         std::size_t ofThread = 0;
@@ -830,6 +936,8 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& 
                     brief.push_back(last == text ? std::string() : shortened(std::string(last)));
                     kinds.push_back(colors.at(row.text[i]));
                 }
+                held.emplace_hint(held.end(), TrackRef{static_cast<std::uint32_t>(r), static_cast<std::uint32_t>(i)},
+                                  std::ssize(start));
                 start.push_back(row.start[i] - before);
                 length.push_back(row.end[i] - row.start[i]);
                 name.push_back(number->second);
@@ -846,6 +954,14 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& 
                               QLocale().toString(static_cast<qlonglong>(ofThread)), formatDuration(busy),
                               formatShare(static_cast<double>(busy) / static_cast<double>(scene.range.length()))});
     }
+    PageArrows arrows;
+    for (const auto& [from, number] : held) {
+        for (const TrackRef& to : store.arrowsFrom(from, kMostRangeArrows)) {
+            if (const auto found = held.find(to); found != held.end()) {
+                arrows.add(number, found->second);
+            }
+        }
+    }
     const Json none = Json::array();
     return {{"source", "threads"},
             {"names", {{"name", texts}, {"brief", brief}, {"kind", kinds}}},
@@ -859,8 +975,10 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& 
             {"length", length},
             {"name", name},
             {"step", scene.step},
-            {"bubbles", {{"lane", none}, {"start", none}, {"length", none}, {"cause", none}, {"culprit", none}}},
-            {"critical", none}};
+            {"bubbles",
+             {{"lane", none}, {"start", none}, {"length", none}, {"cause", none}, {"culprit", none}, {"next", none}}},
+            {"critical", none},
+            {"arrows", arrows.json()}};
 }
 
 /// Curves of the counters, by pixel columns, since a page may be zoomed only so far.
@@ -894,8 +1012,8 @@ Json countersJson(const PageScene& scene, std::size_t& omitted) {
                         {"time", time},
                         {"low", low},
                         {"high", high},
-                        {"least", std::min(0.0, counter.lowest())},
-                        {"most", std::max(0.0, counter.highest())}});
+                        {"lowest", counter.lowest()},
+                        {"highest", counter.highest()}});
     }
     return list;
 }
@@ -956,11 +1074,12 @@ Json threadsPage(const PageScene& scene) {
         data["counters"] = std::move(counters);
     }
     data["summary"] = "";
-    data["scope"] = utf8(
-        translated("This page holds %1 of %2, from %3 to %4.")
-            .arg(formatCount(held, translated("range"), translated("ranges")),
-                 formatCount(table.rows.size(), translated("thread or stream"), translated("threads and streams")),
-                 formatDuration(scene.range.start - scene.origin), formatDuration(scene.range.end - scene.origin)));
+    const TimeRange filled = filledRange(scene, document.tracks->range());
+    data["scope"] =
+        utf8(translated("This page holds %1 of %2, from %3 to %4.")
+                 .arg(formatCount(held, translated("range"), translated("ranges")),
+                      formatCount(table.rows.size(), translated("thread or stream"), translated("threads and streams")),
+                      formatDuration(filled.start - scene.origin), formatDuration(filled.end - scene.origin)));
     data["figures"] = tableJson({translated("Ranges"), {}, {}, {}});
     data["lanes"] = tableJson(table);
     Json notes = Json::array();  // without the reason why nothing is compared
@@ -1061,9 +1180,11 @@ QByteArray timelinePageData(const PageScene& scene) {
     for (const TaskKind kind : kinds) {
         data["kinds"].push_back(kindJson(kind, contains(drawn, kind)));
     }
-    bool thinned = false;
+    Thinned thinned;
     if (scene.memory) {
         data["memory"] = memoryJson(scene, thinned);
+        data["memoryCategories"] = categoriesJson();
+        data["composition"] = scene.memoryStacked;
     }
     if (Json steps = stepsJson(document); !steps.is_null()) {
         data["steps"] = std::move(steps);

@@ -23,8 +23,15 @@ const TimeUnit& unitFor(std::int64_t ns) {
     return found == kTimeUnits.end() ? kTimeUnits.back() : *found;
 }
 
+/// From here on digits are in groups, whatever the locale does: nobody counts the zeros of 1000000000.
+constexpr double kGrouped = 10'000;
+
 QString withUnit(double value, int decimals, const char* unit) {
-    const QString number = QLocale().toString(value, 'f', decimals);
+    QLocale locale;
+    if (std::fabs(value) >= kGrouped) {
+        locale.setNumberOptions(locale.numberOptions() & ~QLocale::OmitGroupSeparator);
+    }
+    const QString number = locale.toString(value, 'f', decimals);
     return QString(number).replace(QLocale().negativeSign(), QChar(0x2212)) + QChar(QChar::Nbsp) + translated(unit);
 }
 
@@ -63,7 +70,7 @@ QString formatDuration(std::int64_t ns) {
     const TimeUnit& unit = unitFor(ns);
     const double value = static_cast<double>(ns) / static_cast<double>(unit.ns);
     // One digit more than for sizes, to distinguish two step times.
-    const int decimals = unit.ns == 1 ? 0 : decimalsFor(value) + 1;
+    const int decimals = unit.ns == 1 || std::fabs(value) >= kGrouped ? 0 : decimalsFor(value) + 1;
     return withUnit(value, decimals, unit.name);
 }
 

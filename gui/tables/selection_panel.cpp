@@ -9,6 +9,7 @@
 #include <QHeaderView>
 #include <QKeyEvent>
 #include <QLabel>
+#include <QStyledItemDelegate>
 #include <QTreeWidget>
 
 #include <algorithm>
@@ -17,6 +18,17 @@
 namespace pipescope {
 namespace {
 constexpr int kSectionGap = 8;  // pixels
+constexpr int kFigureGap = 8;   // between the figures of two columns
+
+/// Keeps figures of neighbouring columns apart, which are aligned at their right.
+class FigureDelegate : public QStyledItemDelegate {
+public:
+    using QStyledItemDelegate::QStyledItemDelegate;
+
+    QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+        return QStyledItemDelegate::sizeHint(option, index) + QSize(index.column() > 0 ? kFigureGap : 0, 0);
+    }
+};
 }  // namespace
 
 SelectionPanel::SelectionPanel(QWidget* parent)
@@ -40,6 +52,7 @@ SelectionPanel::SelectionPanel(QWidget* parent)
     table_->setIndentation(0);
     table_->setItemsExpandable(false);
     table_->setFrameShape(QFrame::NoFrame);
+    table_->setItemDelegate(new FigureDelegate(table_));
     table_->setTextElideMode(Qt::ElideMiddle);  // names of ranges differ at their ends
     table_->header()->setStretchLastSection(false);
     table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);

@@ -241,6 +241,9 @@ QString rangeNameIn(const QFontMetricsF& metrics, const std::string& name, doubl
     const std::string_view last = lastPartOf(name);
     const QString part = QString::fromUtf8(last.data(), static_cast<qsizetype>(last.size()));
     const QString text = metrics.elidedText(part, Qt::ElideMiddle, room);
-    return text == part || text.size() >= kFewestLetters ? text : QString();
+    // Two letters tell a short name, whose letters may be wide: a CJK one, or % signs.
+    const bool tells =
+        text.size() >= kFewestLetters || (text.size() == kFewestLetters - 1 && 3 * (text.size() - 1) >= part.size());
+    return text == part || tells ? text : QString();
 }
 }  // namespace pipescope

@@ -80,6 +80,9 @@ struct TrackArrow {
     friend auto operator<=>(const TrackArrow&, const TrackArrow&) = default;
 };
 
+/// The most arrows of a range that are drawn, in each direction.
+inline constexpr std::size_t kMostRangeArrows = 24;
+
 /// Activity of threads and streams beyond the schedule's tasks: calls, ranges, kernels, copies, counters. Threading:
 /// immutable once built; shared between threads.
 struct TrackStore {

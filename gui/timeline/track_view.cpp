@@ -20,9 +20,8 @@ namespace {
 constexpr int kTrackGap = 5;
 constexpr double kLeastBorder = 4;
 constexpr std::int64_t kReachPixels = 3;
-constexpr std::size_t kMostRangeArrows = 24;  // in each direction, as for tasks
-constexpr double kFaintestRun = 0.3;          // of ranges that fill little of their pixels
-constexpr double kFar = 1e5;                  // pixels; painters draw no farther
+constexpr double kFaintestRun = 0.3;  // of ranges that fill little of their pixels
+constexpr double kFar = 1e5;          // pixels; painters draw no farther
 
 QColor blended(const QColor& ground, const QColor& color, double share) {
     const auto part = [share](int from, int to) { return static_cast<int>(std::lround(from + (to - from) * share)); };

@@ -345,6 +345,7 @@ PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     scene.measured = headerOf(Source::measured);
     scene.simulated = headerOf(Source::simulated);
     scene.memory = page.views().memory().isVisibleTo(&page);
+    scene.memoryStacked = page.views().memory().view().stacked();
     scene.selection = page.axis().selection();
     scene.marks = page.axis().marks();
     scene.theme = theme;

@@ -107,7 +107,14 @@ QSize parseSize(const std::string& text) {
 std::int64_t parseTime(const std::string& text) {
     const bool before = text.starts_with('-');
     const bool plain = !text.empty() && (text.back() == '.' || (text.back() >= '0' && text.back() <= '9'));
-    const double ns = parse_duration_ns(text.substr(before ? 1 : 0) + (plain ? "ns" : ""), "a time of --range");
+    const std::string size = text.substr(before ? 1 : 0);
+    if (const auto first = size.find_first_not_of(' ');
+        first == std::string::npos || std::string_view(".0123456789").find(size[first]) == std::string_view::npos) {
+        throw UsageError("--range holds '" + text +
+                         "', but must hold two times since the start of the step; try 0ms:10ms, or -2ms:10ms to begin "
+                         "before it");
+    }
+    const double ns = parse_duration_ns(size + (plain ? "ns" : ""), "a time of --range");
     if (ns >= 9e18) {
         throw UsageError("--range holds '" + text + "', but times end at 9e18 ns; use an earlier one");
     }
@@ -121,7 +128,8 @@ TimeRange parseRange(const std::string& text) {
     }
     const TimeRange range{parseTime(text.substr(0, colon)), parseTime(text.substr(colon + 1))};
     if (range.length() <= 0) {
-        throw UsageError("--range is '" + text + "', but must end after it starts; swap the two times");
+        throw UsageError("--range is '" + text + "', but must end after it starts; " +
+                         (range.length() < 0 ? "swap the two times" : "give a later end"));
     }
     return range;
 }

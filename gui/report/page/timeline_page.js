@@ -12,12 +12,19 @@ const NBSP = '\u00a0';
 const unitFor = (ns) => TIME_UNITS.find(([size]) => Math.abs(ns) >= size) || TIME_UNITS[3];
 const decimalsFor = (value) => (Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2);
 
-const numberFormats = [];  // by decimals, in the language of the figures that were written with the page
-function grouped(value, decimals) {
-  numberFormats[decimals] = numberFormats[decimals] || new Intl.NumberFormat(`${data.language}-u-nu-latn`,
-    {minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: data.grouping});
-  return numberFormats[decimals].format(value).replace('-', '−');
+const numberFormats = new Map();  // in the language of the figures that were written with the page
+function numberText(value, decimals, useGrouping) {
+  const key = 2 * decimals + Number(useGrouping);
+  if (!numberFormats.has(key)) {
+    numberFormats.set(key, new Intl.NumberFormat(`${data.language}-u-nu-latn`,
+      {minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping}));
+  }
+  return numberFormats.get(key).format(value).replace('-', '−');
 }
+const grouped = (value, decimals) => numberText(value, decimals, data.grouping);
+const GROUPED = 10000;  // from here on digits are always in groups
+const withUnit = (value, decimals, unit) =>
+  numberText(value, decimals, data.grouping || Math.abs(value) >= GROUPED) + NBSP + unit;
 function withSign(text, value) {
   const digits = text.replace(/^[-−]/, '');
   return /[1-9]/.test(digits) ? (value < 0 ? '−' : '+') + digits : digits;
@@ -25,10 +32,10 @@ function withSign(text, value) {
 function duration(ns) {
   const [size, name] = unitFor(ns);
   const value = ns / size;
-  return grouped(value, size === 1 ? 0 : decimalsFor(value) + 1) + NBSP + name;
+  return withUnit(value, size === 1 || Math.abs(value) >= GROUPED ? 0 : decimalsFor(value) + 1, name);
 }
 const change = (ns) => withSign(duration(ns), ns);
-const share = (value) => grouped(value * 100, 1) + NBSP + '%';
+const share = (value) => withUnit(value * 100, 1, '%');
 function bytesText(bytes) {
   const names = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let unit = 0;
@@ -36,7 +43,7 @@ function bytesText(bytes) {
   for (; Math.abs(value) >= 1024 && unit + 1 < names.length; ++unit) {
     value /= 1024;
   }
-  return grouped(value, unit === 0 ? 0 : decimalsFor(value)) + NBSP + names[unit];
+  return withUnit(value, unit === 0 ? 0 : decimalsFor(value), names[unit]);
 }
 /// Text of a tick; all ticks of a ruler share unit and decimals.
 function tickText(ns, step, largest) {
@@ -45,7 +52,7 @@ function tickText(ns, step, largest) {
   for (let rest = Math.max(Math.round(step), 1); decimals > 0 && rest % 10 === 0; rest /= 10) {
     --decimals;
   }
-  return grouped(ns === 0 ? 0 : ns / size, decimals) + NBSP + name;  // ns may be -0
+  return withUnit(ns === 0 ? 0 : ns / size, decimals, name);  // ns may be -0
 }
 
 // ---- Elements
@@ -105,11 +112,19 @@ function unpack(packed) {
   line.inOrder = [...line.rows].sort((a, b) => a.lane - b.lane);  // from top to bottom; kernels are below their lane's tasks
   line.critical.forEach((task) => { line.isCritical[task] = 1; });
   line.stepStart = new Map(line.steps.map(([number, start]) => [number, start]));
-  const {lane, start, length, cause, culprit} = packed.bubbles;
+  const {lane, start, length, cause, culprit, next} = packed.bubbles;
   lane.forEach((number, b) => {
-    line.bubbles.push({lane: number, start: start[b], end: start[b] + length[b], cause: cause[b], culprit: culprit[b]});
+    line.bubbles.push({lane: number, start: start[b], end: start[b] + length[b], cause: cause[b], culprit: culprit[b], next: next[b]});
   });
+  let to = 0;
+  line.arrows = packed.arrows.to.map((gap, k) => ({to: (to += gap), from: to - packed.arrows.from[k]}));
   return line;
+}
+const MOST_ARROWS = 24;  // more would be illegible
+/// From what a task waits for, the last of it first, and to what waits for the task.
+function arrowsOf(line, task) {
+  const before = line.arrows.filter((arrow) => arrow.to === task).sort((a, b) => line.end[b.from] - line.end[a.from]);
+  return [...before, ...line.arrows.filter((arrow) => arrow.from === task)].slice(0, MOST_ARROWS);
 }
 const timelines = data.timelines.map(unpack);  // that of threads, if there is one, is the last
 const measured = timelines.find((line) => line.source === 'measured') || null;
@@ -167,8 +182,10 @@ const SHORTEST = 100;  // ns
 const home = {start: data.range[0], length: Math.max(SHORTEST, data.range[1] - data.range[0])};
 const view = {...home};
 const state = {
-  mode: data.mode, causes: data.causes, critical: data.criticalPath, hidden: new Set(), hovered: null, selected: null,
-  theme: 'light', cursor: null,
+  mode: data.mode, causes: data.causes, critical: data.criticalPath, composition: Boolean(data.composition),
+  hidden: new Set(), hovered: null, selected: null, theme: 'light', cursor: null,
+  arrows: [],  // of the selected task
+  bubble: null,  // under the pointer, with its line
 };
 
 function show(start, length) {
@@ -263,6 +280,7 @@ const LEAST_NAME = 30;  // a narrower range shows no name
 const LOWEST_ROW = 18;
 const TALLEST_ROW = 56;
 const MEMORY_LANE = 20;
+const STACK_LANE = 48;  // of a stack by category
 const FONT = '12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", Arial, sans-serif';
 const SMALL = 0.75;  // size of a small label
 const SMALL_FONT = FONT.replace('12px', `${12 * SMALL}px`);
@@ -310,7 +328,10 @@ function chooseGutter() {
     const of = lane.measured || lane.simulated;
     widest = Math.max(widest, of ? textWidth(`${lane.name} · ▼ ${bytesText(of.highest)}`) + 16 : 0);
   }
-  gutter = Math.round(Math.min(widest, window.innerWidth < 700 ? 84 : 180));
+  for (const counter of data.counters || []) {
+    widest = Math.max(widest, textWidth(`${counter.name} · ${extentText(counter)}`) + 16);
+  }
+  gutter = Math.round(Math.min(widest, window.innerWidth < 700 ? 84 : window.innerWidth < 1300 ? 180 : 240));
 }
 
 /// What timelines and memory have in common: a canvas in a scroll area, on the shared time axis.
@@ -320,8 +341,9 @@ class Pane {
     this.spacer = element('div', {class: 'spacer'});
     this.scroll = element('div', {class: 'scroll'}, this.canvas);
     this.heading = element('h2', {}, title);
+    this.about = element('p', {title: facts}, facts);
     this.section = element('section', {class: `pane ${kind}`, 'aria-label': title},
-      element('header', {}, this.heading, element('p', {title: facts}, facts)), this.scroll);
+      element('header', {}, this.heading, this.about), this.scroll);
     this.context = this.canvas.getContext('2d', {alpha: false});
     this.contentHeight = 0;
     this.width = 0;
@@ -356,7 +378,8 @@ class Pane {
     context.fillStyle = colors.paper;
     context.fillRect(0, 0, this.width, this.height);
   }
-  laneName(name, detail, top, height) {
+  /// The detail is a figure that must stay whole, or a name that may be shortened.
+  laneName(name, detail, top, height, isFigure = false) {
     const context = this.context;
     context.textAlign = 'left';
     context.fillStyle = colors.text;
@@ -367,9 +390,22 @@ class Pane {
       context.fillStyle = colors.faintText;
       context.fillText(elided(detail, room), 8, middle + 8);
     } else {
-      const both = detail ? `${name} · ${detail}` : name;
-      context.fillText(textWidth(both) <= room ? both : elided(name, room), 8, middle);
+      context.fillText(this.nameWithDetail(name, detail, room, isFigure), 8, middle);
     }
+  }
+  nameWithDetail(name, detail, room, isFigure) {
+    const both = detail ? `${name} · ${detail}` : name;
+    if (!detail || textWidth(both) <= room) {
+      return elided(both, room);
+    }
+    const least = 40;  // pixels of a part that tells something
+    const rest = textWidth(` · ${detail}`);
+    if (isFigure) {
+      return room - rest >= least ? `${elided(name, room - rest)} · ${detail}` : elided(name, room);
+    }
+    const shown = elided(name, Math.max(0.6 * room, room - rest));
+    const left = room - textWidth(`${shown} · `);
+    return left >= least ? `${shown} · ${elided(detail, left)}` : elided(name, room);
   }
   cursor() {
     if (state.cursor !== null) {
@@ -488,6 +524,7 @@ class TimelinePane extends Pane {
     if (state.critical) {
       this.drawCritical();
     }
+    this.drawArrows();
     this.drawMarks();
     this.drawBound();
     context.restore();
@@ -782,7 +819,9 @@ class TimelinePane extends Pane {
       const name = nameOf(line, i);
       const brief = (line.names.brief && line.names.brief[line.name[i]]) || name;
       const text = textWidth(name) <= room ? name : elided(brief.length > room ? brief.slice(0, Math.ceil(room)) : brief, room);
-      if (text.length > 3 || text === brief || text === name) {
+      // Two letters tell a short name, whose letters may be wide.
+      const tells = text.length > 3 || (text.length === 3 && 3 * (text.length - 1) >= brief.length);
+      if (tells || text === brief || text === name) {
         const paint = paints[paintOf(line, i)];
         context.font = size < 1 ? SMALL_FONT : FONT;
         context.fillStyle = paint.css;  // keeps a pattern away from the letters
@@ -923,6 +962,43 @@ class TimelinePane extends Pane {
       before = {x: rect.x + rect.width, y};
     }
   }
+  /// Of the selected task, and from the culprit of the bubble under the pointer to the task that waits for it.
+  drawArrows() {
+    const {selected, bubble} = state;
+    const arrows = selected && selected.line === this.line ? [...state.arrows] : [];
+    if (bubble && bubble.line === this.line && bubble.culprit >= 0 && bubble.next >= 0) {
+      arrows.push({from: bubble.culprit, to: bubble.next});
+    }
+    arrows.forEach(({from, to}) => this.drawArrow(from, to));
+  }
+  drawArrow(from, to) {
+    const {context, line} = this;
+    const [left, right] = [this.rectOf(from), this.rectOf(to)];
+    const edge = (rect, below) => {  // above the labels in the middle of a row, or below them
+      const inset = Math.min(rect.height / 2, Math.min(Math.max(rect.height / 6, 4), 10));
+      return below ? rect.y + rect.height - inset : rect.y + inset;
+    };
+    const up = right.y < left.y;
+    const x = (time) => Math.min(Math.max(this.x(time), -1e5), 1e5);
+    // An arrow leaves at the end, or before if the other range starts earlier, as that of an asynchronous launch does.
+    const start = {x: x(Math.min(Math.max(line.start[to], line.start[from]), line.end[from])), y: edge(left, !up)};
+    const end = {x: x(line.start[to]), y: edge(right, up || right.y === left.y)};
+    const reach = Math.max(12, Math.abs(end.x - start.x) / 2);
+    for (const [color, width] of [[colors.paper, 4], [colors.selection, 1.5]]) {
+      context.strokeStyle = color;
+      context.lineWidth = width;
+      context.beginPath();
+      context.moveTo(start.x, start.y);
+      context.bezierCurveTo(start.x + reach, start.y, end.x - reach, end.y, end.x, end.y);
+      context.stroke();
+    }
+    context.fillStyle = colors.selection;
+    context.beginPath();
+    context.moveTo(end.x, end.y);
+    context.lineTo(end.x - 7, end.y - 3.5);
+    context.lineTo(end.x - 7, end.y + 3.5);
+    context.fill();
+  }
   drawMarks() {
     const {context} = this;
     const frame = (i, dashed, width) => {
@@ -945,7 +1021,7 @@ class TimelinePane extends Pane {
     }
     if (selected && selected.line === this.line) {
       frame(selected.task, false, 2);
-    } else if (selected && selected.line.twin[selected.task] >= 0) {
+    } else if (selected && this.line === otherOf(selected.line) && selected.line.twin[selected.task] >= 0) {
       frame(selected.line.twin[selected.task], true, 2);
     }
   }
@@ -1017,10 +1093,9 @@ class TimelinePane extends Pane {
 
 class MemoryPane extends Pane {
   constructor(lanes) {
-    const drawn = [lanes.some((lane) => lane.measured) ? `area: ${calledOf('measured')}` : null,
-                   lanes.some((lane) => lane.simulated) ? `line: ${calledOf('simulated')}` : null,
-                   lanes.some((lane) => lane.measured) ? `▼ peak (${calledOf('measured')}: of the whole run)` : '▼ peak', lanes.some((lane) => lane.limit !== undefined) ? 'red: limit' : null];
-    super('memory', 'MEMORY', drawn.filter((each) => each !== null).join(', '));
+    super('memory', 'MEMORY', '');
+    this.legend = element('ul', {class: 'legend', 'aria-label': 'Legend of the composition of memory'});
+    this.scroll.before(this.legend);
     this.topHeight = 0;
     this.line = null;
     this.memory = lanes.map((lane) => ({...lane, measured: curve(lane.measured), simulated: curve(lane.simulated)}));
@@ -1035,11 +1110,53 @@ class MemoryPane extends Pane {
     this.top = most * 17 / 16;
     this.laneHeight = MEMORY_LANE;
   }
+  /// What a lane's stack shows: what was measured, or what was simulated if nothing was; null without a composition.
+  stackOf(lane) {
+    const of = lane.measured || lane.simulated;
+    return state.composition && of && of.held.length > 0 ? of : null;
+  }
+  get composed() { return this.memory.some((lane) => [lane.measured, lane.simulated].some((of) => of && of.held.length > 0)); }
   layOut(height) {
     this.laneHeight = height;
     this.contentHeight = this.memory.length * (height + 3) + 3;
+    const has = (source) => this.memory.some((lane) => lane[source]);
+    const stacked = this.memory.some((lane) => this.stackOf(lane));
+    const drawn = [stacked ? 'stacked from below in this order' : has('measured') ? `area: ${calledOf('measured')}` : null,
+                   has('simulated') ? `line: ${calledOf('simulated')}` : null,
+                   has('measured') ? `▼ peak (${calledOf('measured')}: of the whole run)` : '▼ peak',
+                   this.memory.some((lane) => lane.limit !== undefined) ? 'red: limit' : null];
+    this.about.textContent = drawn.filter((each) => each !== null).join(', ');
+    this.about.setAttribute('title', this.about.textContent);
   }
   box(lane) { return 3 + lane * (this.laneHeight + 3) - this.scroll.scrollTop; }
+  /// Each column as the last sample in it: rectangles of columns that show the same sample.
+  drawStack(of, width, y, floor) {
+    const {context} = this;
+    const last = of.time[of.time.length - 1];
+    let from = 0;
+    for (let x = 0; x < width; x = from) {
+      const sampleAt = (column) => {
+        const end = view.start + (column + 1) / width * view.length;
+        return end < of.time[0] || end - view.length / width > last ? -1 : firstFrom(of.time, end + 1) - 1;
+      };
+      const sample = sampleAt(x);
+      for (from = x + 1; from < width && sampleAt(from) === sample;) {
+        ++from;
+      }
+      let below = 0;
+      for (const {category, bytes} of sample < 0 ? [] : of.held) {
+        if (bytes[sample] > 0) {
+          const top = y(below + bytes[sample]);
+          const place = [gutter + x, top, from - x, (below === 0 ? floor : y(below)) - top];
+          context.fillStyle = data.memoryCategories[category].color;
+          context.fillRect(...place);
+          context.fillStyle = patternOf(context, data.memoryCategories[category]);
+          context.fillRect(...place);
+          below += bytes[sample];
+        }
+      }
+    }
+  }
   /// Highest value of each pixel column, or -1 before the first sample. Between two samples a lane holds the first
   /// one's bytes, and at most the second one's peak.
   columns(of, width) {
@@ -1076,7 +1193,10 @@ class MemoryPane extends Pane {
       const y = (bytes) => top + this.laneHeight * (1 - bytes / this.top);
       context.fillStyle = colors.lane;
       context.fillRect(gutter, top, this.axisWidth, this.laneHeight);
-      if (lane.measured) {
+      const stack = this.stackOf(lane);
+      if (stack) {
+        this.drawStack(stack, width, y, top + this.laneHeight);
+      } else if (lane.measured) {
         const {allocated, peak} = this.columns(lane.measured, width);
         for (const [values, color, alpha] of [[peak, colors.area, 0.35], [allocated, colors.area, 1]]) {
           context.globalAlpha = alpha;
@@ -1140,7 +1260,7 @@ class MemoryPane extends Pane {
       const peak = lane.measured || lane.simulated;
       context.fillStyle = colors.paper;
       context.fillRect(0, top, gutter - 1, this.laneHeight);
-      this.laneName(lane.name, peak ? `▼ ${bytesText(peak.highest)}` : '', top, this.laneHeight);
+      this.laneName(lane.name, peak ? `▼ ${bytesText(peak.highest)}` : '', top, this.laneHeight, true);
     });
     this.cursor();
   }
@@ -1162,7 +1282,9 @@ class MemoryPane extends Pane {
     for (const [title, of] of [[calledOf('measured'), lane.measured], [calledOf('simulated'), lane.simulated]]) {
       if (of) {
         const i = firstFrom(of.time, this.timeAt(x)) - 1;
-        const here = x >= gutter && i >= 0 ? `${bytesText(of.allocated[i])} here, ` : '';
+        const held = x >= gutter && i >= 0 ? of.held.filter(({bytes}) => bytes[i] > 0).map(({category, bytes}) =>
+          `${data.memoryCategories[category].name} ${bytesText(bytes[i])}`).join(', ') : '';
+        const here = x >= gutter && i >= 0 ? `${bytesText(of.allocated[i])} here${held ? ` (${held})` : ''}, ` : '';
         lines.push(`${title}: ${here}peak ${bytesText(of.highest)}`
           + (of.parts.length ? `, of which ${of.parts.map(([name, bytes]) => `${name} ${bytesText(bytes)}`).join(', ')}` : ''));
       }
@@ -1181,7 +1303,7 @@ class StepStrip {
     this.top = Math.max(...bars.map((bar) => Math.min(bar.time, 2.5 * median)));
     this.canvas = element('canvas', {role: 'img', 'aria-label': `Times of ${bars.length} steps, ${duration(median)} in the median`});
     this.section = element('section', {class: 'steps'}, element('h2', {}, 'STEPS'), this.canvas,
-      element('p', {class: 'faint'}, `median ${duration(median)}`));
+      element('p', {class: 'faint'}, `median ${duration(median)}`, element('br'), this.legend()));
     this.canvas.style.maxWidth = `${Math.min(1200, 40 * bars.length)}px`;
     this.canvas.addEventListener('pointermove', (event) => {
       const box = this.canvas.getBoundingClientRect();
@@ -1189,6 +1311,14 @@ class StepStrip {
       placeTip(event, bar ? [bar.text] : null);
     });
     this.canvas.addEventListener('pointerleave', () => { tooltip.hidden = true; });
+  }
+  /// What the marks that occur mean.
+  legend() {
+    const has = (what) => this.bars.some(what);
+    return [has((bar) => bar.least < bar.time) ? 'pale top: slowest of the bar' : has((bar) => bar.bubble > 0) ? 'pale top: bubble' : null,
+            has((bar) => !bar.counts) ? 'hatched: not counted' : null, has((bar) => bar.slow) ? '▲ slow' : null,
+            has((bar) => bar.loss !== undefined) ? 'line: loss' : null,
+            has((bar) => bar.step === data.step) ? `frame: step ${data.step}` : null].filter((each) => each !== null).join(', ');
   }
   draw() {
     const ratio = window.devicePixelRatio || 1;
@@ -1203,11 +1333,15 @@ class StepStrip {
       const high = height * Math.min(1, bar.time / this.top);
       const solid = bar.least < bar.time ? height * Math.min(1, bar.least / this.top) : high * (1 - (bar.bubble || 0));
       context.globalAlpha = bar.counts ? 1 : 0.4;
-      context.fillStyle = bar.slow ? colors.limit : colors.area;
+      context.fillStyle = bar.slow ? colors.slow : colors.area;
       context.fillRect(i * each, height - solid, wide, solid);
       context.globalAlpha *= 0.4;
       context.fillRect(i * each, height - high, wide, high - solid);
       context.globalAlpha = 1;
+      if (!bar.counts && wide >= 4) {
+        context.fillStyle = patternOf(context, {ink: colors.faintText, tile: HATCH});
+        context.fillRect(i * each, height - high, wide, high);
+      }
       if (bar.slow) {  // not told by colour alone
         context.fillStyle = colors.text;
         context.beginPath();
@@ -1239,10 +1373,11 @@ class StepStrip {
 /// Each counter has its own scale, which includes 0.
 class CounterPane extends Pane {
   constructor(counters) {
-    super('memory', 'COUNTERS', '');
+    super('memory counters', 'COUNTERS', '');
     this.topHeight = 0;
     this.line = null;
-    this.memory = counters;  // one row each
+    this.memory = counters.map((each) =>
+      ({...each, least: Math.min(0, each.lowest), most: Math.max(0, each.highest)}));  // one row each
     this.laneHeight = MEMORY_LANE;
   }
   layOut(height) {
@@ -1280,7 +1415,7 @@ class CounterPane extends Pane {
       context.restore();
       context.fillStyle = colors.paper;
       context.fillRect(0, top, gutter - 1, this.laneHeight);
-      this.laneName(counter.name, counterText(counter.most > 0 ? counter.most : counter.least), top, this.laneHeight);
+      this.laneName(counter.name, extentText(counter), top, this.laneHeight, true);
     });
     this.cursor();
   }
@@ -1299,7 +1434,7 @@ class CounterPane extends Pane {
       const [low, high] = [counter.low[i], counter.high[i]];
       lines.push(low === high ? counterText(high) : `${counterText(low)} to ${counterText(high)}`);
     }
-    lines.push(`all: ${counterText(counter.least)} to ${counterText(counter.most)}`);
+    lines.push(`all: ${extentText(counter)}`);
     return lines.filter((each) => each !== '');
   }
 }
@@ -1309,13 +1444,31 @@ function counterText(value) {
     : grouped(value, Number.isInteger(value) ? 0 : decimalsFor(value) + 1);
 }
 
+const extentText = ({lowest, highest}) =>
+  (lowest === highest ? counterText(lowest) : `${counterText(lowest)} to ${counterText(highest)}`);
+
 function curve(packed) {
   if (!packed) {
     return null;
   }
   let at = 0;
-  return {time: packed.time.map((gap) => (at += gap)), allocated: packed.allocated, peak: packed.peak,
-          highest: packed.highest, parts: packed.parts};
+  const time = packed.time.map((gap) => (at += gap));
+  return {time, allocated: packed.allocated, peak: packed.peak, highest: packed.highest, parts: packed.parts,
+          held: (packed.held || []).map((each) => heldOf(each, time.length))};
+}
+/// The bytes of a category at each sample.
+function heldOf({category, at, change}, samples) {
+  const bytes = new Float64Array(samples);
+  let [next, place, now] = [0, at[0], 0];
+  for (let i = 0; i < samples; ++i) {
+    if (i === place) {
+      now += change[next];
+      next += 1;
+      place += at[next];  // not a number after the last change
+    }
+    bytes[i] = now;
+  }
+  return {category, bytes};
 }
 /// Index of the first sample at this time or later.
 function firstFrom(times, time) {
@@ -1402,6 +1555,28 @@ function tile(canvas, color, ink, bits) {
   }
   canvas.getContext('2d').putImageData(image, 0, 0);
 }
+const HATCH = [17, 34, 68, 136, 17, 34, 68, 136];
+const patternCanvases = new Map();
+/// Fills with the ink's pixels of a tile, and is transparent between them.
+function patternOf(context, {ink, tile: bits}) {
+  const key = `${ink} ${bits}`;
+  if (!patternCanvases.has(key)) {
+    const canvas = element('canvas');
+    canvas.width = 8;
+    canvas.height = 8;
+    const drawing = canvas.getContext('2d');
+    drawing.fillStyle = ink;
+    bits.forEach((column, x) => {
+      for (let y = 0; y < 8; ++y) {
+        if ((column >> y) & 1) {
+          drawing.fillRect(x, y, 1, 1);
+        }
+      }
+    });
+    patternCanvases.set(key, canvas);
+  }
+  return context.createPattern(patternCanvases.get(key), 'repeat');
+}
 function swatch(color, ink, bits) {
   const canvas = element('canvas', {'aria-hidden': 'true'});
   tile(canvas, color, ink, bits);
@@ -1441,6 +1616,14 @@ function refreshLegend() {
   for (const tier of data.tiers || []) {
     entry(rgba(tier.color), rgba(tier.color), PLAIN, tier.name, tier.about);
   }
+  const memory = panes.find((pane) => pane.stackOf);
+  const stacks = memory ? memory.memory.map((lane) => memory.stackOf(lane)).filter((of) => of !== null) : [];
+  if (memory) {
+    memory.legend.hidden = stacks.length === 0;
+    memory.legend.replaceChildren(...data.memoryCategories
+      .filter((_, number) => stacks.some((of) => of.held.some(({category}) => category === number)))
+      .map((each) => element('li', {class: 'entry'}, swatch(rgba(each.color), rgba(each.ink), each.tile), each.name)));
+  }
   const bubble = rgba(colors.bubble);
   if (state.causes) {
     const present = new Set(timelines.flatMap((line) => line.bubbles.map((each) => each.cause)));
@@ -1477,7 +1660,7 @@ function toggle(name) {
     state[name] = !state[name];
     toggles.get(name).setAttribute('aria-pressed', String(state[name]));
     refreshLegend();
-    schedule();
+    layOut();
   }
 }
 function setTheme(theme) {
@@ -1512,10 +1695,11 @@ const KEYS = [
   ['Esc', 'clear the selection'],
   ['1, 2, 3', 'side by side, overlay, difference'],
   ['B, C', 'causes of bubbles, critical path'],
+  ['O', 'composition of memory'],
   ['Wheel; Shift + wheel', 'zoom about the pointer; move along the axis'],
   ['Drag', 'move'],
 ];
-const OF_THREADS = ['T', '1, 2, 3', 'B, C'];  // keys that a page of threads does not have
+const OF_THREADS = ['T', '1, 2, 3', 'B, C', 'O'];  // keys that a page of threads does not have
 const forThreads = (text) => (THREADS ? text.replace('task of the same kind', 'range of the same name').replace('of the lane', 'of the row')
   .replace('the lanes', 'the threads').replace('task', 'range') : text);
 const help = element('dialog', {'aria-label': 'Keys'},
@@ -1546,6 +1730,7 @@ function makeBars() {
   };
   add('causes', 'Causes of bubbles', timelines.some((line) => line.bubbles.length > 0));
   add('critical', 'Critical path', timelines.some((line) => line.critical.length > 0));
+  add('composition', 'Composition of memory', panes.some((pane) => pane.stackOf && pane.composed));
   return element('div', {class: 'bars'}, modes, ...makeLegend());
 }
 
@@ -1617,7 +1802,8 @@ function layOut() {
   const curves = shown.filter((pane) => pane.line === null);  // of memory and counters
   const headers = shown.length * 34;
   const room = Math.max(420, window.innerHeight - headers - Math.min(panes[0] ? panes[0].section.offsetTop : 0, 260) - 24);
-  const roomOf = new Map(curves.map((pane) => [pane, Math.min(pane.memory.length * (MEMORY_LANE + 3) + 3, room / 4)]));
+  const wanted = (pane) => (pane.stackOf && state.composition ? STACK_LANE : MEMORY_LANE);
+  const roomOf = new Map(curves.map((pane) => [pane, Math.min(pane.memory.length * (wanted(pane) + 3) + 3, room / 4)]));
   const curvesRoom = [...roomOf.values()].reduce((sum, height) => sum + height, 0);
   const each = Math.max(180, (room - curvesRoom) / Math.max(1, ofTasks.length || ofThreads.length));
   let row = TALLEST_ROW;
@@ -1673,6 +1859,7 @@ function redraw() {
 
 function select(line, task, reveal) {
   state.selected = task >= 0 ? {line, task} : null;
+  state.arrows = state.selected ? arrowsOf(line, task) : [];
   if (reveal && state.selected) {
     bringIntoView(line, task);
   }
@@ -1832,12 +2019,15 @@ function connect(pane) {
     state.cursor = x >= gutter ? pane.timeAt(x) : null;
     const task = pane.taskAt(x, y);
     state.hovered = task >= 0 ? {line: pane.line, task} : null;
+    const bubble = task < 0 && pane.bubbleAt ? pane.bubbleAt(x, y) : null;
+    state.bubble = bubble && {...bubble, line: pane.line};
     placeTip(event, pane.tipAt(x, y));
     schedule();
   });
   canvas.addEventListener('pointerleave', () => {
     tooltip.hidden = true;
     state.hovered = null;
+    state.bubble = null;
     state.cursor = null;
     schedule();
   });
@@ -1928,7 +2118,7 @@ const ACTIONS = {
       select(otherOf(state.selected.line), state.selected.line.twin[state.selected.task], true);
     }
   },
-  escape: () => select(null, -1, false), b: () => toggle('causes'), c: () => toggle('critical'),
+  escape: () => select(null, -1, false), b: () => toggle('causes'), c: () => toggle('critical'), o: () => toggle('composition'),
   1: () => setMode('side-by-side'), 2: () => setMode('overlay'), 3: () => setMode('difference'),
   '?': () => help.showModal(),
 };
@@ -1959,6 +2149,7 @@ window.addEventListener('resize', layOut);
 if (data.selected) {
   const line = timelines.find((each) => each.source === data.selected[0]);
   state.selected = {line, task: data.selected[1]};
+  state.arrows = arrowsOf(line, data.selected[1]);
 }
 showDetails();
 layOut();
@@ -1971,6 +2162,7 @@ window.pipescopePage = Object.freeze({
     hidden: [...state.hidden].map((kind) => data.kinds[kind].name),
     hovered: state.hovered && [state.hovered.line.source, state.hovered.task],
     selected: state.selected && [state.selected.line.source, state.selected.task],
+    arrows: state.arrows.map(({from, to}) => [from, to]),
   }),
   gutter: () => gutter,
   plates: (source) => {

@@ -78,6 +78,73 @@ drawFrames();
 for (const name of expected.memory) {
   check(`memory says ${name}`, canvasOf('memory').texts.some(({text}) => text === name), JSON.stringify(canvasOf('memory').texts));
 }
+// The composition of memory, stacked as in the window
+const press = (key) => {
+  window.dispatchEvent({type: 'keydown', key, preventDefault() {}});
+  drawFrames();
+};
+const stackAt = (x) => canvasOf('memory').fills.filter((each) =>
+  typeof each.style === 'string' && expected.stack.some(({color}) => color === each.style) && each.x <= x && x < each.x + each.width);
+const {start: from, length: span} = state();
+const stackX = window.pipescopePage.gutter() + (expected.stackTime - from) / span * (width - window.pipescopePage.gutter());
+check('no stack at first', stackAt(stackX).length === 0, JSON.stringify(stackAt(stackX)));
+check('no legend of categories', !expected.stack.some(({name}) => textOfPage().includes(name)));
+buttonOf('Composition of memory').dispatchEvent({type: 'click'});
+drawFrames();
+const lanes = canvasOf('memory').texts.filter(({text}) => /^lane \d/.test(text)).map(({y}) => y).sort((a, b) => a - b);
+const ofFirst = stackAt(stackX).filter(({y}) => y < lanes[1] - lanes[0]);  // above the second lane
+check('the stack has the categories', JSON.stringify(ofFirst.map(({style}) => style)) === JSON.stringify(expected.stack.map(({color}) => color)), JSON.stringify(ofFirst));
+const perByte = ofFirst.reduce((sum, each) => sum + each.height, 0) / expected.stack.reduce((sum, each) => sum + each.bytes, 0);
+expected.stack.forEach(({name, bytes}, i) => {
+  check(`${name} has its height`, ofFirst[i] && Math.abs(ofFirst[i].height - perByte * bytes) < 0.01, JSON.stringify(ofFirst[i]));
+  check(`${name} is on the one before`, i === 0 || Math.abs(ofFirst[i].y + ofFirst[i].height - ofFirst[i - 1].y) < 0.01);
+  check(`the legend has ${name}`, textOfPage().includes(name));
+});
+hover('memory', stackX, lanes[0]);
+for (const {name, text} of expected.stack) {
+  check(`the tooltip says ${name} ${text}`, textOfPage().includes(`${name} ${text}`), textOfPage());
+}
+press('o');
+check('O takes the stack away', stackAt(stackX).length === 0);
+
+// Arrows of the selected task
+const arrowed = window.pipescopePage.place('measured', expected.arrowed);
+for (const type of ['pointerdown', 'pointerup']) {
+  const at = {type, button: 0, pointerId: 1, clientX: arrowed.x + arrowed.width / 2, clientY: arrowed.y + arrowed.height / 2};
+  (type === 'pointerup' ? window : canvasOf('measured')).dispatchEvent(at);
+}
+drawFrames();
+check('a click selects', JSON.stringify(state().selected) === JSON.stringify(['measured', expected.arrowed]), JSON.stringify(state().selected));
+const inOrder = (pairs) => JSON.stringify([...pairs].sort((a, b) => a[0] - b[0] || a[1] - b[1]));
+check('it has its arrows', inOrder(state().arrows) === inOrder(expected.arrows), `${inOrder(state().arrows)} ${inOrder(expected.arrows)}`);
+const {curves} = canvasOf('measured');
+check('each arrow is drawn', curves.length === 2 * expected.arrows.length, curves.length);
+for (const [source, target] of expected.arrows) {
+  const [left, right] = [source, target].map((task) => window.pipescopePage.place('measured', task));
+  const drawn = curves.some((each) => Math.abs(each.from.x - left.x - left.width) < 0.01 && Math.abs(each.to.x - right.x) < 0.01
+    && each.from.y > left.y && each.from.y < left.y + left.height && each.to.y > right.y && each.to.y < right.y + right.height);
+  check(`an arrow leads from ${source} to ${target}`, drawn, JSON.stringify(curves));
+}
+press('Escape');
+check('without a selection there is none', canvasOf('measured').curves.length === 0);
+const bubble = expected.bubble;
+const laneOf = (task) => window.pipescopePage.place('measured', task);
+const bubbleX = window.pipescopePage.gutter() + (bubble.time - from) / span * (width - window.pipescopePage.gutter());
+hover('measured', bubbleX, laneOf(bubble.next).y + laneOf(bubble.next).height / 2);
+const way = canvasOf('measured').curves[0];
+check('a bubble has an arrow from its culprit to the task that waits', way && Math.abs(way.to.x - laneOf(bubble.next).x) < 0.01
+  && Math.abs(way.from.x - laneOf(bubble.culprit).x - laneOf(bubble.culprit).width) < 0.01, JSON.stringify(way));
+
+// The strip of steps says what its marks mean
+for (const text of expected.steps) {
+  check(`the strip says ${text}`, textOfPage().includes(text));
+}
+// Names of threads and what they belong to, and whole figures
+for (const text of expected.rows) {
+  check(`a row says ${text}`, ['threads', 'memory counters'].some((kind) => canvasOf(kind).texts.some((each) => each.text.startsWith(text))),
+    JSON.stringify(canvasOf('threads').texts));
+}
+
 // Threads and kernels beside the tasks
 for (const name of expected.threads) {
   check(`threads say ${name}`, canvasOf('threads').texts.some(({text}) => text === name), JSON.stringify(canvasOf('threads').texts));

@@ -1,6 +1,6 @@
 // Runs a timeline page in Node, without a browser: node page_without_browser.js PAGE.html DRIVER.js EXPECTED.json
-// It stands in for the few parts of the DOM that the page uses. Letters are 7 pixels wide, and canvases keep the texts
-// drawn on them in `texts`. Prints the results of the driver.
+// It stands in for the few parts of the DOM that the page uses. Letters are 7 pixels wide, and canvases keep what was
+// drawn on them: `texts`, filled rectangles in `fills`, curves in `curves`. Prints the results of the driver.
 'use strict';
 const fs = require('fs');
 const vm = require('vm');
@@ -21,18 +21,25 @@ class FakeContext {
   measureText(text) { return {width: 7 * text.length}; }
   fillRect(x, y, width, height) {
     if (x === 0 && y === 0 && height === this.canvas.clientHeight) {
-      this.canvas.texts = [];  // a new drawing begins
+      Object.assign(this.canvas, {texts: [], fills: [], curves: []});  // a new drawing begins
     }
+    this.canvas.fills.push({x, y, width, height, style: this.fillStyle});
   }
+  moveTo(x, y) { this.from = {x, y}; }
+  bezierCurveTo(a, b, c, d, x, y) { this.canvas.curves.push({from: this.from, to: {x, y}, style: this.strokeStyle}); }
   fillText(text, x, y) { this.canvas.texts.push({text, x, y}); }
 }
 class FakeElement {
   constructor(tag) {
-    Object.assign(this, {tag, children: [], attributes: {}, handlers: {}, style: {}, dataset: {}, texts: [], hidden: false,
+    Object.assign(this, {tag, children: [], attributes: {}, handlers: {}, style: {}, dataset: {}, texts: [], fills: [], curves: [], hidden: false,
                          offsetTop: 0, scrollTop: 0, width: 0, height: 0});
     this.classList = {add() {}, remove() {}};
   }
-  append(...children) { this.children.push(...children); }
+  append(...children) {
+    this.children.push(...children);
+    children.filter((child) => child instanceof FakeElement).forEach((child) => { child.parent = this; });
+  }
+  before(...others) { this.parent.children.splice(this.parent.children.indexOf(this), 0, ...others); }
   replaceChildren(...children) { this.children = children; }
   setAttribute(name, value) { this.attributes[name] = value; }
   getAttribute(name) { return this.attributes[name]; }
@@ -81,8 +88,9 @@ const find = (element, fits) => {
 Object.assign(context, {
   expected: JSON.parse(fs.readFileSync(expectedName, 'utf8')), drawFrames,
   check: (name, holds, detail = '') => results.push({name, holds: Boolean(holds), detail: String(detail)}),
-  canvasOf: (source) => find(find(body, (each) => String(each.className).includes(`pane ${source}`)), (each) => each.tag === 'canvas'),
+  canvasOf: (source) => find(find(body, (each) => String(each.className).includes(`pane ${source}`)), (each) => each.tag === 'canvas' && each.attributes.role === 'application'),  // not a swatch
   textOfPage: () => body.textContent,
+  buttonOf: (text) => find(body, (each) => each.tag === 'button' && each.textContent === text),
 });
 vm.runInContext(fs.readFileSync(driverName, 'utf8'), context, {filename: driverName});
 process.stdout.write(JSON.stringify(results));

@@ -115,6 +115,27 @@ TEST(Selection, ElidesALongNameRatherThanItsFigure) {
     EXPECT_LE(table->header()->sectionPosition(1) + table->header()->sectionSize(1), table->viewport()->width());
 }
 
+TEST(Selection, KeepsFiguresOfTwoColumnsApart) {
+    SelectionPanel panel;
+    SelectionFacts facts;
+    facts.title = QStringLiteral("Step 5");
+    facts.measuredName = QStringLiteral("measured");
+    facts.simulatedName = QStringLiteral("simulated");
+    const FactRow row{QStringLiteral("Speed"), QStringLiteral("16.8 MFLOP/s"), QStringLiteral("1.80 GFLOP/s"),
+                      QStringLiteral("+10,000.0 %")};
+    facts.sections = {{QStringLiteral("Figures"), {row}}};
+    panel.resize(700, 400);
+    panel.setFacts(facts);
+    panel.show();
+    QApplication::processEvents();
+    const auto* table = panel.findChild<QTreeWidget*>();
+    ASSERT_NE(table, nullptr);
+    const QFontMetrics metrics = table->fontMetrics();
+    for (const auto& [column, text] : {std::pair{1, row.measured}, {2, row.simulated}, {3, row.difference}}) {
+        EXPECT_GE(table->header()->sectionSize(column), metrics.horizontalAdvance(text) + 8) << column;
+    }
+}
+
 TEST(Report, RefusesBubbleFiguresOfALossyTraceAndWarns) {
     const auto document = sample("lossy.sqlite", 17);
     const Report report = makeReport(*document, 1);

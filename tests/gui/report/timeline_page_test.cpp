@@ -5,6 +5,7 @@
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/timeline/kernel_store.h"
+#include "gui/timeline/memory_view.h"
 #include "gui/timeline/timeline_marks.h"
 #include "gui/timeline/track_store.h"
 #include "schedule/error.h"
@@ -26,6 +27,7 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -142,7 +144,12 @@ TEST_F(TimelinePage, HoldsEveryTaskOnScreenAtItsTimes) {
         EXPECT_EQ(page.at("timelines").at(0).at("lanes").size(), document_->measured->lanes().size());
         EXPECT_EQ(page.at("range"), Json({scene_.range.start - scene_.origin, scene_.range.end - scene_.origin}));
     }
-    EXPECT_EQ(tasksOf(data(), 0).size(), document_->measured->numSlices());
+    const Json page = data();
+    EXPECT_EQ(tasksOf(page, 0).size(), document_->measured->numSlices());
+    const TimeRange own = document_->measured->range();
+    EXPECT_THAT(page.at("scope").get<std::string>(),
+                HasSubstr("to " + formatDuration(own.end - scene_.origin).toStdString() + " since"))
+        << "without the margin of the screen";
 }
 
 TEST_F(TimelinePage, HoldsOnlyAPartOfTheStepAndTheTwinsOfItsTasks) {
@@ -254,6 +261,94 @@ TEST_F(TimelinePage, HoldsBubblesMemoryFiguresAndTheSelection) {
     }
     scene_.memory = false;
     EXPECT_FALSE(data().contains("memory"));
+}
+
+/// The pairs of tasks that a page's arrows join, decoded as its script does.
+std::set<std::pair<std::int64_t, std::int64_t>> arrowsOf(const Json& timeline) {
+    std::set<std::pair<std::int64_t, std::int64_t>> pairs;
+    std::int64_t to = 0;
+    const Json& arrows = timeline.at("arrows");
+    for (std::size_t i = 0; i < arrows.at("to").size(); ++i) {
+        to += arrows.at("to")[i].get<std::int64_t>();
+        pairs.emplace(to - arrows.at("from")[i].get<std::int64_t>(), to);
+    }
+    EXPECT_EQ(pairs.size(), arrows.at("to").size()) << "each once";
+    return pairs;
+}
+
+TEST_F(TimelinePage, HoldsWhatTasksOfTheStepWaitFor) {
+    SampleRun run;
+    run.partitions = 3;
+    run.chunks = 6;
+    load(run);
+    const Json page = data();
+    for (const Source source : {Source::measured, Source::simulated}) {
+        const std::size_t timeline = source == Source::measured ? 0 : 1;
+        const TimelineStore& store = source == Source::measured ? *document_->measured : *document_->simulated;
+        const auto numberOf = [&](SliceRef slice) {  // among those on the page
+            const std::int64_t shift = source == Source::measured ? 0 : scene_.simulatedShift;
+            std::int64_t number = 0;
+            for (std::uint32_t row = 0; row <= slice.row; ++row) {
+                const StoredRow& stored = store.rows()[row];
+                const std::size_t end = row == slice.row ? slice.index : stored.start.size();
+                for (std::size_t i = 0; i < end; ++i) {
+                    number +=
+                        stored.end[i] + shift >= scene_.range.start && stored.start[i] + shift <= scene_.range.end;
+                }
+            }
+            return number;
+        };
+        std::set<std::pair<std::int64_t, std::int64_t>> wanted;
+        const StepGraph& graph = *analysis_->tasks(source);
+        for (StepTaskIndex to = 0; to < graph.tasks().size(); ++to) {
+            for (const StepTaskIndex from : graph.dependencies(to)) {
+                wanted.emplace(numberOf(graph.task(from).slice), numberOf(graph.task(to).slice));
+            }
+        }
+        EXPECT_GT(wanted.size(), graph.tasks().size() / 2);
+        EXPECT_EQ(arrowsOf(page.at("timelines").at(timeline)), wanted);
+    }
+}
+
+TEST_F(TimelinePage, HoldsTheCompositionOfMemoryOverTime) {
+    load({});
+    const Json page = data();
+    EXPECT_EQ(page.at("memoryCategories").size(), kNumMemoryCategories);
+    EXPECT_EQ(page.at("composition"), false);
+    scene_.memoryStacked = true;
+    EXPECT_EQ(data().at("composition"), true);
+    for (std::size_t lane = 0; lane < page.at("memory").size(); ++lane) {
+        for (const bool measured : {true, false}) {
+            const MemoryTrack& track =
+                measured ? document_->measuredMemory->at(lane) : document_->simulatedMemory.at(lane);
+            const Json& curve = page.at("memory")[lane].at(measured ? "measured" : "simulated");
+            const std::int64_t shift = measured ? 0 : scene_.simulatedShift;
+            std::vector<std::int64_t> times;
+            std::int64_t time = 0;
+            for (const Json& gap : curve.at("time")) {
+                times.push_back(time += gap.get<std::int64_t>());
+            }
+            std::map<std::size_t, std::vector<Bytes>> held;
+            for (const Json& category : curve.at("held")) {
+                std::vector<Bytes>& bytes = held[category.at("category")];
+                bytes.resize(times.size());
+                std::size_t at = 0;
+                for (std::size_t i = 0; i < category.at("at").size(); ++i) {
+                    at += category.at("at")[i].get<std::size_t>();
+                    bytes.at(at) = category.at("change")[i];
+                }
+                std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+            }
+            ASSERT_FALSE(held.empty());
+            for (std::size_t i = 0; i < times.size(); ++i) {
+                const MemoryBreakdown composition = track.compositionAt(times[i] + scene_.origin - shift);
+                for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+                    const Bytes here = held.contains(k) ? held[k].at(i) : 0;
+                    ASSERT_EQ(here, std::max<Bytes>(0, composition[static_cast<MemoryCategory>(k)]));
+                }
+            }
+        }
+    }
 }
 
 TEST_F(TimelinePage, HoldsTheLowerBoundAndTheStepsOfTheRun) {
@@ -396,10 +491,27 @@ TEST_F(TimelinePage, OfAFileWithoutTasksHoldsThreadsAndCounters) {
     EXPECT_EQ(timeline.at("name")[1], timeline.at("name")[3]);
     EXPECT_EQ(page.at("lanes").at("rows")[0][3], formatDuration(400'000).toStdString()) << "nested ranges count once";
     ASSERT_EQ(page.at("counters").size(), 1U);
-    EXPECT_EQ(page.at("counters")[0].at("least"), -2);
-    EXPECT_EQ(page.at("counters")[0].at("most"), 6);
+    EXPECT_EQ(page.at("counters")[0].at("lowest"), -2);
+    EXPECT_EQ(page.at("counters")[0].at("highest"), 6);
     EXPECT_EQ(page.at("counters")[0].at("high").back(), 6);
     EXPECT_LE(page.at("counters")[0].at("time").size(), 3U) << "only where it changes";
+    EXPECT_THAT(page.at("scope").get<std::string>(),
+                testing::EndsWith("from " + formatDuration(0).toStdString() + " to " +
+                                  formatDuration(800'000).toStdString() + "."))
+        << "without the margins of the screen";
+}
+
+TEST_F(TimelinePage, OfAFileWithoutTasksHoldsItsFlows) {
+    scene_ = threadsScene("flows.json", R"json([
+        {"ph": "X", "name": "send", "pid": 1, "tid": 1, "ts": 0, "dur": 100},
+        {"ph": "X", "name": "other", "pid": 1, "tid": 1, "ts": 200, "dur": 100},
+        {"ph": "X", "name": "receive", "pid": 1, "tid": 2, "ts": 150, "dur": 100},
+        {"ph": "s", "name": "flow", "cat": "f", "id": 1, "pid": 1, "tid": 1, "ts": 50},
+        {"ph": "f", "bp": "e", "name": "flow", "cat": "f", "id": 1, "pid": 1, "tid": 2, "ts": 160}])json");
+    const Json page = data();
+    EXPECT_EQ(arrowsOf(page.at("timelines")[0]), (std::set<std::pair<std::int64_t, std::int64_t>>{{0, 2}}));
+    scene_.range.start = 120'000;  // without the sender
+    EXPECT_TRUE(arrowsOf(data().at("timelines")[0]).empty());
 }
 
 TEST_F(TimelinePage, OfManyRangesKeepsTheLongestAndSaysSo) {
@@ -426,7 +538,8 @@ std::shared_ptr<TraceDocument> withThreadsAndKernels(const TraceDocument& docume
     const TimeRange whole = document.measured->range();
     TrackStore tracks;
     tracks.texts = {"core/schedules.py(30): forward_step", "core/schedules.py(40): backward_step"};
-    tracks.rows = {{"process 1", "thread 1", 0, {}, {}, {}}, {"process 1", "thread 2", 0, {}, {}, {}}};
+    tracks.rows = {{"process 1", "thread 1", 0, {}, {}, {}},
+                   {"process 2 (python3 pretrain_gpt.py --pipeline-model-parallel-size 4)", "thread 2", 0, {}, {}, {}}};
     for (int i = 0; i < ranges; ++i) {
         TrackRow& row = tracks.rows[static_cast<std::size_t>(i % 2)];
         const std::int64_t start = whole.start + whole.length() / ranges * i;
@@ -583,6 +696,7 @@ TEST_F(TimelinePage, ThinsALongMemoryCurveAndSaysSo) {
         MemorySample sample;
         sample.time = Nanoseconds{range.start + range.length() / kSamples * i};
         sample.allocated = i == kSamples / 2 ? 1'000'000 : i % 100;
+        sample.composition[MemoryCategory::parameters] = sample.allocated;
         track.add(sample);
     }
     longer->measuredMemory = std::make_shared<std::vector<MemoryTrack>>(std::vector{track});
@@ -593,6 +707,8 @@ TEST_F(TimelinePage, ThinsALongMemoryCurveAndSaysSo) {
     const std::vector<Bytes> peaks = page.at("memory").at(0).at("measured").at("peak");
     EXPECT_LE(peaks.size(), static_cast<std::size_t>(kMostPageSamples));
     EXPECT_EQ(*std::max_element(peaks.begin(), peaks.end()), 1'000'000);
+    EXPECT_FALSE(page.at("memory").at(0).at("measured").contains("held"));
+    EXPECT_THAT(page.at("notes").dump(), HasSubstr("The composition of thinned memory curves over time"));
 }
 
 TEST_F(TimelinePage, IsSavedWholeOrNotAtAll) {
@@ -645,12 +761,61 @@ TEST_F(TimelinePage, LabelsBarsAndPlatesAsTheWindowDoes) {
         memory.push_back("lane " + std::to_string(lane) + " · ▼ " +
                          formatBytes((*document_->measuredMemory)[lane].highest()).toStdString());
     }
-    const Json expected{{"bound", "lower bound " + formatDuration(document_->lowerBound()->count()).toStdString()},
-                        {"labels", labels},
-                        {"memory", memory},
-                        {"threads", {"thread 1 · process 1", "forward_step"}},
-                        {"kernels", {"gemm"}},
-                        {"kernel", kernel}};
+    // The first lane's bytes in the middle of the range, by category
+    const std::int64_t middle = scene_.range.start + scene_.range.length() / 2;
+    const MemoryBreakdown held = document_->measuredMemory->front().compositionAt(middle);
+    Json stack = Json::array();
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const auto category = static_cast<MemoryCategory>(k);
+        if (held[category] > 0) {
+            stack.push_back({{"name", nameOf(category).toStdString()},
+                             {"color", styleOf(category).color.name().toStdString()},
+                             {"bytes", held[category]},
+                             {"text", formatBytes(held[category]).toStdString()}});
+        }
+    }
+    EXPECT_GT(stack.size(), 1U);
+    const std::vector<PageTask> tasks = tasksOf(page, 0);
+    const StepGraph& graph = *analysis_->tasks(Source::measured);
+    const auto numberOf = [&](StepTaskIndex task) {
+        const StepTask& of = graph.task(task);
+        return std::ranges::find_if(tasks,
+                                    [&](const PageTask& each) {
+                                        return each.name == taskName(of.key).toStdString() && each.step == of.key.step;
+                                    }) -
+               tasks.begin();
+    };
+    const StepTaskIndex chosen = graph.find({scene_.step, TaskKind::backward, 1, 5, -1});
+    const auto arrowed = numberOf(chosen);
+    Json arrows = Json::array();
+    for (const StepTaskIndex from : graph.dependencies(chosen)) {
+        arrows.push_back({numberOf(from), arrowed});
+    }
+    for (const StepTaskIndex to : graph.dependents(chosen)) {
+        arrows.push_back({arrowed, numberOf(to)});
+    }
+    EXPECT_GT(arrows.size(), 1U);
+    const auto longest = std::ranges::max(analysis_->bubbles(Source::measured), {}, [](const Bubble& each) {
+        return each.culprit == kNoTask || each.next == kNoTask ? 0 : each.length();
+    });
+    const Json bubble{{"time", (longest.start + longest.end) / 2 - scene_.origin},
+                      {"culprit", numberOf(longest.culprit)},
+                      {"next", numberOf(longest.next)}};
+    const Json expected{
+        {"bound", "lower bound " + formatDuration(document_->lowerBound()->count()).toStdString()},
+        {"labels", labels},
+        {"memory", memory},
+        {"stack", stack},
+        {"stackTime", middle - scene_.origin},
+        {"arrowed", arrowed},
+        {"arrows", arrows},
+        {"bubble", bubble},
+        {"steps",
+         {"median ", "pale top: bubble", "hatched: not counted", "frame: step " + std::to_string(scene_.step)}},
+        {"rows", {"thread 1 · process 1", "thread 2 · process 2", "queue · 3 to 4"}},
+        {"threads", {"thread 1 · process 1", "forward_step"}},
+        {"kernels", {"gemm"}},
+        {"kernel", kernel}};
     const QTemporaryDir folder;
     const auto write = [&](const char* name, const QByteArray& text) {
         QFile file(folder.filePath(QString::fromLatin1(name)));

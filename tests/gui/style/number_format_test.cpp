@@ -21,6 +21,17 @@ TEST(NumberFormat, ChoosesTheUnitOfADuration) {
     EXPECT_EQ(plain(formatDuration(123'456'000'000)), "123.5 s");
 }
 
+TEST(NumberFormat, GroupsTheDigitsOfVeryLongTimes) {
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    EXPECT_EQ(plain(formatDuration(9999 * kSecond)), "9999.0 s");
+    EXPECT_EQ(plain(formatDuration(10'000 * kSecond)), "10,000 s");
+    EXPECT_EQ(plain(formatDuration(-1'000'000'000 * kSecond)), "-1,000,000,000 s");
+    EXPECT_EQ(plain(formatDuration(std::numeric_limits<std::int64_t>::max())), "9,223,372,037 s");
+    EXPECT_EQ(plain(formatTime(200'000'000 * kSecond, 200'000'000 * kSecond, 1'000'000'000 * kSecond)),
+              "200,000,000 s");
+    EXPECT_EQ(plain(formatTime(12'345'600'000'000, 100'000'000, 12'400'000'000'000)), "12,345.6 s");
+}
+
 TEST(NumberFormat, GivesChangesTheirSign) {
     EXPECT_EQ(plain(formatDurationChange(-1'200'000)), "-1.200 ms");
     EXPECT_EQ(plain(formatDurationChange(1'200'000)), "+1.200 ms");

@@ -152,6 +152,14 @@ TEST(TrackView, ShortensNamesSoThatWhatDiffersStays) {
         EXPECT_FALSE(in(forward, room).empty()) << share;
     }
     EXPECT_EQ(in(forward, 5), "") << "no lone dots";
+    for (const char* wide : {"%s%n%d", "順伝播計算中", "WWWWWW"}) {
+        const QString name = QString::fromUtf8(wide);
+        const double dots = metrics.horizontalAdvance(QChar(0x2026));
+        const double ends = metrics.horizontalAdvance(name.left(1)) + metrics.horizontalAdvance(name.right(1));
+        EXPECT_EQ(in(wide, dots + ends + 1), (name.left(1) + QChar(0x2026) + name.right(1)).toStdString());
+    }
+    const double three = metrics.horizontalAdvance(QStringLiteral("f…p"));
+    EXPECT_EQ(in("forward_step", three + 1), "") << "three letters tell no long name";
 }
 
 TEST(CounterRow, GivesTheExtremesOfEachColumn) {

@@ -322,6 +322,23 @@ TEST_F(ViewerCommand, RefusesWrongUsageWithCodeTwo) {
     EXPECT_FALSE(QFile::exists(out));
 }
 
+TEST_F(ViewerCommand, SaysWhatIsWrongWithARange) {
+    const QString file = trace();
+    const std::pair<const char*, const char*> wrong[] = {{"--range=2ms:nan", "two times since the start of the step"},
+                                                         {"--range=inf:2ms", "two times since the start"},
+                                                         {"--range=2ms:--3ms", "two times since the start"},
+                                                         {"--range=:3ms", "two times since the start"},
+                                                         {"--range=2ms:2ms", "give a later end"},
+                                                         {"--range=5ms:2ms", "swap the two times"},
+                                                         {"--range=1ms:2parsecs", "'parsecs' is none of the units"}};
+    for (const auto& [range, says] : wrong) {
+        const Outcome outcome = view({file, QStringLiteral("--render"), path("never.png"), QString::fromLatin1(range)});
+        EXPECT_EQ(outcome.code, 2) << range;
+        EXPECT_TRUE(outcome.error.contains(QString::fromLatin1(says))) << range << ": " << outcome.error.toStdString();
+        EXPECT_FALSE(outcome.error.contains(QStringLiteral("0 or more"))) << "a time may lie before the step";
+    }
+}
+
 TEST_F(ViewerCommand, FailsWithCodeOneForWhatIsNoTrace) {
     const Outcome missing = view({QStringLiteral("/nowhere.sqlite"), QStringLiteral("--render"), path("never.png")});
     EXPECT_EQ(missing.code, 1);
