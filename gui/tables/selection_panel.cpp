@@ -9,7 +9,6 @@
 #include <QHeaderView>
 #include <QKeyEvent>
 #include <QLabel>
-#include <QStyledItemDelegate>
 #include <QTreeWidget>
 
 #include <algorithm>
@@ -18,17 +17,6 @@
 namespace pipescope {
 namespace {
 constexpr int kSectionGap = 8;  // pixels
-constexpr int kFigureGap = 8;   // between the figures of two columns
-
-/// Keeps figures of neighbouring columns apart, which are aligned at their right.
-class FigureDelegate : public QStyledItemDelegate {
-public:
-    using QStyledItemDelegate::QStyledItemDelegate;
-
-    QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
-        return QStyledItemDelegate::sizeHint(option, index) + QSize(index.column() > 0 ? kFigureGap : 0, 0);
-    }
-};
 }  // namespace
 
 SelectionPanel::SelectionPanel(QWidget* parent)
@@ -52,7 +40,6 @@ SelectionPanel::SelectionPanel(QWidget* parent)
     table_->setIndentation(0);
     table_->setItemsExpandable(false);
     table_->setFrameShape(QFrame::NoFrame);
-    table_->setItemDelegate(new FigureDelegate(table_));
     table_->setTextElideMode(Qt::ElideMiddle);  // names of ranges differ at their ends
     table_->header()->setStretchLastSection(false);
     table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
@@ -70,7 +57,7 @@ SelectionPanel::SelectionPanel(QWidget* parent)
     table_->setContextMenuPolicy(Qt::ActionsContextMenu);
     auto* rest = new QWidget(this);  // keeps the lines at the top while there is no table
     rest->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Expanding);
-    arrange(new QVBoxLayout(this), {8, 6, 4, 0}, 2, {title_, where_, text_, {table_, 1000}, {rest, 1}});
+    arrange(new QVBoxLayout(this), {8, 6, 4, 0}, 4, {title_, where_, text_, {table_, 1000}, {rest, 1}});
     setFacts({});
 }
 

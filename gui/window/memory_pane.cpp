@@ -35,6 +35,7 @@ MemoryPane::MemoryPane(TimeAxisModel& axis, QWidget* parent)
     legend_->setEntries(std::move(entries), true);
     legend_->hide();
     auto* header = arrange(new QHBoxLayout, {title_, {content_, 1}, composition_});
+    header->setContentsMargins(0, 0, 8, 0);
     arrange(new QVBoxLayout(this), {0, 0, 0, 0}, 0, {header, legend_, {view_, 1}});
 }
 

@@ -5,6 +5,7 @@
 #include "gui/document/step_analysis.h"
 #include "gui/document/step_history.h"
 #include "gui/style/number_format.h"
+#include "gui/style/theme.h"
 #include "gui/tables/selection_facts.h"
 #include "gui/tables/selection_panel.h"
 #include "schedule/error.h"
@@ -116,6 +117,7 @@ TEST(Selection, ElidesALongNameRatherThanItsFigure) {
 }
 
 TEST(Selection, KeepsFiguresOfTwoColumnsApart) {
+    applyTheme(Theme::light);  // whose style has the margins
     SelectionPanel panel;
     SelectionFacts facts;
     facts.title = QStringLiteral("Step 5");
