@@ -6,15 +6,13 @@
 #include "schedule/quantities.h"
 #include "schedule/stop_check.h"
 #include "simulator/pareto_front.h"
+#include "simulator/plan_threads.h"
 #include "simulator/planner.h"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cmath>
-#include <condition_variable>
-#include <exception>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -22,7 +20,6 @@
 #include <mutex>
 #include <numeric>
 #include <set>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -787,78 +784,6 @@ void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGr
     }
 }
 
-/// Runs parts of a plan on several threads, while the calling thread reports progress.
-class PlanThreads {
-public:
-    explicit PlanThreads(const ClusterPlanRequest& request) : request_(request) {}
-
-    /// Runs work(0) to work(count - 1), in this order on as many threads as the request wants. They are so large a
-    /// share of the plan, 0 to 1, of which share_done() is done. Once the plan is cancelled, runs none. Throws what
-    /// work() throws, but ComputationStopped.
-    void run(std::size_t count, double share, const std::function<void(std::size_t)>& work,
-             const std::function<double()>& share_done) {
-        std::mutex mutex;
-        std::condition_variable changed;
-        std::size_t left = count;
-        std::exception_ptr fault;
-        std::atomic<std::size_t> next{0};
-        const auto run_some = [&] {
-            const StopCheck check([this] { return !stop_; });
-            for (std::size_t k = next++; k < count; k = next++) {
-                std::exception_ptr thrown;
-                try {
-                    if (!stop_) {
-                        work(k);
-                    }
-                } catch (const ComputationStopped&) {
-                } catch (...) {
-                    thrown = std::current_exception();
-                    stop_ = true;
-                }
-                const std::scoped_lock lock(mutex);
-                fault = thrown ? thrown : fault;
-                --left;
-                changed.notify_one();
-            }
-        };
-        const unsigned threads = request_.threads > 0 ? static_cast<unsigned>(request_.threads)
-                                                      : std::max(1U, std::thread::hardware_concurrency());
-        std::vector<std::jthread> workers;
-        for (std::size_t k = 0; k < std::min<std::size_t>(threads, count); ++k) {
-            workers.emplace_back(run_some);
-        }
-        std::unique_lock lock(mutex);
-        constexpr std::chrono::milliseconds kBetweenReports{20};
-        while (!changed.wait_for(lock, kBetweenReports, [&] { return left == 0; })) {
-            lock.unlock();
-            report(done_ + share * std::clamp(share_done(), 0.0, 1.0));
-            lock.lock();
-        }
-        lock.unlock();
-        workers.clear();
-        if (fault) {
-            std::rethrow_exception(fault);
-        }
-        done_ += share;
-        report(std::min(1.0, done_));
-    }
-
-    bool is_cancelled() const { return cancelled_; }
-
-private:
-    void report(double done) {
-        if (!stop_ && request_.progress && !request_.progress(done)) {
-            cancelled_ = true;
-            stop_ = true;
-        }
-    }
-
-    const ClusterPlanRequest& request_;
-    std::atomic<bool> stop_{false};
-    bool cancelled_ = false;
-    double done_ = 0;
-};
-
 /// Tries schedule auto for the layouts of the best candidates, with one partition a lane. It takes a hundred times as
 /// long as a named one, so not for all.
 void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
@@ -880,7 +805,7 @@ void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const Pla
     std::atomic<std::size_t> done{0};
     std::mutex mutex;
     threads.run(
-        tried.size(), share,
+        tried.size(),
         [&](std::size_t k) {
             LayoutStep step = model.simulate(tried[k].candidate.step.layout, tried[k].parts, kPeaksOnly);
             const bool is_feasible = step.simulation.feasible;
@@ -891,7 +816,7 @@ void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const Pla
             const std::scoped_lock lock(mutex);
             fits[k] = is_feasible;
         },
-        [&] { return static_cast<double>(done) / static_cast<double>(tried.size()); });
+        share, [&] { return static_cast<double>(done) / static_cast<double>(tried.size()); });
     plan.considered += done;
     plan.simulated += done;
     for (std::size_t k = 0; k < tried.size(); ++k) {
@@ -931,15 +856,15 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     constexpr double kShareOfListing = 0.1;
     constexpr double kShareOfAutomatic = 0.4;
     const double share_of_search = 1 - kShareOfListing - (tries_automatic ? kShareOfAutomatic : 0);
-    PlanThreads threads(request);
+    PlanThreads threads(request.threads, request.progress);
     std::atomic<std::size_t> listed{0};
     threads.run(
-        sizes.size(), kShareOfListing,
+        sizes.size(),
         [&](std::size_t k) {
             model.add_layouts(sizes[k]);
             ++listed;
         },
-        [&] { return static_cast<double>(listed) / static_cast<double>(sizes.size()); });
+        kShareOfListing, [&] { return static_cast<double>(listed) / static_cast<double>(sizes.size()); });
     for (const Size& size : sizes) {
         plan.considered += size.layouts.size();
     }
@@ -961,13 +886,13 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     std::atomic<std::size_t> done{0};  // layouts
     const auto all = static_cast<double>(std::max<std::size_t>(1, plan.considered));
     threads.run(
-        order.size(), share_of_search,
+        order.size(),
         [&](std::size_t k) {
             Size& size = sizes[order[k]];
             const std::size_t most = size.groups.size() > 1 ? 1 : std::max<std::size_t>(1, request.most_per_size);
             simulate_size(size, model, most, request.exhaustive, done);
         },
-        [&] { return static_cast<double>(done) / all; });
+        share_of_search, [&] { return static_cast<double>(done) / all; });
     std::optional<Shortfall> least;
     std::optional<Shortfall> least_sure;
     std::vector<Size::Found> found;

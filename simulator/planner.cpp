@@ -7,19 +7,15 @@
 #include "simulator/balance_search.h"
 #include "simulator/balanced_pipeline.h"
 #include "simulator/plan_ranking.h"
+#include "simulator/plan_threads.h"
 #include "simulator/search_tables.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <condition_variable>
-#include <exception>
-#include <future>
 #include <limits>
-#include <mutex>
 #include <set>
 #include <span>
-#include <thread>
 
 namespace pipescope {
 namespace {
@@ -185,7 +181,9 @@ class PlanRun {
 public:
     PlanRun(const PlanRequest& request, const std::vector<Variant>& variants, const std::set<int>& partitions,
             const std::set<int>& replicas)
-        : request_(request), partitions_(partitions.begin(), partitions.end()) {
+        : request_(request),
+          partitions_(partitions.begin(), partitions.end()),
+          threads_(request.threads, request.progress) {
         for (const int each : replicas) {
             std::set<std::int64_t> chunks;
             for (const std::int64_t asked : request.chunks) {
@@ -194,7 +192,7 @@ public:
             // Most micro-batches first: they take longest, and none should be left for one thread at the end.
             for (auto m = chunks.rbegin(); m != chunks.rend(); ++m) {
                 for (const Variant& variant : variants) {
-                    Job job{&variant, *m, each, wanted(variant, *m, each), {}, nullptr};
+                    Job job{&variant, *m, each, wanted(variant, *m, each), {}};
                     num_wanted_ += job.wanted.size();
                     if (!job.wanted.empty()) {
                         jobs_.push_back(std::move(job));
@@ -209,32 +207,12 @@ public:
     }
 
     void run() {
-        const int cores = static_cast<int>(std::thread::hardware_concurrency());
-        const int threads = std::clamp(request_.threads > 0 ? request_.threads : cores, 1,
-                                       static_cast<int>(std::min<std::size_t>(jobs_.size(), 64)));
-        {
-            std::vector<std::jthread> others;
-            others_at_work_ = threads - 1;
-            for (int k = 1; k < threads; ++k) {
-                others.emplace_back([this] {
-                    const Leaving leaving(*this);
-                    work(false);
-                });
-            }
-            work(true);
-            tell_of_the_others();
-        }  // joins
-        if (progress_failure_) {
-            std::rethrow_exception(progress_failure_);
-        }
-        for (const Job& job : jobs_) {
-            if (job.failure) {
-                std::rethrow_exception(job.failure);
-            }
-        }
+        threads_.run(
+            jobs_.size(), [this](std::size_t k) { do_job(jobs_[k]); }, 1,
+            [this] { return static_cast<double>(done_) / static_cast<double>(num_wanted_); });
     }
 
-    bool cancelled() const { return stop_; }
+    bool cancelled() const { return threads_.is_cancelled(); }
 
     /// In the order of the request, whichever thread finished first.
     std::vector<PlanCandidate> take_candidates() {
@@ -252,7 +230,6 @@ private:
         int replicas;
         std::vector<Wanted> wanted;
         std::vector<PlanCandidate> candidates;
-        std::exception_ptr failure;
     };
 
     /// "schedule interleaved needs .., schedule v-half needs .."
@@ -281,94 +258,23 @@ private:
         return all;
     }
 
-    /// Counts a thread as working until it ends.
-    class Leaving {
-    public:
-        explicit Leaving(PlanRun& run) : run_(run) {}
-        Leaving(const Leaving&) = delete;
-        Leaving& operator=(const Leaving&) = delete;
-        ~Leaving() {
-            const std::scoped_lock lock(run_.mutex_);
-            --run_.others_at_work_;
-            run_.changed_.notify_one();
-        }
-
-    private:
-        PlanRun& run_;
-    };
-
-    void work(bool is_caller) {
-        for (std::size_t k = next_++; k < jobs_.size() && !stop_; k = next_++) {
-            try {
-                do_job(jobs_[k], is_caller);
-            } catch (...) {
-                jobs_[k].failure = std::current_exception();
-                stop_ = true;
-            }
-        }
-    }
-
-    /// Runs when the caller has no job left: waits, reports the others' progress, and learns whether to stop.
-    void tell_of_the_others() {
-        std::unique_lock lock(mutex_);
-        while (others_at_work_ > 0) {
-            lock.unlock();
-            tell();
-            lock.lock();
-            changed_.wait(lock, [&] { return others_at_work_ == 0 || (!stop_ && done_ >= told_); });
-        }
-        lock.unlock();
-        tell();
-    }
-
-    void do_job(Job& job, bool is_caller) {
+    void do_job(Job& job) {
         const SearchTables tables = tables_for(*job.variant, job.chunks, job.replicas);
         for (const Wanted& each : job.wanted) {
-            if (is_caller) {
-                tell();
-            }
-            if (stop_) {
+            if (threads_.is_stopped()) {
                 return;
             }
             job.candidates.push_back(candidate_for(*job.variant, each, request_.algorithm, tables));
-            count_candidate();
-        }
-    }
-
-    void count_candidate() {
-        const std::scoped_lock lock(mutex_);
-        ++done_;
-        changed_.notify_one();
-    }
-
-    void tell() {
-        const std::size_t done = done_;
-        if (stop_ || done < told_) {
-            return;
-        }
-        told_ = done + 1;
-        try {
-            if (request_.progress && !request_.progress(static_cast<double>(done) / static_cast<double>(num_wanted_))) {
-                stop_ = true;
-            }
-        } catch (...) {
-            progress_failure_ = std::current_exception();
-            stop_ = true;
+            ++done_;
         }
     }
 
     const PlanRequest& request_;
     std::vector<int> partitions_;
     std::vector<Job> jobs_;
-    std::size_t num_wanted_ = 0;           // number of candidates of all jobs
-    std::size_t told_ = 0;                 // used by the calling thread only
-    std::exception_ptr progress_failure_;  // likewise
-    std::mutex mutex_;
-    std::condition_variable changed_;  // signals that a candidate or a thread is done
-    int others_at_work_ = 0;           // under mutex_, except before the threads start
-    std::atomic<std::size_t> next_ = 0;
+    std::size_t num_wanted_ = 0;  // number of candidates of all jobs
     std::atomic<std::size_t> done_ = 0;
-    std::atomic<bool> stop_ = false;
+    PlanThreads threads_;
 };
 
 /// Finds remedies if no candidate keeps the limit. Each is tried before it is named.
@@ -653,24 +559,12 @@ std::vector<PlanCandidate*> candidates_with_noise(Plan& plan, std::size_t most) 
 /// Adds noise to those without it, on several threads.
 void add_noise_to(std::vector<PlanCandidate*> some, const std::vector<Variant>& variants, const PlanRequest& request) {
     std::erase_if(some, [](const PlanCandidate* each) { return each->simulation.step_mean.has_value(); });
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&] {
-        for (std::size_t k = next++; k < some.size(); k = next++) {
-            const Variant& variant = *std::ranges::find_if(
-                variants, [&](const Variant& each) { return each.device_type == some[k]->device_type; });
-            add_noise(variant.profile, some[k]->simulation);
-        }
-    };
-    const auto cores = static_cast<std::size_t>(std::max(1U, std::thread::hardware_concurrency()));
-    const std::size_t threads = request.threads > 0 ? static_cast<std::size_t>(request.threads) : cores;
-    std::vector<std::future<void>> others;
-    for (std::size_t k = 1; k < std::min(threads, some.size()); ++k) {
-        others.push_back(std::async(std::launch::async, work));
-    }
-    work();
-    for (std::future<void>& other : others) {
-        other.get();
-    }
+    PlanThreads threads(request.threads, {});
+    threads.run(some.size(), [&](std::size_t k) {
+        const Variant& variant = *std::ranges::find_if(
+            variants, [&](const Variant& each) { return each.device_type == some[k]->device_type; });
+        add_noise(variant.profile, some[k]->simulation);
+    });
 }
 
 /// Ranks the first candidates by their expected steps, ten more at a time, until the best is better than all others

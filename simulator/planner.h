@@ -46,7 +46,7 @@ struct PlanRequest {
     /// Noise takes hundreds of simulations, and candidates that may be best get it anyway.
     std::size_t most_with_noise = 10;
     int threads = 0;  ///< 0: one per core
-    /// Called in the calling thread with the share that is done, 0..1; returns false to stop. May be empty.
+    /// Called in the calling thread every 20 ms with the share that is done, 0..1; returns false to stop. May be empty.
     std::function<bool(double done)> progress;
 };
 

@@ -1,0 +1,81 @@
+#include "simulator/plan_threads.h"
+
+#include "schedule/stop_check.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+PlanThreads::PlanThreads(int threads, std::function<bool(double)> progress)
+    : threads_(threads > 0 ? static_cast<unsigned>(threads) : std::max(1U, std::thread::hardware_concurrency())),
+      progress_(std::move(progress)) {}
+
+void PlanThreads::run(std::size_t count, const std::function<void(std::size_t)>& work, double share,
+                      const std::function<double()>& share_done) {
+    std::mutex mutex;  // of what follows, but `next`
+    std::condition_variable changed;
+    std::size_t left = count;
+    std::size_t first_failed = count;
+    std::exception_ptr failure;
+    std::atomic<std::size_t> next = 0;
+    const auto run_some = [&] {
+        const StopCheck check([this] { return !stop_; });
+        for (std::size_t k = next++; k < count; k = next++) {
+            std::exception_ptr thrown;
+            try {
+                if (!stop_) {
+                    work(k);
+                }
+            } catch (const ComputationStopped&) {
+            } catch (...) {
+                thrown = std::current_exception();
+                stop_ = true;
+            }
+            const std::scoped_lock lock(mutex);
+            if (thrown && k < first_failed) {
+                first_failed = k;
+                failure = thrown;
+            }
+            --left;
+            changed.notify_one();
+        }
+    };
+    {
+        std::vector<std::jthread> workers;
+        try {
+            while (workers.size() < std::min<std::size_t>(threads_, count)) {
+                workers.emplace_back(run_some);
+            }
+            std::unique_lock lock(mutex);
+            constexpr std::chrono::milliseconds kBetweenReports{20};
+            while (!changed.wait_for(lock, kBetweenReports, [&] { return left == 0; })) {
+                lock.unlock();
+                check_stop();
+                report(done_ + share * std::clamp(share_done(), 0.0, 1.0));
+                lock.lock();
+            }
+        } catch (...) {
+            stop_ = true;
+            throw;
+        }
+    }  // joins
+    if (failure) {
+        std::rethrow_exception(failure);
+    }
+    done_ += share;
+    report(std::min(1.0, done_));
+}
+
+void PlanThreads::report(double done) {
+    if (!stop_ && progress_ && !progress_(done)) {
+        cancelled_ = true;
+        stop_ = true;
+    }
+}
+}  // namespace pipescope
