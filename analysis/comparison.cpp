@@ -73,7 +73,11 @@ struct OtherSide {
 };
 
 OtherSide side_of(const Simulation& simulation) {
-    OtherSide side{simulation.step_time, simulation.bubble_fraction, simulation.step_mean, simulation.bubble_mean, {}};
+    OtherSide side{simulation.step_time, simulation.bubble_fraction, {}, {}, {}};
+    if (simulation.noise) {
+        side.step_mean = simulation.noise->mean;
+        side.bubble_mean = simulation.noise->bubble;
+    }
     for (const SimulatedLane& lane : simulation.lanes) {
         side.lanes.push_back({lane.busy, lane.bubble_fraction, lane.peak_bytes, true});
     }

@@ -45,9 +45,7 @@ void take_figures(Simulation& simulation, const Timeline& stored) {
     simulation.utilization = 1 - found.bubble_fraction;
     simulation.speedup *= quicker;
     simulation.samples_per_second *= quicker;
-    simulation.step_band.reset();
-    simulation.step_mean.reset();
-    simulation.bubble_mean.reset();
+    simulation.noise.reset();
     simulation.lanes.resize(stored.lanes.size());
     for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
         simulation.lanes[lane].busy = found.lanes[lane].busy;

@@ -126,7 +126,7 @@ std::string advice_text(const Advice& advice, const std::vector<std::string>& co
     if (advice.base.options.update == Update::staggered) {
         text += "\nstaggered updates: a step time is the period of consecutive steps\n";
     }
-    if (advice.base.step_mean) {
+    if (advice.base.noise) {
         text += "\nstep times and bubbles: means of steps with the profile's noise\n";
     }
     return text;

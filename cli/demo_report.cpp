@@ -28,9 +28,9 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
     remarks.push_back(fmt::format("{} compared, {} matched, {} unmatched",
                                   counted(comparison.steps.size(), "step", "steps"),
                                   counted(comparison.tasks_matched, "task", "tasks"), comparison.tasks_unmatched));
-    if (const auto& band = part.compared.simulation.step_band) {
-        remarks.push_back(fmt::format("90 % of steps were predicted to take {} to {}", format_duration(band->first),
-                                      format_duration(band->second)));
+    if (const auto& noise = part.compared.simulation.noise) {
+        remarks.push_back(fmt::format("90 % of steps were predicted to take {} to {}", format_duration(noise->low),
+                                      format_duration(noise->high)));
     }
     for (const TraceWarning& warning : part.compared.warnings) {
         remarks.push_back("warning: " + printable(warning.text));

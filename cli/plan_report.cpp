@@ -165,7 +165,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
         candidate.erase("gap_above_bound");  // of another bound
         candidate["pareto"] = each.pareto;
         candidate["cost"] = each.cost;
-        if (each.simulation.step_mean) {
+        if (each.simulation.noise) {
             candidate["cost_mean"] = expected_cost(each);
         }
         candidate["num_devices"] = num_devices(each.simulation);
@@ -215,7 +215,7 @@ std::string notes_text(const Plan& plan, const PlanTableOptions& options) {
         return text;
     }
     const Simulation& first = plan.candidates.front().simulation;
-    if (first.step_mean) {
+    if (first.noise) {
         text +=
             "step time, samples/s, bubble and cost: means of steps with the profile's noise; lower ranks "
             "and pareto are found without noise\n";

@@ -87,11 +87,9 @@ std::string dump(const Json& object) {
 namespace {
 /// Adds the keys of the expected step, if the profile knows its noise.
 void add_expected_step(Json& object, const Simulation& simulation) {
-    if (simulation.step_mean) {
-        object["step_mean_ns"] = simulation.step_mean->count();
-    }
-    if (simulation.bubble_mean) {
-        object["bubble_mean"] = *simulation.bubble_mean;
+    if (simulation.noise) {
+        object["step_mean_ns"] = simulation.noise->mean.count();
+        object["bubble_mean"] = simulation.noise->bubble;
     }
 }
 }  // namespace
@@ -118,9 +116,9 @@ void add_flops(Json& object, const Simulation& simulation) {
     object["model_flops"] = flops.step;
     object["model_tflops_per_second"] = flops.per_second(ns_of(simulation.step_time)) / 1e12;
     object["mfu"] = or_null(flops.utilization(ns_of(simulation.step_time)));
-    if (simulation.step_mean) {
-        object["model_tflops_per_second_mean"] = flops.per_second(ns_of(*simulation.step_mean)) / 1e12;
-        object["mfu_mean"] = or_null(flops.utilization(ns_of(*simulation.step_mean)));
+    if (simulation.noise) {
+        object["model_tflops_per_second_mean"] = flops.per_second(ns_of(simulation.noise->mean)) / 1e12;
+        object["mfu_mean"] = or_null(flops.utilization(ns_of(simulation.noise->mean)));
     }
 }
 }  // namespace
@@ -157,7 +155,7 @@ std::string balance_text(const FoundBalance& found, const Simulation& simulation
     const StepFigures figures = expected_figures(simulation);
     std::string text = fmt::format("balance {}\n\nstep time {}, bubble {}", to_string(found.balance),
                                    format_duration(figures.step), format_percent(figures.bubble));
-    text += simulation.step_mean
+    text += simulation.noise
                 ? fmt::format("\nmeans of steps with the profile's noise; without noise a step would take {} ({})\n",
                               format_duration(Nanoseconds{found.step_ns}), proof)
                 : fmt::format(" ({})\n", proof);
@@ -212,15 +210,15 @@ Json simulation_json(const Simulation& simulation) {
                 {"utilization", simulation.utilization},
                 {"speedup", simulation.speedup},
                 {"samples_per_second", simulation.samples_per_second}};
-    if (simulation.step_band) {
-        object["step_band_ns"] = {simulation.step_band->first.count(), simulation.step_band->second.count()};
+    if (simulation.noise) {
+        object["step_band_ns"] = {simulation.noise->low.count(), simulation.noise->high.count()};
     }
     if (simulation.lower_bound) {
         object["lower_bound_ns"] = simulation.lower_bound->count();
         object["gap_above_bound"] = gap_above(simulation.step_time, *simulation.lower_bound);
     }
     add_expected_step(object, simulation);
-    if (simulation.step_mean) {
+    if (simulation.noise) {
         const StepFigures expected = expected_figures(simulation);
         object["utilization_mean"] = expected.utilization;
         object["speedup_mean"] = expected.speedup;
@@ -228,7 +226,7 @@ Json simulation_json(const Simulation& simulation) {
     }
     if (simulation.tokens_per_sample > 0) {
         object["tokens_per_second"] = simulation.samples_per_second * tokens_of(simulation);
-        if (simulation.step_mean) {
+        if (simulation.noise) {
             object["tokens_per_second_mean"] = expected_figures(simulation).samples_per_second * tokens_of(simulation);
         }
     }
@@ -342,11 +340,11 @@ std::string simulation_text(const Simulation& simulation) {
     TextTable figures(columns);
     figures.add_row(row);
     text += figures.str() + "\n" + flops_text(simulation, expected.step);
-    if (simulation.step_band && simulation.step_mean) {
+    if (simulation.noise) {
         text += fmt::format(
             "means of steps with the profile's noise; 90 % of steps take {} to {}; without noise a step "
             "would take {}; the lanes below are without noise\n",
-            format_duration(simulation.step_band->first), format_duration(simulation.step_band->second),
+            format_duration(simulation.noise->low), format_duration(simulation.noise->high),
             format_duration(simulation.step_time));
     }
     if (simulation.lower_bound) {
@@ -687,7 +685,7 @@ std::string schedules_text(const ScheduleComparison& comparison) {
     }
     text += table.str();
     if (std::ranges::any_of(comparison.schedules,
-                            [](const ComparedSchedule& each) { return each.simulation.step_mean.has_value(); })) {
+                            [](const ComparedSchedule& each) { return each.simulation.noise.has_value(); })) {
         text += "\nmeans of steps with the profile's noise\n";
     }
     text += "\nabove bound: the step without noise against the lower bound of any order, with backwards split or not\n";

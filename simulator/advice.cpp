@@ -524,8 +524,8 @@ std::string why_text(const Simulation& base, const Simulation& simulation) {
 
 /// Two standard errors of relative_change(): the expected steps are means of drawn ones. 0 without noise.
 double uncertainty(const Advice& advice, const Move& move) {
-    const double before = advice.base.step_mean_error_ns.value_or(0);
-    const double after = move.simulation.step_mean_error_ns.value_or(0);
+    const double before = advice.base.noise ? advice.base.noise->mean_error_ns : 0;
+    const double after = move.simulation.noise ? move.simulation.noise->mean_error_ns : 0;
     return 2 * std::hypot(before, after) / std::max(1.0, static_cast<double>(expected_step(advice.base).count()));
 }
 

@@ -127,7 +127,7 @@ double expected_cost(const PlanCandidate& candidate) {
 }
 
 double relative_cost(const PlanCandidate& one, const PlanCandidate& other) {
-    const bool with_noise = one.simulation.step_mean && other.simulation.step_mean;
+    const bool with_noise = one.simulation.noise && other.simulation.noise;
     const double of_one = with_noise ? expected_cost(one) : one.cost;
     const double of_other = with_noise ? expected_cost(other) : other.cost;
     return of_other > 0 ? of_one / of_other : 1;

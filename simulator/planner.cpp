@@ -558,7 +558,7 @@ std::vector<PlanCandidate*> candidates_with_noise(Plan& plan, std::size_t most) 
 
 /// Adds noise to those without it, on several threads.
 void add_noise_to(std::vector<PlanCandidate*> some, const std::vector<Variant>& variants, const PlanRequest& request) {
-    std::erase_if(some, [](const PlanCandidate* each) { return each->simulation.step_mean.has_value(); });
+    std::erase_if(some, [](const PlanCandidate* each) { return each->simulation.noise.has_value(); });
     PlanThreads threads(request.threads, {});
     threads.run(some.size(), [&](std::size_t k) {
         const Variant& variant = *std::ranges::find_if(

@@ -354,13 +354,12 @@ void fill_in_noise(Simulation& simulation, VirtualClock& clock, std::span<const 
                    const StepNoise& noise, const StepOfTimes& step) {
     if (const std::optional<NoiseBand> band = noise_band(clock, durations, noise, step)) {
         const auto rounded = [](double ns) { return Nanoseconds{std::llround(std::min(ns, kLatest))}; };
-        simulation.step_band = {rounded(band->low), rounded(band->high)};
         // Noise cannot shorten the expected step (Jensen: a step is a maximum of sums), but a sample of it can.
-        simulation.step_mean = std::max(rounded(band->mean), simulation.step_time);
-        simulation.step_mean_error_ns = band->standard_error;
-        const auto longer = static_cast<double>(simulation.step_mean->count()) /
-                            std::max(1.0, static_cast<double>(simulation.step_time.count()));
-        simulation.bubble_mean = longer > 0 ? std::max(0.0, 1 - (1 - simulation.bubble_fraction) / longer) : 0;
+        const Nanoseconds mean = std::max(rounded(band->mean), simulation.step_time);
+        const auto longer =
+            static_cast<double>(mean.count()) / std::max(1.0, static_cast<double>(simulation.step_time.count()));
+        const double bubble = longer > 0 ? std::max(0.0, 1 - (1 - simulation.bubble_fraction) / longer) : 0;
+        simulation.noise = StepBand{rounded(band->low), rounded(band->high), mean, bubble, band->standard_error};
     }
 }
 
@@ -388,13 +387,13 @@ StepStatistics simulated_step_statistics(const Simulation& simulation, const Tim
 StepFigures expected_figures(const Simulation& simulation) {
     StepFigures figures{simulation.step_time, simulation.bubble_fraction, simulation.utilization, simulation.speedup,
                         simulation.samples_per_second};
-    if (!simulation.step_mean || simulation.step_mean->count() <= 0) {
+    if (!simulation.noise || simulation.noise->mean.count() <= 0) {
         return figures;
     }
     const double shorter =
-        static_cast<double>(simulation.step_time.count()) / static_cast<double>(simulation.step_mean->count());
-    figures.step = *simulation.step_mean;
-    figures.bubble = simulation.bubble_mean.value_or(simulation.bubble_fraction);
+        static_cast<double>(simulation.step_time.count()) / static_cast<double>(simulation.noise->mean.count());
+    figures.step = simulation.noise->mean;
+    figures.bubble = simulation.noise->bubble;
     figures.utilization = 1 - figures.bubble;
     figures.speedup *= shorter;
     figures.samples_per_second *= shorter;
@@ -402,7 +401,7 @@ StepFigures expected_figures(const Simulation& simulation) {
 }
 
 std::pair<StepFigures, StepFigures> comparable_figures(const Simulation& one, const Simulation& other) {
-    const bool with_noise = one.step_mean && other.step_mean;
+    const bool with_noise = one.noise && other.noise;
     const auto figures = [with_noise](const Simulation& of) {
         return with_noise
                    ? expected_figures(of)
@@ -440,11 +439,7 @@ void add_noise(const Profile& profile, Simulation& simulation) {
     if (!has_noise(profile)) {
         return;
     }
-    const Simulation noisy = simulate(profile, simulation.options, {.noise = true, .memory = false});
-    simulation.step_band = noisy.step_band;
-    simulation.step_mean = noisy.step_mean;
-    simulation.step_mean_error_ns = noisy.step_mean_error_ns;
-    simulation.bubble_mean = noisy.bubble_mean;
+    simulation.noise = simulate(profile, simulation.options, {.noise = true, .memory = false}).noise;
 }
 
 void add_lower_bound(const Profile& profile, Simulation& simulation) {

@@ -32,6 +32,19 @@ struct SimulatedLane {
     MemoryBreakdown peak;                           ///< sums to peak_bytes
 };
 
+/// Steps under the profile's noise: that of the layers, and step_cv for the drift of the machine between profile and
+/// run. If host_cores or step_cv is known, the machine was a real one, and kPredictionCv is added. Load that starts
+/// between profile and run is not included.
+struct StepBand {
+    Nanoseconds low{0};        ///< 5 % of steps are shorter
+    Nanoseconds high{0};       ///< 5 % of steps are longer
+    Nanoseconds mean{0};       ///< the expected step. Above step_time, since every wait takes a maximum.
+    double bubble = 0;         ///< of a step of that length, with unchanged busy time
+    double mean_error_ns = 0;  ///< standard error of `mean`, of a sample. Without what the whole step has in common.
+
+    friend bool operator==(const StepBand&, const StepBand&) = default;
+};
+
 /// One step of the pipeline on the virtual clock.
 struct Simulation {
     PipelineOptions options;
@@ -52,15 +65,7 @@ struct Simulation {
     double speedup = 0;
     double samples_per_second = 0;       ///< batch / step_time; both exclude the optimizer
     std::int64_t tokens_per_sample = 0;  ///< of the profile; 0: unknown, or no language model
-    /// 5th and 95th percentile of a step. Includes the layers' noise, and the profile's step_cv for the drift of the
-    /// machine between profile and run. If host_cores or step_cv is known, the machine was a real one, and
-    /// kPredictionCv is added. Load that starts between profile and run is not included.
-    std::optional<std::pair<Nanoseconds, Nanoseconds>> step_band;
-    /// The expected step under the profile's noise. Above step_time, since every wait takes a maximum.
-    std::optional<Nanoseconds> step_mean;
-    /// Standard error of step_mean, which is the mean of a sample. Without what the whole step has in common.
-    std::optional<double> step_mean_error_ns;
-    std::optional<double> bubble_mean;  ///< of a step of step_mean, with unchanged busy time
+    std::optional<StepBand> noise;       ///< if the profile has noise, and it was simulated
     /// If lanes share a device: 1 - busy cores / its cores, mean of devices.
     std::optional<double> device_idle_fraction;
     bool feasible = true;  ///< every lane's peak keeps its memory limit
@@ -74,9 +79,9 @@ struct Simulation {
     std::vector<SimulatedLane> lanes;
 };
 
-/// step_mean, or step_time without noise.
+/// The mean with noise, or step_time without noise.
 inline Nanoseconds expected_step(const Simulation& simulation) {
-    return simulation.step_mean.value_or(simulation.step_time);
+    return simulation.noise ? simulation.noise->mean : simulation.step_time;
 }
 
 /// The expected step's figures, as tables show them.
@@ -100,7 +105,7 @@ struct StepChange {
 StepChange step_change(const Simulation& from, const Simulation& to);
 /// Samples per second of one over the other's, from comparable figures. 1 if the other has none.
 double relative_throughput(const Simulation& one, const Simulation& other);
-/// True if a simulation of this profile with noise has a band and a mean.
+/// True if a simulation of this profile can have noise.
 bool has_noise(const Profile& profile);
 
 /// The statistics by which the simulation is judged, of its own timeline or of one like it. Takes the whole timeline as
@@ -109,7 +114,7 @@ StepStatistics simulated_step_statistics(const Simulation& simulation, const Tim
 
 /// Parts to skip if only the step time is needed, as in a search over many options.
 struct SimulationDetail {
-    bool noise = true;             ///< step_band and step_mean, if the profile has a cv
+    bool noise = true;             ///< if the profile has a cv
     bool memory = true;            ///< memory, peaks and feasible
     bool memory_over_time = true;  ///< with memory: Simulation::memory, which a search does not read
     bool reserved = false;         ///< with memory: peak_reserved_bytes, which takes a few ms
@@ -122,7 +127,7 @@ struct SimulationDetail {
 /// Throws ProfileError, UsageError or BalanceError for a profile or options that do not fit. Deterministic.
 Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail = {});
 
-/// Adds step_band, step_mean and bubble_mean to a simulation of `profile` that was made without noise, if the profile
+/// Adds noise to a simulation of `profile` that was made without noise, if the profile
 /// has noise. Costs 100 to 1000 runs of the clock. Throws as simulate() does. Threading: any thread.
 void add_noise(const Profile& profile, Simulation& simulation);
 

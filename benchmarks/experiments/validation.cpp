@@ -78,9 +78,9 @@ std::optional<MeanAndMax> mean_and_max(const std::vector<double>& errors) {
 }
 
 std::size_t steps_inside(const ValidatedRun& run) {
-    return static_cast<std::size_t>(std::count_if(
-        run.measured_steps.begin(), run.measured_steps.end(),
-        [&](Nanoseconds step) { return run.band && run.band->first <= step && step <= run.band->second; }));
+    return static_cast<std::size_t>(
+        std::count_if(run.measured_steps.begin(), run.measured_steps.end(),
+                      [&](Nanoseconds step) { return run.band && run.band->low <= step && step <= run.band->high; }));
 }
 
 /// The run with the median step error; the lower of two.

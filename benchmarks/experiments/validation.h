@@ -6,15 +6,14 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace pipescope {
 /// One run of a candidate with its prediction.
 struct ValidatedRun {
     Comparison comparison;
-    std::vector<Nanoseconds> measured_steps;                  ///< without warm-up
-    std::optional<std::pair<Nanoseconds, Nanoseconds>> band;  ///< predicted 5th and 95th percentile
+    std::vector<Nanoseconds> measured_steps;  ///< without warm-up
+    std::optional<StepBand> band;             ///< predicted
     std::optional<MachineLoad> profile_load;
     std::optional<MachineLoad> run_load;
     std::string dtype;  ///< the profile's

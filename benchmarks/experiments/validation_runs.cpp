@@ -156,9 +156,8 @@ std::vector<ValidatedCandidate> validate(const ModelSpec& model, const Validatio
                 throw Error(fmt::format("the bubble of a run is not known: {}; validate on a quieter machine",
                                         fmt::join(texts_of(compared.warnings), "; ")));
             }
-            each.runs.push_back({std::move(compared.comparison), measured_step_times(result),
-                                 compared.simulation.step_band, compared.profile_load, compared.run_load,
-                                 compared.simulation.dtype});
+            each.runs.push_back({std::move(compared.comparison), measured_step_times(result), compared.simulation.noise,
+                                 compared.profile_load, compared.run_load, compared.simulation.dtype});
             if (plan.progress) {
                 plan.progress(++done / total);
             }

@@ -173,7 +173,7 @@ DemoPart real_part(const DemoOptions& options) {
     const Simulation predicted = simulate(profile, pipeline);
     options.say(fmt::format("balance {}; predicted: {} per step, bubble {}", to_string(pipeline.balance),
                             format_duration(expected_step(predicted)),
-                            format_percent(predicted.bubble_mean.value_or(predicted.bubble_fraction))));
+                            format_percent(expected_figures(predicted).bubble)));
 
     TrainingOptions training;
     training.pipeline = pipeline;

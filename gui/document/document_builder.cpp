@@ -126,10 +126,7 @@ bool addNoise(TraceDocument& document, Simulation& simulation, const std::stop_t
     }
     document.noiseLeftOut = false;
     if (document.measured) {
-        simulation.step_band = document.simulation->step_band;
-        simulation.step_mean = document.simulation->step_mean;
-        simulation.step_mean_error_ns = document.simulation->step_mean_error_ns;
-        simulation.bubble_mean = document.simulation->bubble_mean;
+        simulation.noise = document.simulation->noise;
         std::vector<TraceWarning> warnings = std::move(document.warnings);
         compareWith(document, &simulation);
         document.warnings = std::move(warnings);  // with those of the ranges

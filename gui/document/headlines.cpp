@@ -54,9 +54,9 @@ QStringList withKindOfStep(QStringList parts, const TraceDocument& document) {
     }
     const Simulation& simulation = *document.simulation;
     const QString drawn = formatDuration(simulation.step_time.count());
-    if (simulation.step_mean) {
+    if (simulation.noise) {
         const auto longer =
-            static_cast<double>(simulation.step_mean->count()) / static_cast<double>(simulation.step_time.count()) - 1;
+            static_cast<double>(simulation.noise->mean.count()) / static_cast<double>(simulation.step_time.count()) - 1;
         if (std::abs(longer) >= kWorthSaying) {  // stays with the step time in a narrow line
             parts.front() += translated(", drawn without noise: %1").arg(drawn);
         }
@@ -216,7 +216,7 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     } else if (span == nullptr) {
         const StepFigures simulated = simulatedFigures(document);
         shown = figures(simulated.step, simulated.bubble, QString());
-        if (document.simulation && document.simulation->step_mean) {
+        if (document.simulation && document.simulation->noise) {
             shown.front() = translated("expected %1").arg(shown.front());
         }
         if (document.simulation) {

@@ -239,9 +239,7 @@ SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scena
 
 SimulatedScenario withNoise(const SimulatedScenario& simulated, const StepBand& band) {
     SimulatedScenario noisy = simulated;
-    noisy.simulation.step_band = {band.low, band.high};
-    noisy.simulation.step_mean = band.mean;
-    noisy.simulation.bubble_mean = band.bubble;
+    noisy.simulation.noise = band;
     noisy.noisePending = false;
     return noisy;
 }
@@ -278,18 +276,10 @@ Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAl
     return partition_by_costs(algorithm, layerTimes(profile, scenario.options), partitions).balance;
 }
 
-std::optional<StepBand> stepBand(const Simulation& simulation) {
-    if (!simulation.step_band || !simulation.step_mean) {
-        return std::nullopt;
-    }
-    return StepBand{simulation.step_band->first, simulation.step_band->second, *simulation.step_mean,
-                    simulation.bubble_mean.value_or(simulation.bubble_fraction)};
-}
-
 std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario) {
     try {
         checkSize(scenario.options);
-        return stepBand(simulate(profile, scenario.options, {.noise = true, .memory = false}));
+        return simulate(profile, scenario.options, {.noise = true, .memory = false}).noise;
     } catch (const Error&) {
         return std::nullopt;  // it cannot run; its simulation gives the reason
     }

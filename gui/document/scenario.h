@@ -87,19 +87,8 @@ Scenario asSimulated(const SimulatedScenario& simulated);
 /// device, from profileOn(). Never throws: problems become messages. Threading: any thread. Deterministic.
 SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario);
 
-/// Range of a run's step times, from the noise in the profile.
-struct StepBand {
-    Nanoseconds low{0};   ///< 5 % of steps are shorter
-    Nanoseconds high{0};  ///< 5 % of steps are longer
-    Nanoseconds mean{0};
-    double bubble = 0;  ///< of a step of mean length
-
-    friend bool operator==(const StepBand&, const StepBand&) = default;
-};
-/// The band of the simulation; empty without noise.
-std::optional<StepBand> stepBand(const Simulation& simulation);
-/// Empty for a profile without noise, or a scenario that cannot run. Cost: a few hundred simulations. Threading: any
-/// thread. Deterministic.
+/// The noise of its simulation. Empty for a profile without noise, or a scenario that cannot run. Cost: a few hundred
+/// simulations. Threading: any thread. Deterministic.
 std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario);
 
 /// Adds noise to the scenario. Shares everything large with the original.

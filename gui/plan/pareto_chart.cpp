@@ -85,7 +85,7 @@ ChartContent contentOf(const Plan& plan) {
             {static_cast<double>(each.simulation.step_time.count()), static_cast<double>(highest_peak(each.simulation)),
              each.pareto, each.simulation.feasible, each.simulation.lanes.size(), each.device_type, describe(each, k)});
     }
-    const bool noise = !plan.candidates.empty() && plan.candidates.front().simulation.step_mean.has_value();
+    const bool noise = !plan.candidates.empty() && plan.candidates.front().simulation.noise.has_value();
     content.x = {noise ? ParetoChart::tr("step time without noise") : ParetoChart::tr("step time"),
                  [](double ns) { return formatDuration(std::llround(ns)); }};
     content.y = {ParetoChart::tr("peak memory"), [](double bytes) { return formatBytes(std::llround(bytes)); }, true};

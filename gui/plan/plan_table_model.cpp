@@ -81,7 +81,7 @@ void PlanTableModel::setPlan(std::shared_ptr<const Plan> plan) {
 }
 
 bool PlanTableModel::hasNoise() const {
-    return plan_ && !plan_->candidates.empty() && plan_->candidates.front().simulation.step_mean;
+    return plan_ && !plan_->candidates.empty() && plan_->candidates.front().simulation.noise;
 }
 
 int PlanTableModel::rowCount(const QModelIndex& parent) const {
@@ -93,7 +93,7 @@ QString PlanTableModel::shown(const PlanCandidate& candidate, int row, int colum
     switch (column) {
         case device:
             return candidate.device_type.empty() ? tr("as profiled") : QString::fromStdString(candidate.device_type);
-        case expectedStep: return simulation.step_mean ? formatDuration(simulation.step_mean->count()) : QString();
+        case expectedStep: return simulation.noise ? formatDuration(simulation.noise->mean.count()) : QString();
         case stepTime: return formatDuration(simulation.step_time.count());
         case samplesPerSecond: return QLocale().toString(expected_figures(simulation).samples_per_second, 'g', 4);
         case bubble: return formatShare(expected_figures(simulation).bubble);
@@ -120,7 +120,7 @@ QVariant PlanTableModel::value(const PlanCandidate& candidate, int row, int colu
         case checkpoint: return QString::fromStdString(to_string(options.checkpoint));
         case schedule: return QString::fromStdString(to_string(options.schedule));
         case expectedStep:
-            return simulation.step_mean ? QVariant(static_cast<qlonglong>(simulation.step_mean->count())) : QVariant();
+            return simulation.noise ? QVariant(static_cast<qlonglong>(simulation.noise->mean.count())) : QVariant();
         case stepTime: return static_cast<qlonglong>(simulation.step_time.count());
         case samplesPerSecond: return expected_figures(simulation).samples_per_second;
         case bubble: return expected_figures(simulation).bubble;

@@ -209,24 +209,22 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     const StepFigures expected = expected_figures(simulation);
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    add(simulation.step_mean ? translated("Step time, expected") : translated("Step time"), duration(expected.step));
+    add(simulation.noise ? translated("Step time, expected") : translated("Step time"), duration(expected.step));
     add(translated("Bubble fraction"), formatShare(expected.bubble));
     if (const auto peak = highest(laneFacts(document, step), &LaneFacts::simulatedPeak)) {
         add(translated(kPeakName), formatBytes(*peak));
     }
-    if (simulation.step_mean) {
+    if (simulation.noise) {
         add(translated("Step time without noise"), duration(simulation.step_time));
-    }
-    if (simulation.step_band) {
         add(translated("Step time, 90 % of steps"),
-            translated("%1 to %2").arg(duration(simulation.step_band->first), duration(simulation.step_band->second)));
+            translated("%1 to %2").arg(duration(simulation.noise->low), duration(simulation.noise->high)));
     }
     add(translated("Utilization"), formatShare(expected.utilization));
     add(translated("Speedup"), QLocale().toString(expected.speedup, 'f', 2) + QStringLiteral("×"));
     for (const Rate& rate : ratesOf(throughputOf(document.run, simulation, expected.step))) {
         add(rate.name, rate.value);
     }
-    if (simulation.step_mean) {
+    if (simulation.noise) {
         table.note = translated("Figures without remark are of the expected step.");
     }
     return table;
@@ -431,7 +429,7 @@ ReportTable lanesTable(const TraceDocument& document, std::int32_t step) {
         table.header.replace(2, translated("Bubble simulated"));
         table.header.replace(3, translated("Peak memory simulated"));
     }
-    if (document.simulation && document.simulation->step_mean) {
+    if (document.simulation && document.simulation->noise) {
         table.note = translated("Simulated lanes are those of a step without noise.");
     }
     return inWords(document, std::move(table));

@@ -558,7 +558,7 @@ SelectionFacts FactsBuilder::ofStep() {
         }
     }
     add(translated("Whole step"), {timeRow(translated("Step time"), length), shareRow(translated("Bubble"), bubble)});
-    if (document_.simulation && document_.simulation->step_mean) {
+    if (document_.simulation && document_.simulation->noise) {
         facts_.text = translated(
             "The simulated step time, bubble and rates are those of the expected step, the mean of noisy steps. Lanes "
             "and causes are those of the step drawn, which is without noise.");

@@ -71,7 +71,7 @@ void ScenarioTools::refresh() {
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
                       (!recorded || *recorded == model_->recorded());
     if (same) {
-        if (const std::optional<StepBand> band = recorded ? stepBand(*document->simulation) : std::nullopt) {
+        if (const std::optional<StepBand> band = recorded ? document->simulation->noise : std::nullopt) {
             model_->setRecordedBand(*band);
         }
         if (!model_->isAsRecorded() && model_->result() && page_.document() == page_.recorded() && !page_.baseline()) {
@@ -89,7 +89,7 @@ void ScenarioTools::refresh() {
     numPinned_ = 0;
     panel_->figures().setBatchUnknown(document && isBatchUnknown(document->run));
     model_->setProfile(profile, recorded, document && document->measured,
-                       recorded ? stepBand(*document->simulation) : std::nullopt, document && document->noiseLeftOut);
+                       recorded ? document->simulation->noise : std::nullopt, document && document->noiseLeftOut);
     plan_->setProfile(profile, model_->recorded().options);
 }
 

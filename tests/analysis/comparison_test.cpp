@@ -86,8 +86,7 @@ TEST_F(Compare, CountsTheSumOverReplicasAsTheSimulationDoes) {
 
 // Steps of 10, 11 and 12 us. The simulated one without noise is the shortest.
 TEST_F(Compare, HoldsTheExpectedStepAgainstTheMeanStepWhereNoiseIsKnown) {
-    simulation_.step_mean = std::chrono::microseconds(11);
-    simulation_.bubble_mean = 0.25;
+    simulation_.noise = {.mean = std::chrono::microseconds(11), .bubble = 0.25};
     const Comparison comparison = of({0, 1, 2});
     EXPECT_EQ(comparison.measured_step_mean.count(), 11'000);
     const JudgedStep judged = comparison.judged();
@@ -100,7 +99,7 @@ TEST_F(Compare, HoldsTheExpectedStepAgainstTheMeanStepWhereNoiseIsKnown) {
 
     const Comparison two = of({0, 2});
     EXPECT_NEAR(two.step_error, 0, 1e-12) << "11 against 10 and 12";
-    simulation_.step_mean.reset();
+    simulation_.noise.reset();
     EXPECT_FALSE(of({0, 2}).judged().is_mean);
     EXPECT_NEAR(of({0, 2}).step_error, 10.0 / 11 - 1, 1e-12);
 }

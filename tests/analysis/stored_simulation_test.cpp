@@ -35,7 +35,7 @@ TEST(StoredSimulation, ThatIsSlowerHasItsOwnFiguresAndAWarning) {
     EXPECT_DOUBLE_EQ(shown.speedup, simulation.speedup / 2);
     EXPECT_DOUBLE_EQ(shown.samples_per_second, simulation.samples_per_second / 2);
     EXPECT_NEAR(shown.bubble_fraction, simulation.bubble_fraction, 1e-12);
-    EXPECT_EQ(shown.step_mean, std::nullopt) << "the noise is that of the profile, not of these tasks";
+    EXPECT_EQ(shown.noise, std::nullopt) << "the noise is that of the profile, not of these tasks";
     EXPECT_EQ(shown.lanes.at(0).busy, 2 * simulation.lanes.at(0).busy);
 }
 

@@ -119,13 +119,12 @@ TEST(PlanReport, CallsADifferenceThatNoPredictionCanTellATie) {
 TEST(PlanReport, ShowsAndComparesExpectedSteps) {
     Plan plan = three_candidates();
     plan.candidates.erase(plan.candidates.begin() + 1);
-    plan.candidates[0].simulation.step_mean = Nanoseconds{1'250'000};
-    plan.candidates[0].simulation.bubble_mean = 0.5;
+    plan.candidates[0].simulation.noise = {.mean = Nanoseconds{1'250'000}, .bubble = 0.5};
     EXPECT_THAT(plan_text(plan, {3}),
                 AllOf(HasSubstr("50.00 % fewer"), HasSubstr("1.25 ms     800.00  50.00 %"),
                       HasSubstr(" 0.3125  pareto"), HasSubstr("means of steps with the profile's noise")))
         << "without noise, as the other is simulated without";
-    plan.candidates[1].simulation.step_mean = Nanoseconds{2'000'000};
+    plan.candidates[1].simulation.noise = {.mean = Nanoseconds{2'000'000}};
     EXPECT_THAT(plan_text(plan, {3}), HasSubstr("37.50 % fewer"));
     EXPECT_EQ(plan_json(plan).at("candidates").at(0).at("step_mean_ns"), 1'250'000);
     EXPECT_EQ(plan_json(plan).at("candidates").at(0).at("cost"), 0.25);

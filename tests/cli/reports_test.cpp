@@ -44,8 +44,7 @@ TEST(SimulationReport, HasTheDocumentedKeysInTheirOrder) {
         ElementsAre("step_ns", "bubble_fraction", "utilization", "speedup", "samples_per_second", "balance", "chunks",
                     "micro_batches", "batch", "checkpoint", "schedule", "update", "dtype", "optimizer",
                     "master_weights", "feasible", "extrapolated", "estimated", "partitions", "lanes"));
-    simulation.step_band = {Nanoseconds{1}, Nanoseconds{3}};
-    simulation.step_mean = Nanoseconds{2};
+    simulation.noise = {Nanoseconds{1}, Nanoseconds{3}, Nanoseconds{2}};
     simulation.device_idle_fraction = 0.5;
     const auto object = simulation_json(simulation);
     EXPECT_EQ(object.at("step_band_ns"), (nlohmann::ordered_json{1, 3}));
@@ -62,7 +61,7 @@ TEST(SimulationReport, HasTokensPerSecondWhereASequenceIsKnown) {
     simulation.tokens_per_sample = 128;
     EXPECT_EQ(simulation_json(simulation).at("tokens_per_second"), 128'000);
     EXPECT_FALSE(simulation_json(simulation).contains("tokens_per_second_mean"));
-    simulation.step_mean = Nanoseconds{2'000'000};
+    simulation.noise = {.mean = Nanoseconds{2'000'000}};
     EXPECT_EQ(simulation_json(simulation).at("tokens_per_second_mean"), 96'000) << "1.5 ms became 2 ms";
     EXPECT_THAT(simulation_text(simulation), AllOf(HasSubstr("tokens/s"), HasSubstr("96000")));
 }
@@ -73,9 +72,7 @@ TEST(SimulationReport, ShowsTheExpectedStepWhereNoiseIsKnown) {
     simulation.speedup = 1.5;
     simulation.samples_per_second = 1000;
     EXPECT_THAT(simulation_text(simulation), AllOf(HasSubstr("1.50 ms"), HasSubstr("1000.00"), HasSubstr("25.00 %")));
-    simulation.step_band = {Nanoseconds{1'600'000}, Nanoseconds{2'400'000}};
-    simulation.step_mean = Nanoseconds{2'000'000};
-    simulation.bubble_mean = 0.4375;
+    simulation.noise = {Nanoseconds{1'600'000}, Nanoseconds{2'400'000}, Nanoseconds{2'000'000}, 0.4375};
     EXPECT_EQ(expected_step(simulation), Nanoseconds{2'000'000});
     EXPECT_THAT(simulation_text(simulation), AllOf(HasSubstr("2.00 ms"), HasSubstr("750.00"), HasSubstr("43.75 %"),
                                                    HasSubstr("without noise a step would take 1.50 ms")));
@@ -130,8 +127,7 @@ TEST(BalanceReport, HasTheDocumentedKeysInTheirOrder) {
     found.lower_bound_ns = 1'400'000;
     EXPECT_THAT(balance_text(found, simulation), HasSubstr("bubble 0.00 % (lower bound 1.40 ms)\n"));
     found.optimal = true;
-    simulation.step_mean = Nanoseconds{2'000'000};
-    simulation.bubble_mean = 0.25;
+    simulation.noise = {.mean = Nanoseconds{2'000'000}, .bubble = 0.25};
     EXPECT_THAT(balance_text(found, simulation),
                 AllOf(HasSubstr("step time 2.00 ms, bubble 25.00 %\n"),
                       HasSubstr("without noise a step would take 1.50 ms (optimal)\n")));

@@ -98,9 +98,9 @@ void expect_sensible(const Simulation& simulation) {
         EXPECT_GE(lane.peak_bytes, 0);
         EXPECT_GE(lane.peak_reserved_bytes.value_or(0), 0);
     }
-    if (simulation.step_band) {
-        EXPECT_GE(simulation.step_band->first.count(), 0);
-        EXPECT_LE(simulation.step_band->first, simulation.step_band->second);
+    if (simulation.noise) {
+        EXPECT_GE(simulation.noise->low.count(), 0);
+        EXPECT_LE(simulation.noise->low, simulation.noise->high);
     }
 }
 

@@ -255,7 +255,7 @@ TEST(Advice, DoesNotTakeLuckOfTheDrawForAGain) {
         Advice advice = advise(profile, pipeline_of({1, 1, 1, 1}, 4, 4));
         add_noise(profile, advice);
         EXPECT_EQ(titled(advice, "Checkpoint: always instead of except_last").effect, MoveEffect::none) << "more work";
-        EXPECT_GT(*advice.base.step_mean_error_ns, 0);
+        EXPECT_GT(advice.base.noise->mean_error_ns, 0);
         for (const Move& move : advice.moves) {
             const bool shorter = relative_change(advice, move) < -kPlanTie;
             EXPECT_EQ(is_within_noise(advice, move), shorter && move.effect == MoveEffect::none) << move.title;
@@ -452,15 +452,15 @@ TEST(Advice, RanksByExpectedStepsOnceNoiseIsAdded) {
     }
     const PipelineOptions options = pipeline_of({2, 2, 2, 2}, 4, 4);
     Advice advice = advise(profile, options);
-    EXPECT_FALSE(advice.base.step_mean);
+    EXPECT_FALSE(advice.base.noise);
     add_noise(profile, advice);
-    EXPECT_EQ(advice.base.step_mean, simulate(profile, options).step_mean);
+    EXPECT_EQ(advice.base.noise, simulate(profile, options).noise);
     for (const Move& move : advice.moves) {
-        EXPECT_EQ(move.simulation.step_mean, simulate(profile, move.simulation.options).step_mean) << move.title;
+        EXPECT_EQ(move.simulation.noise, simulate(profile, move.simulation.options).noise) << move.title;
     }
     const Move& best = advice.moves.front();
-    EXPECT_DOUBLE_EQ(relative_change(advice, best), static_cast<double>(best.simulation.step_mean->count()) /
-                                                            static_cast<double>(advice.base.step_mean->count()) -
+    EXPECT_DOUBLE_EQ(relative_change(advice, best), static_cast<double>(best.simulation.noise->mean.count()) /
+                                                            static_cast<double>(advice.base.noise->mean.count()) -
                                                         1);
 }
 

@@ -34,12 +34,11 @@ PipelineOptions options_for(int n, int m) {
 
 TEST(NoiseBand, IsAbsentWithoutNoise) {
     const Simulation simulation = simulate(uniform_profile(4), options_for(4, 8));
-    EXPECT_FALSE(simulation.step_band);
-    EXPECT_FALSE(simulation.step_mean);
+    EXPECT_FALSE(simulation.noise);
 }
 
 TEST(NoiseBand, IsLeftOutWhereItIsNotWanted) {
-    EXPECT_FALSE(simulate(noisy(2, 0.1), options_for(2, 2), {.noise = false, .memory = true}).step_band);
+    EXPECT_FALSE(simulate(noisy(2, 0.1), options_for(2, 2), {.noise = false, .memory = true}).noise);
 }
 
 TEST(NoiseBand, LiesAboveTheStepOfMeansByWhatWaitingCosts) {
@@ -47,18 +46,18 @@ TEST(NoiseBand, LiesAboveTheStepOfMeansByWhatWaitingCosts) {
     for (const auto& [cv, longer] : {std::pair{0.05, 0.026}, std::pair{0.10, 0.052}}) {
         const Simulation simulation = simulate(noisy(8, cv), options_for(8, 32));
         const auto step = static_cast<double>(simulation.step_time.count());
-        EXPECT_NEAR(static_cast<double>(simulation.step_mean->count()) / step - 1, longer, 0.01);
-        EXPECT_LT(simulation.step_band->first, *simulation.step_mean);
-        EXPECT_GT(simulation.step_band->second, *simulation.step_mean);
+        EXPECT_NEAR(static_cast<double>(simulation.noise->mean.count()) / step - 1, longer, 0.01);
+        EXPECT_LT(simulation.noise->low, simulation.noise->mean);
+        EXPECT_GT(simulation.noise->high, simulation.noise->mean);
     }
 }
 
 TEST(NoiseBand, IsThatOfASumOnASingleLane) {
     // 50 tasks of 1000 and 50 of 2000 ns, each varying by 10 %: deviation sqrt(50 (100^2 + 200^2)) = 1581 of 150000.
     const Simulation simulation = simulate(noisy(1, 0.1), options_for(1, 50));
-    EXPECT_NEAR(static_cast<double>(simulation.step_mean->count()), 150000, 200);
-    EXPECT_NEAR(static_cast<double>(simulation.step_band->first.count()), 150000 - 1.645 * 1581, 300);
-    EXPECT_NEAR(static_cast<double>(simulation.step_band->second.count()), 150000 + 1.645 * 1581, 300);
+    EXPECT_NEAR(static_cast<double>(simulation.noise->mean.count()), 150000, 200);
+    EXPECT_NEAR(static_cast<double>(simulation.noise->low.count()), 150000 - 1.645 * 1581, 300);
+    EXPECT_NEAR(static_cast<double>(simulation.noise->high.count()), 150000 + 1.645 * 1581, 300);
 }
 
 TEST(NoiseBand, IsThatOfThePeriodWhereAScheduleNeverDrains) {
@@ -66,18 +65,18 @@ TEST(NoiseBand, IsThatOfThePeriodWhereAScheduleNeverDrains) {
     PipelineOptions alone = options_for(1, 50);
     alone.schedule = Schedule::pipedream;
     const Simulation one = simulate(noisy(1, 0.1), alone);
-    EXPECT_NEAR(static_cast<double>(one.step_mean->count()), 150000, 200);
-    EXPECT_NEAR(static_cast<double>(one.step_band->first.count()), 150000 - 1.645 * 1581, 500);
-    EXPECT_NEAR(static_cast<double>(one.step_band->second.count()), 150000 + 1.645 * 1581, 500);
+    EXPECT_NEAR(static_cast<double>(one.noise->mean.count()), 150000, 200);
+    EXPECT_NEAR(static_cast<double>(one.noise->low.count()), 150000 - 1.645 * 1581, 500);
+    EXPECT_NEAR(static_cast<double>(one.noise->high.count()), 150000 + 1.645 * 1581, 500);
 
     // On eight lanes that wait for each other, a period is longer than one of mean durations.
     PipelineOptions options = options_for(8, 32);
     options.schedule = Schedule::pipedream;
     const Simulation several = simulate(noisy(8, 0.1), options);
     EXPECT_EQ(several.step_time.count(), 32 * 3000);
-    EXPECT_GT(several.step_mean->count(), 32 * 3000 * 1.02);
-    EXPECT_LT(several.step_band->first, *several.step_mean);
-    EXPECT_LT(*several.step_mean, several.step_band->second);
+    EXPECT_GT(several.noise->mean.count(), 32 * 3000 * 1.02);
+    EXPECT_LT(several.noise->low, several.noise->mean);
+    EXPECT_LT(several.noise->mean, several.noise->high);
 }
 
 TEST(NoiseBand, OfWhatAStepHasInCommonDoesNotAverageOut) {
@@ -87,8 +86,8 @@ TEST(NoiseBand, OfWhatAStepHasInCommonDoesNotAverageOut) {
     profile.step_cv = 0.03;
     const Simulation simulation = simulate(profile, options_for(8, 32));
     const auto step = static_cast<double>(simulation.step_time.count());
-    EXPECT_NEAR(static_cast<double>(simulation.step_band->first.count()) / step, 1 - 0.0855, 0.01);
-    EXPECT_NEAR(static_cast<double>(simulation.step_band->second.count()) / step, 1 + 0.0855, 0.01);
+    EXPECT_NEAR(static_cast<double>(simulation.noise->low.count()) / step, 1 - 0.0855, 0.01);
+    EXPECT_NEAR(static_cast<double>(simulation.noise->high.count()) / step, 1 + 0.0855, 0.01);
 }
 
 /// Steps of a machine whose speed varies between steps and whose tasks vary independently. They are predicted from a
@@ -117,7 +116,7 @@ TEST(NoiseBand, CoversNineInTenStepsOfARunPredictedFromAProfile) {
                 layer.forward_ns[0] *= drift;
                 layer.backward_ns[0] *= drift;
             }
-            const auto band = *simulate(profile, options).step_band;
+            const StepBand band = *simulate(profile, options).noise;
             for (int step = 0; step < kSteps; ++step) {
                 std::vector<double> durations;
                 for (const Task& task : graph.tasks()) {
@@ -126,8 +125,8 @@ TEST(NoiseBand, CoversNineInTenStepsOfARunPredictedFromAProfile) {
                 std::vector<double> ends(durations.size());
                 clock.run(std::span<const double>(durations), ends);
                 const double time = *std::max_element(ends.begin(), ends.end()) * factor(common);
-                const auto in_ns = static_cast<double>(band.first.count());
-                inside += in_ns <= time && time <= static_cast<double>(band.second.count()) ? 1 : 0;
+                const auto in_ns = static_cast<double>(band.low.count());
+                inside += in_ns <= time && time <= static_cast<double>(band.high.count()) ? 1 : 0;
             }
         }
         EXPECT_NEAR(static_cast<double>(inside) / (kProfiles * kSteps), 0.9, 0.05) << own << " " << common;
@@ -138,7 +137,7 @@ TEST(NoiseBand, IsNoNarrowerThanPredictionsAreOffOnARealMachine) {
     Profile profile = noisy(8, 0.01);  // whole passes varied as their layers did: step_cv is 0
     const auto width = [&] {
         const Simulation simulation = simulate(profile, options_for(8, 32));
-        return static_cast<double>((simulation.step_band->second - simulation.step_band->first).count()) /
+        return static_cast<double>((simulation.noise->high - simulation.noise->low).count()) /
                static_cast<double>(simulation.step_time.count());
     };
     EXPECT_LT(width(), 0.01) << "made up: its noise is all there is";
@@ -205,16 +204,17 @@ TEST(NoiseBand, WaitsForTheSlowestOfAllReplicas) {
         const std::vector<double> steps =
             steps_of_replicas(replicas, 6, kOwn, kLane, 10, 2.0 * (replicas - 1) * options.hardware.link.latency_ns);
         const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
-        const auto expected = static_cast<double>(simulation.step_mean->count());
+        const auto expected = static_cast<double>(simulation.noise->mean.count());
         EXPECT_NEAR(expected / mean, 1, 0.01) << replicas;
         EXPECT_GT(expected, before * 1.01);
         before = expected;
         const auto busy = static_cast<double>(simulation.lanes[0].busy.count());
-        EXPECT_NEAR(*simulation.bubble_mean, 1 - busy / expected, 1e-6);
+        EXPECT_NEAR(simulation.noise->bubble, 1 - busy / expected, 1e-6);
         // Noise that all replicas share, here the error of predictions, widens the band.
         const double width = std::hypot(kPredictionCv, (steps[2850] - steps[150]) / (2 * 1.645 * mean)) * 2 * 1.645;
-        const auto [low, high] = *simulation.step_band;
-        EXPECT_NEAR(static_cast<double>((high - low).count()) / mean, width, 0.25 * width) << replicas;
+        EXPECT_NEAR(static_cast<double>((simulation.noise->high - simulation.noise->low).count()) / mean, width,
+                    0.25 * width)
+            << replicas;
     }
 }
 
@@ -225,10 +225,10 @@ TEST(NoiseBand, OfReplicasCostsNoMoreThanThatOfOne) {
     options.batch = 4 * options.replicas;
     const Simulation simulation = simulate(noisy(2, 0.1), options);
     // 15000 ns on average, and 4.9 deviations above it, as the largest of a million normal numbers is.
-    EXPECT_GT(simulation.step_mean->count(), 15000 * 1.1);
-    EXPECT_LT(simulation.step_mean->count(), 15000 * 1.3);
-    EXPECT_LT(simulation.step_band->first, *simulation.step_mean);
-    EXPECT_GT(simulation.step_band->second, *simulation.step_mean);
+    EXPECT_GT(simulation.noise->mean.count(), 15000 * 1.1);
+    EXPECT_LT(simulation.noise->mean.count(), 15000 * 1.3);
+    EXPECT_LT(simulation.noise->low, simulation.noise->mean);
+    EXPECT_GT(simulation.noise->high, simulation.noise->mean);
 }
 
 TEST(NoiseBand, AveragesOutOverThePartitionsLayers) {
@@ -242,7 +242,7 @@ TEST(NoiseBand, AveragesOutOverThePartitionsLayers) {
         PipelineOptions options = options_for(1, 30);
         options.balance = Balance({layers});
         const Simulation simulation = simulate(profile, options);
-        return static_cast<double>((simulation.step_band->second - simulation.step_band->first).count());
+        return static_cast<double>((simulation.noise->high - simulation.noise->low).count());
     };
     EXPECT_NEAR(width(4) / width(1), 0.5, 0.05);
 }

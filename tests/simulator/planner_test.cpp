@@ -275,11 +275,11 @@ TEST(Plan, RanksTheBestByTheirExpectedSteps) {
     int with_noise = 0;
     for (std::size_t k = 0; k < result.candidates.size(); ++k) {
         const Simulation& each = result.candidates[k].simulation;
-        EXPECT_FALSE(bare.candidates[k].simulation.step_mean);
-        EXPECT_TRUE(each.step_mean || k >= 10) << k;
-        with_noise += each.step_mean ? 1 : 0;
-        if (each.step_mean) {
-            EXPECT_EQ(each.step_mean, simulate(profile, each.options).step_mean) << "as `simulate` has it";
+        EXPECT_FALSE(bare.candidates[k].simulation.noise);
+        EXPECT_TRUE(each.noise || k >= 10) << k;
+        with_noise += each.noise ? 1 : 0;
+        if (each.noise) {
+            EXPECT_EQ(each.noise, simulate(profile, each.options).noise) << "as `simulate` has it";
         }
         if (k > 0 && k < 10) {
             EXPECT_LE(relative_throughput(each, result.candidates[k - 1].simulation), 1 + kPlanTie);
@@ -289,7 +289,7 @@ TEST(Plan, RanksTheBestByTheirExpectedSteps) {
     EXPECT_GT(relative_throughput(bare.candidates[0].simulation, bare.candidates[1].simulation), 0.999);
     PlanRequest alone = request_of(8, 16);
     alone.threads = 1;
-    EXPECT_EQ(plan(profile, alone).candidates[7].simulation.step_mean, result.candidates[7].simulation.step_mean);
+    EXPECT_EQ(plan(profile, alone).candidates[7].simulation.noise, result.candidates[7].simulation.noise);
 }
 
 TEST(Plan, HasTheSameBestHoweverManyAreShown) {
@@ -313,7 +313,7 @@ TEST(Plan, HasTheSameBestHoweverManyAreShown) {
         ASSERT_EQ(few.candidates.size(), all.candidates.size());
         for (std::size_t k = 0; k < all.candidates.size(); ++k) {
             EXPECT_EQ(few.candidates[k].simulation.options, all.candidates[k].simulation.options) << k;
-            EXPECT_TRUE(all.candidates[k].simulation.step_mean);
+            EXPECT_TRUE(all.candidates[k].simulation.noise);
             EXPECT_TRUE(goal == PlanGoal::cost ? relative_cost(all.candidates[k], all.candidates[0]) > 1 - 2 * kPlanTie
                                                : relative_throughput(all.candidates[k].simulation,
                                                                      all.candidates[0].simulation) < 1 + 2 * kPlanTie)

@@ -283,7 +283,7 @@ TEST(Simulate, RepeatsExactly) {
     const Simulation b = simulate(profile, options);
     EXPECT_EQ(a.timeline, b.timeline);
     EXPECT_EQ(a.memory, b.memory);
-    EXPECT_EQ(a.step_band, b.step_band);
+    EXPECT_EQ(a.noise, b.noise);
 }
 
 TEST(Simulate, HandlesLayersThatCostNothing) {

@@ -76,14 +76,14 @@ TEST(DocumentLoader, ShowsALargePipelineBeforeItsNoiseIsKnown) {
         ASSERT_TRUE(first.simulation && last.simulation);
         EXPECT_FALSE(first.complete);
         EXPECT_TRUE(first.simulated);
-        EXPECT_FALSE(first.simulation->step_mean);
+        EXPECT_FALSE(first.simulation->noise);
         EXPECT_TRUE(first.noiseLeftOut);
         EXPECT_THAT(simulatedHeadline(first, 0).toStdString(), HasSubstr("without noise so far"));
         EXPECT_TRUE(last.complete);
         EXPECT_FALSE(last.noiseLeftOut);
-        ASSERT_TRUE(last.simulation->step_mean);
+        ASSERT_TRUE(last.simulation->noise);
         const Simulation whole = simulate(sampleProfile(run), sampleOptions(run));
-        EXPECT_EQ(last.simulation->step_mean, whole.step_mean);
+        EXPECT_EQ(last.simulation->noise, whole.noise);
         if (measured) {
             ASSERT_TRUE(first.comparison && last.comparison);
             EXPECT_FALSE(first.comparison->judged().is_mean);
@@ -113,12 +113,12 @@ TEST(DocumentLoader, LeavesTheNoiseOfALargePipelineOutOnRequest) {
         EXPECT_TRUE(quick->complete);
         EXPECT_TRUE(quick->noiseLeftOut);
         ASSERT_TRUE(quick->simulation && quick->comparison);
-        EXPECT_FALSE(quick->simulation->step_mean);
+        EXPECT_FALSE(quick->simulation->noise);
         EXPECT_THAT(simulatedHeadline(*quick, 0).toStdString(),
                     HasSubstr("without noise, whose simulation takes long"));
         const auto whole = loadTrace(QString::fromStdString(path.string()), 4 * 520);
         EXPECT_FALSE(whole->noiseLeftOut);
-        EXPECT_TRUE(whole->simulation->step_mean);
+        EXPECT_TRUE(whole->simulation->noise);
         EXPECT_TRUE(whole->comparison->judged().is_mean);
     }
 }
@@ -137,7 +137,7 @@ TEST(DocumentLoader, AddsNoNoiseToStoredTasksThatDiffer) {
     const auto document = loadTrace(QString::fromStdString(path.string()));
     ASSERT_TRUE(document->simulation);
     EXPECT_TRUE(document->complete);
-    EXPECT_FALSE(document->simulation->step_mean);
+    EXPECT_FALSE(document->simulation->noise);
     EXPECT_FALSE(document->noiseLeftOut);
 }
 

@@ -308,9 +308,9 @@ TEST(Headlines, SayWhichStepTheFiguresAreOfIfItIsNotTheDrawnOne) {
         return withPart(simulatedHeadline(document, 1), QStringLiteral("step time")).back();
     };
     EXPECT_TRUE(kept().contains(QStringLiteral("drawn without noise: ") + without)) << kept().toStdString();
-    document.simulation->step_mean = document.simulation->step_time;
+    document.simulation->noise->mean = document.simulation->step_time;
     EXPECT_FALSE(simulatedHeadline(document, 1).contains(QStringLiteral("drawn without noise"))) << "they are the same";
-    document.simulation->step_mean.reset();
+    document.simulation->noise.reset();
     document.noiseLeftOut = true;
     document.complete = false;
     EXPECT_TRUE(kept().contains(QStringLiteral("without noise so far"))) << kept().toStdString();
@@ -322,7 +322,7 @@ TEST(Headlines, SayTheSameStepAndPercentageOfANoisyRunInEveryLine) {
     run.cv = 0.4;
     writeSampleTrace(temporaryPath("noisy.sqlite"), run);
     const auto document = loadTrace(QString::fromStdString(temporaryPath("noisy.sqlite").string()));
-    ASSERT_TRUE(document->comparison && document->simulation->step_mean);
+    ASSERT_TRUE(document->comparison && document->simulation->noise);
     const JudgedStep judged = document->comparison->judged();
     ASSERT_TRUE(judged.is_mean);
     const std::string step = formatDuration(judged.simulated.count()).toStdString();
@@ -345,9 +345,9 @@ TEST(Headlines, SayTheSameStepAndPercentageOfANoisyRunInEveryLine) {
     EXPECT_FALSE(noisy.noisePending);
     auto changed = std::make_shared<TraceDocument>(*withScenario(*document, noisy));
     changed->comparison = compareWithMeasured(*document, noisy);
-    const std::string expected = formatDuration(noisy.simulation.step_mean->count()).toStdString();
-    const double more = static_cast<double>(noisy.simulation.step_mean->count()) /
-                            static_cast<double>(document->simulation->step_mean->count()) -
+    const std::string expected = formatDuration(noisy.simulation.noise->mean.count()).toStdString();
+    const double more = static_cast<double>(noisy.simulation.noise->mean.count()) /
+                            static_cast<double>(document->simulation->noise->mean.count()) -
                         1;
     EXPECT_THAT(simulatedHeadline(*changed, 1).toStdString(),
                 AllOf(HasSubstr(expected), HasSubstr(formatShareChange(more).toStdString())));

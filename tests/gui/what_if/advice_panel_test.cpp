@@ -140,7 +140,7 @@ TEST_F(AdvicePanelTest, ShowsExpectedStepsOnceTheNoiseIsKnown) {
     EXPECT_TRUE(first.contains(formatDuration(advice.base.step_time.count()))) << "the base of the differences";
     EXPECT_EQ(header, QStringLiteral("Step without noise"));
     add_noise(profile_, advice);
-    EXPECT_TRUE(panel_.message().contains(formatDuration(advice.base.step_mean->count())));
+    EXPECT_TRUE(panel_.message().contains(formatDuration(advice.base.noise->mean.count())));
     EXPECT_FALSE(panel_.message().contains(QStringLiteral("Without noise")));
     EXPECT_EQ(rows().headerData(AdviceTableModel::step, Qt::Horizontal).toString(), QStringLiteral("Step time"));
     for (int row = 0; row < rows().rowCount(); ++row) {
@@ -149,7 +149,7 @@ TEST_F(AdvicePanelTest, ShowsExpectedStepsOnceTheNoiseIsKnown) {
                   is_within_noise(advice, move));
     }
     EXPECT_EQ(text(0, AdviceTableModel::title).toStdString(), advice.moves.front().title);
-    EXPECT_EQ(plain(0, AdviceTableModel::step).toLongLong(), advice.moves.front().simulation.step_mean->count());
+    EXPECT_EQ(plain(0, AdviceTableModel::step).toLongLong(), advice.moves.front().simulation.noise->mean.count());
 }
 
 TEST_F(AdvicePanelTest, ComputesNothingWhileItIsHidden) {

@@ -165,12 +165,12 @@ TEST_F(ScenarioModelTest, WorksOutWhereStepsLieOnceTheScenarioRests) {
     EXPECT_GT(model_.band()->high, step);
     EXPECT_GE(model_.band()->mean, step);
     EXPECT_EQ(model_.band(), stepBand(*profile, model_.scenario()));
-    EXPECT_EQ(model_.result()->simulation.step_mean, model_.band()->mean);
-    EXPECT_EQ(model_.recordedResult()->simulation.step_mean, stepBand(*profile, model_.recorded())->mean)
+    EXPECT_EQ(model_.result()->simulation.noise, model_.band());
+    EXPECT_EQ(model_.recordedResult()->simulation.noise, stepBand(*profile, model_.recorded()))
         << "which it is compared with";
     model_.change(withChunks(7), QStringLiteral("micro-batches"));
     EXPECT_TRUE(model_.result()->noisePending);
-    EXPECT_EQ(model_.resultWithNoise()->simulation.step_mean, stepBand(*profile, model_.scenario())->mean)
+    EXPECT_EQ(model_.resultWithNoise()->simulation.noise, stepBand(*profile, model_.scenario()))
         << "for a pinned scenario, which nothing changes any more";
     model_.undoStack().undo();
     model_.undoStack().undo();
@@ -187,7 +187,7 @@ TEST_F(ScenarioModelTest, WaitsForABandThatTheFileBrings) {
     const StepBand band{Nanoseconds{1}, Nanoseconds{3}, Nanoseconds{2}, 0.5};
     model_.setRecordedBand(band);
     EXPECT_EQ(model_.band(), band);
-    EXPECT_EQ(model_.result()->simulation.step_mean, Nanoseconds{2});
+    EXPECT_EQ(model_.result()->simulation.noise, band);
     model_.change(withChunks(6), QStringLiteral("micro-batches"));
     EXPECT_FALSE(model_.band());
     ASSERT_TRUE(QTest::qWaitFor([&] { return model_.band().has_value(); }, kPatience)) << "another one is computed";

@@ -125,13 +125,13 @@ TEST_F(WhatIfPanelTest, ShowsTheExpectedStepOnceItIsKnown) {
     EXPECT_EQ(panel_.figures().shownValue(0), formatDuration(own.step_time.count()));
     ASSERT_TRUE(QTest::qWaitFor([&] { return model_.band().has_value(); }, kPatience));
     const StepFigures expected = expected_figures(own);
-    EXPECT_EQ(panel_.figures().shownValue(0), formatDuration(own.step_mean->count()));
-    EXPECT_EQ(panel_.figures().shownValue(1), formatShare(*own.bubble_mean));
+    EXPECT_EQ(panel_.figures().shownValue(0), formatDuration(own.noise->mean.count()));
+    EXPECT_EQ(panel_.figures().shownValue(1), formatShare(own.noise->bubble));
     EXPECT_EQ(panel_.figures().shownValue(4), QLocale().toString(expected.samples_per_second, 'g', 4));
-    const auto before = simulate(profile_, model_.recorded().options).step_mean;
+    const auto before = simulate(profile_, model_.recorded().options).noise->mean;
     EXPECT_EQ(
         panel_.figures().shownChange(0),
-        formatShareChange(static_cast<double>(own.step_mean->count()) / static_cast<double>(before->count()) - 1));
+        formatShareChange(static_cast<double>(own.noise->mean.count()) / static_cast<double>(before.count()) - 1));
 }
 
 TEST_F(WhatIfPanelTest, SimulatesAtEveryStepOfASlider) {

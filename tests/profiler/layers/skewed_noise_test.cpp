@@ -237,12 +237,12 @@ TEST_P(SkewedNoise, LeavesTheExpectedStepUnbiased) {
         double now = 0;
         const Profile profile = profile_on(machine, now);
         const Simulation predicted = simulate(profile, two_lanes());
-        ASSERT_TRUE(predicted.step_mean && predicted.step_band);
+        ASSERT_TRUE(predicted.noise);
         const double run = mean_of(run_on(machine, profile, now, kSteps));
-        expected += static_cast<double>(predicted.step_mean->count());
+        expected += static_cast<double>(predicted.noise->mean.count());
         measured += run;
-        inside += static_cast<double>(predicted.step_band->first.count()) <= run &&
-                          run <= static_cast<double>(predicted.step_band->second.count())
+        inside += static_cast<double>(predicted.noise->low.count()) <= run &&
+                          run <= static_cast<double>(predicted.noise->high.count())
                       ? 1
                       : 0;
     }
