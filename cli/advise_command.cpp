@@ -153,7 +153,7 @@ ExitCode advise_on_profile(const AdviseFlags& flags, const CLI::App& command) {
         std::cout << dump(object);
     } else {
         std::cout << advice_text(advice, commands)
-                  << (advice.base.extrapolated ? extrapolation_note(file, pipeline.options) : "")
+                  << (advice.base.extrapolated ? extrapolation_text(pipeline.profile_command) : "")
                   << assumptions_text(pipeline.assumptions);
     }
     return advice.base.feasible ? ExitCode::success : ExitCode::infeasible;

@@ -36,8 +36,6 @@ struct BalanceAnswer {
     FoundBalance found;
     Simulation simulation;  ///< of the balance found, with noise
     EstimatedPipeline pipeline;
-    std::vector<std::int64_t> sizes;  ///< of the micro-batches
-    bool extrapolated = false;        ///< some size lies outside the profile's
 };
 void add_balance_options(CLI::App& command, BalanceFlags& flags);
 BalanceAnswer balance_answer(const BalanceFlags& flags, Profile profile);

@@ -67,9 +67,6 @@ BalanceAnswer balance_answer(const BalanceFlags& flags, Profile profile) {
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
     EstimatedPipeline pipeline =
         estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile, std::clamp(lanes, 1, layers));
-    std::vector<std::int64_t> sizes = micro_batch_sizes(options);
-    const bool extrapolated =
-        sizes.back() < pipeline.profile.samples.front() || sizes.front() > pipeline.profile.samples.back();
     PipelineOptions chosen = pipeline.options;
     const bool in_order = runs_one_partition_a_lane(options.schedule);
     FoundBalance found = options.schedule == Schedule::automatic
@@ -79,16 +76,16 @@ BalanceAnswer balance_answer(const BalanceFlags& flags, Profile profile) {
     chosen.balance = found.balance;
     chosen.placement = placement_of(options.schedule, found.balance.num_partitions(), static_cast<std::size_t>(lanes));
     Simulation simulation = simulate(pipeline.profile, chosen, {.noise = true, .memory = false});
-    return {std::move(found), std::move(simulation), std::move(pipeline), std::move(sizes), extrapolated};
+    return {std::move(found), std::move(simulation), std::move(pipeline)};
 }
 
 nlohmann::ordered_json balance_answer_json(const BalanceAnswer& answer) {
     auto object = balance_json(answer.found, answer.simulation);
-    object["micro_batches"] = answer.sizes.size();
+    object["micro_batches"] = answer.simulation.micro_batches;
     object["dtype"] = answer.pipeline.profile.dtype;
     object["optimizer"] = answer.pipeline.options.optimizer;
     object["estimated"] = answer.pipeline.profile.estimated;
-    object["extrapolated"] = answer.extrapolated;
+    object["extrapolated"] = answer.simulation.extrapolated;
     object["assumed"] = assumptions_json(answer.pipeline.assumptions);
     return object;
 }
@@ -103,9 +100,7 @@ ExitCode balance_command(const BalanceFlags& flags, bool json) {
     } else {
         std::cout << balance_text(answer.found, answer.simulation) << "\n"
                   << basis_text(answer.pipeline.profile.dtype, options)
-                  << (answer.extrapolated ? extrapolation_text(profile_command_of(load_profile(flags.profile),
-                                                                                  flags.profile, {answer.sizes, {}}))
-                                          : "")
+                  << (answer.simulation.extrapolated ? extrapolation_text(answer.pipeline.profile_command) : "")
                   << fewer_micro_batches(options) << assumptions_text(answer.pipeline.assumptions);
     }
     print_warnings(speed_warning(flags.algorithm, flags.pipeline.options.hardware.speeds));

@@ -256,7 +256,8 @@ std::optional<DeviceType> named_device_type(const PipelineFlags& flags) {
 EstimatedPipeline estimated_pipeline(const PipelineFlags& flags, PipelineOptions options, Profile profile,
                                      const std::string& file, int lanes) {
     const std::optional<DeviceType> type = named_device_type(flags);
-    EstimatedPipeline pipeline{in_dtype(std::move(profile), flags, file), std::move(options), {}};
+    std::string again = profile_command_of(profile, file, {micro_batch_sizes(options), {}});
+    EstimatedPipeline pipeline{in_dtype(std::move(profile), flags, file), std::move(options), {}, std::move(again)};
     pipeline.assumptions = assume(pipeline.options, pipeline.profile, lanes, flags.given());
     if (type) {
         pipeline.profile = retimed(pipeline.profile, *type);

@@ -81,9 +81,10 @@ struct EstimatedPipeline {
     Profile profile;
     PipelineOptions options;
     std::vector<Assumption> assumptions;
+    std::string profile_command;  ///< profiles the model again, with the micro-batches of `options` too
 };
 /// The profile in the dtype and on the device type of the flags (at most one), and the options with all assumptions for
-/// up to `lanes` lanes. `file` is the profile's, for messages. Throws UsageError.
+/// up to `lanes` lanes. `file` is the profile's, for messages. Throws UsageError, also for a batch that cannot be cut.
 EstimatedPipeline estimated_pipeline(const PipelineFlags& flags, PipelineOptions options, Profile profile,
                                      const std::string& file, int lanes);
 

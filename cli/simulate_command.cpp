@@ -24,21 +24,17 @@
 
 namespace pipescope {
 namespace {
-/// A warning if micro-batches are of a size outside the profile; otherwise empty.
-std::string extrapolation_note(const SimulateFlags& flags, const EstimatedPipeline& pipeline, bool extrapolated) {
-    return extrapolated ? extrapolation_note(flags.profile, pipeline.options) : "";
-}
-
-std::string answer_text(const SimulateFlags& flags, const SimulateAnswer& answer) {
+std::string answer_text(const SimulateAnswer& answer) {
     const EstimatedPipeline& pipeline = answer.pipeline;
+    const auto note = [&](bool extrapolated) {
+        return extrapolated ? extrapolation_text(pipeline.profile_command) : "";
+    };
     if (answer.simulation) {
-        return simulation_text(*answer.simulation) +
-               extrapolation_note(flags, pipeline, answer.simulation->extrapolated) +
+        return simulation_text(*answer.simulation) + note(answer.simulation->extrapolated) +
                assumptions_text(pipeline.assumptions);
     }
     const std::vector<ComparedSchedule>& schedules = answer.comparison->schedules;
-    const bool extrapolated = !schedules.empty() && schedules.front().simulation.extrapolated;
-    return schedules_text(*answer.comparison) + extrapolation_note(flags, pipeline, extrapolated) +
+    return schedules_text(*answer.comparison) + note(!schedules.empty() && schedules.front().simulation.extrapolated) +
            fewer_micro_batches(pipeline.options) + assumptions_text(pipeline.assumptions);
 }
 
@@ -190,7 +186,7 @@ ExitCode simulate_command(const SimulateFlags& flags, const SimulateOutputs& out
     check_outputs(flags, outputs);
     const SimulateAnswer answer = simulate_answer(flags, load_profile(flags.profile));
     write_outputs(outputs, answer);
-    std::cout << (json ? dump(simulate_answer_json(answer)) : answer_text(flags, answer));
+    std::cout << (json ? dump(simulate_answer_json(answer)) : answer_text(answer));
     return any_fits(answer) ? ExitCode::success : ExitCode::infeasible;
 }
 }  // namespace

@@ -1,8 +1,6 @@
 #include "cli/simulated_pipeline.h"
 
-#include "balance/profile_file.h"
 #include "cli/program.h"
-#include "cli/reports.h"
 #include "schedule/error.h"
 
 #include <fmt/format.h>
@@ -83,9 +81,5 @@ EstimatedPipeline simulated_pipeline(const SimulatedPipelineFlags& flags, const 
         pipeline.options.hardware.devices.push_back(pipeline.profile.device + " " + std::to_string(lane));
     }
     return pipeline;
-}
-
-std::string extrapolation_note(const std::string& file, const PipelineOptions& options) {
-    return extrapolation_text(profile_command_of(load_profile(file), file, {micro_batch_sizes(options), {}}));
 }
 }  // namespace pipescope

@@ -25,6 +25,4 @@ PipelineOptions simulated_pipeline_options(const SimulatedPipelineFlags& flags);
 /// As estimated_pipeline(). With a device type, each of the lanes has a device of its own.
 EstimatedPipeline simulated_pipeline(const SimulatedPipelineFlags& flags, const PipelineOptions& options,
                                      Profile profile, const std::string& file, int lanes);
-/// A warning with the command that profiles the micro-batches of `options`. `file` is the profile's.
-std::string extrapolation_note(const std::string& file, const PipelineOptions& options);
 }  // namespace pipescope
