@@ -124,7 +124,7 @@ std::string advice_text(const Advice& advice, const std::vector<std::string>& co
                                  : fmt::format("\nto simulate the first: {}\n", commands.front());
     }
     if (advice.base.options.update == Update::staggered) {
-        text += "\nstaggered updates: a step time is the period of consecutive steps\n";
+        text += kStaggeredNote;
     }
     if (advice.base.noise) {
         text += "\nstep times and bubbles: means of steps with the profile's noise\n";

@@ -1,5 +1,6 @@
 #include "cli/demo_report.h"
 
+#include "cli/or_null.h"
 #include "cli/units.h"
 #include "schedule/printable.h"
 
@@ -97,7 +98,6 @@ std::string demo_markdown(const std::vector<DemoPart>& parts, const std::string&
 }
 
 Json demo_json(const DemoPart& part) {
-    const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
     Json object{{"title", part.title},
                 {"loss_before", or_null(part.loss_before)},
                 {"loss_after", or_null(part.loss_after)},

@@ -1,5 +1,6 @@
 #include "cli/plan_report.h"
 
+#include "cli/or_null.h"
 #include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
@@ -171,9 +172,9 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
         candidate["num_devices"] = num_devices(each.simulation);
         object["candidates"].push_back(std::move(candidate));
     }
-    object["best"] = plan.best ? Json(*plan.best) : Json(nullptr);
+    object["best"] = or_null(plan.best);
     object["next_loses_because"] = plan.best ? Json(why_next_loses(plan)) : Json(nullptr);
-    object["infeasible_because"] = plan.infeasible_because ? Json(*plan.infeasible_because) : Json(nullptr);
+    object["infeasible_because"] = or_null(plan.infeasible_because);
     object["remedies"] = plan.remedies;
     object["rank_by"] = to_string(plan.goal);
     object["sizes_to_profile"] = plan.sizes_to_profile;

@@ -1,5 +1,6 @@
 #include "cli/reports.h"
 
+#include "cli/or_null.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "schedule/printable.h"
@@ -92,12 +93,6 @@ void add_expected_step(Json& object, const Simulation& simulation) {
         object["bubble_mean"] = simulation.noise->bubble;
     }
 }
-}  // namespace
-
-namespace {
-Json or_null(const std::optional<double>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
 
 double ns_of(Nanoseconds time) {
     return static_cast<double>(time.count());
@@ -136,12 +131,12 @@ Json balance_json(const FoundBalance& found, const Simulation& simulation) {
     object["peak_bytes"] = found.peak_bytes;
     if (!found.feasible) {
         object["feasible"] = false;
-        object["smallest_memory_limit"] = found.smallest_limit ? Json(*found.smallest_limit) : Json(nullptr);
+        object["smallest_memory_limit"] = or_null(found.smallest_limit);
         if (!found.smallest_limits.empty()) {
             object["smallest_memory_limits"] = found.smallest_limits;
         }
-        object["smallest_partitions"] = found.smallest_partitions ? Json(*found.smallest_partitions) : Json(nullptr);
-        object["infeasible_because"] = found.infeasible_because ? Json(*found.infeasible_because) : Json(nullptr);
+        object["smallest_partitions"] = or_null(found.smallest_partitions);
+        object["infeasible_because"] = or_null(found.infeasible_because);
     }
     return object;
 }
@@ -387,9 +382,7 @@ Json half_json(std::optional<BackwardHalf> half) {
 }
 
 Json load_json(const std::optional<MachineLoad>& load) {
-    return load ? Json{{"others", load->others},
-                       {"stolen", load->stolen},
-                       {"pressure", load->pressure ? Json(*load->pressure) : Json(nullptr)}}
+    return load ? Json{{"others", load->others}, {"stolen", load->stolen}, {"pressure", or_null(load->pressure)}}
                 : Json(nullptr);
 }
 
@@ -482,18 +475,14 @@ Json comparison_json(const TraceComparison& compared) {
                 {"measured_step_ns", comparison.measured_step_time.count()},
                 {"simulated_step_ns", comparison.simulated_step_time.count()},
                 {"measured_step_mean_ns", comparison.measured_step_mean.count()},
-                {"simulated_step_mean_ns",
-                 comparison.simulated_step_mean ? Json(comparison.simulated_step_mean->count()) : Json(nullptr)},
+                {"simulated_step_mean_ns", or_null(comparison.simulated_step_mean)},
                 {"step_error", comparison.step_error},
-                {"lower_bound_ns",
-                 compared.simulation.lower_bound ? Json(compared.simulation.lower_bound->count()) : Json(nullptr)},
+                {"lower_bound_ns", or_null(compared.simulation.lower_bound)},
                 {"measured_bubble_fraction", fraction_unless(lossy, comparison.measured_bubble_fraction)},
                 {"simulated_bubble_fraction", comparison.simulated_bubble_fraction},
                 {"measured_bubble_mean", fraction_unless(lossy, comparison.measured_bubble_mean)},
-                {"simulated_bubble_mean",
-                 comparison.simulated_bubble_mean ? Json(*comparison.simulated_bubble_mean) : Json(nullptr)}};
-    object["measured_wall_step_ns"] =
-        comparison.measured_wall_step_time ? Json(comparison.measured_wall_step_time->count()) : Json(nullptr);
+                {"simulated_bubble_mean", or_null(comparison.simulated_bubble_mean)}};
+    object["measured_wall_step_ns"] = or_null(comparison.measured_wall_step_time);
     const std::optional<Replay>& replay = comparison.replay;
     object["replay_step_ns"] = replay ? Json(replay->step_time.count()) : Json(nullptr);
     object["replay_error"] = replay ? Json(replay->error) : Json(nullptr);
@@ -525,7 +514,7 @@ Json comparison_json(const TraceComparison& compared) {
              {"simulated_busy_ns", lane.simulated_busy.count()},
              {"measured_bubble_fraction", fraction_unless(lossy, lane.measured_bubble_fraction)},
              {"simulated_bubble_fraction", lane.simulated_bubble_fraction},
-             {"measured_peak_bytes", lane.measured_peak_bytes ? Json(*lane.measured_peak_bytes) : Json(nullptr)},
+             {"measured_peak_bytes", or_null(lane.measured_peak_bytes)},
              {"simulated_peak_bytes", lane.simulated_peak_bytes},
              {"replayed_peak_bytes",
               replay && index < replay->peak_bytes.size() ? Json(replay->peak_bytes[index]) : Json(nullptr)}});
@@ -548,7 +537,7 @@ Json comparison_json(const TraceComparison& compared) {
     object["load"] = {{"profile", load_json(compared.profile_load)}, {"run", load_json(compared.run_load)}};
     object["profile_from_trace"] = compared.profile_from_trace;
     object["processes"] = compared.processes;
-    object["clock_bound_ns"] = compared.clock_bound ? Json(compared.clock_bound->count()) : Json(nullptr);
+    object["clock_bound_ns"] = or_null(compared.clock_bound);
     object["drops"] = Json::array();
     for (const DropRecord& drop : compared.drops) {
         object["drops"].push_back({{"source", drop.source},
@@ -690,7 +679,7 @@ std::string schedules_text(const ScheduleComparison& comparison) {
     }
     text += "\nabove bound: the step without noise against the lower bound of any order, with backwards split or not\n";
     if (!comparison.schedules.empty() && comparison.schedules.front().simulation.options.update == Update::staggered) {
-        text += "\nstaggered updates: a step time is the period of consecutive steps\n";
+        text += kStaggeredNote;
     }
     for (const LeftOutSchedule& each : comparison.left_out) {
         text += fmt::format("\nleft out: {}: {}\n", each.name, each.because);

@@ -36,6 +36,9 @@ inline constexpr std::string_view kMemoryUnknown =
 /// A warning, one line after an empty one, for micro-batches of a size outside the profile. The command profiles them.
 std::string extrapolation_text(const std::string& profile_command);
 
+inline constexpr std::string_view kStaggeredNote =
+    "\nstaggered updates: a step time is the period of consecutive steps\n";
+
 nlohmann::ordered_json simulation_json(const Simulation& simulation);
 /// Without a warning about extrapolation.
 std::string simulation_text(const Simulation& simulation);

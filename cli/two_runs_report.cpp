@@ -1,5 +1,6 @@
 #include "cli/two_runs_report.h"
 
+#include "cli/or_null.h"
 #include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
@@ -21,13 +22,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostNames = 10;
 constexpr std::size_t kMostGroups = 10;  // in the text
 
-template <class Value>
-Json or_null(const std::optional<Value>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
-Json or_null(const std::optional<Nanoseconds>& value) {
-    return value ? Json(value->count()) : Json(nullptr);
-}
 Json text_or_null(const std::string& text) {
     return text.empty() ? Json(nullptr) : Json(text);
 }

@@ -1,5 +1,6 @@
 #include "benchmarks/experiments/validation_report.h"
 
+#include "cli/or_null.h"
 #include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
@@ -13,11 +14,6 @@
 namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
-
-template <class Value>
-Json or_null(const std::optional<Value>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
 
 Json mean_and_max(const MeanAndMax& errors) {
     return {{"mean", errors.mean}, {"max", errors.max}};

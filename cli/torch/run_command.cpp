@@ -1,5 +1,6 @@
 #include "analysis/trace_warnings.h"
 #include "balance/profile_file.h"
+#include "cli/or_null.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
@@ -163,7 +164,7 @@ std::optional<Profile> profile_for(const RunFlags& flags, const ModelSpec& model
 Json run_json(const TrainingResult& result, std::size_t micro_batches) {
     Json object{{"micro_batches", micro_batches},
                 {"steps", Json::array()},
-                {"bubble_fraction", result.bubble_fraction ? Json(*result.bubble_fraction) : Json(nullptr)},
+                {"bubble_fraction", or_null(result.bubble_fraction)},
                 {"lanes", Json::array()}};
     for (const TrainedStep& step : result.steps) {
         object["steps"].push_back({{"loss", step.loss},
@@ -171,10 +172,9 @@ Json run_json(const TrainingResult& result, std::size_t micro_batches) {
                                    {"wall_step_ns", step.wall_step_time.count()}});
     }
     for (const TrainedLane& lane : result.lanes) {
-        const std::optional<Nanoseconds> busy = lane.median_busy();
         object["lanes"].push_back({{"peak_bytes", lane.peak_bytes},
                                    {"peak", memory_json(lane.peak)},
-                                   {"busy_ns", busy ? Json(busy->count()) : Json(nullptr)}});
+                                   {"busy_ns", or_null(lane.median_busy())}});
     }
     if (result.unsplit_layers) {
         object["unsplit_layers"] = Json::parse(unsplit_json(*result.unsplit_layers));
