@@ -1,6 +1,7 @@
 #include "analysis/compared_bubbles.h"
 
 #include "analysis/stored_simulation.h"
+#include "schedule/sample_statistics.h"
 
 #include <algorithm>
 #include <map>
@@ -58,13 +59,6 @@ std::map<std::int32_t, Timeline> tasks_within(const Measured& measured) {
     }
     return within;
 }
-
-/// The upper median by length, which the viewer shows first.
-std::int32_t median_step(std::vector<std::pair<std::int64_t, std::int32_t>> lengths) {
-    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
-    std::nth_element(lengths.begin(), middle, lengths.end());
-    return middle->second;
-}
 }  // namespace
 
 ListedBubble listed(const Bubble& bubble, const StepGraph& tasks) {
@@ -97,7 +91,7 @@ BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const
     for (const auto& [step, each] : statistics) {
         lengths.emplace_back(each.step_time().count(), step);
     }
-    report.step = median_step(lengths);
+    report.step = median_element(lengths).second;  // which the viewer shows first
     std::array<double, kNumBubbleCauses> ns{};
     for (const auto& [step, timeline] : steps) {
         const StepGraph tasks =

@@ -22,14 +22,6 @@ struct Occurrence {
     std::int32_t step = 0;
 };
 
-/// The element in the middle by that value: the first of both of an even number. Reorders the elements.
-template <class Each, class Value>
-typename std::vector<Each>::iterator lower_median(std::vector<Each>& all, const Value& value) {
-    const auto middle = all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
-    std::nth_element(all.begin(), middle, all.end(), [&](const Each& a, const Each& b) { return value(a) < value(b); });
-    return middle;
-}
-
 std::vector<TaskKey> keys_of(const std::vector<Slice>& slices) {
     std::vector<TaskKey> keys;
     for (const Slice& slice : slices) {
@@ -55,10 +47,10 @@ void match_steps(const std::map<std::int32_t, Timeline>& steps, const std::vecto
     }
     const SplitBackwards split(twins);
     for (auto& [twin, occurrences] : found) {
-        const auto middle = lower_median(occurrences, [](const Occurrence& each) { return each.duration; });
+        const Occurrence& middle = median_element(occurrences, &Occurrence::duration);
         TaskKey task = twin.first;
-        task.step = middle->step;
-        comparison.worst.push_back({task, middle->duration, twins[twin.second].duration(), split.half_of(twin.first)});
+        task.step = middle.step;
+        comparison.worst.push_back({task, middle.duration, twins[twin.second].duration(), split.half_of(twin.first)});
     }
     keep_worst(comparison.worst);
 }
@@ -258,8 +250,7 @@ Timeline typical_step(const Measured& measured) {
     }
     Timeline typical{measured.timeline.source, measured.timeline.lanes, {}};
     for (auto& [key, slices] : found) {
-        const auto middle = lower_median(slices, [](const Slice& slice) { return slice.duration(); });
-        typical.slices.push_back(*middle);
+        typical.slices.push_back(median_element(slices, &Slice::duration));
     }
     sort_slices(typical);
     return typical;

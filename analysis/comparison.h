@@ -112,9 +112,9 @@ struct RunFigures {
 /// Throws Error if there is no step to compare, or if a step has no compute task.
 RunFigures run_figures(const Measured& measured);
 
-/// One step with each task of the compared steps, as in the step in which its duration was the median (of an even
-/// number, the shorter of the middle two). Tasks have step 0 and times since the start of their own step; they may
-/// overlap, as they are of different steps. If a task ran twice in a step, the first run counts.
+/// One step with each task of the compared steps, as in the step in which its duration was the median_element(). Tasks
+/// have step 0 and times since the start of their own step; they may overlap, as they are of different steps. If a task
+/// ran twice in a step, the first run counts.
 Timeline typical_step(const Measured& measured);
 
 /// Has as many lanes as the side with more; a lane that one side lacks has zeros there.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,15 @@ Value median(std::vector<Value> values) {
     std::sort(values.begin(), values.end());
     const std::size_t middle = values.size() / 2;
     return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+/// The element in the middle by that value: the larger of the middle two of an even number. Reorders the elements, of
+/// which there must be one or more.
+template <class Each, class Value = std::identity>
+const Each& median_element(std::vector<Each>& all, Value value = {}) {
+    const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    std::ranges::nth_element(all, middle, {}, value);
+    return *middle;
 }
 
 /// `values` must not be empty.

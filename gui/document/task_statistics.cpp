@@ -1,6 +1,9 @@
 #include "gui/document/task_statistics.h"
 
+#include "schedule/sample_statistics.h"
+
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace pipescope {
@@ -14,12 +17,12 @@ struct Durations {
     SliceRef longest;
 };
 
-/// The smallest value that at least `share` of the values do not exceed.
-std::int64_t quantile(std::vector<std::int64_t>& values, double share) {
-    const auto at = static_cast<std::size_t>(std::max(0.0, share * static_cast<double>(values.size()) - 1e-9));
-    const auto place = values.begin() + static_cast<std::ptrdiff_t>(std::min(at, values.size() - 1));
-    std::nth_element(values.begin(), place, values.end());
-    return *place;
+std::int64_t roundedQuantile(std::vector<std::int64_t>& values, double share) {
+    return std::llround(quantile(values.size(), share, [&values](std::size_t place) {
+        const auto at = values.begin() + static_cast<std::ptrdiff_t>(place);
+        std::nth_element(values.begin(), at, values.end());
+        return static_cast<double>(*at);
+    }));
 }
 
 KindStatistics summary(TaskKind kind, std::optional<LaneId> lane, Durations& durations, double available) {
@@ -31,8 +34,8 @@ KindStatistics summary(TaskKind kind, std::optional<LaneId> lane, Durations& dur
         statistics.total += each;
     }
     statistics.longest = durations.longest;
-    statistics.median = quantile(durations.all, 0.5);
-    statistics.p95 = quantile(durations.all, 0.95);
+    statistics.median = roundedQuantile(durations.all, 0.5);
+    statistics.p95 = roundedQuantile(durations.all, 0.95);
     statistics.busyShare = available > 0 ? static_cast<double>(durations.inside) / available : 0;
     return statistics;
 }

@@ -174,6 +174,10 @@ TEST_F(Compare, TakesTheTypicalStepOfAnotherRunForTheSimulatedOne) {
     EXPECT_EQ(later.lanes.at(0).measured_busy.count(), 8'400);
     EXPECT_EQ(later.worst.front().measured.count(), 2'400);
     EXPECT_EQ(later.worst.front().simulated.count(), 2'200);
+    const Timeline of_two = typical_step({timeline_, memory_, {0, 1}, {}});
+    const auto backward =
+        std::ranges::find(of_two.slices, TaskKind::backward, [](const Slice& slice) { return slice.key.kind; });
+    EXPECT_EQ(backward->duration().count(), 2'200) << "of two, the longer";
 }
 
 TEST_F(Compare, RefusesNothingToCompare) {
