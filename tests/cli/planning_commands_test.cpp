@@ -253,6 +253,11 @@ TEST_F(PlanningCommands, OutputNeverReplacesTheInput) {
     EXPECT_EQ(user.types("view t.sqlite --render a.pdf --report ./a.pdf").code, 2);
     EXPECT_THAT(user.types("view t.sqlite --critical-path").err, HasSubstr("--critical-path is about a picture"));
     EXPECT_THAT(user.types("view t.sqlite --all").err, HasSubstr("--all is about a picture"));
+    for (const char* wrong : {"--size 10x10", "--range 5ms", "--range 5ms:2ms", "--step x", "--range 1ms:2ms --all"}) {
+        const auto refused = user.types(std::string("view t.sqlite --render t.png ") + wrong);
+        EXPECT_EQ(refused.code, 2) << wrong;
+        EXPECT_THAT(refused.err, testing::StartsWith("pipescope: " + std::string(wrong).substr(0, 6))) << "by itself";
+    }
     user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite --force");
     EXPECT_FALSE(user.has("t.sqlite-wal"));
 }
