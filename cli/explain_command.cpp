@@ -159,7 +159,7 @@ void add_explain_command(Program& program) {
     command->get_option("--balance")->required(false);
     program.set_action(command, [flags, json, command] {
         check_explain_options(*command, *flags);
-        check_model_options(*command, flags->model);
+        check_model_options(*command, flags->model, true);
         return explain_command(*flags, !names_a_layout(*command), *json);
     });
 }

@@ -106,8 +106,14 @@ void check_layout_options(const CLI::App& command, const LayoutFlags& flags) {
     check_options_with_cluster(command, flags.given(), kOfLayouts, kWithLayouts);
 }
 
-void check_model_options(const CLI::App& command, const std::string& model_or_profile) {
-    if (!is_language_model(model_or_profile) && command.get_option("--gradient-bytes")->count() > 0) {
+void check_model_options(const CLI::App& command, const std::string& model_or_profile, bool with_cluster) {
+    const bool is_model = is_language_model(model_or_profile);
+    if (is_model && !with_cluster) {
+        throw UsageError(
+            "'" + model_or_profile +
+            "' is a model without --cluster; a model runs on the devices of a cluster; name a cluster file");
+    }
+    if (!is_model && with_cluster && command.get_option("--gradient-bytes")->count() > 0) {
         throw UsageError(
             "--gradient-bytes is given with a profile, whose layers say what their gradients take; leave it out");
     }

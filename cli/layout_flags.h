@@ -25,8 +25,9 @@ void add_layout_options(CLI::App& command, LayoutFlags& flags);
 /// Adds the options of how lanes and replicas send: --gradient-bytes, --gradient-bucket and --sends. `layout` must
 /// outlive the parsing.
 void add_replica_options(CLI::App& command, Layout& layout);
-/// Throws UsageError for options of add_replica_options() that say nothing about a profile, if it is one.
-void check_model_options(const CLI::App& command, const std::string& model_or_profile);
+/// Throws UsageError for a model without a cluster, and for options of add_replica_options() that say nothing about a
+/// profile, if it is one.
+void check_model_options(const CLI::App& command, const std::string& model_or_profile, bool with_cluster);
 /// Sets the dtype of a gpt: model, and of gradients what it needs; or those of a profile.
 void set_dtype(Layout& layout, const PipelineFlags& pipeline);
 void set_dtype(Layout& layout, const Profile& profile);

@@ -347,8 +347,8 @@ void add_plan_command(Program& program) {
     add_force_flag(*command, order->force);
     program.set_action(command, [flags, cluster, order, json, command] {
         check_cluster_plan_options(*command, *cluster);
+        check_model_options(*command, flags->profile, cluster->given());
         if (cluster->given()) {
-            check_model_options(*command, flags->profile);
             if (flags->most < 1) {
                 throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags->most));
             }
@@ -357,11 +357,6 @@ void add_plan_command(Program& program) {
             }
             return plan_on_cluster(flags->profile, *cluster, flags->pipeline, flags->rank_by,
                                    static_cast<std::size_t>(flags->most), *json);
-        }
-        if (is_language_model(flags->profile)) {
-            throw UsageError(
-                "'" + flags->profile +
-                "' is a model without --cluster; a model is planned on the devices of a cluster; name a cluster file");
         }
         return plan_command(*flags, *order, *json);
     });

@@ -229,14 +229,9 @@ void add_simulate_command(Program& program) {
     CLI::Option* const balance = command->get_option("--balance")->required(false);
     program.set_action(command, [flags, outputs, layout, json, command, balance] {
         check_layout_options(*command, *layout);
+        check_model_options(*command, flags->profile, layout->given());
         if (layout->given()) {
-            check_model_options(*command, flags->profile);
             return simulate_on_cluster(*flags, *layout, *outputs, *json);
-        }
-        if (is_language_model(flags->profile)) {
-            throw UsageError("'" + flags->profile +
-                             "' is a model without --cluster; a model is simulated on the devices of a cluster; name a "
-                             "cluster file");
         }
         if (balance->count() == 0) {
             throw UsageError(
