@@ -116,13 +116,22 @@ void refuse_to_draw_again(c10::Device device) {
     }
 }
 
+/// True if an operator is to draw from torch's default generator, named or not.
+bool is_default_generator(const c10::IValue& value) {
+    if (!value.isGenerator()) {
+        return value.isNone();
+    }
+    const at::Generator generator = value.toGenerator();
+    return generator.device().is_cpu() && generator == at::detail::getDefaultCPUGenerator();
+}
+
 void fill_in_generator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     const auto& schema = op.schema().arguments();
     const std::size_t count = schema.size();
     const std::size_t first = stack->size() - count;
     for (std::size_t k = 0; k < count; ++k) {
         c10::IValue& value = (*stack)[first + k];
-        if (value.isNone() && is_generator(schema[k])) {
+        if (is_generator(schema[k]) && is_default_generator(value)) {
             const c10::Device device = device_of(c10::ArrayRef<c10::IValue>(*stack).slice(first));
             if (device.is_meta()) {
                 continue;

@@ -47,6 +47,20 @@ TEST(SeededRandom, HonoursAGeneratorThatIsNamed) {
     EXPECT_TRUE(torch::equal(drawn(1), drawn(2)));
 }
 
+TEST(SeededRandom, ReplacesTheDefaultGeneratorAlsoWhereItIsNamed) {
+    const auto draw = [] {
+        const SeededRandom random(7);
+        return torch::empty({4}).bernoulli_(0.5, at::detail::getDefaultCPUGenerator()) +
+               torch::rand({4}, at::detail::getDefaultCPUGenerator());
+    };
+    EXPECT_TRUE(torch::equal(draw(), draw()));
+    torch::manual_seed(1);
+    const at::Tensor outside = torch::rand({4}, at::detail::getDefaultCPUGenerator());
+    torch::manual_seed(1);
+    draw();
+    EXPECT_TRUE(torch::equal(torch::rand({4}), outside));
+}
+
 TEST(SeededRandom, KeepsGradients) {
     const SeededRandom random(1);
     const at::Tensor x = torch::ones({64}).requires_grad_();
