@@ -122,7 +122,7 @@ GPipe::GPipe(torch::nn::Sequential module, GPipeOptions options)
     : impl_(run_in_group(options.processes, [&] {
           return std::make_unique<Impl>(layers_of(*module, layers_here(options, module->size())), options);
       })) {
-    impl_->pipeline->train(module->is_training());
+    impl_->pipeline->take_mode(module->is_training());
 }
 
 GPipe::~GPipe() = default;

@@ -26,6 +26,19 @@ bool are_one(const c10::Storage& a, const c10::Storage& b) {
     return a.unsafeGetStorageImpl() == b.unsafeGetStorageImpl();
 }
 
+/// Changes if sizes, strides, offset or the memory's length do.
+std::size_t shape_of(const at::Tensor& tensor) {
+    if (!has_memory(tensor)) {
+        return 0;
+    }
+    std::size_t hash = c10::hash_combine(static_cast<std::size_t>(tensor.storage_offset()), tensor.storage().nbytes());
+    for (std::int64_t k = 0; k < tensor.dim(); ++k) {
+        hash = c10::hash_combine(hash, static_cast<std::size_t>(tensor.size(k)));
+        hash = c10::hash_combine(hash, static_cast<std::size_t>(tensor.stride(k)));
+    }
+    return c10::hash_combine(hash, static_cast<std::size_t>(tensor.dim()));
+}
+
 /// All bytes of a storage, as a tensor. Not by set_(), which not every kind of device has.
 at::Tensor bytes_of(const c10::Storage& storage) {
     const at::Tensor bytes = at::empty({0}, at::TensorOptions(storage.device()).dtype(at::kByte));
@@ -110,6 +123,10 @@ std::vector<at::Tensor> BufferCopies::Exchange::newly_used() const {
     return used;
 }
 
+std::string KeptBuffers::title_of(const Watched& watched) {
+    return (watched.is_parameter ? "parameter " : "buffer ") + watched.name;
+}
+
 void KeptBuffers::check(const std::string& what) const {
     for (std::size_t k = 0; k < seen_.size(); ++k) {
         Watched& each = (*list_)[k];
@@ -118,7 +135,7 @@ void KeptBuffers::check(const std::string& what) const {
             (!is_moved && (copies_.holds(each.tensor) || version_of(each.tensor) == seen_[k].version))) {
             continue;
         }
-        const std::string name = (each.is_parameter ? "parameter " : "buffer ") + each.name;
+        const std::string name = title_of(each);
         if (is_moved) {
             throw EngineError(name + " was given other memory since the forward of " + what +
                               ", which is to be computed again with its former values; change it in place, as copy_() "
@@ -155,7 +172,7 @@ KeptBuffers BufferWatch::before() const {
     kept.list_ = list_;
     kept.seen_.reserve(list_->size());
     for (const Watched& each : *list_) {
-        kept.seen_.push_back({memory_of(each.tensor), version_of(each.tensor)});
+        kept.seen_.push_back({memory_of(each.tensor), version_of(each.tensor), shape_of(each.tensor)});
         if (each.changes || (!has_learned_ && !each.is_parameter)) {
             kept.copies_.add(each.tensor);
         }
@@ -184,6 +201,11 @@ void BufferWatch::after(KeptBuffers& kept) {
     std::vector<at::Tensor> changing;
     for (std::size_t k = 0; k < kept.seen_.size(); ++k) {
         Watched& each = (*kept.list_)[k];
+        if (shape_of(each.tensor) != kept.seen_[k].shape) {
+            throw EngineError(KeptBuffers::title_of(each) +
+                              " was given another shape in a forward that is to be computed again, which cannot have "
+                              "its former shape; let the layer return new memory, or use checkpoint never");
+        }
         if (!each.is_statistic && !each.changes) {
             each.changes = version_of(each.tensor) != kept.seen_[k].version ||
                            (!has_learned_ && !kept.copies_.equals(each.tensor));

@@ -76,6 +76,7 @@ private:
     struct Seen {
         c10::Storage storage;
         std::uint32_t version;
+        std::size_t shape;  // of sizes, strides and offset
     };
     struct Watched {
         std::string name;
@@ -84,6 +85,9 @@ private:
         bool is_statistic;     // of a batch norm, as far as is known
         bool changes = false;  // in forwards, and their outputs may depend on it
     };
+    /// "buffer 1.weight_u"
+    static std::string title_of(const Watched& watched);
+
     std::shared_ptr<std::vector<Watched>> list_;  // the watch's at the time
     std::vector<Seen> seen_;
     BufferCopies copies_;
@@ -96,7 +100,8 @@ public:
     void list(const NamedTensors& buffers, const NamedTensors& frozen_parameters);
     /// Another mode may change other buffers.
     void learn_again() noexcept { has_learned_ = false; }
-    /// Call before a checkpointed forward, and after() behind it.
+    /// Call before a checkpointed forward, and after() after it, which throws EngineError if a buffer has another
+    /// shape.
     KeptBuffers before() const;
     void after(KeptBuffers& kept);
     /// For a recompute, which must not change them.

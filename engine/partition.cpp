@@ -2,6 +2,7 @@
 
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
+#include "engine/gradients/gradient_needs.h"
 #include "engine/in_place_checks.h"
 #include "engine/random.h"
 #include "engine/skips/skip_slots.h"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_set>
 #include <utility>
 
 namespace pipescope {
@@ -95,9 +97,12 @@ Partition::Partition(PartitionId id, LayerId first, std::vector<ModelLayer> laye
 
 void Partition::list_tensors() {
     parameters_.clear();
+    std::unordered_set<const c10::TensorImpl*> listed;  // a layer may list one under two names
     for (const ModelLayer& each : layers_) {
         for (const auto& [name, tensor] : each.layer->parameters()) {
-            parameters_.push_back(tensor);
+            if (listed.insert(tensor.unsafeGetTensorImpl()).second) {
+                parameters_.push_back(tensor);
+            }
         }
     }
     list_buffers();
@@ -206,9 +211,13 @@ void Partition::end_mini_batch() {
 std::uint64_t Partition::gradient_state() const {
     std::uint64_t state = 0;
     for (const at::Tensor& parameter : parameters_) {
-        if (parameter.requires_grad() && parameter.grad().defined()) {
-            state = state * 31 + version_of(parameter.grad()) + 1;
+        const at::Tensor& gradient = parameter.grad();
+        if (!parameter.requires_grad() || !gradient.defined()) {
+            continue;
         }
+        // Views of one buffer share its version, which other lanes raise too.
+        const bool is_alone = !gradient.has_storage() || gradient.storage().use_count() == 1;
+        state = state * 31 + 1 + (is_alone ? version_of(gradient) : 0);
     }
     return state;
 }
@@ -266,6 +275,7 @@ Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, Lay
 
 Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, CheckpointedForward& kept, LayerMarks* marks) {
     set_current_layer(first_);
+    const bool may_require_grad = trains() || any_requires_grad(inputs);
     kept.buffers.check("micro-batch " + std::to_string(place.micro_batch.value()) + " on " + title());
     const BufferCopies statistics = buffers_.statistics();
     const BufferCopies::Exchange unchanged(statistics);
@@ -282,7 +292,28 @@ Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, Checkpoin
     }
     kept.buffers.keep_only(in_graph);
     check_forms(kept, outputs, place.micro_batch);
+    if (!may_require_grad) {
+        refuse_unlisted(outputs);
+    }
     return outputs;
+}
+
+Tensors Partition::forward_without_backward(Tensors inputs, const RandomPlace& place) {
+    const at::AutoGradMode grad_mode(true);
+    Tensors outputs = forward(std::move(inputs), place);
+    refuse_unlisted(outputs);
+    return outputs;
+}
+
+void Partition::refuse_unlisted(const Tensors& outputs) const {
+    if (any_requires_grad(outputs)) {
+        set_current_layer(first_);
+        throw LayerError(title() +
+                         " computes with a tensor that requires a gradient and is none of its parameters; with "
+                         "checkpoints, a partition without parameters that train, and whose inputs need no gradient, "
+                         "is left out of the backward; name the tensor among a layer's parameters, or use checkpoint "
+                         "never");
+    }
 }
 
 void Partition::check_forms(const CheckpointedForward& kept, const Tensors& outputs, MicroBatchId micro_batch) {

@@ -70,6 +70,10 @@ public:
     /// the outputs have another form.
     Tensors recompute(Tensors inputs, const RandomPlace& place, CheckpointedForward& kept, LayerMarks* marks = nullptr);
 
+    /// Like forward(), with gradients on, for a checkpointed partition of which no gradient is expected: neither its
+    /// parameters nor its inputs require any. Throws LayerError if its outputs do all the same.
+    Tensors forward_without_backward(Tensors inputs, const RandomPlace& place);
+
     /// How split backwards went so far, by layer of the partition. Empty if there was none.
     SplitNotes& split_notes() noexcept { return split_notes_; }
     const SplitNotes& split_notes() const noexcept { return split_notes_; }
@@ -100,6 +104,7 @@ private:
     void list_buffers();
     /// False if a parameter was frozen or unfrozen since list_buffers().
     bool trains_as_listed() const;
+    void refuse_unlisted(const Tensors& outputs) const;
     void check_forms(const CheckpointedForward& kept, const Tensors& outputs, MicroBatchId micro_batch);
     /// "partition 1 (conv..relu)"
     std::string title() const;

@@ -65,6 +65,8 @@ public:
 
     bool is_training() const noexcept { return training_; }
     void train(bool on);
+    /// The mode that the layers are already in. Leaves them alone: some may be frozen in eval().
+    void take_mode(bool training) noexcept { training_ = training; }
     /// See GPipe::list_tensors().
     void list_tensors();
     bool has_trainable_parameters() const;

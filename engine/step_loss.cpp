@@ -74,7 +74,8 @@ StepLoss::StepLoss(Pipeline& pipeline, const Tensors& target, const GPipe::LossF
 Tensors StepLoss::run(std::optional<MicroBatchId> micro_batch, const Tensors& outputs) {
     const at::AutoGradMode grad_mode(true);
     MicroBatchGraph graph;
-    at::Tensor loss = function_(graph.open(outputs), micro_batch ? targets_[micro_batch->index()] : target_);
+    at::Tensor loss = function_(graph.open(outputs, InputsFrom::earlier_partition),
+                                micro_batch ? targets_[micro_batch->index()] : target_);
     check_loss(loss);
     if (!refused_.empty() && leads_to_any(loss, refused_)) {
         throw EngineError(

@@ -484,7 +484,7 @@ void StepRun::run_forward(Cell at) {
     // Without a graph, which outputs require a gradient is unknown, so every output that can may.
     const bool may_require_grad = trains_ && !keeps_graph && (partition.trains() || any_requires_grad(inputs));
     if (keeps_graph) {
-        inputs = slot(at).graph.open(inputs);
+        inputs = slot(at).graph.open(inputs, inputs_from(at.j));
     } else if (trains_) {
         slot(at).kept = std::make_unique<Kept>();
         slot(at).kept->inputs = RecomputeInputs(inputs, pipeline_->is_training());
@@ -516,7 +516,7 @@ void StepRun::run_recompute(Cell at) {
     Partition& partition = pipeline_->partition(at.j);
     Slot& here = slot(at);
     here.marks.clear();
-    Tensors inputs = here.graph.open(here.kept->inputs.take(partition, pipeline_->is_training()));
+    Tensors inputs = here.graph.open(here.kept->inputs.take(partition, pipeline_->is_training()), inputs_from(at.j));
     here.graph.close(partition.recompute(std::move(inputs), place_of(at.i), here.kept->forward, marks_of(here)));
 }
 

@@ -289,10 +289,8 @@ void AutogradRun::run_forward(Cell at) {
                 open_backward_span(backward, lane, observer);
             },
             outputs);
-    } else {
-        if (partition.trains() || any_requires_grad(inputs)) {
-            front.recomputation = std::make_shared<Recomputation>(forward_, at, inputs);
-        }
+    } else if (partition.trains() || any_requires_grad(inputs)) {
+        front.recomputation = std::make_shared<Recomputation>(forward_, at, inputs);
         {
             const at::NoGradGuard no_grad;
             // A hook that a layer puts on its input belongs to the recompute, whose graph goes backward.
@@ -300,13 +298,12 @@ void AutogradRun::run_forward(Cell at) {
             for (const at::Tensor& input : inputs) {
                 given.push_back(input.defined() ? input.detach() : input);
             }
-            front.outputs = partition.forward(std::move(given), place, nullptr,
-                                              front.recomputation ? &front.recomputation->checkpoint() : nullptr);
+            front.outputs = partition.forward(std::move(given), place, nullptr, &front.recomputation->checkpoint());
         }
-        if (front.recomputation) {
-            front.outputs = attach_checkpoint(front.recomputation, pipeline_.devices().of(lane_of(at.j)).device(),
-                                              inputs, front.outputs);
-        }
+        front.outputs = attach_checkpoint(front.recomputation, pipeline_.devices().of(lane_of(at.j)).device(), inputs,
+                                          front.outputs);
+    } else {
+        front.outputs = partition.forward_without_backward(std::move(inputs), place);
     }
     forward_->input_versions->check(at.i);
     output_reuse_[at.j.index()].check(partition, at.i, front.outputs);

@@ -80,7 +80,7 @@ void Recomputation::compute_again() {
     const at::AutoGradMode grad_mode(true);
     try {
         Partition& partition = pipeline.partition(at_.j);
-        Tensors inputs = graph_.open(inputs_.take(partition, pipeline.is_training()));
+        Tensors inputs = graph_.open(inputs_.take(partition, pipeline.is_training()), inputs_from(at_.j));
         graph_.close(partition.recompute(std::move(inputs), forward_->place(at_.i), checkpoint_));
     } catch (...) {
         pipeline.set_last_failure(pipeline.failure_at(key, lane));

@@ -13,7 +13,7 @@ inline bool needs_gradient(const at::Tensor& tensor) {
     return tensor.defined() && tensor.requires_grad();
 }
 inline bool can_carry_gradient(const at::Tensor& tensor) {
-    return tensor.defined() && (tensor.is_floating_point() || tensor.is_complex());
+    return tensor.defined() && !tensor.is_inference() && (tensor.is_floating_point() || tensor.is_complex());
 }
 inline bool any_requires_grad(const Tensors& tensors) {
     return std::any_of(tensors.begin(), tensors.end(), needs_gradient);

@@ -47,10 +47,20 @@ private:
 };
 
 namespace {
+/// Runs before a gradient of a partition's input is taken while the partition still goes forward.
+struct RefuseGradients final : torch::autograd::FunctionPreHook {
+    torch::autograd::variable_list operator()(const torch::autograd::variable_list& /*gradients*/) override {
+        throw EngineError(
+            "a layer, or the loss, takes a gradient with respect to one of several tensors that an earlier partition "
+            "returned; the others may depend on it, which the graph of this partition does not tell, so the gradient "
+            "could lack a part; move the cut so that the layers between are in one partition");
+    }
+};
+
 const bool catchers_may_be_walked = (allow_walk(typeid(GradientCatcher)), true);
 }  // namespace
 
-Tensors MicroBatchGraph::open(const Tensors& inputs) {
+Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from) {
     catcher_ = std::shared_ptr<GradientCatcher>(new GradientCatcher(inputs.size()), torch::autograd::deleteNode);
     Tensors opened;
     for (const at::Tensor& input : inputs) {
@@ -62,11 +72,18 @@ Tensors MicroBatchGraph::open(const Tensors& inputs) {
             catcher_->add_input_metadata(torch::autograd::Node::undefined_input());  // keeps positions
         }
     }
+    if (from == InputsFrom::earlier_partition && std::ranges::count_if(inputs, needs_gradient) > 1) {
+        catcher_->add_tensor_pre_hook(std::make_unique<RefuseGradients>());
+    }
     return opened;
 }
 
 void MicroBatchGraph::close(const Tensors& outputs) {
     ends_.clear();
+    if (catcher_) {  // other hooks are a layer's own
+        std::erase_if(catcher_->tensor_pre_hooks(),
+                      [](const auto& hook) { return dynamic_cast<const RefuseGradients*>(hook.get()) != nullptr; });
+    }
     for (const at::Tensor& output : outputs) {
         if (needs_gradient(output)) {
             torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(output);

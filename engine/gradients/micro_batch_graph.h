@@ -14,6 +14,11 @@ struct Node;
 namespace pipescope {
 class GradientCatcher;
 
+enum class InputsFrom { caller, earlier_partition };
+inline InputsFrom inputs_from(PartitionId j) noexcept {
+    return j.value() == 0 ? InputsFrom::caller : InputsFrom::earlier_partition;
+}
+
 /// The live autograd sub-graph of one micro-batch on one partition.
 ///
 /// Keeps the graph's two ends but neither input nor output tensors: a tensor that no layer saved is freed as soon as
@@ -22,9 +27,11 @@ class GradientCatcher;
 class MicroBatchGraph {
 public:
     /// Returns the inputs to compute from. Those that require a gradient become new tensors of the same storage, whose
-    /// gradients backward() returns. Undefined ones stay undefined. Call with gradients on.
-    Tensors open(const Tensors& inputs);
-    /// Takes the outputs computed from them.
+    /// gradients backward() returns. Undefined ones stay undefined. Call with gradients on. Until close(), a gradient
+    /// with respect to one of several inputs from an earlier partition throws EngineError: it would lack what reaches
+    /// that input through the others.
+    Tensors open(const Tensors& inputs, InputsFrom from = InputsFrom::caller);
+    /// Takes the outputs computed from them. Call it after open().
     void close(const Tensors& outputs);
 
     /// Runs the graph backward in the calling thread, adding to the parameters' .grad, and frees it. Torch runs nodes

@@ -194,6 +194,28 @@ TEST(KeptBuffers, AreRefusedWhereNoCopyWasMade) {
     EXPECT_THAT([&] { run(of_parameter, 1); }, ThrowsMessage<EngineError>(HasSubstr("parameter 1.p was changed")));
 }
 
+TEST(KeptBuffers, AreRefusedWhereAForwardChangesTheirShape) {
+    const auto growing = [](StatefulImpl& self, const at::Tensor& x) {
+        const at::NoGradGuard no_grad;
+        self.c.resize_({self.c.size(0) + 6});
+        return x * 2;
+    };
+    const auto turning = [](StatefulImpl& self, const at::Tensor& x) {
+        const at::NoGradGuard no_grad;
+        self.c.as_strided_({2, 3}, {1, 2});
+        return x * 2;
+    };
+    for (const StatefulImpl::Function& function : {StatefulImpl::Function(growing), StatefulImpl::Function(turning)}) {
+        GPipe model({stateful(function)},
+                    {.balance = {1}, .devices = cpus(1), .chunks = 2, .checkpoint = Checkpoint::always});
+        EXPECT_THAT(
+            [&] {
+                model.forward(torch::randn({4, 6}, torch::kFloat64).requires_grad_());
+            },
+            ThrowsMessage<EngineError>(AllOf(HasSubstr("buffer 0.c"), HasSubstr("another shape"))));
+    }
+}
+
 TEST(KeptBuffers, AreThereWhenTheStepRunsAgain) {
     const std::vector<LayerSpec> layers = {linear(6, 6), stateful([](StatefulImpl& self, const at::Tensor& x) {
                                                self.p.add_(1);
@@ -303,6 +325,28 @@ TEST(KeptBuffers, ABackwardWithinAForwardIsRefusedWhereItWouldRunTwice) {
                                                                HasSubstr("checkpoint never"))));
         }
     }
+}
+
+// Other lanes raise the version of the one buffer meanwhile.
+TEST(KeptBuffers, GradientsInOneBufferAreAdded) {
+    const std::vector<LayerSpec> layers = {linear(6, 6), linear(6, 6), linear(6, 6)};
+    GPipeOptions options = on_host({1, 1, 1}, 6, Checkpoint::always);
+    options.schedule = Schedule::one_f_one_b;
+    GPipe model(layers, options);
+    std::int64_t size = 0;
+    for (const at::Tensor& parameter : model.parameters()) {
+        size += parameter.numel();
+    }
+    const at::Tensor flat = torch::zeros({size}, model.parameters()[0].options());
+    std::int64_t first = 0;
+    for (at::Tensor parameter : model.parameters()) {
+        parameter.mutable_grad() = flat.narrow(0, first, parameter.numel()).view_as(parameter);
+        first += parameter.numel();
+    }
+    for (int step = 0; step < 30; ++step) {
+        model.step(samples(12), samples(12), mean_square);
+    }
+    EXPECT_GT(flat.abs().sum().item<double>(), 0);
 }
 
 TEST(KeptBuffers, ARecomputeOfAnotherFormIsRefused) {

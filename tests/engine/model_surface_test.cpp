@@ -1,13 +1,16 @@
 #include "engine/current_task.h"
+#include "engine/partition.h"
 #include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <memory>
 #include <set>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -163,6 +166,36 @@ TEST(ModelSurface, KnowsWhetherItTrains) {
     torch::nn::Sequential evaluating = plain_module();
     evaluating->eval();
     EXPECT_FALSE(GPipe(evaluating, {.balance = {4}, .devices = cpus(1)}).is_training());
+}
+
+TEST(Partition, ListsATensorOfTwoNamesOnce) {
+    const at::Tensor w = torch::ones({4}).requires_grad_();
+    std::vector<ModelLayer> layers;
+    layers.push_back({"tied", "0",
+                      std::make_unique<FunctionLayer>([w](const Tensors& in) { return Tensors{in[0] * w * w}; },
+                                                      NamedTensors{{"a", w}, {"b", w}})});
+    const Partition partition(PartitionId{0}, LayerId{0}, std::move(layers), {});
+    EXPECT_EQ(partition.trained_parameters().size(), 1u) << "replicas would sum its gradient twice";
+}
+
+TEST(ModelSurface, LeavesFrozenModulesInTheirMode) {
+    torch::nn::Sequential module(torch::nn::Linear(5, 5), torch::nn::BatchNorm1d(5), torch::nn::Dropout(0.5),
+                                 torch::nn::Linear(5, 5));
+    const auto children = module->children();
+    children[1]->eval();
+    GPipe model(module, {.balance = {2, 2}, .devices = cpus(2), .chunks = 2});
+    EXPECT_TRUE(model.is_training());
+    EXPECT_FALSE(children[1]->is_training());
+    EXPECT_TRUE(children[2]->is_training());
+    const at::Tensor mean = module->named_buffers()["1.running_mean"].clone();
+    model.forward(torch::randn({4, 5})).sum().backward();
+    EXPECT_TRUE(torch::equal(module->named_buffers()["1.running_mean"], mean));
+
+    module->eval();
+    children[2]->train();  // as for Monte Carlo dropout
+    const GPipe sampling(module, {.balance = {2, 2}, .devices = cpus(2)});
+    EXPECT_FALSE(sampling.is_training());
+    EXPECT_TRUE(children[2]->is_training());
 }
 
 TEST(ModelSurface, TakesATupleOfOneAndReturnsOne) {

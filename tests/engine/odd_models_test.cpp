@@ -5,7 +5,7 @@
 #include "tests/engine/modes.h"
 
 #include <ATen/autocast_mode.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <torch/torch.h>
 
 #include <array>
@@ -16,6 +16,8 @@
 namespace pipescope {
 namespace {
 using namespace testing_support;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 bool is_differentiable(const at::Tensor& tensor) {
     return tensor.is_floating_point() || tensor.is_complex();
@@ -317,6 +319,80 @@ TEST(OddModels, ThatTakeGradientsInside) {
                          return Tensors{in[0] * without()};
                      })},
                     {torch::randn({5, 4}, at::kDouble)});
+}
+
+TEST(OddModels, ThatPassInferenceTensorsOn) {
+    const at::Tensor w = parameter({4});
+    expect_as_torch({with({w},
+                          [=](const Tensors& in) {
+                              const at::Tensor scaled = in[0] * w;
+                              const c10::InferenceMode inference;
+                              return Tensors{scaled, in[0].sin()};
+                          }),
+                     of([](const Tensors& in) { return Tensors{in[0] + in[1].clone()}; })},
+                    {torch::randn({5, 4}, at::kDouble)});
+}
+
+// The gradient of an energy with respect to positions, from which an earlier layer made features.
+TEST(OddModels, WhoseGradientsInsideWouldLackAPartAreRefused) {
+    const at::Tensor a = parameter({4, 4});
+    const std::vector<LayerSpec> layers = {
+        with({a},
+             [=](const Tensors& in) {
+                 return Tensors{in[0].matmul(a).sin(), in[0] * 1};
+             }),
+        of([](const Tensors& in) {
+            const at::AutoGradMode grad_mode(true);
+            const at::Tensor energy = in[0].sum() + in[1].cos().sum();
+            return Tensors{torch::autograd::grad({energy}, {in[1]}, {}, true, true)[0]};
+        })};
+    const at::Tensor input = torch::randn({4, 4}, at::kDouble).requires_grad_();
+    const auto sum = [](const at::Tensor& output, const at::Tensor&) { return output.sum(); };
+    const GPipeOptions options = {.chunks = 2, .checkpoint = Checkpoint::never};
+    for (const std::vector<std::int64_t>& balance : {std::vector<std::int64_t>{2}, {1, 1}}) {
+        GPipeOptions cut = options;
+        cut.balance = balance;
+        cut.devices = cpus(balance.size());
+        GPipe model(layers, cut);
+        if (balance.size() == 1) {
+            EXPECT_NO_THROW(model.step(input, {}, sum)) << "one partition knows the whole graph";
+            continue;
+        }
+        EXPECT_THAT([&] { model.step(input, {}, sum); }, ThrowsMessage<EngineError>(HasSubstr("move the cut")));
+    }
+    GPipe pair({with({a},
+                     [=](const Tensors& in) {
+                         return Tensors{in[0].matmul(a).sin(), in[0].matmul(a)};
+                     })},
+               {.balance = {1}, .devices = cpus(1), .chunks = 2});
+    EXPECT_THAT(
+        [&] {
+            pair.step({input}, {}, [](const Tensors& outputs, const Tensors&) {
+                return torch::autograd::grad({(outputs[0] * outputs[1]).sum()}, {outputs[0]}, {}, true, true)[0].sum();
+            });
+        },
+        ThrowsMessage<EngineError>(HasSubstr("or the loss")));
+}
+
+TEST(OddModels, WithTensorsThatNoLayerListsAreRefusedIfComputedAgain) {
+    const at::Tensor hidden = parameter({4});
+    const at::Tensor w = parameter({4});
+    const std::vector<LayerSpec> layers = {of([=](const Tensors& in) { return Tensors{in[0] + hidden}; }),
+                                           with({w}, [=](const Tensors& in) { return Tensors{in[0] * w}; })};
+    const at::Tensor input = torch::randn({6, 4}, at::kDouble);
+    const auto sum = [](const at::Tensor& output, const at::Tensor&) { return output.sum(); };
+    for (const Driver driver : kBothDrivers) {
+        GPipe again(layers, on_host({1, 1}, 2, Checkpoint::always, driver));
+        EXPECT_THAT([&] { again.step(input, {}, sum); }, ThrowsMessage<LayerError>(HasSubstr("name the tensor")));
+        hidden.mutable_grad() = at::Tensor();
+        GPipe once(layers, on_host({1, 1}, 2, Checkpoint::never, driver));
+        once.step(input, {}, sum);
+        EXPECT_TRUE(torch::allclose(hidden.grad(), w.detach() * 6));
+    }
+    // Without any such tensor, nothing is refused.
+    GPipe plain({of([](const Tensors& in) { return Tensors{in[0].sin()}; }), layers[1]},
+                on_host({1, 1}, 2, Checkpoint::always));
+    EXPECT_NO_THROW(plain.step(input, {}, sum));
 }
 
 TEST(OddModels, WhoseOutputsAreOneTensorOrTheInput) {
