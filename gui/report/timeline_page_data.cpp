@@ -1012,6 +1012,7 @@ Json countersJson(const PageScene& scene, std::size_t& omitted) {
                         {"time", time},
                         {"low", low},
                         {"high", high},
+                        {"bytes", counter.isBytes()},
                         {"lowest", counter.lowest()},
                         {"highest", counter.highest()}});
     }

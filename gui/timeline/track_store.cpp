@@ -96,6 +96,13 @@ std::vector<TrackRef> TrackStore::arrowsTo(const TrackRef& range, std::size_t mo
     return targetsOf(arrivals, range, most);
 }
 
+bool CounterRow::isBytes() const {
+    std::string lower(name_);
+    std::ranges::transform(lower, lower.begin(),
+                           [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    return name_.starts_with("memory of ") || lower.ends_with("bytes") || lower.find("(bytes)") != std::string::npos;
+}
+
 TimeRange TrackStore::range() const {
     std::optional<TimeRange> all;
     const auto add = [&](std::int64_t start, std::int64_t end) {

@@ -44,6 +44,8 @@ public:
     const std::string& name() const { return name_; }
     std::size_t size() const { return time_.size(); }
     TimeRange range() const { return time_.empty() ? TimeRange{} : TimeRange{time_.front(), time_.back()}; }
+    /// True if the name says that the values are bytes.
+    bool isBytes() const;
     double lowest() const { return lowest_; }
     double highest() const { return highest_; }
     /// Empty before the first point.

@@ -189,14 +189,10 @@ QString TrackView::onlyGroup() const {
 }
 
 QString TrackView::valueText(std::size_t counter, double value) const {
-    const QString name = QString::fromStdString(store_->counters.at(counter).name());
-    const bool isBytes = name.startsWith(QLatin1String("memory of ")) ||
-                         name.endsWith(QLatin1String("bytes"), Qt::CaseInsensitive) ||
-                         name.contains(QLatin1String("(bytes)"), Qt::CaseInsensitive);
     if (std::abs(value) >= 9e15) {
         return QLocale().toString(value, 'g', 3);
     }
-    if (isBytes) {
+    if (store_->counters.at(counter).isBytes()) {
         return formatBytes(std::llround(value));
     }
     const bool isWhole = value == std::round(value) || std::abs(value) >= 1000;

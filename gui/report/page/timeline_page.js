@@ -1432,20 +1432,25 @@ class CounterPane extends Pane {
     const lines = [element('b', {}, counter.name), counter.group];
     if (x >= gutter && i >= 0) {
       const [low, high] = [counter.low[i], counter.high[i]];
-      lines.push(low === high ? counterText(high) : `${counterText(low)} to ${counterText(high)}`);
+      lines.push(extentText({bytes: counter.bytes, lowest: low, highest: high}));
     }
     lines.push(`all: ${extentText(counter)}`);
     return lines.filter((each) => each !== '');
   }
 }
-function counterText(value) {
+function counterText(value, isBytes) {
   const size = Math.abs(value);
+  if (isBytes && size < 1e15) {
+    return bytesText(value);
+  }
   return size !== 0 && (size >= 1e15 || size < 1e-3) ? value.toExponential(3).replace('-', '−')
-    : grouped(value, Number.isInteger(value) ? 0 : decimalsFor(value) + 1);
+    : grouped(value, Number.isInteger(value) || size >= 1000 ? 0 : decimalsFor(value) + 1);
 }
 
-const extentText = ({lowest, highest}) =>
-  (lowest === highest ? counterText(lowest) : `${counterText(lowest)} to ${counterText(highest)}`);
+function extentText({bytes, lowest, highest}) {
+  const from = counterText(lowest, bytes);
+  return lowest === highest ? from : `${from} to ${counterText(highest, bytes)}`;
+}
 
 function curve(packed) {
   if (!packed) {

@@ -551,6 +551,10 @@ std::shared_ptr<TraceDocument> withThreadsAndKernels(const TraceDocument& docume
     queue.add(whole.start, 3);
     queue.add(whole.end, 4);
     tracks.counters.push_back(std::move(queue));
+    CounterRow memory("process 1", "memory of GPU 0");
+    memory.add(whole.start, 1 << 20);
+    memory.add(whole.end, 3 << 20);
+    tracks.counters.push_back(std::move(memory));
     more->tracks = std::make_shared<const TrackStore>(std::move(tracks));
     KernelStoreBuilder kernels(document.measured->lanes());
     for (const StoredRow& row : document.measured->rows()) {
@@ -579,7 +583,7 @@ TEST_F(TimelinePage, HoldsThreadsCountersAndKernelsBesideTasks) {
     EXPECT_EQ(threads.at("names").at("brief"), Json({"forward_step", "backward_step"}));
     EXPECT_NE(threads.at("names").at("kind")[0], threads.at("names").at("kind")[1]);
     EXPECT_EQ(page.at("rangeColors").size(), kRangeColors.size());
-    EXPECT_EQ(page.at("counters").size(), 1U);
+    EXPECT_EQ(page.at("counters").size(), 2U);
     const Json& measured = page.at("timelines").at(0);
     std::size_t tasks = 0;
     std::size_t kernels = 0;
@@ -812,7 +816,9 @@ TEST_F(TimelinePage, LabelsBarsAndPlatesAsTheWindowDoes) {
         {"bubble", bubble},
         {"steps",
          {"median ", "pale top: bubble", "hatched: not counted", "frame: step " + std::to_string(scene_.step)}},
-        {"rows", {"thread 1 · process 1", "thread 2 · process 2", "queue · 3 to 4"}},
+        {"rows",
+         {"thread 1 · process 1", "thread 2 · process 2", "queue · 3 to 4",
+          " · " + formatBytes(1 << 20).toStdString() + " to " + formatBytes(3 << 20).toStdString()}},
         {"threads", {"thread 1 · process 1", "forward_step"}},
         {"kernels", {"gemm"}},
         {"kernel", kernel}};
