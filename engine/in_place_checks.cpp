@@ -121,6 +121,11 @@ void OutputReuse::check(const Partition& partition, MicroBatchId micro_batch, co
             !output.has_storage() || output.is_meta()) {
             continue;
         }
+        // Without another holder its memory does not come again: no layer has kept it.
+        const bool may_come_again = output.use_count() > 1 || output.storage().use_count() > 1;
+        if (num_before == 0 && !may_come_again) {
+            continue;
+        }
         const auto* const storage = output.storage().unsafeGetStorageImpl();
         const void* const begin = output.const_data_ptr();
         const void* const end = end_of(output);
@@ -139,8 +144,8 @@ void OutputReuse::check(const Partition& partition, MicroBatchId micro_batch, co
                              ", and has changed it since; other lanes may still read it; return a new tensor each "
                              "time, as clone() makes one");
         }
-        if (output.use_count() == 1 && output.storage().use_count() == 1) {
-            continue;  // no layer has kept it, so its memory does not come again
+        if (!may_come_again) {
+            continue;
         }
         const c10::VariableVersion& counter = torch::autograd::impl::version_counter(output);
         entries_.push_back(

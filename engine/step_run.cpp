@@ -420,13 +420,19 @@ bool StepRun::run_task(TaskIndex task) {
         }
         gate_.finish(task);
         for (const TaskIndex dependent : graph_->dependents(task)) {
-            if (is_copy(graph_->tasks()[dependent].key.kind)) {
+            const Task& copy = graph_->tasks()[dependent];
+            if (!is_copy(copy.key.kind)) {
+                continue;
+            }
+            if (moves_nothing(copy)) {
+                const TaskRange range(key_of(dependent));
+            } else {
                 current = dependent;
-                span.emplace(key_of(dependent), graph_->tasks()[dependent].lane, false, pipeline_->observer());
+                span.emplace(key_of(dependent), copy.lane, false, pipeline_->observer());
                 run_copy(dependent);
                 span.reset();
-                gate_.finish(dependent);
             }
+            gate_.finish(dependent);
         }
         return true;
     } catch (...) {  // a layer's exception reaches the caller unchanged
@@ -609,8 +615,13 @@ MicroBatchId StepRun::among_all_replicas(MicroBatchId i) const {
     return channels_ == nullptr ? i : MicroBatchId{channels_->ranks().replica * num_micro_batches() + i.value()};
 }
 
-/// Between lanes of one process a copy moves nothing on the host: they share memory, and only the storage's owner
-/// changes.
+/// True between lanes of one process on the host, which share memory, if there is no observer to tell the storage's new
+/// owner.
+bool StepRun::moves_nothing(const Task& copy) const {
+    return !streams_ && pipeline_->observer() == nullptr && pipeline_->is_here(copy.receiver);
+}
+
+/// Precondition: not moves_nothing().
 void StepRun::run_copy(TaskIndex copy) {
     const Task& task = graph_->tasks()[copy];
     if (!pipeline_->is_here(task.receiver)) {
@@ -722,6 +733,7 @@ Tensors StepRun::take_inputs(Cell at) {
 /// `outputs` are the outgoing skips, then the last layer's outputs. Others get them as leaves.
 void StepRun::leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad) {
     Tensors leaves;
+    leaves.reserve(outputs.size());
     for (const at::Tensor& output : outputs) {
         at::Tensor leaf = output.defined() ? output.detach() : output;
         if (leaf.defined() && trains_ && (output.requires_grad() || (may_require_grad && can_carry_gradient(output)))) {

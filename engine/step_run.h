@@ -120,6 +120,7 @@ private:
     void report_kept(Cell at, const Tensors& passed_on);
     void run_backward_weight(Cell at);
     void run_all_reduce(PartitionId partition);
+    bool moves_nothing(const Task& copy) const;
     void run_copy(TaskIndex copy);
     void send(TaskIndex copy);
     void deliver(const TaskKey& copy, const ReceivedMessage& message);

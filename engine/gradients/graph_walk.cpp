@@ -11,7 +11,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <queue>
@@ -112,17 +114,39 @@ bool may_walk(const Node& node) {
     return type_of(node).walk;
 }
 
+/// The sum of two gradients that meet at a node's input, as the engine adds them.
+at::Tensor sum_of(at::Tensor one, at::Tensor other, const Edge& edge, const std::optional<c10::Stream>& stream) {
+    InputBuffer sum(edge.function->num_inputs());
+    for (at::Tensor* const each : {&one, &other}) {
+        sum.add(edge.input_nr, std::move(*each), stream, stream, edge.function.get());
+    }
+    return std::move(sum.buffer[edge.input_nr]);
+}
+
 /// A node that waits for gradients.
 struct Visit {
     Node* node;
-    int missing = 0;  ///< edges without a gradient so far
-    std::optional<InputBuffer> inputs = {};
+    int missing = 0;      ///< edges without a gradient so far
+    Tensors inputs = {};  ///< empty until the first gradient
+};
+
+/// Memory of one walk, on the stack for small graphs: a walk allocates more often than a small layer does.
+class WalkMemory {
+public:
+    std::pmr::memory_resource* get() { return &resource_; }
+
+private:
+    std::array<std::byte, 2048> first_;
+    std::pmr::monotonic_buffer_resource resource_{first_.data(), first_.size()};
 };
 
 /// The nodes of a graph that goes backward, in the engine's order.
 template <class Visit>
 class Visits {
 public:
+    explicit Visits(WalkMemory& memory)
+        : visits_(memory.get()), ready_(IsCreatedEarlier(), std::pmr::vector<Visit*>(memory.get())) {}
+
     /// Counts an edge. Returns its node, and true if the edge is the first that leads there.
     std::pair<Visit*, bool> count(const Edge& edge) {
         Node* const node = edge.function.get();
@@ -135,10 +159,15 @@ public:
     /// `stream`: where gradients on an accelerator are added.
     void deliver(const Edge& edge, at::Tensor gradient, const std::optional<c10::Stream>& stream = std::nullopt) {
         Visit& visit = at(edge);
-        if (!visit.inputs) {
-            visit.inputs.emplace(visit.node->num_inputs());
+        if (visit.inputs.empty()) {
+            visit.inputs.resize(visit.node->num_inputs());
         }
-        visit.inputs->add(edge.input_nr, std::move(gradient), stream, stream, visit.node);
+        at::Tensor& input = visit.inputs[edge.input_nr];
+        if (!input.defined()) {
+            input = std::move(gradient);
+        } else if (gradient.defined()) {
+            input = sum_of(std::move(input), std::move(gradient), edge, stream);
+        }
         if (--visit.missing == 0) {
             ready_.push(&visit);
         }
@@ -160,13 +189,9 @@ private:
         }
     };
 
-    std::unordered_map<Node*, Visit> visits_;
-    std::priority_queue<Visit*, std::vector<Visit*>, IsCreatedEarlier> ready_;
+    std::pmr::unordered_map<Node*, Visit> visits_;
+    std::priority_queue<Visit*, std::pmr::vector<Visit*>, IsCreatedEarlier> ready_;
 };
-
-Tensors take_inputs(std::optional<InputBuffer>& inputs) {
-    return std::move(std::exchange(inputs, std::nullopt)->buffer);
-}
 
 void validate(Node& node, Tensors& outputs) {
     torch::autograd::validate_outputs(node.next_edges(), outputs, [&node](const std::string& what) {
@@ -201,8 +226,9 @@ private:
     bool count(const Edge& edge);
     void run(Visit& visit);
 
-    Visits<Visit> visits_;
-    std::vector<Node*> found_;  // nodes whose edges are still to follow
+    WalkMemory memory_;
+    Visits<Visit> visits_{memory_};
+    std::pmr::vector<Node*> found_{memory_.get()};  // nodes whose edges are still to follow
 };
 
 bool GraphWalk::find_nodes(const edge_list& ends) {
@@ -245,7 +271,7 @@ void GraphWalk::run(const edge_list& ends, Tensors& gradients) {
 
 void GraphWalk::run(Visit& visit) {
     Node& node = *visit.node;
-    Tensors outputs = run_node(node, take_inputs(visit.inputs));
+    Tensors outputs = run_node(node, std::exchange(visit.inputs, {}));
     for (std::size_t k = 0; k < outputs.size(); ++k) {
         if (node.next_edge(k).is_valid()) {
             visits_.deliver(node.next_edge(k), std::move(outputs[k]));
@@ -355,9 +381,10 @@ private:
     const LayerMarks& marks_;
     SplitNotes& notes_;
     const bool is_anomaly_mode_ = torch::autograd::AnomalyMode::is_enabled();
-    Visits<SplitVisit> visits_;
-    std::vector<SplitVisit*> found_;          // a node behind those it leads to
-    std::vector<std::shared_ptr<Node>> cut_;  // nodes to which split nodes led
+    WalkMemory memory_;
+    Visits<SplitVisit> visits_{memory_};
+    std::pmr::vector<SplitVisit*> found_{memory_.get()};  // a node behind those it leads to
+    std::vector<std::shared_ptr<Node>> cut_;              // nodes to which split nodes led
     edge_list later_;
     Tensors later_gradients_;
 };
@@ -430,8 +457,8 @@ void InputHalf::run(edge_list& ends, Tensors& gradients) {
         run(*visit);
     }
     for (SplitVisit* const visit : found_) {  // gradients that still miss a part
-        if (visit->inputs) {
-            leave(*visit->node, take_inputs(visit->inputs));
+        if (!visit->inputs.empty()) {
+            leave(*visit->node, std::exchange(visit->inputs, {}));
         }
     }
     ends = std::move(later_);
@@ -440,7 +467,7 @@ void InputHalf::run(edge_list& ends, Tensors& gradients) {
 
 void InputHalf::run(SplitVisit& visit) {
     Node& node = *visit.node;
-    Tensors inputs = take_inputs(visit.inputs);
+    Tensors inputs = std::exchange(visit.inputs, {});
     bool to_activations = false;
     bool to_weights = false;
     for (const Edge& edge : node.next_edges()) {

@@ -16,7 +16,7 @@ namespace pipescope {
 /// The node before a partition's inputs: keeps their gradients.
 class GradientCatcher final : public torch::autograd::Node {
 public:
-    explicit GradientCatcher(std::size_t num_inputs) : gradients_(num_inputs) { tsan_release(this); }
+    GradientCatcher() { tsan_release(this); }
 
     torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
         tsan_acquire(this);
@@ -38,6 +38,7 @@ public:
     Tensors take() {
         tsan_acquire(this);
         awaits_ = false;
+        gradients_.resize(num_inputs());  // if no gradient came
         return std::exchange(gradients_, {});
     }
 
@@ -61,8 +62,9 @@ const bool catchers_may_be_walked = (allow_walk(typeid(GradientCatcher)), true);
 }  // namespace
 
 Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from) {
-    catcher_ = std::shared_ptr<GradientCatcher>(new GradientCatcher(inputs.size()), torch::autograd::deleteNode);
+    catcher_ = std::shared_ptr<GradientCatcher>(new GradientCatcher(), torch::autograd::deleteNode);
     Tensors opened;
+    opened.reserve(inputs.size());
     for (const at::Tensor& input : inputs) {
         if (needs_gradient(input)) {
             opened.push_back(input.detach());
@@ -80,10 +82,11 @@ Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from) {
 
 void MicroBatchGraph::close(const Tensors& outputs) {
     ends_.clear();
-    if (catcher_) {  // other hooks are a layer's own
+    if (catcher_ && !catcher_->tensor_pre_hooks().empty()) {  // other hooks are a layer's own
         std::erase_if(catcher_->tensor_pre_hooks(),
                       [](const auto& hook) { return dynamic_cast<const RefuseGradients*>(hook.get()) != nullptr; });
     }
+    ends_.reserve(outputs.size());
     for (const at::Tensor& output : outputs) {
         if (needs_gradient(output)) {
             torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(output);
