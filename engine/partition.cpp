@@ -30,6 +30,17 @@ std::uint64_t versions(const Tensors& tensors) {
     return sum;
 }
 
+/// Changes if the parameter's gradient changes or comes to be.
+std::uint64_t gradient_state(const at::Tensor& parameter) {
+    if (!parameter.defined() || !parameter.requires_grad() || !parameter.grad().defined()) {
+        return 0;
+    }
+    const at::Tensor& gradient = parameter.grad();
+    // Views of one buffer share its version, which other lanes raise too.
+    const bool is_part = gradient.has_storage() && gradient.storage().nbytes() > gradient.nbytes();
+    return 1 + (is_part ? 0 : std::uint64_t{version_of(gradient)});
+}
+
 /// Tensors that appear twice or share a storage as views.
 Tensors tensors_sharing_storage(const Tensors& tensors) {
     if (tensors.size() < 2) {
@@ -105,6 +116,7 @@ void Partition::list_tensors() {
             }
         }
     }
+    expects_gradient_ = std::vector<std::atomic<bool>>(parameters_.size());
     list_buffers();
     if (deferred_) {
         defer_batch_norm();
@@ -197,6 +209,9 @@ void Partition::begin_mini_batch() {
     if (!trains_as_listed()) {
         list_buffers();  // a frozen parameter counts as a buffer
     }
+    for (std::atomic<bool>& expects : expects_gradient_) {
+        expects = false;
+    }
     if (deferred_) {
         deferred_->begin_mini_batch();
     }
@@ -208,18 +223,27 @@ void Partition::end_mini_batch() {
     }
 }
 
-std::uint64_t Partition::gradient_state() const {
-    std::uint64_t state = 0;
-    for (const at::Tensor& parameter : parameters_) {
-        const at::Tensor& gradient = parameter.grad();
-        if (!parameter.requires_grad() || !gradient.defined()) {
-            continue;
+void Partition::expect_gradients(const std::unordered_set<const c10::TensorImpl*>& leaves) {
+    for (std::size_t k = 0; k < parameters_.size() && !leaves.empty(); ++k) {
+        if (leaves.contains(parameters_[k].unsafeGetTensorImpl())) {
+            expects_gradient_[k] = true;
         }
-        // Views of one buffer share its version, which other lanes raise too.
-        const bool is_alone = !gradient.has_storage() || gradient.storage().use_count() == 1;
-        state = state * 31 + 1 + (is_alone ? version_of(gradient) : 0);
     }
-    return state;
+}
+
+void Partition::note_gradients() {
+    noted_gradients_.clear();
+    std::ranges::transform(parameters_, std::back_inserter(noted_gradients_), gradient_state);
+}
+
+/// Looks at the gradient first: a loss in another thread says that it will add to it, and then does.
+bool Partition::have_gradients_changed() const {
+    for (std::size_t k = 0; k < parameters_.size(); ++k) {
+        if (gradient_state(parameters_[k]) != noted_gradients_[k] && !expects_gradient_[k]) {
+            return true;
+        }
+    }
+    return false;
 }
 
 Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerMarks* marks, CheckpointedForward* kept) {
@@ -231,9 +255,9 @@ Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerMarks*
         return forward_checked(std::move(inputs), place, marks);
     }
     kept->buffers = buffers_.before();
-    const std::uint64_t gradients = gradient_state();
+    note_gradients();
     Tensors outputs = forward_checked(std::move(inputs), place, marks);
-    if (gradient_state() != gradients) {
+    if (have_gradients_changed()) {
         set_current_layer(first_);
         throw EngineError(title() +
                           " changed the gradient of a parameter in its forward, as a backward() within it does; its "

@@ -7,10 +7,12 @@
 #include "engine/skips/skip_layout.h"
 #include "schedule/ids.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace pipescope {
@@ -44,7 +46,7 @@ struct CheckpointedForward {
 /// Consecutive layers, run as one. Its inputs are the incoming skips, by PartitionSkips::incoming, then the previous
 /// partition's outputs. Its outputs are the outgoing skips, by PartitionSkips::outgoing, then the last layer's outputs.
 /// A skip may be an undefined tensor.
-/// Threading: one thread at a time, that of its lane.
+/// Threading: one thread at a time, that of its lane, except for expect_gradients().
 class Partition {
 public:
     Partition(PartitionId id, LayerId first, std::vector<ModelLayer> layers, PartitionSkips skips);
@@ -89,6 +91,9 @@ public:
     /// Call these around the forwards of a mini-batch, which run in the order of its micro-batches.
     void begin_mini_batch();
     void end_mini_batch();
+    /// Call before a loss goes backward that reaches these leaves. For the rest of the mini-batch, forward() does not
+    /// take a changed gradient of one of them for that of a backward() within a checkpointed forward. Any thread.
+    void expect_gradients(const std::unordered_set<const c10::TensorImpl*>& leaves);
 
     const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
     /// True if any parameter requires a gradient.
@@ -98,8 +103,9 @@ public:
 
 private:
     Tensors run(Tensors values, const RandomPlace& place, LayerMarks* marks);
-    /// Changes if a gradient of a parameter changes or comes to be.
-    std::uint64_t gradient_state() const;
+    void note_gradients();
+    /// True if one has changed, or come to be, since note_gradients().
+    bool have_gradients_changed() const;
     Tensors forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks);
     void list_buffers();
     /// False if a parameter was frozen or unfrozen since list_buffers().
@@ -114,7 +120,9 @@ private:
     std::vector<ModelLayer> layers_;
     PartitionSkips skips_;
     std::vector<at::Tensor> parameters_;
-    std::vector<bool> trains_;  // by parameter, as listed
+    std::vector<bool> trains_;                         // by parameter, as listed
+    std::vector<std::uint64_t> noted_gradients_;       // by parameter
+    std::vector<std::atomic<bool>> expects_gradient_;  // by parameter, of the mini-batch's losses
     BufferWatch buffers_;
     std::optional<DeferredBatchNorm> deferred_;
     SplitNotes split_notes_;

@@ -11,6 +11,7 @@
 #include <ATen/ops/ones_like.h>
 #include <c10/core/DispatchKeySet.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -60,6 +61,13 @@ StepLoss::StepLoss(Pipeline& pipeline, const Tensors& target, const GPipe::LossF
     if (scope == LossScope::mini_batch) {
         return;
     }
+    if (pipeline.options().checkpoint != Checkpoint::never) {
+        for (Partition& each : pipeline.partitions()) {
+            if (pipeline.lane_of(each.id()) != pipeline.lane_of(pipeline.partitions().back().id())) {
+                others_.push_back(&each);
+            }
+        }
+    }
     const std::int64_t batch = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
     check_target(target_, batch);
     targets_ = split(target_, sizes);
@@ -71,17 +79,30 @@ StepLoss::StepLoss(Pipeline& pipeline, const Tensors& target, const GPipe::LossF
     }
 }
 
+/// Looks for parameters of other lanes, to which the backward of the loss adds.
+void StepLoss::look_at_leaves(const at::Tensor& loss) {
+    if (refused_.empty() && others_.empty()) {
+        return;
+    }
+    const auto leaves = leaves_behind(loss);
+    if (std::ranges::any_of(refused_,
+                            [&](const at::Tensor& each) { return leaves.contains(each.unsafeGetTensorImpl()); })) {
+        throw EngineError(
+            "the loss depends on a parameter of another lane, which may update it meanwhile; use step(), which updates "
+            "after all lanes are done, or put the parameter's term into the optimizer, as weight_decay does");
+    }
+    for (Partition* const each : others_) {
+        each->expect_gradients(leaves);
+    }
+}
+
 Tensors StepLoss::run(std::optional<MicroBatchId> micro_batch, const Tensors& outputs) {
     const at::AutoGradMode grad_mode(true);
     MicroBatchGraph graph;
     at::Tensor loss = function_(graph.open(outputs, InputsFrom::earlier_partition),
                                 micro_batch ? targets_[micro_batch->index()] : target_);
     check_loss(loss);
-    if (!refused_.empty() && leads_to_any(loss, refused_)) {
-        throw EngineError(
-            "the loss depends on a parameter of another lane, which may update it meanwhile; use step(), which updates "
-            "after all lanes are done, or put the parameter's term into the optimizer, as weight_decay does");
-    }
+    look_at_leaves(loss);
     if (micro_batch && weights_[micro_batch->index()] != 1.0) {
         loss = loss * weights_[micro_batch->index()];
     }

@@ -30,11 +30,14 @@ public:
     const at::Tensor& value() const noexcept { return value_; }
 
 private:
+    void look_at_leaves(const at::Tensor& loss);
+
     Tensors target_;
     const GPipe::LossFunction& function_;
     std::vector<Tensors> targets_;  // per micro-batch; empty for a loss of the mini-batch
     std::vector<double> weights_;   // per micro-batch
     std::vector<at::Tensor> refused_;
+    std::vector<Partition*> others_;  // whose forwards may run, checkpointed, while the loss goes backward
     at::Tensor value_;
 };
 }  // namespace pipescope

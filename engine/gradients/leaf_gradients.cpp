@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <typeinfo>
 #include <unordered_set>
 #include <vector>
 
@@ -81,9 +82,12 @@ void own_leaf_gradient(Node& node, Tensors& gradients) {
     if (node.num_outputs() != 0 || at::GradMode::is_enabled() || !is_storage_shared(gradients[0])) {
         return;
     }
-    auto* const leaf = dynamic_cast<AccumulateGrad*>(&node);
-    if (leaf != nullptr && !leaf->variable.grad().defined()) {
-        gradients[0] = torch::autograd::utils::clone_obey_contract(gradients[0], leaf->variable);
+    if (typeid(node) != typeid(AccumulateGrad)) {
+        return;
+    }
+    const at::Tensor& variable = static_cast<AccumulateGrad&>(node).variable;
+    if (!variable.grad().defined()) {
+        gradients[0] = torch::autograd::utils::clone_obey_contract(gradients[0], variable);
     }
 }
 
@@ -91,16 +95,13 @@ void own_leaf_gradients(const std::vector<Edge>& ends, const Node* boundary) {
     for_each_leaf(ends, boundary, add_hook);
 }
 
-bool leads_to_any(const at::Tensor& tensor, const std::vector<at::Tensor>& leaves) {
-    if (!tensor.requires_grad()) {
-        return false;
+std::unordered_set<const c10::TensorImpl*> leaves_behind(const at::Tensor& tensor) {
+    std::unordered_set<const c10::TensorImpl*> leaves;
+    if (tensor.requires_grad()) {
+        for_each_leaf({torch::autograd::impl::gradient_edge(tensor)}, nullptr,
+                      [&](const AccumulateGrad& leaf) { leaves.insert(leaf.variable.unsafeGetTensorImpl()); });
     }
-    bool found = false;
-    for_each_leaf({torch::autograd::impl::gradient_edge(tensor)}, nullptr, [&](const AccumulateGrad& leaf) {
-        found =
-            found || std::ranges::any_of(leaves, [&](const at::Tensor& each) { return each.is_same(leaf.variable); });
-    });
-    return found;
+    return leaves;
 }
 
 bool has_pre_hooks(Node& node) {

@@ -2,6 +2,8 @@
 
 #include "engine/layer.h"
 
+#include <unordered_set>
+
 namespace torch::autograd {
 struct Edge;
 struct Node;
@@ -36,8 +38,8 @@ void own_leaf_gradient(torch::autograd::Node& node, Tensors& gradients);
 /// node. Goes no further than `boundary`, which may be null. Call from one thread at a time.
 void own_leaf_gradients(const std::vector<torch::autograd::Edge>& ends, const torch::autograd::Node* boundary);
 
-/// True if a gradient of the tensor would reach one of the leaves.
-bool leads_to_any(const at::Tensor& tensor, const std::vector<at::Tensor>& leaves);
+/// The leaves that a gradient of the tensor would reach, not owned.
+std::unordered_set<const c10::TensorImpl*> leaves_behind(const at::Tensor& tensor);
 
 /// True if the node has a pre-hook besides that one.
 bool has_pre_hooks(torch::autograd::Node& node);

@@ -1,5 +1,6 @@
 // Layers and losses that keep or change state: legal in torch, and easily wrong where micro-batches overlap.
 
+#include "engine/current_task.h"
 #include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
@@ -8,8 +9,10 @@
 #include <torch/torch.h>
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 
 namespace pipescope {
 namespace {
@@ -194,6 +197,70 @@ TEST(Loss, MayChangeTheOutputInPlace) {
                 expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
             }
         }
+    }
+}
+std::int64_t gradient_state(const at::Tensor& parameter) {
+    return parameter.grad().defined() ? 1 + parameter.grad()._version() : 0;
+}
+
+LayerSpec layer_with(const at::Tensor& weight, FunctionLayer::Function function) {
+    return {"layer", [=] { return std::make_unique<FunctionLayer>(function, NamedTensors{{"weight", weight}}); }};
+}
+
+TEST(CheckpointedForward, MayRunWhileALossOfItsWeightsGoesBackward) {
+    // The first lane's second forward ends only after the first loss, on the other lane, went back to all weights.
+    for (const auto schedule : {Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
+        for (const auto mode : {Checkpoint::always, Checkpoint::except_last}) {
+            torch::manual_seed(5);
+            const at::Tensor weight = torch::randn({6}, torch::kFloat64).requires_grad_();
+            const auto forward = [weight, before = std::int64_t{0}](const Tensors& in) mutable {
+                if (is_checkpointing() && current_micro_batch() == MicroBatchId{0}) {
+                    before = gradient_state(weight);
+                } else if (is_checkpointing() && current_micro_batch() == MicroBatchId{1}) {
+                    for (int k = 0; k < 5000 && gradient_state(weight) == before; ++k) {
+                        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                    }
+                    EXPECT_NE(gradient_state(weight), before);
+                }
+                return Tensors{in[0] * weight};
+            };
+            const auto penalised = [weight](const at::Tensor& output, const at::Tensor& target) {
+                return mean_square(output, target) + weight.pow(2).sum();
+            };
+            GPipeOptions with = on_host({1, 1}, 3, mode);
+            with.schedule = schedule;
+            with.host_cores = 2;  // the layer waits
+            GPipe model({layer_with(weight, forward), tanh_layer()}, with);
+            const at::Tensor input = samples(6);
+            const at::Tensor target = samples(6);
+            for (int step = 0; step < 2; ++step) {
+                model.step(input, target, penalised);
+            }
+            const at::Tensor plain = weight.detach().clone().requires_grad_();
+            (2 * (mean_square((input * plain).tanh(), target) + plain.pow(2).sum())).backward();
+            expect_equal_norm_wise({{"weight", weight.grad()}}, {{"weight", plain.grad()}});
+        }
+    }
+}
+
+TEST(CheckpointedForward, MayNotGoBackwardItself) {
+    for (const bool is_penalised : {false, true}) {
+        const at::Tensor weight = torch::ones({6}, torch::kFloat64).requires_grad_();
+        const auto forward = [weight](const Tensors& in) {
+            const at::AutoGradMode with_gradients(true);
+            weight.sum().backward();
+            return Tensors{in[0] * weight};
+        };
+        const auto loss = [=](const at::Tensor& output, const at::Tensor& target) {
+            const at::Tensor error = mean_square(output, target);
+            return is_penalised ? error + weight.sum() : error;
+        };
+        GPipeOptions with = on_host({1, 1}, 3, Checkpoint::always);
+        with.schedule = Schedule::one_f_one_b;
+        GPipe model({layer_with(weight, forward), tanh_layer()}, with);
+        EXPECT_THAT([&] { model.step(samples(6), samples(6), loss); },
+                    ThrowsMessage<EngineError>(
+                        AllOf(HasSubstr("changed the gradient of a parameter in its forward"), HasSubstr("never"))));
     }
 }
 }  // namespace
