@@ -157,6 +157,16 @@ TimeRange PageNavigation::rangeOf(Source source, SliceRef slice) const {
     return {found.start.count() + shift, found.end.count() + shift};
 }
 
+std::optional<TimeRange> PageNavigation::selectedRangeIn(Source source) const {
+    const std::optional<SliceRef> slice = axis_.selection() ? axis_.selection()->in(source) : std::nullopt;
+    const std::optional<Bubble> bubble = axis_.part() ? axis_.part()->bubbleIn(source) : std::nullopt;
+    if (slice) {
+        return rangeOf(source, *slice);
+    }
+    const std::int64_t shift = views_.view(source).shift();
+    return bubble ? std::optional(TimeRange{bubble->start + shift, bubble->end + shift}) : std::nullopt;
+}
+
 std::optional<TimeRange> PageNavigation::selectedRange() const {
     if (!model_.document()) {
         return std::nullopt;
@@ -164,25 +174,24 @@ std::optional<TimeRange> PageNavigation::selectedRange() const {
     if (const std::optional<TrackRef> ref = this->range()) {
         return model_.document()->tracks->rangeOf(*ref);
     }
-    std::optional<TimeRange> range;
-    const auto add = [&](const TimeRange& each) {
-        range = range ? TimeRange{std::min(range->start, each.start), std::max(range->end, each.end)} : each;
-    };
+    if (axis_.selection()) {
+        return selectedRangeIn(axis_.selection()->source);
+    }
+    return axis_.part() ? selectedRangeIn(axis_.part()->source) : std::nullopt;
+}
+
+std::optional<TimeRange> PageNavigation::rangeWithTwin() const {
+    std::optional<TimeRange> range = selectedRange();
     for (const Source source : {Source::measured, Source::simulated}) {
-        const std::optional<SliceRef> slice = axis_.selection() ? axis_.selection()->in(source) : std::nullopt;
-        const std::optional<Bubble> bubble = axis_.part() ? axis_.part()->bubbleIn(source) : std::nullopt;
-        if (slice) {
-            add(rangeOf(source, *slice));
-        } else if (bubble) {
-            const std::int64_t shift = views_.view(source).shift();
-            add({bubble->start + shift, bubble->end + shift});
+        if (const std::optional<TimeRange> each = range ? selectedRangeIn(source) : std::nullopt) {
+            range = TimeRange{std::min(range->start, each->start), std::max(range->end, each->end)};
         }
     }
     return range;
 }
 
 void PageNavigation::fitSelection() {
-    if (const std::optional<TimeRange> range = selectedRange()) {
+    if (const std::optional<TimeRange> range = rangeWithTwin()) {
         const std::int64_t margin = std::max<std::int64_t>(range->length(), 1);  // a mark has no length
         axis_.show({range->start - margin, range->end + margin});
     } else if (model_.document()) {
@@ -191,7 +200,7 @@ void PageNavigation::fitSelection() {
 }
 
 void PageNavigation::showSelection() {
-    const std::optional<TimeRange> range = selectedRange();
+    const std::optional<TimeRange> range = rangeWithTwin();
     if (!range) {
         return;
     }

@@ -38,7 +38,7 @@ public:
     /// Selects the next (1) or previous (-1) task of the same kind on the same lane, or bubble of the same cause on any
     /// lane, or range of the same name on any thread, or the first visible task without a selection.
     void selectOfKind(int by);
-    /// From the start to the end of the selected task or bubble and its twin, on the axis; empty without a selection.
+    /// The selected task, bubble or range on the axis, without its twin; empty without a selection.
     std::optional<TimeRange> selectedRange() const;
     /// Adds a mark at the cursor; without one at the start of the selected task, otherwise in the middle.
     void addMark();
@@ -48,6 +48,10 @@ public:
 private:
     /// A task's range on the axis.
     TimeRange rangeOf(Source source, SliceRef slice) const;
+    /// The selected task or bubble, or its twin, in one timeline.
+    std::optional<TimeRange> selectedRangeIn(Source source) const;
+    /// From the start to the end of the selection and its twin.
+    std::optional<TimeRange> rangeWithTwin() const;
     /// The selected bubble; null if none is.
     const PartSelection* bubble() const;
     void selectBubble(const Bubble& next);

@@ -58,6 +58,29 @@ TEST_F(WindowNotes, AreAskedForAndKeptBesideTheTrace) {
     EXPECT_EQ(axis().marks()[0].note, QStringLiteral("warm-up"));
 }
 
+TEST_F(WindowNotes, OnASelectionHaveItsRangeWithoutItsTwin) {
+    const Slice recorded = window_.files().document()->measured->slice(slice(Source::measured, task_));
+    const Slice predicted = window_.files().document()->simulated->slice(slice(Source::simulated, twin_));
+    const std::int64_t shift = simulated().shift();
+    ASSERT_NE(predicted.end.count() + shift, recorded.end.count());
+    for (const Source source : {Source::measured, Source::simulated}) {
+        window_.page()->model().select(source, slice(source, source == Source::measured ? task_ : twin_));
+        ASSERT_TRUE(axis().selection()->twin);
+        const Slice& selected = source == Source::measured ? recorded : predicted;
+        const std::int64_t moved = source == Source::measured ? 0 : shift;
+        EXPECT_EQ(window_.page()->navigation().selectedRange(),
+                  (TimeRange{selected.start.count() + moved, selected.end.count() + moved}));
+    }
+    window_.page()->askForNote();
+    auto* dialog = window_.page()->findChild<QInputDialog*>();
+    ASSERT_NE(dialog, nullptr);
+    dialog->setTextValue(QStringLiteral("slow"));
+    dialog->accept();
+    settle();
+    ASSERT_EQ(readNotes(path()).size(), 1U);
+    EXPECT_EQ(readNotes(path())[0].length, (predicted.end - predicted.start).count());
+}
+
 TEST_F(WindowNotes, AreUndoneAndRedoneInTheFileToo) {
     window_.page()->notes().annotate(firstTask(), QStringLiteral("first"));
     window_.page()->navigation().addMark();
