@@ -31,15 +31,24 @@ bool PageModel::setDocument(std::shared_ptr<const TraceDocument> document, bool 
     const TimeWindow window = axis_->window();
     const std::int64_t origin = axis_->origin();
     const bool follows = keeps && followEnd && showsEnd();
+    // The typical step of a part of the file is not that of the file.
+    const bool provisional = keeps && !before->complete && !chosenStep_ && !selection.task && !selection.part &&
+                             window == windowOf(stepRange(*before, step_));
     dropAnalysis();
 
-    const bool hasStep = document_->measured && document_->measured->step(step_) != nullptr;
-    step_ = keeps && hasStep ? step_ : typicalStep(*document_);
+    const auto hasStep = [this](std::int32_t step) {
+        return document_->measured && document_->measured->step(step) != nullptr;
+    };
+    if (chosenStep_ && document_->complete && !hasStep(*chosenStep_)) {
+        chosenStep_.reset();
+    }
+    step_ = chosenStep_.value_or(step_);
+    step_ = keeps && !provisional && hasStep(step_) ? step_ : typicalStep(*document_);
     Q_EMIT documentReplaced();
     Q_EMIT simulatedTitled(baselineTitle());
     analyse();
     axis_->setTotal(wholeRange(*document_, step_));
-    if (keeps) {
+    if (keeps && !provisional) {
         axis_->scrollTo(shifted(window, axis_->origin() - origin));
         selectAgain(selection);
     } else {
@@ -190,7 +199,11 @@ void PageModel::selectStep(std::int32_t step) {
         }
         return;
     }
-    if (!document_ || !document_->measured || document_->measured->step(step) == nullptr || step == step_) {
+    if (!document_ || !document_->measured || document_->measured->step(step) == nullptr) {
+        return;
+    }
+    chosenStep_ = step;
+    if (step == step_) {
         return;
     }
     // Keeps the visible part at the same position within its step; of a whole step, shows the whole new one.

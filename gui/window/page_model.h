@@ -34,8 +34,9 @@ public:
     /// Order, height and visibility of the lanes.
     const LaneArrangement& arrangement() const { return arrangement_; }
 
-    /// Replaces the document. Keeps zoom, step and selection, as far as they exist in the new one. `followEnd`: if the
-    /// old end is visible, the new one will be. Returns false if the view starts anew.
+    /// Replaces the document. Keeps zoom, step and selection, as far as they exist in the new one; but if the old one
+    /// was a part of the file and nothing was chosen in it, the typical step of the new one is shown. `followEnd`: if
+    /// the old end is visible, the new one will be. Returns false if the view starts anew.
     bool setDocument(std::shared_ptr<const TraceDocument> document, bool followEnd);
     /// Replaces the simulated half until showRecorded(). Keeps the measured half and the zoom. For a scenario that
     /// cannot run, only the title changes.
@@ -120,5 +121,6 @@ private:
     std::shared_ptr<const StepAnalysis> analysis_;
     MarkChoice choice_;
     LaneArrangement arrangement_;
+    std::optional<std::int32_t> chosenStep_;  // of a measured timeline; empty: the typical one
 };
 }  // namespace pipescope

@@ -1,4 +1,7 @@
+#include "gui/document/step_history.h"
 #include "gui/style/number_format.h"
+#include "gui/timeline/timeline_pane.h"
+#include "gui/window/page_model.h"
 #include "gui/window/step_box.h"
 #include "gui/window/step_strip.h"
 #include "tests/gui/window/main_window_fixture.h"
@@ -10,6 +13,9 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
+#include <memory>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -96,6 +102,55 @@ TEST_F(WindowSteps, TakeATypedNumber) {
     EXPECT_EQ(shown(), 7) << "the nearest one";
     QTest::keyClick(&box(), Qt::Key_Down);
     EXPECT_EQ(shown(), 6);
+}
+
+/// The first steps of the same file, as read first.
+std::shared_ptr<const TraceDocument> partOf(const std::shared_ptr<const TraceDocument>& whole, int steps) {
+    SampleRun run;
+    run.steps = steps;
+    auto part = std::make_shared<TraceDocument>(*whole);
+    part->measured = std::make_shared<const TimelineStore>(sampleTimeline(run));
+    part->complete = false;
+    part->loaded = 0.1;
+    return part;
+}
+
+TEST_F(WindowSteps, ShowTheMedianOneOfTheWholeFileAndNotOfItsFirstPart) {
+    SampleRun run;
+    run.steps = 8;
+    open("whole.sqlite", run);
+    const std::shared_ptr<const TraceDocument> whole = window_.page()->document();
+    const std::int32_t typical = typicalStep(*whole);
+    int steps = 1;
+    while (steps < run.steps && typicalStep(*partOf(whole, steps)) == typical) {
+        ++steps;
+    }
+    ASSERT_LT(steps, run.steps);
+    const std::shared_ptr<const TraceDocument> part = partOf(whole, steps);
+    const std::int32_t first = typicalStep(*part);
+    const auto shown = [&](const std::function<void(PageModel&)>& meanwhile) {
+        PageModel model;
+        model.setDocument(part, false);
+        EXPECT_EQ(model.step(), first);
+        meanwhile(model);
+        model.setDocument(whole, false);
+        return std::pair(model.step(), model.axis().window());
+    };
+    EXPECT_EQ(shown([](PageModel&) {}), std::pair(typical, windowOf(stepRange(*whole, typical))));
+    // What was looked at stays.
+    EXPECT_EQ(shown([&](PageModel& model) { model.selectStep(first); }).first, first);
+    EXPECT_EQ(shown([](PageModel& model) { model.axis().zoom(0.5, 0.5); }).first, first);
+    EXPECT_EQ(shown([&](PageModel& model) {
+                  model.select(Source::measured, part->measured->find({first, TaskKind::forward, 0, 0, -1}));
+              }).first,
+              first);
+    // A chosen step that the first part lacks, as when the file is read again.
+    PageModel model;
+    model.setDocument(whole, false);
+    model.selectStep(7);
+    model.setDocument(part, false);
+    model.setDocument(whole, false);
+    EXPECT_EQ(model.step(), 7);
 }
 
 TEST_F(WindowSteps, AreHiddenForASingleStepAndOnRequest) {
