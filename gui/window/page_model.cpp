@@ -183,6 +183,9 @@ void PageModel::replaceSimulated(std::shared_ptr<const TraceDocument> document, 
 
 void PageModel::analyse() {
     const StepSpan* span = document_->measured ? document_->measured->step(step_) : nullptr;
+    if (!document_->measured && document_->simulated && !document_->simulated->steps().empty()) {
+        span = &document_->simulated->steps().front();  // one that overlaps others starts after the step before it
+    }
     axis_->setOrigin(span != nullptr ? span->range().start : 0);
     analysis_ = std::make_shared<const StepAnalysis>(document_, step_);
     Q_EMIT analysed();

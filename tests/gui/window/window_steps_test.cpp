@@ -1,3 +1,4 @@
+#include "analysis/stored_simulation.h"
 #include "gui/document/step_history.h"
 #include "gui/style/number_format.h"
 #include "gui/timeline/timeline_pane.h"
@@ -151,6 +152,20 @@ TEST_F(WindowSteps, ShowTheMedianOneOfTheWholeFileAndNotOfItsFirstPart) {
     model.setDocument(part, false);
     model.setDocument(whole, false);
     EXPECT_EQ(model.step(), 7);
+}
+
+TEST_F(WindowSteps, StartTheRulerAlsoIfASimulatedOneOverlapsTheStepBefore) {
+    PipelineOptions options = sampleOptions({});
+    options.update = Update::staggered;
+    const Simulation simulation = simulate(sampleProfile({}), options, {.noise = false});
+    auto document = std::make_shared<TraceDocument>();
+    document->simulated =
+        std::make_shared<const TimelineStore>(simulation.timeline, one_step_statistics(simulation), simulation.step);
+    ASSERT_TRUE(document->simulated->overlaps());
+    PageModel model;
+    model.setDocument(document, false);
+    EXPECT_GT(model.axis().origin(), 0);
+    EXPECT_EQ(model.axis().origin(), document->simulated->steps().front().range().start);
 }
 
 TEST_F(WindowSteps, AreHiddenForASingleStepAndOnRequest) {
