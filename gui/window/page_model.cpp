@@ -219,7 +219,11 @@ void PageModel::selectStep(std::int32_t step) {
     const std::int64_t start = axis_->window().start + axis_->origin() - before;
     axis_->show(whole ? stepRange(*document_, step)
                       : TimeRange{start, start + static_cast<std::int64_t>(axis_->window().length)});
-    if (selection.task) {
+    if (selection.task && selection.task->source == Source::measured) {
+        TaskKey key = document_->measured->slice(selection.task->slice).key;
+        key.step = step;  // otherwise the selection would bring its own step back
+        select(Source::measured, document_->measured->find(key));
+    } else if (selection.task) {
         select(selection.task->source, selection.task->slice);
     } else {
         selectAgain(selection);

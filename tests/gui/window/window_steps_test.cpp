@@ -105,6 +105,20 @@ TEST_F(WindowSteps, TakeATypedNumber) {
     EXPECT_EQ(shown(), 6);
 }
 
+TEST_F(WindowSteps, TakeTheSelectedTaskAlong) {
+    open("along.sqlite");
+    for (const std::int32_t step : {1, 2, 0}) {
+        window_.page()->model().selectStep(step);
+        ASSERT_EQ(shown(), step);
+        if (!window_.page()->axis().selection()) {
+            window_.page()->model().select(Source::measured, slice(Source::measured, task_));
+        }
+        const TaskSelection selection = *window_.page()->axis().selection();
+        EXPECT_EQ(selection.slice, slice(Source::measured, {step, TaskKind::backward, 1, 2, -1}));
+        EXPECT_EQ(selection.twin, slice(Source::simulated, twin_));
+    }
+}
+
 /// The first steps of the same file, as read first.
 std::shared_ptr<const TraceDocument> partOf(const std::shared_ptr<const TraceDocument>& whole, int steps) {
     SampleRun run;
