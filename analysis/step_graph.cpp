@@ -1,6 +1,7 @@
 #include "analysis/step_graph.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <unordered_set>
@@ -384,12 +385,14 @@ CriticalPath critical_path(const StepGraph& tasks) {
             at = i;
         }
     }
+    // A step with staggered updates starts while tasks of the step before it run: time before its start is not of it.
+    const std::int64_t start = tasks.has_updates() ? tasks.range().start : std::numeric_limits<std::int64_t>::min();
     while (at != kNoTask) {
         const StepTask& task = tasks.task(at);
         const bool moves = is_copy(task.key.kind) || task.key.kind == TaskKind::all_reduce;
         path.tasks.push_back(at);
-        (moves ? path.copies : path.compute) += task.duration();
-        if (tasks.has_updates() && task.start <= tasks.range().start) {
+        (moves ? path.copies : path.compute) += task.end - std::max(task.start, start);
+        if (task.start <= start) {
             break;
         }
         std::vector<StepTaskIndex> before = tasks.dependencies(at);
@@ -406,9 +409,9 @@ CriticalPath critical_path(const StepGraph& tasks) {
         if (latest != kNoTask) {
             // Negative if the clocks of two lanes differ slightly, so that one task seems to start before the other's
             // end.
-            path.waits += task.start - tasks.task(latest).end;
+            path.waits += task.start - std::max(tasks.task(latest).end, start);
         }
-        at = latest;
+        at = latest != kNoTask && tasks.task(latest).end > start ? latest : kNoTask;
     }
     std::reverse(path.tasks.begin(), path.tasks.end());
     return path;

@@ -102,7 +102,10 @@ TEST(BubbleSums, AreThoseOfAPeriodIfStepsOverlap) {
         const StepGraph tasks = step_graph_of(simulation.timeline, {statistics.start.count(), statistics.end.count()},
                                               graph, simulation.step);
         expect_sums(tasks, statistics);
-        ASSERT_FALSE(critical_path(tasks).tasks.empty());
+        const CriticalPath path = critical_path(tasks);
+        ASSERT_FALSE(path.tasks.empty());
+        ASSERT_EQ(path.waits, 0);
+        ASSERT_EQ(path.length(), simulation.step_time.count()) << "from the end of the step before";
         for (const Bubble& each : bubbles_of(tasks)) {
             seen_update = seen_update || each.cause == BubbleCause::updates_parameters;
             ASSERT_NE(each.cause, BubbleCause::finished) << "lanes go on with the next step";
