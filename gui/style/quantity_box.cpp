@@ -4,6 +4,8 @@
 #include "schedule/error.h"
 #include "schedule/quantities.h"
 
+#include <QKeyEvent>
+#include <QLineEdit>
 #include <QLocale>
 #include <QRegularExpression>
 
@@ -145,6 +147,18 @@ double QuantityBox::valueFromText(const QString& text) const {
 
 QValidator::State QuantityBox::validate(QString& /*text*/, int& /*position*/) const {
     return QValidator::Acceptable;  // accepts any text while typing; it is checked on commit
+}
+
+bool QuantityBox::event(QEvent* event) {
+    if (event->type() == QEvent::ShortcutOverride) {
+        const auto& key = *static_cast<QKeyEvent*>(event);
+        const bool typing = lineEdit()->text() != shownValue();
+        if ((key.matches(QKeySequence::Undo) || key.matches(QKeySequence::Redo)) && !typing) {
+            event->ignore();  // the window undoes changes of values, the field those of its text
+            return true;
+        }
+    }
+    return QDoubleSpinBox::event(event);
 }
 
 void QuantityBox::stepBy(int steps) {

@@ -14,7 +14,8 @@ enum class Quantity {
 };
 
 /// Input of a quantity with its unit, in the syntax of the commands: "30 MiB", "1 kB/s". A number without a unit has
-/// the unit of the value. Invalid or out-of-range input is refused with a reason, and the value is kept.
+/// the unit of the value. Invalid or out-of-range input is refused with a reason, and the value is kept. Undo is that
+/// of the text while it is typed, and that of the window once it took effect.
 class QuantityBox : public QDoubleSpinBox {
     Q_OBJECT
 
@@ -29,6 +30,9 @@ public:
     double valueFromText(const QString& text) const override;
     QValidator::State validate(QString& text, int& position) const override;
     void stepBy(int steps) override;
+
+protected:
+    bool event(QEvent* event) override;
 
 Q_SIGNALS:
     /// The message gives value, rule and remedy.

@@ -106,6 +106,35 @@ TEST_F(ScenarioToolsTest, TheSimulatedTimelineFollowsTheSlider) {
     EXPECT_NE(window_.files().document()->simulated, recorded);
 }
 
+TEST_F(ScenarioToolsTest, UndoesAChangeWhileItsNumberBoxHasTheFocus) {
+    open("undo.sqlite");
+    dock("whatIf").show();
+    dock("whatIf").raise();
+    window_.activateWindow();
+    ASSERT_TRUE(QTest::qWaitForWindowActive(&window_, kPatience));
+    QDoubleSpinBox& box = panel().microBatches().box();
+    const Scenario recorded = model().scenario();
+    const auto type = [&](const QString& text) {
+        box.setFocus();
+        box.selectAll();
+        QTest::keyClicks(&box, text);
+    };
+    type(QStringLiteral("2"));
+    QTest::keyClick(&box, Qt::Key_Return);
+    ASSERT_EQ(model().scenario().options.chunks, 2);
+    ASSERT_TRUE(box.hasFocus());
+    QTest::keyClick(&box, Qt::Key_Z, Qt::ControlModifier);
+    EXPECT_EQ(model().scenario(), recorded);
+    EXPECT_EQ(box.value(), recorded.options.chunks);
+    QTest::keyClick(&box, Qt::Key_Z, Qt::ControlModifier | Qt::ShiftModifier);
+    EXPECT_EQ(model().scenario().options.chunks, 2);
+    // While a number is typed, its text is undone.
+    type(QStringLiteral("3"));
+    QTest::keyClick(&box, Qt::Key_Z, Qt::ControlModifier);
+    EXPECT_EQ(model().scenario().options.chunks, 2);
+    EXPECT_NE(box.text(), QStringLiteral("3"));
+}
+
 TEST_F(ScenarioToolsTest, KeepsTheScaleAndTheSelectedTask) {
     open("scale.sqlite");
     window_.page()->axis().zoom(0.5, 0.5);
