@@ -191,7 +191,7 @@ void SearchBar::take(SearchHits hits) {
     } else if (hits_.size() == 0) {
         status_->setText(tr("Nothing found"));
     } else {
-        goTo(firstVisible());
+        goTo(nearestInStep().value_or(firstVisible()));
     }
     Q_EMIT searched();
 }
@@ -200,17 +200,46 @@ std::int64_t SearchBar::startOf(std::size_t hit) const {
     return hits_.tasks ? hits_.tasks->at(hit).slice.start.count() : hits_.ranges[hit].range.start;
 }
 
-std::size_t SearchBar::firstVisible() const {
-    const std::int64_t left = page_ ? page_->axis().window().start : 0;
+std::size_t SearchBar::firstFrom(std::int64_t time) const {
     std::size_t first = 0;
     std::size_t count = hits_.size();
-    while (count > 0) {  // finds the first that starts at or after the left edge
+    while (count > 0) {
         const std::size_t half = count / 2;
-        const bool before = startOf(first + half) < left;
+        const bool before = startOf(first + half) < time;
         first = before ? first + half + 1 : first;
         count = before ? count - half - 1 : half;
     }
+    return first;
+}
+
+std::size_t SearchBar::firstVisible() const {
+    const std::size_t first = firstFrom(page_ ? page_->axis().window().start : 0);
     return first == hits_.size() ? 0 : first;
+}
+
+std::optional<std::size_t> SearchBar::nearestInStep() const {
+    const TraceDocument* document = hits_.tasks ? hits_.tasks->document().get() : nullptr;
+    const StepSpan* step = document != nullptr && document->measured && hits_.tasks->source() == Source::measured
+                               ? document->measured->step(page_->model().step())
+                               : nullptr;
+    if (step == nullptr) {
+        return std::nullopt;
+    }
+    // Of steps that overlap, tasks of this one run before it starts; the optimizer runs after its end.
+    const TimeRange range = step->range();
+    const std::int64_t left = page_->axis().window().start;
+    std::optional<std::size_t> nearest;
+    for (std::size_t hit = firstFrom(range.start - range.length());
+         hit < hits_.size() && startOf(hit) < range.end + range.length(); ++hit) {
+        if (hits_.tasks->at(hit).slice.key.step != step->step) {
+            continue;
+        }
+        nearest = hit;
+        if (startOf(hit) >= left) {
+            break;
+        }
+    }
+    return nearest;
 }
 
 void SearchBar::goTo(std::size_t hit) {

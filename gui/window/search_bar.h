@@ -9,6 +9,7 @@
 #include <QWidget>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 class QLineEdit;
@@ -64,7 +65,11 @@ private:
     void take(SearchHits hits);
     void goTo(std::size_t hit);
     void move(int by);
+    /// The first hit that starts at or after the time; the number of hits without one.
+    std::size_t firstFrom(std::int64_t time) const;
     std::size_t firstVisible() const;
+    /// The first visible task of the step that is shown, or its last before that; empty if it has none.
+    std::optional<std::size_t> nearestInStep() const;
     std::int64_t startOf(std::size_t hit) const;
     void close();
 

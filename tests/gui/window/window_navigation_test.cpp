@@ -91,6 +91,29 @@ TEST_F(WindowNavigation, ShowsAllAndFitsTheSelectionByKey) {
     EXPECT_EQ(window_.page()->axis().window(), windowOf(window_.page()->axis().total()));
 }
 
+TEST_F(WindowNavigation, FindsTheTaskOfTheShownStepWhereverItLies) {
+    open("find.sqlite");
+    for (const std::int32_t step : {2, 0, 1}) {
+        window_.page()->model().selectStep(step);
+        const StepSpan& span = *window_.files().document()->measured->step(step);
+        for (const TimeRange& seen : {span.range(), TimeRange{span.range().end - 10, span.range().end}}) {
+            for (const char* text : {"b", "b2", "b2 p1"}) {
+                window_.page()->axis().show(seen);
+                QSignalSpy searched(&window_.search(), &SearchBar::searched);
+                window_.search().start();
+                window_.search().field().clear();
+                window_.search().field().setText(QString::fromUtf8(text));
+                ASSERT_TRUE(searched.wait(kPatience));
+                EXPECT_EQ(window_.page()->model().step(), step) << text;
+                ASSERT_TRUE(window_.page()->axis().selection()) << text;
+            }
+            const SliceRef found = window_.page()->axis().selection()->slice;
+            EXPECT_EQ(window_.files().document()->measured->slice(found).key,
+                      (TaskKey{step, TaskKind::backward, 1, 2, -1}));
+        }
+    }
+}
+
 TEST_F(WindowNavigation, WalksFromTaskToTaskByKey) {
     open("walk.sqlite");
     measured().setFocus();
