@@ -85,7 +85,6 @@ public:
             refuse("it ends too early, and such an export is read whole or not at all");
         }
         tracks_.set_devices(device_names(header.devices));
-        const Nanoseconds moved = tracks_.finish(trace_, ours_);
         if (header.cut_off) {
             trace_.diagnostics.push_back(
                 {"warning", "import",
@@ -100,6 +99,7 @@ public:
                      "text became U+FFFD or a space, and numbers that are none, such as NaN, were left out",
                      counted(header.mended, "place was", "places were"))});
         }
+        const Nanoseconds moved = tracks_.finish(trace_, ours_);
         if (ours_) {
             read_rows(header.other);
             sort_slices(trace_.measured);

@@ -337,6 +337,13 @@ TEST_F(ChromeImport, OpensAListThatAKilledProgramLeftOpen) {
     EXPECT_THROW(opened(events + R"( {"ph": "X"}])"), TraceFormatError);
 }
 
+TEST_F(ChromeImport, SaysFirstThatTheFileWasCutOff) {
+    const OpenedTrace trace = opened(R"([{"ph": "B", "name": "open", "pid": 1, "tid": 1, "ts": 1},
+        {"ph": "X", "name": "b", "pid": 1, "tid": 1},)");
+    ASSERT_EQ(trace.diagnostics.size(), 3U);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("the file was cut off")) << "lesser matters follow from that";
+}
+
 TEST_F(ChromeImport, OpensAnObjectThatWasCutOff) {
     const std::string events =
         R"({"displayTimeUnit": "ms", "traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 1})";
