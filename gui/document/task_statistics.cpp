@@ -76,8 +76,10 @@ std::vector<KindStatistics> taskStatistics(const TimelineStore& store, const Tim
                 together.longest = each->second.longest;
             }
             ofLanes.push_back(summary(kind, LaneId{each->first.second}, each->second, length));
+            ofLanes.back().inside = each->second.inside;
         }
         statistics.push_back(summary(kind, std::nullopt, together, length * lanes));
+        statistics.back().inside = together.inside;
         statistics.insert(statistics.end(), ofLanes.begin(), ofLanes.end());
     }
     return statistics;

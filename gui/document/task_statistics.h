@@ -13,7 +13,8 @@ struct KindStatistics {
     TaskKind kind = TaskKind::forward;
     std::optional<LaneId> lane;  ///< empty: all lanes together
     std::int64_t count = 0;
-    std::int64_t total = 0;  ///< of whole tasks, including parts outside the range
+    std::int64_t inside = 0;  ///< within the range, as the busy share
+    std::int64_t total = 0;   ///< this and the others are of whole tasks, including parts outside the range
     std::int64_t median = 0;
     std::int64_t p95 = 0;  ///< the smallest duration that 95 % of the tasks do not exceed
     SliceRef longest;      ///< the first of them in case of a tie

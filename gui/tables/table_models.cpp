@@ -93,7 +93,7 @@ StatisticsModel::StatisticsModel(QObject* parent)
            numberColumn<KindStatistics>(
                translated("Tasks"), "count", &KindStatistics::count,
                [](std::int64_t number) { return QLocale().toString(static_cast<qlonglong>(number)); }),
-           numberColumn<KindStatistics>(translated("Total"), "total_ns", &KindStatistics::total, formatDuration),
+           numberColumn<KindStatistics>(translated("Total"), "total_ns", &KindStatistics::inside, formatDuration),
            numberColumn<KindStatistics>(translated("Mean"), "mean_ns", &KindStatistics::mean,
                                         [](double ns) { return formatDuration(std::llround(ns)); }),
            numberColumn<KindStatistics>(translated("Median"), "median_ns", &KindStatistics::median, formatDuration),

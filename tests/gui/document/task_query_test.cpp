@@ -125,6 +125,8 @@ TEST(TaskStatistics, CountsByHand) {
     EXPECT_DOUBLE_EQ(statistics[0].busyShare, 50.0 / 160);  // two lanes of 80 ns
     EXPECT_EQ(statistics[1].lane, LaneId{0});
     EXPECT_DOUBLE_EQ(statistics[1].busyShare, 50.0 / 80);
+    EXPECT_EQ(statistics[0].inside, 50);
+    EXPECT_EQ(statistics[1].inside, 50);
     EXPECT_EQ(statistics[3].kind, TaskKind::backward);
     EXPECT_EQ(statistics[3].lane, LaneId{1});
     EXPECT_DOUBLE_EQ(statistics[3].mean(), 30);
