@@ -762,8 +762,9 @@ Json memoryJson(const PageScene& scene, Thinned& thinned) {
 
 // ---- The steps of the run
 
-/// A bar for each step, or for several of a long run: then the slowest one, and the time of the fastest.
-Json stepsJson(const TraceDocument& document) {
+/// A bar for each step, or for several of a long run: then the slowest one, and the time of the fastest. A bar's number
+/// is that of the shown step if it is one of them.
+Json stepsJson(const TraceDocument& document, std::int32_t shown) {
     constexpr std::size_t kMostBars = 500;
     const StepHistory history = stepHistory(document);
     if (!document.measured || history.steps.size() < 2) {
@@ -777,7 +778,8 @@ Json stepsJson(const TraceDocument& document) {
         const auto [fastest, slowest] =
             std::minmax_element(begin, end, [](const StepEntry& a, const StepEntry& b) { return a.time < b.time; });
         const StepEntry& step = *slowest;
-        bars.push_back({{"step", step.step},
+        const bool hasShown = std::any_of(begin, end, [shown](const StepEntry& each) { return each.step == shown; });
+        bars.push_back({{"step", hasShown ? shown : step.step},
                         {"time", step.time.count()},
                         {"least", fastest->time.count()},
                         {"counts", !step.warmup && !step.cutOff && !step.faulty},
@@ -1187,7 +1189,7 @@ QByteArray timelinePageData(const PageScene& scene) {
         data["memoryCategories"] = categoriesJson();
         data["composition"] = scene.memoryStacked;
     }
-    if (Json steps = stepsJson(document); !steps.is_null()) {
+    if (Json steps = stepsJson(document, scene.step); !steps.is_null()) {
         data["steps"] = std::move(steps);
     }
     QStringList ofThreads;

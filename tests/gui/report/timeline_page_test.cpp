@@ -374,6 +374,24 @@ TEST_F(TimelinePage, HoldsTheLowerBoundAndTheStepsOfTheRun) {
     EXPECT_TRUE(drawn.at("forward"));
 }
 
+TEST_F(TimelinePage, FramesTheBarOfTheShownStepAlsoIfItHoldsSeveralSteps) {
+    SampleRun run;
+    run.steps = 1100;
+    run.partitions = run.chunks = 1;
+    run.memory = false;
+    load(run);
+    for (const std::int32_t step : {600, 601, 602, 1099}) {
+        scene_.step = step;
+        const Json page = data();
+        ASSERT_EQ(page.at("steps").at("bars").size(), 367U) << "three steps a bar";
+        int frames = 0;
+        for (const Json& bar : page.at("steps").at("bars")) {
+            frames += bar.at("step") == page.at("step") ? 1 : 0;
+        }
+        EXPECT_EQ(frames, 1) << step;
+    }
+}
+
 TEST_F(TimelinePage, IsTwoMegabytesAtMostForEightLanesAndThirtyTwoMicroBatchesAndTheSameTwice) {
     SampleRun run;
     run.partitions = 8;
