@@ -35,7 +35,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostShown = 80;  // of a value in a message
 
-/// The trace of one rank.
+/// The trace of one rank, which may grow meanwhile: both connections see it as it was when it was opened. That of `db`
+/// is the later one, so that it has the tasks of each step that the reader has.
 struct Part {
     fs::path path;
     TraceReader reader;
@@ -60,7 +61,9 @@ Part open_part(const fs::path& path) {
             "is no trace of PipeScope; merge joins the traces that 'pipescope launch .. run .. --trace' wrote; give "
             "those");
     }
+    reader->keep_snapshot();
     Part part{path, std::move(*reader), open_to_read(path), {}, {}};
+    keep_snapshot(part.db);
     part.run = part.reader.run();
     part.cut_off = recording_cut_off(part.run, part.reader.diagnostics());
     if (const std::size_t merged = merged_processes(part.run).size(); merged > 0) {
@@ -386,7 +389,9 @@ public:
         std::int64_t tasks = 0;
         for (Part& part : parts_) {
             task_bases_.push_back(tasks);
-            tasks += part.reader.task_ids().last;
+            tasks += guard_sqlite("read", part.path, [&] {
+                return part.db.execAndGet("SELECT coalesce(max(id), 0) FROM PIPESCOPE_TASK").getInt64();
+            });
         }
         for (const ProcessCopy& copy : copies_) {
             joined_[copy.sender.rank].emplace(copy.sender.id, &copy);

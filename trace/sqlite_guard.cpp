@@ -27,6 +27,8 @@ void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing, cons
         case SQLITE_CORRUPT:
         case SQLITE_NOTADB:
             throw TraceFormatError(what + "; the file is damaged; record it again, or restore it from a copy");
+        case SQLITE_CONSTRAINT:
+            throw TraceFormatError(what + "; a trace numbers its rows once; the file is damaged; record it again");
         case SQLITE_FULL: throw TraceError(what + "; free some space, or write to another disk");
         case SQLITE_BUSY:
         case SQLITE_LOCKED: throw TraceError(what + "; another process has it open; wait until that one ends");

@@ -220,6 +220,11 @@ SQLite::Database open_to_read(const fs::path& path) {
     return SQLite::Database(openable.path(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kMigrationBusyMilliseconds);
 }
 
+void keep_snapshot(SQLite::Database& db) {
+    db.exec("BEGIN");
+    db.execAndGet("SELECT count(*) FROM sqlite_master");  // the first query takes the snapshot
+}
+
 void require_sqlite_file(const fs::path& path) {
     std::error_code ignored;
     const fs::file_status status = fs::status(path, ignored);

@@ -20,6 +20,8 @@ void make_plain_file(SQLite::Database& db);
 /// Opens a trace for reading in one thread; of one that grows on a shared disk, what is there now. Waits some seconds
 /// for a lock. Throws SQLite::Exception and TraceError.
 SQLite::Database open_to_read(const std::filesystem::path& path);
+/// From now on this connection reads the file as it is now, although it may grow. Throws SQLite::Exception.
+void keep_snapshot(SQLite::Database& db);
 
 /// Throws TraceFormatError unless `path` is a non-empty SQLite file. The message says what the file seems to be.
 void require_sqlite_file(const std::filesystem::path& path);

@@ -127,6 +127,10 @@ TraceReader::~TraceReader() = default;
 TraceReader::TraceReader(TraceReader&&) noexcept = default;
 TraceReader& TraceReader::operator=(TraceReader&&) noexcept = default;
 
+void TraceReader::keep_snapshot() {
+    guard_sqlite("read", impl_->path, [&] { pipescope::keep_snapshot(impl_->db); });
+}
+
 OpenedTrace TraceReader::head() const {
     OpenedTrace trace;
     trace.measured.lanes = lanes();

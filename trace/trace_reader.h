@@ -32,6 +32,8 @@ public:
     TraceReader(TraceReader&&) noexcept;
     TraceReader& operator=(TraceReader&&) noexcept;
 
+    /// From now on reads the file as it is now, although it may grow. Its writer's log is not emptied meanwhile.
+    void keep_snapshot();
     /// The trace without its tasks, samples and tracks.
     OpenedTrace head() const;
     /// Adds its threads, streams and counters. About 0.5 us per range.

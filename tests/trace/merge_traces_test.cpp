@@ -15,11 +15,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <functional>
+#include <memory>
+#include <set>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -394,6 +399,45 @@ TEST_F(MergeTraces, TakesWhatAKilledRankLeft) {
                                     [](const Slice& slice) { return slice.key.kind == TaskKind::copy_backward; }),
               3);
     EXPECT_EQ(merged.copies, 5U);
+}
+
+TEST_F(MergeTraces, TakesGrowingTracesAsTheyWereAtOneMoment) {
+    const auto begin = [&](int rank) {
+        auto writer = std::make_unique<TraceWriter>(path(rank), IfExists::refuse);
+        writer->set_run("process", to_json(facts(rank)));
+        writer->set_lanes({{"lane 0", "cpu"}, {"lane 1", "cpu"}});
+        writer->commit();
+        return writer;
+    };
+    const auto first = begin(0);
+    const auto second = begin(1);
+    // Both ranks finish steps while their files are merged.
+    std::jthread training([&](const std::stop_token& stop) {
+        for (int step = 0; !stop.stop_requested(); ++step) {
+            for (int rank = 0; rank < 2; ++rank) {
+                TraceWriter& writer = rank == 0 ? *first : *second;
+                const Nanoseconds start = own(rank, kSecond + step * 1000);
+                const Nanoseconds end = own(rank, kSecond + step * 1000 + 500);
+                writer.add_task({{step, TaskKind::forward, rank, 0, -1}, LaneId{rank}, start, end, 0},
+                                Source::measured);
+                writer.add_step({step, start, end, start, end, 0.5, false});
+                writer.commit();
+            }
+            std::this_thread::sleep_for(std::chrono::microseconds{500});
+        }
+    });
+    for (int each = 0; each < 5; ++each) {
+        const fs::path joined = folder / ("joined" + std::to_string(each) + ".sqlite");
+        ASSERT_NO_THROW(merge_traces({path(0), path(1)}, joined, IfExists::refuse));
+        const OpenedTrace trace = open_trace(joined);
+        std::set<std::pair<int, int>> tasks;
+        for (const Slice& slice : trace.measured.slices) {
+            tasks.emplace(slice.key.step, slice.lane.value());
+        }
+        for (const StepRecord& step : trace.steps) {
+            EXPECT_TRUE(tasks.contains({step.step, 0}) && tasks.contains({step.step, 1})) << step.step;
+        }
+    }
 }
 
 TEST_F(MergeTraces, RefusesTracesThatAreNotTheRanksOfOneRun) {
