@@ -275,6 +275,11 @@ void require_whole_file(const fs::path& path) {
 
 int require_trace_format(SQLite::Database& db, const fs::path& path) {
     if (!db.tableExists("PIPESCOPE_RUN")) {
+        if (db.tableExists("PIPESCOPE_TASK")) {
+            throw TraceFormatError(
+                "trace " + quoted(path) +
+                " has no table PIPESCOPE_RUN; every trace has it; the file is damaged; record it again");
+        }
         if (has_nsys_tables(db)) {
             refuse(path, "it seems to be an export of nsys, which has no pipeline tasks");
         }

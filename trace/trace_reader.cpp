@@ -118,8 +118,10 @@ std::optional<TraceReader> TraceReader::open(const std::filesystem::path& path) 
         return std::nullopt;
     }
     auto impl = std::make_unique<Impl>(path);
-    const bool is_of_nsys =
-        guard_sqlite("read", path, [&] { return !impl->db.tableExists("PIPESCOPE_RUN") && has_nsys_tables(impl->db); });
+    const bool is_of_nsys = guard_sqlite("read", path, [&] {
+        SQLite::Database& db = impl->db;
+        return !db.tableExists("PIPESCOPE_RUN") && !db.tableExists("PIPESCOPE_TASK") && has_nsys_tables(db);
+    });
     return is_of_nsys ? std::nullopt : std::optional(TraceReader(std::move(impl)));
 }
 

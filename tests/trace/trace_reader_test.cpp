@@ -204,6 +204,15 @@ TEST(TraceReader, ATableThatIsMissingIsTheFilesFault) {
                                    testing::Not(testing::HasSubstr("check the disk")))));
 }
 
+TEST(TraceReader, ATraceWithoutItsRunIsNoExportOfNsys) {
+    const TemporaryFolder folder;
+    TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
+    SQLite::Database(folder / "t.sqlite", SQLite::OPEN_READWRITE).exec("DROP TABLE PIPESCOPE_RUN");
+    EXPECT_THAT([&] { TraceReader::open(folder / "t.sqlite"); },
+                testing::ThrowsMessage<TraceFormatError>(
+                    testing::AllOf(testing::HasSubstr("no table PIPESCOPE_RUN"), testing::HasSubstr("is damaged"))));
+}
+
 TEST(TraceReader, ReportsATruncatedFileAsDamaged) {
     const TemporaryFolder folder;
     write_trace(folder / "t.sqlite", 20'000);
