@@ -27,28 +27,57 @@ struct Host {
     std::unordered_map<std::uint32_t, Call> calls;  // by correlation
 };
 
-Host read_host(const OpenedTrace& trace) {
-    std::map<std::pair<Nanoseconds, Nanoseconds>, const Slice*> slices;
-    for (const Slice& slice : trace.measured.slices) {
-        slices.emplace(std::pair(slice.start, slice.end), &slice);
+/// The slices that ranges are.
+class SlicesOfRanges {
+public:
+    explicit SlicesOfRanges(const OpenedTrace& trace) {
+        for (const Slice& slice : trace.measured.slices) {
+            by_times_.emplace(std::pair(slice.start, slice.end), &slice);
+            if (!trace.task_ranges.empty()) {
+                by_key_.emplace(slice.key, &slice);
+            }
+        }
+        for (const TaskRange& each : trace.task_ranges) {
+            recognized_.emplace(each.range, each.task);
+        }
     }
+
+    /// Null if the range is no task.
+    const Slice* of(const TraceRange& range, const RangeArrow::End& place) const {
+        if (range.is_task) {
+            const auto found = by_times_.find({range.start, range.end});
+            return found != by_times_.end() ? found->second : nullptr;
+        }
+        const auto task = recognized_.find(place);
+        const auto found = task != recognized_.end() ? by_key_.find(task->second) : by_key_.end();
+        return found != by_key_.end() ? found->second : nullptr;
+    }
+
+private:
+    std::map<std::pair<Nanoseconds, Nanoseconds>, const Slice*> by_times_;
+    std::map<TaskKey, const Slice*> by_key_;
+    std::map<RangeArrow::End, TaskKey> recognized_;
+};
+
+Host read_host(const OpenedTrace& trace) {
+    const SlicesOfRanges slices(trace);
     Host host;
     std::map<std::pair<std::string, std::string>, std::size_t> threads;
-    for (const RangeTrack& track : trace.tracks) {
+    for (std::uint32_t k = 0; k < trace.tracks.size(); ++k) {
+        const RangeTrack& track = trace.tracks[k];
         if (track.kind == RangeTrack::Kind::stream) {
             continue;
         }
         const std::size_t thread = threads.try_emplace(thread_of(track), threads.size()).first->second;
-        for (const TraceRange& range : track.ranges) {
+        for (std::uint32_t at = 0; at < track.ranges.size(); ++at) {
+            const TraceRange& range = track.ranges[at];
             if (range.correlation != 0) {
                 host.calls.emplace(range.correlation, Call{thread, range.start});
             }
-            const auto slice = range.is_task ? slices.find({range.start, range.end}) : slices.end();
-            if (slice != slices.end()) {
-                const Slice& task = *slice->second;
-                host.slices.push_back(&task);
+            if (const Slice* const task = slices.of(range, {k, at})) {
+                host.slices.push_back(task);
                 host.tasks.push_back(
-                    {thread, task.lane.value(), !is_copy(task.key.kind), task.start.count(), task.end.count()});
+                    {thread, task->lane.value(), !is_copy(task->key.kind), range.start.count(), range.end.count()});
             }
         }
     }

@@ -84,6 +84,15 @@ struct RangeArrow {
     friend auto operator<=>(const RangeArrow&, const RangeArrow&) = default;
 };
 
+/// A range of another program that is a task of its pipeline. The task's times may differ: those of a device, or
+/// without waits for messages.
+struct TaskRange {
+    RangeArrow::End range;
+    TaskKey task;
+
+    friend bool operator==(const TaskRange&, const TaskRange&) = default;
+};
+
 /// The rank that recorded a file of another program, as the file says.
 struct RecordingRank {
     int rank = 0;
@@ -139,6 +148,7 @@ struct OpenedTrace {
     std::vector<RangeTrack> tracks;  ///< by group, threads before streams
     std::vector<CounterTrack> counters;
     std::vector<RangeArrow> arrows;        ///< those that a file lists, besides equal correlations
+    std::vector<TaskRange> task_ranges;    ///< of tasks that were recognised
     std::vector<std::string> event_files;  ///< of a joined trace: the Chrome traces that hold its ranges' events
     std::vector<std::string> names;        ///< texts of the ranges; [0] is empty
     std::optional<RecordingRank> rank;     ///< of another program

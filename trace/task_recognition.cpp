@@ -328,6 +328,11 @@ private:
         return first_sent.value_or(task.end);
     }
 
+    RangeArrow::End place_of(const NamedRange& named) const {
+        const auto range = named.range - trace_.tracks.at(named.track).ranges.data();
+        return {static_cast<std::uint32_t>(named.track), static_cast<std::uint32_t>(range)};
+    }
+
     void take_tasks() {
         for (const Numbered& each : numbered_) {
             if (each.named->meaning.role != RangeRole::task || each.has_inner) {
@@ -345,12 +350,26 @@ private:
             }
             if (const std::string fault = fault_of(slice); fault.empty()) {
                 found_.tasks.push_back(slice);
+                found_.ranges.push_back({place_of(*each.named), each.key});
             } else if (unsound_++ == 0) {
                 first_fault_ = fault;
             }
         }
         give_optimizer_a_partition();
         std::ranges::stable_sort(found_.tasks, {}, &Slice::start);
+        part_touching_tasks();
+    }
+
+    /// Files give a range's start and its duration, each rounded, so that one may end 1 ns after the next one's start.
+    void part_touching_tasks() {
+        constexpr Nanoseconds kRounding{1};
+        for (std::size_t k = 1; k < found_.tasks.size(); ++k) {
+            Slice& before = found_.tasks[k - 1];
+            const Nanoseconds next = found_.tasks[k].start;
+            if (before.end > next && before.end - next <= kRounding) {
+                before.end = std::max(before.start, next);
+            }
+        }
     }
 
     /// An optimizer without a partition steps all those of its rank. It gets the first of them.
@@ -360,11 +379,13 @@ private:
             first =
                 is_compute(slice.key.kind) ? std::min(first.value_or(slice.key.partition), slice.key.partition) : first;
         }
-        for (Slice& slice : found_.tasks) {
-            if (slice.key.kind == TaskKind::optimizer && slice.key.partition == position_) {
-                slice.key.partition = first.value_or(-1);
+        const auto give = [&](TaskKey& key) {
+            if (key.kind == TaskKind::optimizer && key.partition == position_) {
+                key.partition = first.value_or(-1);
             }
-        }
+        };
+        std::ranges::for_each(found_.tasks, [&](Slice& slice) { give(slice.key); });
+        std::ranges::for_each(found_.ranges, [&](TaskRange& range) { give(range.task); });
         if (!first) {
             found_.tasks.clear();  // training without a pipeline has an optimizer too
         }
@@ -463,6 +484,7 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, Opene
         for (const Slice& slice : rank.tasks) {
             owners.emplace(slice.key, rank.rank);
         }
+        trace.task_ranges.insert(trace.task_ranges.end(), rank.ranges.begin(), rank.ranges.end());
         arrived.insert(rank.arrived.begin(), rank.arrived.end());
         kept.push_back(&rank);
     }

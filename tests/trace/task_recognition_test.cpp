@@ -69,6 +69,19 @@ TEST_F(TaskRecognition, FindsTheTasksOfARankInItsSteps) {
     EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("1 range of the pipeline outside of every step"));
 }
 
+TEST_F(TaskRecognition, TouchingTasksDoNotOverlapByRounding) {
+    const auto ends = [&](double end) {
+        std::vector<std::int64_t> found;
+        for (const Slice& slice :
+             opened(RankFile(0, 2).range("PP:0F0", 10, end).range("PP:0F1", 20, 30)).measured.slices) {
+            found.push_back(slice.end.count() - slice.start.count());
+        }
+        return found;
+    };
+    EXPECT_THAT(ends(20.001), ElementsAre(10'000, 10'000));
+    EXPECT_THAT(ends(20.002), ElementsAre(10'002, 10'000)) << "an overlap that rounding cannot make";
+}
+
 TEST_F(TaskRecognition, TakesTheStageOfGPipeFromTheRankInItsPipeline) {
     // Ranks 1 and 3 are a pipeline, as a device mesh of two replicas has it.
     const OpenedTrace trace = opened(RankFile(3, 4, "mesh_pp", "1, 3")

@@ -2,6 +2,7 @@
 #include "gui/document/document_loader.h"
 #include "gui/tables/task_details.h"
 #include "tests/gui/sample_trace.h"
+#include "tests/gui/window/nsys_export.h"
 #include "tests/trace/device_sample.h"
 
 #include <gtest/gtest.h>
@@ -58,6 +59,23 @@ TEST(KernelLoading, FindsTheWorkOfEachTaskBelowItsLane) {
     EXPECT_EQ(kernels.workOf(kForward)->busy, 1100);
     EXPECT_EQ(kernels.workOf(kForward)->launchDelay, 400);
     EXPECT_EQ(kernels.workOf(kBackward)->copies, 1);
+}
+
+// Ranges of another program's pipeline: no packed names, and times that leave out the wait for input.
+TEST(KernelLoading, FindsTheWorkOfRecognisedTasks) {
+    const auto path = writeNsysExport("recognised.sqlite");
+    {
+        SQLite::Database db(path, SQLite::OPEN_READWRITE);
+        db.exec(
+            "DELETE FROM NVTX_EVENTS WHERE eventType = 75; UPDATE NVTX_EVENTS SET uint64Value = NULL, domainId = 0, "
+            "textId = NULL, text = CASE start WHEN 1000 THEN 'PP:0F0' WHEN 2000 THEN 'PP:0B0' ELSE text END");
+    }
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    ASSERT_TRUE(document->measured && document->kernels);
+    ASSERT_EQ(document->kernels->slices().numSlices(), 1U);
+    const Kernel kernel = document->kernels->kernel({0, 0});
+    EXPECT_EQ(kernel.task, (TaskKey{0, TaskKind::forward, 0, 0, -1}));
+    EXPECT_EQ(kernel.start, 2500);
 }
 
 TEST(KernelLoading, TellsTheDevicesPartWithTheTask) {
