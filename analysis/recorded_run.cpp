@@ -32,14 +32,53 @@ std::optional<std::int64_t> samples_of(const OpenedTrace& trace) {
     return samples > 0 ? std::optional(samples) : std::nullopt;
 }
 
-/// The lower bound that write_simulation() stored.
-std::optional<Nanoseconds> bound_of(const OpenedTrace& trace) {
+/// What write_simulation() stored beside the tasks; null if there is nothing.
+nlohmann::json simulation_of(const OpenedTrace& trace) {
     const auto found = trace.run.find(std::string(kSimulationKey));
-    const nlohmann::json value =
-        found == trace.run.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
+    return found == trace.run.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
+}
+
+std::optional<Nanoseconds> bound_of(const nlohmann::json& value) {
     const bool is_known = value.is_object() && value.value("lower_bound_ns", nlohmann::json()).is_number_integer();
     const std::int64_t bound = is_known ? value["lower_bound_ns"].get<std::int64_t>() : 0;
     return bound > 0 ? std::optional(Nanoseconds{bound}) : std::nullopt;
+}
+
+/// Empty if a number cannot be true.
+std::optional<StepOnCluster> step_on_cluster_of(const nlohmann::json& simulation) {
+    const nlohmann::json value =
+        simulation.is_object() ? simulation.value("cluster", nlohmann::json()) : nlohmann::json();
+    if (!value.is_object()) {
+        return std::nullopt;
+    }
+    try {
+        constexpr std::int64_t kMost = std::int64_t{1} << 53;
+        StepOnCluster step;
+        step.layout = value.at("layout").get<std::string>();
+        step.pipeline = Nanoseconds{value.at("pipeline_ns").get<std::int64_t>()};
+        step.whole = Nanoseconds{value.at("step_ns").get<std::int64_t>()};
+        step.batch = value.at("batch").get<std::int64_t>();
+        step.model_flops = value.at("model_flops").get<double>();
+        step.lane_devices = value.at("lane_devices").get<std::int64_t>();
+        step.checkpoint = value.at("checkpoint").get<std::string>();
+        step.optimizer = value.at("optimizer").get<std::string>();
+        const bool is_true = step.pipeline.count() > 0 && step.whole >= step.pipeline && step.whole.count() < kMost &&
+                             step.batch > 0 && step.model_flops >= 0 && step.lane_devices > 0;
+        return is_true ? std::optional(step) : std::nullopt;
+    } catch (const nlohmann::json::exception&) {
+        return std::nullopt;
+    }
+}
+
+TraceWarning remark_on(const StepOnCluster& step) {
+    const auto ms = [](Nanoseconds time) { return fmt::format("{:.1f} ms", static_cast<double>(time.count()) / 1e6); };
+    return {
+        Severity::remark,
+        fmt::format("a layout on a cluster, {}: the timeline is the pipeline of {}, {} of the step of {}; samples a "
+                    "second and the model's operations are those of the whole step on all devices; what-if figures "
+                    "are those of this pipeline",
+                    step.layout, step.lane_devices > 1 ? "one tensor-parallel rank of one replica" : "one replica",
+                    ms(step.pipeline), ms(step.whole))};
 }
 
 std::string cannot_be_simulated(const Error& error) {
@@ -143,12 +182,17 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     run.model = model_of(trace);
     run.of_another_program = trace.run.contains("source") || is_of_another_program(trace.origin);
     run.micro_batch_samples = samples_of(trace);
-    run.lower_bound = bound_of(trace);
+    const nlohmann::json simulation = simulation_of(trace);
+    run.lower_bound = bound_of(simulation);
+    run.on_cluster = step_on_cluster_of(simulation);
     run.steps = trace.steps;
     run.processes = merged_processes(trace.run);
     run.lost = lost_records(trace.drops);
     run.cut_off = trace.cut_off();
     run.warnings = trace_warnings(trace);
+    if (run.on_cluster) {
+        run.warnings.push_back(remark_on(*run.on_cluster));
+    }
     read_pipeline(trace, run);
     read_graph(trace, run);
     return run;
@@ -187,6 +231,10 @@ std::optional<Simulation> simulate_run(RecordedRun& run, bool noise) {
         run.why_not_simulated = cannot_be_simulated(error);
         return std::nullopt;
     }
+}
+
+bool layers_recompute(const RecordedRun& run) {
+    return run.on_cluster && run.options && run.on_cluster->checkpoint != to_string(run.options->checkpoint);
 }
 
 Update update_of(const RecordedRun& run) {

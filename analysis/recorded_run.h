@@ -14,16 +14,32 @@
 #include <vector>
 
 namespace pipescope {
+/// The step of a layout on a cluster, of which a trace holds one part: the pipeline of one replica, or of one
+/// tensor-parallel rank of it. Its layers' times and memory contain what recompute and optimizer need.
+struct StepOnCluster {
+    std::string layout;             ///< "p4 d4 t2 v1 b1"
+    Nanoseconds pipeline{0};        ///< the traced part
+    Nanoseconds whole{0};           ///< the step, with what follows the pipeline
+    std::int64_t batch = 0;         ///< samples of the step
+    double model_flops = 0;         ///< of the step, on all devices; 0: not known
+    std::int64_t lane_devices = 1;  ///< of one lane of one replica
+    std::string checkpoint;         ///< that memory was counted for: "always" with recompute full
+    std::string optimizer;          ///< likewise, "adam"
+
+    Nanoseconds after_pipeline() const { return whole - pipeline; }
+};
+
 /// The description of a run in its trace, without tasks and samples: model, options, finished steps, and losses of the
 /// recording. A value; copies share the profile.
 struct RecordedRun {
     TraceOrigin origin = TraceOrigin::pipescope;
-    std::string model;                       ///< empty if the trace has none
-    std::vector<StepRecord> steps;           ///< by time; empty if the training loop recorded none
-    std::shared_ptr<const Profile> profile;  ///< null if there is none, or if it is unusable
-    std::optional<PipelineOptions> options;  ///< empty if the trace has none
-    std::optional<Nanoseconds> lower_bound;  ///< of the step, if the trace is of a simulation that knew it
-    std::optional<Schedule> recorded_order;  ///< of another program, if it is not that of options->schedule
+    std::string model;                        ///< empty if the trace has none
+    std::vector<StepRecord> steps;            ///< by time; empty if the training loop recorded none
+    std::shared_ptr<const Profile> profile;   ///< null if there is none, or if it is unusable
+    std::optional<PipelineOptions> options;   ///< empty if the trace has none
+    std::optional<Nanoseconds> lower_bound;   ///< of the step, if the trace is of a simulation that knew it
+    std::optional<StepOnCluster> on_cluster;  ///< if the trace is of a layout on a cluster
+    std::optional<Schedule> recorded_order;   ///< of another program, if it is not that of options->schedule
     /// The tasks of each step, from the trace or else from profile and options. Null if neither has them, or if no
     /// single step follows a graph, as with a schedule that never drains.
     std::shared_ptr<const TaskGraph> graph;
@@ -46,6 +62,8 @@ struct RecordedRun {
     bool is_whole(std::int32_t step, std::int32_t last) const;
 };
 
+/// True if the layers' times contain what a recompute repeats, although the options do not name one.
+bool layers_recompute(const RecordedRun& run);
 /// How the run's options say that lanes updated; synchronous if it has none.
 Update update_of(const RecordedRun& run);
 /// Reads `trace` without its tasks, samples and tracks. Never throws for the trace's contents: see why_not_simulated.

@@ -1,6 +1,5 @@
 #include "analysis/stored_simulation.h"
 
-#include "analysis/recorded_run.h"
 #include "analysis/step_peaks.h"
 #include "balance/profile_file.h"
 #include "schedule/schedules.h"
@@ -105,12 +104,23 @@ std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Time
                     added, removed)};
 }
 
-void write_simulation(const std::filesystem::path& path, const Profile& profile, const Simulation& simulation) {
+void write_simulation(const std::filesystem::path& path, const Profile& profile, const Simulation& simulation,
+                      const std::optional<StepOnCluster>& on_cluster) {
     TraceWriter writer(path, IfExists::replace);
     writer.set_run("model", nlohmann::json(profile.model).dump());
     writer.set_run("configuration", to_json(simulation.options));
+    nlohmann::json facts = nlohmann::json::object();
     if (simulation.lower_bound) {
-        writer.set_run(kSimulationKey, nlohmann::json{{"lower_bound_ns", simulation.lower_bound->count()}}.dump());
+        facts["lower_bound_ns"] = simulation.lower_bound->count();
+    }
+    if (on_cluster) {
+        facts["cluster"] = {{"layout", on_cluster->layout},           {"pipeline_ns", on_cluster->pipeline.count()},
+                            {"step_ns", on_cluster->whole.count()},   {"batch", on_cluster->batch},
+                            {"model_flops", on_cluster->model_flops}, {"lane_devices", on_cluster->lane_devices},
+                            {"checkpoint", on_cluster->checkpoint},   {"optimizer", on_cluster->optimizer}};
+    }
+    if (!facts.empty()) {
+        writer.set_run(kSimulationKey, facts.dump());
     }
     if (const auto graph = pipeline_graph_of(profile, simulation.options)) {
         writer.set_run("pipeline", pipeline_json(*graph));

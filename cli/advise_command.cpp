@@ -177,7 +177,10 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
         options.hardware.memory_limit = flags.simulated.pipeline.options.hardware.memory_limit;
         options.hardware.memory_limits = flags.simulated.pipeline.options.hardware.memory_limits;
     }
-    const Advice advice = complete_advice(*run.profile, options);
+    Advice advice = complete_advice(*run.profile, options);
+    if (layers_recompute(run)) {
+        std::erase_if(advice.moves, [](const Move& move) { return move.kind == MoveKind::checkpoint; });
+    }
     if (flags.json) {
         auto object = advice_json(advice, {});
         object["assumed"] = nlohmann::ordered_json::object();

@@ -199,22 +199,6 @@ std::vector<StepLimit> LayoutCase::limits(const LayoutStep& step) const {
                        [this](const Cluster& on, const Layout& with) { return simulate(on, with, {.noise = false}); });
 }
 
-namespace {
-/// A language model's simulation with the options that say what its memory was counted for. Its layers contain what
-/// they recompute, and its optimizer's state is given in bytes.
-Simulation as_counted(const LayoutStep& step) {
-    Simulation simulation = step.simulation;
-    if (step.tokens > 0) {
-        simulation.options.optimizer = "adam";
-        simulation.options.master_weights = dtype_bytes(step.layout.dtype) < 4;
-        if (step.layout.recompute == Recompute::full) {
-            simulation.options.checkpoint = Checkpoint::always;
-        }
-    }
-    return simulation;
-}
-}  // namespace
-
 nlohmann::ordered_json layout_json(const LayoutStep& step) {
     const Layout& layout = step.layout;
     nlohmann::ordered_json object = simulation_json(as_counted(step));

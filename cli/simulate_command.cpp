@@ -169,7 +169,7 @@ ExitCode simulate_on_cluster(const SimulateFlags& flags, const LayoutFlags& layo
     const std::vector<StepLimit> limits = laid_out.limits(step);
     if (!outputs.trace.empty()) {
         replace_output(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
-            write_simulation(beside, step.profile, step.simulation);
+            write_simulation(beside, step.profile, step.simulation, step_on_cluster(step));
         });
     }
     if (json) {

@@ -1,6 +1,5 @@
 #include "cluster/step_parts.h"
 
-#include "analysis/recorded_run.h"
 #include "schedule/quantities.h"
 #include "simulator/planner.h"
 
@@ -90,6 +89,30 @@ double StepParts::bubble() const {
         sum += each;
     }
     return sum;
+}
+
+Simulation as_counted(const LayoutStep& step) {
+    Simulation simulation = step.simulation;
+    if (step.tokens > 0) {
+        simulation.options.optimizer = "adam";
+        simulation.options.master_weights = dtype_bytes(step.layout.dtype) < 4;
+        if (step.layout.recompute == Recompute::full) {
+            simulation.options.checkpoint = Checkpoint::always;
+        }
+    }
+    return simulation;
+}
+
+StepOnCluster step_on_cluster(const LayoutStep& step) {
+    const PipelineOptions counted = as_counted(step).options;
+    return {.layout = to_string(step.layout),
+            .pipeline = step.simulation.step_time,
+            .whole = Nanoseconds{std::llround(step.step_ns())},
+            .batch = step.layout.batch,
+            .model_flops = step.model_flops,
+            .lane_devices = step.layout.stage_devices() / step.layout.data,
+            .checkpoint = to_string(counted.checkpoint),
+            .optimizer = counted.optimizer};
 }
 
 StepParts step_parts(const LayoutStep& step) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "analysis/bubble_causes.h"
+#include "analysis/recorded_run.h"
 #include "cluster/layout.h"
 
 #include <array>
@@ -27,6 +28,12 @@ struct StepParts {
 };
 /// Precondition: the step has its timeline and profile.
 StepParts step_parts(const LayoutStep& step);
+
+/// The step, for the trace of its pipeline (write_simulation()).
+StepOnCluster step_on_cluster(const LayoutStep& step);
+/// The pipeline's simulation with the options that say what its memory was counted for: a language model's layers
+/// contain what they recompute, and its optimizer's state is given in bytes.
+Simulation as_counted(const LayoutStep& step);
 
 /// A part with its name for JSON and for people.
 struct NamedPart {

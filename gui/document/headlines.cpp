@@ -160,11 +160,18 @@ QString baselineHeadline(const Baseline& before) {
     return parts.join(kPartSeparator);
 }
 
-QString configuration(const PipelineOptions& options, std::int64_t micro_batches) {
+QString configuration(const RecordedRun& run, const PipelineOptions& options, std::int64_t micro_batches) {
     return translated("%1, balance %2, %3, checkpoint %4")
         .arg(QString::fromStdString(to_string(options.schedule)), briefly(options.balance),
              formatCount(micro_batches, translated("micro-batch"), translated("micro-batches")),
-             QString::fromStdString(to_string(options.checkpoint)));
+             checkpointText(run, options));
+}
+
+/// Of a layout on a cluster, the whole step and its pipeline.
+QString wholeStep(const RecordedRun& run, Nanoseconds pipeline) {
+    const Nanoseconds whole = pipeline + run.on_cluster->after_pipeline();
+    return translated("step time %1, its pipeline %2")
+        .arg(formatDuration(whole.count()), formatDuration(pipeline.count()));
 }
 }  // namespace
 
@@ -196,7 +203,7 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
         parts << QFileInfo(document.path).fileName();
     }
     if (document.simulation) {
-        parts << configuration(document.simulation->options, document.simulation->micro_batches);
+        parts << configuration(document.run, document.simulation->options, document.simulation->micro_batches);
         if (document.run.profile && document.run.profile->from_trace) {
             parts << (document.measured ? translated("profile measured from this trace")
                                         : translated("profile measured from a trace"));
@@ -216,6 +223,9 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     } else if (span == nullptr) {
         const StepFigures simulated = simulatedFigures(document);
         shown = figures(simulated.step, simulated.bubble, QString());
+        if (document.run.on_cluster) {
+            shown.front() = wholeStep(document.run, simulated.step);
+        }
         if (document.simulation && document.simulation->noise) {
             shown.front() = translated("expected %1").arg(shown.front());
         }

@@ -25,6 +25,24 @@ Throughput throughputOf(std::int64_t batch, std::int64_t tokensPerSample, const 
 }
 }  // namespace
 
+namespace {
+/// The whole step of a layout on a cluster, of which `run` is one part.
+Throughput ofWholeStep(const RecordedRun& run, std::int64_t batch, std::int64_t tokensPerSample,
+                       std::optional<ModelFlops> flops, Nanoseconds step) {
+    if (run.on_cluster) {
+        step += run.on_cluster->after_pipeline();
+        if (flops && run.on_cluster->model_flops > 0) {
+            flops->step =
+                run.on_cluster->model_flops / static_cast<double>(run.on_cluster->batch) * static_cast<double>(batch);
+        }
+        if (flops && flops->peak_per_second) {
+            *flops->peak_per_second *= static_cast<double>(run.on_cluster->lane_devices);
+        }
+    }
+    return throughputOf(batch, tokensPerSample, flops, step);
+}
+}  // namespace
+
 bool isBatchUnknown(const RecordedRun& run) {
     return run.of_another_program && !run.micro_batch_samples;
 }
@@ -36,14 +54,24 @@ Throughput throughputOf(const RecordedRun& run, Nanoseconds step) {
     if (!run.profile || !run.why_not_simulated.empty()) {
         return throughputOf(run.options->batch, 0, std::nullopt, step);
     }
-    return throughputOf(run.options->batch, run.profile->tokens_per_sample, model_flops(*run.profile, *run.options),
-                        step);
+    return ofWholeStep(run, run.options->batch, run.profile->tokens_per_sample, model_flops(*run.profile, *run.options),
+                       step);
 }
 
 Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Nanoseconds step) {
     return isBatchUnknown(run)
                ? Throughput{}
-               : throughputOf(simulation.options.batch, simulation.tokens_per_sample, simulation.flops, step);
+               : ofWholeStep(run, simulation.options.batch, simulation.tokens_per_sample, simulation.flops, step);
+}
+
+QString checkpointText(const RecordedRun& run, const PipelineOptions& options) {
+    const bool asStored = run.on_cluster && run.options && run.options->checkpoint == options.checkpoint;
+    return QString::fromStdString(asStored ? run.on_cluster->checkpoint : to_string(options.checkpoint));
+}
+
+QString optimizerText(const RecordedRun& run, const PipelineOptions& options) {
+    const bool asStored = run.on_cluster && run.options && run.options->optimizer == options.optimizer;
+    return QString::fromStdString(asStored ? run.on_cluster->optimizer : options.optimizer);
 }
 
 QString formatPerSecond(double number) {

@@ -1,6 +1,7 @@
 #include "gui/plan/cluster_plan_view.h"
 
 #include "analysis/stored_simulation.h"
+#include "cluster/step_parts.h"
 #include "gui/plan/pareto_chart.h"
 #include "gui/style/arrange.h"
 #include "gui/style/enter_key.h"
@@ -328,7 +329,7 @@ void ClusterPlanView::openCandidate(std::size_t candidate) {
             try {
                 const LayoutStep step = simulatedCandidate(input, layout, device);
                 std::filesystem::remove(path.toStdString());
-                write_simulation(path.toStdString(), step.profile, step.simulation);
+                write_simulation(path.toStdString(), step.profile, step.simulation, step_on_cluster(step));
                 return {};
             } catch (const std::exception& error) {
                 return QString::fromUtf8(error.what());

@@ -121,10 +121,10 @@ ReportTable configuration(const TraceDocument& document) {
     add(translated("Mini-batch"), isBatchUnknown(document.run)
                                       ? unknownValue()
                                       : formatCount(options.batch, translated("sample"), translated("samples")));
-    add(translated("Checkpoint"), QString::fromStdString(to_string(options.checkpoint)));
+    add(translated("Checkpoint"), checkpointText(document.run, options));
     add(translated("Dtype"),
         document.simulation->dtype.empty() ? unknownValue() : QString::fromStdString(document.simulation->dtype));
-    add(translated("Optimizer"), QString::fromStdString(options.optimizer));
+    add(translated("Optimizer"), optimizerText(document.run, options));
     add(translated("Placement (lane of each partition)"), placementText(options));
     add(translated("Devices"), devicesText(options));
     add(translated("Link"), linkText(options.hardware.link));
@@ -209,10 +209,16 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     const StepFigures expected = expected_figures(simulation);
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    add(simulation.noise ? translated("Step time, expected") : translated("Step time"), duration(expected.step));
+    const Nanoseconds after = document.run.on_cluster ? document.run.on_cluster->after_pipeline() : Nanoseconds{0};
+    add(simulation.noise ? translated("Step time, expected") : translated("Step time"),
+        duration(expected.step + after));
     add(translated("Bubble fraction"), formatShare(expected.bubble));
     if (const auto peak = highest(laneFacts(document, step), &LaneFacts::simulatedPeak)) {
         add(translated(kPeakName), formatBytes(*peak));
+    }
+    if (document.run.on_cluster) {
+        add(translated("Its pipeline"), duration(expected.step));
+        add(translated("Layout"), QString::fromStdString(document.run.on_cluster->layout));
     }
     if (simulation.noise) {
         add(translated("Step time without noise"), duration(simulation.step_time));

@@ -95,9 +95,13 @@ QString peakText(const AdviceRow& row) {
 using AdviceResult = std::variant<std::shared_ptr<const Advice>, QString>;
 
 AdviceResult adviceFor(const std::shared_ptr<const Profile>& profile, const PipelineOptions& options,
-                       const std::function<bool()>& cancelled) {
+                       bool layersRecompute, const std::function<bool()>& cancelled) {
     try {
-        return std::make_shared<const Advice>(advise(*profile, options, cancelled));
+        auto advice = std::make_shared<Advice>(advise(*profile, options, cancelled));
+        if (layersRecompute) {
+            std::erase_if(advice->moves, [](const Move& move) { return move.kind == MoveKind::checkpoint; });
+        }
+        return std::shared_ptr<const Advice>(std::move(advice));
     } catch (const std::exception& error) {
         return QString::fromUtf8(error.what());
     }
@@ -260,9 +264,8 @@ void AdvicePanel::compute() {
     }
     job_.start(
         *this,
-        [profile, options = scenario.options](const std::function<bool()>& cancelled) {
-            return adviceFor(profile, options, cancelled);
-        },
+        [profile, options = scenario.options, layersRecompute = layersRecompute_](
+            const std::function<bool()>& cancelled) { return adviceFor(profile, options, layersRecompute, cancelled); },
         [this, profile](const AdviceResult& result) {
             if (const auto* text = std::get_if<QString>(&result)) {
                 say(tr("No advice: %1").arg(*text));

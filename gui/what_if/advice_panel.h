@@ -58,6 +58,9 @@ public:
 
     /// Why there is no scenario, worded to follow "this file"; empty: it holds no profile.
     void setReason(const QString& why);
+    /// Leaves out changes of the checkpoint mode: the layers' times contain a recompute. Call it before the profile
+    /// changes.
+    void setLayersRecompute(bool recompute) { layersRecompute_ = recompute; }
 
     QTableView& table() const { return *table_; }
     QPushButton& tryButton() const { return *try_; }
@@ -88,6 +91,7 @@ private:
     void tryRow(int row);
 
     ScenarioModel& model_;
+    bool layersRecompute_ = false;
     QString reason_;
     AdviceTableModel* rows_;
     QLabel* message_;

@@ -82,6 +82,7 @@ void ScenarioTools::refresh() {
     const QString why = document ? QString::fromStdString(document->run.why_not_simulated) : QString();
     panel_->setReason(why);
     advice_->setReason(why);
+    advice_->setLayersRecompute(document && layers_recompute(document->run));
     if (!profile && model_->isEmpty()) {
         return;
     }

@@ -2,7 +2,10 @@
 
 #include "analysis/stored_simulation.h"
 #include "analysis/trace_comparison.h"
+#include "balance/device_catalogue.h"
 #include "balance/profile_file.h"
+#include "cluster/cluster.h"
+#include "cluster/step_parts.h"
 #include "gui/document/baseline.h"
 #include "gui/document/headlines.h"
 #include "gui/document/scenario.h"
@@ -21,6 +24,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 
 namespace pipescope {
@@ -307,6 +311,33 @@ TEST(DocumentLoader, DescribesATaskAgainstItsTwin) {
     EXPECT_TRUE(facts.whyNoTwin.isEmpty());
     EXPECT_TRUE(facts.change.duration.contains(QLatin1Char('%'))) << facts.change.duration.toStdString();
     EXPECT_FALSE(taskFacts(*document, {Source::measured, slice, std::nullopt}, 1).whyNoTwin.isEmpty());
+}
+
+// What simulate --cluster --trace writes. The step, its rates and its modes are those that the command prints.
+TEST(DocumentLoader, ShowsTheWholeStepOfALayoutOnACluster) {
+    const Cluster cluster = parse_cluster(
+        R"({"format": "pipescope.cluster", "version": 1, "name": "c", "nodes": [{"device": "A100", "count": 4,
+            "devices": 8}], "between_nodes": {"bytes_per_second": 25000000000, "latency_ns": 5000}})",
+        device_catalogue());
+    const LayoutStep step = simulate_layout(
+        parse_language_model("gpt:layers=4,hidden=1024,heads=16,sequence=1024,vocabulary=51200"), cluster,
+        cluster.groups.front(), {.pipeline = 2, .data = 2, .tensor = 4, .batch = 16, .recompute = Recompute::full});
+    const auto path = temporaryPath("cluster.sqlite");
+    write_simulation(path, step.profile, step.simulation, step_on_cluster(step));
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    const Nanoseconds whole{std::llround(step.step_ns())};
+    ASSERT_GT(whole, step.simulation.step_time);
+    EXPECT_THAT(
+        simulatedHeadline(*document, 0).toStdString(),
+        AllOf(HasSubstr("checkpoint always"), HasSubstr("step time " + formatDuration(whole.count()).toStdString()),
+              HasSubstr("its pipeline " + formatDuration(step.simulation.step_time.count()).toStdString()),
+              HasSubstr(formatPerSecond(step.tokens_per_second()).toStdString() + " tokens/s")));
+    const Throughput found = throughputOf(document->run, *document->simulation, document->simulation->step_time);
+    EXPECT_NEAR(*found.tflops, step.tflops_per_device() * 16, 1e-6 * *found.tflops);
+    EXPECT_NEAR(*found.utilization, step.tflops_per_device() * 1e12 / *device_peak("A100", "bfloat16"), 1e-6);
+    EXPECT_EQ(optimizerText(document->run, *document->run.options), QStringLiteral("adam"));
+    EXPECT_THAT(document->messages().join(QLatin1Char('\n')).toStdString(),
+                HasSubstr("the pipeline of one tensor-parallel rank of one replica"));
 }
 
 // What simulate --schedule auto --trace writes. No what-if is needed to see how good it is.
