@@ -4,6 +4,7 @@
 #include "analysis/trace_comparison.h"
 #include "gui/style/number_format.h"
 #include "schedule/error.h"
+#include "schedule/quantities.h"
 #include "schedule/stop_check.h"
 
 #include <QRegularExpression>
@@ -316,6 +317,21 @@ std::vector<StepRecord> markedSteps(const TrackStore& store, const TaskRules& ru
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const StepRecord& a, const StepRecord& b) { return a.wall_start < b.wall_start; });
     return sorted;
+}
+
+void warnOfUnnamedSteps(TraceDocument& document) {
+    if (!document.run.of_another_program || !document.run.steps.empty() || !document.measured ||
+        document.measured->steps().size() != 1 || !document.tracks) {
+        return;
+    }
+    const std::size_t steps = markedSteps(*document.tracks, TaskRules()).size();
+    if (steps > 1) {
+        document.warnings.push_back(
+            {Severity::caution,
+             "the threads have ranges of " + counted(steps, "step", "steps") +
+                 ", but no task rule names them, so all tasks count as one step; add a rule such as {\"name\": "
+                 "\"steps\", \"pattern\": \"iteration (?<step>\\\\d+)\", \"kind\": \"step\"}"});
+    }
 }
 
 void requireTracks(TraceDocument& document) {

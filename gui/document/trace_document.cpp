@@ -209,8 +209,11 @@ std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t ste
         LaneFacts& each = facts[lane];
         each.lane = QString::fromStdString(names->lanes()[lane].name);
         if (measured != nullptr && lane < measured->statistics.lanes.size()) {
-            each.measuredBusy = measured->statistics.lanes[lane].busy;
-            if (document.whyNoBubble(step).isEmpty()) {
+            const bool known = document.whyNoBubble(step).isEmpty();
+            if (known || measured->statistics.lanes[lane].busy.count() > 0) {  // else its tasks may be missing
+                each.measuredBusy = measured->statistics.lanes[lane].busy;
+            }
+            if (known) {
                 each.measuredBubble = measured->statistics.lanes[lane].bubble_fraction;
             }
         }

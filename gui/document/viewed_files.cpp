@@ -8,6 +8,8 @@
 #include <QFile>
 #include <QFileInfo>
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -18,6 +20,13 @@ namespace {
 bool isDatabase(const QString& path) {
     QFile file(path);
     return file.open(QIODevice::ReadOnly) && file.read(15) == "SQLite format 3";
+}
+/// Device and inode: a file that takes another one's place has others. Zeros if there is no file.
+std::pair<std::uint64_t, std::uint64_t> identityOf(const QString& path) {
+    struct stat found {};
+    return stat(path.toStdString().c_str(), &found) == 0
+               ? std::pair<std::uint64_t, std::uint64_t>{found.st_dev, found.st_ino}
+               : std::pair<std::uint64_t, std::uint64_t>{};
 }
 }  // namespace
 
@@ -74,6 +83,7 @@ QString ViewedFiles::fileToRead() {
     imported_.clear();
     if (!areCopied()) {
         joined_.clear();
+        read_ = identityOf(files_.front());
         return files_.front();
     }
     const QString place = newPlace();
@@ -113,6 +123,10 @@ QString ViewedFiles::database() {
     const std::lock_guard lock(mutex_);
     if (areSeveral() || !joined_.isEmpty()) {
         return joined_;
+    }
+    if (read_.second != 0 && identityOf(files_.front()) != read_) {
+        throw Error(files_.front().toStdString() +
+                    " is no longer the file that is shown: another one took its place; open it again, or press F5");
     }
     if (isDatabase(files_.front())) {
         return files_.front();

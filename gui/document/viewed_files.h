@@ -4,9 +4,11 @@
 #include <QStringList>
 #include <QTemporaryDir>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -39,7 +41,7 @@ public:
     /// of merge_any() and copy_growing_trace().
     QString fileToRead();
     /// The SQLite file to query: the trace itself, the joined one, or one that is imported at the first call. Throws
-    /// the errors of merge_any().
+    /// the errors of merge_any(), and Error if another file took the place of the one that fileToRead() gave.
     QString database();
 
 private:
@@ -52,7 +54,8 @@ private:
     // Guarded by `mutex_`.
     std::unique_ptr<QTemporaryDir> folder_;  // made when it is needed
     int places_ = 0;
-    QString joined_;    // the last joined or copied trace; empty: the file itself was read
-    QString imported_;  // empty: not yet, or the file was read again since
+    std::pair<std::uint64_t, std::uint64_t> read_;  // device and inode of the file that was read; 0: none
+    QString joined_;                                // the last joined or copied trace; empty: the file itself was read
+    QString imported_;                              // empty: not yet, or the file was read again since
 };
 }  // namespace pipescope

@@ -11,6 +11,7 @@
 #include "gui/document/scenario.h"
 #include "gui/document/task_loading.h"
 #include "gui/document/throughput.h"
+#include "gui/document/viewed_files.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/task_details.h"
 #include "schedule/error.h"
@@ -338,6 +339,46 @@ TEST(DocumentLoader, ShowsTheWholeStepOfALayoutOnACluster) {
     EXPECT_EQ(optimizerText(document->run, *document->run.options), QStringLiteral("adam"));
     EXPECT_THAT(document->messages().join(QLatin1Char('\n')).toStdString(),
                 HasSubstr("the pipeline of one tensor-parallel rank of one replica"));
+}
+
+TEST(DocumentLoader, SaysThatRulesNameNoSteps) {
+    const QString path = pathOf("unnamed_steps.json", R"([
+        {"ph": "X", "name": "iteration 0", "ts": 0, "dur": 90, "pid": 1, "tid": 1},
+        {"ph": "X", "name": "Forward 0", "ts": 1, "dur": 10, "pid": 1, "tid": 2},
+        {"ph": "X", "name": "Backward 0", "ts": 20, "dur": 10, "pid": 1, "tid": 2},
+        {"ph": "X", "name": "iteration 1", "ts": 100, "dur": 90, "pid": 1, "tid": 1},
+        {"ph": "X", "name": "Forward 1", "ts": 101, "dur": 10, "pid": 1, "tid": 2},
+        {"ph": "X", "name": "Backward 1", "ts": 120, "dur": 10, "pid": 1, "tid": 2}])");
+    const auto document = loadTrace(path);
+    ASSERT_TRUE(document->measured);
+    EXPECT_EQ(document->measured->steps().size(), 1U);
+    EXPECT_THAT(document->messages().join(QLatin1Char('\n')).toStdString(),
+                HasSubstr("ranges of 2 steps, but no task rule names them"));
+}
+
+// Another run may take a file's name while it is shown.
+TEST(DocumentLoader, QueriesOnlyTheFileThatItRead) {
+    const auto path = temporaryPath("replaced.sqlite");
+    const auto other = temporaryPath("another.sqlite");
+    writeSampleTrace(path);
+    writeSampleTrace(other);
+    ViewedFiles files({QString::fromStdString(path.string())});
+    files.fileToRead();
+    EXPECT_EQ(files.database(), files.files().front());
+    std::filesystem::rename(other, path);
+    EXPECT_THAT([&] { files.database(); }, ThrowsMessage<Error>(HasSubstr("another one took its place")));
+    files.fileToRead();
+    EXPECT_EQ(files.database(), files.files().front());
+}
+
+TEST(DocumentLoader, GivesNoBusyTimeOfALaneWhoseTasksAreMissing) {
+    const auto path = temporaryPath("missing_lane.sqlite");
+    writeSampleTrace(path);
+    SQLite::Database(path.string(), SQLite::OPEN_READWRITE).exec("DELETE FROM PIPESCOPE_TASK WHERE lane = 1");
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    const std::vector<LaneFacts> lanes = laneFacts(*document, 1);
+    EXPECT_GT(lanes.at(0).measuredBusy, Nanoseconds{0});
+    EXPECT_EQ(lanes.at(1).measuredBusy, std::nullopt);
 }
 
 // What simulate --schedule auto --trace writes. No what-if is needed to see how good it is.
