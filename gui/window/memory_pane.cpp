@@ -51,6 +51,7 @@ void MemoryPane::setDocument(const TraceDocument& document, std::int64_t shift) 
                      nameOf(document, Source::simulated)});
     twoRuns_ = document.baseline != nullptr;
     measured_ = document.measured != nullptr;
+    simulated_ = !document.simulatedMemory.empty();
     composition_->setVisible(view_->composed());
     refreshHeader();
     setShown(shown_);
@@ -70,10 +71,17 @@ void MemoryPane::refreshHeader() {
     }
     const bool stacked = view_->stacked() && view_->composed();
     legend_->setVisible(stacked);
-    const QString content =
-        !measured_ ? tr("line: simulated, ▼ peak")
-        : stacked  ? tr("stacked from below in this order, line: simulated, ▼ peak (measured: of the whole run)")
-                   : tr("area: measured, line: simulated, ▼ peak (measured: of the whole run)");
+    QStringList parts;
+    if (measured_) {
+        parts << (stacked ? tr("stacked from below in this order") : tr("area: measured"));
+    }
+    if (simulated_) {
+        parts << tr("line: simulated");
+    }
+    parts << (!measured_   ? tr("▼ peak")
+              : simulated_ ? tr("▼ peak (measured: of the whole run)")
+                           : tr("▼ peak of the whole run"));
+    const QString content = parts.join(QStringLiteral(", "));
     content_->setText((twoRuns_ ? inWordsOfRuns(content) : content) + limit);
 }
 

@@ -41,6 +41,7 @@ private:
     std::vector<Bytes> limits_;
     bool shown_ = true;
     bool measured_ = false;
+    bool simulated_ = false;
     bool twoRuns_ = false;
 };
 }  // namespace pipescope

@@ -1,3 +1,4 @@
+#include "gui/style/elided_label.h"
 #include "gui/style/legend.h"
 #include "gui/style/message_bar.h"
 #include "gui/style/task_style.h"
@@ -130,6 +131,20 @@ TEST_F(WindowTimelines, MovesTheCursorByKeyAndTellsItsTimeOnBothRulers) {
     EXPECT_GT(*window_.page()->axis().cursor(), first);
     QTest::keyClick(&measured(), Qt::Key_Left, Qt::ControlModifier);
     EXPECT_NEAR(static_cast<double>(*window_.page()->axis().cursor()), static_cast<double>(first), 2);
+}
+
+TEST_F(WindowTimelines, NamesNoSimulatedMemoryWhereThereIsNone) {
+    const auto header = [this] { return window_.page()->views().memory().findChild<ElidedLabel*>()->text(); };
+    open("both.sqlite");
+    EXPECT_TRUE(
+        header().startsWith(QStringLiteral("area: measured, line: simulated, ▼ peak (measured: of the whole run)")))
+        << header().toStdString();
+    SampleRun run;
+    run.profile = false;
+    open("measured_only.sqlite", run);
+    ASSERT_TRUE(window_.page()->document()->simulatedMemory.empty());
+    EXPECT_TRUE(header().startsWith(QStringLiteral("area: measured, ▼ peak of the whole run")))
+        << header().toStdString();
 }
 
 TEST_F(WindowTimelines, ListsWhatMemoryConsistsOfWhileItIsStacked) {
