@@ -156,7 +156,8 @@ QString baselineHeadline(const Baseline& before) {
     }
     const StepStatistics& step = before.timeline->steps().front().statistics;
     parts << translated("step %1").arg(before.step)
-          << figures(step.step_time(), step.bubble_fraction, before.whyNoBubble);
+          << figures(step.step_time(), step.bubble_fraction, before.whyNoBubble)
+          << brief(throughputOf(before.run, step.step_time()));
     return parts.join(kPartSeparator);
 }
 

@@ -69,6 +69,10 @@ TEST_F(WindowBaseline, StandsInThePlaceOfTheSimulationAndSaysSo) {
     EXPECT_EQ(title(Source::simulated), QStringLiteral("BEFORE"));
     EXPECT_GT(shown().simulated->steps().front().statistics.step_time().count(), simulated);
     EXPECT_TRUE(window_.page()->views().pane(Source::simulated).facts().startsWith(QStringLiteral("before.sqlite")));
+    for (const Source source : {Source::measured, Source::simulated}) {
+        const QString facts = window_.page()->views().pane(source).facts();
+        EXPECT_TRUE(facts.contains(QStringLiteral("samples/s"))) << facts.toStdString();
+    }
     const QString summary = window_.page()->findChild<ElidedLabel*>()->text();
     EXPECT_TRUE(summary.contains(QRegularExpression(QStringLiteral("step time \\S+ after, \\S+ before "))))
         << "in the order of the window and its tables: " << summary.toStdString();
