@@ -127,6 +127,14 @@ WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent
     showProfile();
 }
 
+WhatIfPanel::~WhatIfPanel() {
+    // A window that closes takes the focus from its field, which then reports its text. Half of the panel would be
+    // gone.
+    for (QObject* each : findChildren<QObject*>()) {
+        each->disconnect(this);
+    }
+}
+
 bool WhatIfPanel::eventFilter(QObject* watched, QEvent* event) {
     if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Show) {
         // The panel does not scroll horizontally, so its content must never be wider, whatever the figures.

@@ -26,6 +26,7 @@ class WhatIfPanel : public QWidget {
 
 public:
     explicit WhatIfPanel(ScenarioModel& model, QWidget* parent = nullptr);
+    ~WhatIfPanel() override;
 
     /// Reason for a missing profile, worded to follow "this file", such as "holds no profile". Empty: a text for any
     /// file.
