@@ -37,7 +37,7 @@ public:
                 by_key_.emplace(slice.key, &slice);
             }
         }
-        for (const TaskRange& each : trace.task_ranges) {
+        for (const RecognisedRange& each : trace.task_ranges) {
             recognized_.emplace(each.range, each.task);
         }
     }

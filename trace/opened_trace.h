@@ -86,11 +86,11 @@ struct RangeArrow {
 
 /// A range of another program that is a task of its pipeline. The task's times may differ: those of a device, or
 /// without waits for messages.
-struct TaskRange {
+struct RecognisedRange {
     RangeArrow::End range;
     TaskKey task;
 
-    friend bool operator==(const TaskRange&, const TaskRange&) = default;
+    friend bool operator==(const RecognisedRange&, const RecognisedRange&) = default;
 };
 
 /// The rank that recorded a file of another program, as the file says.
@@ -147,11 +147,11 @@ struct OpenedTrace {
     // Other activity of the process and its devices.
     std::vector<RangeTrack> tracks;  ///< by group, threads before streams
     std::vector<CounterTrack> counters;
-    std::vector<RangeArrow> arrows;        ///< those that a file lists, besides equal correlations
-    std::vector<TaskRange> task_ranges;    ///< of tasks that were recognised
-    std::vector<std::string> event_files;  ///< of a joined trace: the Chrome traces that hold its ranges' events
-    std::vector<std::string> names;        ///< texts of the ranges; [0] is empty
-    std::optional<RecordingRank> rank;     ///< of another program
+    std::vector<RangeArrow> arrows;            ///< those that a file lists, besides equal correlations
+    std::vector<RecognisedRange> task_ranges;  ///< of tasks that were recognised
+    std::vector<std::string> event_files;      ///< of a joined trace: the Chrome traces that hold its ranges' events
+    std::vector<std::string> names;            ///< texts of the ranges; [0] is empty
+    std::optional<RecordingRank> rank;         ///< of another program
     std::vector<MessageSize> message_sizes;
 
     // Reliability of the trace.

@@ -385,7 +385,7 @@ private:
             }
         };
         std::ranges::for_each(found_.tasks, [&](Slice& slice) { give(slice.key); });
-        std::ranges::for_each(found_.ranges, [&](TaskRange& range) { give(range.task); });
+        std::ranges::for_each(found_.ranges, [&](RecognisedRange& range) { give(range.task); });
         if (!first) {
             found_.tasks.clear();  // training without a pipeline has an optimizer too
         }

@@ -22,7 +22,7 @@ struct RankTasks {
     int rank = 0;
     std::string device;                                                 ///< the name of its GPU, if it used one
     std::vector<Slice> tasks;                                           ///< by start; without lanes and copies
-    std::vector<TaskRange> ranges;                                      ///< of the tasks, on the host
+    std::vector<RecognisedRange> ranges;                                ///< of the tasks, on the host
     std::map<TaskKey, MessageEnd> sent;                                 ///< by the copy that the message is
     std::map<TaskKey, MessageEnd> arrived;                              ///< likewise
     std::map<std::int32_t, std::pair<Nanoseconds, Nanoseconds>> steps;  ///< as the program's training loop sees them
