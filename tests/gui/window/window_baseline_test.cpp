@@ -7,6 +7,7 @@
 #include "gui/tables/selection_panel.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/table_models.h"
+#include "gui/timeline/timeline_pane.h"
 #include "gui/what_if/scenario_model.h"
 #include "gui/window/scenario_tools.h"
 #include "tests/gui/window/dialog_answer.h"

@@ -1,3 +1,4 @@
+#include "gui/document/scenario.h"
 #include "gui/tables/bubble_panel.h"
 #include "gui/tables/selection_panel.h"
 #include "gui/timeline/timeline_marks.h"

@@ -5,6 +5,7 @@
 #include "trace/trace_writer.h"
 
 #include <QMouseEvent>
+#include <QScrollBar>
 #include <QSettings>
 
 namespace pipescope {
