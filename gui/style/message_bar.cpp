@@ -3,6 +3,7 @@
 #include "gui/style/arrange.h"
 #include "gui/style/task_style.h"
 
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QStyle>
