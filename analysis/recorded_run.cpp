@@ -32,7 +32,7 @@ std::optional<std::int64_t> samples_of(const OpenedTrace& trace) {
     return samples > 0 ? std::optional(samples) : std::nullopt;
 }
 
-/// What write_simulation() stored beside the tasks; null if there is nothing.
+/// The facts that write_simulation() stored with the tasks. Null if there are none.
 nlohmann::json simulation_of(const OpenedTrace& trace) {
     const auto found = trace.run.find(std::string(kSimulationKey));
     return found == trace.run.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);

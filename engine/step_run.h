@@ -66,7 +66,7 @@ private:
     static bool belongs_to(Part part, TaskKind kind);
     static bool moves_in(Part part, TaskKind copy);
 
-    /// What a checkpointed forward keeps for its recompute and backward.
+    /// Kept by a checkpointed forward for its recompute and backward.
     struct Kept {
         RecomputeInputs inputs;       // skips and inputs
         CheckpointedForward forward;  // all else

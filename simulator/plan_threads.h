@@ -20,7 +20,7 @@ public:
         std::size_t count, const std::function<void(std::size_t)>& work, double share = 1,
         const std::function<double()>& share_done = [] { return 0.0; });
 
-    /// Whether pieces should end. Any thread may ask.
+    /// True if pieces should end. Any thread may ask.
     bool is_stopped() const { return stop_; }
     bool is_cancelled() const { return cancelled_; }
 

@@ -168,7 +168,7 @@ QString configuration(const RecordedRun& run, const PipelineOptions& options, st
              checkpointText(run, options));
 }
 
-/// Of a layout on a cluster, the whole step and its pipeline.
+/// The step time of a layout on a cluster, and the time of its pipeline.
 QString wholeStep(const RecordedRun& run, Nanoseconds pipeline) {
     const Nanoseconds whole = pipeline + run.on_cluster->after_pipeline();
     return translated("step time %1, its pipeline %2")

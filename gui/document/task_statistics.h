@@ -16,7 +16,7 @@ struct KindStatistics {
     std::int64_t inside = 0;  ///< within the range, as the busy share
     std::int64_t total = 0;   ///< this and the others are of whole tasks, including parts outside the range
     std::int64_t median = 0;
-    std::int64_t p95 = 0;  ///< the smallest duration that 95 % of the tasks do not exceed
+    std::int64_t p95 = 0;  ///< 95 % of the tasks are shorter; interpolated between two
     SliceRef longest;      ///< the first of them in case of a tie
     double busyShare = 0;  ///< share of the range; for all lanes, the mean over the store's lanes
 

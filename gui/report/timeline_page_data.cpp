@@ -694,7 +694,7 @@ Json categoriesJson() {
     return all;
 }
 
-/// What is missing of long memory curves.
+/// The parts that long memory curves lack on a page.
 struct Thinned {
     bool any = false;
     bool composition = false;

@@ -225,7 +225,7 @@ std::optional<std::size_t> SearchBar::nearestInStep() const {
     if (step == nullptr) {
         return std::nullopt;
     }
-    // Of steps that overlap, tasks of this one run before it starts; the optimizer runs after its end.
+    // If steps overlap, tasks of this step run before it starts. The optimizer runs after its end.
     const TimeRange range = step->range();
     const std::int64_t left = page_->axis().window().start;
     std::optional<std::size_t> nearest;

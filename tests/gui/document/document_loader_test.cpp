@@ -314,7 +314,7 @@ TEST(DocumentLoader, DescribesATaskAgainstItsTwin) {
     EXPECT_FALSE(taskFacts(*document, {Source::measured, slice, std::nullopt}, 1).whyNoTwin.isEmpty());
 }
 
-// What simulate --cluster --trace writes. The step, its rates and its modes are those that the command prints.
+// A trace of simulate --cluster has the step, rates and modes that the command prints.
 TEST(DocumentLoader, ShowsTheWholeStepOfALayoutOnACluster) {
     const Cluster cluster = parse_cluster(
         R"({"format": "pipescope.cluster", "version": 1, "name": "c", "nodes": [{"device": "A100", "count": 4,

@@ -152,7 +152,7 @@ TEST_F(WindowSteps, ShowTheMedianOneOfTheWholeFileAndNotOfItsFirstPart) {
         return std::pair(model.step(), model.axis().window());
     };
     EXPECT_EQ(shown([](PageModel&) {}), std::pair(typical, windowOf(stepRange(*whole, typical))));
-    // What was looked at stays.
+    // A view that the user moved stays.
     EXPECT_EQ(shown([&](PageModel& model) { model.selectStep(first); }).first, first);
     EXPECT_EQ(shown([](PageModel& model) { model.axis().zoom(0.5, 0.5); }).first, first);
     EXPECT_EQ(shown([&](PageModel& model) {
