@@ -179,7 +179,7 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
     }
     Advice advice = complete_advice(*run.profile, options);
     if (layers_recompute(run)) {
-        std::erase_if(advice.moves, [](const Move& move) { return move.kind == MoveKind::checkpoint; });
+        leave_out(advice, MoveKind::checkpoint);
     }
     if (flags.json) {
         auto object = advice_json(advice, {});

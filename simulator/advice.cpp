@@ -585,6 +585,10 @@ Advice advise(const Profile& profile, const PipelineOptions& options, const std:
     return advice;
 }
 
+void leave_out(Advice& advice, MoveKind kind) {
+    std::erase_if(advice.moves, [kind](const Move& move) { return move.kind == kind; });
+}
+
 void add_noise(const Profile& profile, Advice& advice, const std::function<bool()>& cancelled) {
     if (!has_noise(profile)) {
         return;

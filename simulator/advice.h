@@ -72,6 +72,9 @@ struct Advice {
 /// base does not fit, and three searches for cuts.
 Advice advise(const Profile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled = {});
 
+/// Removes the moves of that kind.
+void leave_out(Advice& advice, MoveKind kind);
+
 /// Adds noise to the base and the moves (add_noise()), and ranks them by their expected steps. Without noise in the
 /// profile it does nothing. If it is cancelled, the advice stays as it was.
 void add_noise(const Profile& profile, Advice& advice, const std::function<bool()>& cancelled = {});

@@ -99,7 +99,7 @@ AdviceResult adviceFor(const std::shared_ptr<const Profile>& profile, const Pipe
     try {
         auto advice = std::make_shared<Advice>(advise(*profile, options, cancelled));
         if (layersRecompute) {
-            std::erase_if(advice->moves, [](const Move& move) { return move.kind == MoveKind::checkpoint; });
+            leave_out(*advice, MoveKind::checkpoint);
         }
         return std::shared_ptr<const Advice>(std::move(advice));
     } catch (const std::exception& error) {
