@@ -152,6 +152,10 @@ bool Partition::trains() const {
                        [](const at::Tensor& parameter) { return parameter.requires_grad(); });
 }
 
+bool Partition::goes_backward(const Tensors& inputs) const {
+    return trains() || any_requires_grad(inputs);
+}
+
 std::vector<at::Tensor> Partition::trained_parameters() const {
     std::vector<at::Tensor> trained;
     std::copy_if(parameters_.begin(), parameters_.end(), std::back_inserter(trained),
@@ -299,7 +303,7 @@ Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, Lay
 
 Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, CheckpointedForward& kept, LayerMarks* marks) {
     set_current_layer(first_);
-    const bool may_require_grad = trains() || any_requires_grad(inputs);
+    const bool is_expected = goes_backward(inputs);
     kept.buffers.check("micro-batch " + std::to_string(place.micro_batch.value()) + " on " + title());
     const BufferCopies statistics = buffers_.statistics();
     const BufferCopies::Exchange unchanged(statistics);
@@ -316,7 +320,7 @@ Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, Checkpoin
     }
     kept.buffers.keep_only(in_graph);
     check_forms(kept, outputs, place.micro_batch);
-    if (!may_require_grad) {
+    if (!is_expected) {
         refuse_unlisted(outputs);
     }
     return outputs;

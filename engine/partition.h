@@ -98,6 +98,8 @@ public:
     const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
     /// True if any parameter requires a gradient.
     bool trains() const;
+    /// True if a gradient is expected to go through it: a parameter or an input requires one.
+    bool goes_backward(const Tensors& inputs) const;
     /// Parameters that require a gradient.
     std::vector<at::Tensor> trained_parameters() const;
 

@@ -488,7 +488,7 @@ void StepRun::run_forward(Cell at) {
     const bool keeps_graph = trains_ && !is_checkpointed(at.i);
     const at::AutoGradMode grad_mode(keeps_graph);
     // Without a graph, which outputs require a gradient is unknown, so every output that can may.
-    const bool may_require_grad = trains_ && !keeps_graph && (partition.trains() || any_requires_grad(inputs));
+    const bool may_require_grad = trains_ && !keeps_graph && partition.goes_backward(inputs);
     if (keeps_graph) {
         inputs = slot(at).graph.open(inputs, inputs_from(at.j));
     } else if (trains_) {

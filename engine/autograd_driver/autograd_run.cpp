@@ -289,7 +289,7 @@ void AutogradRun::run_forward(Cell at) {
                 open_backward_span(backward, lane, observer);
             },
             outputs);
-    } else if (partition.trains() || any_requires_grad(inputs)) {
+    } else if (partition.goes_backward(inputs)) {
         front.recomputation = std::make_shared<Recomputation>(forward_, at, inputs);
         {
             const at::NoGradGuard no_grad;
