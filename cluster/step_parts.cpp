@@ -91,20 +91,28 @@ double StepParts::bubble() const {
     return sum;
 }
 
-Simulation as_counted(const LayoutStep& step) {
-    Simulation simulation = step.simulation;
+namespace {
+PipelineOptions counted_options(const LayoutStep& step) {
+    PipelineOptions options = step.simulation.options;
     if (step.tokens > 0) {
-        simulation.options.optimizer = "adam";
-        simulation.options.master_weights = dtype_bytes(step.layout.dtype) < 4;
+        options.optimizer = "adam";
+        options.master_weights = dtype_bytes(step.layout.dtype) < 4;
         if (step.layout.recompute == Recompute::full) {
-            simulation.options.checkpoint = Checkpoint::always;
+            options.checkpoint = Checkpoint::always;
         }
     }
+    return options;
+}
+}  // namespace
+
+Simulation as_counted(const LayoutStep& step) {
+    Simulation simulation = step.simulation;
+    simulation.options = counted_options(step);
     return simulation;
 }
 
 StepOnCluster step_on_cluster(const LayoutStep& step) {
-    const PipelineOptions counted = as_counted(step).options;
+    const PipelineOptions counted = counted_options(step);
     return {.layout = to_string(step.layout),
             .pipeline = step.simulation.step_time,
             .whole = Nanoseconds{std::llround(step.step_ns())},

@@ -23,9 +23,7 @@ Throughput throughputOf(std::int64_t batch, std::int64_t tokensPerSample, const 
     }
     return found;
 }
-}  // namespace
 
-namespace {
 /// The whole step of a layout on a cluster, of which `run` is one part.
 Throughput ofWholeStep(const RecordedRun& run, std::int64_t batch, std::int64_t tokensPerSample,
                        std::optional<ModelFlops> flops, Nanoseconds step) {

@@ -659,15 +659,18 @@ std::vector<MemoryPoint> thinnedPoints(const MemoryTrack& track, const TimeRange
 
 /// By category that occurs: the samples at which its bytes change, as gaps between their numbers, and the changes.
 Json heldJson(const MemoryTrack& track, const std::vector<MemoryPoint>& points) {
+    std::vector<MemoryBreakdown> held;
+    for (const MemoryPoint& point : points) {
+        held.push_back(track.compositionAt(point.time));
+    }
     Json all = Json::array();
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
         std::vector<std::size_t> gaps;
         std::vector<Bytes> changes;
         std::size_t place = 0;
         Bytes bytes = 0;
-        for (std::size_t i = 0; i < points.size(); ++i) {
-            const MemoryBreakdown composition = track.compositionAt(points[i].time);
-            const Bytes now = composition.known() ? std::max<Bytes>(0, composition[static_cast<MemoryCategory>(k)]) : 0;
+        for (std::size_t i = 0; i < held.size(); ++i) {
+            const Bytes now = held[i].known() ? std::max<Bytes>(0, held[i][static_cast<MemoryCategory>(k)]) : 0;
             if (now != bytes) {
                 gaps.push_back(i - place);
                 changes.push_back(now - bytes);
