@@ -139,7 +139,7 @@ void add_explain_command(Program& program) {
     const auto flags = std::make_shared<ExplainFlags>();
     const auto json = std::make_shared<bool>();
     CLI::App* command = program.add_command(
-        "explain", "Say what a step on a cluster consists of, and what limits it",
+        "explain", "Show the parts of a step on a cluster, and what limits it",
         "Examples:\n"
         "  pipescope explain gpt:layers=48,hidden=8192,heads=64,sequence=2048,vocabulary=51200 --batch 512 \\\n"
         "    --cluster examples/clusters/dgx-a100.json --devices 256\n"

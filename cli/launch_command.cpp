@@ -547,7 +547,7 @@ void add_launch_command(Program& program) {
         ->type_name("S");
     command
         ->add_option("--silence", flags->silence,
-                     "Seconds without a sign of life after which a process counts as dead; default 10")
+                     "Seconds without a message after which a process counts as dead; default 10")
         ->type_name("S");
     command->add_option("COMMAND", flags->command, "After --: run or profile --links with options, or a program");
     command->positionals_at_end();

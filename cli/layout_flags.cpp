@@ -45,8 +45,8 @@ void add_replica_options(CLI::App& command, Layout& layout) {
     add_parsed(
         command, "--gradient-bucket", layout.gradient_bucket,
         [](const std::string& text) { return parse_bytes(text, "--gradient-bucket"); },
-        "Sum gradients in parts of this size while the last backward makes them, such as 40MB; default: once a lane "
-        "has ended",
+        "Sum gradients in parts of this size while the last backward makes them, such as 40MB; default: at the lane's "
+        "end",
         "SIZE", kGroup);
     add_parsed(
         command, "--sends", layout.sends, parse_sends,
@@ -115,7 +115,7 @@ void check_model_options(const CLI::App& command, const std::string& model_or_pr
     }
     if (!is_model && with_cluster && command.get_option("--gradient-bytes")->count() > 0) {
         throw UsageError(
-            "--gradient-bytes is given with a profile, whose layers say what their gradients take; leave it out");
+            "--gradient-bytes is given with a profile, which has the sizes of its gradients; leave it out");
     }
 }
 

@@ -90,7 +90,7 @@ Failure.
 Wrong usage.
 .TP
 .B 3
-Infeasible: a lane needs more than its memory limit. The answer is printed nevertheless.
+Infeasible: a lane needs more than its memory limit. The answer is still printed.
 .TP
 .BR 130 ", " 143
 Stopped by SIGINT or SIGTERM.

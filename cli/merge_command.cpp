@@ -91,7 +91,7 @@ std::string merge_text(const MergedTrace& merged, const std::string& output) {
                     : fmt::format("; clocks were shifted by up to {}, so that no copy arrives before it was sent\n",
                                   format_duration(merged.largest_shift));
     } else if (merged.processes.size() > 1) {
-        text += "how far times of different processes agree is unknown\n";
+        text += "the error between times of different processes is unknown\n";
     }
     return text + fmt::format("{}: {}, {} between processes\n", output, counted(merged.tasks, "task", "tasks"),
                               counted(merged.copies, "copy", "copies"));

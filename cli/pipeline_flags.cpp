@@ -157,8 +157,8 @@ void add_replicas_option(CLI::App& command, PipelineFlags& flags) {
 
 void add_update_option(CLI::App& command, PipelineFlags& flags) {
     add_parsed(command, "--update", flags.options.update, parse_update,
-               "When lanes update their parameters: synchronous (default), once all lanes have finished the "
-               "step; or staggered, each lane once it has finished itself, before it continues with the next step",
+               "When lanes update their parameters: synchronous (default), after all lanes have finished the "
+               "step; or staggered, each lane after its own last task, before its next step",
                "WHEN", "Pipeline");
 }
 
@@ -216,7 +216,7 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
 std::vector<DeviceType> named_device_types(const PipelineFlags& flags) {
     if (flags.device_types.empty()) {
         if (!flags.device_catalogue.empty()) {
-            throw UsageError("--device-catalogue is given without --device-types; it is for those; name some");
+            throw UsageError("--device-catalogue is given without --device-types; it describes those; name some");
         }
         return {};
     }

@@ -97,7 +97,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_import_command(program);
     add_recover_command(program);
     add_doctor_command(program);
-    add_forwarded(program, "demo", "Do the whole job once on this machine, from profile to picture");
+    add_forwarded(program, "demo", "Profile, balance, simulate, run and compare once on this machine");
     add_installed_texts(program);
     add_experiment(program, "validate");
     add_experiment(program, "ablation");

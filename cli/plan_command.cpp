@@ -210,7 +210,7 @@ void check_order_output(const PlanFlags& flags, const OrderOutput& order) {
     }
     if (std::ranges::find(flags.request.schedules, Schedule(Schedule::automatic)) == flags.request.schedules.end()) {
         throw UsageError(fmt::format(
-            "--schedule-output is '{}' without schedule auto; it takes an order that was searched; add auto to "
+            "--schedule-output is '{}' without schedule auto; it writes the order that auto finds; add auto to "
             "--schedule; 'pipescope schedule' writes other schedules",
             order.file));
     }
@@ -313,8 +313,8 @@ void add_plan_options(CLI::App& command, PlanFlags& flags) {
     add_parameter_options(command, flags.pipeline);
     add_option(
         command, "--most", flags.most,
-        "Rows of the table (default 10), and as many Pareto candidates that rank lower. --json has all candidates", "N",
-        "Output");
+        "Rows of the table (default 10); at most as many Pareto candidates of lower rank are added. --json has all",
+        "N", "Output");
 }
 
 void add_plan_command(Program& program) {
@@ -331,7 +331,7 @@ void add_plan_command(Program& program) {
         "Every combination of partitions, micro-batches, schedule and checkpoint mode is simulated with its best\n"
         "balance. The fastest that keeps --memory-limit is best; of equally fast ones (0.05 %), the one with the\n"
         "fewest lanes.\n"
-        "Exit code 3: no candidate keeps the limit. The candidates are printed nevertheless.");
+        "Exit code 3: no candidate keeps the limit. The candidates are still printed.");
     command
         ->add_option("PROFILE", flags->profile,
                      "Profile file, as 'pipescope profile' writes it; with --cluster also a model, gpt:..")

@@ -128,7 +128,7 @@ void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs) {
     if (!outputs.schedule_output.empty()) {
         if (schedule != Schedule::automatic) {
             throw UsageError(
-                fmt::format("--schedule-output is '{}' with schedule {}; it takes what schedule auto finds; "
+                fmt::format("--schedule-output is '{}' with schedule {}; it writes the order that auto finds; "
                             "'pipescope schedule' writes other schedules",
                             outputs.schedule_output, flags.all_schedules ? "all" : to_string(schedule)));
         }

@@ -307,7 +307,7 @@ ExitCode demo_command(DemoFlags flags) {
 void add_demo_command(Program& program) {
     const auto flags = std::make_shared<DemoFlags>();
     CLI::App* command = program.add_command(
-        "demo", "Do the whole job once on this machine: profile, balance, simulate, run and compare",
+        "demo", "Profile, balance, simulate, run and compare once on this machine",
         "Example:\n"
         "  pipescope demo --output demo --force\n"
         "Trains a real model on 2 lanes of this CPU. Then runs 8 emulated partitions with 32 micro-batches, whose\n"

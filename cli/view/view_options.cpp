@@ -82,7 +82,7 @@ void add_view_options(CLI::App& command, ViewOptions& options) {
         "FILE", options.files,
         "Trace of 'run --trace' or 'simulate --trace', an export of nsys, JSON of PyTorch's profiler, any Chrome "
         "trace, or a profile. Several files open in tabs, or as one timeline if they are the traces of one run's "
-        "processes; without a file, those open last time");
+        "processes. Without a file, those of the last session");
     command
         .add_option("--baseline", options.baseline,
                     "Trace of an earlier run, or those of all its processes: shown below instead of the simulation. "
@@ -98,8 +98,8 @@ void add_view_options(CLI::App& command, ViewOptions& options) {
     add("--size", options.size, "Size of the picture in pixels; a page fills the browser's window")->type_name("WxH");
     add("--mode", options.mode, "side-by-side, overlay or difference");
     add("--align", options.align,
-        "Where to place the simulated step: first-task (its first task at the measured one's) or step (its start at "
-        "that of the training loop's step)");
+        "Where the simulated step starts: first-task (its first task with the measured one) or step (with the "
+        "training loop's step)");
     add("--step", options.step, "Measured step to show; default: the one of median duration");
     add("--range", options.range, "Part of the step to show, such as 12ms:30ms since its start; plain numbers are ns")
         ->type_name("FROM:TO");

@@ -196,7 +196,7 @@ void ClusterPlanForm::createLines() {
     tokens_ = createLine(tr("Tokens"), tr("one step, or 1e12"), tr("Length of the whole run"));
     gradientBucket_ = createLine(tr("Gradient bucket"), tr("none, or 40MB"),
                                  tr("Replicas sum gradients in parts of this size while the last backward makes them; "
-                                    "none: once a lane has ended"));
+                                    "none: at the lane's end"));
     checkpointTime_ =
         createLine(tr("Time to write a save"), secondsText(usual.checkpoint_seconds),
                    tr("How long a save stops the training. The best interval between saves follows from it"));

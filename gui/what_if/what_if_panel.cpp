@@ -244,8 +244,8 @@ void WhatIfPanel::addPipelineRows(QFormLayout& form) {
     for (const Update update : {Update::synchronous, Update::staggered}) {
         update_->addItem(QString::fromStdString(to_string(update)));
     }
-    update_->setToolTip(tr(
-        "staggered: each lane updates its parameters once it has finished itself, and continues with the next step"));
+    update_->setToolTip(
+        tr("staggered: each lane updates its parameters after its own last task, and continues with the next step"));
     form.addRow(tr("Partitions K"), partitions_);
     form.addRow(tr("on each lane"), perLane_);
     form.addRow(tr("Balance"), createBalanceButtons(this));

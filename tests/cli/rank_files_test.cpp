@@ -115,7 +115,7 @@ TEST_F(RankFiles, StateNoBoundOfClocksThatDrift) {
     drifting(0, 100, 200).write(user.folder() / "traces/rank0.json");
     drifting(1, 300, 50).write(user.folder() / "traces/rank1.json");
     const CommandResult merged = user.succeeds("merge traces -o out.sqlite");
-    EXPECT_THAT(merged.out, AllOf(HasSubstr("how far times of different processes agree is unknown"),
+    EXPECT_THAT(merged.out, AllOf(HasSubstr("the error between times of different processes is unknown"),
                                   Not(HasSubstr("agree within"))));
     EXPECT_THAT(merged.err, HasSubstr("2 messages arrive before they were sent"));
     const auto json = user.succeeds("merge traces -o other.sqlite --json").json();
