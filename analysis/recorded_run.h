@@ -14,8 +14,8 @@
 #include <vector>
 
 namespace pipescope {
-/// The step of a layout on a cluster, of which a trace holds one part: the pipeline of one replica, or of one
-/// tensor-parallel rank of it. Its layers' times and memory contain what recompute and optimizer need.
+/// The step of a layout on a cluster. A trace holds one part of it: the pipeline of one replica, or of one of its
+/// tensor-parallel ranks. Its layers' times and memory include recompute and optimizer.
 struct StepOnCluster {
     std::string layout;             ///< "p4 d4 t2 v1 b1"
     Nanoseconds pipeline{0};        ///< the traced part

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace pipescope {
-/// The most bytes that the sample vouches for, whatever wrote it.
+/// The most bytes that the sample records, of any writer.
 inline Bytes peak_of(const MemorySample& sample) {
     return std::max(sample.peak, sample.allocated);
 }

@@ -22,7 +22,7 @@ std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Time
                                               const std::vector<MemorySample>& memory);
 
 /// Writes a simulation as a trace, self-contained like a recorded one: timeline, memory, profile and configuration.
-/// `on_cluster` says of which step it is a part, if it is. Replaces an existing file. Throws TraceError.
+/// `on_cluster`: the step that it is a part of, if any. Replaces an existing file. Throws TraceError.
 void write_simulation(const std::filesystem::path& path, const Profile& profile, const Simulation& simulation,
                       const std::optional<StepOnCluster>& on_cluster = {});
 }  // namespace pipescope

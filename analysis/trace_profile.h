@@ -28,9 +28,9 @@ struct TraceProfile {
 
 /// Measures a profile from the tasks of `steps`, which steps_to_compare() chooses.
 ///
-/// A task costs its time without the wait for its input. In a run of another program the time counts that its lane
-/// needs to begin it once the input is there and the task before has ended. The cost of a partition's forward is the
-/// mean over the micro-batches of medians over the steps; so are those of backward, backward_weight and recompute.
+/// A task costs its time without the wait for its input. In a run of another program, it also costs the time that its
+/// lane takes to begin it once the input is there and the previous task has ended. The cost of a partition's forward is
+/// the mean over the micro-batches of medians over the steps; so are those of backward, backward_weight and recompute.
 ///
 /// A PipeScope run has a profile: its layers keep their shares, and are scaled until each partition costs what was
 /// measured. Other runs have one layer for each partition, of one micro-batch size: `samples`, or as the messages show
@@ -43,7 +43,7 @@ TraceProfile profile_of_trace(const RecordedRun& run, const Timeline& measured, 
                               std::optional<std::int64_t> samples = std::nullopt);
 
 /// Gives a run of another program the profile and the options measured from it, so that it can be simulated. Warnings
-/// say what they are made of; if nothing can be measured, why_not_simulated has the reason. No effect on other runs.
+/// describe their origin; if nothing can be measured, why_not_simulated has the reason. No effect on other runs.
 void take_measured_profile(RecordedRun& run, const Timeline& measured, const MeasuredSteps& steps);
 /// recorded_run() of a trace with its tasks, with a measured profile if another program recorded it.
 RecordedRun recorded_run_to_simulate(const OpenedTrace& trace);

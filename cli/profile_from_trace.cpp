@@ -88,7 +88,7 @@ std::string trace_profile_text(const TraceProfile& made, const TraceProfileFlags
             : fmt::format("; the table shows {}, the nearest size of the profile, whose times "
                           "are scaled to the run",
                           profile.samples[last]));
-    TextTable table({{"layer", Align::left}, {"forward"}, {"backward"}, {"of it weights"}, {"output"}});
+    TextTable table({{"layer", Align::left}, {"forward"}, {"backward"}, {"backward of weights"}, {"output"}});
     const auto at = [&](const PerSize& values) {
         return values.empty() || values[last] == 0 ? std::string() : format_duration(whole_ns(values[last]));
     };

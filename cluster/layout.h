@@ -10,9 +10,8 @@
 #include <vector>
 
 namespace pipescope {
-/// /// How a model lies on a cluster: tensor-parallel ranks next to each other, then context-parallel ones,
-/// data-parallel ones, and the pipeline. Experts are dealt out whole among `expert` consecutive devices of a lane, in
-/// that order.
+/// How a model lies on a cluster: tensor-parallel ranks next to each other, then context-parallel ones, data-parallel
+/// ones, and the pipeline. Experts are dealt out whole among `expert` consecutive devices of a lane, in that order.
 struct Layout {
     int pipeline = 1;    ///< lanes of one pipeline
     int data = 1;        ///< replicas of it
@@ -28,9 +27,8 @@ struct Layout {
     int zero = 0;                    ///< replicas split the optimizer's state (1), gradients (2), parameters (3)
     std::string dtype = "bfloat16";  ///< of parameters and activations
     int gradient_bytes = 4;          ///< of a parameter's gradient, as it is summed and kept
-    /// Replicas sum gradients in parts of about that many bytes, each as soon as the last backward has made it, and
-    /// move what ZeRO 2 and 3 move while layers work. 0: all of a lane's gradients once the lane has ended, and nothing
-    /// beside layers.
+    /// Replicas sum gradients in parts of about that many bytes, each as soon as the last backward has made it;
+    /// messages of ZeRO 2 and 3 overlap with layers. 0: all of a lane's gradients at its end, and no overlap.
     Bytes gradient_bucket = 0;
     Sends sends = Sends::blocking;  ///< as in Megatron-LM; in DeepSpeed they are serial
 
@@ -39,12 +37,12 @@ struct Layout {
     int devices() const { return static_cast<int>(pipeline * stage_devices()); }
     RankGroup tensor_ranks() const { return {tensor, 1, devices()}; }
     RankGroup context_ranks() const { return {context, tensor, devices()}; }
-    /// Devices of a lane that hold the same weights: they sum gradients, and ZeRO splits among them what they hold.
+    /// Devices of a lane that hold the same weights. They sum gradients, and ZeRO splits among them.
     RankGroup weight_copies() const { return {data * context, tensor, devices()}; }
     /// Likewise of experts.
     RankGroup expert_ranks() const { return {expert, 1, devices()}; }
     RankGroup expert_copies() const { return {static_cast<int>(stage_devices() / expert), expert, devices()}; }
-    /// Parts into which that many copies split what is split from this ZeRO stage on.
+    /// Number of parts into which these copies split the state that is split from this ZeRO stage on.
     int zero_parts(int stage, const RankGroup& copies) const { return zero >= stage ? copies.ranks : 1; }
     std::int64_t micro_batches() const { return batch / (micro_batch_size * data); }
     friend bool operator==(const Layout&, const Layout&) = default;
@@ -81,15 +79,15 @@ void check_layer_flops(const LanguageModel& model, const Layout& layout);
 
 /// One rank's costs of the model's layers (embedding, blocks, output layer) at the layout's micro-batch size, estimated
 /// for the group's device by operator. Times include the collectives of tensor parallelism, those that take tokens to
-/// experts and back, waits for other context-parallel ranks' keys and values, and what is recomputed. Each expert gets
-/// as many tokens as every other one. Context parallelism is ring attention: each rank's tokens attend to its own keys
-/// and values, then to those that come round from the others, while the next ones are on their way. Ranks have tokens
-/// of the beginning and of the end of a sample, so that causal attention takes all of them as long. The backward passes
-/// keys and values round again, and their gradients one rank behind. Source: NVIDIA, Transformer Engine 2.8, attention
-/// with context parallelism, communication p2p. With ZeRO 2 and 3 each backward sums its gradients over the replicas,
-/// and with ZeRO 3 each pass gathers its parameters: a layer takes its own work and that, or with gradient_bucket the
-/// longer of both. The output layer's include the loss. Bytes are those of the rank. Preconditions: check_layout()
-/// passes. Throws UsageError if the device has no rate for the dtype.
+/// experts and back, waits for other context-parallel ranks' keys and values, and recompute. Each expert gets as many
+/// tokens as every other one. Context parallelism is ring attention: each rank's tokens attend to its own keys and
+/// values, then to those of the others, while the next ones arrive. Ranks have tokens from the beginning and from the
+/// end of a sample, so causal attention takes equally long on all of them. The backward passes keys and values around
+/// the ring again, and their gradients one turn later. Source: NVIDIA, Transformer Engine 2.8, attention with context
+/// parallelism, communication p2p. With ZeRO 2 and 3 each backward sums its gradients over the replicas, and with ZeRO
+/// 3 each pass gathers its parameters: a layer takes the sum of its own work and these messages, or with
+/// gradient_bucket the longer of both. The output layer's times include the loss. Bytes are those of the rank.
+/// Preconditions: check_layout() passes. Throws UsageError if the device has no rate for the dtype.
 Profile language_model_profile(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                                const Layout& layout);
 
@@ -110,7 +108,7 @@ struct BlockExtras {
 BlockExtras block_extras(const LanguageModel& model, BlockKind kind, const Cluster& cluster, const NodeGroup& group,
                          const Layout& layout);
 
-/// A step of one replica on the virtual clock, with what follows the pipeline.
+/// A step of one replica on the virtual clock, with the work after the pipeline.
 struct LayoutStep {
     Layout layout;
     std::string device;       ///< to_string(PipelineParts): the type's name, if there is one
@@ -133,14 +131,14 @@ struct LayoutStep {
     }
     /// 10^12 operations of the model per second and device.
     double tflops_per_device() const;
-    /// Likewise with those that are recomputed, as Megatron-LM's papers count.
+    /// Likewise with recomputed operations, as Megatron-LM's papers count.
     double hardware_tflops_per_device() const;
     double tokens_per_second() const { return tokens / step_ns() * 1e9; }
 };
 
-/// Simulates a step of one replica. Blocks are dealt out evenly if their number and equal devices allow it; otherwise
-/// cuts give the smallest largest partition that keeps the devices' memory, in the times of each partition's devices
-/// (cuts.h). Without memory in the detail, or if no cuts fit, memory does not count.
+/// Simulates a step of one replica. If the devices are equal and the partitions divide the blocks, all partitions get
+/// the same number. Otherwise the cuts minimize the time of the slowest partition, on its own devices, within the
+/// devices' memory (cuts.h). Without memory in the detail, or if no cuts fit, memory does not count.
 /// Approximated: tensor-parallel ranks and replicas run in lock step; experts get equal numbers of tokens; a collective
 /// is a ring, but tokens go to experts by all_to_all_ns(); a collective waits for nothing else; sums of gradients slow
 /// no layer down; the embedding of positions, biases and norms have no parameters; nothing fails. Throws as
@@ -152,9 +150,9 @@ struct LeastStep {
     double ns = 0;            ///< infinity if no cuts can fit into memory
     bool cut_to_fit = false;  ///< the quickest cuts surely do not
 };
-/// No step of that layout is shorter: for the cuts that simulate_layout() takes, a lane's work, the ways of the first
-/// micro-batch to it and of the last one back, or its sums of gradients, and what follows the pipeline. If the quickest
-/// cuts may not fit, the work of the smallest largest partition of those that may. Takes a small part of a simulation's
+/// No step of that layout is shorter. For the cuts that simulate_layout() takes, it is a lane's work, the ways of the
+/// first micro-batch to it and of the last one back, or its sums of gradients, and the work after the pipeline. If the
+/// quickest cuts may not fit, it counts the slowest partition of cuts that may. Takes a small part of a simulation's
 /// time. Preconditions: check_layout() passes.
 LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                      const Layout& layout);

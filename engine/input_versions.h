@@ -27,8 +27,8 @@ public:
     /// Call after a micro-batch's forward task. Throws EngineError if a layer changed an input in place that must not
     /// change: one that torch protects, or one whose micro-batches may share memory.
     void check(MicroBatchId micro_batch) const;
-    /// The tensors among a partition's inputs that note_history() needs: all of the first partition's, and of the
-    /// others those without a gradient in the caller's memory, which partitions before have passed on.
+    /// The tensors among a partition's inputs that note_history() needs. First partition: all. Others: those without a
+    /// gradient that lie in the caller's memory, because earlier partitions passed them on.
     Tensors watched(PartitionId partition, const Tensors& inputs) const;
     /// Call after the partition ran on inputs of which watched() returned `watched`. A change in place may have made
     /// one require a gradient.

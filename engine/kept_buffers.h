@@ -65,8 +65,8 @@ class BufferWatch;
 /// The state of the buffers at a checkpointed forward.
 class KeptBuffers {
 public:
-    /// Throws EngineError if a buffer has changed since, of which there is no copy. `what` is the forward's:
-    /// "micro-batch 2 on partition 1 (conv)".
+    /// Throws EngineError if a buffer without a copy has changed since. `what` is the forward's: "micro-batch 2 on
+    /// partition 1 (conv)".
     void check(const std::string& what) const;
     const BufferCopies& copies() const noexcept { return copies_; }
     void keep_only(const std::vector<at::Tensor>& tensors) { copies_.keep_only(tensors); }

@@ -72,8 +72,8 @@ public:
     /// the outputs have another form.
     Tensors recompute(Tensors inputs, const RandomPlace& place, CheckpointedForward& kept, LayerMarks* marks = nullptr);
 
-    /// Like forward(), with gradients on, for a checkpointed partition of which no gradient is expected: neither its
-    /// parameters nor its inputs require any. Throws LayerError if its outputs do all the same.
+    /// Like forward(), with gradients on, for a checkpointed partition without an expected gradient: neither its
+    /// parameters nor its inputs require one. Throws LayerError if its outputs require one nevertheless.
     Tensors forward_without_backward(Tensors inputs, const RandomPlace& place);
 
     /// How split backwards went so far, by layer of the partition. Empty if there was none.

@@ -75,8 +75,8 @@ public:
     /// Those of the partitions on lanes for which `is_wanted` is true.
     std::vector<at::Tensor> trained_parameters(const std::function<bool(LaneId)>& is_wanted) const;
 
-    /// The schedule for m micro-batches, built once. A run that is no training step uses GPipe's order, whatever the
-    /// schedule. Throws UsageError if the schedule does not support that many.
+    /// The schedule for m micro-batches, built once. A run that is no training step always uses GPipe's order. Throws
+    /// UsageError if the schedule does not support that many.
     std::shared_ptr<const TaskGraph> graph(int num_micro_batches, RunFor purpose);
 
     std::int32_t next_step() const noexcept { return next_step_; }

@@ -26,7 +26,7 @@ namespace pipescope {
 std::uint64_t random_seed(std::uint64_t seed, std::int64_t step, MicroBatchId micro_batch, LayerId layer);
 /// The seed for numbers drawn while a micro-batch goes backward through a partition.
 std::uint64_t backward_seed(std::uint64_t seed, std::int64_t step, Cell task);
-/// The seed for the second half of a split backward whose first half has drawn too, so that no number comes twice.
+/// The seed for the second half of a split backward whose first half has drawn too: no number is drawn twice.
 std::uint64_t second_half_seed(std::uint64_t backward_seed);
 
 /// Enables per-thread generators; once per process, before lanes run. SeededRandom also calls it.

@@ -9,9 +9,9 @@
 namespace pipescope {
 /// Steps that overlap on the lanes, each lane updating its own parameters.
 ///
-/// Idea: the lanes' workers queue jobs, so the next step's job waits behind the current one's on each lane, and on that
-/// lane alone. Two steps in flight suffice: no lane can end a step before all lanes have ended the one before, since
-/// every backward needs the last partition's.
+/// Idea: the lanes' workers queue jobs, so on each lane the next step's job waits only for that lane's current one. Two
+/// steps in flight suffice: no lane can end a step before all lanes have ended the previous one, since every backward
+/// needs the last partition's.
 /// Threading: run() blocks; one call at a time.
 class StaggeredRun {
 public:

@@ -6,7 +6,7 @@
 #include <string_view>
 
 namespace pipescope {
-/// The known name that a mistyped one most likely means: the one with the fewest letters to insert, remove or replace,
-/// if these are at most a third of it. If several are nearest, the first.
+/// The known name with the fewest letters to insert, remove or replace, if these are at most a third of the mistyped
+/// name. If several are nearest, the first.
 std::optional<std::string> nearest_name(std::string_view mistyped, std::span<const std::string> known);
 }  // namespace pipescope

@@ -19,8 +19,8 @@ namespace pipescope {
 ///
 /// 2O is the update of the parameters of partition 2's lane, without a micro-batch. It ends its row.
 ///
-/// `(0F1;1B0)OVERLAP_F_B` contains two tasks, which run in that order. `0REDUCE_GRAD`, which torch puts behind the last
-/// backward of partition 0, is kept, and says nothing: with replicas, lanes sum gradients at their end. R, L and O are
+/// `(0F1;1B0)OVERLAP_F_B` contains two tasks, which run in that order. `0REDUCE_GRAD`, which torch puts after the last
+/// backward of partition 0, is kept, and has no effect: with replicas, lanes sum gradients at their end. R, L and O are
 /// PipeScope's own and optional: without them, a recompute runs right before its backward, a loss right after the last
 /// partition's forward, and an update at the end of its row. So is a first line with the lane of each partition.
 ///

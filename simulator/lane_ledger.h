@@ -17,7 +17,7 @@ struct WorkSpan {
 };
 
 /// Tracks the bytes that one lane holds during the simulated step, and their peak.
-/// A span's work may peak at any instant of it, so it is added to the lane's highest level within the span.
+/// A span's work may peak at any instant of the span, so it is added to the lane's highest level in it.
 /// Precondition: time does not run backward. Invariant: the peak is at least held() at every instant so far, plus a
 /// span's work once the span is over.
 class LaneLedger {

@@ -38,7 +38,7 @@ struct MemoryUse {
 //             host ("cpu") its micro-batches are views of the caller's tensor and are not counted. The input of (i, j)
 //             arrives when its copy starts. Between lanes of one device the copy shares the sender's storage, and the
 //             charge passes to the receiver when the copy ends. If (i, j) is checkpointed, the input lives until the
-//             recompute. In the recompute, or in the forward without checkpointing, it is freed behind the last layer
+//             recompute. In the recompute, or in the forward without checkpointing, it is freed after the last layer
 //             that works on it, unless the graph keeps it.
 // saved       The graph of (i, j): from the end of forward (i, j), or of recompute (i, j) if checkpointed, to the
 //             end of backward (i, j). If the backward is split, what the second half needs stays to the end of
@@ -46,9 +46,9 @@ struct MemoryUse {
 // skip        A skip between lanes, from the forward that stashes it. It moves like an output, straight to the lane
 //             that pops it, and its gradient moves the other way. A skip within a partition is a storage of its graph,
 //             or a transient one.
-// transient   Bytes that a running task's tape allocates and frees again. Each layer takes its share of the
-//             task's time, so a tensor that arrives or leaves meanwhile adds to the need of the layers behind it, or
-//             before it.
+// transient   Bytes that a running task's tape allocates and frees again. Each layer takes its share of the task's
+//             time, so a tensor that arrives meanwhile counts in the peaks of the layers after it, and one that leaves
+//             in those of the layers before it.
 // copy        Outputs that wait for their copy to end; likewise gradients of inputs. Gradients of outputs from their
 //             copy's start (same device: end) until the backward that takes them releases them. One that no output
 //             needs is freed when the backward starts.
@@ -57,8 +57,8 @@ struct MemoryUse {
 //             partition's last backward releases it. A loss per micro-batch gathers nothing. The loss's own
 //             allocations, the profile's loss_transient_bytes, count as transient.
 //
-//             An all_reduce of replicas takes a bucket of host memory (schedule/all_reduce.h); lanes of accelerators
-//             have no share in it.
+//             An all_reduce of replicas takes a bucket of host memory (schedule/all_reduce.h), which does not count for
+//             lanes of accelerators.
 //
 // On an accelerator the same storages are blocks of its caching allocator (reserved_memory.h), which reserves more than
 // tensors hold. Not modelled: memory of the framework.

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Drops candidates with the same outcome as an earlier one, whatever their schedule or checkpoint mode.
+/// Drops candidates with the same outcome as an earlier one, even if schedule or checkpoint mode differ.
 void drop_equal_candidates(std::vector<PlanCandidate>& candidates);
 /// True if `one` is nowhere worse than `other` and somewhere better: in samples per second without noise, devices,
 /// highest peak and cost. Feasibility does not count.

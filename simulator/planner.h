@@ -41,8 +41,8 @@ struct PlanRequest {
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
     double price_per_lane_hour = 1;        ///< 1: the cost is lane-hours
     std::map<std::string, double> prices;  ///< by device type's name; else the catalogue's, else price_per_lane_hour
-    /// If the profile has noise, this many of the best candidates, and as many Pareto candidates behind them, get noise
-    /// to be displayed (Simulation::noise). It does not affect the ranking, except that 0 plans without noise.
+    /// If the profile has noise, this many of the best candidates, and as many Pareto candidates of lower rank, get
+    /// noise to be displayed (Simulation::noise). It does not affect the ranking, except that 0 plans without noise.
     /// Noise takes hundreds of simulations, and candidates that may be best get it anyway.
     std::size_t most_with_noise = 10;
     int threads = 0;  ///< 0: one per core

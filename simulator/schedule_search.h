@@ -52,12 +52,12 @@ struct FoundSchedule {
     std::int64_t step_ns = 0;           ///< from 0 to the end of the last task; with updates, the longest of a lane
     std::int64_t bound_ns = 0;          ///< step_bound() of the costs
     bool is_optimal = false;            ///< proved: by the bound, or by trying every order of equal micro-batches
-    /// The best of the orders whose recomputes stand right before their backwards, if another one is quicker.
+    /// The best order with recomputes right before their backwards, if another order is quicker.
     std::vector<LaneProgram> plain{};
 };
 
-/// No schedule of these costs has a shorter step, whatever its order. In ns. With updates, no period of staggered steps
-/// is shorter than the work of the busiest lane and its update. Otherwise:
+/// A step time, in ns, that no order of these tasks can beat. With updates, no period of staggered steps is shorter
+/// than the work of the busiest lane and its update. Otherwise:
 ///
 /// It is the largest of: for each lane, the time until its first micro-batch can arrive and its work; the same time,
 /// the work that cannot wait for the end of its last backward, and the way back of that; for each micro-batch, its way
@@ -78,7 +78,7 @@ std::int64_t step_bound(const ScheduleCosts& costs);
 FoundSchedule find_schedule(const ScheduleCosts& costs);
 
 /// Two orders without a search: a lane takes a backward that is ready, or else a forward that the limits allow, or else
-/// a backward_weight; and the same with backward_weight first. They need little memory beside that which is limited.
+/// a backward_weight; and the same with backward_weight first. They need little memory besides the limited one.
 std::vector<FoundSchedule> plain_schedules(const ScheduleCosts& costs);
 
 /// If there are at most two thousand orders in which each lane's micro-batches ascend, and each lane has one partition:

@@ -55,7 +55,7 @@ Crossed cross(const std::shared_ptr<const AutogradForward>& forward, Crossing cr
 /// Copies a micro-batch's input from any device to a lane on an accelerator.
 Crossed enter(const std::shared_ptr<const AutogradForward>& forward, LaneId to, const Tensors& tensors);
 
-/// Adds a node behind a task's outputs: backward waits there until their gradients have arrived on the lane. No effect
+/// Adds a node after a task's outputs: backward waits there until their gradients have arrived on the lane. No effect
 /// if all lanes are on the host.
 Tensors wait_for_gradients(const std::shared_ptr<const AutogradForward>& forward, LaneId lane,
                            std::shared_ptr<GradientArrivals> arrivals, const Tensors& outputs);

@@ -18,7 +18,7 @@ struct Forked {
 };
 Forked fork(const Tensors& tensors);
 
-/// Returns the same tensors, the first that can carry a gradient now behind the join. Returns them unchanged if none
-/// can or if the phony requires no gradient.
+/// Returns the same tensors; the first that can carry a gradient now comes from the join. Returns them unchanged if
+/// none can or if the phony requires no gradient.
 Tensors join(const Tensors& tensors, const at::Tensor& phony);
 }  // namespace pipescope

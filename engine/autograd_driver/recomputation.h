@@ -72,8 +72,8 @@ private:
     enum class State { waiting, recomputed, used } state_ = State::waiting;
 };
 
-/// Puts the checkpoint's node behind the outputs of a forward without gradients; its backward runs the recomputed
-/// graph. Without a graph, which outputs require a gradient is unknown, so every output that can does.
+/// Puts the checkpoint's node after the outputs of a forward without gradients; its backward runs the recomputed graph.
+/// Without a graph, which outputs require a gradient is unknown, so every output that can does.
 /// `lane` is the lane's device; call on its stream.
 Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, c10::Device lane, Tensors inputs,
                           const Tensors& outputs);

@@ -17,7 +17,7 @@ namespace pipescope {
 /// Makes lanes on the host take turns if they outnumber the cores: a lane with work gets a core to itself for one task,
 /// in the order of CoreQueue.
 ///
-/// Why: the operating system's time slices are as long as a task, so a lane may wait behind another while a core idles.
+/// Why: the operating system's time slices are as long as a task, so a lane may wait for another while a core idles.
 /// With turns, steps are shorter, tasks take as long as with few lanes, and the simulator can follow the same rule
 /// (SharedResources). A lane's thread is pinned to its core.
 /// Threading: each method from any thread; a lane's wait() from one thread at a time. Precondition of wait(), call()
@@ -39,8 +39,7 @@ public:
     bool takes_part(LaneId lane) const noexcept { return lanes_[lane.index()] != nullptr; }
 
     /// Frees the lane's core, unless it may keep it, and blocks until `ready()` holds and the lane has a core.
-    /// `ready` is called under a lock, here and in call(): it must be quick, and a call() must follow whatever makes it
-    /// true.
+    /// `ready` is called under a lock, here and in call(): it must be quick. Whoever makes it true calls call().
     void wait(LaneId lane, const std::function<bool()>& ready);
     /// Call after the lane's `ready` may have become true: if so, the lane queues for a core.
     void call(LaneId lane);

@@ -38,7 +38,7 @@ public:
 /// both. Host memory on either side is pinned if torch can, since the copy would otherwise block the host. Lanes of one
 /// device, or of the host, pass tensors on without a copy.
 /// To a lane of another process, a link leads to the host's memory; from there, another one leads to the lane
-/// (processes/message.h). With a PeerDevice, what is on the device takes that way instead.
+/// (processes/message.h). With a PeerDevice, tensors on the device go directly to it instead.
 /// Threading: one thread at a time.
 /// Source: torchgpipe (arXiv 2004.09910), section 3.3, with a stream per pair of lanes instead of one per micro-batch.
 class LaneLink {

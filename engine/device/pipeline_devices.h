@@ -37,7 +37,7 @@ public:
     const LaneDevice& of(LaneId lane) const { return lanes_[lane.index()]; }
 
     const LaneLink& link(LaneId from, LaneId to);
-    /// From now on the link, one end of which is in another process, has this other end. Before the first link().
+    /// Gives a link its other end, which is in another process. Call before the first link().
     void set_peer(LaneId from, LaneId to, PeerDevice& peer);
     /// Link from the caller's memory to a lane.
     const LaneLink& input_link(c10::Device from, LaneId to);

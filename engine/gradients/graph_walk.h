@@ -52,7 +52,7 @@ void allow_walk(const std::type_info& node);
 //                 weight, bias        weight, bias                second half
 //
 // All other nodes run once. Those that lead to weights only run in the second half. Those that lead to both (norms,
-// users' functions, nodes with hooks) run in the first, and so do the weights behind them: `whole` names them.
+// users' functions, nodes with hooks) run in the first, and so do the weights that they lead to: `whole` names them.
 //
 // Cost: one look at each edge. A node that only torch's engine may run is run by it alone, as a backward of one node:
 // a callback queued in it runs right after the node.

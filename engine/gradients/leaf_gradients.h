@@ -34,8 +34,8 @@ bool share_storage(const at::Tensor& a, const at::Tensor& b);
 /// holder, puts a copy into `gradients`.
 void own_leaf_gradient(torch::autograd::Node& node, Tensors& gradients);
 
-/// Does the same for all leaves behind `ends` if torch's engine runs their nodes, by a hook that lives as long as the
-/// node. Goes no further than `boundary`, which may be null. Call from one thread at a time.
+/// Does the same for all leaves that `ends` lead to if torch's engine runs their nodes, by a hook that lives as long as
+/// the node. Goes no further than `boundary`, which may be null. Call from one thread at a time.
 void own_leaf_gradients(const std::vector<torch::autograd::Edge>& ends, const torch::autograd::Node* boundary);
 
 /// The leaves that a gradient of the tensor would reach, not owned.

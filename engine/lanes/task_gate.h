@@ -12,7 +12,7 @@ namespace pipescope {
 /// Lets each lane wait for the dependencies of its next task, for one run of one TaskGraph.
 ///
 /// Idea: every task counts its open dependencies. finish() decrements its dependents' counts and wakes a lane only when
-/// one of that lane's tasks reaches zero, so a lane that is not behind never takes a lock.
+/// one of that lane's tasks reaches zero, so a lane whose next task is ready never takes a lock.
 /// Threading: all methods from any thread. Work before finish(a) is visible after wait(b) if b depends on a. Lifetime:
 /// the graph and the scheduler must outlive the gate.
 class TaskGate {

@@ -40,8 +40,8 @@ struct DevicePlugin {
     std::string (*identity)(c10::Device device);
     /// A backend of two ranks. Its send() and recv() take one contiguous tensor on the device, return once they are
     /// enqueued after the current stream's work, and are matched in order; Work::synchronize() makes the current stream
-    /// wait for their end. Its abort() ends whatever is enqueued, from any thread. The caller takes over the reference,
-    /// as from c10::intrusive_ptr::release().
+    /// wait for their end. Its abort() ends all enqueued work, from any thread. The caller takes over the reference, as
+    /// from c10::intrusive_ptr::release().
     c10d::Backend* (*connect)(const DeviceEnd& end);
 };
 

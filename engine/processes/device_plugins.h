@@ -14,7 +14,7 @@ struct DevicePlugin;
 void check_device_messages(const std::string& way);
 
 /// Loads the plugin library of "nccl", "auto" or a path; it stays loaded. NCCL's needs libtorch_cuda.so, so ask for it
-/// where there is a CUDA device only. Throws EngineError that says what is missing.
+/// only if there is a CUDA device. Throws EngineError that says what is missing.
 /// Threading: from any thread.
 const DevicePlugin& device_plugin(const std::string& way);
 }  // namespace pipescope

@@ -38,12 +38,12 @@ ReplicaRanks replica_ranks(const Processes& processes, int replicas, int num_lan
 ///     rank of the last one     loss ──▶ all others; it also opens the backward phase, where the graph says so
 ///
 /// Lanes only send and never wait for it. One thread for each incoming channel receives, so no order of sends and
-/// receives can be wrong. Tensors of an accelerator leave once they are on the host: a thread of the channel waits for
-/// that, not the lane. Or they go to the other accelerator by a connection of the channel's own: the lane enqueues
-/// them and sends the message without them at once; the channel's thread then enqueues their arrival.
-/// Invariant: whatever is enqueued on a device waits only for what was enqueued before, on any device. One exception: a
-/// departure waits for its arrival, which is enqueued later. So no other work may be queued behind a departure: the
-/// streams of connections and links share no queue of their device (cuda_runtime.cpp).
+/// receives can be wrong. Tensors of an accelerator are sent once they are on the host: a thread of the channel waits
+/// for that, not the lane. Or they go directly to the other accelerator, by a connection of the channel: the lane
+/// enqueues them and sends the message without them; the channel's thread there enqueues the receive.
+/// Invariant: work on a device waits only for work that was enqueued before it, on any device. One exception: a send
+/// waits for its receive, which is enqueued later. So no other work may be queued after a send: the streams of
+/// connections and links share no queue of their device (cuda_runtime.cpp).
 /// Threading: send() from lanes, one at a time for each sending lane; the others on the caller's thread.
 /// Errors: ProcessError once the group has ended.
 class LaneChannels {

@@ -44,8 +44,8 @@ struct ProcessOptions {
 };
 
 /// A group of processes that train one model together (GPipeOptions::processes). Lane k of L belongs to rank
-/// k * size / L; with R replicas of the pipeline, replica r has the ranks from r * size / R on, and lane k of it
-/// belongs to the (k * size / R / L)-th of them.
+/// k * size / L. With R replicas of the pipeline, replica r has the ranks from r * size / R on, and its lane k belongs
+/// to the (k * size / R / L)-th of them.
 ///
 /// The first failure of any process, be it an exception of a layer or its death, ends the group: each process gets the
 /// same cause from everything it calls.
@@ -95,7 +95,7 @@ public:
     std::optional<std::string> failure() const;
     /// Throws ProcessError with the cause if the group has ended.
     void check() const;
-    /// Calls `run`. An exception of it ends the group. Throws that one if it is the first cause, and otherwise
+    /// Calls `run`. Its exception ends the group. Throws that exception if it is the first cause, otherwise
     /// ProcessError.
     template <class Run>
     auto together(const Run& run) {
@@ -122,8 +122,8 @@ public:
     void set_to_stop() noexcept;
     /// Collective: connections of their own for a model, canceled once the group ends.
     std::shared_ptr<Connections> connect();
-    /// Closes them once every rank has called this for them: what is still on its way to a slower one arrives. Does not
-    /// wait for that.
+    /// Closes them once every rank has called this for them, so messages to a slower rank still arrive. Does not wait
+    /// for that.
     void retire(std::shared_ptr<Connections> connections);
     /// The connection to `peer` was lost: the group ends, because of that rank unless another cause came first.
     void lost(int peer);
