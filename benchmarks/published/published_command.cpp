@@ -19,66 +19,64 @@ namespace pipescope {
 namespace {
 constexpr const char* kHead = R"(# Published pipelines, predicted
 
-Steps, speed-ups, memories and bubbles of published training runs, next to predictions from their configurations alone. This page
-is written by `benchmarks/published.sh`, and `published_test` holds it to the published figures. The published rows are in
-`benchmarks/published/`, the machines in `examples/clusters/`.
+Steps, speed-ups, memories and bubbles of published training runs, next to predictions from their configurations alone.
+`benchmarks/published.sh` writes this page, and `published_test` checks it. The published rows are in `benchmarks/published/`, the
+machines in `examples/clusters/`.
 
 **What is calibrated**
 
-- One constant of the A100: `matmul_efficiency` 0.8 of the [device catalogue](device-catalogue.md). It is a round number. It
-  was chosen before any row was compared, and not changed after that.
-- One constant of the GH200: {:.2f} GB that a process holds besides its tensors, set from the memory of one row of Sailor's that is in
-  no table below (OPT-350/N1/plan_config_N1_D1_M4_G32).
+- One constant of the A100: `matmul_efficiency` 0.8 of the [device catalogue](device-catalogue.md), a round number that was chosen
+  before any row was compared.
+- One constant of the GH200: {:.2f} GB that a process holds besides its tensors, from one row of Sailor's that is in no table
+  below (OPT-350/N1/plan_config_N1_D1_M4_G32).
 
 **What is assumed**
 
-- Layers of GPT models are estimated by operator ([device-catalogue.md](device-catalogue.md)), pipelines are simulated, as
-  `simulate gpt:.. --cluster` does ([simulate](cli/simulate.md)). A lane waits for its sends. Gradients are summed by rings once a lane
-  has ended. Each device has its share of its node's ports, at 0.8 of their rate.
-- Whether lanes wait for copies follows from the programs. Megatron-LM's lanes wait for their sends, DeepSpeed's handle one message
-  after the other, and those of zero bubble continue to compute. The last two were chosen after a comparison. So was the end of zero
-  bubble's step: the sum of the tied embeddings' gradients, and the update. With lanes that wait for sends and without that end, ZB-1p
-  is 0.9 % off in the mean, ZB-2p 4.0 %.
+- Layers of GPT models are estimated by operator ([device-catalogue.md](device-catalogue.md)), and pipelines simulated, as by
+  [`simulate gpt:.. --cluster`](cli/simulate.md#on-a-cluster). Rings sum gradients at a lane's end. Each device has its share of
+  its node's ports, at 0.8 of their rate.
+- Lanes of Megatron-LM wait for their sends, those of DeepSpeed handle one message after the other, and those of zero bubble continue
+  to compute. The last two were chosen after a comparison, and so was the end of zero bubble's step: the sum of the tied embeddings'
+  gradients, and the update. With lanes that wait for sends and without that end, ZB-1p is 0.9 % off in the mean, ZB-2p 4.0 %.
 - Error is predicted / measured - 1.
 
 **What is not explained**
 
-- Rows of vTrain with two or four tensor-parallel devices that took 10 to 37 % longer than predicted. Others of the same layout
-  come out within 2 %: of 39.1 B, p8 d16 t4 took 16.1 s with b2, 17.6 s with b3, and 16.1 s with b6.
-- Sailor's row with one micro-batch measures 0.05 s more than its layers, copies and update take. The cause is not known.
-  Its program takes the mean of seven steps on rank 0, after three that do not count.
-- The memory of Sailor's row with four lanes and micro-batches of four is less than four times that of its row with micro-batches of one
-  would suggest, by a quarter. Sailor's program reads nvidia-smi, so its figures hold what the allocator reserves; the
-  prediction is what tensors take. With the simulated reserved bytes, whose blocks are made up from the layers' bytes, the mean error is 7.0 %.
-- These two rows are why Sailor's means are 5.2 % and 4.9 %: the other nine are 2.2 % (time) and 2.5 % (memory) off. No cause is
-  known that would also hold for other rows, so nothing was changed. A time that each step adds would make five of the others worse.
+- Rows of vTrain with two or four tensor-parallel devices took 10 to 37 % longer than predicted. Others of the same layout are
+  within 2 %: of 39.1 B, p8 d16 t4 took 16.1 s with b2, 17.6 s with b3, and 16.1 s with b6.
+- Sailor's row with one micro-batch measures 0.05 s more than its layers, copies and update take. Its program takes the mean of seven
+  steps on rank 0, after three that do not count.
+- Sailor's row with four lanes and micro-batches of four has a quarter less memory than its row with micro-batches of one suggests.
+  Sailor's program reads nvidia-smi, so its figures are what the allocator reserves; the prediction is what tensors take. With the
+  simulated reserved bytes, whose blocks are made up from the layers' bytes, the mean error is 7.0 %.
+- Because of these two rows, Sailor's means are 5.2 % and 4.9 %: the other nine are 2.2 % (time) and 2.5 % (memory) off. No known cause
+  holds for other rows too. A time that each step adds would make five of the others worse.
 - Sailor's engine (deepspeed/pipe_engine.py) sends a quarter of an activation from each of the four tensor-parallel ranks, gathers it
   after the link, and reads its size on the host for each message, so that the host cannot launch ahead. PipeScope's model sends whole
-  activations and has no waits for the host. The figures above contain both errors, which cannot be separated here.
-- Mixtures of experts on H100, for which nothing was set or chosen. Experts on four nodes come out a third too slow: DeepEP sends a
-  token once to each node, the model once to each expert. Fully sharded data parallelism comes out a third too slow with gradients summed in
+  activations and has no waits for the host. The figures contain both errors, which cannot be separated here.
+- Mixtures of experts on H100, for which nothing was calibrated. Experts on four nodes come out a third too slow: DeepEP sends a token
+  once to each node, the model once to each expert. Fully sharded data parallelism comes out a third too slow with gradients summed in
   4 bytes, and 3 % too slow with 2; the source does not say which. The row of 4096 tokens on four tensor-parallel devices runs at
-  little more than half of the rate of the same layout with 16384 tokens; the cause is not known. With long sequences, the predictions lack
-  the experts' forward that these runs repeat, whose share shrinks as attention grows.
+  little more than half of the rate of the same layout with 16384 tokens. With long sequences, predictions lack the experts' forward
+  that these runs repeat, whose share shrinks as attention grows.
 )";
 
 constexpr const char* kBubblesHead = R"(
 ## Bubbles of zero-bubble schedules
 
-Zero Bubble Pipeline Parallelism (arXiv 2401.10241), tables 5 and 9: GPT models on A100-SXM-80G, one stage per GPU. A stage's forward,
-gradients of inputs, gradients of weights and copy take the published times, and copies overlap. A bubble is (cost - work) / cost,
-where cost is the longest time from the first to the last task of a lane. The paper counts it so, because it moves the
-optimizer's step; the synchronous step of `simulate` is longer by the ramp.
+Zero Bubble Pipeline Parallelism (arXiv 2401.10241), tables 5 and 9: GPT models on A100-SXM-80G, one stage per GPU. A stage's
+forward, gradients of inputs, gradients of weights and copy take the published times, and copies overlap. A bubble is (cost -
+work) / cost, where cost is the longest time from the first to the last task of a lane, as in the paper, which moves the
+optimizer's step. The synchronous step of `simulate` is longer by the ramp.
 )";
 
 constexpr const char* kMemoryHead = R"(
 ## Memory and idle time of named schedules
 
-F = I = W, free copies, 24 micro-batches on 8 lanes, no recompute. Memory is the largest lane's, in activations of one micro-batch through
-all of the lane's layers; they stay until the end of the gradients of the weights. Idle is the step without the work, in
-forwards of all of a lane's layers. Published: 1F1B and zero bubble as above (sections 3 and 6); V-Half and V-Min,
-Pipeline Parallelism with Controllable Memory (arXiv 2405.15362), section 3, asymptotically; interleaved, Megatron-LM
-(arXiv 2104.04473), section 2.2.
+F = I = W, free copies, 24 micro-batches on 8 lanes, no recompute. Memory is the largest lane's, in activations of one micro-batch
+in all of the lane's layers, which stay until the end of W. Idle is the step without the work, in forwards of all of a lane's
+layers. Published: 1F1B and zero bubble as above (sections 3 and 6); V-Half and V-Min, Pipeline Parallelism with Controllable
+Memory (arXiv 2405.15362), section 3, asymptotically; interleaved, Megatron-LM (arXiv 2104.04473), section 2.2.
 
 | schedule | published memory | simulated | step's idle time | lane's own span |
 | --- | ---: | ---: | ---: | ---: |
