@@ -202,8 +202,8 @@ void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument*
     list_->setEmptyText(document == nullptr        ? tr("Open a trace to see why its lanes were idle.")
                         : !whyNoMeasured.isEmpty() ? tr("Measured bubbles are not given, since %1.").arg(whyNoMeasured)
                         : measured || simulated    ? tr("No lane was idle in this step.")
-                                                : tr("This step has no tasks whose pauses could be explained, or too "
-                                                     "many."));
+                                                   : tr("No causes of bubbles: this step has no tasks of a pipeline, "
+                                                           "or too many."));
 }
 
 void BubblePanel::select(const std::optional<PartSelection>& part) {

@@ -313,7 +313,7 @@ void BalanceBar::describe() {
         return;
     }
     const std::size_t layer = cutsOf(scene_.balance)[*cut];
-    setAccessibleDescription(tr("cut %1 of %2, behind layer %3 %4; left of it %5; right of it %6")
+    setAccessibleDescription(tr("cut %1 of %2, after layer %3 %4; left part %5; right part %6")
                                  .arg(*cut + 1)
                                  .arg(scene_.balance.num_partitions() - 1)
                                  .arg(layer - 1)

@@ -225,7 +225,7 @@ void ScenarioTools::tellMove() {
     }
     const auto ratio = static_cast<double>(result.simulation.step_time.count()) /
                        static_cast<double>(std::max<std::int64_t>(1, moved.before.count()));
-    Q_EMIT said(tr("Moved %1: step time %2 without noise (%3 against the order before).")
+    Q_EMIT said(tr("Moved %1: step time %2 without noise (%3 relative to the previous order).")
                     .arg(taskName(moved.task), formatDuration(result.simulation.step_time.count()),
                          formatShareChange(ratio - 1)));
 }

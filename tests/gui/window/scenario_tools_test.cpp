@@ -284,7 +284,7 @@ TEST_F(ScenarioToolsTest, MovesTasksByKeysAndSavesTheSchedule) {
     EXPECT_EQ(to_string(simulation().options.schedule), "1f1b (edited)");
     EXPECT_EQ(panel().schedule().currentText(), QStringLiteral("1f1b (edited)"));
     EXPECT_TRUE(message().contains(formatDuration(simulation().step_time.count()))) << message().toStdString();
-    EXPECT_TRUE(message().contains(QStringLiteral(" against the order before)"))) << message().toStdString();
+    EXPECT_TRUE(message().contains(QStringLiteral(" relative to the previous order)"))) << message().toStdString();
     ASSERT_TRUE(window_.page()->axis().selection()) << "the task stays selected";
     EXPECT_EQ(window_.page()->axis().selection()->in(Source::simulated),
               window_.files().document()->simulated->find(task));
