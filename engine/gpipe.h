@@ -32,8 +32,9 @@ class Processes;
 class TaskGraph;
 class TaskObserver;
 
-/// How a loss function reduces its samples' losses. Schedules that compute the loss of each micro-batch need to know: a
-/// mini-batch's mean is the micro-batches' means, weighted by their samples; a sum is their sum.
+/// How a loss function reduces its samples' losses. Schedules that compute the loss of each micro-batch need it: the
+/// mean of a mini-batch is the mean of the micro-batches' means, weighted by their samples; a sum is the sum of their
+/// sums.
 enum class Reduction { mean, sum };
 
 struct GPipeOptions {
@@ -53,18 +54,18 @@ struct GPipeOptions {
     bool deferred_batch_norm = false;  ///< running statistics of mini-batches, not of micro-batches
     std::uint64_t seed = 0;            ///< for random numbers drawn inside layers
     /// Cores that lanes on "cpu" share in turns, task by task, if lanes outnumber them (CoreScheduler). 0: all that
-    /// this process may use. As many as lanes: the operating system schedules the lanes, which suits layers that sleep
-    /// or wait.
+    /// this process may use. With as many as lanes, the operating system schedules the lanes, which suits layers that
+    /// sleep or wait.
     int host_cores = 0;
     TaskObserver* observer = nullptr;  ///< not owned; must outlive the model
     /// Called on the caller's thread every 20 ms while the lanes run a forward, backward or step. If it throws, each
     /// lane stops at its next task and the exception reaches the caller; the model stays usable. For signals, such as
-    /// Ctrl-C. With the driver autograd it is called during forwards only, since the caller's thread itself goes
+    /// Ctrl-C. With the driver autograd it is called during forwards only, since the caller's thread itself runs the
     /// backward.
     std::function<void()> while_waiting = {};
     /// The processes that run the lanes together; null: this one runs them all. See "Several processes" at GPipe.
     std::shared_ptr<Processes> processes = nullptr;
-    /// Pipelines side by side, each with its own share of the processes and of the samples; divides their number.
+    /// Number of equal pipelines, each with its own share of the processes and of the samples; must divide both.
     int replicas = 1;
     /// How tensors go between accelerators of different processes: "host" is through the hosts' memory, "nccl" directly
     /// by NCCL, "auto" by NCCL where both ends can. A text with a '/' is the path of another plugin library
@@ -89,11 +90,12 @@ struct LayerInfo {
     Layer* layer;  ///< not owned; lives as long as the model
 };
 
-/// Describes a layer whose weight gradients could not all be computed apart, in a schedule that splits the backward.
+/// Describes a layer whose weight gradients could not all be computed separately, in a schedule that splits the
+/// backward.
 struct UnsplitLayer {
     LayerId id;
     std::string name;
-    bool in_part = false;  ///< others of its weight gradients were computed apart
+    bool in_part = false;  ///< other weight gradients of it were computed separately
     /// Autograd's nodes that computed gradients of weights together with those of activations, such as
     /// "NativeBatchNormBackward0"; ascending.
     std::vector<std::string> nodes;
@@ -122,8 +124,8 @@ struct StaggeredTraining {
     /// As for step().
     std::function<at::Tensor(const Tensors& output, const Tensors& target)> loss;
     /// Updates the parameters of a lane's partitions and clears their gradients, as by an optimizer of their own.
-    /// Called on the lane's thread after its last task of each step, while other lanes run: it may touch nothing of
-    /// theirs.
+    /// Called on the lane's thread after its last task of each step, while other lanes run: it must not touch their
+    /// parameters.
     std::function<void(LaneId)> update;
     /// Takes each step's loss, in order, on the caller's thread, once all lanes have done the step. May be empty.
     std::function<void(const at::Tensor& loss)> done = {};
@@ -146,11 +148,11 @@ struct StaggeredTraining {
 /// Several processes (GPipeOptions::processes): all build the same model with the same options, and call the same
 /// functions. Each keeps its own lanes' layers only: other layers have no parameters here, and parameters(),
 /// state_dict() and load_state_dict() cover its own. step() takes the input where partition 0 is and the target where
-/// the last partition is, ignores them elsewhere, and returns the loss everywhere: on the host, but where the last
-/// partition is without replicas on its device. forward() runs under no_grad and returns the output where the last
-/// partition is, nothing elsewhere. With replicas, each pipeline's step() takes its own samples; gradients and loss are
-/// those of all samples together, by the options' reduction, and random numbers those of one pipeline that has the
-/// replicas' micro-batches one after the other. The first failure of any process ends the group: it reaches its own
+/// the last partition is, ignores them elsewhere, and returns the loss everywhere: without replicas, on the last
+/// partition's device in its process; otherwise on the host. forward() runs under no_grad and returns the output where
+/// the last partition is, nothing elsewhere. With replicas, each pipeline's step() takes its own samples; gradients and
+/// loss are those of all samples together, by the options' reduction, and random numbers those of one pipeline that has
+/// the replicas' micro-batches one after the other. The first failure of any process ends the group: it reaches its own
 /// caller unchanged, and the other processes' callers as a ProcessError.
 ///
 /// exit() may be called while other threads run models: each stops for good after its current task, without running
@@ -178,15 +180,14 @@ public:
     at::Tensor step(const at::Tensor& input, const at::Tensor& target,
                     const std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>& loss);
 
-    /// Trains with staggered updates: each lane updates its own parameters as soon as it has done its tasks of a step,
-    /// and goes on with the next step's forwards, while other lanes still run the step. So the pipeline fills and
-    /// drains once for all steps. Losses and parameters equal bit for bit those of step() followed by updates of all
-    /// lanes. Throws UsageError where an update needs more than its lane: with several processes or replicas,
-    /// or an input that requires a gradient; also for the driver autograd and for lanes on an accelerator. Clipping by
-    /// a global norm and loss scaling need all lanes' gradients at once; use step(). An exception of `next` or `done`
-    /// reaches the caller once the steps that have begun are done. An exception in a step ends it and the next one. All
-    /// steps before it are done; in this step some lanes may have updated their parameters, so continue from a saved
-    /// state. The gradients are undefined then; call zero_grad().
+    /// Trains with staggered updates: each lane updates its own parameters when it has finished its tasks of a step,
+    /// and continues with the next step while other lanes still run this one. So the pipeline fills and drains once for
+    /// all steps. Losses and parameters equal bit for bit those of step() followed by updates of all lanes. Throws
+    /// UsageError for several processes or replicas, an input that requires a gradient, the driver autograd, and lanes
+    /// on an accelerator. Clipping by a global norm and loss scaling need all lanes' gradients at once; use step(). An
+    /// exception of `next` or `done` reaches the caller once the steps that have begun are done. An exception in a step
+    /// ends it and the next one. All steps before it are done; in this step some lanes may have updated their
+    /// parameters, so continue from a saved state. The gradients are undefined then; call zero_grad().
     void train_staggered(const StaggeredTraining& training);
 
     /// In layer order; the same tensors for the model's lifetime.
@@ -240,8 +241,8 @@ public:
     /// UsageError for a negative number.
     void set_next_step(std::int32_t step);
     std::optional<Failure> last_failure() const;
-    /// This process's layers whose weight gradients were not all computed apart, in layer order. Empty unless a step
-    /// has split the backward.
+    /// This process's layers whose weight gradients were not all computed separately, in layer order. Empty unless a
+    /// step has split the backward.
     std::vector<UnsplitLayer> unsplit_layers() const;
 
 private:

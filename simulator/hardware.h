@@ -26,8 +26,8 @@ LinkSharing parse_link_sharing(std::string_view name);
 /// How a message starts, in MPI's terms.
 enum class LinkProtocol {
     eager,       ///< the receive is posted ahead, as the engine does: data leave at once
-    rendezvous,  ///< the sender first announces the message and waits for the answer: a round trip more
-    blocking,    ///< the receive is posted once the receiving lane has nothing to do before it; data leave then
+    rendezvous,  ///< the sender first announces the message and waits for the answer: one more round trip
+    blocking,    ///< the receive is posted right before the task that needs it; data leave only then
 };
 std::string to_string(LinkProtocol protocol);
 /// Throws UsageError that lists the names.
@@ -37,13 +37,13 @@ LinkProtocol parse_link_protocol(std::string_view name);
 enum class Sends {
     overlapped,  ///< none
     blocking,    ///< the sender's, until the copy has ended
-    serial,      ///< the sender's, then the receiver's as long again: each lane handles one message after the other
+    serial,      ///< the sender's, then the receiver's for as long: each lane handles one message after the other
 };
 std::string to_string(Sends sends);
 /// Throws UsageError that lists the names.
 Sends parse_sends(std::string_view name);
 
-/// Where on a cluster a link lies. Of links that differ in it alone, copies take equally long.
+/// Where on a cluster a link lies. Links that differ only in this are equally fast.
 enum class LinkPlace { unknown, inside_node, between_nodes, between_racks };
 std::string to_string(LinkPlace place);
 /// Throws UsageError that lists the names.
@@ -65,8 +65,8 @@ struct Link {
     double bytes_per_second = 0;  ///< 0: infinite
     double latency_ns = 0;
     LinkSharing sharing = LinkSharing::none;
-    /// Two or more by ascending size, none shorter than the one before; linear in between, beyond the last as between
-    /// the last two. A message smaller than the first takes as long as the first.
+    /// Two or more by ascending size, none shorter than the previous one. Linear in between; beyond the last, the line
+    /// through the last two. A message smaller than the first takes as long as the first.
     std::vector<LinkTime> times = {};
     LinkProtocol protocol = LinkProtocol::eager;
     Sends sends = Sends::overlapped;  ///< others only for pipelines whose lanes share nothing
@@ -94,7 +94,7 @@ struct LinkTier {
     friend bool operator==(const LinkTier&, const LinkTier&) = default;
 };
 
-/// The link between two lanes, in both directions; of a lane and itself: between its replicas.
+/// The link between two lanes, in both directions. If a == b: between the replicas of that lane.
 struct PairLink {
     int a = 0;
     int b = 0;

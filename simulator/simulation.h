@@ -40,7 +40,7 @@ struct StepBand {
     Nanoseconds high{0};       ///< 5 % of steps are longer
     Nanoseconds mean{0};       ///< the expected step. Above step_time, since every wait takes a maximum.
     double bubble = 0;         ///< of a step of that length, with unchanged busy time
-    double mean_error_ns = 0;  ///< standard error of `mean`, of a sample. Without what the whole step has in common.
+    double mean_error_ns = 0;  ///< standard error of `mean`, without noise that the whole step shares
 
     friend bool operator==(const StepBand&, const StepBand&) = default;
 };
@@ -122,17 +122,17 @@ struct SimulationDetail {
 
 /// Runs the options' task graph with the profile's costs. Lanes that share a device or the host's cores slow each other
 /// down (contention.h). A schedule that never drains (pipedream) is shown for one period of its steady state
-/// (steady_state.h): the timeline then holds parts of several steps, and the noise band is that of the period. So it is
-/// for steps that overlap because updates are staggered; their updates belong to the step.
+/// (steady_state.h): the timeline then holds parts of several steps, and the noise band is that of the period. The same
+/// holds for staggered updates, where steps overlap; updates then belong to the step.
 /// Throws ProfileError, UsageError or BalanceError for a profile or options that do not fit. Deterministic.
 Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail = {});
 
-/// Adds noise to a simulation of `profile` that was made without noise, if the profile
-/// has noise. Costs 100 to 1000 runs of the clock. Throws as simulate() does. Threading: any thread.
+/// Adds noise to a simulation of `profile` that was made without it, if the profile has noise. Costs 100 to 1000 runs
+/// of the clock. Throws as simulate() does. Threading: any thread.
 void add_noise(const Profile& profile, Simulation& simulation);
 
-/// Sets lower_bound by least_step() of the simulation's options, without memory limits if it does not keep them. Leaves
-/// a bound that is there. A schedule that never drains has none. Precondition: memory was simulated if the options have
+/// Sets lower_bound by least_step() of the simulation's options, without memory limits if it does not keep them. Keeps
+/// an existing bound. A schedule that never drains has none. Precondition: memory was simulated if the options have
 /// limits. Throws as simulate() does. Threading: any thread.
 void add_lower_bound(const Profile& profile, Simulation& simulation);
 }  // namespace pipescope
