@@ -89,8 +89,9 @@ RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, 
 
 std::string nothing_measured(TraceOrigin origin) {
     return fmt::format(
-        "is {} and holds no measured task; there is nothing to compare; record a run with 'pipescope run --trace'",
-        to_string(origin));
+        "is {} and holds no measured task; there is nothing to compare; record a run with 'pipescope run "
+        "--trace'{}",
+        to_string(origin), is_of_another_program(origin) ? ", or name this program's tasks with --task-rules" : "");
 }
 
 TraceComparison compare_trace(const std::filesystem::path& path) {

@@ -379,9 +379,18 @@ TaskShape task_shape(const Timeline& timeline) {
     return shape;
 }
 
+namespace {
+/// An emulated run does the work of its profile's model.
+const std::string& model_of(const RecordedRun& run) {
+    return run.profile && run.model.starts_with("emulated:") ? run.profile->model : run.model;
+}
+}  // namespace
+
 std::string why_work_differs(const RecordedRun& before, const RecordedRun& after) {
-    if (!before.model.empty() && !after.model.empty() && before.model != after.model) {
-        return fmt::format("the model was {} and is {}", before.model, after.model);
+    const std::string& then = model_of(before);
+    const std::string& now = model_of(after);
+    if (!then.empty() && !now.empty() && then != now) {
+        return fmt::format("the model was {} and is {}", then, now);
     }
     if (before.options && after.options && before.options->batch != after.options->batch) {
         return fmt::format("the batch was {} and is {} samples; compare samples per second", before.options->batch,

@@ -199,6 +199,18 @@ std::vector<StepLimit> LayoutCase::limits(const LayoutStep& step) const {
                        [this](const Cluster& on, const Layout& with) { return simulate(on, with, {.noise = false}); });
 }
 
+namespace {
+/// Of the model's operations, in the whole step.
+std::optional<double> mfu_of(const LayoutStep& step) {
+    const auto peak = device_peak(step.device, step.simulation.dtype);
+    return step.tokens > 0 && peak ? std::optional(step.tflops_per_device() * 1e12 / *peak) : std::nullopt;
+}
+
+double samples_per_second(const LayoutStep& step) {
+    return static_cast<double>(step.layout.batch) / step.step_ns() * 1e9;
+}
+}  // namespace
+
 nlohmann::ordered_json layout_json(const LayoutStep& step) {
     const Layout& layout = step.layout;
     nlohmann::ordered_json object = simulation_json(as_counted(step));
@@ -208,7 +220,9 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
     object["tied_embedding_ns"] = whole(step.tied_ns);
     object["parameter_gather_ns"] = whole(step.gather_ns);
     object["optimizer_ns"] = whole(step.optimizer_ns);
-    object["samples_per_second"] = static_cast<double>(layout.batch) / step.step_ns() * 1e9;
+    object["speedup"] =
+        step.simulation.speedup * static_cast<double>(step.simulation.step_time.count()) / step.step_ns();
+    object["samples_per_second"] = samples_per_second(step);
     object.erase("tokens_per_second");  // of the pipeline alone
     object["tflops_per_device"] = step.tflops_per_device();
     object["hardware_tflops_per_device"] = step.hardware_tflops_per_device();
@@ -216,8 +230,8 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
         object["tokens_per_second"] = step.tokens_per_second();
         object["model_flops"] = step.model_flops;
         object["model_tflops_per_second"] = step.model_flops / step.step_ns() * 1e9 / 1e12;
-        if (const auto peak = device_peak(step.device, step.simulation.dtype)) {
-            object["mfu"] = step.tflops_per_device() * 1e12 / *peak;
+        if (const auto mfu = mfu_of(step)) {
+            object["mfu"] = *mfu;
         }
     }
     object["peak_bytes"] = highest_peak(step.simulation);
@@ -305,10 +319,14 @@ std::string step_text(const LayoutStep& step) {
                      {"parameter gather"},
                      {"optimizer"},
                      {"TFLOP/s per device"},
+                     {"MFU"},
+                     {"samples/s"},
                      {"tokens/s"}});
+    const std::optional<double> mfu = mfu_of(step);
     table.add_row({duration_text(step.step_ns()), format_duration(step.simulation.step_time),
                    duration_text(step.tied_ns), duration_text(step.gather_ns), duration_text(step.optimizer_ns),
-                   fmt::format("{:.1f}", step.tflops_per_device()),
+                   fmt::format("{:.1f}", step.tflops_per_device()), mfu ? format_percent(*mfu) : "",
+                   fmt::format("{:.2f}", samples_per_second(step)),
                    step.tokens > 0 ? fmt::format("{:.0f}", step.tokens_per_second()) : ""});
     return text + table.str();
 }
@@ -338,6 +356,7 @@ std::string limits_text(const LayoutStep& step, const std::vector<StepLimit>& li
 
 std::string layout_text(const LayoutStep& step, const std::vector<StepLimit>& limits) {
     return step_text(step) + "\n" + parts_text(step) + "\nnext: " + next_constraint(step, limits) +
-           "\n\nthe pipeline of one tensor-parallel rank of one replica:\n\n" + simulation_text(as_counted(step));
+           "\n\nthe pipeline of one tensor-parallel rank of one replica:\n\n" +
+           simulation_text(as_counted(step), Rates::left_out);
 }
 }  // namespace pipescope

@@ -312,7 +312,7 @@ std::string flops_text(const Simulation& simulation, Nanoseconds step) {
 }
 }  // namespace
 
-std::string simulation_text(const Simulation& simulation) {
+std::string simulation_text(const Simulation& simulation, Rates rates) {
     const PipelineOptions& options = simulation.options;
     std::string text = fmt::format(
         "balance {}, batch of {} in {}, checkpoint {}, schedule {}{}\n\n", to_string(options.balance), options.batch,
@@ -323,18 +323,23 @@ std::string simulation_text(const Simulation& simulation) {
         text += fmt::format("{} replicas, {} each; one of them is shown\n\n", options.replicas,
                             counted(replica_batch(options), "sample", "samples"));
     }
-    std::vector<Column> columns{{"step time"}, {"bubble"}, {"utilization"}, {"speedup"}, {"samples/s"}};
+    std::vector<Column> columns{{"step time"}, {"bubble"}, {"utilization"}};
     const StepFigures expected = expected_figures(simulation);
     std::vector<std::string> row{format_duration(expected.step), format_percent(expected.bubble),
-                                 format_percent(expected.utilization), fmt::format("{:.2f}", expected.speedup),
-                                 fmt::format("{:.2f}", expected.samples_per_second)};
-    if (simulation.tokens_per_sample > 0) {
+                                 format_percent(expected.utilization)};
+    if (rates == Rates::shown) {
+        columns.push_back({"speedup"});
+        columns.push_back({"samples/s"});
+        row.push_back(fmt::format("{:.2f}", expected.speedup));
+        row.push_back(fmt::format("{:.2f}", expected.samples_per_second));
+    }
+    if (rates == Rates::shown && simulation.tokens_per_sample > 0) {
         columns.push_back({"tokens/s"});
         row.push_back(fmt::format("{:.0f}", expected.samples_per_second * tokens_of(simulation)));
     }
     TextTable figures(columns);
     figures.add_row(row);
-    text += figures.str() + "\n" + flops_text(simulation, expected.step);
+    text += figures.str() + "\n" + (rates == Rates::shown ? flops_text(simulation, expected.step) : "");
     if (simulation.noise) {
         text += fmt::format(
             "means of steps with the profile's noise; 90 % of steps take {} to {}; without noise a step "

@@ -40,8 +40,11 @@ inline constexpr std::string_view kStaggeredNote =
     "\nstaggered updates: a step time is the period of consecutive steps\n";
 
 nlohmann::ordered_json simulation_json(const Simulation& simulation);
+/// Whether a table has the figures that only the whole step has: speedup, samples, tokens and operations a second.
+enum class Rates { shown, left_out };
+
 /// Without a warning about extrapolation.
-std::string simulation_text(const Simulation& simulation);
+std::string simulation_text(const Simulation& simulation, Rates rates = Rates::shown);
 
 /// Bytes by category; -1 for an unknown category, null if all are unknown.
 nlohmann::ordered_json memory_json(const MemoryBreakdown& memory);

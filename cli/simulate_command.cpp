@@ -75,10 +75,8 @@ PipelineOptions checked_options(const SimulateFlags& flags) {
 }  // namespace
 
 std::string order_csv(const Simulation& simulation) {
-    // With one micro-batch, gpipe's loss is the same as 1f1b's, and so is its order.
-    const bool has_one = simulation.micro_batches == 1 && simulation.options.schedule == Schedule::gpipe;
-    const Schedule found = has_one ? Schedule(Schedule::one_f_one_b) : simulation.options.schedule;
-    if (found == Schedule::gpipe) {
+    const Schedule& found = simulation.options.schedule;
+    if (found == Schedule::gpipe && simulation.micro_batches > 1) {
         throw UsageError(
             "the order found is gpipe, which computes one loss of the whole mini-batch; a file computes "
             "that of each micro-batch and takes another time; leave out --schedule-output, and use "

@@ -253,6 +253,9 @@ TEST_F(CompareTwoRuns, ComparesNoKindsOfAnotherModelOrBatch) {
     EXPECT_THAT(models.kinds, IsEmpty());
     EXPECT_EQ(models.why_no_tasks, models.why_no_kinds);
 
+    after.model = "\"emulated:sample.json\"";
+    EXPECT_THAT(compared(sample_of(), after).why_no_kinds, IsEmpty()) << "its profile's model is the sample";
+
     WrittenRun larger = sample_of();
     larger.options.batch *= 2;
     const TwoRuns batches = compared(sample_of(), larger);

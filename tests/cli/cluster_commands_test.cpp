@@ -2,6 +2,7 @@
 
 #include "tests/cli/user.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <string>
@@ -62,6 +63,19 @@ TEST_F(ClusterCommands, SayWhatMemoryWasCountedFor) {
     EXPECT_EQ(single.at("master_weights"), false);
     EXPECT_EQ(single.at("checkpoint"), "never");
     EXPECT_THAT(user.succeeds(line).out, HasSubstr("optimizer adam with float32 master weights"));
+}
+
+// Rates are those of the whole step, which ends after its pipeline: the same in the text's two tables and in JSON.
+TEST_F(ClusterCommands, RatesAreOfTheWholeStep) {
+    const std::string line = "simulate " + kModel + " --cluster c.json --batch 8";
+    const auto object = user.succeeds(line + " --json").json();
+    const double step = object.at("step_ns"), pipeline = object.at("pipeline_ns");
+    ASSERT_GT(step, pipeline) << "with the optimizer";
+    EXPECT_NEAR(object.at("speedup"), pipeline / step, 1e-6) << "one lane alone";
+    const std::string out = user.succeeds(line).out;
+    const std::string rate = fmt::format(" {:.2f} ", object.at("samples_per_second").get<double>());
+    EXPECT_THAT(out, AllOf(HasSubstr("samples/s"), HasSubstr(rate), Not(HasSubstr("speedup"))));
+    EXPECT_EQ(out.find("samples/s"), out.rfind("samples/s"));
 }
 
 TEST_F(ClusterCommands, EndWithThreeIfNothingFits) {

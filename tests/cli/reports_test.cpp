@@ -64,6 +64,8 @@ TEST(SimulationReport, HasTokensPerSecondWhereASequenceIsKnown) {
     simulation.noise = {.mean = Nanoseconds{2'000'000}};
     EXPECT_EQ(simulation_json(simulation).at("tokens_per_second_mean"), 96'000) << "1.5 ms became 2 ms";
     EXPECT_THAT(simulation_text(simulation), AllOf(HasSubstr("tokens/s"), HasSubstr("96000")));
+    EXPECT_THAT(simulation_text(simulation, Rates::left_out),
+                AllOf(HasSubstr("utilization"), Not(HasSubstr("/s")), Not(HasSubstr("speedup"))));
 }
 
 // With noise, the expected step includes it, and the other figures belong to the same step.

@@ -154,6 +154,10 @@ TEST_F(ScheduleCommand, WritesTheOrderOfOneMicroBatch) {
     const std::string pipeline = "simulate p.json --balance 4,4 --batch 1 --checkpoint never --json";
     const auto found = user.succeeds(pipeline + " -m 1 --schedule auto --schedule-output s.csv").json();
     EXPECT_EQ(user.succeeds(pipeline + " --schedule s.csv").json().at("step_ns"), found.at("step_ns"));
+    const std::string looped =
+        "simulate p.json --balance 1,2,1,2,1,1 --placement 0,1,2,0,1,2 --batch 1 --checkpoint never --json";
+    const auto order = user.succeeds(looped + " -m 1 --schedule auto --schedule-output l.csv").json();
+    EXPECT_EQ(user.succeeds(looped + " --schedule l.csv").json().at("step_ns"), order.at("step_ns"));
 }
 
 TEST_F(ScheduleCommand, PlansFilesWithRecomputes) {
