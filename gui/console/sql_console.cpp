@@ -280,6 +280,8 @@ void SqlConsole::showError(const QString& text, std::optional<std::size_t> byte)
     error_->setAccessibleName(tr("Query error"));
     error_->show();
     status_->setText(tr("The query failed."));
+    model_->setResult({});  // rows of an earlier query would pass for its answer
+    export_->setEnabled(false);
 }
 
 void SqlConsole::setHistory(const QStringList& queries) {

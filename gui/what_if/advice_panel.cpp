@@ -296,7 +296,9 @@ void AdvicePanel::computeNoise(const std::shared_ptr<const Profile>& profile, co
 }
 
 void AdvicePanel::list(const Advice& advice, bool noiseFollows) {
-    const std::optional<AdviceRow> current = rows_->rowAt(table_->currentIndex().row());
+    // The first row is selected until the user selects another: then it is the best change, whichever that becomes.
+    const int row = table_->currentIndex().row();
+    const std::optional<AdviceRow> current = row > 0 ? rows_->rowAt(row) : std::nullopt;
     std::vector<AdviceRow> rows;
     int selected = 0;
     for (const Move& move : advice.moves) {

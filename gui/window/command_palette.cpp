@@ -7,17 +7,25 @@
 #include <QLineEdit>
 #include <QListWidget>
 #include <QPainter>
+#include <QRegularExpression>
 #include <QStyledItemDelegate>
 
 #include <algorithm>
+#include <array>
 
 namespace pipescope {
 namespace {
-/// True if the text contains every word.
-bool hasWords(const QString& text, const QString& words) {
+enum class Match { words, parts_of_words };
+
+/// True if the text contains every word: as a word of its own, or anywhere.
+bool hasWords(const QString& text, const QString& words, Match match) {
     const QStringList all = words.split(QLatin1Char(' '), Qt::SkipEmptyParts);
-    return std::all_of(all.begin(), all.end(),
-                       [&](const QString& word) { return text.contains(word, Qt::CaseInsensitive); });
+    return std::all_of(all.begin(), all.end(), [&](const QString& word) {
+        const QString pattern = QRegularExpression::escape(word);
+        const QRegularExpression whole(QStringLiteral("(?<!\\w)%1(?!\\w)").arg(pattern),
+                                       QRegularExpression::CaseInsensitiveOption);
+        return match == Match::words ? text.contains(whole) : text.contains(word, Qt::CaseInsensitive);
+    });
 }
 
 QString lineOf(const MenuEntry& entry) {
@@ -96,15 +104,21 @@ CommandPalette::CommandPalette(const QMenuBar& menus, QWidget* parent)
 
 void CommandPalette::fill() {
     list_->clear();
-    // Words of an entry's own name count before those of its menus.
-    for (const bool own : {true, false}) {
-        for (qsizetype index = 0; index < entries_.size(); ++index) {
-            const MenuEntry& entry = entries_[index];
-            const bool named = hasWords(entry.text(), words_->text());
-            if (named == own && hasWords(lineOf(entry), words_->text())) {
-                auto* item = new QListWidgetItem(lineOf(entry), list_);
-                item->setData(Qt::UserRole, index);
-            }
+    // Whole words of an entry's own name come first, then parts of its words, then those of its menus.
+    std::array<QList<qsizetype>, 3> ranked;
+    for (qsizetype index = 0; index < entries_.size(); ++index) {
+        const QString name = entries_[index].text();
+        if (hasWords(lineOf(entries_[index]), words_->text(), Match::parts_of_words)) {
+            ranked[hasWords(name, words_->text(), Match::words)            ? 0
+                   : hasWords(name, words_->text(), Match::parts_of_words) ? 1
+                                                                           : 2]
+                << index;
+        }
+    }
+    for (const QList<qsizetype>& equals : ranked) {
+        for (const qsizetype index : equals) {
+            auto* item = new QListWidgetItem(lineOf(entries_[index]), list_);
+            item->setData(Qt::UserRole, index);
         }
     }
     list_->setCurrentRow(0);

@@ -99,12 +99,16 @@ TEST_F(SqlConsoleTest, QueriesTheBubblesOfTheComparedStepsAndTheSimulatedOne) {
 }
 
 TEST_F(SqlConsoleTest, TellsLineAndColumnOfAnErrorAndMarksIt) {
+    run(QStringLiteral("SELECT 1"));
+    ASSERT_EQ(console_.results().rowCount(), 1);
+    console_.setHistory({});
     run(QStringLiteral("SELECT step\nFROM PIPESCOPE_STEP\nWHERE größe = 3"));
     EXPECT_TRUE(console_.error().contains(QStringLiteral("Line 3, column 7"))) << console_.error().toStdString();
     const auto marked = console_.findChild<QPlainTextEdit*>()->extraSelections();
     ASSERT_EQ(marked.size(), 1);
     EXPECT_EQ(marked[0].cursor.selectedText(), QStringLiteral("größe"));
     EXPECT_TRUE(console_.history().isEmpty());  // only what worked is worth going back to
+    EXPECT_EQ(console_.results().rowCount(), 0) << "the rows of the query before";
     run(QStringLiteral("SELECT 1"));
     EXPECT_EQ(console_.error(), QString());
     EXPECT_TRUE(console_.findChild<QPlainTextEdit*>()->extraSelections().isEmpty());

@@ -127,9 +127,11 @@ TEST_F(AdvicePanelTest, ShowsExpectedStepsOnceTheNoiseIsKnown) {
     play();
     QString first;  // what the panel says beside its first rows
     QString header;
+    QString bestWithoutNoise;
     QObject::connect(&rows(), &QAbstractItemModel::modelReset, &panel_, [&] {
         if (first.isEmpty() && rows().rowCount() > 0) {
             first = panel_.message();
+            bestWithoutNoise = text(0, AdviceTableModel::title);
             header = rows().headerData(AdviceTableModel::step, Qt::Horizontal).toString();
         }
     });
@@ -150,6 +152,8 @@ TEST_F(AdvicePanelTest, ShowsExpectedStepsOnceTheNoiseIsKnown) {
     }
     EXPECT_EQ(text(0, AdviceTableModel::title).toStdString(), advice.moves.front().title);
     EXPECT_EQ(plain(0, AdviceTableModel::step).toLongLong(), advice.moves.front().simulation.noise->mean.count());
+    EXPECT_NE(text(0, AdviceTableModel::title), bestWithoutNoise);
+    EXPECT_EQ(panel_.table().currentIndex().row(), 0) << "the best is selected, not the one that was";
 }
 
 TEST_F(AdvicePanelTest, ComputesNothingWhileItIsHidden) {

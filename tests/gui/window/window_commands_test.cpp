@@ -58,6 +58,17 @@ TEST_F(WindowCommands, AreChosenWithTheArrowKeysAndNamedWithTheirKeys) {
     EXPECT_LT(window_.page()->axis().window().length, before);
 }
 
+TEST_F(WindowCommands, WithWholeWordsComeBeforeFilesWhoseNamesContainThem) {
+    open("commands.sqlite");
+    CommandPalette* commands = palette();
+    ASSERT_NE(commands, nullptr);
+    QTest::keyClicks(&commands->words(), QStringLiteral("sql"));
+    const QStringList found = lines(*commands);
+    ASSERT_GE(found.size(), 2) << "the panel, and a recent file";
+    EXPECT_TRUE(found[0].startsWith(QStringLiteral("SQL")) || found[0].startsWith(QStringLiteral("✓ SQL")))
+        << found.join(QLatin1Char('\n')).toStdString();
+}
+
 TEST_F(WindowCommands, ThatCannotRunAreLeftOut) {
     CommandPalette* commands = palette();
     ASSERT_NE(commands, nullptr);
