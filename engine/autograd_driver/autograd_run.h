@@ -20,7 +20,7 @@ namespace pipescope {
 /// before it waits for its gradient.
 ///
 /// On a CPU, autograd runs a graph in the thread that called backward(), so lanes overlap in the forward only. On
-/// accelerators each device's autograd thread only issues, and the lanes' streams overlap.
+/// accelerators each device's autograd thread only launches, and the lanes' streams overlap.
 /// Threading: as StepRun. Errors: the first failing task's exception in schedule order, unchanged.
 /// Source: torchgpipe (arXiv 2004.09910), sections 3.2 and 3.3.
 class AutogradRun {

@@ -10,8 +10,8 @@
 namespace pipescope {
 /// Orders the streams of one step as the TaskGraph orders its tasks, and keeps tensors that cross them alive.
 ///
-/// The gate lets a task start once its dependencies have been *issued*: on a device they may still run. So a task that
-/// another lane waits for records an event, and the waiting task makes its stream wait for it. Copies run on the
+/// The gate lets a task start once its dependencies have been *launched*: on a device they may still run. So a task
+/// that another lane waits for records an event, and the waiting task makes its stream wait for it. Copies run on the
 /// streams of their link, in parallel with both lanes' computation.
 /// A received tensor stays referenced until its last reader has passed on the device: the backward, or the forward if
 /// nothing else holds the tensor or no backward follows.
@@ -25,7 +25,7 @@ public:
     /// Copies a micro-batch's input to the first lane, in place, when that lane is about to compute on it. The host
     /// runs ahead of the device, so the copy overlaps the previous micro-batch.
     void enter(MicroBatchId micro_batch, LaneId lane, Tensors& inputs);
-    /// Before and after the lane issues the task.
+    /// Before and after the lane launches the task.
     void before(TaskIndex task);
     void after(TaskIndex task);
     /// Sends the tensors that the copy moves and puts the arriving ones in their place.

@@ -16,8 +16,8 @@ struct Instant {
     std::shared_ptr<const c10::Event> event;  ///< null on the CPU
 };
 
-/// Measures the time of work on a device. On an accelerator the host only issues work, so its clock would time the
-/// issuing. There, instants are timed events in the calling thread's current stream, through torch's device-generic
+/// Measures the time of work on a device. On an accelerator the host only launches work, so its clock would time the
+/// launches. There, instants are timed events in the calling thread's current stream, through torch's device-generic
 /// interface. Threading: immutable; autograd's own threads may call it too.
 class DeviceClock {
 public:
