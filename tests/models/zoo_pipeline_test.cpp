@@ -10,6 +10,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,29 @@ TEST_P(ZooPipeline, GivesThePlainModelsLossAndGradients) {
         if (gradient.defined()) {
             EXPECT_TRUE(at::allclose(gradient, expected[i].second.grad(), 1e-7, 1e-10)) << expected[i].first;
         }
+    }
+}
+
+// As simulated, an emulated partition has a backward even if none of its layers has parameters.
+TEST(EmulatedPipeline, GoesBackwardThroughAPartitionWithoutParameters) {
+    LayerProfile layer;
+    layer.name = "pool";
+    layer.forward_ns = layer.recompute_ns = {1e6};
+    layer.backward_ns = {20e6};
+    layer.output_bytes = layer.saved_bytes = layer.transient_bytes = {80};
+    Profile profile;
+    profile.model = "without parameters";
+    profile.samples = {2};
+    profile.input_bytes = {80};
+    profile.loss_ns = {0};
+    profile.layers = {layer, layer};
+    const ModelSpec spec = emulated_model(profile);
+    const Batch batch = spec.make_batch(4, 0);
+    for (const Checkpoint checkpoint : {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}) {
+        GPipe pipeline(spec, {.balance = {1, 1}, .devices = {"cpu", "cpu"}, .chunks = 2, .checkpoint = checkpoint});
+        const auto start = std::chrono::steady_clock::now();
+        pipeline.step(batch.input, batch.target, spec.loss);
+        EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(60)) << to_string(checkpoint);
     }
 }
 
