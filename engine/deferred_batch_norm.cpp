@@ -10,6 +10,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace pipescope {
@@ -85,20 +86,16 @@ DeferredBatchNorm::DeferredBatchNorm(const NamedTensors& buffers) {
         if (tensor.defined() && name.ends_with("running_mean")) {
             running_means_.push_back(tensor);
         } else if (tensor.defined() && name.ends_with("num_batches_tracked")) {
-            counters_.push_back(tensor);
+            counters_.push_back({tensor, {}, {}});
         }
     }
 }
 
 void DeferredBatchNorm::begin_mini_batch() {
-    if (!counters_before_.empty()) {  // the previous mini-batch failed
-        set_counters([](std::int64_t) { return 0; });
-    }
     norms_.clear();
     micro_batches_ = 0;
-    counters_before_.clear();
-    for (const at::Tensor& counter : counters_) {
-        counters_before_.push_back(counter.item<std::int64_t>());
+    for (Counter& counter : counters_) {
+        counter.moved = at::zeros_like(counter.tensor);
     }
 }
 
@@ -112,10 +109,10 @@ void DeferredBatchNorm::end_mini_batch() {
         }
     }
     norms_.clear();
-    // Modules count every micro-batch, but a mini-batch counts as one. Rounds up, since micro-batches may differ in
-    // calls.
-    set_counters([this](std::int64_t moved) { return (moved + micro_batches_ - 1) / micro_batches_; });
-    counters_before_.clear();
+    // A mini-batch counts as one. Rounds up, since micro-batches may differ in calls. A frozen norm's did not move.
+    for (const Counter& counter : counters_) {
+        counter.tensor.variable_data().add_(counter.moved.add(micro_batches_ - 1).floor_divide(micro_batches_));
+    }
 }
 
 void DeferredBatchNorm::begin_micro_batch() {
@@ -123,15 +120,17 @@ void DeferredBatchNorm::begin_micro_batch() {
     for (Norm& norm : norms_) {
         norm.next_call = 0;
     }
+    for (Counter& counter : counters_) {
+        counter.before = counter.tensor.detach().clone();
+    }
 }
 
-/// A counter that did not move belongs to a frozen norm.
-void DeferredBatchNorm::set_counters(const std::function<std::int64_t(std::int64_t moved)>& calls) {
-    for (std::size_t k = 0; k < counters_before_.size(); ++k) {
-        const std::int64_t moved = counters_[k].item<std::int64_t>() - counters_before_[k];
-        if (moved != 0) {
-            counters_[k].variable_data().fill_(counters_before_[k] + calls(moved));
-        }
+/// On the tensors' device, without waiting for it.
+void DeferredBatchNorm::end_micro_batch() {
+    const at::NoGradGuard no_grad;
+    for (Counter& counter : counters_) {
+        counter.moved.add_(counter.tensor.detach()).sub_(counter.before);
+        counter.tensor.variable_data().copy_(counter.before);
     }
 }
 
@@ -159,6 +158,10 @@ DeferredBatchNorm::Collecting::Collecting(DeferredBatchNorm& to) {
     collecting = &to;
 }
 DeferredBatchNorm::Collecting::~Collecting() {
+    try {
+        collecting->end_micro_batch();
+    } catch (const std::exception&) {  // of a device that failed, and with it the forward
+    }
     collecting = nullptr;
 }
 }  // namespace pipescope

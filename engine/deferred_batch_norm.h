@@ -3,7 +3,6 @@
 #include "engine/layer.h"
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 namespace pipescope {
@@ -25,7 +24,7 @@ public:
 
     /// Discards an unfinished mini-batch with its micro-batches.
     void begin_mini_batch();
-    /// Moves the running statistics, once.
+    /// Moves the running statistics, once. Until then they are those before the mini-batch, counters included.
     void end_mini_batch();
 
     /// While it lives, during a micro-batch's forward, batch norms on this thread write here.
@@ -58,13 +57,18 @@ private:
         std::vector<Call> calls;    ///< of one forward
         std::size_t next_call = 0;  ///< in the running micro-batch
     };
+    /// A norm's num_batches_tracked, which counts every micro-batch by itself.
+    struct Counter {
+        at::Tensor tensor;
+        at::Tensor before;  ///< at the micro-batch's start
+        at::Tensor moved;   ///< by all micro-batches
+    };
     void begin_micro_batch();
-    void set_counters(const std::function<std::int64_t(std::int64_t moved)>& calls);
+    void end_micro_batch();
 
     std::vector<at::Tensor> running_means_;
-    std::vector<at::Tensor> counters_;           // num_batches_tracked
-    std::vector<std::int64_t> counters_before_;  // at the mini-batch's start; empty outside one
-    std::int64_t micro_batches_ = 0;             // in the mini-batch, so far
-    std::vector<Norm> norms_;                    // in the mini-batch
+    std::vector<Counter> counters_;
+    std::int64_t micro_batches_ = 0;  // in the mini-batch, so far
+    std::vector<Norm> norms_;         // in the mini-batch
 };
 }  // namespace pipescope

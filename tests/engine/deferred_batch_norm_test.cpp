@@ -107,11 +107,13 @@ TEST(DeferredBatchNorm, ForgetsAMiniBatchThatFailed) {
                                 })},
                 {.balance = {2}, .devices = cpus(1), .chunks = 4, .deferred_batch_norm = true});
     EXPECT_THROW(model.forward(samples(8)), std::runtime_error);
+    EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), 0);
     fails = false;
+    norm->num_batches_tracked.fill_(7);  // as a loaded state does
     const at::Tensor input = samples(8);
     model.forward(input);
     EXPECT_TRUE(torch::allclose(norm->running_mean, 0.1 * input.mean(0)));
-    EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), 1);
+    EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), 8);
 }
 
 class ConvBlockImpl final : public torch::nn::Module {  // a user's own module, with norms deep inside
