@@ -2,6 +2,7 @@
 
 #include "engine/gradients/gradient_needs.h"
 #include "engine/lanes/process_end.h"
+#include "engine/shared_memory.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -55,6 +56,8 @@ StaggeredRun::StaggeredRun(std::shared_ptr<Pipeline> pipeline, const StaggeredTr
         throw UsageError("train_staggered is called under no_grad; it computes gradients; turn them on");
     }
     check_lanes(*pipeline_);
+    refuse_shared_weights(*pipeline_);
+    refuse_shared_gradients(*pipeline_);
 }
 
 void StaggeredRun::run() {

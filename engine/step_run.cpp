@@ -202,6 +202,9 @@ Tensors StepRun::take_input_gradients() {
 }
 
 void StepRun::run(Part part) {
+    if (trains_ && part != Part::forward) {
+        refuse_shared_gradients(*pipeline_);
+    }
     if (streams_) {
         pipeline_->devices().begin(slot({MicroBatchId{0}, PartitionId{0}}).inputs);
     }

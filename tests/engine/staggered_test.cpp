@@ -397,6 +397,42 @@ void expect_refusal(GPipe& model, const std::string& reason, const std::string& 
                 ThrowsMessage<UsageError>(AllOf(HasSubstr(reason), HasSubstr(remedy))));
 }
 
+TEST(Staggered, RefusesWeightsInOneMemoryOnTwoLanes) {
+    GPipe model({linear(6, 6), linear(6, 4), linear(4, 4)}, options({Schedule::gpipe, {2, 1}, 2}));
+    std::vector<at::Tensor> parameters = model.parameters();  // each layer's weight and bias
+    const auto use = [&](const at::Tensor& flat) { parameters[4].set_data(flat.narrow(0, 0, 16).view({4, 4})); };
+    const at::Tensor tied = torch::randn({36}, parameters[0].options());
+    parameters[0].set_data(tied.view({6, 6}));
+    use(tied);
+    expect_refusal(model, "0.weight on lane 0 and 2.weight on lane 1 share memory", "give each its own memory");
+    parameters[4].set_requires_grad(false);
+    parameters[0].set_requires_grad(false);
+    EXPECT_EQ(train_staggered(model, mini_batches({6}), momentum).size(), 1u) << "nobody changes it";
+    parameters[0].set_requires_grad(true);
+    use(torch::randn({16}, parameters[0].options()));
+    EXPECT_EQ(train_staggered(model, mini_batches({6}), momentum).size(), 1u);
+}
+
+class TimesImpl : public torch::nn::Module {
+public:
+    explicit TimesImpl(const at::Tensor& by) : weight(register_parameter("weight", by)) {}
+    at::Tensor forward(const at::Tensor& x) { return x.matmul(weight); }
+    at::Tensor weight;
+};
+
+TEST(Staggered, RefusesWeightsOfOneVersionOnTwoLanes) {
+    const at::Tensor flat = torch::randn({72}, torch::kFloat64);
+    std::vector<LayerSpec> layers;
+    for (const std::int64_t k : {0, 1}) {
+        const at::Tensor part = flat.narrow(0, 36 * k, 36).view({6, 6}).detach();
+        layers.push_back(
+            {"times", [part] { return module_layer(torch::nn::AnyModule(std::make_shared<TimesImpl>(part))); }});
+    }
+    layers.push_back(linear(6, 4));
+    GPipe model(layers, options({Schedule::one_f_one_b, {1, 2}, 2}));
+    expect_refusal(model, "0.weight on lane 0 and 1.weight on lane 1 share memory", "use step()");
+}
+
 TEST(Staggered, RefusesWhatNeedsMoreThanOneLane) {
     GPipeOptions with_autograd = options({Schedule::gpipe, {3, 3}, 2});
     with_autograd.driver = Driver::autograd;
