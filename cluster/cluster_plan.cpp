@@ -597,9 +597,12 @@ struct RentedNodes {
     int most_spares = 0;        ///< those that it wants and that the cluster has
     int spares = 0;             ///< of these, those that it rents
     double an_hour = 0;         ///< cost of one node
-    std::vector<double> waits;  ///< hours, by spares from 0 to most_spares; empty: it never fails
+    std::vector<double> waits;  ///< hours, by spares from 0 on; 0 with more of them
 
-    double wait() const { return waits.empty() ? 0 : waits[static_cast<std::size_t>(spares)]; }
+    double wait() const {
+        const auto k = static_cast<std::size_t>(spares);
+        return k < waits.size() ? waits[k] : 0;
+    }
 };
 
 double cost_of(const std::vector<RentedNodes>& rented, double awake) {
@@ -643,12 +646,7 @@ void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const Clus
         RentedNodes& each = rented.emplace_back();
         each.nodes = static_cast<int>((devices + group->devices_per_node - 1) / group->devices_per_node);
         each.an_hour = priced ? group->price_per_hour : group->devices_per_node;
-        if (group->hours_between_failures > 0) {
-            failures_an_hour += each.nodes / group->hours_between_failures;
-            const int wanted = spare_nodes(each.nodes, group->hours_between_failures, request.repair_hours);
-            each.spares = each.most_spares = std::min(wanted, group->nodes - each.nodes);
-            candidate.missing_nodes += wanted - each.most_spares;
-        }
+        failures_an_hour += group->hours_between_failures > 0 ? each.nodes / group->hours_between_failures : 0;
         candidate.nodes += each.nodes;
     }
     if (failures_an_hour > 0) {
@@ -656,12 +654,19 @@ void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const Clus
         candidate.checkpoints = best_checkpoints(failures);
     }
     const double awake = training / candidate.checkpoints.effective;
+    // The length of a run of one step says nothing about that of the training.
+    const double in_repair = request.tokens > 0 ? std::min(request.repair_hours, awake) : request.repair_hours;
     for (std::size_t k = 0; k < rented.size(); ++k) {
-        const double between = parts[k].group->hours_between_failures;
-        for (int spares = 0; between > 0 && spares <= rented[k].most_spares; ++spares) {
-            rented[k].waits.push_back(
-                repair_wait_hours(awake, between / rented[k].nodes, request.repair_hours, spares));
+        RentedNodes& each = rented[k];
+        const NodeGroup& group = *parts[k].group;
+        if (group.hours_between_failures <= 0) {
+            continue;
         }
+        const int wanted = spare_nodes(each.nodes, group.hours_between_failures, in_repair);
+        each.spares = each.most_spares = std::min(wanted, group.nodes - each.nodes);
+        candidate.missing_nodes += wanted - each.most_spares;
+        each.waits = repair_waits_by_spares(awake, group.hours_between_failures / each.nodes, request.repair_hours,
+                                            each.most_spares);
     }
     if (request.goal == ClusterGoal::cost) {
         rent_cheapest(rented, awake);

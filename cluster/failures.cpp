@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 namespace pipescope {
 double effective_share(const Failures& failures, double interval_seconds) {
@@ -52,34 +53,47 @@ int spare_nodes(int nodes, double hours_between_failures_of_one, double repair_h
     return most;
 }
 
-namespace {
-/// Share of calls that find that many servers busy, at `load` calls a time of service.
-double erlang_loss(int servers, double load) {
-    double lost = 1;
-    for (int k = 1; k <= servers; ++k) {
-        lost = load * lost / (k + load * lost);
+std::vector<double> repair_waits_by_spares(double hours, double hours_between, double repair_hours, int most_spares) {
+    if (hours_between <= 0 || repair_hours <= 0 || !std::isfinite(hours)) {
+        return {0};
     }
-    return lost;
+    struct Moment {
+        double past = 0;  ///< failures of the last that many hours may be in repair
+        double lost = 1;  ///< share of them that find all spares in repair: Erlang's loss formula
+    };
+    constexpr int kMoments = 200;
+    const double first = std::min(hours, repair_hours);
+    std::vector<Moment> moments;
+    for (int k = 0; k < kMoments; ++k) {
+        moments.push_back({(k + 0.5) / kMoments * first});
+    }
+    Moment later{repair_hours};
+    std::vector<double> waits;
+    for (int spares = 0; spares <= most_spares; ++spares) {
+        // An hour's waits. A failure that finds all spares in repair waits for the oldest of them, which failed
+        // past * spares / (spares + 1) hours ago in the mean.
+        const auto an_hour = [&](Moment& moment) {
+            if (spares > 0) {
+                const double calls = moment.past / hours_between * moment.lost;
+                moment.lost = calls / (spares + calls);
+            }
+            return moment.lost * (repair_hours - moment.past * spares / (spares + 1)) / hours_between;
+        };
+        const double most = an_hour(later);
+        double sum = 0;
+        for (Moment& moment : moments) {
+            sum += std::min(most, an_hour(moment));
+        }
+        waits.push_back(sum / kMoments * first + (hours - first) * most);
+        if (waits.back() == 0) {
+            break;
+        }
+    }
+    return waits;
 }
-}  // namespace
 
 double repair_wait_hours(double hours, double hours_between, double repair_hours, int spares) {
-    if (hours_between <= 0 || repair_hours <= 0 || !std::isfinite(hours)) {
-        return 0;
-    }
-    // An hour's waits if failures of the last `past` hours may be in repair. A failure that finds all spares there
-    // waits for the oldest of them, which failed past * spares / (spares + 1) hours ago in the mean.
-    const auto waits = [&](double past) {
-        return erlang_loss(spares, past / hours_between) * (repair_hours - past * spares / (spares + 1)) /
-               hours_between;
-    };
-    const double later = waits(repair_hours);
-    const double first = std::min(hours, repair_hours);
-    constexpr int kSteps = 200;
-    double sum = 0;
-    for (int k = 0; k < kSteps; ++k) {
-        sum += std::min(later, waits((k + 0.5) / kSteps * first));
-    }
-    return sum / kSteps * first + (hours - first) * later;
+    const std::vector<double> waits = repair_waits_by_spares(hours, hours_between, repair_hours, spares);
+    return waits.size() > static_cast<std::size_t>(spares) ? waits.back() : 0;
 }
 }  // namespace pipescope

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 namespace pipescope {
 /// How often a run fails, and what a failure costs. Failures are a Poisson process; they also hit checkpoints and
 /// restarts.
@@ -23,7 +25,8 @@ double effective_share(const Failures& failures, double interval_seconds);
 CheckpointPlan best_checkpoints(const Failures& failures);
 
 /// The fewest spare nodes that are all in repair at once with at most that probability. A node is repaired after
-/// `repair_hours`; nodes in repair are then Poisson distributed.
+/// `repair_hours`; nodes in repair are then Poisson distributed. In a run that is shorter, those that failed since its
+/// start are: pass its length.
 int spare_nodes(int nodes, double hours_between_failures_of_one, double repair_hours, double most_risk = 0.01);
 
 /// Mean time in which a run stands still, because a node fails while all spares are in repair and the first one is not
@@ -34,4 +37,6 @@ int spare_nodes(int nodes, double hours_between_failures_of_one, double repair_h
 /// more waiting than in the long run. Error of the run's whole time, against sampled runs with repairs of equal length:
 /// below 1 % up to two nodes in repair in the mean or from 20 repair times on; up to 7 % with ten in repair.
 double repair_wait_hours(double hours, double hours_between, double repair_hours, int spares);
+/// Likewise with 0 spares, 1 and so on, up to `most_spares`; shorter if more would save nothing.
+std::vector<double> repair_waits_by_spares(double hours, double hours_between, double repair_hours, int most_spares);
 }  // namespace pipescope

@@ -402,6 +402,32 @@ TEST(ClusterPlan, RanksARunWithASpareBeforeALargerOneWithout) {
     EXPECT_EQ(plan_cluster(model, cluster, request).candidates.front().nodes, 4);
 }
 
+// A hundred nodes that fail every 2400 hours have one in repair in the mean, if a repair takes a day. In the first 2.4
+// hours a tenth of a node fails: P(more than 1) = 0.0047.
+TEST(ClusterPlan, AShortRunWantsSparesForItsOwnFailures) {
+    Cluster cluster = plain_cluster(110);
+    cluster.groups.front().hours_between_failures = 2400;
+    LanguageModel model = small_model();
+    model.layers = 20;
+    ClusterPlanRequest request = request_of(400);
+    request.least_devices = request.most_devices = 400;
+    request.goal = ClusterGoal::time;
+    request.checkpoint_seconds = 1e-3;
+    const auto best_of = [&](double hours) {
+        request.tokens = 0;
+        const double step = plan_cluster(model, cluster, request).candidates.front().step.step_ns();
+        request.tokens = 400.0 * 16 * std::ceil(hours * 3.6e12 / step);
+        return plan_cluster(model, cluster, request).candidates.front();
+    };
+    const ClusterCandidate brief = best_of(2.4);
+    EXPECT_NEAR(brief.run_hours, 2.4, 0.3);
+    EXPECT_EQ(brief.spare_nodes, 1);
+    EXPECT_EQ(best_of(24).spare_nodes, 4);
+    EXPECT_EQ(best_of(2400).spare_nodes, 4);
+    request.tokens = 0;  // of unknown length
+    EXPECT_EQ(plan_cluster(model, cluster, request).candidates.front().spare_nodes, 4);
+}
+
 // A node that fails every 1000 hours wants a spare, since it is in repair for more than a hundredth of the time. The
 // spare doubles the price of a run that waits for a fortieth of it.
 TEST(ClusterPlan, RentsNoSpareThatCostsMoreThanItSaves) {

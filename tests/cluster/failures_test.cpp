@@ -114,6 +114,14 @@ TEST(Failures, RunsWaitForRepairsAsSampledRunsDo) {
         EXPECT_NEAR((hours + repair_wait_hours(hours, between, kRepair, each.spares)) / sampled, 1, each.error)
             << each.in_repair << " in repair, " << each.spares << " spares, " << each.repairs << " repair times";
     }
+    // Of a cluster of a hundred thousand nodes, one in ten in repair: each further spare saves time.
+    const std::vector<double> waits = repair_waits_by_spares(1000, 0.0024, 24, 20'000);
+    ASSERT_GT(waits.size(), 10'000U);
+    for (std::size_t k = 1; k < waits.size(); ++k) {
+        ASSERT_LE(waits[k], waits[k - 1]) << k;
+    }
+    EXPECT_LT(waits.back(), 1e-9);
+    EXPECT_EQ(repair_wait_hours(1000, 0.0024, 24, 5000), waits[5000]);
     EXPECT_EQ(repair_wait_hours(100, 0, 24, 0), 0);
     EXPECT_EQ(repair_wait_hours(100, 10, 0, 0), 0);
 }
