@@ -148,9 +148,19 @@ Link shared(Link link, double share) {
     return link;
 }
 
-const Link& slower(const Link& a, const Link& b) {
-    constexpr double kLargeMessage = 64 << 20;
-    return a.exchange_ns(kLargeMessage) >= b.exchange_ns(kLargeMessage) ? a : b;
+/// The link of a ring that has `in_node` ranks in a node, one hop to the next node for so many in all. Hops of a ring
+/// run at the same time, so that the slowest one's bandwidth counts, and the mean of the latencies.
+Link hop_of_ring(const Link& inside, const Link& between, int in_node) {
+    if (!inside.times.empty() || !between.times.empty()) {
+        constexpr double kLargeMessage = 64 << 20;
+        return between.exchange_ns(kLargeMessage) >= inside.exchange_ns(kLargeMessage) ? between : inside;
+    }
+    Link hop = between;
+    const bool is_slower = inside.bytes_per_second > 0 &&
+                           (between.bytes_per_second == 0 || inside.bytes_per_second < between.bytes_per_second);
+    hop.bytes_per_second = is_slower ? inside.bytes_per_second : between.bytes_per_second;  // 0: takes no time
+    hop.latency_ns = ((in_node - 1) * inside.latency_ns + between.latency_ns) / in_node;
+    return hop;
 }
 }  // namespace
 
@@ -285,9 +295,9 @@ Link ring_link(const Cluster& cluster, const NodeGroup& group, const RankGroup& 
     }
     const std::optional<std::int64_t> rack = rack_devices(cluster, group);
     const bool leaves_rack = rack && straddles(ring, *rack);
-    const Link between = shared(leaves_rack ? rack_link(cluster, group) : node_link(cluster, group),
-                                fewest_in(ring, group.devices_per_node));
-    return ring.stride < group.devices_per_node ? slower(between, group.link) : between;
+    const int in_node = fewest_in(ring, group.devices_per_node);
+    const Link between = shared(leaves_rack ? rack_link(cluster, group) : node_link(cluster, group), in_node);
+    return ring.stride < group.devices_per_node ? hop_of_ring(group.link, between, in_node) : between;
 }
 
 double all_reduce_ns(const Link& link, int ranks, double bytes) {

@@ -79,7 +79,7 @@ Link hop_link(const Link& base, LinkPlace place, const NodeGroup& group, const L
     return link;
 }
 
-/// Tiers of a pipeline on one group.
+/// Tiers of a pipeline on one group. Precondition: has_tiers().
 void set_tiers(Hardware& hardware, const Cluster& cluster, const NodeGroup& group, const Layout& layout, double bytes) {
     const std::int64_t stage = layout.stage_devices();
     const std::int64_t lanes_a_node = group.devices_per_node / stage;
@@ -118,26 +118,39 @@ const Link& slower(const Link& a, const Link& b, double bytes) {
     return a.message_ns(bytes) >= b.message_ns(bytes) ? a : b;
 }
 
-/// Links of a pipeline over several groups, for each two lanes that a micro-batch passes one after the other. A group's
-/// lanes begin with a node of their own. Two lanes of different groups are in different racks, if there are racks.
+/// True if the lanes of a pipeline on one group lie in nodes and in racks alike: no node or rack ends inside a lane
+/// that shares it with another one.
+bool has_tiers(const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
+    const std::int64_t stage = layout.stage_devices();
+    const auto cuts_a_lane = [&](std::int64_t box) {
+        return box > stage && box < stage * layout.pipeline && box % stage != 0;
+    };
+    const std::int64_t node = group.devices_per_node;
+    return !cuts_a_lane(node) && !(cluster.racks && cuts_a_lane(node * cluster.racks->nodes));
+}
+
+/// Links for each two lanes that a micro-batch passes one after the other; the slowest of a lane's devices counts. A
+/// group's lanes begin with a node of their own. Two lanes of different groups are in different racks, if there are
+/// racks.
 void set_pairs(Hardware& hardware, const Cluster& cluster, const PipelineParts& parts, const Layout& layout,
                double bytes) {
     const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
     const std::int64_t stage = layout.stage_devices();
-    std::vector<std::int64_t> node(groups.size());  // of the group
-    for (std::size_t k = 0, first = 0; k < groups.size(); ++k) {
-        first = k > 0 && groups[k] != groups[k - 1] ? k : first;
-        const std::int64_t own = std::max<std::int64_t>(1, groups[k]->devices_per_node / stage);
-        const std::int64_t nodes = (stage + groups[k]->devices_per_node - 1) / groups[k]->devices_per_node;
-        node[k] = static_cast<std::int64_t>(k - first) / own * nodes;
+    std::vector<std::int64_t> first(groups.size());  // device of the group
+    for (std::size_t k = 1; k < groups.size(); ++k) {
+        first[k] = groups[k] == groups[k - 1] ? first[k - 1] + stage : 0;
     }
     const auto place_of = [&](std::size_t a, std::size_t b) {
         const bool same_group = groups[a] == groups[b];
-        const bool leaves_rack =
-            cluster.racks && (!same_group || node[a] / cluster.racks->nodes != node[b] / cluster.racks->nodes);
-        return same_group && node[a] == node[b] ? LinkPlace::inside_node
-               : leaves_rack                    ? LinkPlace::between_racks
-                                                : LinkPlace::between_nodes;
+        // A box ends behind the first device of `a`, and not behind the last one of `b`: then some device's message
+        // leaves it.
+        const auto leaves = [&](std::int64_t box) {
+            return !same_group || first[a] / box != (first[b] + stage - 1) / box;
+        };
+        const std::int64_t node = groups[a]->devices_per_node;
+        return !leaves(node)                                          ? LinkPlace::inside_node
+               : cluster.racks && leaves(node * cluster.racks->nodes) ? LinkPlace::between_racks
+                                                                      : LinkPlace::between_nodes;
     };
     const auto base = [&](const NodeGroup& group, LinkPlace place) {
         return place == LinkPlace::inside_node     ? group.link
@@ -165,7 +178,11 @@ void set_hardware(Hardware& hardware, const Cluster& cluster, const PipelinePart
     if (parts.size() == 1) {
         const NodeGroup& group = *parts.front().group;
         hardware.memory_limit = group.device.memory_bytes;
-        set_tiers(hardware, cluster, group, layout, bytes);
+        if (has_tiers(cluster, group, layout)) {
+            set_tiers(hardware, cluster, group, layout, bytes);
+        } else {
+            set_pairs(hardware, cluster, parts, layout, bytes);
+        }
         if (layout.weight_copies().ranks > 1) {
             hardware.replica_link = replica_link_of(cluster, group, layout, layout.weight_copies());
         }

@@ -94,6 +94,26 @@ TEST(ClusterFile, ExamplesOfTheRepositoryLoad) {
     EXPECT_GE(count, 3U);
 }
 
+// Three of a node's four hops stay inside. A link that gets faster slows no ring down.
+TEST(ClusterLinks, ARingHasTheMeanLatencyOfItsHops) {
+    Cluster cluster = plain_cluster(2);
+    NodeGroup& group = cluster.groups.front();
+    group.link.latency_ns = 40;
+    cluster.between_nodes.latency_ns = 400;
+    EXPECT_EQ(ring_link(cluster, group, {8, 1}).latency_ns, 130);
+    EXPECT_EQ(ring_link(cluster, group, {2, 4}).latency_ns, 400);
+    EXPECT_EQ(ring_link(cluster, group, {4, 1}).latency_ns, 40);
+    double before = all_reduce_ns(ring_link(cluster, group, {8, 1}), 8, 800);
+    for (const double rate : {1.9e9, 2e9, 2.1e9, 1e10}) {  // the ports of a node move 2 bytes a ns
+        group.link.bytes_per_second = rate;
+        const double now = all_reduce_ns(ring_link(cluster, group, {8, 1}), 8, 800);
+        EXPECT_LE(now, before) << rate;
+        before = now;
+    }
+    group.link = {};
+    EXPECT_EQ(ring_link(cluster, group, {8, 1}).bytes_per_second, 2e9);
+}
+
 TEST(ClusterLinks, ARingUsesTheLinkThatItsRanksLieOn) {
     const Cluster cluster = plain_cluster(8);
     const NodeGroup& group = cluster.groups.front();

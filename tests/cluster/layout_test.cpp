@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -201,6 +202,36 @@ TEST(Layout, CopiesUseTheTierBetweenTheirLanes) {
             EXPECT_EQ((slice.end - slice.start).count(), slice.key.partition == 1 ? 4096 : 2048);
         }
     }
+}
+
+// Nodes of eight devices, lanes of three: 0..2, 3..5, 6..8 and so on. A node ends inside lanes 2 and 5.
+TEST(Layout, CopiesLeaveTheNodeIfSomeOfALanesDevicesDo) {
+    Cluster cluster = plain_cluster(3);
+    NodeGroup& group = cluster.groups.front();
+    group.devices_per_node = group.ports_per_node = 8;
+    const auto places = [&](const Layout& layout) {
+        const Hardware hardware = step_of(kSmall, cluster, layout).simulation.options.hardware;
+        std::vector<LinkPlace> all;
+        for (int lane = 0; lane < layout.pipeline; ++lane) {
+            all.push_back(link_between(hardware, LaneId{lane}, LaneId{(lane + 1) % layout.pipeline}).place);
+        }
+        return all;
+    };
+    constexpr LinkPlace kInside = LinkPlace::inside_node;
+    constexpr LinkPlace kBetween = LinkPlace::between_nodes;
+    EXPECT_EQ(places({.pipeline = 6, .data = 3, .batch = 3}),
+              (std::vector{kInside, kBetween, kBetween, kInside, kBetween, kBetween}));
+    EXPECT_EQ(places({.pipeline = 2, .data = 3, .batch = 3}), (std::vector{kInside, kInside}));
+    EXPECT_EQ(places({.pipeline = 6, .data = 4, .batch = 4}),
+              (std::vector{kInside, kBetween, kInside, kBetween, kInside, kBetween}));
+    // Racks of twelve devices: those of the first two lanes of five are in one, and of no others.
+    group.nodes = 8;
+    group.devices_per_node = group.ports_per_node = 4;
+    cluster.racks = Racks{3, {.bytes_per_second = 0.1e9}};
+    constexpr LinkPlace kRacks = LinkPlace::between_racks;
+    EXPECT_EQ(places({.pipeline = 6, .data = 5, .batch = 5}),
+              (std::vector{kBetween, kRacks, kRacks, kRacks, kRacks, kRacks}));
+    EXPECT_EQ(places({.pipeline = 4, .data = 4, .batch = 4}), (std::vector{kBetween, kBetween, kRacks, kRacks}));
 }
 
 TEST(Layout, BlocksAreDealtOutEvenlyOrCutByTime) {
