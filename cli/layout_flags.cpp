@@ -285,10 +285,15 @@ nlohmann::ordered_json explanation_json(const LayoutStep& step, const std::vecto
 nlohmann::ordered_json limits_json(const LayoutStep& step, const std::vector<StepLimit>& limits) {
     nlohmann::ordered_json object;
     object["parts"] = nlohmann::ordered_json::array();
+    double before = 0;  // shares; differences of rounded sums sum to the rounded step
+    const auto whole = [&](double share) { return std::llround(share * step.step_ns()); };
     for (const NamedPart& each : named_parts(step_parts(step))) {
+        const double after = before + std::max(0.0, each.share);
+        const auto ns = whole(after) - whole(before);
+        before = after;
         object["parts"].push_back({{"part", each.is_bubble ? "bubble" : each.name},
                                    {"cause", each.is_bubble ? nlohmann::ordered_json(each.name) : nullptr},
-                                   {"ns", std::llround(each.share * step.step_ns())},
+                                   {"ns", ns},
                                    {"share", each.share}});
     }
     object["limits"] = nlohmann::ordered_json::array();
