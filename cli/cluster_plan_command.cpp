@@ -26,7 +26,7 @@ namespace pipescope {
 namespace {
 constexpr const char* kRunGroup = "Cluster";
 const std::set<std::string> kOfClusters = {"tokens",         "checkpoint-time", "restart-time", "repair-time",
-                                           "gradient-bytes", "gradient-bucket", "sends"};
+                                           "gradient-bytes", "gradient-bucket", "sends",        "token-dispatch"};
 const std::set<std::string> kWithClusters = {"cluster", "batch",     "devices",     "device-catalogue",
                                              "dtype",   "optimizer", "rank-by",     "most",
                                              "json",    "schedule",  "device-types"};

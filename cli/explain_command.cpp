@@ -45,9 +45,10 @@ void check_explain_options(const CLI::App& command, const ExplainFlags& flags) {
         throw UsageError("--cluster is required; it says what a layout runs on; name a cluster file");
     }
     if (!names_a_layout(command)) {
-        check_options_with_cluster(command, true, {},
-                                   {"cluster", "batch", "devices", "rank-by", "tokens", "dtype", "optimizer",
-                                    "device-catalogue", "gradient-bytes", "gradient-bucket", "sends", "json"});
+        check_options_with_cluster(
+            command, true, {},
+            {"cluster", "batch", "devices", "rank-by", "tokens", "dtype", "optimizer", "device-catalogue",
+             "gradient-bytes", "gradient-bucket", "sends", "token-dispatch", "json"});
         return;
     }
     for (const char* name : {"--devices", "--rank-by", "--tokens"}) {
@@ -101,6 +102,9 @@ std::string options_text(const LayoutStep& step, bool of_language_model) {
     text += layout.recompute != Recompute::none ? " --recompute " + to_string(layout.recompute) : "";
     text += layout.gradient_bucket > 0 ? fmt::format(" --gradient-bucket {}B", layout.gradient_bucket) : "";
     text += layout.sends != Sends::blocking ? " --sends " + to_string(layout.sends) : "";
+    text += layout.dispatch != TokenDispatch::expert && layout.expert > 1
+                ? " --token-dispatch " + to_string(layout.dispatch)
+                : "";
     if (of_language_model) {
         add("--dtype", layout.dtype, Layout{}.dtype);
         add("--gradient-bytes", layout.gradient_bytes, layout.dtype == "float64" ? 8 : Layout{}.gradient_bytes);

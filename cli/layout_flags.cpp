@@ -28,7 +28,8 @@ constexpr const char* kGroup = "Cluster";
 const std::set<std::string> kOfLayouts = {"partitions",       "data-parallel",     "tensor-parallel",
                                           "context-parallel", "expert-parallel",   "interleave",
                                           "micro-batch-size", "sequence-parallel", "zero",
-                                          "gradient-bytes",   "gradient-bucket",   "sends"};
+                                          "gradient-bytes",   "gradient-bucket",   "sends",
+                                          "token-dispatch"};
 /// Others that it takes.
 const std::set<std::string> kWithLayouts = {
     "cluster", "batch", "schedule", "recompute", "dtype",      "device-types", "device-catalogue",
@@ -52,6 +53,11 @@ void add_replica_options(CLI::App& command, Layout& layout) {
         command, "--sends", layout.sends, parse_sends,
         "blocking (default): a lane waits for its sends, as in Megatron-LM; serial: it handles one message after the "
         "other, as in DeepSpeed; or overlapped",
+        "HOW", kGroup);
+    add_parsed(
+        command, "--token-dispatch", layout.dispatch, parse_token_dispatch,
+        "Tokens of a gpt: model with experts go to each of their experts: expert (default); or once to each node "
+        "that holds some of them, as with DeepEP: node",
         "HOW", kGroup);
 }
 
@@ -113,6 +119,9 @@ void check_model_options(const CLI::App& command, const std::string& model_or_pr
             "'" + model_or_profile +
             "' is a model without --cluster; a model runs on the devices of a cluster; name a cluster file");
     }
+    if (!is_model && with_cluster && command.get_option("--token-dispatch")->count() > 0) {
+        throw UsageError("--token-dispatch is given with a profile, whose layers are whole; leave it out");
+    }
     if (!is_model && with_cluster && command.get_option("--gradient-bytes")->count() > 0) {
         throw UsageError(
             "--gradient-bytes is given with a profile, which has the sizes of its gradients; leave it out");
@@ -162,6 +171,10 @@ LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& f
             throw UsageError(
                 "--balance, --checkpoint, --optimizer or --master-weights is given with a gpt: model, which is cut "
                 "evenly, recomputes as --recompute says, and trains with Adam; leave it out");
+        }
+        if (layout.dispatch != TokenDispatch::expert && layout.expert == 1) {
+            throw UsageError("--token-dispatch is " + to_string(layout.dispatch) +
+                             " with all experts on each device, so that no token is sent; add --expert-parallel");
         }
         set_dtype(layout, pipeline);
         found.simulate = [parts_on, model = parse_language_model(model_or_profile)](
@@ -249,7 +262,8 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
                         {"zero", layout.zero},
                         {"gradient_bytes", layout.gradient_bytes},
                         {"gradient_bucket_bytes", layout.gradient_bucket},
-                        {"sends", to_string(layout.sends)}};
+                        {"sends", to_string(layout.sends)},
+                        {"token_dispatch", to_string(layout.dispatch)}};
     return object;
 }
 

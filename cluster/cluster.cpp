@@ -315,6 +315,31 @@ double all_to_all_ns(const Cluster& cluster, const NodeGroup& group, const RankG
     return std::max(over(group.link, in_node - 1), outside);
 }
 
+double node_dispatch_ns(const Cluster& cluster, const NodeGroup& group, const RankGroup& ranks, double bytes,
+                        double experts, double top_k) {
+    // Chance that some of a token's experts are on that many devices.
+    const auto reached = [&](int devices) {
+        const double here = experts * devices / ranks.ranks;
+        double none = 1;
+        for (int k = 0; k < top_k; ++k) {
+            none *= std::max(0.0, experts - here - k) / (experts - k);
+        }
+        return 1 - none;
+    };
+    const auto over = [&](const Link& link, double copies) {
+        return copies > 0 ? link.exchange_ns(bytes * copies) : 0;
+    };
+    const int in_node = fewest_in(ranks, group.devices_per_node);
+    const std::optional<std::int64_t> rack = rack_devices(cluster, group);
+    const int in_rack = rack ? fewest_in(ranks, *rack) : ranks.ranks;
+    const auto nodes = [&](int devices) { return static_cast<double>(devices) / in_node; };
+    const double outside =
+        (in_rack > in_node ? over(node_link(cluster, group), nodes(in_rack - in_node) * reached(in_node)) : 0) +
+        (ranks.ranks > in_rack ? over(rack_link(cluster, group), nodes(ranks.ranks - in_rack) * reached(in_node)) : 0);
+    const double others = static_cast<double>(in_node - 1) / in_node;  // of a node's devices
+    return std::max(over(group.link, others * ranks.ranks * reached(1)), outside);
+}
+
 double all_gather_ns(const Link& link, int ranks, double bytes) {
     return ranks < 2 ? 0 : (ranks - 1) * link.exchange_ns(bytes / ranks);
 }

@@ -78,6 +78,13 @@ double all_reduce_ns(const Link& link, int ranks, double bytes);
 /// All messages start at once, so a link's latency counts once. Those that leave a node do not hold up those inside it.
 /// The slowest device of all groups counts. Precondition: stride is 1.
 double all_to_all_ns(const Cluster& cluster, const NodeGroup& group, const RankGroup& ranks, double bytes);
+/// Time in ns in which each of a group's consecutive devices sends its tokens, of that many bytes, to `top_k` of
+/// `experts` each, of which every device holds as many as every other one and no choice is likelier than another. A
+/// token goes once to each node that holds some of its experts; the device that gets it there hands it on, once to each
+/// other device of the node that does. Both run at the same time, and the slower counts. Otherwise as all_to_all_ns().
+/// Source: DeepEP (deepseek-ai/DeepEP), its kernels for training.
+double node_dispatch_ns(const Cluster& cluster, const NodeGroup& group, const RankGroup& ranks, double bytes,
+                        double experts, double top_k);
 /// Time in ns in which each rank gets the others' parts of that many bytes in total: R - 1 messages.
 double all_gather_ns(const Link& link, int ranks, double bytes);
 }  // namespace pipescope

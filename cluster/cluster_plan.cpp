@@ -965,6 +965,7 @@ ClusterGoal parse_cluster_goal(std::string_view name) {
 ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request) {
     constexpr int kMostTensorRanks = 64;
     check_layer_flops(model, {.tensor = kMostTensorRanks});
+    check_dispatch(model, request.layout);
     StepBounds bounds(model, cluster);
     std::vector<std::string> left_out;
     for (const NodeGroup& group : cluster.groups) {

@@ -36,6 +36,8 @@ public:
     double copied_tokens() const { return tokens_ / split_ * static_cast<double>(model_.top_k); }
     /// Bytes of a tensor of all copies.
     double copied_bytes() const { return copied_tokens() * hidden_ * element_; }
+    /// Bytes of this rank's tokens, each once.
+    double token_bytes() const { return tokens_ / split_ * hidden_ * element_; }
     /// Bytes of the keys and values of this rank's tokens.
     double key_value_bytes() const { return 2 * tokens_ * rank_kv_width(model_, layout_.tensor) * element_; }
 
@@ -252,9 +254,13 @@ double tensor_sum_ns(const RankTimes& rank, const Cluster& cluster, const NodeGr
     return all_reduce_ns(ring_link(cluster, group, layout.tensor_ranks()), layout.tensor, rank.activation());
 }
 
-/// Time in which the copies of tokens get to the ranks of their experts, or back.
-double all_to_all_of(const RankTimes& rank, const Cluster& cluster, const NodeGroup& group, const Layout& layout) {
-    return all_to_all_ns(cluster, group, layout.expert_ranks(), rank.copied_bytes());
+/// Time in which tokens get to the ranks of their experts, or back.
+double all_to_all_of(const RankTimes& rank, const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
+                     const Layout& layout) {
+    return layout.dispatch == TokenDispatch::node
+               ? node_dispatch_ns(cluster, group, layout.expert_ranks(), rank.token_bytes(),
+                                  static_cast<double>(model.experts), static_cast<double>(model.top_k))
+               : all_to_all_ns(cluster, group, layout.expert_ranks(), rank.copied_bytes());
 }
 
 /// Time that replicas take to exchange a layer's parameters and gradients in each pass.
@@ -300,7 +306,7 @@ BlockMessages messages_of(const RankTimes& rank, const LanguageModel& model, Blo
     BlockMessages messages;
     messages.sums = sums_a_pass(model, kind) * tensor_sum_ns(rank, cluster, group, layout);
     if (kind == BlockKind::experts) {
-        messages.all_to_all = 2 * all_to_all_of(rank, cluster, group, layout);
+        messages.all_to_all = 2 * all_to_all_of(rank, model, cluster, group, layout);
     }
     messages.context = context_waits(rank, cluster, group, layout);
     return messages;

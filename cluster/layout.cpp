@@ -2,6 +2,7 @@
 
 #include "cluster/cuts.h"
 #include "schedule/error.h"
+#include "schedule/parse_name.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "simulator/balance_search.h"
@@ -314,6 +315,19 @@ AfterPipeline after_pipeline(const LanguageModel& model, const Cluster& cluster,
 }
 }  // namespace
 
+std::string to_string(TokenDispatch dispatch) {
+    switch (dispatch) {
+        case TokenDispatch::expert: return "expert";
+        case TokenDispatch::node: return "node";
+    }
+    return "unknown";
+}
+
+TokenDispatch parse_token_dispatch(std::string_view name) {
+    return parse_name<TokenDispatch>(name, {TokenDispatch::expert, TokenDispatch::node},
+                                     "--token-dispatch is '" + printable(name) + "'", "leave it out for expert");
+}
+
 std::string to_string(const PipelineParts& parts) {
     std::string text;
     for (const PipelinePart& part : parts) {
@@ -471,6 +485,12 @@ void check_layer_flops(const LanguageModel& model, const Layout& layout) {
     }
 }
 
+void check_dispatch(const LanguageModel& model, const Layout& layout) {
+    if (layout.dispatch != TokenDispatch::expert && model.experts == 0) {
+        refuse("token-dispatch is " + to_string(layout.dispatch), "the model has no experts", "leave it out");
+    }
+}
+
 void check_layout(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
     check_layout(layout, parts);
     check_layer_flops(model, layout);
@@ -514,6 +534,7 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
                                   : "it must divide the model's experts, " + std::to_string(model.experts),
                "use another number, or leave it out");
     }
+    check_dispatch(model, layout);
     if (model.experts > 0 && layout.tensor > 1 && !layout.sequence_parallel) {
         refuse("has " + std::to_string(layout.tensor) + " tensor-parallel devices without sequence parallelism",
                "each device sends tokens of its own to the experts", "add --sequence-parallel");

@@ -7,11 +7,22 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pipescope {
-/// How a model lies on a cluster: tensor-parallel ranks next to each other, then context-parallel ones, data-parallel
-/// ones, and the pipeline. Experts are dealt out whole among `expert` consecutive devices of a lane, in that order.
+/// How tokens get to their experts, and their results back.
+enum class TokenDispatch {
+    expert,  ///< a copy to each of a token's experts: all_to_all_ns()
+    node,    ///< one to each node that holds some of them: node_dispatch_ns()
+};
+std::string to_string(TokenDispatch dispatch);
+/// Throws UsageError that lists the names.
+TokenDispatch parse_token_dispatch(std::string_view name);
+
+/// How a model lies on a cluster: tensor-parallel ranks next to each other, then context-parallel ones,
+/// data-parallel ones, and the pipeline. Experts are dealt out whole among `expert` consecutive devices of a lane, in
+/// that order.
 struct Layout {
     int pipeline = 1;    ///< lanes of one pipeline
     int data = 1;        ///< replicas of it
@@ -31,6 +42,7 @@ struct Layout {
     /// messages of ZeRO 2 and 3 overlap with layers. 0: all of a lane's gradients at its end, and no overlap.
     Bytes gradient_bucket = 0;
     Sends sends = Sends::blocking;  ///< as in Megatron-LM; in DeepSpeed they are serial
+    TokenDispatch dispatch = TokenDispatch::expert;
 
     /// Devices of one lane.
     std::int64_t stage_devices() const { return static_cast<std::int64_t>(data) * context * tensor; }
@@ -76,6 +88,8 @@ double largest_layer_flops(const LanguageModel& model, const Layout& layout);
 inline constexpr double kMostLayerFlops = 0x1p53;
 /// Throws UsageError if it has more.
 void check_layer_flops(const LanguageModel& model, const Layout& layout);
+/// Throws UsageError if the layout sends tokens to experts in a way of its own, and the model has none.
+void check_dispatch(const LanguageModel& model, const Layout& layout);
 
 /// One rank's costs of the model's layers (embedding, blocks, output layer) at the layout's micro-batch size, estimated
 /// for the group's device by operator. Times include the collectives of tensor parallelism, those that take tokens to

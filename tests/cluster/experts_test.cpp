@@ -12,7 +12,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,6 +95,75 @@ TEST(Experts, AreReachedAndLeftByAllDevices) {
         return forward(cluster) - forward(with_free_links(cluster));
     }();
     EXPECT_NEAR(with_shared, 4 * 1024 + 2 * 1536, 0.01);
+}
+
+// Two of sixteen experts compute a token: each of eight devices has two, a node of four has eight. The other node has
+// some of a token's with 1 - 8 / 16 x 7 / 15; a device with 1 - 14 / 16 x 13 / 15.
+TEST(NodeDispatch, SendsATokenOnceToEachNode) {
+    Cluster cluster = plain_cluster(8);
+    const auto ns = [&](int ranks, double experts = 16, double top_k = 2) {
+        return node_dispatch_ns(cluster, cluster.groups.front(), {ranks, 1, 64}, 4800, experts, top_k);
+    };
+    const double node = 1 - 8.0 / 16 * 7 / 15;
+    const double device = 1 - 14.0 / 16 * 13 / 15;
+    EXPECT_EQ(ns(1), 0);
+    EXPECT_NEAR(ns(8), std::max(2 * 4800 * node, 4800 * 8 * device * 3 / 4), 1e-6);
+    cluster.groups.front().link.bytes_per_second = 1e12;
+    EXPECT_NEAR(ns(8), 2 * 4800 * node, 1e-6);
+    EXPECT_NEAR(ns(16, 32, 2), 2 * 4800 * 3 * (1 - 24.0 / 32 * 23 / 31), 1e-6);
+    cluster.racks = Racks{2, {.bytes_per_second = 0.1e9}};
+    EXPECT_NEAR(ns(16, 32, 2), (2 + 10 * 2) * 4800 * (1 - 24.0 / 32 * 23 / 31), 1e-6);
+    EXPECT_NEAR(ns(8, 8, 8), 2 * 4800, 1e-6);  // all experts compute all tokens
+}
+
+TEST(NodeDispatch, IsTheMeanOfTokensThatChooseAtRandom) {
+    const Cluster cluster = plain_cluster(4);
+    constexpr int kExpertsOfAll = 32;
+    constexpr int kTopK = 6;
+    constexpr int kTokens = 20'000;
+    std::mt19937 random(5);
+    std::vector<int> experts(kExpertsOfAll);
+    std::iota(experts.begin(), experts.end(), 0);
+    double sent = 0;  // from a device of the first of four nodes of four devices with two experts each
+    double handed_on = 0;
+    for (int token = 0; token < kTokens; ++token) {
+        std::ranges::shuffle(experts, random);
+        std::set<int> nodes;
+        std::set<int> devices;
+        for (int k = 0; k < kTopK; ++k) {
+            nodes.insert(experts[static_cast<std::size_t>(k)] / 8);
+            devices.insert(experts[static_cast<std::size_t>(k)] / 2);
+        }
+        sent += static_cast<double>(nodes.size()) - static_cast<double>(nodes.count(0));
+        // Messages arrive at the device of the same place in its node.
+        handed_on += static_cast<double>(std::ranges::count_if(devices, [](int device) { return device % 4 != 0; }));
+    }
+    const double slower = std::max(2 * sent, handed_on) / kTokens;  // half a byte a ns, and one
+    EXPECT_NEAR(node_dispatch_ns(cluster, cluster.groups.front(), {16, 1, 16}, 1, kExpertsOfAll, kTopK) / slower, 1,
+                0.01);
+}
+
+TEST(Experts, AreReachedThroughTheirNodesIfTheLayoutSaysSo) {
+    const Cluster cluster = plain_cluster(2);
+    Layout layout{.data = 8, .expert = 4, .batch = 8};
+    const auto all_to_all = [&](int expert, TokenDispatch dispatch) {
+        layout.expert = expert;
+        layout.dispatch = dispatch;
+        return block_extras(parse_language_model(kExperts), BlockKind::experts, cluster, cluster.groups.front(), layout)
+            .all_to_all;
+    };
+    // 16 tokens of 64 x 2 bytes, two passes, there and back: half of four experts compute a token, so that half of the
+    // three other devices get it.
+    EXPECT_NEAR(all_to_all(4, TokenDispatch::node), 4 * 2048 * 3 / 2.0, 0.1);
+    EXPECT_NEAR(all_to_all(4, TokenDispatch::expert), 4 * 2048 * 3 / 2.0, 0.1);
+    EXPECT_EQ(all_to_all(1, TokenDispatch::node), 0);
+    EXPECT_THAT(
+        [&] {
+            step_of("gpt:layers=8,hidden=64,heads=8,sequence=16,vocabulary=128", cluster,
+                    {.data = 2, .batch = 2, .dispatch = TokenDispatch::node});
+        },
+        ThrowsMessage<UsageError>(HasSubstr("token-dispatch is node; the model has no experts")));
+    EXPECT_THAT([] { parse_token_dispatch("rank"); }, ThrowsMessage<UsageError>(HasSubstr("'rank'")));
 }
 
 // On a device without partly filled tiles, all experts of a block compute as long as one feed-forward layer for as many
