@@ -42,23 +42,37 @@ machines in `examples/clusters/`.
 
 **What is not explained**
 
-- Rows of vTrain with two or four tensor-parallel devices took 10 to 37 % longer than predicted. Others of the same layout are
-  within 2 %: of 39.1 B, p8 d16 t4 took 16.1 s with b2, 17.6 s with b3, and 16.1 s with b6.
-- Sailor's row with one micro-batch measures 0.05 s more than its layers, copies and update take. Its program takes the mean of seven
-  steps on rank 0, after three that do not count.
-- Sailor's row with four lanes and micro-batches of four has a quarter less memory than its row with micro-batches of one suggests.
-  Sailor's program reads nvidia-smi, so its figures are what the allocator reserves; the prediction is what tensors take. With the
-  simulated reserved bytes, whose blocks are made up from the layers' bytes, the mean error is 7.0 %.
-- Because of these two rows, Sailor's means are 5.2 % and 4.9 %: the other nine are 2.2 % (time) and 2.5 % (memory) off. No known cause
-  holds for other rows too. A time that each step adds would make five of the others worse.
+- Rows of vTrain with two or four tensor-parallel devices that took 10 to 37 % longer than predicted. Others of the same layout
+  come out within 2 %: of 39.1 B, p8 d16 t4 took 16.1 s with b2, 17.6 s with b3, and 16.1 s with b6. The two worst rows, p16 d16 t2 with
+  b3 and b6, took 9.8 and 6.4 s more than predicted: 0.21 s for each micro-batch and lane that the step passes, in both, although one has
+  twice the work and twice the bytes in each. So neither a rate nor a bandwidth explains them, and 175 B on p32 d8 t2 comes out within
+  4 %. Their memory is far from full. The source gives no other facts of these runs.
+- Sailor's row with one micro-batch measures 0.076 s more than its layers, copies and update take. Its program
+  (megatron/training.py) waits for the device before and after each step, and takes the mean of seven steps on rank 0, after three that do
+  not count. Nothing that it does once a step takes so long: summing gradients without replicas took 0.011 s by its own
+  clock. The model OPT shows none of it: its row with one micro-batch on one lane took 0.002 s more than a micro-batch of its row
+  with 32. A time that each step adds would make five of the other rows worse.
+- The memory of Sailor's row with four lanes and micro-batches of four is a fifth less than predicted. By the layers' own bytes the
+  second lane keeps 26.4 GB of activations: three micro-batches of nine blocks, 244 MB a sample each. With parameters and what a process holds
+  besides, a run of that layout takes 33 GB or more, but 28.5 GB were measured. The third lane, which keeps two
+  micro-batches, would take 27.1 GB. Sailor's script (process_results.py) takes the highest of the last lines of all ranks' logs, and skips
+  ranks whose last line is cut off. Whether that happened is not known.
+- Sailor's program reads nvidia-smi, so its figures hold what the allocator reserves; the prediction is what tensors take. With the simulated
+  reserved bytes, whose blocks are made up from the layers' bytes, the mean error is 7.0 %.
+- These two rows are why Sailor's means are 5.7 % and 4.9 %: the other nine are 2.2 % (time) and 2.5 % (memory) off. No cause is
+  known that would also hold for other rows, so nothing was set for them.
 - Sailor's engine (deepspeed/pipe_engine.py) sends a quarter of an activation from each of the four tensor-parallel ranks, gathers it
   after the link, and reads its size on the host for each message, so that the host cannot launch ahead. PipeScope's model sends whole
-  activations and has no waits for the host. The figures contain both errors, which cannot be separated here.
-- Mixtures of experts on H100, for which nothing was calibrated. Experts on four nodes come out a third too slow: DeepEP sends a token
-  once to each node, the model once to each expert. Fully sharded data parallelism comes out a third too slow with gradients summed in
-  4 bytes, and 3 % too slow with 2; the source does not say which. The row of 4096 tokens on four tensor-parallel devices runs at
-  little more than half of the rate of the same layout with 16384 tokens. With long sequences, predictions lack the experts' forward
-  that these runs repeat, whose share shrinks as attention grows.
+  activations and has no waits for the host. With quarters and their gathering, and still no waits, the mean is 8.3 %, and all rows but
+  one are too short. What the waits take is not published, so the figures above contain both errors.
+- The update of Sailor's profile is that of the model that was profiled, with two blocks (profile_all.py), so it is scaled by parameters.
+  Until it was, the mean was 5.2 %.
+- Mixtures of experts on H100, for which nothing was set or chosen. Fully sharded data parallelism comes out a third too slow with
+  gradients summed in 4 bytes, and 5 % too slow with 2; the source does not say which. The row of 4096 tokens on four
+  tensor-parallel devices runs at little more than half of the rate of the same layout with 16384 tokens. It has a quarter of the work in
+  the same number of kernels. A host that launches them too slowly would explain it. The source does not say so, and PipeScope does not
+  simulate it. With long sequences, the predictions lack the experts' forward that these runs repeat, whose share shrinks as attention
+  grows.
 )";
 
 constexpr const char* kBubblesHead = R"(

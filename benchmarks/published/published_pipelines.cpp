@@ -167,9 +167,9 @@ PublishedSet mixtures_of_experts(const fs::path& folder) {
         "the same page, whose operations are those of all pairs of tokens. Qwen3-235B-A22B: "
         "yanring/Megatron-MoE-ModelZoo, best_practice/qwen3/readme.md, forced balance; its TFLOP/s count causal "
         "pairs, as its steps show. Sums of gradients in buckets of 40 M parameters, copies between partitions "
-        "overlapped, both as in these programs. The dispatcher DeepEP sends a token once to each node, the model "
-        "once to each expert. With long sequences, the runs repeat the experts' forward in the backward, which is not "
-        "modelled, so predictions lack it.",
+        "overlapped, both as in these programs. The dispatcher DeepEP sends a token once to each node, which is "
+        "--token-dispatch node. With long sequences, the runs repeat the experts' forward in the backward, which is "
+        "not modelled, so predictions lack it.",
         {}};
     const std::map<std::string, std::string> models = {
         {"Mixtral-8x7B",
@@ -208,6 +208,7 @@ PublishedSet mixtures_of_experts(const fs::path& folder) {
             measured = row.number("step_s");
         }
         const std::string note = row.text("note").empty() ? "" : ", " + row.text("note");
+        layout.dispatch = row.text("note") == "DeepEP" ? TokenDispatch::node : TokenDispatch::expert;
         set.figures.push_back({row.text("model") + ", " + row.text("gpus") + " GPUs, " + row.text("sequence") +
                                    " tokens, " + to_string(layout) + note,
                                measured, seconds(simulated(model, cluster, layout))});
@@ -333,7 +334,16 @@ Profile sailor_profile(const fs::path& folder, const std::string& model) {
         layer.parameter_bytes = layer.gradient_bytes = std::llround(row.number("parameters") * kFloat);
         profile.layers.push_back(std::move(layer));
     }
-    profile.optimizer_ns = sizes.front().number("update") * static_cast<double>(layers.size()) * kNsPerSecond;
+    // Each row of Sailor's profile has the update of the whole model that was profiled: the embedding, two blocks and
+    // the last layer (megatron/training.py, profile_all.py of eth-easl/sailor).
+    double all = 0;
+    double profiled = 0;
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+        const double parameters = layers[l].number("parameters");
+        all += parameters;
+        profiled += l <= 2 || l + 1 == layers.size() ? parameters : 0;
+    }
+    profile.optimizer_ns = sizes.front().number("update") * kNsPerSecond * all / profiled;
     return profile;
 }
 
