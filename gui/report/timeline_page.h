@@ -27,7 +27,7 @@ struct PageScene {
     /// A timeline's header line.
     struct Header {
         QString title;
-        QString facts;
+        QString facts;  ///< without those of the critical path, which the page adds while it shows the path
     };
     Header measured;
     Header simulated;

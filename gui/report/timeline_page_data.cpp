@@ -3,6 +3,7 @@
 #include "gui/document/step_history.h"
 #include "gui/report/report.h"
 #include "gui/report/timeline_page.h"
+#include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/timeline/memory_view.h"
@@ -597,6 +598,10 @@ Json timelineJson(const PageScene& scene, const PageTimelines& all, Source sourc
     timeline["source"] = to_string(source);
     timeline["title"] = utf8(header.title);
     timeline["facts"] = utf8(header.facts);
+    if (const QString path = scene.analysis != nullptr ? scene.analysis->criticalPathText(source) : QString();
+        !path.isEmpty()) {
+        timeline["factsWithPath"] = utf8(withPartAfter(header.facts, translated("step time"), path));
+    }
     timeline["noTwin"] = utf8(whyNoTwin(*scene.document, source));
     timeline["lanes"] = Json::array();
     for (const LaneInfo& lane : store.lanes()) {

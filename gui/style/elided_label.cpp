@@ -34,6 +34,13 @@ QStringList withPart(const QString& line, const QString& word, qsizetype after) 
     return shorter;
 }
 
+QString withPartAfter(const QString& line, const QString& word, const QString& added) {
+    QStringList parts = line.split(kPartSeparator);
+    const auto found = std::ranges::find_if(parts, [&](const QString& part) { return part.contains(word); });
+    parts.insert(found == parts.end() ? found : found + 1, added);
+    return parts.join(kPartSeparator);
+}
+
 ElidedLabel::ElidedLabel(QWidget* parent) : QWidget(parent) {
     setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
 }

@@ -6,8 +6,6 @@
 #include <QEvent>
 #include <QLabel>
 
-#include <algorithm>
-
 namespace pipescope {
 TimelinePane::TimelinePane(Source source, TimeAxisModel& axis, QWidget* parent)
     : QWidget(parent),
@@ -42,10 +40,7 @@ void TimelinePane::setFacts(const QString& facts, const QString& path) {
         facts_->setText(facts, withPart(facts, step, 1));  // and the bubble
         return;
     }
-    QStringList parts = facts.split(kPartSeparator);
-    const auto found = std::ranges::find_if(parts, [&](const QString& part) { return part.contains(step); });
-    parts.insert(found == parts.end() ? found : found + 1, path);
-    const QString line = parts.join(kPartSeparator);
+    const QString line = withPartAfter(facts, step, path);
     facts_->setText(line, withPart(line, path));
 }
 

@@ -1,6 +1,7 @@
 #include "gui/window/export_menu.h"
 
 #include "gui/console/sql_console.h"
+#include "gui/document/headlines.h"
 #include "gui/plan/cluster_plan_view.h"
 #include "gui/plan/pareto_chart.h"
 #include "gui/plan/plan_view.h"
@@ -329,10 +330,7 @@ void ExportMenu::copyImage() {
 
 PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     const PageModel& model = page.model();
-    const auto headerOf = [&](Source source) {
-        const TimelinePane& pane = page.views().pane(source);
-        return PageScene::Header{pane.title(), pane.facts()};
-    };
+    const auto titleOf = [&](Source source) { return page.views().pane(source).title(); };
     const TimeWindow& window = page.axis().window();
     PageScene scene;
     scene.document = page.document();
@@ -342,8 +340,8 @@ PageScene pageSceneOf(const DocumentPage& page, Theme theme) {
     scene.range = {window.start, window.start + std::llround(std::ceil(window.fraction + window.length))};
     scene.origin = page.axis().origin();
     scene.simulatedShift = page.views().view(Source::simulated).shift();
-    scene.measured = headerOf(Source::measured);
-    scene.simulated = headerOf(Source::simulated);
+    scene.measured = {titleOf(Source::measured), measuredHeadline(*page.document(), model.step())};
+    scene.simulated = {titleOf(Source::simulated), simulatedHeadline(*page.document(), model.step())};
     scene.memory = page.views().memory().isVisibleTo(&page);
     scene.memoryStacked = page.views().memory().view().stacked();
     scene.selection = page.axis().selection();

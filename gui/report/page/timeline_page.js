@@ -87,7 +87,7 @@ function tableElement(table) {
 function unpack(packed) {
   const count = packed.start.length;
   const line = {
-    source: packed.source, title: packed.title, facts: packed.facts, noTwin: packed.noTwin, lanes: packed.lanes,
+    source: packed.source, title: packed.title, facts: packed.facts, factsWithPath: packed.factsWithPath || packed.facts, noTwin: packed.noTwin, lanes: packed.lanes,
     threads: packed.source === 'threads', names: packed.names || data.names,
     only: packed.only === undefined ? null : packed.only,  // other steps, which overlap this one, are faint
     steps: packed.steps, count, start: new Float64Array(count), end: new Float64Array(count), name: packed.name,
@@ -341,13 +341,19 @@ class Pane {
     this.spacer = element('div', {class: 'spacer'});
     this.scroll = element('div', {class: 'scroll'}, this.canvas);
     this.heading = element('h2', {}, title);
-    this.about = element('p', {title: facts}, facts);
+    this.about = element('p', {});
+    this.tellFacts(facts);
     this.section = element('section', {class: `pane ${kind}`, 'aria-label': title},
       element('header', {}, this.heading, this.about), this.scroll);
     this.context = this.canvas.getContext('2d', {alpha: false});
     this.contentHeight = 0;
     this.width = 0;
     this.height = 0;
+  }
+  /// The figures beside the title.
+  tellFacts(facts) {
+    this.about.textContent = facts;
+    this.about.setAttribute('title', facts);
   }
   /// Width of the time axis in CSS pixels.
   get axisWidth() { return Math.max(1, this.width - gutter); }
@@ -1816,6 +1822,7 @@ function layOut() {
     --row;
   }
   for (const pane of [...ofTasks, ...ofThreads]) {
+    pane.tellFacts(state.critical ? pane.line.factsWithPath : pane.line.facts);
     pane.layOut(row);
   }
   for (const pane of curves) {

@@ -107,6 +107,14 @@ for (const {name, text} of expected.stack) {
 press('o');
 check('O takes the stack away', stackAt(stackX).length === 0);
 
+// The figures of the critical path are shown with it
+const saysPath = () => expected.paths.map((each) => textOfPage().includes(each));
+check('without the path there are no figures of it', !saysPath().includes(true), textOfPage());
+press('c');
+check('C tells its length and shares', !saysPath().includes(false), textOfPage());
+press('c');
+check('C takes them away', !saysPath().includes(true));
+
 // Arrows of the selected task
 const arrowed = window.pipescopePage.place('measured', expected.arrowed);
 for (const type of ['pointerdown', 'pointerup']) {
