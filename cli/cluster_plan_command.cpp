@@ -154,27 +154,6 @@ void check_cluster_plan_options(const CLI::App& command, const ClusterPlanFlags&
     check_options_with_cluster(command, flags.given(), kOfClusters, kWithClusters);
 }
 
-namespace {
-/// The cluster's nodes of these types, or all of them without names.
-Cluster with_types(Cluster cluster, const std::string& names) {
-    if (names.empty()) {
-        return cluster;
-    }
-    std::vector<NodeGroup> named;
-    for (const std::string& name : parse_list(names, "--device-types")) {
-        const PipelineParts part = parse_pipeline_parts(name, cluster, 1);
-        if (std::ranges::count(named, part.front().group->device.name,
-                               [](const NodeGroup& each) { return each.device.name; }) > 0) {
-            throw UsageError("--device-types names " + part.front().group->device.name +
-                             " twice; each type counts once; leave one out");
-        }
-        named.push_back(*part.front().group);
-    }
-    cluster.groups = std::move(named);
-    return cluster;
-}
-}  // namespace
-
 ClusterPlan cluster_plan_of(const std::string& model_or_profile, ClusterPlanFlags flags, const PipelineFlags& pipeline,
                             const std::string& rank_by) {
     ClusterPlanRequest& request = flags.request;

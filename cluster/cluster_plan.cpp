@@ -5,6 +5,7 @@
 #include "schedule/parse_name.h"
 #include "schedule/quantities.h"
 #include "schedule/stop_check.h"
+#include "simulator/number_ranges.h"
 #include "simulator/pareto_front.h"
 #include "simulator/plan_threads.h"
 #include "simulator/planner.h"
@@ -960,6 +961,24 @@ std::string to_string(ClusterGoal goal) {
 ClusterGoal parse_cluster_goal(std::string_view name) {
     return parse_name<ClusterGoal>(name, {ClusterGoal::step, ClusterGoal::cost, ClusterGoal::time},
                                    "--rank-by is '" + std::string(name) + "' with --cluster", "leave it out for step");
+}
+
+Cluster with_types(Cluster cluster, const std::string& names) {
+    if (names.empty()) {
+        return cluster;
+    }
+    std::vector<NodeGroup> named;
+    for (const std::string& name : parse_list(names, "--device-types")) {
+        const PipelineParts part = parse_pipeline_parts(name, cluster, 1);
+        if (std::ranges::count(named, part.front().group->device.name,
+                               [](const NodeGroup& each) { return each.device.name; }) > 0) {
+            throw UsageError("--device-types names " + part.front().group->device.name +
+                             " twice; each type counts once; leave one out");
+        }
+        named.push_back(*part.front().group);
+    }
+    cluster.groups = std::move(named);
+    return cluster;
 }
 
 ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request) {

@@ -16,6 +16,10 @@ std::string to_string(ClusterGoal goal);
 /// Throws UsageError that lists the names.
 ClusterGoal parse_cluster_goal(std::string_view name);
 
+/// The cluster with the nodes of these types alone, in this order: "A100,H100", or all for an empty text. Throws
+/// UsageError for a type that the cluster does not have, and for one that is named twice.
+Cluster with_types(Cluster cluster, const std::string& names);
+
 struct ClusterPlanRequest {
     Layout layout;  ///< batch, dtype, gradient bytes and bucket, and sends of all candidates
     int least_devices = 1;

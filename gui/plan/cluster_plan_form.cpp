@@ -31,17 +31,28 @@ Cluster clusterOf(const ClusterPlanInput& input) {
     if (input.cluster.isEmpty()) {
         throw UsageError("no cluster is named; a plan needs a cluster file; choose one");
     }
-    return load_cluster(input.cluster.toStdString(), device_catalogue());
+    return load_cluster(input.cluster.toStdString(), input.catalogue.isEmpty()
+                                                         ? device_catalogue()
+                                                         : load_device_catalogue(input.catalogue.toStdString()));
 }
 
 bool isModel(const ClusterPlanInput& input) {
     return !input.model.isEmpty();
 }
 
-PipelineOptions profileOptions() {
+PipelineOptions profileOptions(const ClusterPlanInput& input) {
     PipelineOptions options;
     options.checkpoint = Checkpoint::never;
+    if (!input.optimizer.isEmpty()) {
+        options.optimizer = input.optimizer.toStdString();
+        optimizer_state_factor(options.optimizer);  // throws for an unknown name
+    }
     return options;
+}
+
+/// As the command takes them for a profile.
+int gradientBytes(const std::string& dtype) {
+    return static_cast<int>(std::clamp<std::int64_t>(dtype_bytes(dtype), 2, 8));
 }
 
 double secondsOf(const QString& text, const QString& what, double unless) {
@@ -113,11 +124,15 @@ QString secondsText(double seconds) {
 }  // namespace
 
 ClusterPlan clusterPlanOf(const ClusterPlanInput& input, std::function<bool(double)> progress) {
-    const Cluster cluster = clusterOf(input);
+    const Cluster cluster = with_types(clusterOf(input), input.deviceTypes.toStdString());
     ClusterPlanRequest request = requestOf(input);
     request.progress = std::move(progress);
     const std::string dtype = input.dtype.toStdString();
     if (isModel(input)) {
+        if (!input.optimizer.isEmpty()) {
+            refuseInput(ClusterPlanForm::tr("the optimizer"), input.optimizer,
+                        ClusterPlanForm::tr("a gpt: model trains with Adam, so it is left out"));
+        }
         request.layout.dtype = dtype.empty() ? request.layout.dtype : dtype;
         if (dtype_bytes(request.layout.dtype) > request.layout.gradient_bytes) {
             request.layout.gradient_bytes = static_cast<int>(dtype_bytes(request.layout.dtype));
@@ -138,36 +153,39 @@ ClusterPlan clusterPlanOf(const ClusterPlanInput& input, std::function<bool(doub
             ClusterPlanForm::tr("the open file's profile is of %1").arg(QString::fromStdString(input.profile->dtype)));
     }
     request.layout.dtype = input.profile->dtype;
-    return plan_cluster(*input.profile, profileOptions(), cluster, request);
+    request.layout.gradient_bytes = gradientBytes(input.profile->dtype);
+    return plan_cluster(*input.profile, profileOptions(input), cluster, request);
 }
 
 LayoutStep simulatedCandidate(const ClusterPlanInput& input, const Layout& layout, const std::string& device) {
     const Cluster cluster = clusterOf(input);
     const PipelineParts parts = parse_pipeline_parts(device, cluster, layout.pipeline);
     return isModel(input) ? simulate_layout(parse_language_model(input.model.toStdString()), cluster, parts, layout)
-                          : simulate_layout(*input.profile, profileOptions(), cluster, parts, layout);
+                          : simulate_layout(*input.profile, profileOptions(input), cluster, parts, layout);
 }
 
 ClusterPlanForm::ClusterPlanForm(QWidget* parent) : QWidget(parent) {
     createLines();
     createChoices();
-    auto* choose = new QPushButton(tr("C&hoose…"), this);
-    connect(choose, &QPushButton::clicked, this, &ClusterPlanForm::chooseCluster);
-    auto* clusterLine = new QWidget(this);
-    clusterLine->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Fixed);
-    arrange(new QHBoxLayout(clusterLine), {0, 0, 0, 0}, 2, {{cluster_, 1}, choose});
     auto* form = new QFormLayout(this);
     form->setContentsMargins(8, 4, 8, 4);
     form->setVerticalSpacing(3);
     form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
     form->addRow(tr("&Model"), model_);
-    form->addRow(tr("&Cluster"), clusterLine);
-    static_cast<QLabel*>(form->labelForField(clusterLine))->setBuddy(cluster_);
+    const auto addFile = [&](const QString& name, QLineEdit* line, const QString& title, const QString& filter) {
+        QWidget* row = withChoice(line, title, filter);
+        form->addRow(name, row);
+        static_cast<QLabel*>(form->labelForField(row))->setBuddy(line);
+    };
+    addFile(tr("&Cluster"), cluster_, tr("Choose a cluster file"), tr("Cluster files (*.json);;All files (*)"));
+    addFile(tr("Catalog&ue"), catalogue_, tr("Choose a device catalogue"), tr("Catalogues (*.json);;All files (*)"));
     form->addRow(tr("&Batch"), batch_);
     form->addRow(tr("&Devices"), devices_);
+    form->addRow(tr("De&vice types"), deviceTypes_);
     form->addRow(tr("&Tokens"), tokens_);
     form->addRow(tr("&Rank by"), goal_);
     form->addRow(tr("Dt&ype"), dtype_);
+    form->addRow(tr("Opti&mizer"), optimizer_);
     form->addRow(tr("&Schedules"), schedules_);
     form->addRow(tr("S&ends"), sends_);
     form->addRow(tr("&Gradient bucket"), gradientBucket_);
@@ -190,6 +208,12 @@ void ClusterPlanForm::createLines() {
         tr("Model"), tr("the open file's profile, or gpt:layers=24,…"),
         tr("gpt:layers=48,hidden=8192,heads=64,sequence=2048,vocabulary=51200; empty: the profile of the open file"));
     cluster_ = createLine(tr("Cluster file"), tr("cluster.json"), tr("Nodes, links, prices and failures"));
+    catalogue_ = createLine(tr("Device catalogue"), tr("the built-in one"),
+                            tr("A file with the cluster's types of devices: rates, memory, prices"));
+    deviceTypes_ = createLine(tr("Device types"), tr("all, or A100,H100"), tr("Types of the cluster to plan for"));
+    optimizer_ = createLine(
+        tr("Optimizer"), tr("a profile's: %1").arg(QString::fromStdString(PipelineOptions{}.optimizer)),
+        tr("Of a profile: a name such as adam, or bytes of state for each byte of parameters. A gpt: model has Adam"));
     batch_ = createLine(tr("Batch"), tr("samples per step"), tr("Samples per step, over all replicas"));
     batch_->setText(QStringLiteral("512"));
     devices_ = createLine(tr("Devices"), tr("all, or 64..512"), tr("Numbers of devices of one type"));
@@ -241,22 +265,31 @@ void ClusterPlanForm::setCluster(const QString& path) {
     cluster_->setText(path);
 }
 
-void ClusterPlanForm::chooseCluster() {
-    const QString path = QFileDialog::getOpenFileName(this, tr("Choose a cluster file"), cluster_->text(),
-                                                      tr("Cluster files (*.json);;All files (*)"));
-    if (!path.isEmpty()) {
-        setCluster(path);
-    }
+QWidget* ClusterPlanForm::withChoice(QLineEdit* line, const QString& title, const QString& filter) {
+    auto* row = new QWidget(this);
+    row->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Fixed);
+    auto* choose = named(new QPushButton(tr("Choose…"), row), title);
+    connect(choose, &QPushButton::clicked, this, [this, line, title, filter] {
+        const QString path = QFileDialog::getOpenFileName(this, title, line->text(), filter);
+        if (!path.isEmpty()) {
+            line->setText(path);
+        }
+    });
+    arrange(new QHBoxLayout(row), {0, 0, 0, 0}, 2, {{line, 1}, choose});
+    return row;
 }
 
 ClusterPlanInput ClusterPlanForm::input() const {
     ClusterPlanInput input;
     input.model = model_->text().trimmed();
     input.cluster = cluster_->text().trimmed();
+    input.catalogue = catalogue_->text().trimmed();
     input.batch = batch_->text().trimmed();
     input.devices = devices_->text().trimmed();
+    input.deviceTypes = deviceTypes_->text().trimmed();
     input.tokens = tokens_->text().trimmed();
     input.dtype = dtype_->currentData().toString();
+    input.optimizer = optimizer_->text().trimmed();
     input.schedules = someTicked(*schedules_, "schedule");
     input.gradientBucket = gradientBucket_->text().trimmed();
     input.sends = static_cast<Sends>(sends_->currentData().toInt());

@@ -23,10 +23,13 @@ struct ClusterPlanInput {
     std::shared_ptr<const Profile> profile;  ///< of the open file
     QString model;                           ///< "gpt:.."; empty: the profile
     QString cluster;                         ///< path
+    QString catalogue;                       ///< path; empty: the built-in one
     QString batch;
-    QString devices;  ///< range
+    QString devices;      ///< range
+    QString deviceTypes;  ///< names; empty: all of the cluster
     QString tokens;
     QString dtype;
+    QString optimizer;  ///< of a profile
     std::vector<std::string> schedules;
     QString gradientBucket;
     Sends sends = Sends::blocking;
@@ -52,10 +55,13 @@ public:
     void setCluster(const QString& path);
 
     QLineEdit& model() const { return *model_; }
+    QLineEdit& catalogue() const { return *catalogue_; }
     QLineEdit& batch() const { return *batch_; }
     QLineEdit& devices() const { return *devices_; }
+    QLineEdit& deviceTypes() const { return *deviceTypes_; }
     QLineEdit& tokens() const { return *tokens_; }
     QComboBox& dtype() const { return *dtype_; }
+    QLineEdit& optimizer() const { return *optimizer_; }
     QListWidget& schedules() const { return *schedules_; }
     QComboBox& sends() const { return *sends_; }
     QLineEdit& gradientBucket() const { return *gradientBucket_; }
@@ -72,14 +78,18 @@ private:
     QLineEdit* createLine(const QString& name, const QString& hint, const QString& about);
     void createLines();
     void createChoices();
-    void chooseCluster();
+    /// The line of a file, with a button that asks for one.
+    QWidget* withChoice(QLineEdit* line, const QString& title, const QString& filter);
 
     QLineEdit* model_ = nullptr;
     QLineEdit* cluster_ = nullptr;
+    QLineEdit* catalogue_ = nullptr;
     QLineEdit* batch_ = nullptr;
     QLineEdit* devices_ = nullptr;
+    QLineEdit* deviceTypes_ = nullptr;
     QLineEdit* tokens_ = nullptr;
     QComboBox* dtype_ = nullptr;
+    QLineEdit* optimizer_ = nullptr;
     QListWidget* schedules_ = nullptr;
     QComboBox* sends_ = nullptr;
     QLineEdit* gradientBucket_ = nullptr;

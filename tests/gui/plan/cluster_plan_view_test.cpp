@@ -4,6 +4,7 @@
 #include "gui/document/link_tiers.h"
 #include "gui/plan/pareto_chart.h"
 #include "gui/tables/table_export.h"
+#include "simulator/memory_fit.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 
@@ -22,6 +23,8 @@
 
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace pipescope {
@@ -174,6 +177,71 @@ TEST_F(ClusterPlanViewTest, PlansForTheProfileOfTheOpenFile) {
     view_.setProfile(std::make_shared<Profile>(sampleProfile(SampleRun{})));
     planNow();
     EXPECT_GT(rows(), 0) << view_.message().toStdString();
+}
+
+// Options of the command, each with its effect or its refusal.
+TEST_F(ClusterPlanViewTest, TakesACatalogueTypesAndAnOptimizer) {
+    const auto write = [&](const char* name, const QByteArray& text) {
+        QFile file(folder_.filePath(QString::fromLatin1(name)));
+        EXPECT_TRUE(file.open(QIODevice::WriteOnly) && file.write(text) == text.size());
+        return file.fileName();
+    };
+    view_.setCluster(write("two.json", R"({"format": "pipescope.cluster", "version": 1, "name": "two",
+        "nodes": [{"device": "slow", "count": 2, "devices": 2}, {"device": "fast", "count": 2, "devices": 2}],
+        "between_nodes": {"bytes_per_second": 12.5e9, "latency_ns": 5000}})"));
+    planNow();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("slow"))) << view_.message().toStdString();
+    EXPECT_EQ(rows(), 0) << "the built-in catalogue has no such types";
+    const QString device = QStringLiteral(
+        R"({"name": "%1", "flops_per_second": {"float32": %2, "bfloat16": %2}, "memory_bytes": 16000000000,
+            "memory_bytes_per_second": 1e12, "link_bytes_per_second": 1e11, "link_latency_ns": 2000, "launch_ns": 5000,
+            "compute_efficiency": 0.5, "memory_efficiency": 0.8, "link_efficiency": 0.8, "source": "a test"})");
+    form_.catalogue().setText(
+        write("devices.json", (QStringLiteral(R"({"format": "pipescope.devices", "version": 1, "devices": [)") +
+                               device.arg(QStringLiteral("slow"), QStringLiteral("1e13")) + QLatin1Char(',') +
+                               device.arg(QStringLiteral("fast"), QStringLiteral("1e14")) + QStringLiteral("]}"))
+                                  .toUtf8()));
+    const auto types = [&] {
+        std::set<std::string> found;
+        for (const ClusterCandidate& each : view_.plan()->candidates) {
+            found.insert(each.step.device);
+        }
+        return found;
+    };
+    planNow();
+    ASSERT_NE(view_.plan(), nullptr) << view_.message().toStdString();
+    EXPECT_TRUE(types().contains("slow") && types().contains("fast")) << view_.message().toStdString();
+    form_.deviceTypes().setText(QStringLiteral("slow"));
+    planNow();
+    ASSERT_NE(view_.plan(), nullptr) << view_.message().toStdString();
+    EXPECT_EQ(types(), std::set<std::string>{"slow"});
+    QSignalSpy opened(&view_, &ClusterPlanView::opened);
+    QTest::keyClick(&view_.table(), Qt::Key_Return);
+    EXPECT_TRUE(opened.wait(kPatience)) << "with the same catalogue: " << view_.message().toStdString();
+    form_.deviceTypes().setText(QStringLiteral("medium"));
+    planNow();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("no type 'medium'"))) << view_.message().toStdString();
+    form_.deviceTypes().clear();
+    form_.optimizer().setText(QStringLiteral("adam"));
+    planNow();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("trains with Adam"))) << view_.message().toStdString();
+
+    form_.model().clear();
+    view_.setProfile(std::make_shared<Profile>(sampleProfile(SampleRun{})));
+    const auto peakWith = [&](const char* optimizer) {
+        form_.optimizer().setText(QString::fromLatin1(optimizer));
+        planNow();
+        EXPECT_GT(rows(), 0) << view_.message().toStdString();
+        return view_.plan() != nullptr && rows() > 0 ? highest_peak(view_.plan()->candidates.front().step.simulation)
+                                                     : Bytes{0};
+    };
+    const Bytes plain = peakWith("");
+    EXPECT_EQ(peakWith("sgd"), plain);
+    EXPECT_GT(peakWith("adam"), plain);
+    form_.optimizer().setText(QStringLiteral("nothing"));
+    planNow();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("nothing"))) << view_.message().toStdString();
+    EXPECT_EQ(view_.plan(), nullptr);
 }
 
 TEST_F(ClusterPlanViewTest, SaysWhatIsWrong) {
