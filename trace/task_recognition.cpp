@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -407,6 +408,38 @@ private:
     std::string first_fault_;
     RankTasks found_;
 };
+/// How many steps the names of ranges mark, as far as no rule takes them.
+std::size_t unnamed_steps(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings) {
+    std::vector<std::optional<std::int32_t>> numbers;
+    for (std::size_t k = 0; k < trace.names.size(); ++k) {
+        numbers.push_back(meanings[k] ? std::nullopt : usual_step_number(trace.names[k]));
+    }
+    std::set<std::int32_t> steps;
+    for (const RangeTrack& track : trace.tracks) {
+        for (const TraceRange& range : track.ranges) {
+            if (const std::optional<std::int32_t> number = numbers[range.name]; number && range.end > range.start) {
+                steps.insert(*number);
+            }
+        }
+    }
+    return steps.size();
+}
+
+/// The steps of the program's loop, if no rule finds them and so all tasks are in one step; else empty.
+std::string unnamed_steps_warning(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings,
+                                  const std::vector<RankTasks>& ranks) {
+    const bool in_one_step = std::ranges::all_of(ranks, [](const RankTasks& rank) {
+        return rank.steps.empty() &&
+               std::ranges::all_of(rank.tasks, [](const Slice& slice) { return slice.key.step == 0; });
+    });
+    const std::size_t steps = in_one_step && !ranks.empty() ? unnamed_steps(trace, meanings) : 0;
+    return steps < 2 ? std::string()
+                     : fmt::format(
+                           "{}the threads have ranges of {} steps, but no task rule names them, so all tasks count as "
+                           "one step; add a rule such as {{\"name\": \"steps\", \"pattern\": \"iteration "
+                           "(?<step>\\\\d+)\", \"kind\": \"step\"}}",
+                           trace.rank ? fmt::format("rank {}: ", trace.rank->rank) : "", steps);
+}
 }  // namespace
 
 RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules) {
@@ -461,6 +494,9 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
             found.ranks.push_back(std::move(tasks));
             ++next;
         }
+    }
+    if (std::string warning = unnamed_steps_warning(trace, meanings, found.ranks); !warning.empty()) {
+        found.warnings.push_back(std::move(warning));
     }
     return found;
 }

@@ -301,4 +301,11 @@ std::optional<RangeMeaning> TaskRules::meaning_of(std::string_view name) const {
     }
     return std::nullopt;
 }
+
+std::optional<std::int32_t> usual_step_number(std::string_view name) {
+    static const re2::RE2 kUsual("(?i)(?:train(?:ing)?[ _])?(?:step|iter|iteration)[ _:#=]*(\\d{1,8})");
+    std::int32_t number = 0;
+    return re2::RE2::FullMatch(re2::StringPiece(name.data(), name.size()), kUsual, &number) ? std::optional(number)
+                                                                                            : std::nullopt;
+}
 }  // namespace pipescope

@@ -63,6 +63,10 @@ struct TaskRule {
     std::optional<std::int32_t> micro_batch;
 };
 
+/// The number in a usual name of a training step, whatever the rules: "step 7", "Iteration_7", "training iter: 7".
+/// Empty for other names.
+std::optional<std::int32_t> usual_step_number(std::string_view name);
+
 /// Finds out which ranges of a foreign program are tasks of a pipeline. docs/task-rules.md describes the file.
 class TaskRules {
 public:

@@ -4,7 +4,6 @@
 #include "analysis/trace_comparison.h"
 #include "gui/style/number_format.h"
 #include "schedule/error.h"
-#include "schedule/quantities.h"
 #include "schedule/stop_check.h"
 
 #include <QRegularExpression>
@@ -186,6 +185,9 @@ bool isOnlySamples(const RangeTrack& track, const std::set<std::pair<std::string
 namespace {
 /// A name as one line from left to right: without characters that end a line or turn the direction of what follows.
 std::string inOneLine(const std::string& name) {
+    if (!name.empty() && name.find_first_not_of(" \t\r\n") == std::string::npos) {
+        return "(no name)";  // as ranges with an empty one
+    }
     const auto isPlain = [](unsigned char byte) { return byte >= 0x20 && byte != 0xE2; };
     if (std::ranges::all_of(name, isPlain)) {
         return name;
@@ -272,15 +274,11 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
 }
 
 MarkedStep markedStepOf(const std::string& name, const TaskRules& rules) {
-    static const QRegularExpression numbered(
-        QStringLiteral("^(?:train(?:ing)?[ _])?(?:step|iter|iteration)[ _:#=]*(\\d{1,8})$"),
-        QRegularExpression::CaseInsensitiveOption);
     const std::optional<RangeMeaning> meaning = rules.meaning_of(name);
     if (meaning && meaning->fault.empty() && meaning->role == RangeRole::step && meaning->step) {
         return {meaning->step, true};
     }
-    const auto match = numbered.match(QString::fromStdString(name));
-    return {match.hasMatch() ? std::optional(match.captured(1).toInt()) : std::nullopt, false};
+    return {usual_step_number(name), false};
 }
 
 std::vector<StepRecord> markedSteps(const TrackStore& store, const TaskRules& rules) {
@@ -317,21 +315,6 @@ std::vector<StepRecord> markedSteps(const TrackStore& store, const TaskRules& ru
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const StepRecord& a, const StepRecord& b) { return a.wall_start < b.wall_start; });
     return sorted;
-}
-
-void warnOfUnnamedSteps(TraceDocument& document) {
-    if (!document.run.of_another_program || !document.run.steps.empty() || !document.measured ||
-        document.measured->steps().size() != 1 || !document.tracks) {
-        return;
-    }
-    const std::size_t steps = markedSteps(*document.tracks, TaskRules()).size();
-    if (steps > 1) {
-        document.warnings.push_back(
-            {Severity::caution,
-             "the threads have ranges of " + counted(steps, "step", "steps") +
-                 ", but no task rule names them, so all tasks count as one step; add a rule such as {\"name\": "
-                 "\"steps\", \"pattern\": \"iteration (?<step>\\\\d+)\", \"kind\": \"step\"}"});
-    }
 }
 
 void requireTracks(TraceDocument& document) {

@@ -44,8 +44,6 @@ MarkedStep markedStepOf(const std::string& name, const TaskRules& rules);
 /// The steps that ranges of the store mark by their names: those of a rule of kind step, such as "ProfilerStep#7";
 /// without such ranges, those named "step 7" or "iteration 7". By start.
 std::vector<StepRecord> markedSteps(const TrackStore& store, const TaskRules& rules);
-/// For the tasks of another program in a single step: warns if its ranges mark several.
-void warnOfUnnamedSteps(TraceDocument& document);
 /// For a trace without tasks: finds the steps that its ranges mark, and notes that it has only threads and streams.
 /// Throws Error if it has none.
 void requireTracks(TraceDocument& document);

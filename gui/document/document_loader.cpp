@@ -84,7 +84,6 @@ void loadOpened(const QString& path, const OpenedTrace& trace, const PublishDocu
     checkSteps(document);
     compareWith(document, simulation ? &*simulation : nullptr);
     document.tracks = tracksOf(trace);
-    warnOfUnnamedSteps(document);
     if (document.tracks && hasOnlyTracks(document)) {
         document.markedSteps = markedSteps(*document.tracks, TaskRules());
     }

@@ -161,7 +161,6 @@ void OwnTrace::readRanges(const std::stop_token& stop) {
         OpenedTrace ranges;
         reader_.read_tracks(ranges);
         document_.tracks = tracksOf(ranges);
-        warnOfUnnamedSteps(document_);
         rangeWarnings_.clear();
         for (std::string& warning : diagnostic_warnings(ranges.diagnostics)) {
             rangeWarnings_.push_back({Severity::caution, std::move(warning)});

@@ -14,6 +14,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 /// "F(1, 0) 12..20" for micro-batch 1 on partition 0, times in us since the first event.
@@ -220,6 +221,46 @@ TEST_F(TaskRecognition, SaysThatAStepRepeatsItsTasks) {
     EXPECT_EQ(trace.measured.slices.size(), 1u);
     ASSERT_EQ(trace.diagnostics.size(), 1u);
     EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("1 range is a step's task again"));
+}
+
+// All of them would count as one step, which no figure shows.
+TEST_F(TaskRecognition, SaysHowManyStepsNoRuleNames) {
+    const auto warnings_of = [](const OpenedTrace& trace) {
+        std::string all;
+        for (const DiagnosticRecord& each : trace.diagnostics) {
+            all += each.text + "\n";
+        }
+        return all;
+    };
+    RankFile file(0, 1);
+    for (int step = 0; step < 3; ++step) {
+        const double from = 100.0 * step;
+        file.range(fmt::format("Training iteration {}", step), from, from + 90)
+            .range(fmt::format("Forward {}", step), from + 1, from + 10)
+            .range(fmt::format("Backward {}", step), from + 20, from + 40);
+    }
+    EXPECT_THAT(warnings_of(opened(file)),
+                HasSubstr("ranges of 3 steps, but no task rule names them, so all tasks count as one step; add a rule "
+                          "such as {\"name\": \"steps\", \"pattern\": \"iteration (?<step>\\\\d+)\""));
+    const std::string rule =
+        R"json({"name": "steps", "pattern": "Training iteration (?<step>\\d+)", "kind": "step"})json";
+    EXPECT_THAT(warnings_of(opened(file.text(), rule)), Not(HasSubstr("no task rule names them")));
+    // The n-th range of a task is that of step n.
+    EXPECT_THAT(warnings_of(opened(RankFile(0, 1)
+                                       .range("step 0", 0, 90)
+                                       .range("PP:0F0", 1, 10)
+                                       .range("step 1", 100, 190)
+                                       .range("PP:0F0", 101, 110))),
+                Not(HasSubstr("no task rule names them")));
+}
+
+TEST(UsualStepNumber, IsThatOfNamesOfTrainingLoops) {
+    EXPECT_EQ(usual_step_number("step 7"), 7);
+    EXPECT_EQ(usual_step_number("Training_Iteration: 12"), 12);
+    EXPECT_EQ(usual_step_number("train iter#3"), 3);
+    for (const char* name : {"step", "stepping 7", "step 123456789", "my step 7", "step 7 done", "iterate 7", ""}) {
+        EXPECT_EQ(usual_step_number(name), std::nullopt) << name;
+    }
 }
 }  // namespace
 }  // namespace pipescope
