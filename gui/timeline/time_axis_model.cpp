@@ -16,6 +16,13 @@ void TimeAxisModel::setTotal(const TimeRange& total) {
     Q_EMIT windowChanged();
 }
 
+void TimeAxisModel::changeTotal(const TimeRange& total, const TimeWindow& window) {
+    total_ = total;
+    lastGesture_ = Gesture::none;
+    window_ = clamped(window, total_);
+    Q_EMIT windowChanged();
+}
+
 void TimeAxisModel::setOrigin(std::int64_t origin) {
     if (origin != origin_) {
         origin_ = origin;
@@ -76,7 +83,7 @@ void TimeAxisModel::travel(std::vector<TimeWindow>& from, std::vector<TimeWindow
         return;
     }
     to.push_back(window_);
-    window_ = from.back();
+    window_ = clamped(from.back(), total_);
     from.pop_back();
     lastGesture_ = Gesture::none;
     Q_EMIT windowChanged();

@@ -85,6 +85,8 @@ public:
 
     /// Shows all of `total` and clears the history.
     void setTotal(const TimeRange& total);
+    /// The content changed: shows the nearest part to `window`. That is no entry in the history, which stays.
+    void changeTotal(const TimeRange& total, const TimeWindow& window);
     void setOrigin(std::int64_t origin);
     void setCursor(std::optional<std::int64_t> time);
     /// Moves the cursor right by `ratio` of the visible window, within it. Starts in the middle if no cursor is

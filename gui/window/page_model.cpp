@@ -47,17 +47,17 @@ bool PageModel::setDocument(std::shared_ptr<const TraceDocument> document, bool 
     Q_EMIT documentReplaced();
     Q_EMIT simulatedTitled(baselineTitle());
     analyse();
-    axis_->setTotal(wholeRange(*document_, step_));
+    const TimeRange whole = wholeRange(*document_, step_);
     if (keeps && !provisional) {
-        axis_->scrollTo(shifted(window, axis_->origin() - origin));
+        axis_->changeTotal(whole, shifted(window, axis_->origin() - origin));
         selectAgain(selection);
     } else {
-        axis_->show(hasOnlyTracks(*document_) ? axis_->total() : stepRange(*document_, step_));
+        axis_->setTotal(whole);
+        axis_->show(hasOnlyTracks(*document_) ? whole : stepRange(*document_, step_));
     }
     if (follows) {
         const auto length = static_cast<std::int64_t>(axis_->window().length);
-        const std::int64_t end = axis_->total().end;
-        axis_->scrollTo(windowOf({end - length, end}));
+        axis_->changeTotal(whole, windowOf({whole.end - length, whole.end}));
     }
     Q_EMIT documentChanged();
     return keeps;
@@ -168,14 +168,14 @@ void PageModel::replaceSimulated(std::shared_ptr<const TraceDocument> document, 
     Q_EMIT simulatedReplaced();
     Q_EMIT simulatedTitled(title.isEmpty() ? baselineTitle() : title);
     analyse();
-    axis_->setTotal(wholeRange(*document_, step_));
     // Keeps the scale, so that a shorter step looks shorter. If the end of a longer step was visible, it stays visible.
     const TimeRange now = stepRange(*document_, step_);
     const double end = static_cast<double>(window.start) + window.length;
     if (now.end > before.end && end >= static_cast<double>(before.end) && end < static_cast<double>(now.end)) {
-        axis_->scrollTo({window.start, window.fraction, static_cast<double>(now.end - window.start)});
+        axis_->changeTotal(wholeRange(*document_, step_),
+                           {window.start, window.fraction, static_cast<double>(now.end - window.start)});
     } else {
-        axis_->scrollTo(window);
+        axis_->changeTotal(wholeRange(*document_, step_), window);
     }
     selectAgain(selection);
     Q_EMIT simulationChanged();

@@ -25,6 +25,26 @@ TEST(TimeAxisModel, UndoesAWholeGestureAtATime) {
     EXPECT_EQ(axis.window(), zoomed);
 }
 
+// A scenario or a growing trace changes the content while a user looks at a part of it.
+TEST(TimeAxisModel, KeepsItsHistoryWhenTheContentChanges) {
+    TimeAxisModel axis;
+    axis.setTotal({0, 1'000'000});
+    const TimeWindow all = axis.window();
+    axis.zoom(0.5, 0.5);
+    const TimeWindow zoomed = axis.window();
+    axis.pan(0.1);
+    const TimeWindow moved = axis.window();
+    axis.changeTotal({0, 900'000}, moved);
+    EXPECT_EQ(axis.window(), moved);
+    axis.pan(0.1);
+    axis.goBack();
+    EXPECT_EQ(axis.window(), moved) << "the move after the change is one of its own";
+    axis.goBack();
+    EXPECT_EQ(axis.window(), zoomed);
+    axis.goBack();
+    EXPECT_EQ(axis.window(), windowOf({0, 900'000})) << "as much as there is of what was shown: " << all.length;
+}
+
 TEST(TimeAxisModel, TellsItsViewsOnlyWhatChanged) {
     TimeAxisModel axis;
     axis.setTotal({0, 1'000'000});
