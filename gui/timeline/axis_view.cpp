@@ -372,9 +372,14 @@ void AxisView::wheelEvent(QWheelEvent* event) {
 }
 
 void AxisView::mousePressEvent(QMouseEvent* event) {
-    if (event->button() == Qt::LeftButton || event->button() == Qt::MiddleButton) {
+    if (!drag_ && (event->button() == Qt::LeftButton || event->button() == Qt::MiddleButton)) {
         const bool measures = event->button() == Qt::LeftButton && event->modifiers() & Qt::ShiftModifier;
-        drag_ = Drag{event->position().toPoint(), axis_.window(), verticalScrollBar()->value(), false, measures};
+        drag_ = Drag{event->position().toPoint(),
+                     axis_.window(),
+                     verticalScrollBar()->value(),
+                     false,
+                     measures,
+                     event->button()};
     }
 }
 
@@ -398,6 +403,9 @@ void AxisView::mouseMoveEvent(QMouseEvent* event) {
 }
 
 void AxisView::mouseReleaseEvent(QMouseEvent* event) {
+    if (drag_ && event->button() != drag_->button) {
+        return;  // another button was pressed meanwhile
+    }
     const bool clicked = drag_ && !drag_->moved && event->button() == Qt::LeftButton;
     drag_.reset();
     viewport()->unsetCursor();

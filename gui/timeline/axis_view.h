@@ -118,6 +118,7 @@ private:
         int scroll = 0;
         bool moved = false;
         bool measures = false;  // with Shift: selects a range instead of moving
+        Qt::MouseButton button = Qt::LeftButton;
     };
     Ruler ruler() const;
     /// Multiplies the window's length by the factor. The time at the viewport pixel keeps its place.

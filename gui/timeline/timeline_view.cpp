@@ -643,7 +643,25 @@ QString TimelineView::toolTipAt(const QPoint& position) const {
     return bubble && describeBubble_ ? describeBubble_(*bubble) : QString();
 }
 
+bool TimelineView::event(QEvent* event) {
+    const bool isKey = event->type() == QEvent::ShortcutOverride || event->type() == QEvent::KeyPress;
+    if ((taskDrag_ || laneDrag_) && isKey && static_cast<QKeyEvent*>(event)->key() == Qt::Key_Escape) {
+        if (event->type() == QEvent::KeyPress) {
+            taskDrag_.reset();
+            laneDrag_.reset();
+            viewport()->unsetCursor();
+            viewport()->update();
+        }
+        event->accept();
+        return true;
+    }
+    return AxisView::event(event);
+}
+
 void TimelineView::mousePressEvent(QMouseEvent* event) {
+    if (taskDrag_ || laneDrag_) {
+        return;
+    }
     const QPoint position = event->position().toPoint();
     if (store_ && event->button() == Qt::LeftButton && isInGutter(position)) {
         const TimelineLayout& layout = visibleLayout();
@@ -688,6 +706,9 @@ void TimelineView::mouseMoveEvent(QMouseEvent* event) {
 }
 
 void TimelineView::mouseReleaseEvent(QMouseEvent* event) {
+    if ((taskDrag_ || laneDrag_) && event->button() != Qt::LeftButton) {
+        return;  // another button was pressed meanwhile
+    }
     if (taskDrag_) {
         const TaskDrag drag = *std::exchange(taskDrag_, std::nullopt);
         viewport()->unsetCursor();

@@ -101,6 +101,8 @@ protected:
     void click(const QPoint& position) override;
     /// Snaps to the nearest edge of a task in the row below the pointer, within a few pixels.
     std::int64_t placeAt(const QPoint& position) const override;
+    /// Esc takes back a task or lane that is being dragged.
+    bool event(QEvent* event) override;
     void paintEvent(QPaintEvent* event) override;
     void changeEvent(QEvent* event) override;
     void mousePressEvent(QMouseEvent* event) override;

@@ -40,6 +40,22 @@ TEST_F(WindowLanes, MoveWhenTheirNameIsDragged) {
     EXPECT_EQ(page().axis().part()->lane, LaneId{2});
 }
 
+TEST_F(WindowLanes, StayWhereTheyAreIfADragIsTakenBack) {
+    activate();
+    const int top = topOf(0);
+    measured().setFocus();
+    QTest::mousePress(measured().viewport(), Qt::LeftButton, {}, nameOf(0));
+    QTest::mouseMove(measured().viewport(), nameOf(1));
+    QTest::mouseMove(measured().viewport(), nameOf(3));
+    QTest::mouseClick(measured().viewport(), Qt::MiddleButton, {}, nameOf(3));
+    EXPECT_EQ(topOf(0), top) << "the left button still holds it";
+    QTest::keyClick(&measured(), Qt::Key_Escape);
+    QTest::mouseMove(measured().viewport(), nameOf(2));
+    QTest::mouseRelease(measured().viewport(), Qt::LeftButton, {}, nameOf(2));
+    EXPECT_EQ(topOf(0), top);
+    EXPECT_FALSE(page().axis().part()) << "nor is it a click";
+}
+
 TEST_F(WindowLanes, GrowAndShrinkWithTheWheelAndFitAgain) {
     const int height = measured().rowHeight();
     wheel(measured(), {300, 60}, 120, Qt::ControlModifier | Qt::AltModifier);
