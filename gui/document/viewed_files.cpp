@@ -124,9 +124,11 @@ QString ViewedFiles::database() {
     if (areSeveral() || !joined_.isEmpty()) {
         return joined_;
     }
-    if (read_.second != 0 && identityOf(files_.front()) != read_) {
+    if (const auto now = identityOf(files_.front()); read_.second != 0 && now != read_) {
         throw Error(files_.front().toStdString() +
-                    " is no longer the file that is shown: another one took its place; open it again, or press F5");
+                    (now.second == 0 ? " was deleted or moved since it was read; open it from its new place"
+                                     : " is no longer the file that is shown: another one took its place; open it "
+                                       "again, or press F5"));
     }
     if (isDatabase(files_.front())) {
         return files_.front();

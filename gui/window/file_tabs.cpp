@@ -208,6 +208,7 @@ void FileTabs::closePage(DocumentPage* page) {
     }
     session_.savePage(*page);
     removeTab(indexOf(page));
+    loads_.remove(page);
     page->deleteLater();
     Q_EMIT pageChanged();
 }
@@ -216,12 +217,18 @@ void FileTabs::load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& gro
     // The worker ends with the window or the tab; its result for a closed tab is dropped.
     auto* watcher = new QFutureWatcher<Loaded>(this);
     const auto stop = std::make_shared<std::stop_source>();
+    if (!growing) {  // parts of the file that an earlier load still reads would take the place of later ones
+        if (const auto earlier = loads_.take(&page)) {
+            earlier->request_stop();
+        }
+        loads_.insert(&page, stop);
+    }
     connect(&page, &QObject::destroyed, watcher, [stop] { stop->request_stop(); });
     connect(watcher, &QFutureWatcher<Loaded>::finished, watcher, &QObject::deleteLater);
     const bool opens = !page.document();
     connect(watcher, &QFutureWatcher<Loaded>::resultReadyAt, this,
-            [this, watcher, opens, of = QPointer(&page)](int index) {
-                if (!of) {
+            [this, watcher, stop, opens, of = QPointer(&page)](int index) {
+                if (!of || stop->stop_requested()) {
                     return;
                 }
                 const Loaded result = watcher->resultAt(index);

@@ -2,9 +2,11 @@
 
 #include "gui/window/document_page.h"
 
+#include <QHash>
 #include <QTabWidget>
 
 #include <memory>
+#include <stop_token>
 
 namespace pipescope {
 class GrowingTrace;
@@ -30,7 +32,8 @@ public:
     void open(const QString& entry) { open(ViewedFiles::filesOf(entry)); }
     /// Starts reading files; `loaded` or `failed` follows. A folder stands for the traces in it. Files of one run's
     /// processes are one timeline in one tab; others have tabs of their own, of which the last one becomes the current
-    /// one. A file that is already open is read again into its tab, which keeps its view.
+    /// one. A file that is already open is read again into its tab, which keeps its view; if it is still being read,
+    /// only the new reading counts.
     void open(const QStringList& paths);
     /// Reads the current page's file again.
     void reload();
@@ -73,5 +76,6 @@ private:
     void followIfLive(DocumentPage& page);
 
     SessionState& session_;
+    QHash<DocumentPage*, std::shared_ptr<std::stop_source>> loads_;  // of open pages: the latest one, done or not
 };
 }  // namespace pipescope

@@ -369,6 +369,8 @@ TEST(DocumentLoader, QueriesOnlyTheFileThatItRead) {
     EXPECT_THAT([&] { files.database(); }, ThrowsMessage<Error>(HasSubstr("another one took its place")));
     files.fileToRead();
     EXPECT_EQ(files.database(), files.files().front());
+    std::filesystem::remove(path);
+    EXPECT_THAT([&] { files.database(); }, ThrowsMessage<Error>(HasSubstr("was deleted or moved")));
 }
 
 TEST(DocumentLoader, GivesNoBusyTimeOfALaneWhoseTasksAreMissing) {

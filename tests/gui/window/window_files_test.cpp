@@ -16,6 +16,7 @@
 #include <QTabWidget>
 #include <QUrl>
 
+#include <filesystem>
 #include <fstream>
 
 namespace pipescope {
@@ -169,6 +170,34 @@ TEST_F(WindowFiles, KeepsZoomStepAndSelectionWhenAFileIsReadAgain) {
     EXPECT_EQ(window_.page()->axis().window(), zoomed);
     ASSERT_TRUE(window_.page()->axis().selection());
     EXPECT_EQ(window_.page()->axis().selection()->slice, slice(Source::measured, task_));
+}
+
+TEST_F(WindowFiles, ReadsAFileAgainAndAnotherOneWhileItIsBeingRead) {
+    const auto path = temporaryPath("busy.sqlite");
+    const auto other = temporaryPath("meanwhile.sqlite");
+    writeSampleTrace(path);
+    writeSampleTrace(other);
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(path.string()));
+    window_.files().reload();
+    window_.files().open(QString::fromStdString(other.string()));
+    ASSERT_TRUE(QTest::qWaitFor([&] { return loaded.size() >= 2; }, kPatience));
+    QTest::qWait(50);
+    EXPECT_EQ(loaded.size(), 2) << "of two readings of one file, the later one counts";
+    ASSERT_EQ(window_.files().pages().size(), 2);
+    for (const DocumentPage* page : window_.files().pages()) {
+        ASSERT_NE(page->document(), nullptr);
+        EXPECT_TRUE(page->document()->complete);
+    }
+    EXPECT_EQ(window_.page()->path().toStdString(), other.string());
+    EXPECT_FALSE(window_.messages().isVisible());
+    // A file that is gone stays on the screen.
+    std::filesystem::remove(other);
+    QSignalSpy failed(&window_.files(), &FileTabs::failed);
+    window_.files().reload();
+    ASSERT_TRUE(failed.wait(kPatience));
+    EXPECT_NE(window_.files().document(), nullptr);
+    EXPECT_TRUE(window_.messages().text().contains(QStringLiteral("meanwhile.sqlite")));
 }
 
 TEST_F(WindowFiles, WritesAReportWithAPictureOfTheTimelines) {
