@@ -80,15 +80,21 @@ void DockSet::fit() {
         return;
     }
     narrow_ = narrow;
+    const auto isInFront = [](const QDockWidget* dock) {
+        return dock->isVisible() && !dock->isFloating() && !dock->visibleRegion().isEmpty();
+    };
+    if (narrow) {
+        const auto shown = std::find_if(docks_.begin() + 1, docks_.end(), isInFront);
+        frontBefore_ = shown != docks_.end() ? *shown : nullptr;
+    }
     QDockWidget* inFront = nullptr;
-    const bool frontLeaves = std::ranges::any_of(
-        movedBelow_, [](const QDockWidget* dock) { return dock->isVisible() && !dock->visibleRegion().isEmpty(); });
+    const bool frontLeaves = std::ranges::any_of(movedBelow_, isInFront);
     for (QDockWidget* dock : {docks_.front(), shared_}) {
         if (dock == nullptr || dock->isFloating()) {
             continue;
         }
         if (narrow && window_.dockWidgetArea(dock) == Qt::RightDockWidgetArea) {
-            inFront = dock->isVisible() && !dock->visibleRegion().isEmpty() ? dock : inFront;
+            inFront = isInFront(dock) ? dock : inFront;
             window_.tabifyDockWidget(docks_[1], dock);
             movedBelow_ << dock;
         } else if (!narrow && movedBelow_.contains(dock)) {
@@ -101,7 +107,8 @@ void DockSet::fit() {
     if (!narrow) {
         movedBelow_.clear();
         if (frontLeaves) {
-            docks_[1]->raise();  // else Qt shows the last tab
+            const bool known = frontBefore_ != nullptr && !frontBefore_->isHidden() && !frontBefore_->isFloating();
+            (known ? frontBefore_ : docks_[1])->raise();  // else Qt shows the last tab
         }
         const int letters = window_.fontMetrics().averageCharWidth();
         window_.resizeDocks({docks_.front()}, {std::min(kInspectorWidth, letters * 56)}, Qt::Horizontal);

@@ -45,6 +45,7 @@ private:
     QDockWidget* shared_ = nullptr;
     bool shown_ = false;
     bool narrow_ = false;
-    QList<QDockWidget*> movedBelow_;  // by fit()
+    QList<QDockWidget*> movedBelow_;      // by fit()
+    QDockWidget* frontBefore_ = nullptr;  // the tab below that the window showed when it was wide
 };
 }  // namespace pipescope
