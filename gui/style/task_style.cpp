@@ -242,7 +242,9 @@ std::vector<std::uint8_t> rangeColorsOf(const std::vector<std::string>& names) {
         if (known != first.end()) {
             color = ofFirst[static_cast<std::size_t>(known - first.begin())];
         } else if (first.size() < kRangeColors.size()) {
-            while (taken[color]) {
+            // The last one resembles the first, so it is the last to be given.
+            const bool isLast = first.size() + 1 == kRangeColors.size();
+            while (taken[color] || (!isLast && color + 1U == kRangeColors.size())) {
                 color = static_cast<std::uint8_t>((color + 1U) % kRangeColors.size());
             }
             taken[color] = true;

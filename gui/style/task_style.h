@@ -66,7 +66,7 @@ inline constexpr QRgb kLightOrange = tint(kOrange, 0.45);
 inline constexpr QRgb kGrey = tint(kBlack, 0.6);
 }  // namespace okabe_ito
 
-/// Colours of ranges of threads and streams.
+/// Colours of ranges of threads and streams. The last one is lighter than the first, and otherwise like it.
 inline constexpr std::array kRangeColors{okabe_ito::kSky,    okabe_ito::kOrange, okabe_ito::kGreen,
                                          okabe_ito::kPurple, okabe_ito::kYellow, okabe_ito::kLightSky};
 /// The part of a range's name that distinguishes it, a view of it: "forward_step" of "core/schedules.py(30):

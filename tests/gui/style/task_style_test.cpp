@@ -155,6 +155,10 @@ TEST(RangeNames, HaveColoursOfTheirOwnAsLongAsThereAreSome) {
         }
     }
     EXPECT_EQ(first.size(), kRangeColors.size());
+    names.resize(2 * (kRangeColors.size() - 1));
+    for (const std::uint8_t color : rangeColorsOf(names)) {
+        EXPECT_NE(kRangeColors[color], okabe_ito::kLightSky) << "two blues for few names look alike";
+    }
 }
 }  // namespace
 }  // namespace pipescope
