@@ -112,6 +112,7 @@ TEST_F(ForeignTrace, WritesNamesInOneLineFromLeftToRight) {
     std::ofstream(path_ = temporaryPath("names.json"))
         << R"([{"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"a\u202eb"}},)"
         << R"({"ph":"X","pid":1,"tid":2,"ts":0,"dur":90,"name":"ProfilerStep#3"},)"
+        << R"({"ph":"X","pid":1,"tid":2,"ts":11,"dur":5,"name":" \n"},)"
         << R"({"ph":"X","pid":1,"tid":2,"ts":1,"dur":9,"name":"two\nlines"}])";
     QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
     window_.files().open(QString::fromStdString(path_.string()));
@@ -119,6 +120,7 @@ TEST_F(ForeignTrace, WritesNamesInOneLineFromLeftToRight) {
     window_.finishWork();
     EXPECT_EQ(store().rows[0].name, "thread 2 (ab)");
     EXPECT_EQ(store().textOf(find("two lines")), "two lines");
+    EXPECT_EQ(fact(QStringLiteral("(no name)")), QStringLiteral("1 · %1").arg(formatDuration(5'000)));
     EXPECT_EQ(fact(QStringLiteral("two lines")), QStringLiteral("1 · %1").arg(formatDuration(9'000)));
     EXPECT_TRUE(fact(QStringLiteral("ProfilerStep#3")).isEmpty()) << "a step contains the other ranges";
 }
