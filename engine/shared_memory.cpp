@@ -15,7 +15,7 @@
 namespace pipescope {
 namespace {
 /// A parameter with the addresses of its memory, or of its gradient's.
-struct Used {
+struct MemoryUse {
     std::uintptr_t begin;
     std::uintptr_t end;
     const Partition* partition;
@@ -40,7 +40,7 @@ std::pair<std::uintptr_t, std::uintptr_t> addresses_of(const at::Tensor& tensor)
 }
 
 /// The addresses of the whole storage.
-std::pair<std::uintptr_t, std::uintptr_t> storage_of(const at::Tensor& tensor) {
+std::pair<std::uintptr_t, std::uintptr_t> addresses_of_storage(const at::Tensor& tensor) {
     const auto begin = reinterpret_cast<std::uintptr_t>(tensor.storage().data());
     return {begin, begin + tensor.storage().nbytes()};
 }
@@ -49,7 +49,7 @@ bool has_memory_of_its_own(const at::Tensor& tensor) {
     return tensor.use_count() == 1 && (!tensor.has_storage() || tensor.storage().use_count() == 1);
 }
 
-std::string name_of(const Used& used) {
+std::string parameter_name(const MemoryUse& used) {
     for (const auto& [name, tensor] : used.partition->named(&Layer::parameters)) {
         if (tensor.is_same(used.parameter)) {
             return name;
@@ -59,16 +59,16 @@ std::string name_of(const Used& used) {
 }
 
 /// "0.weight on lane 0 and 2.weight on lane 1", of the first two on unlike lanes that share an address.
-std::optional<std::string> shared_by_lanes(const Pipeline& pipeline, std::vector<Used> all) {
-    std::erase_if(all, [](const Used& each) { return each.begin == each.end; });
-    std::sort(all.begin(), all.end(), [](const Used& a, const Used& b) { return a.begin < b.begin; });
-    const auto lane = [&](const Used& used) { return pipeline.lane_of(used.partition->id()); };
+std::optional<std::string> shared_by_lanes(const Pipeline& pipeline, std::vector<MemoryUse> all) {
+    std::erase_if(all, [](const MemoryUse& each) { return each.begin == each.end; });
+    std::sort(all.begin(), all.end(), [](const MemoryUse& a, const MemoryUse& b) { return a.begin < b.begin; });
+    const auto lane = [&](const MemoryUse& used) { return pipeline.lane_of(used.partition->id()); };
     for (std::size_t k = 0; k < all.size(); ++k) {
         for (std::size_t next = k + 1; next < all.size() && all[next].begin < all[k].end; ++next) {
             const bool is_written = all[k].parameter.requires_grad() || all[next].parameter.requires_grad();
             if (is_written && lane(all[next]) != lane(all[k])) {
-                const auto text = [&](const Used& used) {
-                    return name_of(used) + " on lane " + std::to_string(lane(used).value());
+                const auto text = [&](const MemoryUse& used) {
+                    return parameter_name(used) + " on lane " + std::to_string(lane(used).value());
                 };
                 return text(all[k]) + " and " + text(all[next]);
             }
@@ -79,7 +79,7 @@ std::optional<std::string> shared_by_lanes(const Pipeline& pipeline, std::vector
 }  // namespace
 
 void refuse_shared_gradients(const Pipeline& pipeline) {
-    std::vector<Used> all;
+    std::vector<MemoryUse> all;
     for (const Partition& partition : pipeline.partitions()) {
         for (const at::Tensor& parameter : partition.parameters()) {
             if (!parameter.defined() || !parameter.requires_grad()) {
@@ -100,7 +100,7 @@ void refuse_shared_gradients(const Pipeline& pipeline) {
 }
 
 void refuse_shared_weights(const Pipeline& pipeline) {
-    std::vector<Used> all;
+    std::vector<MemoryUse> all;
     for (const Partition& partition : pipeline.partitions()) {
         for (const at::Tensor& parameter : partition.parameters()) {
             if (!parameter.defined()) {
@@ -109,7 +109,7 @@ void refuse_shared_weights(const Pipeline& pipeline) {
             // Views of one buffer that share its version look changed once one of them is updated.
             const bool has_own_version = parameter.unsafeGetTensorImpl()->version_counter().unique();
             const auto [begin, end] =
-                has_own_version || !parameter.has_storage() ? addresses_of(parameter) : storage_of(parameter);
+                has_own_version || !parameter.has_storage() ? addresses_of(parameter) : addresses_of_storage(parameter);
             all.push_back({begin, end, &partition, parameter});
         }
     }
