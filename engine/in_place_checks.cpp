@@ -114,21 +114,21 @@ void OutputReuse::begin_step() {
     num_of_last_step_ = entries_.size();
 }
 
-void OutputReuse::check(const Partition& partition, MicroBatchId micro_batch, const Tensors& outputs) {
+void OutputReuse::check(const Partition& partition, MicroBatchId micro_batch, const Tensors& tensors, TaskKind by) {
     const std::size_t num_before = entries_.size();
-    for (const at::Tensor& output : outputs) {
-        if (!output.defined() || output.layout() != at::kStrided || output.is_inference() || output.numel() == 0 ||
-            !output.has_storage() || output.is_meta()) {
+    for (const at::Tensor& tensor : tensors) {
+        if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.is_inference() || tensor.numel() == 0 ||
+            !tensor.has_storage() || tensor.is_meta()) {
             continue;
         }
         // Without another holder its memory does not come again: no layer has kept it.
-        const bool may_come_again = output.use_count() > 1 || output.storage().use_count() > 1;
+        const bool may_come_again = tensor.use_count() > 1 || tensor.storage().use_count() > 1;
         if (num_before == 0 && !may_come_again) {
             continue;
         }
-        const auto* const storage = output.storage().unsafeGetStorageImpl();
-        const void* const begin = output.const_data_ptr();
-        const void* const end = end_of(output);
+        const auto* const storage = tensor.storage().unsafeGetStorageImpl();
+        const void* const begin = tensor.const_data_ptr();
+        const void* const end = end_of(tensor);
         const std::less<const void*> is_before;
         const auto is_overwritten = [&](const Entry& each) {
             return each.storage._unsafe_get_target() == storage && is_before(begin, each.end) &&
@@ -138,18 +138,19 @@ void OutputReuse::check(const Partition& partition, MicroBatchId micro_batch, co
         const auto last = first + static_cast<std::ptrdiff_t>(num_before);
         const auto found = std::find_if(first, last, is_overwritten);
         if (found != last) {
-            throw LayerError("partition " + std::to_string(partition.id().value()) + " (" + partition.name() +
+            throw LayerError((by == TaskKind::backward ? "the backward of partition " : "partition ") +
+                             std::to_string(partition.id().value()) + " (" + partition.name() +
                              ") returns for micro-batch " + std::to_string(micro_batch.value()) +
                              " memory that it returned for micro-batch " + std::to_string(found->micro_batch.value()) +
-                             ", and has changed it since; other lanes may still read it; return a new tensor each "
+                             ", and has changed it since; other tasks may still read it; return a new tensor each "
                              "time, as clone() makes one");
         }
         if (!may_come_again) {
             continue;
         }
-        const c10::VariableVersion& counter = torch::autograd::impl::version_counter(output);
+        const c10::VariableVersion& counter = torch::autograd::impl::version_counter(tensor);
         entries_.push_back(
-            {micro_batch, output.storage().getWeakStorageImpl(), begin, end, counter, counter.current_version()});
+            {micro_batch, tensor.storage().getWeakStorageImpl(), begin, end, counter, counter.current_version()});
     }
 }
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 
 #include "engine/layer.h"
 #include "schedule/ids.h"
+#include "schedule/task_key.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -79,11 +80,12 @@ private:
     std::vector<Input> inputs_;
 };
 
-/// The tensors that a partition has passed on for the micro-batches so far.
+/// The tensors that a partition has passed on for the micro-batches so far: outputs, or gradients of its inputs.
 ///
-/// Problem: a layer may return a buffer of its own and refill it for the next micro-batch. The plain model has used the
-/// values by then; here another lane may still compute on them. Idea: reject an output in memory that was passed on for
-/// an earlier micro-batch and has changed since. Only an output that something else still refers to can come again.
+/// Problem: a layer, or the backward of a Function, may return a buffer of its own and refill it for the next
+/// micro-batch. The plain model has used the values by then; here another lane may still compute on them. Idea: reject
+/// memory that was passed on for an earlier micro-batch and has changed since, as far as torch counts changes. Only a
+/// tensor that something else still refers to can come again.
 /// This costs a few comparisons and keeps no memory alive. Threading: one thread at a time, that of the partition's
 /// lane.
 class OutputReuse {
@@ -91,8 +93,9 @@ public:
     /// Call between two steps of a staggered training. Other lanes may still read what the last step passed on, but
     /// nothing older.
     void begin_step();
-    /// Throws LayerError if a layer used one tensor for two micro-batches.
-    void check(const Partition& partition, MicroBatchId micro_batch, const Tensors& outputs);
+    /// Throws LayerError if one tensor was used for two micro-batches. `by`: what returned them, a forward or a
+    /// backward.
+    void check(const Partition& partition, MicroBatchId micro_batch, const Tensors& tensors, TaskKind by);
 
 private:
     struct Entry {

@@ -116,7 +116,7 @@ void Partition::list_tensors() {
             }
         }
     }
-    expects_gradient_ = std::vector<std::atomic<bool>>(parameters_.size());
+    expects_gradient_.assign(parameters_.size(), false);
     list_buffers();
     if (deferred_) {
         defer_batch_norm();
@@ -213,9 +213,7 @@ void Partition::begin_mini_batch() {
     if (!trains_as_listed()) {
         list_buffers();  // a frozen parameter counts as a buffer
     }
-    for (std::atomic<bool>& expects : expects_gradient_) {
-        expects = false;
-    }
+    expects_gradient_.assign(parameters_.size(), false);
     if (deferred_) {
         deferred_->begin_mini_batch();
     }
@@ -228,6 +226,7 @@ void Partition::end_mini_batch() {
 }
 
 void Partition::expect_gradients(const std::unordered_set<const c10::TensorImpl*>& leaves) {
+    const std::lock_guard lock(*expects_mutex_);
     for (std::size_t k = 0; k < parameters_.size() && !leaves.empty(); ++k) {
         if (leaves.contains(parameters_[k].unsafeGetTensorImpl())) {
             expects_gradient_[k] = true;
@@ -236,14 +235,19 @@ void Partition::expect_gradients(const std::unordered_set<const c10::TensorImpl*
 }
 
 void Partition::note_gradients() {
-    noted_gradients_.clear();
-    std::ranges::transform(parameters_, std::back_inserter(noted_gradients_), gradient_state);
+    const std::lock_guard lock(*expects_mutex_);
+    noted_gradients_.assign(parameters_.size(), 0);
+    for (std::size_t k = 0; k < parameters_.size(); ++k) {
+        if (!expects_gradient_[k]) {
+            noted_gradients_[k] = gradient_state(parameters_[k]);
+        }
+    }
 }
 
-/// Looks at the gradient first: a loss in another thread says that it will add to it, and then does.
 bool Partition::have_gradients_changed() const {
+    const std::lock_guard lock(*expects_mutex_);
     for (std::size_t k = 0; k < parameters_.size(); ++k) {
-        if (gradient_state(parameters_[k]) != noted_gradients_[k] && !expects_gradient_[k]) {
+        if (!expects_gradient_[k] && gradient_state(parameters_[k]) != noted_gradients_[k]) {
             return true;
         }
     }

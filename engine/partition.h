@@ -7,9 +7,9 @@
 #include "engine/skips/skip_layout.h"
 #include "schedule/ids.h"
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -106,7 +106,7 @@ public:
 private:
     Tensors run(Tensors values, const RandomPlace& place, LayerMarks* marks);
     void note_gradients();
-    /// True if one has changed, or come to be, since note_gradients().
+    /// True if one has changed, or come to be, since note_gradients(), other than by a loss.
     bool have_gradients_changed() const;
     Tensors forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks);
     void list_buffers();
@@ -122,9 +122,12 @@ private:
     std::vector<ModelLayer> layers_;
     PartitionSkips skips_;
     std::vector<at::Tensor> parameters_;
-    std::vector<bool> trains_;                         // by parameter, as listed
-    std::vector<std::uint64_t> noted_gradients_;       // by parameter
-    std::vector<std::atomic<bool>> expects_gradient_;  // by parameter, of the mini-batch's losses
+    std::vector<bool> trains_;                    // by parameter, as listed
+    std::vector<std::uint64_t> noted_gradients_;  // by parameter
+    /// By parameter: a loss of this mini-batch adds to its gradient, in another thread, perhaps right now. The lock
+    /// ends before that begins, so a gradient is only looked at under it and if none is expected.
+    std::vector<bool> expects_gradient_;
+    std::unique_ptr<std::mutex> expects_mutex_ = std::make_unique<std::mutex>();
     BufferWatch buffers_;
     std::optional<DeferredBatchNorm> deferred_;
     SplitNotes split_notes_;

@@ -1,6 +1,7 @@
 #include "engine/step_loss.h"
 
 #include "engine/engine_error.h"
+#include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/leaf_gradients.h"
 #include "engine/gradients/micro_batch_graph.h"
 #include "engine/mini_batch.h"
@@ -10,8 +11,12 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones_like.h>
 #include <c10/core/DispatchKeySet.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -51,9 +56,15 @@ void check_loss(const at::Tensor& loss) {
 }
 }  // namespace
 
-StepLoss::StepLoss(Pipeline& pipeline, const Tensors& target, const GPipe::LossFunction& function, LossScope scope,
-                   const std::vector<std::int64_t>& sizes)
+StepLoss::StepLoss(Pipeline& pipeline, const Tensors& input, const Tensors& target, const GPipe::LossFunction& function,
+                   LossScope scope, const std::vector<std::int64_t>& sizes)
     : function_(function) {
+    std::ranges::copy_if(input, std::back_inserter(input_), needs_gradient);
+    for (std::size_t k = 0; k < target.size(); ++k) {
+        if (std::ranges::any_of(input_, [&](const at::Tensor& each) { return each.is_same(target[k]); })) {
+            inputs_among_targets_.push_back(k);
+        }
+    }
     const c10::Device device = pipeline.devices().of(pipeline.lane_of(pipeline.partitions().back().id())).device();
     for (const at::Tensor& tensor : target) {
         target_.push_back(tensor.defined() ? tensor.to(device) : tensor);
@@ -96,17 +107,26 @@ void StepLoss::look_at_leaves(const at::Tensor& loss) {
     }
 }
 
+/// Edges to the input, and to the targets that are its parts.
+std::vector<torch::autograd::Edge> StepLoss::behind_outputs(const Tensors& targets) const {
+    std::vector<torch::autograd::Edge> edges;
+    std::ranges::transform(input_, std::back_inserter(edges), torch::autograd::impl::gradient_edge);
+    std::ranges::transform(inputs_among_targets_, std::back_inserter(edges),
+                           [&](std::size_t place) { return torch::autograd::impl::gradient_edge(targets[place]); });
+    return edges;
+}
+
 Tensors StepLoss::run(std::optional<MicroBatchId> micro_batch, const Tensors& outputs) {
     const at::AutoGradMode grad_mode(true);
     MicroBatchGraph graph;
-    at::Tensor loss = function_(graph.open(outputs, InputsFrom::earlier_partition),
-                                micro_batch ? targets_[micro_batch->index()] : target_);
+    const Tensors& targets = micro_batch ? targets_[micro_batch->index()] : target_;
+    at::Tensor loss = function_(graph.open(outputs, InputsFrom::earlier_partition, behind_outputs(targets)), targets);
     check_loss(loss);
-    look_at_leaves(loss);
     if (micro_batch && weights_[micro_batch->index()] != 1.0) {
         loss = loss * weights_[micro_batch->index()];
     }
     graph.close({loss});
+    look_at_leaves(loss);
     // A loss that was reduced in place keeps the storage of all its values; a clone is one number.
     value_ = value_.defined() ? value_ + loss.detach() : loss.detach().clone();
     const at::Tensor one = at::ones_like(loss);

@@ -96,6 +96,7 @@ StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFo
       caller_(std::make_unique<at::ThreadLocalState>()),
       slots_(pipeline_->partitions().size() * sizes_.size()),
       output_reuse_(pipeline_->partitions().size()),
+      gradient_reuse_(pipeline_->partitions().size()),
       forwards_(pipeline_->partitions().size()),
       outputs_(sizes_.size()),
       input_gradients_(sizes_.size()),
@@ -139,7 +140,7 @@ void StepRun::cut_input(const Tensors& input) {
         slot({MicroBatchId{i}, PartitionId{0}}).inputs = std::move(parts[i]);
     }
     for (std::size_t k = 0; k < input.size(); ++k) {
-        input_.push_back(trains_ && input[k].requires_grad() ? std::move(leaves[k]) : at::Tensor());
+        input_.push_back(trains_ && input[k].requires_grad() ? input[k] : at::Tensor());
     }
 }
 
@@ -158,7 +159,7 @@ Tensors StepRun::backward(const Tensors& output_gradients) {
 
 at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss) {
     if (pipeline_->is_last_here()) {
-        loss_.emplace(*pipeline_, target, loss, graph_->shape().loss, sizes_);
+        loss_.emplace(*pipeline_, input_, target, loss, graph_->shape().loss, sizes_);
     }
     const std::vector<at::Tensor> parameters = pipeline_->trained_parameters();
     // A mean over replicas keeps what .grad held before, since all hold the same; a sum does not.
@@ -176,7 +177,7 @@ at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss)
 }
 
 void StepRun::begin_step(const Tensors& target, const GPipe::LossFunction& loss) {
-    loss_.emplace(*pipeline_, target, loss, graph_->shape().loss, sizes_);
+    loss_.emplace(*pipeline_, input_, target, loss, graph_->shape().loss, sizes_);
     const LaneId lane_of_loss = pipeline_->lane_of(last_partition());
     loss_->refuse(pipeline_->trained_parameters([=](LaneId lane) { return lane != lane_of_loss; }));
 }
@@ -326,9 +327,11 @@ void StepRun::run_step(LaneId lane, StepRun* before, const std::function<void(La
     }
     for (const Partition& partition : pipeline_->partitions()) {
         if (before != nullptr && pipeline_->lane_of(partition.id()) == lane) {
-            OutputReuse& reuse = output_reuse_[partition.id().index()];
-            reuse = std::move(before->output_reuse_[partition.id().index()]);
-            reuse.begin_step();
+            for (const auto reuses : {&StepRun::output_reuse_, &StepRun::gradient_reuse_}) {
+                OutputReuse& reuse = (this->*reuses)[partition.id().index()];
+                reuse = std::move((before->*reuses)[partition.id().index()]);
+                reuse.begin_step();
+            }
         }
     }
     const std::vector<at::Tensor> parameters =
@@ -507,7 +510,7 @@ void StepRun::run_forward(Cell at) {
     }
     input_versions_.check(at.i);
     shared.check(partition);
-    output_reuse_[at.j.index()].check(partition, at.i, outputs);
+    output_reuse_[at.j.index()].check(partition, at.i, outputs, TaskKind::forward);
     if (keeps_graph) {
         slot(at).graph.close(outputs);
     }
@@ -800,6 +803,7 @@ Tensors StepRun::take_output_gradients(Cell at) {
 /// In the order of take_inputs(); empty if there is none.
 void StepRun::leave_input_gradients(Cell at, Tensors gradients) {
     const auto& incoming = skips_of(at.j).incoming;
+    gradient_reuse_[at.j.index()].check(pipeline_->partition(at.j), at.i, gradients, TaskKind::backward);
     if (!gradients.empty()) {
         for (std::size_t k = 0; k < incoming.size(); ++k) {
             const PartitionId from = pipeline_->skips().routes()[incoming[k]].from;

@@ -163,6 +163,7 @@ private:
     std::vector<Slot> slots_;  // see slot()
     InputVersions input_versions_;
     std::vector<OutputReuse> output_reuse_;                // by partition
+    std::vector<OutputReuse> gradient_reuse_;              // by partition
     std::vector<int> forwards_;                            // by partition: number begun
     std::vector<Tensors> outputs_;                         // of the last partition, by micro-batch
     std::vector<std::vector<std::int64_t>> output_sizes_;  // first dimensions of each gathered output's parts
@@ -171,7 +172,7 @@ private:
     at::Tensor total_loss_;                                // of all replicas, where the last partition is
     int num_losses_ = 0;                                   // computed so far
     at::Tensor received_loss_;                             // of step(), elsewhere
-    Tensors input_;                                        // the input's tensors that require a gradient, detached
+    Tensors input_;                                        // the caller's tensors that require a gradient
     std::vector<Tensors> input_gradients_;                 // by micro-batch
 
     TaskGate gate_;

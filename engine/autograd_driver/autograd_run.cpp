@@ -127,7 +127,7 @@ at::Tensor AutogradRun::step(const Tensors& target, const GPipe::LossFunction& l
     for (const at::Tensor& output : outputs) {
         leaves.push_back(output.detach().set_requires_grad(output.requires_grad()));
     }
-    StepLoss step_loss(pipeline_, target, loss, LossScope::mini_batch, {});
+    StepLoss step_loss(pipeline_, input_, target, loss, LossScope::mini_batch, {});
     const PartitionId last = pipeline_.partitions().back().id();
     const TaskKey key = forward_->key(TaskKind::loss, {MicroBatchId{-1}, last});
     torch::autograd::variable_list roots, gradients;
@@ -306,7 +306,7 @@ void AutogradRun::run_forward(Cell at) {
         front.outputs = partition.forward_without_backward(std::move(inputs), place);
     }
     forward_->input_versions->check(at.i);
-    output_reuse_[at.j.index()].check(partition, at.i, front.outputs);
+    output_reuse_[at.j.index()].check(partition, at.i, front.outputs, TaskKind::forward);
     front.outputs = wait_for_gradients(forward_, lane_of(at.j), front.arrivals, front.outputs);
     if (at.i.value() == m_ - 1) {
         partition.end_mini_batch();

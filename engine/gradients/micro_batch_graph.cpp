@@ -3,12 +3,15 @@
 #include "engine/engine_error.h"
 #include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/graph_walk.h"
+#include "engine/in_place_checks.h"
 #include "engine/tsan_annotations.h"
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+#include <iterator>
 #include <typeinfo>
 #include <utility>
 
@@ -20,6 +23,12 @@ public:
 
     torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
         tsan_acquire(this);
+        if (num_outputs() > 0) {
+            throw EngineError(
+                "the loss takes a gradient of the model's output with respect to the model's input; it sees the graph "
+                "of the loss only, so the part that goes through the layers would be missing; take such gradients in "
+                "a layer, or of the output of forward() with driver autograd and checkpoint never");
+        }
         if (!awaits_) {
             throw EngineError(
                 "a layer carries a tensor that requires a gradient from one micro-batch or step to another; each goes "
@@ -61,8 +70,11 @@ struct RefuseGradients final : torch::autograd::FunctionPreHook {
 const bool catchers_may_be_walked = (allow_walk(typeid(GradientCatcher)), true);
 }  // namespace
 
-Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from) {
+Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from, std::vector<torch::autograd::Edge> behind) {
     catcher_ = std::shared_ptr<GradientCatcher>(new GradientCatcher(), torch::autograd::deleteNode);
+    for (torch::autograd::Edge& edge : behind) {
+        catcher_->add_next_edge(std::move(edge));  // before anything leads here, as torch demands
+    }
     Tensors opened;
     opened.reserve(inputs.size());
     for (const at::Tensor& input : inputs) {
@@ -82,6 +94,9 @@ Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from) {
 
 void MicroBatchGraph::close(const Tensors& outputs) {
     ends_.clear();
+    if (catcher_) {
+        catcher_->next_edges().clear();
+    }
     if (catcher_ && !catcher_->tensor_pre_hooks().empty()) {  // other hooks are a layer's own
         std::erase_if(catcher_->tensor_pre_hooks(),
                       [](const auto& hook) { return dynamic_cast<const RefuseGradients*>(hook.get()) != nullptr; });
@@ -132,6 +147,8 @@ Tensors MicroBatchGraph::backward_inputs(Tensors gradients, const LayerMarks& ma
             ends_.push_back({std::move(end.function), end.input_nr});
         }
         weight_gradients_ = std::move(of_ends);
+        weight_versions_.clear();
+        std::ranges::transform(weight_gradients_, std::back_inserter(weight_versions_), version_of);
     });
 }
 
@@ -140,6 +157,12 @@ void MicroBatchGraph::backward_weights(std::uint64_t from) {
     Tensors gradients;
     for (std::size_t k = 0; k < ends_.size(); ++k) {
         if (ends_[k].node && ends_[k].node->sequence_nr() >= from) {
+            if (version_of(weight_gradients_[k]) != weight_versions_[k]) {
+                throw EngineError("a gradient that " + ends_[k].node->name() +
+                                  " keeps for the second half of its backward was changed in place after the first, as "
+                                  "by a backward that fills one buffer each time; return a new tensor, as clone() "
+                                  "makes one, or use a schedule that does not split the backward");
+            }
             ends.emplace_back(std::move(ends_[k].node), ends_[k].output);
             gradients.push_back(std::move(weight_gradients_[k]));
         }

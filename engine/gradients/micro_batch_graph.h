@@ -29,8 +29,10 @@ public:
     /// Returns the inputs to compute from. Those that require a gradient become new tensors of the same storage, whose
     /// gradients backward() returns. Undefined ones stay undefined. Call with gradients on. Until close(), a gradient
     /// with respect to one of several inputs from an earlier partition throws EngineError: it would lack what reaches
-    /// that input through the others.
-    Tensors open(const Tensors& inputs, InputsFrom from = InputsFrom::caller);
+    /// that input through the others. `behind`: edges to what the inputs were computed from in another graph. Until
+    /// close(), a gradient that goes there through an input throws EngineError: it would lack what lies between.
+    Tensors open(const Tensors& inputs, InputsFrom from = InputsFrom::caller,
+                 std::vector<torch::autograd::Edge> behind = {});
     /// Takes the outputs computed from them. Call it after open().
     void close(const Tensors& outputs);
 
@@ -44,7 +46,8 @@ public:
     /// weights do not need. `marks` are those of the layers that made the graph. Notes are added to `notes`.
     Tensors backward_inputs(Tensors gradients, const LayerMarks& marks, SplitNotes& notes);
     /// The second half, after the first: adds to the parameters' .grad, and frees the graph. `from`: only of the nodes
-    /// that a layer with this mark made, and later ones; call it again for the rest.
+    /// that a layer with this mark made, and later ones; call it again for the rest. Throws EngineError if a gradient
+    /// kept for it was changed in place meanwhile.
     void backward_weights(std::uint64_t from = 0);
     /// Between the halves: the gradients kept for the second.
     const Tensors& weight_gradients() const { return weight_gradients_; }
@@ -60,5 +63,6 @@ private:
     std::shared_ptr<GradientCatcher> catcher_;  // null until open()
     std::vector<End> ends_;
     Tensors weight_gradients_;  // between the halves: of ends_
+    std::vector<std::uint32_t> weight_versions_;
 };
 }  // namespace pipescope

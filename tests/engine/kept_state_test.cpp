@@ -81,6 +81,68 @@ TEST(KeptState, InAnOutputThatIsFilledAgainIsRefused) {
     }
 }
 
+/// Doubles. Its backward fills the buffer each time, or makes a new tensor if that is empty.
+struct Doubled : torch::autograd::Function<Doubled> {
+    static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                              const at::Tensor& buffer) {
+        context->saved_data["buffer"] = buffer;
+        return x * 2;
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                   const torch::autograd::variable_list& gradients) {
+        const at::Tensor buffer = context->saved_data["buffer"].toTensor();
+        const at::Tensor doubled = gradients[0] * 2;
+        return {buffer.numel() > 0 ? buffer.narrow(0, 0, doubled.size(0)).copy_(doubled) : doubled, at::Tensor()};
+    }
+};
+
+TEST(KeptState, InAGradientThatIsFilledAgainIsRefused) {
+    const at::Tensor input = samples(6);
+    const at::Tensor target = samples(6, 4);
+    // Other lanes read the first, the second halves of backwards the others.
+    enum class Where { at_the_cut, behind_a_product, in_the_loss };
+    for (const Where where : {Where::at_the_cut, Where::behind_a_product, Where::in_the_loss}) {
+        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
+            for (const auto mode : kModes) {
+                for (const bool refills : {true, false}) {
+                    const at::Tensor buffer =
+                        torch::zeros({refills ? 6 : 0, where == Where::in_the_loss ? 4 : 6}, torch::kFloat64);
+                    const LayerSpec doubled = function_layer(
+                        "doubled", [=](const Tensors& in) { return Tensors{Doubled::apply(in[0], buffer)}; });
+                    const auto loss = [=](const at::Tensor& output, const at::Tensor& targets) {
+                        return mean_square(where == Where::in_the_loss ? Doubled::apply(output, buffer) : output,
+                                           targets);
+                    };
+                    std::vector<LayerSpec> layers = {linear(6, 6), doubled, linear(6, 4)};
+                    if (where == Where::behind_a_product) {
+                        layers.insert(layers.begin(), linear(6, 6));
+                    } else if (where == Where::in_the_loss) {
+                        layers.erase(layers.begin() + 1);
+                    }
+                    GPipeOptions with = on_host({1, static_cast<std::int64_t>(layers.size()) - 1}, 3, mode);
+                    with.schedule = schedule;
+                    torch::manual_seed(4);
+                    GPipe model(layers, with);
+                    const auto step = [&] { model.step(input, target, loss); };
+                    // Elsewhere, what reads the buffer runs right after what fills it.
+                    const bool outlives = where == Where::at_the_cut || schedule == Schedule::zero_bubble_h1;
+                    if (refills && outlives) {
+                        EXPECT_THAT(step, ThrowsMessage<EngineError>(HasSubstr("return a new tensor")))
+                            << int(where) << ' ' << to_string(schedule) << ' ' << to_string(mode);
+                        continue;
+                    }
+                    step();
+                    torch::manual_seed(4);
+                    PlainModel plain(layers, {.chunks = 3});
+                    plain.step({input}, {target}, [&](const Tensors& o, const Tensors& t) { return loss(o[0], t[0]); });
+                    expect_equal_norm_wise(gradients_of(model.named_parameters()),
+                                           gradients_of(plain.named_parameters()));
+                }
+            }
+        }
+    }
+}
+
 TEST(KeptState, InAnOutputThatStaysAsItIsIsAllowed) {
     const at::Tensor w = torch::randn({6, 6}, torch::kFloat64).requires_grad_();
     const std::vector<LayerSpec> layers = {

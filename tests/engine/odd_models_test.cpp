@@ -374,6 +374,62 @@ TEST(OddModels, WhoseGradientsInsideWouldLackAPartAreRefused) {
         ThrowsMessage<EngineError>(HasSubstr("or the loss")));
 }
 
+// A network of a differential equation, whose boundary values the loss multiplies in, by the input.
+TEST(OddModels, WhoseLossTakesAGradientOfTheOutputByTheInputAreRefused) {
+    const std::vector<LayerSpec> layers = {linear(6, 8), tanh_layer(), linear(8, 1)};
+    const at::Tensor input = samples(4).requires_grad_();
+    const auto slope = [](const at::Tensor& values, const at::Tensor& x, bool allow_unused = false) {
+        return torch::autograd::grad({values.sum()}, {x}, {}, true, true, allow_unused)[0];
+    };
+    const auto residual = [=](const at::Tensor& output, const at::Tensor& x) {
+        return (slope(output * x, x) - output).pow(2).mean();
+    };
+    const auto of_own_input = [=](const at::Tensor& output, const at::Tensor& x) {
+        return slope(output, input, true).pow(2).mean() + output.sum() + x.sum();
+    };
+    const auto of_reference = [=](const at::Tensor& output, const at::Tensor& x) {
+        return (output - slope(x.pow(3), x)).pow(2).mean();
+    };
+    for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
+        for (const auto mode : kModes) {
+            GPipeOptions with = on_host({1, 2}, 2, mode);
+            with.schedule = schedule;
+            GPipe model(layers, with);
+            const auto refused = ThrowsMessage<EngineError>(HasSubstr("take such gradients in a layer"));
+            EXPECT_THAT([&] { model.step(input, input, residual); }, refused) << to_string(schedule);
+            EXPECT_THAT([&] { model.step(input, input, of_own_input); }, refused) << to_string(schedule);
+            EXPECT_THAT([&] { model.step(input * 1, input, of_own_input); }, refused) << to_string(schedule);
+            // Those without the output are right.
+            model.zero_grad();
+            input.mutable_grad() = at::Tensor();
+            model.step(input, input, of_reference);
+            const NamedTensors gradients = gradients_of(model.named_parameters());
+            const at::Tensor of_input = input.grad().clone();
+            input.mutable_grad() = at::Tensor();
+            GPipe plain(layers, on_host({3}, 1, Checkpoint::never, Driver::autograd));
+            plain.load_state_dict(model.state_dict());
+            plain.step(input, input, of_reference);
+            expect_equal_norm_wise(gradients, gradients_of(plain.named_parameters()));
+            expect_equal_norm_wise({{"input", of_input}}, {{"input", input.grad()}});
+        }
+    }
+    // What the message says works.
+    GPipe connected(layers, on_host({1, 2}, 2, Checkpoint::never, Driver::autograd));
+    EXPECT_THROW(connected.step(input, input, residual), EngineError);
+    residual(connected.forward(input), input).backward();
+    torch::nn::Sequential plain(torch::nn::Linear(6, 8), torch::nn::Tanh(), torch::nn::Linear(8, 1));
+    plain->to(torch::kFloat64);
+    const auto ours = connected.parameters();
+    const auto theirs = plain->parameters();
+    for (std::size_t k = 0; k < ours.size(); ++k) {
+        theirs[k].detach().copy_(ours[k]);
+    }
+    residual(plain->forward(input), input).backward();
+    for (std::size_t k = 0; k < ours.size(); ++k) {
+        EXPECT_TRUE(torch::allclose(ours[k].grad(), theirs[k].grad(), 1e-10, 1e-12)) << k;
+    }
+}
+
 TEST(OddModels, WithTensorsThatNoLayerListsAreRefusedIfComputedAgain) {
     const at::Tensor hidden = parameter({4});
     const at::Tensor w = parameter({4});

@@ -389,7 +389,7 @@ TEST(Staggered, RefusesALayerThatRefillsItsOutputForTheNextStep) {
     EXPECT_EQ(train_synchronously(model, batches, momentum).size(), 3u);
     kept->reset();
     EXPECT_THAT([&] { train_staggered(model, batches, momentum); },
-                ThrowsMessage<LayerError>(HasSubstr("other lanes may still read it")));
+                ThrowsMessage<LayerError>(HasSubstr("other tasks may still read it")));
 }
 
 void expect_refusal(GPipe& model, const std::string& reason, const std::string& remedy) {
