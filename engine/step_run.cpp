@@ -102,13 +102,16 @@ StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFo
       input_gradients_(sizes_.size()),
       gate_(*graph_, pipeline_->core_scheduler()),
       torn_(static_cast<std::size_t>(pipeline_->num_lanes()), 0) {
-    for (const Partition& partition : pipeline_->partitions()) {
-        for (int i = 0; i < num_micro_batches(); ++i) {
-            Slot& here = slot({MicroBatchId{i}, partition.id()});
-            here.skips.resize(partition.skips().incoming.size());
-            here.stashed.resize(partition.skips().incoming.size());
-            here.shares_skips.resize(partition.skips().incoming.size());
-            here.skip_gradients.resize(partition.skips().outgoing.size());
+    if (splits_ || channels_ != nullptr || !pipeline_->skips().routes().empty()) {
+        extras_.resize(slots_.size());
+        for (const Partition& partition : pipeline_->partitions()) {
+            for (int i = 0; i < num_micro_batches(); ++i) {
+                Extras& here = extras({MicroBatchId{i}, partition.id()});
+                here.skips.resize(partition.skips().incoming.size());
+                here.stashed.resize(partition.skips().incoming.size());
+                here.shares_skips.resize(partition.skips().incoming.size());
+                here.skip_gradients.resize(partition.skips().outgoing.size());
+            }
         }
     }
     if (pipeline_->is_first_here()) {
@@ -296,6 +299,7 @@ void StepRun::rethrow_first_failure() {
         pipeline_->devices().abandon();
     }
     slots_.clear();
+    extras_.clear();
     outputs_.clear();
     input_gradients_.clear();
     input_.clear();
@@ -503,8 +507,8 @@ void StepRun::run_forward(Cell at) {
     }
     const Tensors watched = keeps_graph ? input_versions_.watched(at.j, inputs) : Tensors{};
     Kept* const kept = slot(at).kept.get();
-    const Tensors outputs = partition.forward(std::move(inputs), place_of(at.i), marks_of(slot(at)),
-                                              kept == nullptr ? nullptr : &kept->forward);
+    const Tensors outputs =
+        partition.forward(std::move(inputs), place_of(at.i), marks_of(at), kept == nullptr ? nullptr : &kept->forward);
     if (!watched.empty()) {
         input_versions_.note_history(at.i, at.j, watched);
     }
@@ -527,9 +531,12 @@ void StepRun::run_recompute(Cell at) {
     const at::AutoGradMode grad_mode(true);
     Partition& partition = pipeline_->partition(at.j);
     Slot& here = slot(at);
-    here.marks.clear();
+    LayerMarks* const marks = marks_of(at);
+    if (marks != nullptr) {
+        marks->clear();
+    }
     Tensors inputs = here.graph.open(here.kept->inputs.take(partition, pipeline_->is_training()), inputs_from(at.j));
-    here.graph.close(partition.recompute(std::move(inputs), place_of(at.i), here.kept->forward, marks_of(here)));
+    here.graph.close(partition.recompute(std::move(inputs), place_of(at.i), here.kept->forward, marks));
 }
 
 /// Computes the loss of one micro-batch, or of the gathered output if the key names none.
@@ -562,8 +569,9 @@ void StepRun::run_backward(Cell at, bool is_split) {
         Partition& partition = pipeline_->partition(at.j);
         partition.split_notes().resize(partition.layers().size());
         const AsInForward as_in_forward(here.kept.get());
-        Tensors gradients = here.graph.backward_inputs(take_output_gradients(at), here.marks, partition.split_notes());
-        here.has_drawn = random.has_drawn();
+        Tensors gradients =
+            here.graph.backward_inputs(take_output_gradients(at), extras(at).marks, partition.split_notes());
+        extras(at).has_drawn = random.has_drawn();
         report_kept(at, gradients);
         leave_input_gradients(at, std::move(gradients));
     } else {
@@ -592,7 +600,7 @@ void StepRun::report_kept(Cell at, const Tensors& passed_on) {
 void StepRun::run_backward_weight(Cell at) {
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     const std::uint64_t seed = backward_seed_of(at);
-    const SeededRandom random(slot(at).has_drawn ? second_half_seed(seed) : seed);
+    const SeededRandom random(extras(at).has_drawn ? second_half_seed(seed) : seed);
     const std::unique_ptr<const Kept> kept = std::move(slot(at).kept);
     const AsInForward as_in_forward(kept.get());
     MicroBatchGraph graph = std::exchange(slot(at).graph, {});
@@ -654,7 +662,7 @@ void StepRun::send(TaskIndex copy) {
     }
     std::vector<char> shares;
     if (task.key.kind == TaskKind::copy_forward) {
-        shares = slot({MicroBatchId{task.key.micro_batch}, PartitionId{task.key.partition + 1}}).shares_inputs;
+        shares = extras({MicroBatchId{task.key.micro_batch}, PartitionId{task.key.partition + 1}}).shares_inputs;
     } else if (task.key.kind == TaskKind::skip_forward) {
         shares = {shares_of_skip(task.key)};
     }
@@ -673,7 +681,7 @@ void StepRun::send(TaskIndex copy) {
 
 char& StepRun::shares_of_skip(const TaskKey& copy) {
     const auto skip = static_cast<std::size_t>(copy.skip);
-    return slot({MicroBatchId{copy.micro_batch}, pipeline_->skips().routes()[skip].to})
+    return extras({MicroBatchId{copy.micro_batch}, pipeline_->skips().routes()[skip].to})
         .shares_skips[pipeline_->skips().place_in(skip)];
 }
 
@@ -709,7 +717,7 @@ void StepRun::put(const TaskKey& copy, Tensors tensors, const std::vector<char>&
     switch (copy.kind) {
         case TaskKind::copy_forward:
             slot({sender.i, PartitionId{copy.partition + 1}}).inputs = std::move(tensors);
-            slot({sender.i, PartitionId{copy.partition + 1}}).shares_inputs = shares;
+            extras({sender.i, PartitionId{copy.partition + 1}}).shares_inputs = shares;
             break;
         case TaskKind::copy_backward: slot(sender).gradients = std::move(tensors); break;
         default: {
@@ -718,7 +726,7 @@ void StepRun::put(const TaskKey& copy, Tensors tensors, const std::vector<char>&
             if (copy.kind == TaskKind::skip_forward) {
                 shares_of_skip(copy) = shares.at(0);
                 const auto skip = static_cast<std::size_t>(copy.skip);
-                Slot& there = slot({sender.i, pipeline_->skips().routes()[skip].to});
+                Extras& there = extras({sender.i, pipeline_->skips().routes()[skip].to});
                 there.stashed[pipeline_->skips().place_in(skip)] = StashedVersion(place);
             }
         }
@@ -729,11 +737,16 @@ void StepRun::put(const TaskKey& copy, Tensors tensors, const std::vector<char>&
 
 /// Incoming skips, then the previous partition's outputs. Throws EngineError if a skip was changed on its way.
 Tensors StepRun::take_inputs(Cell at) {
-    Slot& here = slot(at);
-    for (std::size_t k = 0; k < here.skips.size(); ++k) {
-        here.stashed[k].check(here.skips[k], pipeline_->skips().skips()[skips_of(at.j).incoming[k]].name);
+    const auto& incoming = skips_of(at.j).incoming;
+    Tensors inputs = std::exchange(slot(at).inputs, {});
+    if (incoming.empty()) {
+        return inputs;
     }
-    return joined(std::exchange(here.skips, {}), std::exchange(here.inputs, {}));
+    Extras& here = extras(at);
+    for (std::size_t k = 0; k < incoming.size(); ++k) {
+        here.stashed[k].check(here.skips[k], pipeline_->skips().skips()[incoming[k]].name);
+    }
+    return joined(std::exchange(here.skips, {}), std::move(inputs));
 }
 
 /// `outputs` are the outgoing skips, then the last layer's outputs. Others get them as leaves.
@@ -749,7 +762,7 @@ void StepRun::leave_outputs(Cell at, const Tensors& outputs, bool may_require_gr
     }
     const auto& outgoing = skips_of(at.j).outgoing;
     for (std::size_t k = 0; k < outgoing.size(); ++k) {
-        Slot& there = slot({at.i, pipeline_->skips().routes()[outgoing[k]].to});
+        Extras& there = extras({at.i, pipeline_->skips().routes()[outgoing[k]].to});
         const std::size_t place = pipeline_->skips().place_in(outgoing[k]);
         there.stashed[place] = StashedVersion(leaves[k]);
         there.skips[place] = std::move(leaves[k]);
@@ -761,7 +774,7 @@ void StepRun::leave_outputs(Cell at, const Tensors& outputs, bool may_require_gr
 
 /// The inputs that the task which made them, perhaps in another process, has marked.
 SharedElsewhere StepRun::shared_elsewhere(Cell at, const Tensors& inputs) {
-    const Slot& here = slot(at);
+    const Extras& here = extras(at);
     std::vector<char> shares = here.shares_skips;
     shares.insert(shares.end(), here.shares_inputs.begin(), here.shares_inputs.end());
     return {inputs, shares};
@@ -784,20 +797,23 @@ void StepRun::note_shared(Cell at, const Tensors& outputs, const SharedElsewhere
             shares = apart && (leaves_process(k) || leaves_process(other)) && share_storage(outputs[k], outputs[other]);
         }
         if (k < outgoing.size()) {
-            slot({at.i, goes_to(k)}).shares_skips[pipeline_->skips().place_in(outgoing[k])] = shares ? 1 : 0;
+            extras({at.i, goes_to(k)}).shares_skips[pipeline_->skips().place_in(outgoing[k])] = shares ? 1 : 0;
         } else {
             of_inputs.push_back(shares ? 1 : 0);
         }
     }
     if (at.j < last_partition()) {
-        slot({at.i, PartitionId{at.j.value() + 1}}).shares_inputs = std::move(of_inputs);
+        extras({at.i, PartitionId{at.j.value() + 1}}).shares_inputs = std::move(of_inputs);
     }
 }
 
 /// In the order of leave_outputs().
 Tensors StepRun::take_output_gradients(Cell at) {
-    Slot& here = slot(at);
-    return joined(std::exchange(here.skip_gradients, {}), std::exchange(here.gradients, {}));
+    Tensors gradients = std::exchange(slot(at).gradients, {});
+    if (skips_of(at.j).outgoing.empty()) {
+        return gradients;
+    }
+    return joined(std::exchange(extras(at).skip_gradients, {}), std::move(gradients));
 }
 
 /// In the order of take_inputs(); empty if there is none.
@@ -807,7 +823,7 @@ void StepRun::leave_input_gradients(Cell at, Tensors gradients) {
     if (!gradients.empty()) {
         for (std::size_t k = 0; k < incoming.size(); ++k) {
             const PartitionId from = pipeline_->skips().routes()[incoming[k]].from;
-            slot({at.i, from}).skip_gradients[pipeline_->skips().place_out(incoming[k])] = std::move(gradients[k]);
+            extras({at.i, from}).skip_gradients[pipeline_->skips().place_out(incoming[k])] = std::move(gradients[k]);
         }
         drop_front(gradients, incoming.size());
     }
@@ -824,9 +840,9 @@ std::span<at::Tensor> StepRun::moved_by(const TaskKey& copy) {
         case TaskKind::copy_forward: return slot({sender.i, PartitionId{copy.partition + 1}}).inputs;
         case TaskKind::copy_backward: return slot(sender).gradients;
         case TaskKind::skip_forward:
-            return std::span(slot({sender.i, skips.routes()[skip].to}).skips).subspan(skips.place_in(skip), 1);
+            return std::span(extras({sender.i, skips.routes()[skip].to}).skips).subspan(skips.place_in(skip), 1);
         case TaskKind::skip_backward:
-            return std::span(slot({sender.i, skips.routes()[skip].from}).skip_gradients)
+            return std::span(extras({sender.i, skips.routes()[skip].from}).skip_gradients)
                 .subspan(skips.place_out(skip), 1);
         default: throw EngineError(to_string(copy) + " is no copy; only copies move tensors; ask for one");
     }

@@ -87,17 +87,20 @@ private:
     /// The tensors that wait for a task (i, j), or that its forward keeps for its backward. Only tasks of (i, j) take
     /// from here; tasks of its neighbours and of its skips' other ends leave here. The TaskGraph keeps the two apart.
     struct Slot {
+        Tensors inputs;              // detached; requires_grad if a gradient goes back
+        Tensors gradients;           // of the outputs
+        std::unique_ptr<Kept> kept;  // of a checkpointed forward
+        MicroBatchGraph graph;
+    };
+    /// The same of what only some runs have. A task's slot is seldom in the cache, so the others' stay small.
+    struct Extras {
         Tensors skips;  // incoming; sized from the start, since several lanes write their own place
         std::vector<StashedVersion> stashed;  // of those
-        Tensors inputs;                       // detached; requires_grad if a gradient goes back
         std::vector<char> shares_skips;       // by place: shares memory with what went to another process
         std::vector<char> shares_inputs;      // likewise; may be shorter
-        std::unique_ptr<Kept> kept;           // of a checkpointed forward
-        MicroBatchGraph graph;
-        LayerMarks marks;        // of the graph's layers, if the backward is split
-        Tensors skip_gradients;  // of outgoing skips; sized from the start
-        Tensors gradients;       // of the outputs
-        bool has_drawn = false;  // the first half of a split backward drew random numbers
+        Tensors skip_gradients;               // of outgoing skips; sized from the start
+        LayerMarks marks;                     // of the graph's layers, if the backward is split
+        bool has_drawn = false;               // the first half of a split backward drew random numbers
     };
 
     void cut_input(const Tensors& input);
@@ -139,9 +142,11 @@ private:
 
     int num_micro_batches() const noexcept { return static_cast<int>(sizes_.size()); }
     PartitionId last_partition() const { return PartitionId{graph_->shape().num_partitions - 1}; }
-    Slot& slot(Cell at) { return slots_[at.j.index() * sizes_.size() + at.i.index()]; }
+    std::size_t place_of_slot(Cell at) const { return at.j.index() * sizes_.size() + at.i.index(); }
+    Slot& slot(Cell at) { return slots_[place_of_slot(at)]; }
+    Extras& extras(Cell at) { return extras_[place_of_slot(at)]; }
     const PartitionSkips& skips_of(PartitionId partition) const { return pipeline_->skips().of(partition); }
-    LayerMarks* marks_of(Slot& here) const { return splits_ ? &here.marks : nullptr; }
+    LayerMarks* marks_of(Cell at) { return splits_ ? &extras(at).marks : nullptr; }
     bool is_checkpointed(MicroBatchId i) const;
     bool has_replicas() const { return graph_->shape().replicas > 1; }
     RandomPlace place_of(MicroBatchId i) const {
@@ -160,7 +165,8 @@ private:
     const bool splits_;                                         // some backwards, in two tasks
     const std::unique_ptr<const at::ThreadLocalState> caller_;  // grad mode, autocast, inference mode, hooks
 
-    std::vector<Slot> slots_;  // see slot()
+    std::vector<Slot> slots_;     // see slot()
+    std::vector<Extras> extras_;  // see extras(); empty without skips, other processes and split backwards
     InputVersions input_versions_;
     std::vector<OutputReuse> output_reuse_;                // by partition
     std::vector<OutputReuse> gradient_reuse_;              // by partition
