@@ -1,6 +1,8 @@
 #include "analysis/recorded_run.h"
 
 #include "balance/profile_file.h"
+#include "schedule/checkpoint.h"
+#include "schedule/error.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_graph.h"
 #include "simulator/task_costs.h"
@@ -60,25 +62,23 @@ std::optional<StepOnCluster> step_on_cluster_of(const nlohmann::json& simulation
         step.batch = value.at("batch").get<std::int64_t>();
         step.model_flops = value.at("model_flops").get<double>();
         step.lane_devices = value.at("lane_devices").get<std::int64_t>();
-        step.checkpoint = value.at("checkpoint").get<std::string>();
+        step.checkpoint = to_string(parse_checkpoint(value.at("checkpoint").get<std::string>()));
         step.optimizer = value.at("optimizer").get<std::string>();
         const bool is_true = step.pipeline.count() > 0 && step.whole >= step.pipeline && step.whole.count() < kMost &&
                              step.batch > 0 && step.model_flops >= 0 && step.lane_devices > 0;
         return is_true ? std::optional(step) : std::nullopt;
     } catch (const nlohmann::json::exception&) {
         return std::nullopt;
+    } catch (const UsageError&) {
+        return std::nullopt;  // no checkpoint mode
     }
 }
 
 TraceWarning remark_on(const StepOnCluster& step) {
-    const auto ms = [](Nanoseconds time) { return fmt::format("{:.1f} ms", static_cast<double>(time.count()) / 1e6); };
-    return {
-        Severity::remark,
-        fmt::format("a layout on a cluster, {}: the timeline is the pipeline of {}, {} of the step of {}; samples a "
-                    "second and the model's operations are those of the whole step on all devices; what-if figures "
-                    "are those of this pipeline",
-                    step.layout, step.lane_devices > 1 ? "one tensor-parallel rank of one replica" : "one replica",
-                    ms(step.pipeline), ms(step.whole))};
+    return {Severity::remark,
+            fmt::format("a layout on a cluster, {}: the timeline is {}; samples a second and the model's operations "
+                        "are those of the whole step on all devices; what-if figures are those of this pipeline",
+                        step.layout, part_text(step))};
 }
 
 std::string cannot_be_simulated(const Error& error) {
@@ -233,8 +233,27 @@ std::optional<Simulation> simulate_run(RecordedRun& run, bool noise) {
     }
 }
 
+std::string part_text(const StepOnCluster& step) {
+    const auto ms = [](Nanoseconds time) { return fmt::format("{:.1f} ms", static_cast<double>(time.count()) / 1e6); };
+    return fmt::format("the pipeline of {}, {} of the step of {}",
+                       step.lane_devices > 1 ? "one tensor-parallel rank of one replica" : "one replica",
+                       ms(step.pipeline), ms(step.whole));
+}
+
 bool layers_recompute(const RecordedRun& run) {
     return run.on_cluster && run.options && run.on_cluster->checkpoint != to_string(run.options->checkpoint);
+}
+
+PipelineOptions as_counted(const RecordedRun& run, PipelineOptions options) {
+    if (run.on_cluster && run.options) {
+        if (options.checkpoint == run.options->checkpoint) {
+            options.checkpoint = parse_checkpoint(run.on_cluster->checkpoint);
+        }
+        if (options.optimizer == run.options->optimizer) {
+            options.optimizer = run.on_cluster->optimizer;
+        }
+    }
+    return options;
 }
 
 Update update_of(const RecordedRun& run) {

@@ -29,6 +29,9 @@ struct StepOnCluster {
     Nanoseconds after_pipeline() const { return whole - pipeline; }
 };
 
+/// "the pipeline of one tensor-parallel rank of one replica, 12.3 ms of the step of 14.0 ms"
+std::string part_text(const StepOnCluster& step);
+
 /// The description of a run in its trace, without tasks and samples: model, options, finished steps, and losses of the
 /// recording. A value; copies share the profile.
 struct RecordedRun {
@@ -64,6 +67,9 @@ struct RecordedRun {
 
 /// True if the layers' times contain what a recompute repeats, although the options do not name one.
 bool layers_recompute(const RecordedRun& run);
+/// The options with the checkpoint mode and the optimizer that memory was counted for, as long as both are those of the
+/// trace: layers of a layout on a cluster contain them.
+PipelineOptions as_counted(const RecordedRun& run, PipelineOptions options);
 /// How the run's options say that lanes updated; synchronous if it has none.
 Update update_of(const RecordedRun& run);
 /// Reads `trace` without its tasks, samples and tracks. Never throws for the trace's contents: see why_not_simulated.

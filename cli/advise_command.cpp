@@ -181,6 +181,14 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
     if (layers_recompute(run)) {
         leave_out(advice, MoveKind::checkpoint);
     }
+    if (run.on_cluster) {
+        advice.base.options = as_counted(run, std::move(advice.base.options));
+        for (Move& move : advice.moves) {
+            move.simulation.options = as_counted(run, std::move(move.simulation.options));
+        }
+        print_warnings({"all figures are of " + part_text(*run.on_cluster) +
+                        "; what follows it is not simulated; 'pipescope simulate --cluster' gives whole steps"});
+    }
     if (flags.json) {
         auto object = advice_json(advice, {});
         object["assumed"] = nlohmann::ordered_json::object();

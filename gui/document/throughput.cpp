@@ -63,13 +63,11 @@ Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Na
 }
 
 QString checkpointText(const RecordedRun& run, const PipelineOptions& options) {
-    const bool asStored = run.on_cluster && run.options && run.options->checkpoint == options.checkpoint;
-    return QString::fromStdString(asStored ? run.on_cluster->checkpoint : to_string(options.checkpoint));
+    return QString::fromStdString(to_string(as_counted(run, options).checkpoint));
 }
 
 QString optimizerText(const RecordedRun& run, const PipelineOptions& options) {
-    const bool asStored = run.on_cluster && run.options && run.options->optimizer == options.optimizer;
-    return QString::fromStdString(asStored ? run.on_cluster->optimizer : options.optimizer);
+    return QString::fromStdString(as_counted(run, options).optimizer);
 }
 
 QString formatPerSecond(double number) {

@@ -315,7 +315,9 @@ void AdvicePanel::list(const Advice& advice, bool noiseFollows) {
         helpful == 0 ? tr("None of %1 helps; Plan (Ctrl+P) tries several at once. Step time now: %2.").arg(all, step)
         : advice.base.feasible ? tr("%1 of %2 would shorten the step of %3.").arg(helpful).arg(all, step)
                                : tr("%1 of %2 would make it fit. Step time now: %3.").arg(helpful).arg(all, step);
-    const QString text = sentence(advice.situation) + QLatin1Char(' ') + sum;
+    const QString text =
+        sentence(advice.situation) + QLatin1Char(' ') + sum +
+        (part_.isEmpty() ? QString() : tr(" Steps are those of %1, without what follows it.").arg(part_));
     say(noiseFollows ? tr("Without noise so far, the expected steps follow … %1").arg(text) : text);
     rows_->setMoves(std::move(rows), noiseFollows);
     table_->selectRow(selected);

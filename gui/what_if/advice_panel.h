@@ -62,6 +62,9 @@ public:
     /// changes.
     void setLayersRecompute(bool recompute) { layersRecompute_ = recompute; }
 
+    /// As WhatIfPanel::setPart().
+    void setPart(const QString& part) { part_ = part; }
+
     QTableView& table() const { return *table_; }
     QPushButton& tryButton() const { return *try_; }
     /// The text above the table: the situation, or why there is no list.
@@ -93,6 +96,7 @@ private:
     ScenarioModel& model_;
     bool layersRecompute_ = false;
     QString reason_;
+    QString part_;
     AdviceTableModel* rows_;
     QLabel* message_;
     QPushButton* try_;

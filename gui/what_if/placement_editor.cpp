@@ -2,6 +2,7 @@
 
 #include "gui/style/arrange.h"
 #include "gui/style/quantity_box.h"
+#include "gui/style/undo_keys.h"
 #include "schedule/error.h"
 #include "schedule/placement.h"
 
@@ -58,6 +59,8 @@ PlacementEditor::PlacementEditor(QFormLayout& form, QWidget& parent)
     form.addRow(tr("Devices"), devices_);
     form.addRow(tr("Cores"), cores_);
     form.addRow(tr("Shared link"), linkSharing_);
+    new UndoKeys(*placement_, *placement_);
+    new UndoKeys(*devices_, *devices_);
     connect(placement_, &QLineEdit::editingFinished, this, &PlacementEditor::takePlacement);
     connect(devices_, &QLineEdit::editingFinished, this, &PlacementEditor::takeDevices);
     connect(cores_, &QuantityBox::refused, this, &PlacementEditor::failed);
@@ -98,6 +101,7 @@ void PlacementEditor::takePlacement() {
         Q_EMIT failed(QString::fromUtf8(error.what()));
         return;
     }
+    placement_->setModified(false);
     Q_EMIT changed(tr("lanes of partitions"), [lanes](Scenario& next) { next = withPlacement(next, lanes); });
 }
 
@@ -106,6 +110,7 @@ void PlacementEditor::takeDevices() {
     for (const QString& word : wordsOf(devices_->text())) {
         devices.push_back(word.toStdString());
     }
+    devices_->setModified(false);
     Q_EMIT changed(tr("devices of lanes"), [devices](Scenario& next) { next.options.hardware.devices = devices; });
 }
 }  // namespace pipescope

@@ -91,6 +91,10 @@ constexpr std::size_t kNumFigures = 9;
 constexpr std::size_t kSamples = 4;
 constexpr std::size_t kFirstOfModel = 6;  // tokens, operations and MFU
 
+bool isRate(std::size_t figure) {
+    return figure == kSamples || figure >= kFirstOfModel;
+}
+
 double teraPerSecond(const Simulation& simulation, Nanoseconds step) {
     return simulation.flops ? simulation.flops->per_second(static_cast<double>(step.count())) / 1e12 : 0;
 }
@@ -226,13 +230,22 @@ void ScenarioFigures::setBand(const std::optional<StepBand>& band) {
 }
 
 void ScenarioFigures::setScenario(const SimulatedScenario& scenario, const SimulatedScenario* reference) {
-    const std::vector<ScenarioFigure> figures = scenarioFigures(scenario, reference);
+    std::vector<ScenarioFigure> figures = scenarioFigures(scenario, reference);
+    if (ofPart_) {
+        figures[0].name = scenario.noisePending ? tr("Pipeline's time without noise") : tr("Pipeline's time");
+        for (std::size_t k = 0; k < figures.size(); ++k) {
+            if (isRate(k)) {
+                figures[k].plain = figures[k].reference = QVariant();
+            }
+        }
+    }
     model_->setFigures(figures, scenario.scenario.options.hardware.memory_limit);
     for (std::size_t k = 0; k < figures.size(); ++k) {
         rows_[k].name->setText(k == kSamples && batchUnknown_ ? tr("Micro-batches/s") : figures[k].name);
         rows_[k].value->setText(figures[k].value);
         rows_[k].change->setText(figures[k].change);
-        const bool shown = k < kFirstOfModel || figures[k].plain.isValid();  // few profiles know the model's operations
+        // Few profiles know the model's operations.
+        const bool shown = isRate(k) && (ofPart_ || k >= kFirstOfModel) ? figures[k].plain.isValid() : true;
         for (QLabel* label : {rows_[k].name, rows_[k].value, rows_[k].change}) {
             label->setVisible(shown);
         }

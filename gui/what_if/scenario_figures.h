@@ -42,6 +42,9 @@ public:
     FigureTableModel& model() const { return *model_; }
     /// Samples a second are called micro-batches a second, since each counts as one sample. From the next scenario on.
     void setBatchUnknown(bool unknown) { batchUnknown_ = unknown; }
+    /// The scenario is a part of a step, whose rates are not known: samples and tokens a second, operations and MFU are
+    /// hidden, and empty in files. From the next scenario on.
+    void setOfPart(bool part) { ofPart_ = part; }
     /// Displayed name, value and change of a figure of scenarioFigures().
     QString shownName(std::size_t figure) const;
     QString shownValue(std::size_t figure) const;
@@ -57,6 +60,7 @@ private:
     FigureTableModel* model_;
     QLabel* band_;
     bool batchUnknown_ = false;
+    bool ofPart_ = false;
 };
 
 /// The figures of a scenario as plain numbers for a file, one per row: name, value, value of the reference. The memory

@@ -2,6 +2,7 @@
 
 #include "gui/style/arrange.h"
 #include "gui/style/number_format.h"
+#include "gui/style/undo_keys.h"
 #include "gui/what_if/lane_speed_editor.h"
 #include "gui/what_if/peak_bars.h"
 #include "gui/what_if/placement_editor.h"
@@ -17,6 +18,7 @@
 #include <QFileDialog>
 #include <QFormLayout>
 #include <QLabel>
+#include <QLineEdit>
 #include <QMenu>
 #include <QPushButton>
 #include <QScrollArea>
@@ -268,6 +270,7 @@ void WhatIfPanel::addHardwareRows(QFormLayout& form) {
         named(new QComboBox(this), tr("Optimizer"), tr("A name, or bytes of state for each byte of parameters"));
     optimizer_->setEditable(true);
     optimizer_->setInsertPolicy(QComboBox::NoInsert);
+    new UndoKeys(*optimizer_, *optimizer_->lineEdit());
     for (const char* name : {"sgd", "momentum", "adam", "adamw", "amsgrad", "adadelta", "adagrad", "rmsprop"}) {
         optimizer_->addItem(QString::fromLatin1(name));
     }
@@ -387,9 +390,10 @@ void WhatIfPanel::connectControls() {
     connectChoice(*update_, tr("updates"),
                   [](Scenario& next, const std::string& name) { next.options.update = parse_update(name); });
     connect(schedule_, &QComboBox::textActivated, this, &WhatIfPanel::chooseSchedule);
-    connectChoice(*optimizer_, tr("optimizer"), [](Scenario& next, const std::string& name) {
+    connectChoice(*optimizer_, tr("optimizer"), [this](Scenario& next, const std::string& name) {
         optimizer_state_factor(name);  // throws for an unknown name
         next.options.optimizer = name;
+        optimizer_->lineEdit()->setModified(false);
     });
 }
 
@@ -442,16 +446,29 @@ void WhatIfPanel::showScenario() {
     speeds_->setSpeeds(options.hardware.speeds, lanesOf(scenario));
     placement_->setOptions(options);
     back_->setEnabled(!model_.isAsRecorded());
-    if (model_.hasRecording()) {
-        back_->setText(tr("&As recorded"));
-        title_->setText(model_.isAsRecorded()
-                            ? tr("<b>As recorded</b>")
-                            : tr("<b>What if</b> – last column: against the recorded pipeline, simulated"));
-    } else {
-        back_->setText(tr("De&fault"));
-        title_->setText(model_.isAsRecorded() ? tr("<b>Default scenario</b>")
-                                              : tr("<b>What if</b> – last column: against the default"));
+    const bool recorded = model_.hasRecording();
+    back_->setText(recorded ? tr("&As recorded") : tr("De&fault"));
+    QString title = !model_.isAsRecorded()
+                        ? (recorded ? tr("<b>What if</b> – last column: against the recorded pipeline, simulated")
+                                    : tr("<b>What if</b> – last column: against the default"))
+                    : recorded ? tr("<b>As recorded</b>")
+                               : tr("<b>Default scenario</b>");
+    if (!part_.isEmpty()) {
+        title += tr("<br>This is %1. What follows it in the step is not simulated: the sum of tied weights' gradients, "
+                    "the gathering of parameters, and the optimizer. <i>pipescope simulate --cluster</i> gives whole "
+                    "steps.")
+                     .arg(part_.toHtmlEscaped());
     }
+    title_->setText(title);
+}
+
+void WhatIfPanel::setPart(const QString& part) {
+    part_ = part;
+    figures_->setOfPart(!part.isEmpty());
+}
+
+QString WhatIfPanel::title() const {
+    return title_->text();
 }
 
 void WhatIfPanel::showResult() {

@@ -88,6 +88,12 @@ void ScenarioTools::refresh() {
     }
     pins_->clear();
     numPinned_ = 0;
+    const QString part =
+        document && document->run.on_cluster ? QString::fromStdString(part_text(*document->run.on_cluster)) : QString();
+    panel_->setPart(document && layers_recompute(document->run)
+                        ? tr("%1; its layers contain their recompute, so that Checkpoint adds another one").arg(part)
+                        : part);
+    advice_->setPart(part);
     panel_->figures().setBatchUnknown(document && isBatchUnknown(document->run));
     model_->setProfile(profile, recorded, document && document->measured,
                        recorded ? document->simulation->noise : std::nullopt, document && document->noiseLeftOut);

@@ -1,7 +1,11 @@
 #include "gui/window/scenario_tools.h"
 #include "gui/plan/plan_table_model.h"
 
+#include "analysis/stored_simulation.h"
+#include "balance/device_catalogue.h"
 #include "balance/profile_file.h"
+#include "cluster/cluster.h"
+#include "cluster/step_parts.h"
 #include "gui/document/schedule_edit.h"
 #include "gui/plan/plan_form.h"
 #include "gui/plan/plan_view.h"
@@ -43,6 +47,8 @@
 #include <QUndoStack>
 
 #include <fstream>
+#include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -360,6 +366,84 @@ TEST_F(ScenarioToolsTest, MovesATaskByDraggingIt) {
     EXPECT_EQ(simulation().options.schedule, edited);
     EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("before 3F0")))
         << window_.page()->messages().text().toStdString();
+}
+
+// A field of text has an undo of its own, which is for text that is being typed.
+TEST_F(ScenarioToolsTest, UndoesATypedValueInItsField) {
+    open("undo_text.sqlite");
+    selectKey(Qt::Key_I);
+    window_.activateWindow();
+    ASSERT_TRUE(QTest::qWaitForWindowActive(&window_, kPatience));
+    const auto fieldNamed = [&](const char* name) -> QWidget* {
+        for (QWidget* each : panel().findChildren<QWidget*>()) {
+            if (each->accessibleName() == QLatin1String(name)) {
+                return each;
+            }
+        }
+        return nullptr;
+    };
+    const std::vector<std::pair<const char*, const char*>> typed{
+        {"Lane of each partition", "0,0,1,1"}, {"Device of each lane", "gpu,gpu,gpu,gpu"}, {"Optimizer", "adamw"}};
+    for (const auto& [name, text] : typed) {
+        QWidget* field = fieldNamed(name);
+        ASSERT_NE(field, nullptr) << name;
+        auto* combo = qobject_cast<QComboBox*>(field);
+        QLineEdit& line = combo != nullptr ? *combo->lineEdit() : *qobject_cast<QLineEdit*>(field);
+        field->setFocus();
+        const QString before = line.text();
+        line.selectAll();
+        QTest::keyClicks(field, QString::fromLatin1(text));
+        QTest::keyClick(field, Qt::Key_Z, Qt::ControlModifier);
+        EXPECT_TRUE(model().isAsRecorded()) << "it is still being typed: " << name;
+        if (combo == nullptr) {  // a list that completes what is typed has no undo of its own
+            EXPECT_NE(line.text(), QString::fromLatin1(text)) << name;
+        }
+        line.selectAll();
+        QTest::keyClicks(field, QString::fromLatin1(text));
+        QTest::keyClick(field, Qt::Key_Return);
+        EXPECT_FALSE(model().isAsRecorded()) << name;
+        QTest::keyClick(field, Qt::Key_Z, Qt::ControlModifier);
+        EXPECT_TRUE(model().isAsRecorded()) << name;
+        EXPECT_EQ(line.text(), before) << name;
+        QTest::keyClick(field, Qt::Key_Y, Qt::ControlModifier);
+        EXPECT_FALSE(model().isAsRecorded()) << name;
+        QTest::keyClick(field, Qt::Key_Z, Qt::ControlModifier);
+    }
+}
+
+// Of a layout on a cluster, the trace has one part.
+TEST_F(ScenarioToolsTest, SaysOfWhichPartOfAStepItIs) {
+    const Cluster cluster = parse_cluster(
+        R"({"format": "pipescope.cluster", "version": 1, "name": "c", "nodes": [{"device": "A100", "count": 4,
+            "devices": 8}], "between_nodes": {"bytes_per_second": 25000000000, "latency_ns": 5000}})",
+        device_catalogue());
+    const LayoutStep step = simulate_layout(
+        parse_language_model("gpt:layers=4,hidden=1024,heads=16,sequence=1024,vocabulary=51200"), cluster,
+        cluster.groups.front(), {.pipeline = 2, .data = 2, .tensor = 4, .batch = 16, .recompute = Recompute::full});
+    const auto path = temporaryPath("part.sqlite");
+    write_simulation(path, step.profile, step.simulation, step_on_cluster(step));
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(path.string()));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    selectKey(Qt::Key_I);
+    const QString part = QString::fromStdString(part_text(step_on_cluster(step)));
+    EXPECT_TRUE(panel().title().contains(part)) << panel().title().toStdString();
+    const ScenarioFigures& figures = panel().figures();
+    EXPECT_EQ(figures.shownName(0), QStringLiteral("Pipeline's time"));
+    EXPECT_EQ(figures.shownValue(0), formatDuration(step.simulation.step_time.count()));
+    for (int row = 0; row < figures.model().rowCount(); ++row) {
+        const QString key = figures.model().index(row, FigureTableModel::figure).data(kExportRole).toString();
+        const QVariant value = figures.model().index(row, FigureTableModel::value).data(kExportRole);
+        const bool isRate = key.endsWith(QStringLiteral("per_second")) || key == QLatin1String("mfu");
+        EXPECT_TRUE(!isRate || !value.isValid()) << key.toStdString() << " is of the whole step";
+    }
+    selectKey(Qt::Key_J);
+    AdvicePanel& advice = window_.scenarios().tools()->advice();
+    ASSERT_TRUE(QTest::qWaitFor([&] { return advice.isComplete(); }, kPatience));
+    EXPECT_TRUE(advice.message().contains(part)) << advice.message().toStdString();
+    open("whole.sqlite");
+    EXPECT_FALSE(panel().title().contains(QStringLiteral("This is"))) << panel().title().toStdString();
+    EXPECT_EQ(panel().figures().shownName(0), QStringLiteral("Step time"));
 }
 
 TEST_F(ScenarioToolsTest, DrawsTheLowerBoundOfEverySchedule) {
