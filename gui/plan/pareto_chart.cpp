@@ -388,7 +388,11 @@ void ParetoChart::paintPoints(QPainter& painter) const {
 
 std::vector<ParetoChart::LegendItem> ParetoChart::legend() const {
     std::vector<LegendItem> items;
+    constexpr int kLeastLines = 9;
     const int line = fontMetrics().height();
+    if (height() < kLeastLines * line) {
+        return items;  // it would cover the points, whose tool tips say all
+    }
     const double left = fontMetrics().horizontalAdvance(content_.widest) + 10;
     QPointF at(left, line * 1.5 + 4);
     const auto add = [&](const QString& name, std::size_t shape, const QColor& fill) {

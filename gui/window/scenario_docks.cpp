@@ -55,6 +55,16 @@ void bringUp(QDockWidget& dock) {
     dock.raise();
     dock.widget()->setFocus();
 }
+
+/// Likewise, with room for a form beside a table and a chart.
+void bringUpTall(QMainWindow& window, QDockWidget& dock) {
+    bringUp(dock);
+    const int wanted = window.height() * 2 / 5;
+    const bool isBelow = !dock.isFloating() && window.dockWidgetArea(&dock) == Qt::BottomDockWidgetArea;
+    if (isBelow && dock.height() < wanted) {
+        window.resizeDocks({&dock}, {wanted}, Qt::Vertical);
+    }
+}
 }  // namespace
 
 ScenarioDocks::ScenarioDocks(QMainWindow& window, DockSet& docks, FileTabs& files)
@@ -142,8 +152,8 @@ void ScenarioDocks::fillMenu(QMenu& menu, PageActions& actions) {
     withIcon(*show(tr("What to &change"), QKeySequence(Qt::CTRL | Qt::Key_J), advice_), "advice");
     show(tr("&Balance editor"), QKeySequence(Qt::CTRL | Qt::Key_B), balance_);
     show(tr("&Scenarios side by side"), QKeySequence(Qt::CTRL | Qt::Key_U), pins_);
-    show(tr("&Plan"), QKeySequence(Qt::CTRL | Qt::Key_P), plan_);
-    show(tr("Plan for a clus&ter"), {}, clusterPlan_);
+    menu.addAction(tr("&Plan"), QKeySequence(Qt::CTRL | Qt::Key_P), this, [this] { bringUpTall(window_, plan_); });
+    menu.addAction(tr("Plan for a clus&ter"), this, [this] { bringUpTall(window_, clusterPlan_); });
     menu.addSeparator();
     const auto act = [&](const QString& text, const QKeySequence& key, void (*run)(ScenarioTools&)) {
         actions.track(*menu.addAction(text, key, this, [this, run] {

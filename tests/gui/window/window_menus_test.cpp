@@ -206,7 +206,9 @@ TEST_F(WindowMenus, ShowThePlanForAClusterWhereItIsAskedFor) {
     QAction* action = entries().value(QStringLiteral("Plan for a cluster"));
     ASSERT_NE(action, nullptr);
     action->trigger();
+    settle();
     EXPECT_FALSE(dock->isHidden());
+    EXPECT_GT(dock->height(), window_.height() / 3) << "with room for its form";
 }
 
 TEST_F(WindowMenus, LeaveEveryEmptyPanelWithAWordOnWhatToDo) {
