@@ -112,6 +112,26 @@ void add_gap(const StepGraph& tasks, const Bubble& gap, const TaskKey& waiting, 
     add(gap.end, BubbleCause::contention, kNoTask);
 }
 
+/// The end of a step with staggered updates that no other step follows, as the last one: until the input of the next
+/// step's first task would be there, the lane waits for it, as in every other step. Then it is done.
+void add_end_of_last_step(const StepGraph& tasks, const Bubble& end, StepTaskIndex before,
+                          std::vector<Bubble>& bubbles) {
+    const std::span<const StepTaskIndex> order = tasks.lane_order(end.lane);
+    const auto first =
+        std::ranges::find_if(order, [&](StepTaskIndex index) { return tasks.is_own(tasks.task(index)); });
+    const StepTaskIndex input =
+        first == order.end() ? kNoTask : latest_dependency(tasks, tasks.task(*first).key, end.lane);
+    const std::int64_t period = tasks.range().length();
+    const std::int64_t arrival = input == kNoTask ? end.start : std::min(tasks.task(input).end + period, end.end);
+    if (arrival > end.start) {
+        add_gap(tasks, {end.lane, end.start, arrival, {}, kNoTask, kNoTask}, tasks.task(*first).key, before, bubbles,
+                period);
+    }
+    if (end.end > std::max(arrival, end.start)) {
+        bubbles.push_back({end.lane, std::max(arrival, end.start), end.end, BubbleCause::finished, kNoTask, kNoTask});
+    }
+}
+
 /// Time in which the lane idled, split by cause.
 void add_gaps(const StepGraph& tasks, LaneId lane, std::vector<Bubble>& bubbles) {
     const TimeRange step = tasks.range();
@@ -128,18 +148,20 @@ void add_gaps(const StepGraph& tasks, LaneId lane, std::vector<Bubble>& bubbles)
         free = std::max(free, task.end);
         before = order[k];
     }
+    const Bubble rest{lane, free, step.end, BubbleCause::finished, kNoTask, kNoTask};
     if (free < step.end && tasks.never_drains() && !order.empty()) {
         const TaskKey first = tasks.task(order.front()).key;  // runs again one period later, in the next step
         TaskKey next = first;
         ++next.step;
-        const Bubble gap{lane, free, step.end, {}, kNoTask, kNoTask};
         if (latest_dependency(tasks, next, lane) != kNoTask) {
-            add_gap(tasks, gap, next, before, bubbles);
+            add_gap(tasks, rest, next, before, bubbles);
         } else {  // its dependencies, too, run again one period later
-            add_gap(tasks, gap, first, before, bubbles, step.length());
+            add_gap(tasks, rest, first, before, bubbles, step.length());
         }
+    } else if (free < step.end && tasks.has_updates()) {
+        add_end_of_last_step(tasks, rest, before, bubbles);
     } else if (free < step.end) {
-        bubbles.push_back({lane, free, step.end, BubbleCause::finished, kNoTask, kNoTask});
+        bubbles.push_back(rest);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "analysis/recorded_run.h"
 #include "analysis/stored_simulation.h"
 #include "tests/analysis/random_run.h"
+#include "tests/analysis/sample_run.h"
 #include "tests/analysis/tasks_of_step.h"
 #include "tests/simulator/profiles.h"
 
@@ -127,6 +128,31 @@ TEST(BubbleSums, AreThoseOfAPeriodIfStepsOverlap) {
         }
     }
     EXPECT_TRUE(seen_update);
+}
+
+// The last step of a recording, which no other one follows.
+TEST(BubbleSums, OfTheLastStaggeredStepHaveTheCausesOfTheOthers) {
+    const SampleRun sample{.partitions = 4, .chunks = 8};
+    PipelineOptions options = sampleOptions(sample);
+    options.schedule = Schedule::one_f_one_b;
+    options.update = Update::staggered;
+    const Simulation simulation = simulate(sampleProfile(sample), options);
+    const StepStatistics statistics = one_step_statistics(simulation);
+    const TimeRange range{statistics.start.count(), statistics.end.count()};
+    const auto graph = pipeline_graph_of(sampleProfile(sample), options);
+    const StepGraph within = step_graph_of(simulation.timeline, range, graph, simulation.step);
+    Timeline cut = simulation.timeline;
+    std::erase_if(cut.slices, [&](const Slice& slice) { return slice.key.step > simulation.step; });
+    const StepGraph last = step_graph_of(cut, range, graph, simulation.step);
+    const BubbleSums usual = sum_bubbles(within, bubbles_of(within));
+    const BubbleSums sums = sum_bubbles(last, bubbles_of(last));
+    EXPECT_GT(usual.of(BubbleCause::previous_partition), 0);
+    for (int number = 0; number < kNumBubbleCauses; ++number) {
+        const auto cause = static_cast<BubbleCause>(number);
+        if (cause != BubbleCause::copy) {  // whose part of a wait may lie behind the end
+            EXPECT_EQ(sums.of(cause), usual.of(cause)) << describe(cause);
+        }
+    }
 }
 
 TEST(BubbleSums, KnowWhatTheFirstTaskOfTheNextPeriodWaitsFor) {
