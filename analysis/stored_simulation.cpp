@@ -33,6 +33,12 @@ std::size_t count_others(const std::vector<Slice>& these, const std::vector<Slic
     return others.size();
 }
 
+/// By lane and time, as files have them; a simulation has the samples of all lanes by time.
+std::vector<MemorySample> by_lane(std::vector<MemorySample> samples) {
+    std::ranges::stable_sort(samples, {}, [](const MemorySample& each) { return std::tuple(each.lane, each.time); });
+    return samples;
+}
+
 void take_figures(Simulation& simulation, const Timeline& stored) {
     StepStatistics found = simulated_step_statistics(simulation, stored);
     found.lanes.resize(stored.lanes.size());
@@ -73,7 +79,7 @@ std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Time
         return std::nullopt;
     }
     const std::vector<Slice> found = sorted(stored.slices);
-    const bool same_memory = memory == simulation.memory;
+    const bool same_memory = by_lane(memory) == by_lane(simulation.memory);
     const std::vector<Slice> expected = sorted(simulation.timeline.slices);
     const std::size_t added = count_others(found, expected);
     const std::size_t removed = count_others(expected, found);
@@ -83,7 +89,7 @@ std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Time
     }
     simulation.timeline = stored;
     simulation.memory = memory;
-    // If the samples are equal, keep the peaks: those of a steady state cover more than the stored window.
+    // If the samples are equal, keep the peaks: those of the whole run, of which a steady state's window is a part.
     if (!same_memory) {
         constexpr TimeRange kAlways{std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
         const auto peaks = measured_peaks(memory, {kAlways}, simulation.lanes.size());

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace pipescope {
 namespace {
 TEST(StoredSimulation, ThatIsTheSameChangesNothing) {
@@ -73,6 +76,27 @@ TEST(StoredSimulation, OfAScheduleThatNeverDrainsIsOneStepOfAllItsTasks) {
     }
     ASSERT_TRUE(take_stored_tasks(shown, slower, {}));
     EXPECT_EQ(shown.lanes[0].busy, 2 * simulation.lanes[0].busy);
+}
+
+// Its samples hold the window alone. A file has them by lane.
+TEST(StoredSimulation, OfAScheduleThatNeverDrainsHasThePeaksOfTheWholeRun) {
+    const SampleRun run{.partitions = 4, .chunks = 8};
+    PipelineOptions options = sampleOptions(run);
+    options.hardware.memory_limit.reset();
+    options.schedule = Schedule::pipedream;
+    const Simulation simulation = simulate(sampleProfile(run), options);
+    std::vector<MemorySample> stored = simulation.memory;
+    std::ranges::stable_sort(stored, {}, &MemorySample::lane);
+    Bytes in_window = 0;
+    for (const MemorySample& sample : stored) {
+        in_window = std::max(in_window, sample.lane == LaneId{0} ? sample.peak : 0);
+    }
+    ASSERT_LT(in_window, simulation.lanes[0].peak_bytes) << "the run's last micro-batch keeps its graph";
+    Simulation shown = simulation;
+    EXPECT_EQ(take_stored_tasks(shown, simulation.timeline, stored), std::nullopt);
+    for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+        EXPECT_EQ(shown.lanes[lane].peak_bytes, simulation.lanes[lane].peak_bytes);
+    }
 }
 
 TEST(StoredSimulation, WithReplicasLastsUntilTheLastAllReduce) {
