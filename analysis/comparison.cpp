@@ -16,6 +16,30 @@ bool belongs_to_step(const Slice& slice, Update update) {
     return update == Update::staggered || slice.key.kind != TaskKind::optimizer;
 }
 
+/// Copies and losses that a recording need not show: those that take no time in the simulation, as with free links, and
+/// all of a kind of which the recording has none, as without messages.
+class Unseen {
+public:
+    explicit Unseen(const std::map<std::int32_t, Timeline>& steps) {
+        for (const auto& [step, timeline] : steps) {
+            for (const Slice& slice : timeline.slices) {
+                copies_ = copies_ || is_copy(slice.key.kind);
+                losses_ = losses_ || slice.key.kind == TaskKind::loss;
+            }
+        }
+    }
+
+    bool operator()(const Slice& simulated) const {
+        const TaskKind kind = simulated.key.kind;
+        const bool is_shown = is_copy(kind) ? copies_ : kind != TaskKind::loss || losses_;
+        return !is_shown || ((is_copy(kind) || kind == TaskKind::loss) && simulated.duration().count() == 0);
+    }
+
+private:
+    bool copies_ = false;
+    bool losses_ = false;
+};
+
 /// A duration of one task in one step.
 struct Occurrence {
     Nanoseconds duration{0};
@@ -34,6 +58,7 @@ std::vector<TaskKey> keys_of(const std::vector<Slice>& slices) {
 void match_steps(const std::map<std::int32_t, Timeline>& steps, const std::vector<Slice>& twins,
                  Comparison& comparison) {
     const std::vector<TaskKey> twin_keys = keys_of(twins);
+    const Unseen is_unseen(steps);
     std::map<std::pair<TaskKey, std::size_t>, std::vector<Occurrence>> found;  // by twin
     for (const auto& [step, timeline] : steps) {
         const TaskJoin join = join_tasks(keys_of(timeline.slices), twin_keys);
@@ -42,8 +67,10 @@ void match_steps(const std::map<std::int32_t, Timeline>& steps, const std::vecto
                 {timeline.slices[pair.measured].duration(), step});
         }
         comparison.tasks_matched += static_cast<std::int64_t>(join.pairs.size());
-        comparison.tasks_unmatched += static_cast<std::int64_t>(join.measured.size() + join.simulated.size());
-        comparison.tasks_only_simulated += static_cast<std::int64_t>(join.simulated.size());
+        const std::int64_t missing = std::ranges::count_if(
+            join.simulated, [&](const TaskJoin::Single& single) { return !is_unseen(twins[single.task]); });
+        comparison.tasks_unmatched += static_cast<std::int64_t>(join.measured.size()) + missing;
+        comparison.tasks_only_simulated += missing;
     }
     const SplitBackwards split(twins);
     for (auto& [twin, occurrences] : found) {

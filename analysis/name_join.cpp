@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -83,6 +84,9 @@ NamedRanges joined(const std::vector<Nanoseconds>& before, const std::vector<Nan
         ranges.before += before[k];
         ranges.after += after[k];
     }
+    const auto rest = static_cast<std::ptrdiff_t>(matched);
+    ranges.before_alone = std::accumulate(before.begin() + rest, before.end(), Nanoseconds{0});
+    ranges.after_alone = std::accumulate(after.begin() + rest, after.end(), Nanoseconds{0});
     ranges.matched = static_cast<std::int64_t>(matched);
     ranges.only_before = static_cast<std::int64_t>(before.size() - matched);
     ranges.only_after = static_cast<std::int64_t>(after.size() - matched);

@@ -16,6 +16,8 @@ struct NamedRanges {
     std::int64_t only_after = 0;
     Nanoseconds before{0};  ///< sum of the matched ones; nested ranges count each
     Nanoseconds after{0};
+    Nanoseconds before_alone{0};  ///< sum of those that only the recording before has
+    Nanoseconds after_alone{0};
 };
 
 /// Ranges of two recordings without a pipeline's tasks, which have no keys. The n-th range of a name on a thread or

@@ -107,7 +107,9 @@ Json names_json(const std::optional<NameJoin>& names) {
                         {"only_before", each.only_before},
                         {"only_after", each.only_after},
                         {"before_ns", each.before.count()},
-                        {"after_ns", each.after.count()}});
+                        {"after_ns", each.after.count()},
+                        {"only_before_ns", each.before_alone.count()},
+                        {"only_after_ns", each.after_alone.count()}});
     }
     return list;
 }
@@ -264,8 +266,14 @@ std::string names_text(const NameJoin& names) {
                      {"difference"}});
     for (std::size_t k = 0; k < std::min(kMostNames, names.names.size()); ++k) {
         const NamedRanges& each = names.names[k];
-        table.add_row({each.name, each.track, std::to_string(each.matched), format_duration(each.before),
-                       format_duration(each.after), format_duration(each.after - each.before)});
+        if (each.matched > 0) {
+            table.add_row({each.name, each.track, std::to_string(each.matched), format_duration(each.before),
+                           format_duration(each.after), format_duration(each.after - each.before)});
+        } else {  // times of ranges without a twin have no difference
+            table.add_row({each.name, each.track, "0",
+                           each.only_before > 0 ? "only here: " + format_duration(each.before_alone) : "-",
+                           each.only_after > 0 ? "only here: " + format_duration(each.after_alone) : "-", "-"});
+        }
     }
     return table.str() + fmt::format("{} matched, {} only before, {} only after\n",
                                      counted(names.matched, "range", "ranges"), names.only_before, names.only_after);

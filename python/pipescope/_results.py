@@ -493,6 +493,8 @@ class RangeDifference:
     only_after: int
     before_ns: int
     after_ns: int
+    only_before_ns: int
+    only_after_ns: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,6 +122,23 @@ TEST_F(Compare, CountsWhatOnlyOneSideHas) {
     EXPECT_EQ(of({0}).tasks_unmatched, 0);
 }
 
+// As in a run of another program without messages.
+TEST_F(Compare, DoesNotMissCopiesAndLossesThatTakeNoTime) {
+    ASSERT_TRUE(std::ranges::any_of(simulation_.timeline.slices, [](const Slice& slice) {
+        return is_copy(slice.key.kind) && slice.end == slice.start;
+    }));
+    std::erase_if(timeline_.slices, [](const Slice& slice) { return is_copy(slice.key.kind); });
+    EXPECT_EQ(of({0, 1, 2}).tasks_unmatched, 0);
+    for (Slice& slice : simulation_.timeline.slices) {
+        slice.end += is_copy(slice.key.kind) ? Nanoseconds{1} : Nanoseconds{0};
+    }
+    EXPECT_EQ(of({0}).tasks_unmatched, 0) << "the recording shows no copy";
+    const auto copy =
+        std::ranges::find_if(simulation_.timeline.slices, [](const Slice& slice) { return is_copy(slice.key.kind); });
+    timeline_.slices.push_back(*copy);
+    EXPECT_GT(of({0}).tasks_only_simulated, 0) << "it shows one of them";
+}
+
 TEST_F(Compare, ListsTheTasksThatDifferMost) {
     for (Slice& slice : timeline_.slices) {
         if (slice.key.kind == TaskKind::backward && slice.key.partition == 1 && slice.key.micro_batch == 1) {

@@ -36,6 +36,7 @@ struct WrittenRun {
     std::vector<double> losses;  ///< by step; empty: no records of steps
     std::vector<MemorySample> memory;
     bool configuration = true;
+    bool profile = false;  ///< that of the sample
     std::int64_t dropped = 0;
 };
 
@@ -60,6 +61,9 @@ protected:
         writer.set_run("model", run.model);
         if (run.configuration) {
             writer.set_run("configuration", to_json(run.options));
+        }
+        if (run.profile) {
+            writer.set_profile(to_json(sampleProfile({})));
         }
         writer.set_lanes(run.timeline.lanes);
         writer.add_timeline(run.timeline);
@@ -254,6 +258,7 @@ TEST_F(CompareTwoRuns, ComparesNoKindsOfAnotherModelOrBatch) {
     EXPECT_EQ(models.why_no_tasks, models.why_no_kinds);
 
     after.model = "\"emulated:sample.json\"";
+    after.profile = true;
     EXPECT_THAT(compared(sample_of(), after).why_no_kinds, IsEmpty()) << "its profile's model is the sample";
 
     WrittenRun larger = sample_of();
@@ -416,6 +421,11 @@ TEST_F(CompareNames, JoinsTheNthRangeOfANameOnAThread) {
     EXPECT_EQ(load.only_after, 1);
     EXPECT_EQ(load.before.count(), 30);
     EXPECT_EQ(load.after.count(), 37) << "without the third, which has no twin";
+    EXPECT_EQ(load.after_alone.count(), 99);
+    const auto gone = std::ranges::find(join.names, "gone", &NamedRanges::name);
+    ASSERT_NE(gone, join.names.end());
+    EXPECT_EQ(gone->before_alone.count(), 1);
+    EXPECT_EQ(gone->after_alone.count(), 0);
 }
 
 // Numbers of processes and threads are new in each run.
