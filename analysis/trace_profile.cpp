@@ -188,9 +188,37 @@ TaskName sender_of(const TaskName& copy) {
 /// Costs of tasks in ns: what each took in every step.
 using Costs = std::map<TaskName, std::vector<double>>;
 
+/// True for the task that opens the backward phase of the last partition.
+bool opens_backwards(const RunShape& shape, const std::vector<Slice>& lane, std::size_t k) {
+    return k > 0 && lane[k].key.partition == shape.partitions() - 1 && lane[k].key.kind != TaskKind::forward &&
+           lane[k - 1].key.kind == TaskKind::forward;
+}
+
+/// Time in ns that the last partition needs to open its backward phase, beyond that before its other backwards. There
+/// the loss of the mini-batch is computed. The median over the steps.
+double loss_of_phases(const RunShape& shape) {
+    std::vector<double> losses;
+    for (const RunStep& step : shape.steps()) {
+        std::vector<double> others;
+        std::optional<double> opening;
+        const std::vector<Slice>& lane = step.lanes.at(shape.lane_of(shape.partitions() - 1));
+        for (std::size_t k = 1; k < lane.size(); ++k) {
+            const double gap = std::max(0.0, static_cast<double>((lane[k].start - lane[k - 1].end).count()));
+            if (opens_backwards(shape, lane, k)) {
+                opening = gap;
+            } else if (lane[k].key.partition == shape.partitions() - 1 && lane[k].key.kind == TaskKind::backward) {
+                others.push_back(gap);
+            }
+        }
+        losses.push_back(std::max(0.0, opening.value_or(0) - median_of(others)));
+    }
+    return median_of(losses);
+}
+
 /// Times of tasks. With `starting`, the time counts from the moment that the lane was free and the input there. Where
-/// the arrival of an input is not known, only the task itself counts.
-Costs costs_of(const RunShape& shape, bool starting) {
+/// the arrival of an input is not known, only the task itself counts. `loss_ns`: loss_of_phases() if it is known to be
+/// a loss, which is no part of the backward after it; otherwise 0.
+Costs costs_of(const RunShape& shape, bool starting, double loss_ns = 0) {
     Costs costs;
     for (const RunStep& step : shape.steps()) {
         for (const auto& [lane, slices] : step.lanes) {
@@ -203,6 +231,7 @@ Costs costs_of(const RunShape& shape, bool starting) {
                 if (starting && k > 0 && slice.key.kind != TaskKind::recompute &&
                     (!copy || arrived != step.copies.end())) {
                     begin = std::max(slices[k - 1].end, copy ? arrived->second.end : slices[k - 1].end);
+                    begin += opens_backwards(shape, slices, k) ? Nanoseconds{std::llround(loss_ns)} : Nanoseconds{0};
                     begin = std::min(begin, slice.start);
                 }
                 costs[name_of(slice.key)].push_back(static_cast<double>((slice.end - begin).count()));
@@ -462,9 +491,18 @@ double optimizer_ns(const Timeline& measured, const RunShape& shape) {
 
 /// A layer for each partition, of one micro-batch size.
 void measure_partitions(const RunShape& shape, const Timeline& measured, TraceProfile& made) {
-    const Costs costs = costs_of(shape, true);
+    const bool has_phases = made.known_schedule && !needs_loss_inside(made.options.schedule);
+    const double loss = has_phases ? loss_of_phases(shape) : 0;
+    const Costs costs = costs_of(shape, true, loss);
     Profile& profile = made.profile;
     const double m = shape.micro_batches();
+    if (loss > 0) {
+        profile.loss_ns = {loss / m};  // of one micro-batch's samples
+        made.notes.push_back(fmt::format(
+            "the last partition takes {:.4g} ms from its last forward to its first backward, beyond what it "
+            "takes before other backwards; that time counts once a step, as that of the loss",
+            loss / 1e6));
+    }
     for (std::int32_t j = 0; j < shape.partitions(); ++j) {
         LayerProfile layer;
         layer.name = fmt::format("partition {}", j);

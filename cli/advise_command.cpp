@@ -172,7 +172,7 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
     if (!run.why_not_simulated.empty()) {
         throw TraceFormatError(flags.files.front() + " " + run.why_not_simulated);
     }
-    PipelineOptions options = *run.options;
+    PipelineOptions options = options_as_recorded(run);
     if (command.get_option("--memory-limit")->count() > 0) {
         options.hardware.memory_limit = flags.simulated.pipeline.options.hardware.memory_limit;
         options.hardware.memory_limits = flags.simulated.pipeline.options.hardware.memory_limits;
