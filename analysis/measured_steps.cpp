@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <unordered_map>
@@ -107,9 +108,14 @@ std::string_view describe(StepFault fault) {
     return fault == StepFault::missing ? "tasks of a lane are missing" : "tasks were recorded twice";
 }
 
+namespace {
+std::size_t number_of(TaskKind kind) {
+    return static_cast<std::size_t>(kind);
+}
+}  // namespace
+
 void StepCheck::add(const TaskKey& key, LaneId lane) {
-    const bool forward = key.kind == TaskKind::forward;
-    if ((!forward && key.kind != TaskKind::backward) || lane.value() < 0) {
+    if (!is_compute(key.kind) || lane.value() < 0) {
         return;
     }
     if (last_ == nullptr || last_step_ != key.step) {
@@ -119,7 +125,66 @@ void StepCheck::add(const TaskKey& key, LaneId lane) {
     if (last_->size() <= lane.index()) {
         last_->resize(lane.index() + 1);
     }
-    ++(forward ? (*last_)[lane.index()].forwards : (*last_)[lane.index()].backwards);
+    ++(*last_)[lane.index()][number_of(key.kind)];
+}
+
+/// Tasks of a whole step by lane. Zeros if the pipeline is not known: the order of another program is a guess.
+std::vector<StepCheck::Counts> StepCheck::wanted_by_pipeline(std::size_t lanes) const {
+    std::vector<Counts> wanted(lanes, Counts{});
+    if (run_.graph && !run_.of_another_program) {
+        for (const Task& task : run_.graph->tasks()) {
+            if (is_compute(task.key.kind) && task.lane.index() < lanes) {
+                ++wanted[task.lane.index()][number_of(task.key.kind)];
+            }
+        }
+    }
+    return wanted;
+}
+
+/// `wanted`: wanted_by_pipeline(). A lane is not asked for a kind that it runs in no step, except for the second halves
+/// of backwards that other lanes have.
+bool StepCheck::lacks_tasks(const ByLane& found, const ByLane& in_all, const ByLane& wanted) const {
+    constexpr std::size_t kForward = 0;  // the kinds' numbers
+    constexpr std::size_t kRecompute = 1;
+    constexpr std::size_t kBackward = 2;
+    constexpr std::size_t kWeights = 3;
+    static_assert(static_cast<std::size_t>(TaskKind::forward) == kForward &&
+                  static_cast<std::size_t>(TaskKind::recompute) == kRecompute &&
+                  static_cast<std::size_t>(TaskKind::backward) == kBackward &&
+                  static_cast<std::size_t>(TaskKind::backward_weight) == kWeights);
+    const std::int64_t all = wanted.empty() || !run_.graph ? 0 : run_.graph->shape().num_micro_batches;
+    const auto found_on = [&](std::size_t lane) { return lane < found.size() ? found[lane] : Counts{}; };
+    const auto partitions_on = [&](std::size_t lane) { return all > 0 ? wanted[lane][kForward] / all : 0; };
+    // That some lane ran: the last mini-batch of a data set may have fewer.
+    const auto micro_batches = [&](std::size_t kind) {
+        std::int64_t most = 0;
+        for (std::size_t lane = 0; lane < in_all.size(); ++lane) {
+            if (const std::int64_t partitions = partitions_on(lane); partitions > 0) {
+                most = std::max(most, (found_on(lane)[kind] + partitions - 1) / partitions);
+            }
+        }
+        return most;
+    };
+    const std::int64_t forwards = micro_batches(kForward);
+    const std::int64_t backwards = micro_batches(kBackward);
+    const bool splits = std::ranges::any_of(in_all, [](const Counts& lane) { return lane[kWeights] > 0; });
+    for (std::size_t lane = 0; lane < in_all.size(); ++lane) {
+        const std::int64_t partitions = partitions_on(lane);
+        const auto lacks = [&](std::size_t kind, std::int64_t least) {
+            return found_on(lane)[kind] < least && (in_all[lane][kind] > 0 || (kind == kWeights && splits));
+        };
+        // Of a whole step, some micro-batches have no recompute or no second half; so many are allowed to lack it.
+        const auto least = [&](std::size_t kind) {
+            const std::int64_t without = partitions * all - wanted[lane][kind];
+            return wanted[lane][kind] > 0 ? partitions * forwards - without : 0;
+        };
+        if (lacks(kForward, std::max<std::int64_t>(1, forwards * partitions)) ||
+            lacks(kBackward, std::max<std::int64_t>(1, backwards * partitions)) ||
+            lacks(kRecompute, least(kRecompute)) || lacks(kWeights, least(kWeights))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 std::map<std::int32_t, StepFault> StepCheck::faults() const {
@@ -131,41 +196,14 @@ std::map<std::int32_t, StepFault> StepCheck::faults() const {
     for (const auto& [step, lanes] : steps_) {
         in_all.resize(std::max(in_all.size(), lanes.size()));
         for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-            in_all[lane].forwards += lanes[lane].forwards;
-            in_all[lane].backwards += lanes[lane].backwards;
+            std::ranges::transform(in_all[lane], lanes[lane], in_all[lane].begin(), std::plus<>());
         }
     }
-    // Partitions of a lane, each with a task for every micro-batch. The order of another program is a guess.
-    std::vector<std::int64_t> partitions(in_all.size(), 0);
-    if (run_.graph && !run_.of_another_program) {
-        const PipelineShape& shape = run_.graph->shape();
-        for (int partition = 0; partition < shape.num_partitions; ++partition) {
-            if (const std::size_t lane = shape.lane_of(PartitionId{partition}).index(); lane < partitions.size()) {
-                ++partitions[lane];
-            }
-        }
-    }
-    const auto lacks = [&](const ByLane& lanes, std::int64_t Counts::*count) {
-        std::int64_t micro_batches = 0;  // that some lane ran: the last mini-batch of a data set may have fewer
-        for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-            if (partitions[lane] > 0) {
-                const std::int64_t tasks = lanes[lane].*count;
-                micro_batches = std::max(micro_batches, (tasks + partitions[lane] - 1) / partitions[lane]);
-            }
-        }
-        for (std::size_t lane = 0; lane < in_all.size(); ++lane) {
-            const std::int64_t found = lane < lanes.size() ? lanes[lane].*count : 0;
-            const std::int64_t wanted = std::max<std::int64_t>(1, micro_batches * partitions[lane]);
-            if (in_all[lane].*count > 0 && found < wanted) {
-                return true;
-            }
-        }
-        return false;
-    };
+    const ByLane wanted = wanted_by_pipeline(in_all.size());
     for (const auto& [step, lanes] : steps_) {
         if (repeated_.contains(step)) {
             faults.emplace(step, StepFault::repeated);
-        } else if (lacks(lanes, &Counts::forwards) || lacks(lanes, &Counts::backwards)) {
+        } else if (lacks_tasks(lanes, in_all, wanted)) {
             faults.emplace(step, StepFault::missing);
         }
     }
@@ -178,7 +216,7 @@ std::vector<std::int32_t> StepCheck::idle_lanes() const {
     for (int lane = 0; lane < lanes; ++lane) {
         const bool works = std::any_of(steps_.begin(), steps_.end(), [lane](const auto& step) {
             const auto index = static_cast<std::size_t>(lane);
-            return index < step.second.size() && (step.second[index].forwards > 0 || step.second[index].backwards > 0);
+            return index < step.second.size() && std::ranges::any_of(step.second[index], [](auto n) { return n > 0; });
         });
         if (!works) {
             idle.push_back(lane);

@@ -3,6 +3,7 @@
 #include "analysis/recorded_run.h"
 #include "schedule/timeline.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -43,7 +44,7 @@ enum class StepFault {
 };
 std::string_view describe(StepFault fault);
 
-/// Counts the forwards and backwards of each lane, to find steps whose tasks were not all recorded. A lane that lacks
+/// Counts the compute tasks of each lane by kind, to find steps whose tasks were not all recorded. A lane that lacks
 /// tasks would count as idle. Finds nothing in a run that lost records, since its bubbles are withheld anyway, nor in a
 /// schedule that never drains.
 class StepCheck {
@@ -59,11 +60,12 @@ public:
     std::vector<std::int32_t> idle_lanes() const;
 
 private:
-    struct Counts {
-        std::int64_t forwards = 0;
-        std::int64_t backwards = 0;
-    };
+    static constexpr std::size_t kNumKinds = 4;          // is_compute(): their numbers are 0 to 3
+    using Counts = std::array<std::int64_t, kNumKinds>;  // by kind
     using ByLane = std::vector<Counts>;
+
+    std::vector<Counts> wanted_by_pipeline(std::size_t lanes) const;
+    bool lacks_tasks(const ByLane& found, const ByLane& in_all, const ByLane& wanted) const;
 
     const RecordedRun& run_;
     std::map<std::int32_t, ByLane> steps_;

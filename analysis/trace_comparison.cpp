@@ -1,6 +1,7 @@
 #include "analysis/trace_comparison.h"
 
 #include "analysis/replay.h"
+#include "analysis/task_contradictions.h"
 #include "analysis/trace_profile.h"
 #include "schedule/quantities.h"
 #include "simulator/pipeline_defaults.h"
@@ -74,6 +75,9 @@ RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, 
     if (!steps.why_none.empty()) {
         compared.why_none = steps.why_none;
         return compared;
+    }
+    for (TraceWarning& warning : contradiction_warnings(run, measured, steps.numbers())) {
+        compared.warnings.push_back(std::move(warning));
     }
     if (steps.cut_off) {
         compared.warnings.push_back({Severity::refusal, std::string(kOnlyStepCutOff)});

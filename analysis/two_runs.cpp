@@ -1,6 +1,7 @@
 #include "analysis/two_runs.h"
 
 #include "analysis/measured_steps.h"
+#include "analysis/task_contradictions.h"
 #include "analysis/task_join.h"
 #include "analysis/trace_comparison.h"
 #include "schedule/quantities.h"
@@ -65,6 +66,9 @@ ReadRun read_run(const std::filesystem::path& path) {
     }
     if (!read.is_simulated()) {
         for (TraceWarning& warning : idle_lane_warnings(compared.run, read.tasks())) {
+            compared.warnings.push_back(std::move(warning));
+        }
+        for (TraceWarning& warning : contradiction_warnings(compared.run, read.tasks(), steps.numbers())) {
             compared.warnings.push_back(std::move(warning));
         }
     }

@@ -49,9 +49,11 @@ QString TraceDocument::whyNoBubble(std::int32_t step) const {
     if (lanesWithoutTasks) {
         return translated("a lane has no task in this file");
     }
-    return !measured || measured->steps().empty() || run.is_whole(step, measured->steps().back().step)
-               ? QString()
-               : translated("the recording was cut off here");
+    if (measured && !measured->steps().empty() && !run.is_whole(step, measured->steps().back().step)) {
+        return translated("the recording was cut off here");
+    }
+    return measured && refuse_bubbles(warnings) ? translated("times of different lanes do not fit together")
+                                                : QString();
 }
 
 QString TraceDocument::whyNoBubble() const {

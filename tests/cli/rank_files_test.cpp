@@ -5,7 +5,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -170,6 +173,50 @@ TEST_F(RankFiles, GiveAProfile) {
         HasSubstr("--steps names step 4; a profile is measured from recorded steps without warm-up, which are 5"));
     EXPECT_THAT(user.types("profile --from-trace traces/rank1.json").err,
                 HasSubstr("give the files of all ranks of the pipeline"));
+}
+
+// 1f1b, except that rank 1 runs its second forward before its first backward.
+TEST_F(RankFiles, InAnOrderWithoutANameAreAdvisedInTheirOwnOrder) {
+    std::filesystem::create_directory(user.folder() / "odd");
+    const auto write = [&](int rank, std::vector<double> starts) {
+        RankFile file(rank, 2);
+        file.range("ProfilerStep#5", 0, 500);
+        const std::vector<std::string> order{"Forward 0", "Forward 1",  "Backward 0",
+                                             "Forward 2", "Backward 1", "Backward 2"};
+        for (std::size_t k = 0; k < order.size(); ++k) {
+            file.range(order[k], starts[k], starts[k] + (order[k].starts_with("Forward") ? 25 : 60));
+        }
+        file.write(user.folder() / ("odd/rank" + std::to_string(rank) + ".json"));
+    };
+    write(0, {10, 35, 145, 205, 315, 375});
+    write(1, {35, 60, 85, 230, 255, 315});
+    const auto compared = user.succeeds("compare odd --json").json();
+    const auto advice = user.succeeds("advise odd --json").json();
+    EXPECT_EQ(advice.at("base").at("step_ns"), compared.at("simulated_step_ns"));
+    EXPECT_EQ(compared.at("simulated_step_ns"), 425'000) << "as recorded; 1f1b takes less";
+    const auto& moves = advice.at("moves");
+    EXPECT_TRUE(std::ranges::any_of(moves, [](const auto& move) {
+        return move.at("simulation").at("schedule") == "1f1b" && move.at("effect") == "faster";
+    })) << moves;
+}
+
+// The same two ranks, whose clocks are two seconds apart and which exchange no messages.
+TEST_F(RankFiles, WhoseClocksContradictTheirTasksHaveNoBubbles) {
+    std::filesystem::create_directory(user.folder() / "apart");
+    for (int rank = 0; rank < 2; ++rank) {
+        const double wrong = rank * 2e6;
+        RankFile(rank, 2)
+            .range("ProfilerStep#5", wrong, wrong + 200)
+            .range("Forward 0", wrong + (rank == 0 ? 10 : 35), wrong + (rank == 0 ? 35 : 60))
+            .range("Backward 0", wrong + (rank == 0 ? 120 : 60), wrong + (rank == 0 ? 180 : 120))
+            .write(user.folder() / ("apart/rank" + std::to_string(rank) + ".json"));
+    }
+    const auto compared = user.succeeds("compare apart --json").json();
+    EXPECT_TRUE(compared.at("measured_bubble_fraction").is_null());
+    EXPECT_TRUE(compared.at("bubbles").at("measured").is_null());
+    EXPECT_THAT(compared.at("warnings").dump(),
+                AllOf(HasSubstr("backward (0, 0) ends"), HasSubstr("before step 5 backward (0, 1) ends"),
+                      HasSubstr("do not fit together")));
 }
 
 TEST_F(RankFiles, FollowRulesOfTheUser) {

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "analysis/recorded_run.h"
+#include "schedule/timeline.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace pipescope {
+/// Warnings about measured tasks of `steps` whose times cannot all be true. They compare the tasks of `measured` with
+/// each other; the steps' lengths are those of their tasks.
+///
+/// Clocks. A forward needs the one of the partition before, and a backward that of the partition after. If a task runs
+/// before the one that it needs, by more than the clocks of the merged processes may differ, lanes do not fit together:
+/// a refusal above a hundredth of the step, otherwise a caution. A task of PipeScope starts after what it needs has
+/// ended. A range of another program may contain the wait for its input, so there only ends are compared. Traces of one
+/// PipeScope process have one clock and are not checked.
+///
+/// Overlaps. A caution if tasks of one lane run at the same time for more than a hundredth of a step.
+///
+/// Cost: O(tasks log tasks).
+std::vector<TraceWarning> contradiction_warnings(const RecordedRun& run, const Timeline& measured,
+                                                 std::span<const std::int32_t> steps);
+}  // namespace pipescope
