@@ -108,7 +108,7 @@ TEST_F(PlanningCommands, AutoFindsAScheduleThatOthersTake) {
     EXPECT_THAT(too_small.err, HasSubstr("'none.csv' was not written"));
 
     EXPECT_THAT(refused("simulate" + pipeline + " --balance 2,2 --schedule 1f1b --schedule-output t.csv"),
-                HasSubstr("schedule auto"));
+                HasSubstr("it writes the order that auto finds; 'pipescope schedule' writes other schedules"));
     const CommandResult again_to_it =
         user.types("simulate" + pipeline + " --balance 2,2 --schedule auto --schedule-output s.csv");
     EXPECT_NE(again_to_it.code, 0);
