@@ -54,6 +54,45 @@ TEST_F(ClusterCommands, GradientBytesAreThoseOfAModelNotOfAProfile) {
     EXPECT_THAT(plan.at("next_constraint").get<std::string>(), Not(HasSubstr("gradient")));
 }
 
+TEST_F(ClusterCommands, TokensGoToExpertsAsTheLayoutSays) {
+    const std::string experts = "gpt:layers=4,hidden=256,heads=4,sequence=4096,vocabulary=512,experts=8,top_k=4";
+    const std::string on = " --cluster c.json --batch 8 ";
+    const auto explained = [&](const std::string& line) {
+        return user.succeeds("explain " + experts + on + line + " --json").json();
+    };
+    const auto to_experts = explained("--data-parallel 8 --expert-parallel 8");
+    const auto to_nodes = explained("--data-parallel 8 --expert-parallel 8 --token-dispatch node");
+    EXPECT_EQ(to_experts.at("layout").at("token_dispatch"), "expert");
+    EXPECT_EQ(to_nodes.at("layout").at("token_dispatch"), "node");
+    EXPECT_LT(to_nodes.at("step_ns"), to_experts.at("step_ns"));
+    const auto plan = user.succeeds("plan " + experts + on + "--token-dispatch node --json").json();
+    EXPECT_EQ(plan.at("candidates").at(0).at("layout").at("token_dispatch"), "node");
+    EXPECT_THAT(
+        user.succeeds("explain " + experts + on + "--data-parallel 8 --expert-parallel 8 --token-dispatch node").out,
+        HasSubstr(" --token-dispatch node"));
+    EXPECT_THAT(refused("simulate " + experts + on + "--data-parallel 8 --token-dispatch node"),
+                HasSubstr("add --expert-parallel"));
+    EXPECT_THAT(refused("plan " + kModel + on + "--token-dispatch node"), HasSubstr("the model has no experts"));
+    EXPECT_THAT(refused("plan p.json" + on + "--token-dispatch node"), HasSubstr("--token-dispatch is given with a"));
+    EXPECT_THAT(refused("plan " + experts + on + "--token-dispatch rank"), HasSubstr("'rank'"));
+}
+
+TEST_F(ClusterCommands, ExplainedPartsSumToTheStepToTheNanosecond) {
+    for (const char* layout : {"-n 3", "-n 2 --data-parallel 4 --sends serial", "-n 4 --micro-batch-size 2",
+                               "--data-parallel 8 --zero 1", "-n 2 --schedule zero-bubble-h1"}) {
+        const auto json =
+            user.succeeds("explain " + kModel + " --cluster c.json --batch 8 " + layout + " --json").json();
+        std::int64_t sum = 0;
+        for (const auto& part : json.at("parts")) {
+            EXPECT_GE(part.at("ns"), 0);
+            EXPECT_NEAR(part.at("ns").get<double>(), part.at("share").get<double>() * json.at("step_ns").get<double>(),
+                        1.01);
+            sum += part.at("ns").get<std::int64_t>();
+        }
+        EXPECT_EQ(sum, json.at("step_ns")) << layout;
+    }
+}
+
 TEST_F(ClusterCommands, AdviseOnATraceOfOnePipelineSaysSo) {
     user.succeeds("simulate " + kModel +
                   " --cluster c.json --batch 8 --partitions 2 --tensor-parallel 2 --data-parallel 2 --recompute full "
