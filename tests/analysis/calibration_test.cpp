@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "simulator/simulation.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +17,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 constexpr int kSteps = 3;
 
@@ -298,16 +298,16 @@ TEST(Calibration, RefusesARunThatSaysNothingAboutAPartition) {
     Timeline measured = run_of(four_layers(), options);
     std::erase_if(measured.slices,
                   [](const Slice& slice) { return slice.key.kind == TaskKind::backward && slice.key.partition == 1; });
-    EXPECT_THAT([&] { calibrated(four_layers(), options, measured); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("holds no backward of partition 1"), HasSubstr("record whole"))));
+    EXPECT_THAT(thrown<Error>([&] { calibrated(four_layers(), options, measured); }),
+                AllOf(HasSubstr("holds no backward of partition 1"), HasSubstr("record whole")));
     measured = run_of(four_layers(), options);
     measured.lanes[1].device = "cuda:0";
-    EXPECT_THAT([&] { calibrated(four_layers(), options, measured); },
-                ThrowsMessage<Error>(HasSubstr("has a lane on cuda:0")));
+    EXPECT_THAT(thrown<Error>([&] { calibrated(four_layers(), options, measured); }),
+                HasSubstr("has a lane on cuda:0"));
     measured = run_of(four_layers(), options);
     measured.slices.back().key.micro_batch = 6;
-    EXPECT_THAT([&] { calibrated(four_layers(), options, measured); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("2 partitions and 6 micro-batches"), HasSubstr("damaged"))));
+    EXPECT_THAT(thrown<Error>([&] { calibrated(four_layers(), options, measured); }),
+                AllOf(HasSubstr("2 partitions and 6 micro-batches"), HasSubstr("damaged")));
 }
 
 TEST(Calibration, SaysWhyProfilesAreNotOfOneModel) {

@@ -1,5 +1,6 @@
 #include "analysis/comparison.h"
 #include "tests/simulator/profiles.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +11,6 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 class Compare : public ::testing::Test {
 protected:
@@ -198,8 +198,8 @@ TEST_F(Compare, TakesTheTypicalStepOfAnotherRunForTheSimulatedOne) {
 }
 
 TEST_F(Compare, RefusesNothingToCompare) {
-    EXPECT_THAT([&] { of({}); }, ThrowsMessage<Error>(HasSubstr("0 steps to compare")));
-    EXPECT_THAT([&] { of({0, 9}); }, ThrowsMessage<Error>(HasSubstr("step 9 has no forward or backward")));
+    EXPECT_THAT(thrown<Error>([&] { of({}); }), HasSubstr("0 steps to compare"));
+    EXPECT_THAT(thrown<Error>([&] { of({0, 9}); }), HasSubstr("step 9 has no forward or backward"));
 }
 }  // namespace
 }  // namespace pipescope

@@ -4,6 +4,7 @@
 #include "simulator/balance_search.h"
 #include "simulator/planner.h"
 #include "tests/analysis/sample_run.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-using testing::ThrowsMessage;
 
 constexpr std::int64_t kPauseBetweenSteps = 1'000'000;
 
@@ -229,9 +229,8 @@ TEST(TraceProfile, RefusesARunWithoutAWholeStep) {
             return slice.key.kind != kind || slice.key.partition != partition || slice.key.micro_batch != 2;
         });
     };
-    EXPECT_THAT([&] { profile_of(of_another_program(), without(TaskKind::backward, 1)); },
-                ThrowsMessage<Error>(
-                    AllOf(HasSubstr("step 0 lacks backward (2, 1)"), HasSubstr("give the files of all ranks"))));
+    EXPECT_THAT(thrown<Error>([&] { profile_of(of_another_program(), without(TaskKind::backward, 1)); }),
+                AllOf(HasSubstr("step 0 lacks backward (2, 1)"), HasSubstr("give the files of all ranks")));
 }
 
 TEST(TraceProfile, RefusesMemoryLimitsSinceMemoryIsUnknown) {
@@ -239,18 +238,17 @@ TEST(TraceProfile, RefusesMemoryLimitsSinceMemoryIsUnknown) {
     TraceProfile made = profile_of(of_another_program(), recorded(simulation));
     EXPECT_TRUE(simulate(made.profile, made.options).memory_unknown);
     made.options.hardware.memory_limit = Bytes{1} << 30;
-    const auto refused = ThrowsMessage<UsageError>(
-        AllOf(HasSubstr("--memory-limit is 1.00 GiB"), HasSubstr("does not say what the layers hold")));
-    EXPECT_THAT([&] { simulate(made.profile, made.options); }, refused);
-    EXPECT_THAT([&] { find_balance(made.profile, made.options, 2, BalanceAlgorithm::optimal); }, refused);
-    EXPECT_THAT(
-        [&] {
-            PlanRequest request;
-            request.batch = 48;
-            request.hardware = made.options.hardware;
-            plan(made.profile, request);
-        },
-        refused);
+    const auto refused = AllOf(HasSubstr("--memory-limit is 1.00 GiB"), HasSubstr("does not say what the layers hold"));
+    EXPECT_THAT(thrown<UsageError>([&] { simulate(made.profile, made.options); }), refused);
+    EXPECT_THAT(thrown<UsageError>([&] { find_balance(made.profile, made.options, 2, BalanceAlgorithm::optimal); }),
+                refused);
+    EXPECT_THAT(thrown<UsageError>([&] {
+                    PlanRequest request;
+                    request.batch = 48;
+                    request.hardware = made.options.hardware;
+                    plan(made.profile, request);
+                }),
+                refused);
 }
 
 TEST(TraceProfile, IsReadBackAsItWasWritten) {

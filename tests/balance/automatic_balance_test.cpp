@@ -1,5 +1,6 @@
 #include "balance/automatic_balance.h"
 #include "schedule/error.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +8,6 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 Profile profile_of_times(const std::vector<double>& forward) {
     Profile profile;
@@ -45,9 +45,9 @@ TEST(BalanceBySize, CountsWhatOneMicroBatchLeavesAndTheCopiesOfTheParameters) {
 
 TEST(BalanceBySize, RefusesWhatIsNoCount) {
     const Profile profile = profile_of_times({1, 1});
-    EXPECT_THAT([&] { balance_by_size(2, profile, 8, 0); }, ThrowsMessage<UsageError>(HasSubstr("chunks is 0")));
-    EXPECT_THAT([&] { balance_by_size(2, profile, 8, 1, -1); }, ThrowsMessage<UsageError>(HasSubstr("param_scale")));
-    EXPECT_THAT([&] { balance_by_time(2, profile, 0); }, ThrowsMessage<UsageError>(HasSubstr("samples is 0")));
+    EXPECT_THAT(thrown<UsageError>([&] { balance_by_size(2, profile, 8, 0); }), HasSubstr("chunks is 0"));
+    EXPECT_THAT(thrown<UsageError>([&] { balance_by_size(2, profile, 8, 1, -1); }), HasSubstr("param_scale"));
+    EXPECT_THAT(thrown<UsageError>([&] { balance_by_time(2, profile, 0); }), HasSubstr("samples is 0"));
     EXPECT_THROW(balance_by_time(3, profile, 1), BalanceError);
 }
 }  // namespace

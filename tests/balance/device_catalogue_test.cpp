@@ -1,5 +1,6 @@
 #include "balance/device_catalogue.h"
 #include "schedule/error.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +8,6 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 DeviceType simple_device() {
     DeviceType device;
@@ -46,8 +46,8 @@ TEST(DeviceCatalogue, HoldsTheTypesPeopleRent) {
         EXPECT_FALSE(device.source.empty()) << name;
     }
     EXPECT_EQ(&find_device(catalogue, "a100"), &find_device(catalogue, "A100"));
-    EXPECT_THAT([&] { find_device(catalogue, "B200"); },
-                ThrowsMessage<UsageError>(HasSubstr("'B200' is not in the catalogue; it holds P40, P100")));
+    EXPECT_THAT(thrown<UsageError>([&] { find_device(catalogue, "B200"); }),
+                HasSubstr("'B200' is not in the catalogue; it holds P40, P100"));
 }
 
 TEST(DeviceCatalogue, ItsRatesAreThoseOfTheChipsUnitsAndClocks) {
@@ -95,16 +95,15 @@ TEST(DeviceCatalogue, EstimatesByTheSlowerOfComputingAndMovingAndLaunching) {
 
 TEST(DeviceCatalogue, RefusesADtypeThatADeviceHasNoRateFor) {
     EXPECT_DOUBLE_EQ(peak_rate(simple_device(), "float16"), 4e12);
-    const auto says = [](const char* what) { return ThrowsMessage<UsageError>(HasSubstr(what)); };
-    EXPECT_THAT(
-        [] {
-            estimated_ns(simple_device(), "bfloat16", DeviceWork{1e9, 0, 1});
-        },
-        says("dtype is bfloat16 on simple, which has rates for float16, float32 only"));
+    EXPECT_THAT(thrown<UsageError>([] {
+                    estimated_ns(simple_device(), "bfloat16", DeviceWork{1e9, 0, 1});
+                }),
+                HasSubstr("dtype is bfloat16 on simple, which has rates for float16, float32 only"));
     Profile profile = profile_with_flops();
     profile.dtype = "bfloat16";
     const std::vector<DeviceType> catalogue = device_catalogue();
-    EXPECT_THAT([&] { retimed(profile, find_device(catalogue, "V100")); }, says("choose another device type"));
+    EXPECT_THAT(thrown<UsageError>([&] { retimed(profile, find_device(catalogue, "V100")); }),
+                HasSubstr("choose another device type"));
     const Profile halves = retimed(profile, find_device(catalogue, "A100"));
     profile.dtype = "float32";
     const Profile whole = retimed(profile, find_device(catalogue, "A100"));
@@ -164,13 +163,13 @@ TEST(DeviceCatalogue, CannotRetimeWhatHasNoFlops) {
     for (LayerProfile& layer : profile.layers) {
         layer.flops.clear();
     }
-    EXPECT_THAT([&] { retimed(profile, simple_device()); }, ThrowsMessage<ProfileError>(HasSubstr("hold no flops")));
+    EXPECT_THAT(thrown<ProfileError>([&] { retimed(profile, simple_device()); }), HasSubstr("hold no flops"));
 }
 
 TEST(DeviceCatalogue, RefusesAFaultyFileByItsPath) {
     const auto refused = [](const std::string& devices, const std::string& fault) {
         const std::string json = R"({"format": "pipescope.devices", "version": 1, "devices": )" + devices + "}";
-        EXPECT_THAT([&] { parse_device_catalogue(json); }, ThrowsMessage<ProfileError>(HasSubstr(fault)));
+        EXPECT_THAT(thrown<ProfileError>([&] { parse_device_catalogue(json); }), HasSubstr(fault));
     };
     const std::string rest = R"("memory_bytes": 1, "memory_bytes_per_second": 1})";
     refused("[", "is not valid JSON");
@@ -192,10 +191,10 @@ TEST(DeviceCatalogue, RefusesAFaultyFileByItsPath) {
     refused(R"([{"name": "a", "flops_per_second": {"float32": 1, "bfloat_16": 2}, )" + rest + "]",
             "devices[0].flops_per_second.bfloat_16 is unknown; the nearest key is bfloat16;");
     refused(flops + rest + R"(], "device": [1])", "device is unknown; the nearest key is devices;");
-    EXPECT_THAT([] { parse_device_catalogue("{}"); }, ThrowsMessage<ProfileError>(HasSubstr("pipescope.devices")));
-    EXPECT_THAT([] { load_device_catalogue("/nowhere/at/all.json"); },
-                ThrowsMessage<ProfileError>(HasSubstr("cannot be opened; a device catalogue must be a readable ")));
-    EXPECT_THAT([] { load_device_catalogue("/"); }, ThrowsMessage<ProfileError>(HasSubstr("/: is a directory")));
+    EXPECT_THAT(thrown<ProfileError>([] { parse_device_catalogue("{}"); }), HasSubstr("pipescope.devices"));
+    EXPECT_THAT(thrown<ProfileError>([] { load_device_catalogue("/nowhere/at/all.json"); }),
+                HasSubstr("cannot be opened; a device catalogue must be a readable "));
+    EXPECT_THAT(thrown<ProfileError>([] { load_device_catalogue("/"); }), HasSubstr("/: is a directory"));
 }
 }  // namespace
 }  // namespace pipescope

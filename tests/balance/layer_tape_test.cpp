@@ -1,5 +1,6 @@
 #include "balance/profile.h"
 #include "balance/profile_file.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using ::testing::ThrowsMessage;
 using Role = TapeBlock::Role;
 
 /// A layer that saves 4096 bytes and its input, and needs 512 bytes temporarily.
@@ -49,8 +49,8 @@ TEST(LayerTape, RefusesEventsThatCannotBe) {
     const auto refuses = [](const char* starts, const char* holds, auto spoil) {
         LayerTape tape = linear_tape();
         spoil(tape);
-        EXPECT_THAT([&] { check_tape(tape, "tape"); },
-                    ThrowsMessage<ProfileError>(AllOf(StartsWith(starts), HasSubstr(holds))));
+        EXPECT_THAT(thrown<ProfileError>([&] { check_tape(tape, "tape"); }),
+                    AllOf(StartsWith(starts), HasSubstr(holds)));
     };
     refuses("tape.forward[0] is 0", "number of a block", [](LayerTape& t) { t.forward[0] = 0; });
     refuses("tape.forward[0] is 9", "number of a block", [](LayerTape& t) { t.forward[0] = 9; });
@@ -89,8 +89,8 @@ TEST(LayerTape, HoldsTheHalvesOfASplitBackward) {
     const auto refuses = [&](const char* starts, const char* holds, auto spoil) {
         LayerTape spoilt = tape;
         spoil(spoilt);
-        EXPECT_THAT([&] { check_tape(spoilt, "tape"); },
-                    ThrowsMessage<ProfileError>(AllOf(StartsWith(starts), HasSubstr(holds))));
+        EXPECT_THAT(thrown<ProfileError>([&] { check_tape(spoilt, "tape"); }),
+                    AllOf(StartsWith(starts), HasSubstr(holds)));
     };
     refuses("tape.halves.backward_weight still holds block 7", "lets go",
             [](LayerTape& t) { t.halves[0].backward_weight = {7}; });
@@ -114,8 +114,9 @@ TEST(LayerTape, KeepsTheHalvesOfASplitBackwardInTheFile) {
     profile.layers[0].tape = {tape};
     const std::string json = to_json(profile);
     EXPECT_EQ(parse_profile(json).layers[0].tape[0], tape) << json;
-    EXPECT_THAT([&] { parse_profile(std::regex_replace(json, std::regex("\"halves\""), "\"gathered\"")); },
-                ThrowsMessage<ProfileError>(HasSubstr("forward")));
+    EXPECT_THAT(thrown<ProfileError>(
+                    [&] { parse_profile(std::regex_replace(json, std::regex("\"halves\""), "\"gathered\"")); }),
+                HasSubstr("forward"));
 }
 
 TEST(LayerTape, ListsItsTensorsByRoleUnlessItSaysOtherwise) {
@@ -167,8 +168,8 @@ TEST(LayerTape, KeepsItsVariantsInTheFile) {
 
     LayerTape nested = linear_tape();
     nested.all_gradients = {tape};
-    EXPECT_THAT([&] { check_tape(nested, "tape"); },
-                ThrowsMessage<ProfileError>(AllOf(StartsWith("tape.all_gradients"), HasSubstr("one variant"))));
+    EXPECT_THAT(thrown<ProfileError>([&] { check_tape(nested, "tape"); }),
+                AllOf(StartsWith("tape.all_gradients"), HasSubstr("one variant")));
 }
 
 TEST(LayerTape, FollowsTheSimplerTapeWhereAVariantDoesNotDiffer) {

@@ -1,5 +1,6 @@
 #include "balance/contiguous_partition.h"
 #include "tests/balance/every_balance.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 double largest_part(const std::vector<double>& costs, const Balance& balance) {
     double largest = 0;
@@ -77,15 +77,13 @@ TEST(MinmaxPartition, HandlesLayersThatCostNothing) {
 
 TEST(MinmaxPartition, RefusesWhatCannotBeCut) {
     const std::vector<double> costs{1, 2};
-    EXPECT_THAT([&] { minmax_partition(costs, 3); },
-                ThrowsMessage<BalanceError>(
-                    HasSubstr("partitions is 3; the model has 2 layers, and each partition needs one; use 1 to 2")));
+    EXPECT_THAT(thrown<BalanceError>([&] { minmax_partition(costs, 3); }),
+                HasSubstr("partitions is 3; the model has 2 layers, and each partition needs one; use 1 to 2"));
     EXPECT_THROW(minmax_partition(costs, 0), BalanceError);
-    EXPECT_THAT(
-        [&] {
-            minmax_partition(std::vector<double>{1, -1}, 1);
-        },
-        ThrowsMessage<BalanceError>(HasSubstr("the cost of layer 1 is -1")));
+    EXPECT_THAT(thrown<BalanceError>([&] {
+                    minmax_partition(std::vector<double>{1, -1}, 1);
+                }),
+                HasSubstr("the cost of layer 1 is -1"));
     EXPECT_THROW(minmax_partition(std::vector<double>{std::numeric_limits<double>::quiet_NaN()}, 1), BalanceError);
     EXPECT_THROW(minmax_partition(std::vector<double>{1e308, 1e308}, 1), BalanceError);
 }

@@ -1,6 +1,7 @@
 #include "balance/optimal_partition.h"
 #include "balance/contiguous_partition.h"
 #include "tests/balance/every_balance.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 PartitionProblem problem_of(std::vector<double> forward, std::vector<double> backward, int n, int m) {
     PartitionProblem problem;
@@ -178,14 +178,12 @@ TEST(OptimalPartition, NamesTheSmallestLimitThatWouldDo) {
 
 TEST(OptimalPartition, RefusesWhatCannotBeCut) {
     const PartitionProblem problem = problem_of({1, 2}, {1, 2}, 3, 4);
-    EXPECT_THAT([&] { optimal_partitions(problem); },
-                ThrowsMessage<BalanceError>(
-                    HasSubstr("partitions is 3; the model has 2 layers, and each partition needs one; use 1 to 2")));
+    EXPECT_THAT(thrown<BalanceError>([&] { optimal_partitions(problem); }),
+                HasSubstr("partitions is 3; the model has 2 layers, and each partition needs one; use 1 to 2"));
     PartitionProblem uneven = problem_of({1, 2}, {1}, 1, 4);
-    EXPECT_THAT([&] { optimal_partitions(uneven); },
-                ThrowsMessage<BalanceError>(HasSubstr("backward_ns has 1 entry;")));
+    EXPECT_THAT(thrown<BalanceError>([&] { optimal_partitions(uneven); }), HasSubstr("backward_ns has 1 entry;"));
     const PartitionProblem huge = problem_of(std::vector<double>(5000, 1.0), std::vector<double>(5000, 1.0), 3, 4);
-    EXPECT_THAT([&] { optimal_partitions(huge); }, ThrowsMessage<BalanceError>(HasSubstr("minmax")));
+    EXPECT_THAT(thrown<BalanceError>([&] { optimal_partitions(huge); }), HasSubstr("minmax"));
 }
 }  // namespace
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #include "balance/profile_file.h"
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +18,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-using ::testing::ThrowsMessage;
 
 const char* const kSmallest = R"({"format": "pipescope.profile", "version": 1, "samples": [1, 2], "layers": [
     {"name": "a", "forward_ns": [10, 20], "backward_ns": [20, 40.5], "output_bytes": [64, 128], "parameter_bytes": 12}]})";
@@ -114,8 +114,8 @@ struct BadProfile {
 class MalformedProfile : public ::testing::TestWithParam<BadProfile> {};
 
 TEST_P(MalformedProfile, IsRefusedWithThePathOfTheFault) {
-    EXPECT_THAT([] { parse_profile(GetParam().text); },
-                ThrowsMessage<ProfileError>(AllOf(StartsWith(GetParam().starts), HasSubstr(GetParam().holds))));
+    EXPECT_THAT(thrown<ProfileError>([] { parse_profile(GetParam().text); }),
+                AllOf(StartsWith(GetParam().starts), HasSubstr(GetParam().holds)));
 }
 
 std::vector<BadProfile> bad_profiles() {
@@ -237,14 +237,14 @@ INSTANTIATE_TEST_SUITE_P(Faults, MalformedProfile, ::testing::ValuesIn(bad_profi
                          [](const auto& each) { return each.param.what; });
 
 TEST(ProfileFile, AnEmptyNameIsQuoted) {
-    EXPECT_THAT([] { load_profile(""); }, ThrowsMessage<ProfileError>(StartsWith("'': cannot be opened; ")));
+    EXPECT_THAT(thrown<ProfileError>([] { load_profile(""); }), StartsWith("'': cannot be opened; "));
 }
 
 TEST(ProfileFile, AnEmptyFileIsCalledEmpty) {
     const TemporaryFolder folder;
     write_text(folder / "p.json", "");
-    EXPECT_THAT([&] { load_profile(folder / "p.json"); },
-                ThrowsMessage<ProfileError>(HasSubstr("p.json: is empty; a profile is not; make one with")));
+    EXPECT_THAT(thrown<ProfileError>([&] { load_profile(folder / "p.json"); }),
+                HasSubstr("p.json: is empty; a profile is not; make one with"));
 }
 
 TEST(ProfileFile, SurvivesAnyDamageToItsText) {
@@ -344,12 +344,11 @@ TEST_F(ProfileOnDisk, ComesBackAsItWasWritten) {
 
 TEST_F(ProfileOnDisk, NamesTheFileInItsErrors) {
     const std::string missing = (directory_ / "none.json").string();
-    EXPECT_THAT([&] { load_profile(missing); },
-                ThrowsMessage<ProfileError>(StartsWith(missing + ": cannot be opened")));
-    EXPECT_THAT([&] { load_profile(directory_); }, ThrowsMessage<ProfileError>(HasSubstr("is a directory")));
+    EXPECT_THAT(thrown<ProfileError>([&] { load_profile(missing); }), StartsWith(missing + ": cannot be opened"));
+    EXPECT_THAT(thrown<ProfileError>([&] { load_profile(directory_); }), HasSubstr("is a directory"));
     std::ofstream(directory_ / "bad.json") << "{}";
-    EXPECT_THAT([&] { load_profile(directory_ / "bad.json"); },
-                ThrowsMessage<ProfileError>(HasSubstr("bad.json: format is missing")));
+    EXPECT_THAT(thrown<ProfileError>([&] { load_profile(directory_ / "bad.json"); }),
+                HasSubstr("bad.json: format is missing"));
 }
 }  // namespace
 }  // namespace pipescope

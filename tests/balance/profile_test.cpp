@@ -1,4 +1,5 @@
 #include "balance/profile.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +11,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using ::testing::ThrowsMessage;
 
 TEST(Interpolate, GivesMeasuredSizesAsTheyWere) {
     for (const std::int64_t at : {1, 2, 4}) {
@@ -96,8 +96,8 @@ TEST(CheckProfile, AcceptsWhatHasTheRequiredArrays) {
 TEST(CheckProfile, RefusesNumbersThatAreNone) {
     Profile profile = small();
     profile.layers[2].backward_ns[1] = std::numeric_limits<double>::quiet_NaN();
-    EXPECT_THAT([&] { check_profile(profile); },
-                ThrowsMessage<ProfileError>(AllOf(StartsWith("layers[2].backward_ns[1] is nan"), HasSubstr("finite"))));
+    EXPECT_THAT(thrown<ProfileError>([&] { check_profile(profile); }),
+                AllOf(StartsWith("layers[2].backward_ns[1] is nan"), HasSubstr("finite")));
     profile.layers[2].backward_ns[1] = std::numeric_limits<double>::infinity();
     EXPECT_THROW(check_profile(profile), ProfileError);
 }
@@ -107,25 +107,23 @@ TEST(CheckProfile, CountsKernelsInWholeNumbers) {
     profile.layers[1].forward_operators.assign(2, {{2, 100, 100}});
     EXPECT_NO_THROW(check_profile(profile));
     profile.layers[1].forward_operators[1][0].kernels = 1.5;
-    EXPECT_THAT([&] { check_profile(profile); },
-                ThrowsMessage<ProfileError>(
-                    AllOf(StartsWith("layers[1].forward_operators[1][0][0] is 1.5"), HasSubstr("whole number"))));
+    EXPECT_THAT(thrown<ProfileError>([&] { check_profile(profile); }),
+                AllOf(StartsWith("layers[1].forward_operators[1][0][0] is 1.5"), HasSubstr("whole number")));
 }
 
 TEST(CheckProfile, WantsEverySkipStashedOnceAndPoppedLater) {
     Profile profile = small();
     profile.layers[0].stash["s"] = {4, 8};
-    EXPECT_THAT(
-        [&] { check_profile(profile); },
-        ThrowsMessage<ProfileError>(AllOf(StartsWith("layers[0].stash.s is never popped"), HasSubstr("add it"))));
+    EXPECT_THAT(thrown<ProfileError>([&] { check_profile(profile); }),
+                AllOf(StartsWith("layers[0].stash.s is never popped"), HasSubstr("add it")));
     profile.layers[2].pop = {"s"};
     EXPECT_NO_THROW(check_profile(profile));
     profile.layers[1].stash["s"] = {4, 8};
-    EXPECT_THAT([&] { check_profile(profile); },
-                ThrowsMessage<ProfileError>(StartsWith("layers[1].stash.s is stashed by layers[0].stash.s already")));
+    EXPECT_THAT(thrown<ProfileError>([&] { check_profile(profile); }),
+                StartsWith("layers[1].stash.s is stashed by layers[0].stash.s already"));
     profile.layers[1].stash.clear();
     profile.layers[1].pop = {"s"};
-    EXPECT_THAT([&] { check_profile(profile); }, ThrowsMessage<ProfileError>(StartsWith("layers[2].pop[0] is 's'")));
+    EXPECT_THAT(thrown<ProfileError>([&] { check_profile(profile); }), StartsWith("layers[2].pop[0] is 's'"));
 }
 
 TEST(Profile, NamesADtypeThatIsKnown) {
@@ -141,9 +139,9 @@ TEST(Profile, NamesADtypeThatIsKnown) {
     profile.layers[0].forward_ns = profile.layers[0].backward_ns = profile.layers[0].output_bytes = {1};
     check_profile(profile);
     profile.dtype = "nonsense";
-    EXPECT_THAT([&] { check_profile(profile); },
-                testing::ThrowsMessage<ProfileError>(testing::HasSubstr(
-                    "dtype is 'nonsense'; it must be one of float64, float32, tf32, float16, bfloat16; correct it")));
+    EXPECT_THAT(thrown<ProfileError>([&] { check_profile(profile); }),
+                testing::HasSubstr(
+                    "dtype is 'nonsense'; it must be one of float64, float32, tf32, float16, bfloat16; correct it"));
 }
 }  // namespace
 }  // namespace pipescope

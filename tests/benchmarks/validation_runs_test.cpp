@@ -3,6 +3,7 @@
 #include "models/zoo.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "schedule/error.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +16,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 /// Four layers that wait for 0.01 ms.
 Profile short_waits() {
@@ -115,8 +115,8 @@ TEST_F(Validate, DoesNotCountARunThatWasStopped) {
 }
 
 TEST_F(Validate, RefusesNoRound) {
-    EXPECT_THAT([] { validate(emulated_model(short_waits()), plan_of({{4}}, 0)); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("--rounds is 0"), HasSubstr("use 1 or more"))));
+    EXPECT_THAT(thrown<UsageError>([] { validate(emulated_model(short_waits()), plan_of({{4}}, 0)); }),
+                AllOf(HasSubstr("--rounds is 0"), HasSubstr("use 1 or more")));
 }
 
 TEST(RealCandidates, AreASpreadOfCutsModesAndMicroBatches) {

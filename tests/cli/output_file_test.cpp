@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -15,13 +16,12 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 TEST(OutputFile, KeepsAnExistingFileUnlessForced) {
     const TemporaryFolder folder;
     write_text(folder / "a.json", "precious");
-    EXPECT_THAT([&] { write_output(folder / "a.json", false, "new"); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("a.json exists already"), HasSubstr("--force"))));
+    EXPECT_THAT(thrown<Error>([&] { write_output(folder / "a.json", false, "new"); }),
+                AllOf(HasSubstr("a.json exists already"), HasSubstr("--force")));
     EXPECT_EQ(read_text(folder / "a.json"), "precious");
     write_output(folder / "a.json", true, "new");
     EXPECT_EQ(read_text(folder / "a.json"), "new");
@@ -63,14 +63,14 @@ TEST(OutputFile, AKilledWriteLeavesWhatWasThereAndNothingElse) {
 
 TEST(OutputFile, NeverReplacesADevice) {
     for (const bool force : {false, true}) {
-        EXPECT_THAT([&] { check_output_name("/dev/null", force); },
-                    ThrowsMessage<Error>(HasSubstr("/dev/null is a device or a pipe; ")));
+        EXPECT_THAT(thrown<Error>([&] { check_output_name("/dev/null", force); }),
+                    HasSubstr("/dev/null is a device or a pipe; "));
     }
 }
 
 TEST(OutputFile, RefusesTwoOutputsOfOneName) {
-    EXPECT_THAT([] { check_apart("--render", "a.pdf", "--report", "./a.pdf"); },
-                ThrowsMessage<UsageError>(HasSubstr("--render and --report are both ./a.pdf; ")));
+    EXPECT_THAT(thrown<UsageError>([] { check_apart("--render", "a.pdf", "--report", "./a.pdf"); }),
+                HasSubstr("--render and --report are both ./a.pdf; "));
     check_apart("--render", "a.pdf", "--report", "b.pdf");
     check_apart("--render", "a.pdf", "--report", "");
     check_apart("--render", "", "--report", "");
@@ -78,9 +78,9 @@ TEST(OutputFile, RefusesTwoOutputsOfOneName) {
 
 TEST(OutputFile, RefusesAFolderAndAMissingFolder) {
     const TemporaryFolder folder;
-    EXPECT_THAT([&] { check_output(folder.path(), true); }, ThrowsMessage<Error>(HasSubstr("is a folder")));
-    EXPECT_THAT([&] { check_output(folder / "none/a.json", false); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("does not exist"), HasSubstr("make it first"))));
+    EXPECT_THAT(thrown<Error>([&] { check_output(folder.path(), true); }), HasSubstr("is a folder"));
+    EXPECT_THAT(thrown<Error>([&] { check_output(folder / "none/a.json", false); }),
+                AllOf(HasSubstr("does not exist"), HasSubstr("make it first")));
 }
 }  // namespace
 }  // namespace pipescope

@@ -3,6 +3,7 @@
 #include "cli/simulated_pipeline.h"
 #include "schedule/error.h"
 #include "simulator/option_texts.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -17,7 +18,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::ThrowsMessage;
 
 /// The flags of a command line, as simulate reads it.
 PipelineFlags flags_of(std::vector<std::string> arguments) {
@@ -93,7 +93,7 @@ TEST(PipelineFlags, LimitTheMemoryOfAllLanesAlikeOrOfEach) {
 
 TEST(PipelineFlags, RefuseWhatCannotWork) {
     const auto refuses = [](const std::vector<std::string>& arguments, const std::string& why) {
-        EXPECT_THAT([&] { pipeline_options(flags_of(arguments)); }, ThrowsMessage<UsageError>(HasSubstr(why)));
+        EXPECT_THAT(thrown<UsageError>([&] { pipeline_options(flags_of(arguments)); }), HasSubstr(why));
     };
     refuses({"-m", "0"}, "chunks is 0");
     refuses({"-m", "8", "--speed", "1,0"}, "above 0");
@@ -145,10 +145,9 @@ TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
         flags.device_types = types;
         return [&] { estimated_pipeline(flags, pipeline_options(flags), profile, "out/p.json", 2); };
     };
-    EXPECT_THAT(
-        refusal("bfloat16", "A100"),
-        ThrowsMessage<UsageError>(HasSubstr("leave it out to simulate float32, or profile again: 'pipescope profile "
-                                            "mlp --dtype bfloat16 --micro-batch-sizes 1 -o out/p-bfloat16.json'")));
+    EXPECT_THAT(thrown<UsageError>(refusal("bfloat16", "A100")),
+                HasSubstr("leave it out to simulate float32, or profile again: 'pipescope profile "
+                          "mlp --dtype bfloat16 --micro-batch-sizes 1 -o out/p-bfloat16.json'"));
     Profile estimated = profile;
     estimated.estimated = true;
     estimated.device = "A100";
@@ -167,20 +166,20 @@ TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
     estimated.model = "emulated:p.json";
     EXPECT_EQ(profile_command_of(estimated, "q.json", {}),
               "pipescope profile emulated:p.json --device cuda:0 --micro-batch-sizes 2,4 -o q.json --force");
-    EXPECT_THAT(refusal("tf32", ""), ThrowsMessage<UsageError>(HasSubstr(
-                                         "name --device-types, for which times are estimated, or leave it out to "
-                                         "simulate float32")));
-    EXPECT_THAT(refusal("nonsense", "A100"), ThrowsMessage<UsageError>(HasSubstr("dtype is 'nonsense'")));
-    EXPECT_THAT(refusal("tf32", "V100"), ThrowsMessage<UsageError>(HasSubstr("dtype is tf32 on V100")));
-    EXPECT_THAT(refusal("", "A100,H100"), ThrowsMessage<UsageError>(HasSubstr("name one, or use plan")));
-    EXPECT_THAT(refusal("", "A100,a100"), ThrowsMessage<UsageError>(HasSubstr("A100 appears twice")));
+    EXPECT_THAT(thrown<UsageError>(refusal("tf32", "")),
+                HasSubstr("name --device-types, for which times are estimated, or leave it out to "
+                          "simulate float32"));
+    EXPECT_THAT(thrown<UsageError>(refusal("nonsense", "A100")), HasSubstr("dtype is 'nonsense'"));
+    EXPECT_THAT(thrown<UsageError>(refusal("tf32", "V100")), HasSubstr("dtype is tf32 on V100"));
+    EXPECT_THAT(thrown<UsageError>(refusal("", "A100,H100")), HasSubstr("name one, or use plan"));
+    EXPECT_THAT(thrown<UsageError>(refusal("", "A100,a100")), HasSubstr("A100 appears twice"));
 }
 
 TEST(PipelineFlags, ShareTheBatchAmongReplicas) {
     EXPECT_EQ(pipeline_options(flags_of({"-m", "8", "--replicas", "4"})).replicas, 4);
     for (const char* bad : {"0", "-1", "7"}) {
         const PipelineFlags flags = flags_of({"-m", "8", "--replicas", bad});
-        EXPECT_THAT([&] { pipeline_options(flags); }, ThrowsMessage<UsageError>(HasSubstr("replicas is ")));
+        EXPECT_THAT(thrown<UsageError>([&] { pipeline_options(flags); }), HasSubstr("replicas is "));
     }
 }
 

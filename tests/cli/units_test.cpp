@@ -1,6 +1,7 @@
 #include "cli/units.h"
 
 #include "schedule/error.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +9,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 TEST(Units, PlainNumbersAreNanosecondsBytesAndBytesPerSecond) {
     EXPECT_EQ(parse_duration_ns("2500", "--link-latency"), 2500);
@@ -18,19 +18,18 @@ TEST(Units, PlainNumbersAreNanosecondsBytesAndBytesPerSecond) {
 }
 
 TEST(Units, ASmallPlainNumberIsAForgottenUnit) {
-    EXPECT_THAT([] { parse_duration_ns("5", "--link-latency"); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("--link-latency is '5'"), HasSubstr("is in ns"),
-                                                HasSubstr("write it as 10us, or as 5ns"))));
-    EXPECT_THAT([] { parse_bytes("16", "--memory-limit"); },
-                ThrowsMessage<UsageError>(HasSubstr("write it as 16GiB, or as 16B")));
-    EXPECT_THAT([] { parse_bandwidth("12.5", "--link-bandwidth"); },
-                ThrowsMessage<UsageError>(HasSubstr("write it as 12GB/s, or as 12.5B/s")));
+    EXPECT_THAT(
+        thrown<UsageError>([] { parse_duration_ns("5", "--link-latency"); }),
+        AllOf(HasSubstr("--link-latency is '5'"), HasSubstr("is in ns"), HasSubstr("write it as 10us, or as 5ns")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_bytes("16", "--memory-limit"); }),
+                HasSubstr("write it as 16GiB, or as 16B"));
+    EXPECT_THAT(thrown<UsageError>([] { parse_bandwidth("12.5", "--link-bandwidth"); }),
+                HasSubstr("write it as 12GB/s, or as 12.5B/s"));
 }
 
 TEST(Units, ALinkThatMovesNothingIsRefused) {
     for (const char* text : {"0", "0GB/s", "0.0 MB/s"}) {
-        EXPECT_THAT([&] { parse_bandwidth(text, "--link-bandwidth"); },
-                    ThrowsMessage<UsageError>(HasSubstr("leave it out")));
+        EXPECT_THAT(thrown<UsageError>([&] { parse_bandwidth(text, "--link-bandwidth"); }), HasSubstr("leave it out"));
     }
 }
 
@@ -56,13 +55,11 @@ TEST(Units, ReadsTimesAndRates) {
 }
 
 TEST(Units, AWrongUnitIsNamedWithTheOnesThereAre) {
-    EXPECT_THAT([] { parse_bytes("16Gb", "--memory-limit"); },
-                ThrowsMessage<UsageError>(
-                    AllOf(HasSubstr("--memory-limit is '16Gb'"), HasSubstr("'Gb' is none of"), HasSubstr("GiB"))));
-    EXPECT_THAT([] { parse_bandwidth("12GB", "--link-bandwidth"); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("GB/s"), HasSubstr("write it as 12GB/s"))));
-    EXPECT_THAT([] { parse_duration_ns("3min", "--link-latency"); },
-                ThrowsMessage<UsageError>(HasSubstr("ns, us, ms, s")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_bytes("16Gb", "--memory-limit"); }),
+                AllOf(HasSubstr("--memory-limit is '16Gb'"), HasSubstr("'Gb' is none of"), HasSubstr("GiB")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_bandwidth("12GB", "--link-bandwidth"); }),
+                AllOf(HasSubstr("GB/s"), HasSubstr("write it as 12GB/s")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_duration_ns("3min", "--link-latency"); }), HasSubstr("ns, us, ms, s"));
 }
 
 TEST(Units, RefusesWhatIsNoQuantity) {
@@ -73,8 +70,8 @@ TEST(Units, RefusesWhatIsNoQuantity) {
 }
 
 TEST(Units, RefusesMoreThanANumberHolds) {
-    EXPECT_THAT([] { parse_duration_ns("1e300s", "--link-latency"); },
-                ThrowsMessage<UsageError>(HasSubstr("--link-latency is '1e300s'; that is too much to count")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_duration_ns("1e300s", "--link-latency"); }),
+                HasSubstr("--link-latency is '1e300s'; that is too much to count"));
 }
 
 TEST(Units, CountsOneOfAThingInTheSingular) {

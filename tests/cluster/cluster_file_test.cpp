@@ -1,6 +1,7 @@
 #include "cluster/cluster.h"
 #include "schedule/error.h"
 #include "tests/cluster/clusters.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +18,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-using ::testing::ThrowsMessage;
 
 std::string cluster_with(const std::string& nodes, const std::string& more = "") {
     return R"({"format": "pipescope.cluster", "version": 1, "name": "test", "nodes": [)" + nodes +
@@ -49,8 +49,8 @@ TEST(ClusterFile, HoldsGroupsAndLinks) {
 
 TEST(ClusterFile, ErrorsNameThePathOfTheFault) {
     const auto refuses = [](const std::string& json, const std::string& path) {
-        EXPECT_THAT([&] { parsed(json); },
-                    ThrowsMessage<ProfileError>(AllOf(StartsWith(path), Not(HasSubstr("profile again")))))
+        EXPECT_THAT(thrown<ProfileError>([&] { parsed(json); }),
+                    AllOf(StartsWith(path), Not(HasSubstr("profile again"))))
             << json;
     };
     const std::string node = R"({"device": "A100", "count": 1, "devices": 8})";

@@ -3,6 +3,7 @@
 #include "schedule/error.h"
 #include "simulator/planner.h"
 #include "tests/cluster/clusters.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,6 @@ namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::ThrowsMessage;
 
 LanguageModel small_model() {
     return parse_language_model("gpt:layers=4,hidden=64,heads=4,sequence=16,vocabulary=128");
@@ -476,8 +476,7 @@ TEST(ClusterPlan, SaysWhyNothingFits) {
     LanguageModel model = small_model();
     model.heads = model.kv_heads = 1;
     model.layers = 1;
-    EXPECT_THAT([&] { plan_cluster(model, cluster, odd); },
-                ThrowsMessage<UsageError>(HasSubstr("no layout of the model")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan_cluster(model, cluster, odd); }), HasSubstr("no layout of the model"));
 }
 
 TEST(ClusterPlan, NamesTypesThatItLeavesOut) {

@@ -6,6 +6,7 @@
 #include "schedule/error.h"
 #include "simulator/planner.h"
 #include "tests/cluster/clusters.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +20,6 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 // Keys and values of 32 each.
 const std::string kLong =
@@ -143,7 +143,7 @@ TEST(ContextParallelism, SharesItsDevicesWithExperts) {
 TEST(ContextParallelism, RefusesWhatItCannotSplit) {
     const Cluster cluster = plain_cluster(2);
     const auto refuses = [&](const std::string& model, const Layout& layout, const std::string& part) {
-        EXPECT_THAT([&] { step_of(model, cluster, layout); }, ThrowsMessage<UsageError>(HasSubstr(part)));
+        EXPECT_THAT(thrown<UsageError>([&] { step_of(model, cluster, layout); }), HasSubstr(part));
     };
     refuses(kLong, {.context = 0}, "context-parallel is 0");
     refuses(kLong, {.context = 3}, "so that 6 must divide the model's sequence, 8192");
@@ -151,8 +151,9 @@ TEST(ContextParallelism, RefusesWhatItCannotSplit) {
     refuses(kLong, {.pipeline = 4, .context = 4, .batch = 4}, "needs 16 devices");
     Profile profile;
     profile.samples = {1};
-    EXPECT_THAT([&] { simulate_layout(profile, {}, cluster, cluster.groups.front(), {.context = 2}); },
-                ThrowsMessage<UsageError>(HasSubstr("splits the layers of a profile")));
+    EXPECT_THAT(
+        thrown<UsageError>([&] { simulate_layout(profile, {}, cluster, cluster.groups.front(), {.context = 2}); }),
+        HasSubstr("splits the layers of a profile"));
 }
 
 TEST(ContextParallelism, IsAPartOfTheStep) {

@@ -7,6 +7,7 @@
 #include "schedule/error.h"
 #include "simulator/planner.h"
 #include "tests/cluster/clusters.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +24,6 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 // Experts of two matrices of 64 x 256.
 const std::string kExperts = "gpt:layers=8,hidden=64,heads=8,sequence=16,vocabulary=128,experts=4,top_k=2";
@@ -276,13 +276,13 @@ TEST(Experts, FollowDenseLayers) {
     EXPECT_EQ(parse_pipeline_options(to_json(step.simulation.options)), step.simulation.options);
     Profile damaged = step.profile;
     damaged.layers[3].expert_gradient_bytes = damaged.layers[3].gradient_bytes + 1;
-    EXPECT_THAT([&] { check_profile(damaged); }, ThrowsMessage<ProfileError>(HasSubstr("it is a part of them")));
+    EXPECT_THAT(thrown<ProfileError>([&] { check_profile(damaged); }), HasSubstr("it is a part of them"));
 }
 
 TEST(Experts, RefuseWhatTheyCannotLieOn) {
     const Cluster cluster = plain_cluster(2);
     const auto refuses = [&](const std::string& model, const Layout& layout, const std::string& part) {
-        EXPECT_THAT([&] { step_of(model, cluster, layout); }, ThrowsMessage<UsageError>(HasSubstr(part)));
+        EXPECT_THAT(thrown<UsageError>([&] { step_of(model, cluster, layout); }), HasSubstr(part));
     };
     refuses(kExperts, {.data = 2, .expert = 0, .batch = 2}, "expert-parallel is 0");
     refuses(kExperts, {.data = 2, .expert = 4, .batch = 2},

@@ -1,5 +1,6 @@
 #include "cluster/language_model.h"
 #include "schedule/error.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +10,6 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 const std::string kTwentyTwoBillion = "gpt:layers=48,hidden=6144,heads=64,sequence=2048,vocabulary=51200";
 
@@ -46,7 +46,7 @@ TEST(LanguageModel, RanksRepeatHeadsOfKeysAndValues) {
 
 TEST(LanguageModel, RefusesWhatIsNoModel) {
     const auto refuses = [](const std::string& text, const std::string& part) {
-        EXPECT_THAT([&] { parse_language_model(text); }, ThrowsMessage<UsageError>(HasSubstr(part))) << text;
+        EXPECT_THAT(thrown<UsageError>([&] { parse_language_model(text); }), HasSubstr(part)) << text;
     };
     refuses("mlp:layers=2", "does not begin with gpt:");
     refuses("gpt:", "has no layers");

@@ -3,6 +3,7 @@
 #include "schedule/error.h"
 #include "simulator/planner.h"
 #include "tests/cluster/clusters.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +17,6 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 const std::string kSmall = "gpt:layers=8,hidden=64,heads=8,sequence=16,vocabulary=128";
 
@@ -28,7 +28,7 @@ std::pair<double, double> block_of(const Profile& profile) {
 TEST(Layout, RefusesWhatNoClusterCouldRun) {
     const Cluster cluster = plain_cluster(2);
     const auto refuses = [&](Layout layout, const std::string& part) {
-        EXPECT_THAT([&] { step_of(kSmall, cluster, layout); }, ThrowsMessage<UsageError>(HasSubstr(part)));
+        EXPECT_THAT(thrown<UsageError>([&] { step_of(kSmall, cluster, layout); }), HasSubstr(part));
     };
     refuses({.pipeline = 0}, "pipeline is 0");
     refuses({.pipeline = 4, .data = 3, .batch = 3}, "needs 12 devices; the cluster has 8 devices of type plain");
@@ -386,8 +386,8 @@ TEST(Layout, AProfileHasPipelineAndDataParallelismOnly) {
     const LayoutStep full = simulate_layout(profile, options, cluster, group, again);
     EXPECT_EQ(full.simulation.lanes[0].busy.count(), none + 4 * 2000);
     EXPECT_NEAR(step_parts(full).recompute, 4 * 2000 / full.step_ns(), 1e-9);
-    EXPECT_THAT([&] { simulate_layout(profile, {}, cluster, group, {.tensor = 2}); },
-                ThrowsMessage<UsageError>(HasSubstr("splits the layers of a profile")));
+    EXPECT_THAT(thrown<UsageError>([&] { simulate_layout(profile, {}, cluster, group, {.tensor = 2}); }),
+                HasSubstr("splits the layers of a profile"));
 }
 
 TEST(Layout, KnowsWhereTheLinksOfItsPipelineLie) {

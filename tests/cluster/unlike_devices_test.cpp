@@ -6,6 +6,7 @@
 #include "schedule/error.h"
 #include "tests/balance/every_balance.h"
 #include "tests/cluster/clusters.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +22,6 @@ namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::ThrowsMessage;
 
 /// A node of four plain devices, and one of four that take `times` as long for everything, with half the memory.
 Cluster two_types(double times) {
@@ -202,9 +202,11 @@ TEST(UnlikeDevices, AreCutSoThatTheyFit) {
 TEST(UnlikeDevices, RefuseWhatDoesNotFit) {
     const Cluster cluster = two_types(2);
     const auto refuses = [&](const std::string& types, const Layout& layout, const std::string& part) {
-        EXPECT_THAT(
-            [&] { simulate_layout(model(), cluster, parse_pipeline_parts(types, cluster, layout.pipeline), layout); },
-            ThrowsMessage<UsageError>(HasSubstr(part)))
+        EXPECT_THAT(thrown<UsageError>([&] {
+                        simulate_layout(model(), cluster, parse_pipeline_parts(types, cluster, layout.pipeline),
+                                        layout);
+                    }),
+                    HasSubstr(part))
             << types;
     };
     refuses("", {}, "the cluster has several types; name one of plain, slow");

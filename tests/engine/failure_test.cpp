@@ -2,6 +2,7 @@
 #include "engine/engine_error.h"
 #include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/thrown.h"
 
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <gmock/gmock.h>
@@ -164,7 +165,7 @@ TEST(Failure, OfSeveralLanesIsTheFirstInScheduleOrder) {
         };
         GPipe model({fail_as(1, 0, "second"), fail_as(0, 1, "first")},
                     {.balance = {1, 1}, .devices = cpus(2), .chunks = 4});
-        EXPECT_THAT([&] { model.forward(ones()); }, testing::ThrowsMessage<std::runtime_error>("first"));
+        EXPECT_THAT(thrown<std::runtime_error>([&] { model.forward(ones()); }), "first");
         EXPECT_EQ(model.last_failure()->lane, LaneId{1});
     }
 }

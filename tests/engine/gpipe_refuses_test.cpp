@@ -1,4 +1,5 @@
 #include "tests/engine/engine_fixtures.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -13,14 +14,13 @@ namespace {
 using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 GPipeOptions options(std::vector<std::int64_t> balance, std::vector<std::string> devices = cpus(2)) {
     return {.balance = std::move(balance), .devices = std::move(devices)};
 }
 template <class Error, class Call>
 void expect_refused(Call call, const std::string& value, const std::string& remedy) {
-    EXPECT_THAT(call, ThrowsMessage<Error>(AllOf(HasSubstr(value), HasSubstr(remedy))));
+    EXPECT_THAT(thrown<Error>(call), AllOf(HasSubstr(value), HasSubstr(remedy)));
 }
 
 TEST(GPipeRefuses, WhatDoesNotFitTogetherAtConstruction) {

@@ -1,4 +1,5 @@
 #include "tests/engine/engine_fixtures.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -84,9 +85,8 @@ TEST(HostCores, AreFreeAgainWhenALayerThrew) {
 }
 
 TEST(HostCores, OfFewerThanNoneAreRefused) {
-    EXPECT_THAT([] { four_lanes([](const Tensors& inputs) { return inputs; }, -1); },
-                ::testing::ThrowsMessage<UsageError>(::testing::AllOf(::testing::HasSubstr("host_cores is -1"),
-                                                                      ::testing::HasSubstr("use 0 for those"))));
+    EXPECT_THAT(thrown<UsageError>([] { four_lanes([](const Tensors& inputs) { return inputs; }, -1); }),
+                ::testing::AllOf(::testing::HasSubstr("host_cores is -1"), ::testing::HasSubstr("use 0 for those")));
 }
 }  // namespace
 }  // namespace pipescope

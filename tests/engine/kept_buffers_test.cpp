@@ -5,6 +5,7 @@
 #include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -20,7 +21,6 @@ namespace {
 using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 /// Calls a function with its buffer "c", and its frozen parameter "p".
 struct StatefulImpl final : torch::nn::Module {
@@ -178,20 +178,19 @@ TEST(KeptBuffers, AreRefusedWhereNoCopyWasMade) {
         }
         return x * self.c.clone();
     };
-    EXPECT_THAT([&] { run(at_times, 1); },
-                ThrowsMessage<EngineError>(AllOf(HasSubstr("buffer 1.c was changed"), HasSubstr("on partition 1"),
-                                                 HasSubstr("checkpoint never"))));
+    EXPECT_THAT(thrown<EngineError>([&] { run(at_times, 1); }),
+                AllOf(HasSubstr("buffer 1.c was changed"), HasSubstr("on partition 1"), HasSubstr("checkpoint never")));
     const auto of_data = [](StatefulImpl& self, const at::Tensor& x) {
         self.c.set_data(self.c + 1);
         return x * self.c.clone();
     };
-    EXPECT_THAT([&] { run(of_data, 1); }, ThrowsMessage<EngineError>(AllOf(
-                                              HasSubstr("buffer 1.c was given other memory"), HasSubstr("copy_()"))));
+    EXPECT_THAT(thrown<EngineError>([&] { run(of_data, 1); }),
+                AllOf(HasSubstr("buffer 1.c was given other memory"), HasSubstr("copy_()")));
     const auto of_parameter = [](StatefulImpl& self, const at::Tensor& x) {
         self.p.add_(1);
         return x * self.p.clone();
     };
-    EXPECT_THAT([&] { run(of_parameter, 1); }, ThrowsMessage<EngineError>(HasSubstr("parameter 1.p was changed")));
+    EXPECT_THAT(thrown<EngineError>([&] { run(of_parameter, 1); }), HasSubstr("parameter 1.p was changed"));
 }
 
 TEST(KeptBuffers, AreRefusedWhereAForwardChangesTheirShape) {
@@ -208,11 +207,10 @@ TEST(KeptBuffers, AreRefusedWhereAForwardChangesTheirShape) {
     for (const StatefulImpl::Function& function : {StatefulImpl::Function(growing), StatefulImpl::Function(turning)}) {
         GPipe model({stateful(function)},
                     {.balance = {1}, .devices = cpus(1), .chunks = 2, .checkpoint = Checkpoint::always});
-        EXPECT_THAT(
-            [&] {
-                model.forward(torch::randn({4, 6}, torch::kFloat64).requires_grad_());
-            },
-            ThrowsMessage<EngineError>(AllOf(HasSubstr("buffer 0.c"), HasSubstr("another shape"))));
+        EXPECT_THAT(thrown<EngineError>([&] {
+                        model.forward(torch::randn({4, 6}, torch::kFloat64).requires_grad_());
+                    }),
+                    AllOf(HasSubstr("buffer 0.c"), HasSubstr("another shape")));
     }
 }
 
@@ -253,8 +251,8 @@ TEST(KeptBuffers, HoldParametersThatAreFrozenLater) {
     for (const auto& [name, parameter] : model.named_parameters()) {
         parameter.set_requires_grad(name != "1.p");
     }
-    EXPECT_THAT([&] { model.step(samples(6), samples(6), mean_square); },
-                ThrowsMessage<EngineError>(HasSubstr("parameter 1.p was changed")));
+    EXPECT_THAT(thrown<EngineError>([&] { model.step(samples(6), samples(6), mean_square); }),
+                HasSubstr("parameter 1.p was changed"));
 }
 
 TEST(KeptBuffers, AreOnlyThoseThatAForwardChanges) {
@@ -321,8 +319,8 @@ TEST(KeptBuffers, ABackwardWithinAForwardIsRefusedWhereItWouldRunTwice) {
                 step();
                 continue;
             }
-            EXPECT_THAT(step, ThrowsMessage<EngineError>(AllOf(HasSubstr("partition 1"), HasSubstr("backward() within"),
-                                                               HasSubstr("checkpoint never"))));
+            EXPECT_THAT(thrown<EngineError>(step),
+                        AllOf(HasSubstr("partition 1"), HasSubstr("backward() within"), HasSubstr("checkpoint never")));
         }
     }
 }
@@ -365,21 +363,21 @@ TEST(KeptBuffers, ARecomputeOfAnotherFormIsRefused) {
         model.step(samples(6), samples(6), mean_square);
     };
     for (const Driver driver : kBothDrivers) {
-        EXPECT_THAT(
-            [&] {
-                run([](const at::Tensor& x, bool again) { return Tensors{again ? x.narrow(0, 0, 1) : x}; }, driver);
-            },
-            ThrowsMessage<EngineError>(AllOf(HasSubstr("partition 1 (odd) returned Double [2, 6] for micro-batch"),
-                                             HasSubstr("and Double [1, 6] when that was recomputed"),
-                                             HasSubstr("checkpoint never"))));
-        EXPECT_THAT(
-            [&] { run([](const at::Tensor& x, bool again) { return Tensors{again ? x.to(at::kFloat) : x}; }, driver); },
-            ThrowsMessage<EngineError>(HasSubstr("and Float [2, 6] when")));
-        EXPECT_THAT(
-            [&] {
-                run([](const at::Tensor& x, bool again) { return again ? Tensors{x, x} : Tensors{x}; }, driver);
-            },
-            ThrowsMessage<EngineError>(HasSubstr("and Double [2, 6] and Double [2, 6] when")));
+        EXPECT_THAT(thrown<EngineError>([&] {
+                        run([](const at::Tensor& x, bool again) { return Tensors{again ? x.narrow(0, 0, 1) : x}; },
+                            driver);
+                    }),
+                    AllOf(HasSubstr("partition 1 (odd) returned Double [2, 6] for micro-batch"),
+                          HasSubstr("and Double [1, 6] when that was recomputed"), HasSubstr("checkpoint never")));
+        EXPECT_THAT(thrown<EngineError>([&] {
+                        run([](const at::Tensor& x, bool again) { return Tensors{again ? x.to(at::kFloat) : x}; },
+                            driver);
+                    }),
+                    HasSubstr("and Float [2, 6] when"));
+        EXPECT_THAT(thrown<EngineError>([&] {
+                        run([](const at::Tensor& x, bool again) { return again ? Tensors{x, x} : Tensors{x}; }, driver);
+                    }),
+                    HasSubstr("and Double [2, 6] and Double [2, 6] when"));
     }
 }
 }  // namespace

@@ -4,6 +4,7 @@
 #include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -19,7 +20,6 @@ namespace {
 using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 TEST(KeptState, WithAGradientFromAnotherMicroBatchIsRefused) {
     for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
@@ -36,9 +36,8 @@ TEST(KeptState, WithAGradientFromAnotherMicroBatchIsRefused) {
             GPipeOptions with = on_host({1, 1}, 3, mode);
             with.schedule = schedule;
             GPipe model({linear(6, 4), function_layer("carry", carry)}, with);
-            EXPECT_THAT([&] { model.step(samples(6), samples(6, 4), mean_square); },
-                        ThrowsMessage<EngineError>(
-                            AllOf(HasSubstr("from one micro-batch or step to another"), HasSubstr("detach()"))));
+            EXPECT_THAT(thrown<EngineError>([&] { model.step(samples(6), samples(6, 4), mean_square); }),
+                        AllOf(HasSubstr("from one micro-batch or step to another"), HasSubstr("detach()")));
         }
     }
 }
@@ -70,11 +69,11 @@ TEST(KeptState, InAnOutputThatIsFilledAgainIsRefused) {
             const std::vector<std::int64_t> balance(layers.size(), 1);
             const at::NoGradGuard no_grad;
             GPipe model(layers, on_host(balance, 3, Checkpoint::never, driver));
-            EXPECT_THAT([&] { model.forward(samples(7)); },
-                        ThrowsMessage<LayerError>(AllOf(HasSubstr("partition 0"),
-                                                        HasSubstr("returns for micro-batch 1 memory that it "
-                                                                  "returned for micro-batch 0"),
-                                                        HasSubstr("clone()"))));
+            EXPECT_THAT(thrown<LayerError>([&] { model.forward(samples(7)); }),
+                        AllOf(HasSubstr("partition 0"),
+                              HasSubstr("returns for micro-batch 1 memory that it "
+                                        "returned for micro-batch 0"),
+                              HasSubstr("clone()")));
             GPipe whole(layers, on_host(balance, 1, Checkpoint::never, driver));
             whole.forward(samples(3));
         }
@@ -213,10 +212,10 @@ TEST(ModeSwitch, BetweenForwardAndBackwardIsRefusedWhereMicroBatchesAreComputedA
             if (mode == Checkpoint::never) {
                 output.sum().backward();
             } else {
-                EXPECT_THAT([&] { output.sum().backward(); },
-                            ThrowsMessage<EngineError>(AllOf(HasSubstr("was in train mode in forward and is in eval "
-                                                                       "mode in backward"),
-                                                             HasSubstr("go backward before you switch"))));
+                EXPECT_THAT(thrown<EngineError>([&] { output.sum().backward(); }),
+                            AllOf(HasSubstr("was in train mode in forward and is in eval "
+                                            "mode in backward"),
+                                  HasSubstr("go backward before you switch")));
                 model.train();
                 model.zero_grad();
                 torch::manual_seed(1);
@@ -320,9 +319,8 @@ TEST(CheckpointedForward, MayNotGoBackwardItself) {
         GPipeOptions with = on_host({1, 1}, 3, Checkpoint::always);
         with.schedule = Schedule::one_f_one_b;
         GPipe model({layer_with(weight, forward), tanh_layer()}, with);
-        EXPECT_THAT([&] { model.step(samples(6), samples(6), loss); },
-                    ThrowsMessage<EngineError>(
-                        AllOf(HasSubstr("changed the gradient of a parameter in its forward"), HasSubstr("never"))));
+        EXPECT_THAT(thrown<EngineError>([&] { model.step(samples(6), samples(6), loss); }),
+                    AllOf(HasSubstr("changed the gradient of a parameter in its forward"), HasSubstr("never")));
     }
 }
 }  // namespace

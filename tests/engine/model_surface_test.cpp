@@ -2,6 +2,7 @@
 #include "engine/partition.h"
 #include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -18,7 +19,6 @@ using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 class InnerImpl final : public torch::nn::Module {  // with a module below it that owns no tensor
 public:
@@ -55,7 +55,7 @@ TEST(ModelSurface, ShowsItsLayersInOrder) {
         EXPECT_THAT(names, ElementsAre("first", "relu", "inner", "norm"));
         EXPECT_EQ(model[3].partition.index(), balance.size() - 1);
         EXPECT_EQ(model[0].layer->parameters().size(), 2u);
-        EXPECT_THAT([&] { model[4]; }, ThrowsMessage<UsageError>(AllOf(HasSubstr("layer 4"), HasSubstr("4 layers"))));
+        EXPECT_THAT(thrown<UsageError>([&] { model[4]; }), AllOf(HasSubstr("layer 4"), HasSubstr("4 layers")));
     }
 }
 
@@ -115,26 +115,26 @@ TEST(ModelSurface, RefusesAStateThatDoesNotFitAndChangesNothing) {
     GPipe model(layers_like(), {.balance = {3}, .devices = cpus(1)});
     const at::Tensor before = model.parameters()[0].clone();
     GPipe wide(layers_like(true), {.balance = {3}, .devices = cpus(1)});
-    EXPECT_THAT([&] { model.load_state_dict(wide.state_dict()); },
-                ThrowsMessage<EngineError>(AllOf(HasSubstr("0.weight has shape [9, 6]"), HasSubstr("[8, 6]"))));
+    EXPECT_THAT(thrown<EngineError>([&] { model.load_state_dict(wide.state_dict()); }),
+                AllOf(HasSubstr("0.weight has shape [9, 6]"), HasSubstr("[8, 6]")));
     NamedTensors state = model.state_dict();
     for (auto& [name, tensor] : state) {
         tensor = torch::zeros_like(tensor);
     }
     NamedTensors less(state.begin(), state.end() - 1);
-    EXPECT_THAT([&] { model.load_state_dict(less); }, ThrowsMessage<EngineError>(HasSubstr("holds no 2.bias")));
+    EXPECT_THAT(thrown<EngineError>([&] { model.load_state_dict(less); }), HasSubstr("holds no 2.bias"));
     state.emplace_back("9.weight", torch::zeros({1}));
-    EXPECT_THAT([&] { model.load_state_dict(state); }, ThrowsMessage<EngineError>(HasSubstr("holds 9.weight")));
+    EXPECT_THAT(thrown<EngineError>([&] { model.load_state_dict(state); }), HasSubstr("holds 9.weight"));
     std::stringstream file;
     torch::save(GPipe({linear(6, 8)}, {.balance = {1}, .devices = cpus(1)}), file);
-    EXPECT_THAT([&] { torch::load(model, file); }, ThrowsMessage<EngineError>(HasSubstr("the file holds no 2.weight")));
+    EXPECT_THAT(thrown<EngineError>([&] { torch::load(model, file); }), HasSubstr("the file holds no 2.weight"));
     EXPECT_TRUE(torch::equal(before, model.parameters()[0]));
 }
 
 TEST(ModelSurface, RefusesToMoveAndCasts) {
     GPipe model(layers_like(), {.balance = {1, 2}, .devices = cpus(2)});
-    EXPECT_THAT([&] { model.to(torch::kCUDA); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("cuda"), HasSubstr("GPipeOptions::devices"))));
+    EXPECT_THAT(thrown<UsageError>([&] { model.to(torch::kCUDA); }),
+                AllOf(HasSubstr("cuda"), HasSubstr("GPipeOptions::devices")));
     EXPECT_THROW(model.to(torch::kCPU), UsageError);
     EXPECT_THROW(model.to(at::Device("cpu")), UsageError);
     model.to(torch::kHalf);
@@ -300,11 +300,10 @@ public:
 TEST(UnlikeTorchgpipe, NamesTheLayerThatReturnsATupleOfTuples) {
     GPipe model(torch::nn::Sequential(torch::nn::Linear(6, 6), std::make_shared<NestedTupleImpl>()),
                 {.balance = {1, 1}, .devices = cpus(2)});
-    EXPECT_THAT(
-        [&] {
-            model.forward(torch::randn({4, 6}));
-        },
-        ThrowsMessage<LayerError>(AllOf(HasSubstr("layer 1"), HasSubstr("forward returned std::tuple"))));
+    EXPECT_THAT(thrown<LayerError>([&] {
+                    model.forward(torch::randn({4, 6}));
+                }),
+                AllOf(HasSubstr("layer 1"), HasSubstr("forward returned std::tuple")));
 }
 }  // namespace
 }  // namespace pipescope

@@ -3,6 +3,7 @@
 #include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
+#include "tests/thrown.h"
 
 #include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>
@@ -17,7 +18,6 @@ namespace pipescope {
 namespace {
 using namespace testing_support;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 bool is_differentiable(const at::Tensor& tensor) {
     return tensor.is_floating_point() || tensor.is_complex();
@@ -358,7 +358,7 @@ TEST(OddModels, WhoseGradientsInsideWouldLackAPartAreRefused) {
             EXPECT_NO_THROW(model.step(input, {}, sum)) << "one partition knows the whole graph";
             continue;
         }
-        EXPECT_THAT([&] { model.step(input, {}, sum); }, ThrowsMessage<EngineError>(HasSubstr("move the cut")));
+        EXPECT_THAT(thrown<EngineError>([&] { model.step(input, {}, sum); }), HasSubstr("move the cut"));
     }
     GPipe pair({with({a},
                      [=](const Tensors& in) {
@@ -366,12 +366,12 @@ TEST(OddModels, WhoseGradientsInsideWouldLackAPartAreRefused) {
                      })},
                {.balance = {1}, .devices = cpus(1), .chunks = 2});
     EXPECT_THAT(
-        [&] {
+        thrown<EngineError>([&] {
             pair.step({input}, {}, [](const Tensors& outputs, const Tensors&) {
                 return torch::autograd::grad({(outputs[0] * outputs[1]).sum()}, {outputs[0]}, {}, true, true)[0].sum();
             });
-        },
-        ThrowsMessage<EngineError>(HasSubstr("or the loss")));
+        }),
+        HasSubstr("or the loss"));
 }
 
 // A network of a differential equation, whose boundary values the loss multiplies in, by the input.
@@ -439,7 +439,7 @@ TEST(OddModels, WithTensorsThatNoLayerListsAreRefusedIfComputedAgain) {
     const auto sum = [](const at::Tensor& output, const at::Tensor&) { return output.sum(); };
     for (const Driver driver : kBothDrivers) {
         GPipe again(layers, on_host({1, 1}, 2, Checkpoint::always, driver));
-        EXPECT_THAT([&] { again.step(input, {}, sum); }, ThrowsMessage<LayerError>(HasSubstr("name the tensor")));
+        EXPECT_THAT(thrown<LayerError>([&] { again.step(input, {}, sum); }), HasSubstr("name the tensor"));
         hidden.mutable_grad() = at::Tensor();
         GPipe once(layers, on_host({1, 1}, 2, Checkpoint::never, driver));
         once.step(input, {}, sum);

@@ -5,6 +5,7 @@
 #include "save/save_error.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -17,7 +18,6 @@ namespace {
 using namespace testing_support;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
 
@@ -202,7 +202,7 @@ TEST(SavedTraining, IsLoadedInPartsByProcessesThatHaveOnlySomeLayers) {
     saved.load(own, last);
     EXPECT_TRUE(torch::equal(last.state_dict().at(0).second, whole.state_dict().at(4).second));
     EXPECT_EQ(own.state().size(), 2U);
-    EXPECT_THAT([&] { saved.load(last); }, ThrowsMessage<SaveError>(HasSubstr("which the model does not have")));
+    EXPECT_THAT(thrown<SaveError>([&] { saved.load(last); }), HasSubstr("which the model does not have"));
 }
 
 TEST(SavedTraining, OfAnotherModelIsRefusedAndLeavesTheModel) {
@@ -216,20 +216,19 @@ TEST(SavedTraining, OfAnotherModelIsRefusedAndLeavesTheModel) {
     const auto refuses = [&](const at::Tensor& b, const std::string& name, const std::string& why) {
         const at::Tensor a = torch::zeros({2});
         GPipe other = model_of({{"a", a}, {name, b}});
-        EXPECT_THAT([&] { saved.load(other); },
-                    ThrowsMessage<SaveError>(AllOf(HasSubstr("step-000000 holds"), HasSubstr(why),
-                                                   HasSubstr("train the model that was saved"))));
+        EXPECT_THAT(thrown<SaveError>([&] { saved.load(other); }),
+                    AllOf(HasSubstr("step-000000 holds"), HasSubstr(why), HasSubstr("train the model that was saved")));
         EXPECT_EQ(a.sum().item<float>(), 0);
     };
     refuses(torch::zeros({3, 2}), "b", "0.b as F32 of shape [2, 3]; the model has F32 of shape [3, 2]");
     refuses(torch::zeros({2, 3}, torch::kHalf), "b", "the model has F16");
     refuses(torch::zeros({2, 3}), "c", "holds no 0.c");
     GPipe fewer = model_of({{"a", torch::zeros({2})}});
-    EXPECT_THAT([&] { saved.load(fewer); }, ThrowsMessage<SaveError>(HasSubstr("0.b, which the model does not have")));
+    EXPECT_THAT(thrown<SaveError>([&] { saved.load(fewer); }), HasSubstr("0.b, which the model does not have"));
     const GPipe complex = model_of({{"a", torch::zeros({2}, torch::kComplexFloat)}});
-    EXPECT_THAT([&] { save_training(saves, {.step = 1}, complex, {}); },
-                ThrowsMessage<EngineError>(HasSubstr("0.a is of ComplexFloat")));
-    EXPECT_THAT([&] { check_savable(complex); }, ThrowsMessage<EngineError>(HasSubstr("0.a is of ComplexFloat")));
+    EXPECT_THAT(thrown<EngineError>([&] { save_training(saves, {.step = 1}, complex, {}); }),
+                HasSubstr("0.a is of ComplexFloat"));
+    EXPECT_THAT(thrown<EngineError>([&] { check_savable(complex); }), HasSubstr("0.a is of ComplexFloat"));
     check_savable(model);
 }
 
@@ -240,21 +239,20 @@ TEST(SavedTraining, OfAnotherOptimizerIsRefused) {
     adam.train(1);
     SavedTraining saved(save(folder, adam));
     Training momentum(three_lanes(), all[1].second);
-    EXPECT_THAT([&] { saved.load(*momentum.optimizer, momentum.model); },
-                ThrowsMessage<SaveError>(AllOf(HasSubstr("0.weight.exp_avg"), HasSubstr("optimizer that was saved"))));
+    EXPECT_THAT(thrown<SaveError>([&] { saved.load(*momentum.optimizer, momentum.model); }),
+                AllOf(HasSubstr("0.weight.exp_avg"), HasSubstr("optimizer that was saved")));
 
     torch::optim::Adagrad adagrad(adam.model.parameters());
-    EXPECT_THAT([&] { saved.load(adagrad, adam.model); }, ThrowsMessage<EngineError>(HasSubstr("SGD, Adam and AdamW")));
+    EXPECT_THAT(thrown<EngineError>([&] { saved.load(adagrad, adam.model); }), HasSubstr("SGD, Adam and AdamW"));
     torch::optim::SGD stranger({torch::ones({1}).requires_grad_()}, 0.1);
-    EXPECT_THAT([&] { saved.load(stranger, adam.model); },
-                ThrowsMessage<EngineError>(HasSubstr("no parameter of the model")));
+    EXPECT_THAT(thrown<EngineError>([&] { saved.load(stranger, adam.model); }), HasSubstr("no parameter of the model"));
 }
 
 TEST(SavedTraining, CountsStepsFromZero) {
     GPipe model({linear(6, 4)}, on_host({1}, 1, Checkpoint::never));
     model.set_next_step(7);
     EXPECT_EQ(model.next_step(), 7);
-    EXPECT_THAT([&] { model.set_next_step(-1); }, ThrowsMessage<UsageError>(HasSubstr("number -1")));
+    EXPECT_THAT(thrown<UsageError>([&] { model.set_next_step(-1); }), HasSubstr("number -1"));
 }
 }  // namespace
 }  // namespace pipescope

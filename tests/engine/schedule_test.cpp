@@ -4,6 +4,7 @@
 #include "tests/engine/modes.h"
 #include "tests/engine/task_log.h"
 #include "tests/schedule/random_csv.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -16,7 +17,6 @@ namespace {
 using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 struct Plan {
     Schedule schedule;
@@ -194,35 +194,32 @@ TEST(Schedules, RunForwardWithoutGradients) {
 
 TEST(SchedulesRefuse, AForwardThatTrainsWhereTheLossIsInside) {
     GPipe model(dropout_mlp(), options({Schedule::one_f_one_b, {3, 3}, 2}, 4));
-    EXPECT_THAT([&] { model.forward(samples(4)); },
-                ThrowsMessage<UsageError>(
-                    AllOf(HasSubstr("schedule 1f1b"), HasSubstr("loss inside"), HasSubstr("call step()"))));
+    EXPECT_THAT(thrown<UsageError>([&] { model.forward(samples(4)); }),
+                AllOf(HasSubstr("schedule 1f1b"), HasSubstr("loss inside"), HasSubstr("call step()")));
     EXPECT_EQ(model.next_step(), 0);
 }
 
 TEST(SchedulesRefuse, TargetsThatCannotBeCutLikeTheInput) {
     GPipe model(dropout_mlp(), options({Schedule::one_f_one_b, {3, 3}, 2}, 4));
-    EXPECT_THAT([&] { model.step(samples(4), samples(3, 4), mean_square); },
-                ThrowsMessage<EngineError>(
-                    AllOf(HasSubstr("target 0 holds 3 samples and the input 4"), HasSubstr("schedule gpipe"))));
+    EXPECT_THAT(thrown<EngineError>([&] { model.step(samples(4), samples(3, 4), mean_square); }),
+                AllOf(HasSubstr("target 0 holds 3 samples and the input 4"), HasSubstr("schedule gpipe")));
     EXPECT_THROW(model.step(samples(4), torch::tensor(1.0), mean_square), EngineError);
     EXPECT_GT(model.step(samples(4), samples(4, 4), mean_square).item<double>(), 0) << "and is usable";
 }
 
 TEST(SchedulesRefuse, LanesThatTheScheduleDoesNotRunOn) {
     const auto make = [](const Plan& plan) { return [plan] { GPipe(dropout_mlp(), options(plan, 4)); }; };
-    EXPECT_THAT(make({Schedule::interleaved_1f1b, {3, 3}, 2}),
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("2 lanes for 2 partitions"), HasSubstr("half"))));
-    EXPECT_THAT(make({Schedule::interleaved_1f1b, {2, 2, 2}, 2}),
-                ThrowsMessage<UsageError>(HasSubstr("2 lanes for 3")));
-    EXPECT_THAT(make({Schedule::one_f_one_b, {2, 2, 2}, 2, {0, 1, 0}}),
-                ThrowsMessage<UsageError>(HasSubstr("or another schedule, such as interleaved")));
-    EXPECT_THAT(make({Schedule::gpipe, {2, 2, 2}, 1, {0, 1, 0}}),
-                ThrowsMessage<EngineError>(HasSubstr("devices names 1 lane for a placement on 2")));
-    EXPECT_THAT(make({Schedule::gpipe, {2, 2, 2}, 2, {0, 1}}), ThrowsMessage<UsageError>(HasSubstr("placement")));
+    EXPECT_THAT(thrown<UsageError>(make({Schedule::interleaved_1f1b, {3, 3}, 2})),
+                AllOf(HasSubstr("2 lanes for 2 partitions"), HasSubstr("half")));
+    EXPECT_THAT(thrown<UsageError>(make({Schedule::interleaved_1f1b, {2, 2, 2}, 2})), HasSubstr("2 lanes for 3"));
+    EXPECT_THAT(thrown<UsageError>(make({Schedule::one_f_one_b, {2, 2, 2}, 2, {0, 1, 0}})),
+                HasSubstr("or another schedule, such as interleaved"));
+    EXPECT_THAT(thrown<EngineError>(make({Schedule::gpipe, {2, 2, 2}, 1, {0, 1, 0}})),
+                HasSubstr("devices names 1 lane for a placement on 2"));
+    EXPECT_THAT(thrown<UsageError>(make({Schedule::gpipe, {2, 2, 2}, 2, {0, 1}})), HasSubstr("placement"));
     GPipe model(dropout_mlp(), options({Schedule::interleaved_1f1b, {1, 1, 2, 2}, 2}, 3));
-    EXPECT_THAT([&] { model.step(samples(3), samples(3, 4), mean_square); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("multiple of 2"), HasSubstr("change their number"))));
+    EXPECT_THAT(thrown<UsageError>([&] { model.step(samples(3), samples(3, 4), mean_square); }),
+                AllOf(HasSubstr("multiple of 2"), HasSubstr("change their number")));
     EXPECT_EQ(model.next_step(), 0) << "no step ran";
 }
 }  // namespace

@@ -1,6 +1,7 @@
 #include "engine/current_task.h"
 #include "engine/skippable.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -23,7 +24,6 @@ namespace {
 using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 constexpr std::array kEachMode = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
 const auto kMeanSquare = [](const Tensors& output, const Tensors& target) { return mean_square(output[0], target[0]); };
@@ -238,8 +238,8 @@ TEST(Staggered, RefusesALossOfAnotherLanesParameter) {
                                    },
                                .update = [&](LaneId lane) { optimizers.at(lane)->step(); }});
     };
-    EXPECT_THAT([&] { train(parameters.front()); },
-                ThrowsMessage<EngineError>(AllOf(HasSubstr("a parameter of another lane"), HasSubstr("use step()"))));
+    EXPECT_THAT(thrown<EngineError>([&] { train(parameters.front()); }),
+                AllOf(HasSubstr("a parameter of another lane"), HasSubstr("use step()")));
     train(parameters.back());
 }
 
@@ -299,8 +299,7 @@ TEST(Staggered, EndsBothStepsWhereATaskThrowsAndStaysUsable) {
                 layers.insert(layers.begin() + static_cast<std::ptrdiff_t>(place), throwing_layer(1, in_backward));
                 torch::manual_seed(1);
                 GPipe model(layers, options({schedule, {3, 2, 2}, 3}));
-                EXPECT_THAT([&] { train_staggered(model, batches, momentum); },
-                            ThrowsMessage<std::runtime_error>("it broke"));
+                EXPECT_THAT(thrown<std::runtime_error>([&] { train_staggered(model, batches, momentum); }), "it broke");
                 ASSERT_TRUE(model.last_failure());
                 EXPECT_EQ(model.last_failure()->task.step, 1);
                 if (!in_backward) {
@@ -334,11 +333,10 @@ TEST(Staggered, PassesTheExceptionOfAnUpdateOn) {
             throw std::runtime_error("no memory for the state");
         }
     };
-    EXPECT_THAT(
-        [&] {
-            train_staggered(model, mini_batches({6, 6, 6}), momentum, update);
-        },
-        ThrowsMessage<std::runtime_error>("no memory for the state"));
+    EXPECT_THAT(thrown<std::runtime_error>([&] {
+                    train_staggered(model, mini_batches({6, 6, 6}), momentum, update);
+                }),
+                "no memory for the state");
     ASSERT_TRUE(model.last_failure());
     EXPECT_EQ(model.last_failure()->task, (TaskKey{0, TaskKind::optimizer, 1, -1, -1}));
     EXPECT_EQ(model.last_failure()->lane, LaneId{1});
@@ -367,7 +365,7 @@ TEST(Staggered, CompletesTheStepsThatHaveBegunWhereNoMiniBatchCanBeMade) {
                                        optimizers.at(lane)->zero_grad();
                                    }});
     };
-    EXPECT_THAT(train, ThrowsMessage<std::runtime_error>("the file ends"));
+    EXPECT_THAT(thrown<std::runtime_error>(train), "the file ends");
     expect_equal_bits(model.named_parameters(), expected.named_parameters());
 }
 
@@ -388,13 +386,13 @@ TEST(Staggered, RefusesALayerThatRefillsItsOutputForTheNextStep) {
     GPipe model(layers, with);
     EXPECT_EQ(train_synchronously(model, batches, momentum).size(), 3u);
     kept->reset();
-    EXPECT_THAT([&] { train_staggered(model, batches, momentum); },
-                ThrowsMessage<LayerError>(HasSubstr("other tasks may still read it")));
+    EXPECT_THAT(thrown<LayerError>([&] { train_staggered(model, batches, momentum); }),
+                HasSubstr("other lanes may still read it"));
 }
 
 void expect_refusal(GPipe& model, const std::string& reason, const std::string& remedy) {
-    EXPECT_THAT([&] { train_staggered(model, mini_batches({6}), momentum); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr(reason), HasSubstr(remedy))));
+    EXPECT_THAT(thrown<UsageError>([&] { train_staggered(model, mini_batches({6}), momentum); }),
+                AllOf(HasSubstr(reason), HasSubstr(remedy)));
 }
 
 TEST(Staggered, RefusesWeightsInOneMemoryOnTwoLanes) {
@@ -445,9 +443,9 @@ TEST(Staggered, RefusesWhatNeedsMoreThanOneLane) {
         expect_refusal(model, "under no_grad", "turn them on");
     }
     const std::vector<MiniBatch> with_graph = {{{samples(6).requires_grad_()}, {samples(6, 4)}}};
-    EXPECT_THAT([&] { train_staggered(model, with_graph, momentum); },
-                ThrowsMessage<UsageError>(HasSubstr("an input that requires a gradient")));
-    EXPECT_THAT([&] { model.train_staggered({}); }, ThrowsMessage<UsageError>(HasSubstr("no next function")));
+    EXPECT_THAT(thrown<UsageError>([&] { train_staggered(model, with_graph, momentum); }),
+                HasSubstr("an input that requires a gradient"));
+    EXPECT_THAT(thrown<UsageError>([&] { model.train_staggered({}); }), HasSubstr("no next function"));
     for (const at::Tensor& parameter : model.parameters()) {
         parameter.set_requires_grad(false);
     }

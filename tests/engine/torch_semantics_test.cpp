@@ -4,6 +4,7 @@
 #include "engine/skippable.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -16,7 +17,6 @@ namespace {
 using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 /// A learned position, added to each sample.
 LayerSpec position(const at::Tensor& p) {
@@ -224,15 +224,13 @@ TEST(Outputs, ThatCannotBeGatheredAreRefused) {
     const at::Tensor w = torch::randn({6, 4}, torch::kFloat64).requires_grad_();
     for (const Driver driver : kBothDrivers) {
         GPipe scalar({with_auxiliary(w, {})}, on_host({1}, 3, Checkpoint::never, driver));
-        EXPECT_THAT([&] { scalar.forward(Tensors{samples(7)}); },
-                    ThrowsMessage<EngineError>(
-                        AllOf(HasSubstr("output 1 of the last layer has no dimension"), HasSubstr("unsqueeze(0)"))));
+        EXPECT_THAT(thrown<EngineError>([&] { scalar.forward(Tensors{samples(7)}); }),
+                    AllOf(HasSubstr("output 1 of the last layer has no dimension"), HasSubstr("unsqueeze(0)")));
         GPipe uneven({function_layer("square", [](const Tensors& in) { return Tensors{in[0].matmul(in[0].t())}; })},
                      on_host({1}, 3, Checkpoint::never, driver));
-        EXPECT_THAT([&] { uneven.forward(Tensors{samples(7).requires_grad_()}); },
-                    ThrowsMessage<EngineError>(
-                        AllOf(HasSubstr("output 0 of the last layer has shape [2, 2] for micro-batch 1 and [3, 3]"),
-                              HasSubstr("make the others equal"))));
+        EXPECT_THAT(thrown<EngineError>([&] { uneven.forward(Tensors{samples(7).requires_grad_()}); }),
+                    AllOf(HasSubstr("output 0 of the last layer has shape [2, 2] for micro-batch 1 and [3, 3]"),
+                          HasSubstr("make the others equal")));
     }
 }
 
@@ -244,13 +242,12 @@ TEST(Inputs, ChangedInPlaceBeforeBackwardAreRefused) {
             const at::Tensor output = model.forward(input);
             input.mul_(2);
             if (mode != Checkpoint::always) {  // torch's own check of what the first layer saved
-                EXPECT_THAT([&] { output.sum().backward(); },
-                            ThrowsMessage<c10::Error>(HasSubstr("modified by an inplace operation")));
+                EXPECT_THAT(thrown<c10::Error>([&] { output.sum().backward(); }),
+                            HasSubstr("modified by an inplace operation"));
             } else {
-                EXPECT_THAT([&] { output.sum().backward(); },
-                            ThrowsMessage<EngineError>(AllOf(HasSubstr("input 0 of the model was changed in place"),
-                                                             HasSubstr("between forward and backward (version "),
-                                                             HasSubstr("change a clone"))));
+                EXPECT_THAT(thrown<EngineError>([&] { output.sum().backward(); }),
+                            AllOf(HasSubstr("input 0 of the model was changed in place"),
+                                  HasSubstr("between forward and backward (version "), HasSubstr("change a clone")));
             }
             model.forward(input).sum().backward();
             EXPECT_TRUE(model.parameters()[0].grad().defined()) << "and the model can be used again";
@@ -267,8 +264,8 @@ TEST(Inputs, ThatALayerKeepsAndChangesLaterAreRefused) {
     GPipe model({linear(6, 4), function_layer("keep", keep)}, on_host({1, 1}, 1, Checkpoint::always));
     const at::Tensor output = model.forward(samples(4));
     kept.detach().zero_();
-    EXPECT_THAT([&] { output.sum().backward(); },
-                ThrowsMessage<EngineError>(HasSubstr("input 0 of partition 1 (keep) was changed in place")));
+    EXPECT_THAT(thrown<EngineError>([&] { output.sum().backward(); }),
+                HasSubstr("input 0 of partition 1 (keep) was changed in place"));
     EXPECT_EQ(model.last_failure()->task.kind, TaskKind::recompute);
 }
 
@@ -332,8 +329,8 @@ TEST(InPlaceChanges, OfTheInputAreSeenByTheGraphThatItComesFrom) {
             GPipe model(in_place_first(w), on_host({1, 1, 1}, chunks, Checkpoint::never, driver));
             const at::Tensor leaf = samples(5).requires_grad_();
             model.forward(leaf.exp() - 1).sum().backward();
-            EXPECT_THAT([&] { model.forward(leaf.exp()).sum().backward(); },
-                        ThrowsMessage<c10::Error>(HasSubstr("modified by an inplace operation")))
+            EXPECT_THAT(thrown<c10::Error>([&] { model.forward(leaf.exp()).sum().backward(); }),
+                        HasSubstr("modified by an inplace operation"))
                 << "exp saved its result";
         }
     }
@@ -358,8 +355,8 @@ TEST(InPlaceChanges, OfAnInputThatAPartitionPassesOnAreRefusedToo) {
             model.forward(alone).sum().backward();
             const at::Tensor input = samples(5);
             const at::Tensor output = model.forward(input);
-            EXPECT_THAT([&] { (output.sum() + input.sum()).backward(); },
-                        ThrowsMessage<EngineError>(HasSubstr("is used elsewhere, too")));
+            EXPECT_THAT(thrown<EngineError>([&] { (output.sum() + input.sum()).backward(); }),
+                        HasSubstr("is used elsewhere, too"));
         }
     }
 }
@@ -367,22 +364,22 @@ TEST(InPlaceChanges, OfAnInputThatAPartitionPassesOnAreRefusedToo) {
 TEST(InPlaceChanges, OfAnInputThatIsUsedElsewhereAreRefusedInBackward) {
     // Torch would take the gradient of both uses through the change, of which only the pipeline knows.
     const at::Tensor w = torch::randn({6}, torch::kFloat64).requires_grad_();
-    const auto refusal =
-        ThrowsMessage<EngineError>(AllOf(HasSubstr("input 0 of the model was changed in place"),
-                                         HasSubstr("is used elsewhere, too"), HasSubstr("pass a clone")));
+    const auto refusal = AllOf(HasSubstr("input 0 of the model was changed in place"),
+                               HasSubstr("is used elsewhere, too"), HasSubstr("pass a clone"));
     for (const Driver driver : kBothDrivers) {
         for (const std::int64_t chunks : {1, 3}) {
             GPipe model(in_place_first(w), on_host({1, 1, 1}, chunks, Checkpoint::never, driver));
             const at::Tensor leaf = samples(5).requires_grad_();
             const at::Tensor input = leaf * 2;
             const at::Tensor output = model.forward(input);
-            EXPECT_THAT([&] { (output.sum() + input.sum()).backward(); }, refusal);
+            EXPECT_THAT(thrown<EngineError>([&] { (output.sum() + input.sum()).backward(); }), refusal);
             const at::Tensor whole = leaf.repeat({1, 2}) * 2;
             const at::Tensor of_a_part = model.forward(whole.narrow(1, 0, 6));
-            EXPECT_THAT([&] { (of_a_part.sum() + whole.sum()).backward(); }, refusal) << "through what it is a view of";
+            EXPECT_THAT(thrown<EngineError>([&] { (of_a_part.sum() + whole.sum()).backward(); }), refusal)
+                << "through what it is a view of";
             const at::Tensor stepped = leaf * 2;
             model.step(stepped, stepped, [](const at::Tensor& o, const at::Tensor&) { return o.sum(); });
-            EXPECT_THAT([&] { stepped.sum().backward(); }, refusal);
+            EXPECT_THAT(thrown<EngineError>([&] { stepped.sum().backward(); }), refusal);
             const at::Tensor p = torch::randn({6}, torch::kFloat64).requires_grad_();
             GPipe adding({{"add",
                            [p] {
@@ -393,7 +390,8 @@ TEST(InPlaceChanges, OfAnInputThatIsUsedElsewhereAreRefusedInBackward) {
                          on_host({1}, chunks, Checkpoint::never, driver));
             const at::Tensor data = samples(5);
             const at::Tensor sum = adding.forward(data);
-            EXPECT_THAT([&] { (sum.sum() + data.sum()).backward(); }, refusal) << "data is p's sum by now";
+            EXPECT_THAT(thrown<EngineError>([&] { (sum.sum() + data.sum()).backward(); }), refusal)
+                << "data is p's sum by now";
             adding.forward(samples(5)).sum().backward();
             EXPECT_TRUE(torch::allclose(p.grad(), torch::full({6}, 5.0, torch::kFloat64)));
         }
@@ -407,11 +405,11 @@ TEST(InPlaceChanges, OfALeafThatRequiresAGradientAreRefused) {
         for (const std::int64_t chunks : {1, 2}) {
             GPipe model(layers, on_host({1, 1}, chunks, Checkpoint::never, driver));
             const at::Tensor leaf = samples(4).requires_grad_();
-            const auto refusal = ThrowsMessage<EngineError>(
-                AllOf(HasSubstr("input 0 of the model was changed in place"), HasSubstr("pass a clone")));
-            EXPECT_THAT([&] { model.forward(leaf); }, refusal);
-            EXPECT_THAT([&] { model.forward(leaf.view({4, 6})); }, refusal);
-            EXPECT_THAT([&] { model.step(leaf, samples(4, 4), mean_square); }, refusal);
+            const auto refusal =
+                AllOf(HasSubstr("input 0 of the model was changed in place"), HasSubstr("pass a clone"));
+            EXPECT_THAT(thrown<EngineError>([&] { model.forward(leaf); }), refusal);
+            EXPECT_THAT(thrown<EngineError>([&] { model.forward(leaf.view({4, 6})); }), refusal);
+            EXPECT_THAT(thrown<EngineError>([&] { model.step(leaf, samples(4, 4), mean_square); }), refusal);
             EXPECT_FALSE(model.parameters()[0].grad().defined()) << "refused before anything goes backward";
             model.forward(leaf.clone()).sum().backward();
             EXPECT_TRUE(torch::allclose(leaf.grad(), model.parameters()[0].detach().sum(0).expand({4, 6}) * 2));
@@ -427,9 +425,8 @@ TEST(InPlaceChanges, OfAnInputWhoseMicroBatchesShareMemoryAreRefused) {
             GPipe model({function_layer("double", [](const Tensors& in) { return Tensors{in[0].mul_(2)}; })},
                         on_host({1}, 4, mode, driver));
             const at::Tensor expanded = samples(1).expand({4, 6});
-            const auto refusal =
-                ThrowsMessage<EngineError>(AllOf(HasSubstr("micro-batches share memory"), HasSubstr("pass a clone")));
-            EXPECT_THAT([&] { model.forward(expanded); }, refusal);
+            const auto refusal = AllOf(HasSubstr("micro-batches share memory"), HasSubstr("pass a clone"));
+            EXPECT_THAT(thrown<EngineError>([&] { model.forward(expanded); }), refusal);
             at::Tensor columns = samples(4, 12);
             model.forward(columns.narrow(1, 3, 6));
             model.forward(columns.t().contiguous().t());
@@ -449,9 +446,8 @@ TEST(InPlaceChanges, OfAnInputThatSharesMemoryWithAnotherAreRefused) {
     for (const Driver driver : kBothDrivers) {
         const std::vector<LayerSpec> layers = {function_layer("twice", twice), function_layer("change", change)};
         GPipe split(layers, on_host({1, 1}, 2, Checkpoint::never, driver));
-        EXPECT_THAT([&] { split.forward(samples(4).requires_grad_()); },
-                    ThrowsMessage<LayerError>(
-                        AllOf(HasSubstr("partition 1 (change) changed in place an input"), HasSubstr("out-of-place"))));
+        EXPECT_THAT(thrown<LayerError>([&] { split.forward(samples(4).requires_grad_()); }),
+                    AllOf(HasSubstr("partition 1 (change) changed in place an input"), HasSubstr("out-of-place")));
         GPipe whole(layers, on_host({2}, 2, Checkpoint::never, driver));
         const at::Tensor x = samples(4).requires_grad_();
         whole.forward(x).sum().backward();
@@ -475,9 +471,8 @@ TEST(InPlaceChanges, OfASkipOnItsWayAreRefused) {
               [](const Tensors& in, SkipContext& skips) { return Tensors{in[0] + skips.pop("early")}; })};
     for (const Driver driver : kBothDrivers) {
         GPipe split(layers, on_host({1, 1, 1}, 2, Checkpoint::never, driver));
-        EXPECT_THAT([&] { split.forward(samples(4).requires_grad_()); },
-                    ThrowsMessage<EngineError>(
-                        AllOf(HasSubstr("skip 'early' was changed in place"), HasSubstr("stash a clone"))));
+        EXPECT_THAT(thrown<EngineError>([&] { split.forward(samples(4).requires_grad_()); }),
+                    AllOf(HasSubstr("skip 'early' was changed in place"), HasSubstr("stash a clone")));
         GPipe whole(layers, on_host({3}, 2, Checkpoint::never, driver));
         const at::Tensor x = samples(4).requires_grad_();
         whole.forward(x).sum().backward();

@@ -2,6 +2,7 @@
 #include "engine/plain_model.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
+#include "tests/thrown.h"
 
 #include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>
@@ -16,7 +17,6 @@ namespace {
 using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 std::vector<at::Tensor> tensors_of(const NamedTensors& named) {
     std::vector<at::Tensor> tensors;
@@ -140,10 +140,11 @@ TEST(TrainingLoop, RefusesAutogradGradWhateverItsInputs) {
     GPipe model = two_lanes(dropout_mlp(), 2, Checkpoint::except_last);
     const at::Tensor input = samples(4).requires_grad_();
     const auto refuse = [&](const std::vector<at::Tensor>& inputs) {
-        EXPECT_THAT([&] { torch::autograd::grad({model.forward(input).sum()}, inputs); },
-                    ThrowsMessage<EngineError>(AllOf(HasSubstr("autograd::grad"), HasSubstr("call backward()"))));
-        EXPECT_THAT([&] { torch::autograd::backward({model.forward(input).sum()}, {}, {}, false, inputs); },
-                    ThrowsMessage<EngineError>(HasSubstr("backward(inputs)")));
+        EXPECT_THAT(thrown<EngineError>([&] { torch::autograd::grad({model.forward(input).sum()}, inputs); }),
+                    AllOf(HasSubstr("autograd::grad"), HasSubstr("call backward()")));
+        EXPECT_THAT(thrown<EngineError>(
+                        [&] { torch::autograd::backward({model.forward(input).sum()}, {}, {}, false, inputs); }),
+                    HasSubstr("backward(inputs)"));
     };
     refuse({input});
     refuse({model.parameters()[0]});
@@ -160,8 +161,8 @@ TEST(TrainingLoop, RefusesAStepWhereNothingNeedsAGradient) {
     for (const at::Tensor& parameter : model.parameters()) {
         parameter.set_requires_grad(false);
     }
-    EXPECT_THAT([&] { model.step(samples(2), samples(2, 4), mean_square); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("no parameter and no input"), HasSubstr("forward()"))));
+    EXPECT_THAT(thrown<UsageError>([&] { model.step(samples(2), samples(2, 4), mean_square); }),
+                AllOf(HasSubstr("no parameter and no input"), HasSubstr("forward()")));
 }
 
 // Settings around a forward also apply to its recompute: dropout, autocast and grad mode, in every checkpoint mode.

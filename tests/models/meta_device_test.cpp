@@ -4,6 +4,7 @@
 #include "schedule/error.h"
 #include "tests/models/skip_store.h"
 #include "tests/models/small_models.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +18,6 @@
 namespace pipescope {
 namespace {
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 std::vector<std::vector<std::int64_t>> shapes(const Tensors& tensors) {
     std::vector<std::vector<std::int64_t>> all;
@@ -131,7 +131,7 @@ TEST(MetaDevice, TakesModelsOfAnySize) {
 }
 
 TEST(MetaDevice, RefusesABatchWithoutSamples) {
-    EXPECT_THAT([] { meta_batch(make_model("mlp"), 0); }, ThrowsMessage<UsageError>(HasSubstr("batch is 0")));
+    EXPECT_THAT(thrown<UsageError>([] { meta_batch(make_model("mlp"), 0); }), HasSubstr("batch is 0"));
 }
 }  // namespace
 }  // namespace pipescope

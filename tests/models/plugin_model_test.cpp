@@ -2,6 +2,7 @@
 #include "models/model_files.h"
 #include "models/user_model.h"
 #include "models/zoo.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +16,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 const std::string kExample = PIPESCOPE_EXAMPLE_LIBRARY;
 
@@ -51,14 +51,14 @@ TEST(PluginModel, IsCountedOnTheMetaDevice) {
 }
 
 TEST(PluginModel, PassesOnWhatTheLibrarySaysAboutItsOptions) {
-    EXPECT_THAT([] { make_model(kExample + ":depth=3"); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr(kExample), HasSubstr("'depth=3' is no option"))));
-    EXPECT_THAT([] { make_model(plugin("faulty") + ":usage"); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("libfaulty"), HasSubstr("depth is 0"))));
+    EXPECT_THAT(thrown<UsageError>([] { make_model(kExample + ":depth=3"); }),
+                AllOf(HasSubstr(kExample), HasSubstr("'depth=3' is no option")));
+    EXPECT_THAT(thrown<UsageError>([] { make_model(plugin("faulty") + ":usage"); }),
+                AllOf(HasSubstr("libfaulty"), HasSubstr("depth is 0")));
 }
 
 void expect_refused(const std::string& model, const std::string& first, const std::string& second) {
-    EXPECT_THAT([&] { make_model(model); }, ThrowsMessage<UserModelError>(AllOf(HasSubstr(first), HasSubstr(second))))
+    EXPECT_THAT(thrown<UserModelError>([&] { make_model(model); }), AllOf(HasSubstr(first), HasSubstr(second)))
         << model;
 }
 

@@ -6,6 +6,7 @@
 #include "models/user_model.h"
 #include "models/zoo.h"
 #include "tests/models/script_file.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +22,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 std::string small_net(const std::string& name) {
     ScriptFile file(name);
@@ -224,7 +224,7 @@ TEST_F(ScriptModel, LearnsItsMadeUpData) {
 }
 
 void expect_model_refused(const std::string& model, const std::string& first, const std::string& second) {
-    EXPECT_THAT([&] { make_model(model); }, ThrowsMessage<UserModelError>(AllOf(HasSubstr(first), HasSubstr(second))))
+    EXPECT_THAT(thrown<UserModelError>([&] { make_model(model); }), AllOf(HasSubstr(first), HasSubstr(second)))
         << model;
 }
 
@@ -307,15 +307,15 @@ TEST_F(ScriptModel, NamesTheMethodThatForwardCalls) {
 
 TEST_F(ScriptModel, SaysWhatAFileOfAnotherKindShouldBe) {
     for (const std::string suffix : {".pt2", ".pth", ".onnx"}) {
-        EXPECT_THAT([&] { make_model("net" + suffix + ":input=6"); },
-                    ThrowsMessage<UsageError>(AllOf(HasSubstr("ends in " + suffix), HasSubstr("torch.jit.script"))));
+        EXPECT_THAT(thrown<UsageError>([&] { make_model("net" + suffix + ":input=6"); }),
+                    AllOf(HasSubstr("ends in " + suffix), HasSubstr("torch.jit.script")));
     }
 }
 
 TEST_F(ScriptModel, RefusesALossThatTheOutputCannotHave) {
     const std::string path = small_net("wrong_loss");
     EXPECT_THAT([&] { make_model(path + ":input=6,tokens=9,loss=next_token"); }, testing::Throws<Error>());
-    EXPECT_THAT([&] { make_model(path); }, ThrowsMessage<UsageError>(HasSubstr("no input shape")));
+    EXPECT_THAT(thrown<UsageError>([&] { make_model(path); }), HasSubstr("no input shape"));
 }
 }  // namespace
 }  // namespace pipescope

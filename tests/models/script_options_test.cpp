@@ -1,6 +1,7 @@
 #include "models/script_options.h"
 
 #include "schedule/error.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 TEST(ScriptOptions, ReadAShapeALossAndTokens) {
     const ScriptOptions image = parse_script_options("net.pt", "input=3x32x40,loss=cross_entropy");
@@ -26,8 +26,8 @@ TEST(ScriptOptions, ReadAShapeALossAndTokens) {
 }
 
 void expect_options_refused(const std::string& options, const std::string& value, const std::string& remedy) {
-    EXPECT_THAT([&] { parse_script_options("net.pt", options); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("'net.pt'"), HasSubstr(value), HasSubstr(remedy))))
+    EXPECT_THAT(thrown<UsageError>([&] { parse_script_options("net.pt", options); }),
+                AllOf(HasSubstr("'net.pt'"), HasSubstr(value), HasSubstr(remedy)))
         << options;
 }
 

@@ -4,6 +4,7 @@
 #include "schedule/error.h"
 #include "tests/models/skip_store.h"
 #include "tests/models/small_models.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 // A plain model: the layers in sequence.
 class PlainModel {
@@ -215,7 +215,7 @@ TEST(Zoo, ListsItsModelsWithTheirOptions) {
 
 void expect_refused(const std::string& model, const std::vector<std::string>& parts) {
     for (const std::string& part : parts) {
-        EXPECT_THAT([&] { make_model(model); }, ThrowsMessage<UsageError>(HasSubstr(part))) << model;
+        EXPECT_THAT(thrown<UsageError>([&] { make_model(model); }), HasSubstr(part)) << model;
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "save/save_error.h"
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 
@@ -15,7 +16,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 TensorToWrite tensor(const std::string& name, const std::string& dtype, const std::vector<std::int64_t>& shape,
                      const std::string& bytes) {
@@ -98,25 +98,24 @@ assert values('"odd\\nameé', "B") == [5]
 TEST(Safetensors, IsNotWrittenOverAFileNorHalf) {
     const TemporaryFolder folder;
     write_text(folder / "a.safetensors", "mine");
-    EXPECT_THAT([&] { write_safetensors(folder / "a.safetensors", {}, {}); },
-                ThrowsMessage<SaveError>(AllOf(HasSubstr("a.safetensors cannot be made"), HasSubstr("File exists"))));
+    EXPECT_THAT(thrown<SaveError>([&] { write_safetensors(folder / "a.safetensors", {}, {}); }),
+                AllOf(HasSubstr("a.safetensors cannot be made"), HasSubstr("File exists")));
     EXPECT_EQ(read_text(folder / "a.safetensors"), "mine");
     TensorToWrite broken = tensor("a", "U8", {1}, "a");
     broken.data = []() -> std::shared_ptr<const void> { throw std::runtime_error("no bytes"); };
     EXPECT_THROW(write_safetensors(folder / "b.safetensors", {broken}, {}), std::runtime_error);
     EXPECT_FALSE(std::filesystem::exists(folder / "b.safetensors"));
-    EXPECT_THAT([&] { write_safetensors("/dev/full/a.safetensors", {}, {}); },
-                ThrowsMessage<SaveError>(HasSubstr("cannot be made")));
+    EXPECT_THAT(thrown<SaveError>([&] { write_safetensors("/dev/full/a.safetensors", {}, {}); }),
+                HasSubstr("cannot be made"));
 }
 
 TEST(Safetensors, RefusesToWriteWhatCannotBeRead) {
     const TemporaryFolder folder;
     const auto refuses = [&](const TensorToWrite& a, const TensorToWrite& b, const std::string& why) {
-        EXPECT_THAT(
-            [&] {
-                write_safetensors(folder / "a.safetensors", {a, b}, {});
-            },
-            ThrowsMessage<SaveError>(HasSubstr(why)));
+        EXPECT_THAT(thrown<SaveError>([&] {
+                        write_safetensors(folder / "a.safetensors", {a, b}, {});
+                    }),
+                    HasSubstr(why));
     };
     refuses(tensor("a", "U8", {1}, "a"), tensor("a", "U8", {1}, "b"), "two tensors are named \"a\"");
     refuses(tensor("a", "U8", {1}, "a"), tensor("__metadata__", "U8", {1}, "b"), "__metadata__");
@@ -164,8 +163,8 @@ TEST(Safetensors, RefusesDamagedHeaders) {
     const TemporaryFolder folder;
     for (const DamagedFile& each : files) {
         write_file(folder / "a.safetensors", each.header, each.data_bytes);
-        EXPECT_THAT([&] { SafetensorsFile(folder / "a.safetensors"); },
-                    ThrowsMessage<SaveError>(AllOf(HasSubstr("a.safetensors: "), HasSubstr(each.fault))))
+        EXPECT_THAT(thrown<SaveError>([&] { SafetensorsFile(folder / "a.safetensors"); }),
+                    AllOf(HasSubstr("a.safetensors: "), HasSubstr(each.fault)))
             << each.header;
     }
 }
@@ -188,15 +187,15 @@ TEST(Safetensors, RefusesAnAbsurdHeaderLengthWithoutAllocatingIt) {
         std::string bytes(8, '\0');
         std::memcpy(bytes.data(), &length, sizeof length);
         write_text(folder / "a.safetensors", bytes + "{}");
-        EXPECT_THAT([&] { SafetensorsFile(folder / "a.safetensors"); },
-                    ThrowsMessage<SaveError>(HasSubstr(std::to_string(length))));
+        EXPECT_THAT(thrown<SaveError>([&] { SafetensorsFile(folder / "a.safetensors"); }),
+                    HasSubstr(std::to_string(length)));
     }
 }
 
 TEST(Safetensors, RefusesWhatIsNoFile) {
     const TemporaryFolder folder;
-    EXPECT_THAT([&] { SafetensorsFile(folder / "none"); }, ThrowsMessage<SaveError>(HasSubstr("No such file")));
-    EXPECT_THAT([&] { SafetensorsFile(folder.path()); }, ThrowsMessage<SaveError>(HasSubstr("no regular file")));
+    EXPECT_THAT(thrown<SaveError>([&] { SafetensorsFile(folder / "none"); }), HasSubstr("No such file"));
+    EXPECT_THAT(thrown<SaveError>([&] { SafetensorsFile(folder.path()); }), HasSubstr("no regular file"));
 }
 }  // namespace
 }  // namespace pipescope

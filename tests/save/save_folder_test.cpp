@@ -5,6 +5,7 @@
 #include "save/save_error.h"
 #include "save/saved_step.h"
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -22,7 +23,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
-using testing::ThrowsMessage;
 
 TensorToWrite number(const std::string& name, std::int64_t value) {
     return {name, "I64", {}, [value] { return std::make_shared<const std::int64_t>(value); }};
@@ -84,7 +84,7 @@ TEST(SaveFolder, GivesBackStateAndTensors) {
     SavedTensors model(step, TensorKind::model);
     EXPECT_EQ(value_of(model, "0.weight"), 5);
     EXPECT_FALSE(model.contains("0.weight_again"));
-    EXPECT_THAT([&] { model.find("1.weight"); }, ThrowsMessage<SaveError>(HasSubstr("no tensor \"1.weight\"")));
+    EXPECT_THAT(thrown<SaveError>([&] { model.find("1.weight"); }), HasSubstr("no tensor \"1.weight\""));
     SavedTensors optimizer(step, TensorKind::optimizer);
     EXPECT_EQ(value_of(optimizer, "0.weight.step"), 5);
     const auto index = nlohmann::json::parse(read_text(step / "model.safetensors.index.json"));
@@ -159,8 +159,8 @@ TEST(SaveFolder, RemovesWhatAKilledRunLeftUnfinished) {
     write_text(folder / "step-000006.partial/notes.txt", "mine");
     SaveFolder saves(folder.path());
     EXPECT_THAT(names_in(folder.path()), ElementsAre("step-000006.partial"));
-    EXPECT_THAT([&] { saves.save({.step = 6}, tensors("a", 6)); },
-                ThrowsMessage<SaveError>(AllOf(HasSubstr("step-000006.partial"), HasSubstr("holds files of others"))));
+    EXPECT_THAT(thrown<SaveError>([&] { saves.save({.step = 6}, tensors("a", 6)); }),
+                AllOf(HasSubstr("step-000006.partial"), HasSubstr("holds files of others")));
     EXPECT_TRUE(fs::exists(folder / "step-000006.partial/notes.txt"));
     saves.save({.step = 7}, tensors("a", 7));
 }
@@ -169,20 +169,20 @@ TEST(SaveFolder, ReplacesNothing) {
     const TemporaryFolder folder;
     write_text(folder / "step-000001", "a file");
     SaveFolder saves(folder.path());
-    EXPECT_THAT([&] { saves.save({.step = 1}, tensors("a", 1)); },
-                ThrowsMessage<SaveError>(AllOf(HasSubstr("step-000001 exists already"), HasSubstr("move it away"))));
+    EXPECT_THAT(thrown<SaveError>([&] { saves.save({.step = 1}, tensors("a", 1)); }),
+                AllOf(HasSubstr("step-000001 exists already"), HasSubstr("move it away")));
     EXPECT_EQ(read_text(folder / "step-000001"), "a file");
     EXPECT_THAT(saved_steps(folder.path()), ElementsAre());
-    EXPECT_THAT([&] { SaveFolder(folder / "step-000001"); }, ThrowsMessage<SaveError>(HasSubstr("File exists")));
-    EXPECT_THAT([&] { SaveFolder(folder / "a/b/c"); }, ThrowsMessage<SaveError>(HasSubstr("No such file")));
+    EXPECT_THAT(thrown<SaveError>([&] { SaveFolder(folder / "step-000001"); }), HasSubstr("File exists"));
+    EXPECT_THAT(thrown<SaveError>([&] { SaveFolder(folder / "a/b/c"); }), HasSubstr("No such file"));
 }
 
 TEST(SaveFolder, BelongsToOneRunAtATime) {
     const TemporaryFolder folder;
     {
         const SaveFolder first(folder.path());
-        EXPECT_THAT([&] { SaveFolder(folder.path()); },
-                    ThrowsMessage<SaveError>(HasSubstr("another run saves into " + folder.path().string())));
+        EXPECT_THAT(thrown<SaveError>([&] { SaveFolder(folder.path()); }),
+                    HasSubstr("another run saves into " + folder.path().string()));
     }
     const SaveFolder second(folder.path());
 }
@@ -213,8 +213,8 @@ TEST(SaveFolder, KeepsTheLastStepIfTheDiskIsFull) {
     saves.save({.step = 1}, tensors("a", 1));
     {
         const SmallDisk disk(100);
-        EXPECT_THAT([&] { saves.save({.step = 2}, tensors("a", 2)); },
-                    ThrowsMessage<SaveError>(AllOf(HasSubstr("cannot be written"), HasSubstr("free some space"))));
+        EXPECT_THAT(thrown<SaveError>([&] { saves.save({.step = 2}, tensors("a", 2)); }),
+                    AllOf(HasSubstr("cannot be written"), HasSubstr("free some space")));
         EXPECT_THAT(names_in(folder.path()), ElementsAre("step-000001"));
     }
     saves.save({.step = 2}, tensors("a", 2));
@@ -227,7 +227,7 @@ TEST(SavedStep, DamagedIsRefusedWithItsFile) {
     const auto with = [&step](const fs::path& file, const std::string& text, const auto& read, const std::string& why) {
         const std::string before = read_text(file);
         write_text(file, text);
-        EXPECT_THAT(read, ThrowsMessage<SaveError>(AllOf(HasSubstr(step), HasSubstr(why), HasSubstr("away"))));
+        EXPECT_THAT(thrown<SaveError>(read), AllOf(HasSubstr(step), HasSubstr(why), HasSubstr("away")));
         write_text(file, before);
     };
     const auto state = [&] { load_training_state(step); };

@@ -1,4 +1,5 @@
 #include "schedule/balance.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +8,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 TEST(Balance, GivesEachPartitionTheLayersAfterItsPredecessor) {
     const Balance balance({2, 3});
@@ -24,12 +24,10 @@ TEST(Balance, KnowsTheOwnerOfEachLayer) {
 }
 
 TEST(Balance, RefusesAnEmptyPartitionAndSaysWhatToDo) {
-    EXPECT_THAT(
-        [] {
-            Balance({2, 0});
-        },
-        ThrowsMessage<BalanceError>(
-            AllOf(HasSubstr("balance[1] is 0"), HasSubstr("at least 1 layer"), HasSubstr("use fewer partitions"))));
+    EXPECT_THAT(thrown<BalanceError>([] {
+                    Balance({2, 0});
+                }),
+                AllOf(HasSubstr("balance[1] is 0"), HasSubstr("at least 1 layer"), HasSubstr("use fewer partitions")));
 }
 
 TEST(Balance, RefusesAnEmptyListAndANegativeCount) {
@@ -38,11 +36,10 @@ TEST(Balance, RefusesAnEmptyListAndANegativeCount) {
 }
 
 TEST(Balance, SaysHowManyLayersItMissesOfAModel) {
-    EXPECT_THAT(
-        [] {
-            Balance({2, 3}).check_covers(7);
-        },
-        ThrowsMessage<BalanceError>(AllOf(HasSubstr("sums to 5"), HasSubstr("7 layers"))));
+    EXPECT_THAT(thrown<BalanceError>([] {
+                    Balance({2, 3}).check_covers(7);
+                }),
+                AllOf(HasSubstr("sums to 5"), HasSubstr("7 layers")));
     EXPECT_NO_THROW(Balance({2, 3}).check_covers(5));
 }
 

@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "schedule/task_key.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +15,6 @@ namespace pipescope {
 namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 TEST(Id, TakesAnyIntegerThatFits) {
     EXPECT_EQ(LayerId{std::size_t{7}}, LayerId{7});
@@ -24,9 +24,9 @@ TEST(Id, TakesAnyIntegerThatFits) {
 
 TEST(Id, RefusesANumberThatItWouldTruncate) {
     for (const std::int64_t value : {std::int64_t{1} << 32, std::int64_t{1} << 31, -(std::int64_t{1} << 31) - 1}) {
-        EXPECT_THAT([value] { PartitionId{value}; },
-                    ThrowsMessage<UsageError>(AllOf(HasSubstr("index " + std::to_string(value)),
-                                                    HasSubstr("does not fit 32 bits"), HasSubstr("use fewer"))));
+        EXPECT_THAT(thrown<UsageError>([value] { PartitionId{value}; }),
+                    AllOf(HasSubstr("index " + std::to_string(value)), HasSubstr("does not fit 32 bits"),
+                          HasSubstr("use fewer")));
     }
     EXPECT_THROW(LayerId{static_cast<std::size_t>(-1)}, UsageError);
 }

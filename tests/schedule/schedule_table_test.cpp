@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "schedule/schedules.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +15,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 // What torch's schedules dump (_dump_csv). The files were written by torch/distributed/pipelining/schedules.py of torch
 // 2.11 itself: _calculate_single_rank_operations() or _get_pipeline_order() of each rank, with the rest of torch
@@ -92,19 +92,18 @@ TEST(ScheduleTable, ReadsWhatSpreadsheetsAndEditorsMakeOfAFile) {
 TEST(ScheduleTable, NamesTheLineThatIsEmptyAndTheRowWithoutATask) {
     for (const std::string_view text :
          {"0F0,0B0\n\n1F0,1B0\n", "0F0,0B0\r\n\r\n1F0,1B0\r\n", "0F0,0B0\n  \t\n1F0,1B0\n"}) {
-        EXPECT_THAT([&] { parse_schedule_csv(text); },
-                    ThrowsMessage<UsageError>(
-                        AllOf(HasSubstr("line 2 is empty"), HasSubstr("the row of a lane"), HasSubstr("remove it"))))
+        EXPECT_THAT(thrown<UsageError>([&] { parse_schedule_csv(text); }),
+                    AllOf(HasSubstr("line 2 is empty"), HasSubstr("the row of a lane"), HasSubstr("remove it")))
             << text;
     }
-    EXPECT_THAT([] { table_shape(parse_schedule_csv("0F0,0B0\n,\n1F0,1B0\n")); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("row 2 holds no task"), HasSubstr("remove it"))));
+    EXPECT_THAT(thrown<UsageError>([] { table_shape(parse_schedule_csv("0F0,0B0\n,\n1F0,1B0\n")); }),
+                AllOf(HasSubstr("row 2 holds no task"), HasSubstr("remove it")));
 }
 
 TEST(ScheduleTable, NamesACellWithHalfAQuoteOrAnotherLineEnd) {
     for (const std::string_view text : {"0F0,\"0B0\n", "0F0,0B0\rx\n", "0F0,'0B0'\n"}) {
-        EXPECT_THAT([&] { parse_schedule_csv(text); },
-                    ThrowsMessage<UsageError>(AllOf(HasSubstr("row 1, column 2 is"), HasSubstr("such as 3F0"))))
+        EXPECT_THAT(thrown<UsageError>([&] { parse_schedule_csv(text); }),
+                    AllOf(HasSubstr("row 1, column 2 is"), HasSubstr("such as 3F0")))
             << text;
     }
 }
@@ -143,10 +142,9 @@ TEST(ScheduleTable, PassesOverTorchsGradientSums) {
     const TaskGraph two = table_graph(parse_schedule_csv(kGPipe), {.checkpoint = Checkpoint::never, .replicas = 2});
     EXPECT_EQ(program_of(two, 0).back(), (TaskKey{0, TaskKind::all_reduce, 0, -1, -1}));
     EXPECT_EQ(two.tasks().size(), one.tasks().size() + 2);
-    EXPECT_THAT([] { table_graph(parse_schedule_csv("0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD\n")); },
-                ThrowsMessage<UsageError>(HasSubstr("row 1, column 4 holds 0REDUCE_GRAD again")));
-    EXPECT_THAT([] { table_graph(parse_schedule_csv(kOneFOneB)); },
-                ThrowsMessage<UsageError>(HasSubstr("row 1 lacks 0F4")));
+    EXPECT_THAT(thrown<UsageError>([] { table_graph(parse_schedule_csv("0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD\n")); }),
+                HasSubstr("row 1, column 4 holds 0REDUCE_GRAD again"));
+    EXPECT_THAT(thrown<UsageError>([] { table_graph(parse_schedule_csv(kOneFOneB)); }), HasSubstr("row 1 lacks 0F4"));
 }
 
 TEST(ScheduleTable, OverlappedTasksRunInTheirOrder) {
@@ -183,16 +181,15 @@ TEST(ScheduleTable, RecomputesStandWhereTheTableSaysOrBeforeTheirBackward) {
     EXPECT_EQ(own.at(4), (TaskKey{0, TaskKind::recompute, 0, 1, -1}));
     const std::vector<TaskKey> inserted = program_of(table_graph(parse_schedule_csv("0F0,0B0\n"), always), 0);
     EXPECT_EQ(inserted.at(2), (TaskKey{0, TaskKind::recompute, 0, 0, -1}));
-    EXPECT_THAT([&] { table_graph(parse_schedule_csv("0F0,0F1,0R1,0B1,0B0\n"), always); },
-                ThrowsMessage<UsageError>(HasSubstr("row 1 lacks 0R0, which checkpoint always needs")));
+    EXPECT_THAT(thrown<UsageError>([&] { table_graph(parse_schedule_csv("0F0,0F1,0R1,0B1,0B0\n"), always); }),
+                HasSubstr("row 1 lacks 0R0, which checkpoint always needs"));
     const PipelineShape never{.checkpoint = Checkpoint::never};
     const TaskGraph all = table_graph(parse_schedule_csv("0F0,0R0,0B0\n"), never);
     EXPECT_EQ(all.shape().checkpoint, Checkpoint::always) << "as the table says";
     const TaskGraph but_last = table_graph(parse_schedule_csv("0F0,0F1,0B1,0R0,0B0\n"), never);
     EXPECT_EQ(but_last.shape().checkpoint, Checkpoint::except_last);
-    EXPECT_THAT([&] { table_graph(parse_schedule_csv("0F0,0F1,0R1,0B1,0B0\n"), never); },
-                ThrowsMessage<UsageError>(
-                    AllOf(HasSubstr("row 1, column 3 recomputes micro-batch 1"), HasSubstr("every one but the last"))));
+    EXPECT_THAT(thrown<UsageError>([&] { table_graph(parse_schedule_csv("0F0,0F1,0R1,0B1,0B0\n"), never); }),
+                AllOf(HasSubstr("row 1, column 3 recomputes micro-batch 1"), HasSubstr("every one but the last")));
 }
 
 TEST(ScheduleTable, WritesRecomputesThatDoNotStandRightBeforeTheirBackward) {
@@ -221,7 +218,7 @@ TEST(ScheduleTable, HasUpdatesAndAPlacementLine) {
 
 TEST(ScheduleTable, RefusesUpdatesAndPlacementLinesThatDoNotFit) {
     const auto refuses = [](const std::string& csv, const std::string& reason) {
-        EXPECT_THAT([&] { table_graph(parse_schedule_csv(csv)); }, ThrowsMessage<UsageError>(HasSubstr(reason))) << csv;
+        EXPECT_THAT(thrown<UsageError>([&] { table_graph(parse_schedule_csv(csv)); }), HasSubstr(reason)) << csv;
     };
     refuses("0F0,0I0,0O,0W0\n", "row 1, column 3 holds 0O before 0W0 in column 4");
     refuses("0F0,0B0,0O,0REDUCE_GRAD\n", "row 1, column 3 holds 0O before 0REDUCE_GRAD");
@@ -240,20 +237,18 @@ TEST(ScheduleTable, RefusesUpdatesAndPlacementLinesThatDoNotFit) {
 
 TEST(ScheduleTable, AcceptsEmptyLinesAtTheEndOnly) {
     EXPECT_EQ(to_csv(parse_schedule_csv("0F0,0B0\n\n \r\n")), "0F0,0B0\n");
-    EXPECT_THAT([] { parse_schedule_csv("0F0,0B0\n\n1F0,1B0\n"); },
-                ThrowsMessage<UsageError>(HasSubstr("line 2 is empty")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_schedule_csv("0F0,0B0\n\n1F0,1B0\n"); }), HasSubstr("line 2 is empty"));
 }
 
 TEST(ScheduleTable, ShowsInvisibleCharacters) {
-    EXPECT_THAT([] { parse_schedule_csv("0F0,0B0\n\xef\xbb\xbf,1B0\n"); },
-                ThrowsMessage<UsageError>(HasSubstr("row 2, column 1 is '\\xef\\xbb\\xbf'")));
-    EXPECT_THAT([] { parse_schedule_csv("0F0\xc2\xa0,0B0\n"); },
-                ThrowsMessage<UsageError>(HasSubstr("is '0F0\\xc2\\xa0'")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_schedule_csv("0F0,0B0\n\xef\xbb\xbf,1B0\n"); }),
+                HasSubstr("row 2, column 1 is '\\xef\\xbb\\xbf'"));
+    EXPECT_THAT(thrown<UsageError>([] { parse_schedule_csv("0F0\xc2\xa0,0B0\n"); }), HasSubstr("is '0F0\\xc2\\xa0'"));
 }
 
 TEST(ScheduleTable, NamesTheLossThatIsMissing) {
-    EXPECT_THAT([] { table_graph(parse_schedule_csv("0F0,0L0,0F1,0B0,0B1\n")); },
-                ThrowsMessage<UsageError>(HasSubstr("row 1 lacks 0L1")));
+    EXPECT_THAT(thrown<UsageError>([] { table_graph(parse_schedule_csv("0F0,0L0,0F1,0B0,0B1\n")); }),
+                HasSubstr("row 1 lacks 0L1"));
 }
 
 // Named schedules drawn as tables give the same programs.

@@ -1,6 +1,7 @@
 #include "schedule/schedules.h"
 
 #include "schedule/error.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@
 namespace pipescope {
 namespace {
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 /// "0 1 0' ..": micro-batches of one lane without losses, with a mark for backward. With several partitions per lane,
 /// the partition comes first.
@@ -90,17 +90,17 @@ TEST(Interleaved, TakesItsPartitionsInTurnByGroupsOfMicroBatches) {
 
 TEST(Interleaved, RefusesShapesItCannotInterleave) {
     const PipelineShape one_each{.num_partitions = 4, .num_micro_batches = 4};
-    EXPECT_THAT([&] { make_schedule(Schedule::interleaved_1f1b, one_each); },
-                ThrowsMessage<UsageError>(HasSubstr("two or more partitions per lane")));
-    EXPECT_THAT([&] { check_schedule(Schedule::interleaved_1f1b, one_each); },
-                ThrowsMessage<UsageError>(HasSubstr("two or more partitions per lane")));
-    EXPECT_THAT(
-        [] {
-            make_schedule(Schedule::interleaved_1f1b, {.num_partitions = 4,
-                                                       .num_micro_batches = 3,
-                                                       .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}});
-        },
-        ThrowsMessage<UsageError>(HasSubstr("a multiple of 2 micro-batches")));
+    EXPECT_THAT(thrown<UsageError>([&] { make_schedule(Schedule::interleaved_1f1b, one_each); }),
+                HasSubstr("two or more partitions per lane"));
+    EXPECT_THAT(thrown<UsageError>([&] { check_schedule(Schedule::interleaved_1f1b, one_each); }),
+                HasSubstr("two or more partitions per lane"));
+    EXPECT_THAT(thrown<UsageError>([] {
+                    make_schedule(Schedule::interleaved_1f1b,
+                                  {.num_partitions = 4,
+                                   .num_micro_batches = 3,
+                                   .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}});
+                }),
+                HasSubstr("a multiple of 2 micro-batches"));
 }
 
 TEST(ZeroBubbleH1, PutsTheWeightsOffWhereTheyFillTheBubble) {
@@ -287,21 +287,21 @@ TEST(VSchedules, RefuseShapesThatAreNoV) {
     const PipelineShape in_turn{
         .num_partitions = 4, .num_micro_batches = 4, .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}};
     for (const Schedule schedule : {Schedule::zero_bubble_v, Schedule::dualpipe_v, Schedule::v_half, Schedule::v_min}) {
-        EXPECT_THAT([&] { make_schedule(schedule, in_turn); },
-                    ThrowsMessage<UsageError>(testing::AllOf(HasSubstr("puts partition 2 on lane 1, not on lane 0"),
-                                                             HasSubstr("such as 0,1,1,0"))));
-        EXPECT_THAT([&] { make_schedule(schedule, {.num_partitions = 4, .num_micro_batches = 4}); },
-                    ThrowsMessage<UsageError>(HasSubstr("needs two partitions per lane")));
+        EXPECT_THAT(
+            thrown<UsageError>([&] { make_schedule(schedule, in_turn); }),
+            testing::AllOf(HasSubstr("puts partition 2 on lane 1, not on lane 0"), HasSubstr("such as 0,1,1,0")));
+        EXPECT_THAT(thrown<UsageError>([&] { make_schedule(schedule, {.num_partitions = 4, .num_micro_batches = 4}); }),
+                    HasSubstr("needs two partitions per lane"));
     }
-    EXPECT_THAT([] { on_lanes(Schedule::dualpipe_v, 2, 3); },
-                ThrowsMessage<UsageError>(HasSubstr("needs at least 4 micro-batches")));
+    EXPECT_THAT(thrown<UsageError>([] { on_lanes(Schedule::dualpipe_v, 2, 3); }),
+                HasSubstr("needs at least 4 micro-batches"));
 }
 
 TEST(Schedules, AreReadBackFromTheirNames) {
     for (const Schedule& schedule : all_schedules()) {
         EXPECT_EQ(parse_schedule(to_string(schedule)), schedule);
     }
-    EXPECT_THAT([] { parse_schedule("zigzag"); }, ThrowsMessage<UsageError>(HasSubstr("gpipe, 1f1b, interleaved")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_schedule("zigzag"); }), HasSubstr("gpipe, 1f1b, interleaved"));
     for (const Schedule& schedule : all_schedules()) {
         EXPECT_EQ(is_for_comparison_only(schedule), !testing::Value(runnable_schedules(), testing::Contains(schedule)));
     }

@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "schedule/schedules.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -75,11 +76,10 @@ TEST(PipelineShape, RefusesWhatNoScheduleCanRun) {
     EXPECT_THROW(make_schedule(Schedule::gpipe, {.num_partitions = 0}), UsageError);
     EXPECT_THROW(make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 0}), UsageError);
     EXPECT_THROW(make_schedule(Schedule::gpipe, {.num_partitions = 2, .placement = {LaneId{0}}}), UsageError);
-    EXPECT_THAT(
-        [] {
-            make_schedule(Schedule::gpipe, {.num_partitions = 2, .placement = {LaneId{0}, LaneId{2}}});
-        },
-        testing::ThrowsMessage<UsageError>(testing::HasSubstr("placement[1] is 2")));
+    EXPECT_THAT(thrown<UsageError>([] {
+                    make_schedule(Schedule::gpipe, {.num_partitions = 2, .placement = {LaneId{0}, LaneId{2}}});
+                }),
+                testing::HasSubstr("placement[1] is 2"));
     EXPECT_THROW(
         make_schedule(Schedule::gpipe, {.num_partitions = 2, .skips = {SkipRoute{PartitionId{1}, PartitionId{0}}}}),
         UsageError);

@@ -4,6 +4,7 @@
 #include "simulator/simulation.h"
 #include "tests/balance/every_balance.h"
 #include "tests/simulator/random_pipelines.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +17,6 @@ namespace pipescope {
 namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 struct BruteForce {
     std::int64_t step_ns = std::numeric_limits<std::int64_t>::max();  ///< of the best that keeps the limit
@@ -321,15 +321,14 @@ TEST(FindBalance, ShowsWhatTorchgpipesBalanceCosts) {
 TEST(FindBalance, RefusesWhatCannotBe) {
     const Profile profile = uniform_profile(3);
     PipelineOptions options;
-    EXPECT_THAT([&] { find_balance(profile, options, 4, BalanceAlgorithm::optimal); },
-                ThrowsMessage<BalanceError>(
-                    HasSubstr("partitions is 4; the model has 3 layers, and each partition needs one; use 1 to 3")));
+    EXPECT_THAT(thrown<BalanceError>([&] { find_balance(profile, options, 4, BalanceAlgorithm::optimal); }),
+                HasSubstr("partitions is 4; the model has 3 layers, and each partition needs one; use 1 to 3"));
     EXPECT_THROW(find_balance(profile, options, 0, BalanceAlgorithm::block), BalanceError);
     options.placement = {LaneId{0}, LaneId{0}};
-    EXPECT_THAT([&] { find_balance(profile, options, 2, BalanceAlgorithm::optimal); },
-                ThrowsMessage<UsageError>(HasSubstr("leave the placement out")));
-    EXPECT_THAT([] { parse_balance_algorithm("best"); },
-                ThrowsMessage<UsageError>(HasSubstr("optimal, minmax, variance, block")));
+    EXPECT_THAT(thrown<UsageError>([&] { find_balance(profile, options, 2, BalanceAlgorithm::optimal); }),
+                HasSubstr("leave the placement out"));
+    EXPECT_THAT(thrown<UsageError>([] { parse_balance_algorithm("best"); }),
+                HasSubstr("optimal, minmax, variance, block"));
 }
 
 /// Pipelines small enough to try every cut, with random sharing between lanes and random schedules.

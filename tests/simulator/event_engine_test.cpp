@@ -2,6 +2,7 @@
 #include "schedule/error.h"
 #include "schedule/schedules.h"
 #include "simulator/task_clock.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +17,6 @@ namespace pipescope {
 namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 /// A separate server for every lane and channel.
 SharedResources nothing_shared(const TaskGraph& graph) {
@@ -455,8 +455,8 @@ TEST(EventEngine, SaysWhereALimitLetsTheStepNeverEnd) {
     const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 4});
     SharedResources resources = nothing_shared(graph);
     resources.most_in_flight = 2;
-    EXPECT_THAT([&] { run(graph, resources, uniform_durations(graph)); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("at most 2 micro-batches"), HasSubstr("raise --in-flight"))));
+    EXPECT_THAT(thrown<Error>([&] { run(graph, resources, uniform_durations(graph)); }),
+                AllOf(HasSubstr("at most 2 micro-batches"), HasSubstr("raise --in-flight")));
 }
 
 TEST(EventEngine, RunsAgainAsTheFirstTime) {

@@ -2,6 +2,7 @@
 #include "simulator/links_file.h"
 #include "simulator/simulation.h"
 #include "tests/simulator/profiles.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +11,6 @@ namespace pipescope {
 namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 Link measured_link() {
     return {.times = {{1000, 500}, {2000, 700}, {4000, 2700}}};
@@ -118,7 +118,7 @@ TEST(Links, StartLateIfReceivesBlock) {
     options.hardware.link.protocol = LinkProtocol::blocking;
     options.schedule = Schedule::one_f_one_b;
     options.most_in_flight = 2;
-    EXPECT_THAT([&] { simulate(profile, options); }, ThrowsMessage<Error>(HasSubstr("link protocol blocking")));
+    EXPECT_THAT(thrown<Error>([&] { simulate(profile, options); }), HasSubstr("link protocol blocking"));
 }
 
 // Forwards 1000, backwards 2000, copies 500; times at which lane 0's last backward ends.
@@ -148,7 +148,7 @@ TEST(Links, OfNearLanesReplaceTheOthers) {
     // Copies 0-1 and 2-3 are near; each goes both ways.
     EXPECT_EQ(simulate(uniform_profile(4), options).step_time.count(), 4 * 3000 + 2 * (10 + 1000 + 10));
     options.hardware.nearer.push_back({2, {}});
-    EXPECT_THAT([&] { simulate(uniform_profile(4), options); }, ThrowsMessage<UsageError>(HasSubstr("sort them")));
+    EXPECT_THAT(thrown<UsageError>([&] { simulate(uniform_profile(4), options); }), HasSubstr("sort them"));
 }
 
 TEST(Links, ComeFromAFile) {
@@ -161,7 +161,7 @@ TEST(Links, ComeFromAFile) {
 TEST(Links, RefuseWhatNoLinkCanHave) {
     const auto refuses = [](const std::string& times, const std::string& says) {
         const std::string text = R"({"format": "pipescope.links", "version": 1, "times": )" + times + "}";
-        EXPECT_THAT([&] { parse_links(text); }, ThrowsMessage<Error>(HasSubstr(says))) << times;
+        EXPECT_THAT(thrown<Error>([&] { parse_links(text); }), HasSubstr(says)) << times;
     };
     refuses("[]", "times is empty");
     refuses("7", "times is 7");
@@ -173,11 +173,10 @@ TEST(Links, RefuseWhatNoLinkCanHave) {
     refuses(R"([{"bytes": 1, "ns": 2}, {"bytes": 2, "ns": 1}])", "times[1].ns is 1");
     refuses(R"([{"bytes": 1, "ns": -2}, {"bytes": 2, "ns": 1}])", "times[0].ns is -2");
     refuses(R"([{"bytes": 1, "ns": 2, "exchange_ns": 4}, {"bytes": 2, "ns": 3}])", "times[1].exchange_ns is 0");
-    EXPECT_THAT([] { parse_links("{}"); }, ThrowsMessage<Error>(HasSubstr("format is not pipescope.links")));
+    EXPECT_THAT(thrown<Error>([] { parse_links("{}"); }), HasSubstr("format is not pipescope.links"));
     Link both = measured_link();
     both.latency_ns = 1;
-    EXPECT_THAT([&] { check_link(both); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("links"), HasSubstr("leave out one"))));
+    EXPECT_THAT(thrown<UsageError>([&] { check_link(both); }), AllOf(HasSubstr("links"), HasSubstr("leave out one")));
 }
 }  // namespace
 }  // namespace pipescope

@@ -1,6 +1,7 @@
 #include "simulator/number_ranges.h"
 
 #include "schedule/error.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +10,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 TEST(NumberRanges, ReadsNumbersListsAndRanges) {
     EXPECT_THAT(parse_ranges("4", "-n"), ElementsAre(NumberRange{4, 4}));
@@ -23,11 +23,10 @@ TEST(NumberRanges, RefusesWhatIsNoRangeAndShowsHowToWriteOne) {
                              "99999999999999999999", " 1"}) {
         EXPECT_THROW(parse_ranges(text, "--chunks"), UsageError) << text;
     }
-    EXPECT_THAT(
-        [] { parse_ranges("1..x", "--chunks"); },
-        ThrowsMessage<UsageError>(AllOf(HasSubstr("--chunks is '1..x'"), HasSubstr("'x'"), HasSubstr("as 4, 1,2,4"))));
-    EXPECT_THAT([] { parse_ranges("8..1", "--chunks"); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("does not descend"), HasSubstr("1..8"))));
+    EXPECT_THAT(thrown<UsageError>([] { parse_ranges("1..x", "--chunks"); }),
+                AllOf(HasSubstr("--chunks is '1..x'"), HasSubstr("'x'"), HasSubstr("as 4, 1,2,4")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_ranges("8..1", "--chunks"); }),
+                AllOf(HasSubstr("does not descend"), HasSubstr("1..8")));
 }
 
 TEST(NumberRanges, EveryNumberOfPartitionsUpToTheLayersIsTriedOnce) {

@@ -1,5 +1,6 @@
 #include "simulator/pipeline_options.h"
 #include "schedule/error.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +12,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
-using ::testing::ThrowsMessage;
 
 TEST(PipelineOptions, ComeBackFromTheirJson) {
     PipelineOptions options;
@@ -61,7 +61,7 @@ TEST(PipelineOptions, TakeDefaultsForWhatIsAbsentAndIgnoreTheUnknown) {
 
 TEST(PipelineOptions, NameTheKeyOfAFault) {
     const auto refuses = [](const char* json, const char* starts) {
-        EXPECT_THAT([&] { parse_pipeline_options(json); }, ThrowsMessage<UsageError>(StartsWith(starts)));
+        EXPECT_THAT(thrown<UsageError>([&] { parse_pipeline_options(json); }), StartsWith(starts));
     };
     refuses("[1]", "the configuration is not a JSON object");
     refuses("{", "the configuration is not a JSON object");
@@ -94,16 +94,16 @@ TEST(PipelineOptions, LimitEachLaneByTheSmallerOfWhatIsSaid) {
     options.hardware.memory_limit.reset();
     EXPECT_THAT(memory_limits_of(options.hardware, 2), ElementsAre(300, 500));
     options.balance = Balance({1, 1, 1});
-    EXPECT_THAT([&] { check_options(options, 3); },
-                ThrowsMessage<OptionError>(StartsWith("memory-limit names 2 lanes; the pipeline has 3")));
+    EXPECT_THAT(thrown<OptionError>([&] { check_options(options, 3); }),
+                StartsWith("memory-limit names 2 lanes; the pipeline has 3"));
     options.hardware.memory_limits = {300, 0, 1};
-    EXPECT_THAT([&] { check_options(options, 3); },
-                ThrowsMessage<UsageError>(HasSubstr("the memory limit of lane 1 is 0 bytes")));
+    EXPECT_THAT(thrown<UsageError>([&] { check_options(options, 3); }),
+                HasSubstr("the memory limit of lane 1 is 0 bytes"));
 }
 
 TEST(PipelineOptions, AreRefusedByTheNameOfTheOption) {
     const auto refuses = [](const PipelineOptions& options, const char* starts) {
-        EXPECT_THAT([&] { check_options(options, 2); }, ThrowsMessage<UsageError>(StartsWith(starts)));
+        EXPECT_THAT(thrown<UsageError>([&] { check_options(options, 2); }), StartsWith(starts));
     };
     PipelineOptions good;
     good.balance = Balance({1, 1});
@@ -188,13 +188,13 @@ TEST(OptimizerStateFactor, KnowsNamesAndNumbers) {
     EXPECT_EQ(optimizer_state_factor("rmsprop-centered-momentum"), 5 - 2);
     EXPECT_EQ(optimizer_state_factor("0.25"), 0.25);
     for (const char* bad : {"", "lion", "-1", "nan", "inf", "2x", "1e9"}) {
-        EXPECT_THAT([&] { optimizer_state_factor(bad); },
-                    ThrowsMessage<UsageError>(AllOf(HasSubstr(std::string("'") + bad + "'"), HasSubstr("sgd"))));
+        EXPECT_THAT(thrown<UsageError>([&] { optimizer_state_factor(bad); }),
+                    AllOf(HasSubstr(std::string("'") + bad + "'"), HasSubstr("sgd")));
     }
-    EXPECT_THAT([] { optimizer_state_factor("lion"); }, ThrowsMessage<UsageError>(HasSubstr("is not known")));
-    EXPECT_THAT([] { optimizer_state_factor("1e9"); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("bytes of state per byte of parameter"),
-                                                HasSubstr("from 0 to 1000"), testing::Not(HasSubstr("is not known")))));
+    EXPECT_THAT(thrown<UsageError>([] { optimizer_state_factor("lion"); }), HasSubstr("is not known"));
+    EXPECT_THAT(thrown<UsageError>([] { optimizer_state_factor("1e9"); }),
+                AllOf(HasSubstr("bytes of state per byte of parameter"), HasSubstr("from 0 to 1000"),
+                      testing::Not(HasSubstr("is not known"))));
 }
 
 // bfloat16 with Adam and master weights: weight 2, gradient 2, copy 4, two states of 4 each: 16 bytes per parameter.
@@ -207,8 +207,8 @@ TEST(PipelineOptions, MasterWeightsAreFloat32CopiesBesideFloat32State) {
     options.optimizer = "sgd";
     EXPECT_EQ(optimizer_state_factor(options, "float16"), 2);
     check_master_weights(options, "float16");
-    EXPECT_THAT([&] { check_master_weights(options, "float32"); },
-                testing::ThrowsMessage<UsageError>(testing::HasSubstr("float32 parameters")));
+    EXPECT_THAT(thrown<UsageError>([&] { check_master_weights(options, "float32"); }),
+                testing::HasSubstr("float32 parameters"));
 }
 }  // namespace
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "schedule/stop_check.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ TEST(PlanThreads, EndTheOtherPiecesWhenOneFails) {
             check_stop();
         }
     };
-    EXPECT_THAT([&] { threads.run(2, work); }, testing::ThrowsMessage<UsageError>("the second"));
+    EXPECT_THAT(thrown<UsageError>([&] { threads.run(2, work); }), "the second");
     EXPECT_TRUE(threads.is_stopped());
     EXPECT_FALSE(threads.is_cancelled());
 }
@@ -35,7 +36,7 @@ TEST(PlanThreads, EndAllPiecesWhenProgressWantsNoMoreOrThrows) {
     cancelled.run(3, work);
     EXPECT_TRUE(cancelled.is_cancelled());
     PlanThreads failed(2, [](double) -> bool { throw UsageError("enough"); });
-    EXPECT_THAT([&] { failed.run(3, work); }, testing::ThrowsMessage<UsageError>("enough"));
+    EXPECT_THAT(thrown<UsageError>([&] { failed.run(3, work); }), "enough");
 }
 
 TEST(PlanThreads, RunEveryPieceOnceAndTellOfTheSharesOfSeveralRuns) {

@@ -4,6 +4,7 @@
 #include "schedule/stop_check.h"
 #include "simulator/plan_ranking.h"
 #include "tests/simulator/profiles.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +21,6 @@ namespace pipescope {
 namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 /// Eight layers that save 1000 bytes per sample, with 500 bytes of parameters and gradients each.
 Profile eight_layers() {
@@ -89,9 +89,9 @@ TEST(Plan, TriesReplicasThatDivideTheBatchAndCountsTheirLanes) {
     // link.
     EXPECT_EQ(alone->simulation.step_time, Nanoseconds{6 * 8 * 3000 + 2000});
     request.replicas = {5};
-    EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("replicas from 5 on")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(eight_layers(), request); }), HasSubstr("replicas from 5 on"));
     request.replicas = {0};
-    EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("replicas is 0")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(eight_layers(), request); }), HasSubstr("replicas is 0"));
 }
 
 TEST(Plan, RanksByCostWhereAskedTo) {
@@ -532,8 +532,8 @@ TEST(Plan, KeepsSpeedsDevicesAndTheLimitWhereInterleaved) {
 TEST(Plan, RefusesInterleavedWhereNothingCanBe) {
     PlanRequest request = request_of(1, 16);
     request.schedules = {Schedule::interleaved_1f1b};
-    EXPECT_THAT([&] { plan(eight_layers(), request); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("needs 2 lanes or more"), HasSubstr("allow other"))));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(eight_layers(), request); }),
+                AllOf(HasSubstr("needs 2 lanes or more"), HasSubstr("allow other")));
     request.schedules = {Schedule::interleaved_1f1b, Schedule::gpipe};
     EXPECT_EQ(plan(eight_layers(), request).candidates.size(), 3u + 3 + 2) << "gpipe alone";
 }
@@ -544,8 +544,8 @@ TEST(Plan, UsesTheFirstDevicesAndSpeedsForFewerLanes) {
     request.hardware.devices = {"cuda:0", "cuda:1"};
     EXPECT_EQ(plan(eight_layers(), request).candidates.size(), 2u * (3 + 2));
     request.partitions.push_back(3);
-    EXPECT_THAT([&] { plan(eight_layers(), request); },
-                ThrowsMessage<UsageError>(HasSubstr("--devices names 2 lanes; up to 3")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(eight_layers(), request); }),
+                HasSubstr("--devices names 2 lanes; up to 3"));
 }
 
 Profile eight_layers_with_flops() {
@@ -583,8 +583,8 @@ TEST(Plan, ChoosesAmongDeviceTypesByTheirSpeedMemoryAndPrice) {
         EXPECT_FALSE(each.device_type == "small" && each.simulation.lanes.size() == 1 && each.simulation.feasible);
     }
     request.hardware.devices = {"a", "b"};
-    EXPECT_THAT([&] { plan(eight_layers_with_flops(), request); },
-                ThrowsMessage<UsageError>(HasSubstr("is given with --device-types")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(eight_layers_with_flops(), request); }),
+                HasSubstr("is given with --device-types"));
     request.hardware.devices.clear();
     EXPECT_THROW(plan(eight_layers(), request), ProfileError) << "no flops";
 }
@@ -608,8 +608,8 @@ TEST(Plan, GivesEachLaneItsOwnLimitAndFewerPartitionsTheFirstOfThem) {
     EXPECT_THAT(plan(eight_layers(), request).infeasible_because.value_or(""),
                 AllOf(HasSubstr("--memory-limit is 100 B, 50 B;"), HasSubstr(" more on each lane, with 2 partitions")));
     request.partitions = {3};
-    EXPECT_THAT([&] { plan(eight_layers(), request); },
-                ThrowsMessage<UsageError>(HasSubstr("--memory-limit names 2 lanes; up to 3 are planned")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(eight_layers(), request); }),
+                HasSubstr("--memory-limit names 2 lanes; up to 3 are planned"));
 }
 
 TEST(Plan, TakesTheSmallerOfALanesLimitAndItsDeviceTypesMemory) {
@@ -668,19 +668,19 @@ TEST(Plan, GivesTheSameAnswerWithAnyNumberOfThreads) {
 TEST(Plan, PassesOnWhatProgressThrows) {
     PlanRequest request = request_of(4, 16);
     request.progress = [](double) -> bool { throw UsageError("enough"); };
-    EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("enough")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(eight_layers(), request); }), HasSubstr("enough"));
 }
 
 TEST(Plan, RefusesARequestWithoutCandidates) {
     PlanRequest request = request_of(0, 4);
-    EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("0 numbers of")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(eight_layers(), request); }), HasSubstr("0 numbers of"));
     request.partitions = {2, 0};
-    EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("partitions is 0")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(eight_layers(), request); }), HasSubstr("partitions is 0"));
     request.partitions = {9, 12};
     EXPECT_THROW(plan(eight_layers(), request), BalanceError);
     request = request_of(2, 4);
     request.chunks = {0};
-    EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("chunks is 0")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(eight_layers(), request); }), HasSubstr("chunks is 0"));
     request.chunks.clear();
     EXPECT_THROW(plan(eight_layers(), request), UsageError);
 }

@@ -10,6 +10,7 @@
 #include "tests/schedule/random_csv.h"
 #include "tests/simulator/random_pipelines.h"
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +22,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 constexpr std::string_view kBreadthFirst = "0F0,0F1,2F0,2F1,2B1,2B0,0B1,0B0\n1F0,1F1,3F0,3F1,3B1,3B0,1B1,1B0\n";
 
@@ -151,8 +151,8 @@ TEST(ScheduleFile, IsReadFromAFileOrIsAName) {
     EXPECT_NE(mine, Schedule::from_csv("other.csv", kBreadthFirst));
     EXPECT_EQ(load_schedule("v-min"), Schedule::v_min);
     EXPECT_NE(mine, Schedule::gpipe);
-    EXPECT_THAT([&] { load_schedule((folder / "none.csv").string()); }, ThrowsMessage<Error>(HasSubstr("none.csv")));
-    EXPECT_THAT([] { load_schedule("zigzag"); }, ThrowsMessage<UsageError>(HasSubstr("it must be one of gpipe")));
+    EXPECT_THAT(thrown<Error>([&] { load_schedule((folder / "none.csv").string()); }), HasSubstr("none.csv"));
+    EXPECT_THAT(thrown<UsageError>([] { load_schedule("zigzag"); }), HasSubstr("it must be one of gpipe"));
 }
 
 TEST(ScheduleFile, SaysWhatIsWrongWithIt) {
@@ -180,23 +180,22 @@ TEST(ScheduleFile, SetsLanesAndMicroBatches) {
     EXPECT_EQ(placement_text(options.placement), "0,1,0,1");
     EXPECT_EQ(num_lanes(options), 2);
     EXPECT_GT(simulate(uniform_profile(4), options).step_time.count(), 0);
-    EXPECT_THAT([&] { follow_file(options, {.chunks = 8}); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("chunks is 8; the schedule mine.csv has 2 micro-batches"),
-                                                HasSubstr("leave chunks out"))));
+    EXPECT_THAT(
+        thrown<UsageError>([&] { follow_file(options, {.chunks = 8}); }),
+        AllOf(HasSubstr("chunks is 8; the schedule mine.csv has 2 micro-batches"), HasSubstr("leave chunks out")));
     PipelineOptions elsewhere = options;
     elsewhere.placement = {LaneId{0}, LaneId{0}, LaneId{1}, LaneId{1}};
-    EXPECT_THAT(
-        [&] { follow_file(elsewhere, {.placement = true}); },
-        ThrowsMessage<UsageError>(HasSubstr("placement is 0,0,1,1; the schedule mine.csv has placement 0,1,0,1")));
+    EXPECT_THAT(thrown<UsageError>([&] { follow_file(elsewhere, {.placement = true}); }),
+                HasSubstr("placement is 0,0,1,1; the schedule mine.csv has placement 0,1,0,1"));
     const auto refused = [&](PipelineOptions changed) { return [changed] { simulate(uniform_profile(4), changed); }; };
     PipelineOptions fewer = options;
     fewer.balance = Balance({2, 2});
     follow_file(fewer, {});
-    EXPECT_THAT(refused(fewer), ThrowsMessage<UsageError>(HasSubstr(
-                                    "the pipeline has 2 partitions; the schedule mine.csv is for 4 partitions")));
+    EXPECT_THAT(thrown<UsageError>(refused(fewer)),
+                HasSubstr("the pipeline has 2 partitions; the schedule mine.csv is for 4 partitions"));
     PipelineOptions small = options;
     small.batch = 1;
-    EXPECT_THAT(refused(small), ThrowsMessage<UsageError>(HasSubstr("1 micro-batch; the schedule mine.csv is for 2")));
+    EXPECT_THAT(thrown<UsageError>(refused(small)), HasSubstr("1 micro-batch; the schedule mine.csv is for 2"));
 }
 
 TEST(ScheduleFile, SetsTheCheckpointModeIfItRecomputes) {
@@ -206,11 +205,10 @@ TEST(ScheduleFile, SetsTheCheckpointModeIfItRecomputes) {
     options.schedule = Schedule::from_csv("r.csv", "0F0,0F1,0R1,0B1,0R0,0B0\n");
     follow_file(options, {});
     EXPECT_EQ(options.checkpoint, Checkpoint::always);
-    EXPECT_THAT([&] { follow_file(options, {.checkpoint = Checkpoint::never}); },
-                ThrowsMessage<UsageError>(HasSubstr("the recomputes (R) of checkpoint always")));
+    EXPECT_THAT(thrown<UsageError>([&] { follow_file(options, {.checkpoint = Checkpoint::never}); }),
+                HasSubstr("the recomputes (R) of checkpoint always"));
     options.checkpoint = Checkpoint::never;
-    EXPECT_THAT([&] { simulate(uniform_profile(1), options); },
-                ThrowsMessage<UsageError>(HasSubstr("checkpoint is never")));
+    EXPECT_THAT(thrown<UsageError>([&] { simulate(uniform_profile(1), options); }), HasSubstr("checkpoint is never"));
 }
 
 TEST(ScheduleFile, IsPartOfTheStoredOptions) {
@@ -254,9 +252,8 @@ TEST(ScheduleFile, IsBalancedAndPlannedOnItsOwnLanes) {
     }
     request.schedules = {options.schedule};
     request.partitions = {3};
-    EXPECT_THAT(
-        [&] { plan(profile, request); },
-        ThrowsMessage<UsageError>(HasSubstr("schedule mine.csv needs 2 lanes, 4 layers or more, and 2 micro-batches")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(profile, request); }),
+                HasSubstr("schedule mine.csv needs 2 lanes, 4 layers or more, and 2 micro-batches"));
 }
 
 // No search for more lanes, which the file does not have.

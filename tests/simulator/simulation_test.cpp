@@ -1,6 +1,7 @@
 #include "simulator/simulation.h"
 #include "balance/optimal_partition.h"
 #include "tests/simulator/profiles.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +10,6 @@ namespace pipescope {
 namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 PipelineOptions options_of(const std::vector<std::int64_t>& balance, std::int64_t m, Checkpoint checkpoint) {
     PipelineOptions options;
@@ -297,8 +297,8 @@ TEST(Simulate, HandlesLayersThatCostNothing) {
 TEST(Simulate, RefusesOptionsThatDoNotFit) {
     const Profile profile = uniform_profile(3);
     const auto refuses = [&](const PipelineOptions& options, const char* value, const char* remedy) {
-        EXPECT_THAT([&] { simulate(profile, options); },
-                    ThrowsMessage<UsageError>(AllOf(HasSubstr(value), HasSubstr(remedy))));
+        EXPECT_THAT(thrown<UsageError>([&] { simulate(profile, options); }),
+                    AllOf(HasSubstr(value), HasSubstr(remedy)));
     };
     PipelineOptions good = options_of({1, 2}, 4, Checkpoint::always);
     PipelineOptions bad = good;
@@ -350,9 +350,9 @@ TEST(Simulate, RefusesAStepThatOutgrowsTheClockOnceLanesSlowEachOtherDown) {
     options.balance = Balance({1, 1});
     options.chunks = options.batch = 40;
     options.hardware.devices = {"cpu", "cpu"};
-    EXPECT_THAT([&] { simulate(profile, options); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("would take"), HasSubstr("below 8e18 ns"),
-                                                HasSubstr("correct the profile's launch_ns or co_running_slowdown"))));
+    EXPECT_THAT(thrown<UsageError>([&] { simulate(profile, options); }),
+                AllOf(HasSubstr("would take"), HasSubstr("below 8e18 ns"),
+                      HasSubstr("correct the profile's launch_ns or co_running_slowdown")));
     options.hardware.devices = {"cuda:0", "cuda:1"};
     EXPECT_GT(simulate(profile, options).step_time.count(), 0) << "apart they do not";
 }

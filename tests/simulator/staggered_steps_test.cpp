@@ -12,6 +12,7 @@
 #include "tests/balance/every_balance.h"
 #include "tests/simulator/profiles.h"
 #include "tests/simulator/random_pipelines.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 
@@ -24,7 +25,6 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 constexpr std::int64_t kForward = 1000;
 constexpr std::int64_t kBackward = 2000;  // half of it for the weights
@@ -264,12 +264,12 @@ TEST(StaggeredSteps, ArePlanned) {
     EXPECT_EQ(best.options.update, Update::staggered);
     EXPECT_EQ(best.step_time.count(), 8 * 2 * (kForward + kBackward) + 2 * kUpdate) << "no lane waits";
     request.replicas = {1, 2};
-    EXPECT_THAT([&] { plan(profile_with_updates(8), request); },
-                ThrowsMessage<UsageError>(HasSubstr("update is staggered with replicas 2")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(profile_with_updates(8), request); }),
+                HasSubstr("update is staggered with replicas 2"));
     request.replicas = {1};
     request.schedules.emplace_back(Schedule::pipedream);
-    EXPECT_THAT([&] { plan(profile_with_updates(8), request); },
-                ThrowsMessage<UsageError>(HasSubstr("update is staggered with schedule pipedream")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan(profile_with_updates(8), request); }),
+                HasSubstr("update is staggered with schedule pipedream"));
 }
 
 TEST(StaggeredSteps, AreComparedUnderAllSchedules) {
@@ -288,8 +288,8 @@ TEST(StaggeredSteps, AreComparedUnderAllSchedules) {
 }
 
 TEST(StaggeredSteps, RefuseMoreMicroBatchesThanKeysHave) {
-    EXPECT_THAT([] { simulated(staggered(1, 30'000, Schedule::gpipe)); },
-                ThrowsMessage<UsageError>(HasSubstr("the update is staggered with 30000 micro-batches")));
+    EXPECT_THAT(thrown<UsageError>([] { simulated(staggered(1, 30'000, Schedule::gpipe)); }),
+                HasSubstr("the update is staggered with 30000 micro-batches"));
 }
 }  // namespace
 }  // namespace pipescope

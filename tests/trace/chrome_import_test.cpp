@@ -1,5 +1,6 @@
 #include "trace/chrome_import.h"
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 #include "trace/open_trace.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +18,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 using testing::UnorderedElementsAre;
 
 // A file of PyTorch's profiler: ts in us since the epoch minus baseTimeNanoseconds, with decimals.
@@ -259,12 +259,13 @@ TEST_F(ChromeImport, KnowsNoStartWhereTheBaseTimeIsBeyondAllClocks) {
 }
 
 TEST_F(ChromeImport, NamesThePlaceOfDamage) {
-    EXPECT_THAT([&] { opened("{\"traceEvents\": [\n{\"ph\": \"X\", \"ts\": 1},\n{\"ph\" \"X\"}]}"); },
-                ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("t.json"), HasSubstr("line 3, column 9"))));
-    EXPECT_THAT([&] { opened("{\"traceEvents\": [{\"ph\": \"X\""); },
-                ThrowsMessage<TraceFormatError>(HasSubstr("unexpected end of input")));
-    EXPECT_THAT([&] { opened("{\"traceEvents\": [{\"ts\": 1e999}]}"); },
-                ThrowsMessage<TraceFormatError>(HasSubstr("number overflow parsing '1e999'")));
+    EXPECT_THAT(
+        thrown<TraceFormatError>([&] { opened("{\"traceEvents\": [\n{\"ph\": \"X\", \"ts\": 1},\n{\"ph\" \"X\"}]}"); }),
+        AllOf(HasSubstr("t.json"), HasSubstr("line 3, column 9")));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { opened("{\"traceEvents\": [{\"ph\": \"X\""); }),
+                HasSubstr("unexpected end of input"));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { opened("{\"traceEvents\": [{\"ts\": 1e999}]}"); }),
+                HasSubstr("number overflow parsing '1e999'"));
 }
 
 TEST_F(ChromeImport, ReadsQuotedTimesAndOmitsThoseThatAreNoNumbers) {

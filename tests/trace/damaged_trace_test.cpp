@@ -1,5 +1,6 @@
 #include "one_step_trace.h"
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 #include "trace/chrome_export.h"
 #include "trace/csv_export.h"
 #include "trace/open_trace.h"
@@ -21,7 +22,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 constexpr int kRounds = 100;
 
@@ -171,12 +171,13 @@ TEST_F(DamagedTrace, WithAValueThatNoRecordingHoldsIsRefusedByEveryReader) {
         SCOPED_TRACE(each.sql);
         std::ofstream(folder_ / "t.sqlite", std::ios::binary | std::ios::trunc) << intact;
         SQLite::Database(folder_ / "t.sqlite", SQLite::OPEN_READWRITE).exec(each.sql);
-        const auto damage =
-            ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("t.sqlite' is damaged"), HasSubstr(each.value),
-                                                  HasSubstr(each.rule), HasSubstr("record it again")));
-        EXPECT_THAT([&] { open_trace(folder_ / "t.sqlite"); }, damage);
+        const auto damage = AllOf(HasSubstr("t.sqlite' is damaged"), HasSubstr(each.value), HasSubstr(each.rule),
+                                  HasSubstr("record it again"));
+        EXPECT_THAT(thrown<TraceFormatError>([&] { open_trace(folder_ / "t.sqlite"); }), damage);
         const TraceReader scan(folder_ / "t.sqlite");
-        EXPECT_THAT([&] { scan.read_tasks(Source::measured, scan.task_ids(), [](auto) { return true; }); }, damage);
+        EXPECT_THAT(thrown<TraceFormatError>(
+                        [&] { scan.read_tasks(Source::measured, scan.task_ids(), [](auto) { return true; }); }),
+                    damage);
     }
 }
 
@@ -197,8 +198,7 @@ TEST_F(DamagedTrace, WithAStepSampleOrLossThatNoRecordingHoldsIsRefused) {
     for (const auto& [sql, value] : kCases) {
         std::ofstream(folder_ / "t.sqlite", std::ios::binary | std::ios::trunc) << intact;
         SQLite::Database(folder_ / "t.sqlite", SQLite::OPEN_READWRITE).exec(sql);
-        EXPECT_THAT([&] { open_trace(folder_ / "t.sqlite"); }, ThrowsMessage<TraceFormatError>(HasSubstr(value)))
-            << sql;
+        EXPECT_THAT(thrown<TraceFormatError>([&] { open_trace(folder_ / "t.sqlite"); }), HasSubstr(value)) << sql;
     }
 }
 
@@ -235,8 +235,8 @@ TEST_F(DamagedTrace, OfJsonWithAValueThatNoRecordingHoldsIsRefused) {
         ASSERT_NE(at, std::string::npos) << from;
         std::ofstream(folder_ / "t.json", std::ios::binary | std::ios::trunc)
             << text.replace(at, std::string_view(from).size(), to);
-        EXPECT_THAT([&] { open_trace(folder_ / "t.json"); },
-                    ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("traceEvents["), HasSubstr(says))))
+        EXPECT_THAT(thrown<TraceFormatError>([&] { open_trace(folder_ / "t.json"); }),
+                    AllOf(HasSubstr("traceEvents["), HasSubstr(says)))
             << to;
     }
 }

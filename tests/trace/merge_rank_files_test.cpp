@@ -2,6 +2,7 @@
 
 #include "rank_files.h"
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 #include "trace/chrome_import.h"
 #include "trace/open_trace.h"
 #include "trace/process_json.h"
@@ -22,7 +23,6 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::ThrowsMessage;
 
 constexpr std::int64_t kBase = 1'790'857'026'000'000'000;
 
@@ -152,7 +152,7 @@ TEST_F(MergeRankFiles, LeavesOutAReplica) {
 
 TEST_F(MergeRankFiles, RefusesFilesThatAreNoRun) {
     const auto refused = [&](const std::vector<fs::path>& inputs, const std::string& why) {
-        EXPECT_THAT([&] { merge(inputs); }, ThrowsMessage<TraceFormatError>(HasSubstr(why)));
+        EXPECT_THAT(thrown<TraceFormatError>([&] { merge(inputs); }), HasSubstr(why));
     };
     const fs::path copy = folder_ / "copy.json";
     fs::copy_file(first(), copy);

@@ -2,6 +2,7 @@
 
 #include "one_step_trace.h"
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 #include "trace/chrome_export.h"
 #include "trace/trace_reader.h"
 
@@ -18,7 +19,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 std::filesystem::path file_with(const TemporaryFolder& folder, const std::string& name, const std::string& text) {
     std::ofstream(folder / name, std::ios::binary) << text;
@@ -144,8 +144,8 @@ TEST(OpenTrace, RefusesAChromeExportOfANewerVersion) {
     std::string chrome_json = chrome_of(open_trace(folder / "t.sqlite"));
     const std::string stamp = R"("format":"pipescope.chrome","version":1)";
     chrome_json.replace(chrome_json.find(stamp), stamp.size(), R"("format":"pipescope.chrome","version":3)");
-    EXPECT_THAT([&] { open_trace(file_with(folder, "t.json", chrome_json)); },
-                ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("version 3"), HasSubstr("up to version 2"))));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { open_trace(file_with(folder, "t.json", chrome_json)); }),
+                AllOf(HasSubstr("version 3"), HasSubstr("up to version 2")));
 }
 
 TEST(OpenTrace, KnowsAProfile) {
@@ -159,8 +159,8 @@ TEST(OpenTrace, KnowsAProfile) {
 TEST(OpenTrace, SaysWhatIsNoTrace) {
     const TemporaryFolder folder;
     const auto refuses = [](const std::filesystem::path& path, const std::string& why) {
-        EXPECT_THAT([&] { open_trace(path); },
-                    ThrowsMessage<TraceFormatError>(AllOf(HasSubstr(path.filename().string()), HasSubstr(why))));
+        EXPECT_THAT(thrown<TraceFormatError>([&] { open_trace(path); }),
+                    AllOf(HasSubstr(path.filename().string()), HasSubstr(why)));
     };
     refuses(folder / "missing", "does not exist");
     refuses(folder.path(), "folder");

@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "schedule/schedules.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +12,6 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 void expect_same(const TaskGraph& a, const TaskGraph& b) {
     ASSERT_EQ(a.tasks().size(), b.tasks().size());
@@ -69,7 +69,7 @@ TEST(PipelineJson, RefusesWhatIsNoPipeline) {
         return text.replace(text.find(from), from.size(), to);
     };
     const auto refuses = [](const std::string& text, const std::string& why) {
-        EXPECT_THAT([&] { parse_pipeline_json(text); }, ThrowsMessage<Error>(HasSubstr(why))) << text;
+        EXPECT_THAT(thrown<Error>([&] { parse_pipeline_json(text); }), HasSubstr(why)) << text;
     };
     refuses("{", "the recorded pipeline is '{'; it is one JSON object; record the run again");
     refuses("[]", "the recorded pipeline is '[]'; it is one JSON object; record the run again");

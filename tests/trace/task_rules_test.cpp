@@ -1,6 +1,7 @@
 #include "trace/task_rules.h"
 
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +10,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 std::string file_of(const std::string& rules) {
     return R"({"format": "pipescope.task-rules", "version": 1, "rules": [)" + rules + "]}";
@@ -99,8 +99,8 @@ TEST(TaskRules, MatchCharactersNotBytes) {
 
 TEST(TaskRules, RefuseABadFileWithOneMessage) {
     const auto refused = [](const std::string& text, const std::string& why) {
-        EXPECT_THAT([&] { TaskRules::parse(text, "r.json"); },
-                    ThrowsMessage<TaskRulesError>(AllOf(HasSubstr("r.json"), HasSubstr(why))))
+        EXPECT_THAT(thrown<TaskRulesError>([&] { TaskRules::parse(text, "r.json"); }),
+                    AllOf(HasSubstr("r.json"), HasSubstr(why)))
             << text;
     };
     refused("{", "is no JSON");
@@ -129,8 +129,8 @@ TEST(TaskRules, RefuseABadFileWithOneMessage) {
     refused(file_of(R"({"name": "a", "pattern": "x", "kind": "forward", "partition": -1})"), "\"partition\" is -1");
     refused(file_of(R"json({"name": "a", "pattern": "(?<partition>x)", "kind": "forward", "partition": 1})json"),
             "leave one out");
-    EXPECT_THAT([] { TaskRules::load("/no/such/rules.json"); },
-                ThrowsMessage<TaskRulesError>(HasSubstr("rules.json cannot be read")));
+    EXPECT_THAT(thrown<TaskRulesError>([] { TaskRules::load("/no/such/rules.json"); }),
+                HasSubstr("rules.json cannot be read"));
 }
 // The functions are those of the programs' sources, as PyTorch's profiler names them with stacks.
 TEST(TaskRules, OfTheExampleKnowPythonFunctionsOfOtherPrograms) {

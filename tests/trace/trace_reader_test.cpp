@@ -1,6 +1,7 @@
 #include "trace/trace_reader.h"
 
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 #include "trace/trace_writer.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -15,7 +16,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 std::filesystem::path file_with(const TemporaryFolder& folder, const std::string& text) {
     std::ofstream(folder / "file", std::ios::binary) << text;
@@ -56,8 +56,8 @@ void read_everything(const std::filesystem::path& path) {
 TEST(TraceReader, SaysWhatAFileSeemsToBe) {
     const TemporaryFolder folder;
     const auto refuses = [](const std::filesystem::path& path, const std::string& why) {
-        EXPECT_THAT([&] { TraceReader{path}; },
-                    ThrowsMessage<TraceFormatError>(AllOf(HasSubstr(path.filename().string()), HasSubstr(why))));
+        EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader{path}; }),
+                    AllOf(HasSubstr(path.filename().string()), HasSubstr(why)));
     };
     refuses(folder / "missing", "does not exist");
     refuses(folder.path(), "folder");
@@ -72,11 +72,10 @@ TEST(TraceReader, SaysWhatAFileSeemsToBe) {
 TEST(TraceReader, TellsAnNsysExportFromAnotherProgramsDatabase) {
     const TemporaryFolder folder;
     run_sql(folder / "nsys.sqlite", "CREATE TABLE StringIds (id, value); CREATE TABLE NVTX_EVENTS (start, end)");
-    EXPECT_THAT([&] { TraceReader(folder / "nsys.sqlite"); },
-                ThrowsMessage<TraceFormatError>(HasSubstr("export of nsys")));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "nsys.sqlite"); }), HasSubstr("export of nsys"));
     run_sql(folder / "other.sqlite", "CREATE TABLE moz_places (id)");
-    EXPECT_THAT([&] { TraceReader(folder / "other.sqlite"); },
-                ThrowsMessage<TraceFormatError>(HasSubstr("another program's")));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "other.sqlite"); }),
+                HasSubstr("another program's"));
 }
 
 TEST(TraceReader, RefusesTimesWhoseDifferencesWouldOverflow) {
@@ -87,8 +86,8 @@ TEST(TraceReader, RefusesTimesWhoseDifferencesWouldOverflow) {
                         Source::measured);
         writer.close();
     }
-    EXPECT_THAT([&] { TraceReader(folder / "t.sqlite").timeline(Source::measured); },
-                ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("PIPESCOPE_TASK.start"), HasSubstr("2^62"))));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite").timeline(Source::measured); }),
+                AllOf(HasSubstr("PIPESCOPE_TASK.start"), HasSubstr("2^62")));
 }
 
 TEST(TraceReader, RefusesANewerVersionAndNamesBoth) {
@@ -96,8 +95,8 @@ TEST(TraceReader, RefusesANewerVersionAndNamesBoth) {
     write_trace(folder / "t.sqlite", 1);
     run_sql(folder / "t.sqlite",
             R"(UPDATE PIPESCOPE_RUN SET value = '{"name":"pipescope.trace","version":3}' WHERE key = 'format')");
-    EXPECT_THAT([&] { TraceReader(folder / "t.sqlite"); },
-                ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("version 3"), HasSubstr("up to version 2"))));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite"); }),
+                AllOf(HasSubstr("version 3"), HasSubstr("up to version 2")));
 }
 
 TEST(TraceReader, RefusesAFormatStampItCannotRead) {
@@ -107,8 +106,7 @@ TEST(TraceReader, RefusesAFormatStampItCannotRead) {
          {"nonsense", "[]", "{\"name\": 3}", "{\"name\": \"pipescope.trace\", \"version\": \"1\"}"}) {
         run_sql(folder / "t.sqlite",
                 std::string("UPDATE PIPESCOPE_RUN SET value = '") + stamp + "' WHERE key = 'format'");
-        EXPECT_THAT([&] { TraceReader(folder / "t.sqlite"); },
-                    ThrowsMessage<TraceFormatError>(HasSubstr("format stamp")));
+        EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite"); }), HasSubstr("format stamp"));
     }
 }
 
@@ -167,11 +165,11 @@ TEST(TraceReader, NamesTheTaskWhoseKindOrLaneIsUnknown) {
     const TemporaryFolder folder;
     write_trace(folder / "t.sqlite", 3);
     run_sql(folder / "t.sqlite", "UPDATE PIPESCOPE_TASK SET kind = 'sideways' WHERE id = 2");
-    EXPECT_THAT([&] { TraceReader(folder / "t.sqlite").timeline(Source::measured); },
-                ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("task 2"), HasSubstr("sideways"))));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite").timeline(Source::measured); }),
+                AllOf(HasSubstr("task 2"), HasSubstr("sideways")));
     run_sql(folder / "t.sqlite", "UPDATE PIPESCOPE_TASK SET kind = 'forward', lane = 2000000000 WHERE id = 2");
-    EXPECT_THAT([&] { TraceReader(folder / "t.sqlite").timeline(Source::measured); },
-                ThrowsMessage<TraceFormatError>(HasSubstr("lane 2000000000")));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite").timeline(Source::measured); }),
+                HasSubstr("lane 2000000000"));
 }
 
 TEST(TraceReader, RefusesWhatEndsBeforeItStarts) {
@@ -182,35 +180,32 @@ TEST(TraceReader, RefusesWhatEndsBeforeItStarts) {
                         Source::measured);
         writer.close();
     }
-    EXPECT_THAT([&] { TraceReader(folder / "task.sqlite").timeline(Source::measured); },
-                testing::ThrowsMessage<TraceFormatError>(
-                    testing::HasSubstr("starts at 50 ns and ends at 20 ns; it must end after it starts")));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "task.sqlite").timeline(Source::measured); }),
+                testing::HasSubstr("starts at 50 ns and ends at 20 ns; it must end after it starts"));
     {
         TraceWriter writer(folder / "step.sqlite", IfExists::refuse);
         writer.add_step({3, Nanoseconds{0}, Nanoseconds{10}, Nanoseconds{40}, Nanoseconds{20}, 1.5, false});
         writer.close();
     }
-    EXPECT_THAT([&] { TraceReader(folder / "step.sqlite").steps(); },
-                testing::ThrowsMessage<TraceFormatError>(testing::HasSubstr("step 3 ends before it starts")));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "step.sqlite").steps(); }),
+                testing::HasSubstr("step 3 ends before it starts"));
 }
 
 TEST(TraceReader, ATableThatIsMissingIsTheFilesFault) {
     const TemporaryFolder folder;
     TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
     SQLite::Database(folder / "t.sqlite", SQLite::OPEN_READWRITE).exec("DROP TABLE PIPESCOPE_STEP");
-    EXPECT_THAT([&] { TraceReader(folder / "t.sqlite").steps(); },
-                testing::ThrowsMessage<TraceFormatError>(
-                    testing::AllOf(testing::HasSubstr("PIPESCOPE_STEP"), testing::HasSubstr("the file is damaged"),
-                                   testing::Not(testing::HasSubstr("check the disk")))));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader(folder / "t.sqlite").steps(); }),
+                testing::AllOf(testing::HasSubstr("PIPESCOPE_STEP"), testing::HasSubstr("the file is damaged"),
+                               testing::Not(testing::HasSubstr("check the disk"))));
 }
 
 TEST(TraceReader, ATraceWithoutItsRunIsNoExportOfNsys) {
     const TemporaryFolder folder;
     TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
     SQLite::Database(folder / "t.sqlite", SQLite::OPEN_READWRITE).exec("DROP TABLE PIPESCOPE_RUN");
-    EXPECT_THAT([&] { TraceReader::open(folder / "t.sqlite"); },
-                testing::ThrowsMessage<TraceFormatError>(
-                    testing::AllOf(testing::HasSubstr("no table PIPESCOPE_RUN"), testing::HasSubstr("is damaged"))));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader::open(folder / "t.sqlite"); }),
+                testing::AllOf(testing::HasSubstr("no table PIPESCOPE_RUN"), testing::HasSubstr("is damaged")));
 }
 
 TEST(TraceReader, ReportsATruncatedFileAsDamaged) {

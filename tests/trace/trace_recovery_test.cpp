@@ -1,4 +1,5 @@
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 #include "trace/trace_reader.h"
 #include "trace/trace_writer.h"
 
@@ -16,7 +17,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 constexpr int kTasksPerCommit = 20'000;
 
@@ -118,8 +118,8 @@ TEST(TraceRecovery, RefusesATraceThatIsStillBeingWritten) {
     TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
     writer.add_step({});
     writer.commit();
-    EXPECT_THAT([&] { recover_trace(folder / "t.sqlite"); },
-                ThrowsMessage<TraceError>(AllOf(HasSubstr("another process"), HasSubstr("wait"))));
+    EXPECT_THAT(thrown<TraceError>([&] { recover_trace(folder / "t.sqlite"); }),
+                AllOf(HasSubstr("another process"), HasSubstr("wait")));
     writer.add_step({});
     writer.close();
     EXPECT_EQ(recover_trace(folder / "t.sqlite").steps, 2);
@@ -139,7 +139,7 @@ TEST(TraceRecovery, ReportsADamagedTraceInsteadOfRecoveringIt) {
     kill_a_writer(path, random);
     SQLite::Database(path, SQLite::OPEN_READWRITE).exec("PRAGMA wal_checkpoint(TRUNCATE)");
     std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
-    EXPECT_THAT([&] { recover_trace(path); }, ThrowsMessage<TraceFormatError>(HasSubstr("damaged")));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { recover_trace(path); }), HasSubstr("damaged"));
 }
 }  // namespace
 }  // namespace pipescope

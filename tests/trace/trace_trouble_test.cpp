@@ -1,4 +1,5 @@
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 #include "trace/open_trace.h"
 #include "trace/trace_reader.h"
 #include "trace/trace_writer.h"
@@ -15,7 +16,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 Slice slice(int k) {
     return {{0, TaskKind::forward, 0, k % 60'000, -1}, LaneId{0}, Nanoseconds{k}, Nanoseconds{k + 1}, 0};
@@ -30,15 +30,14 @@ TEST(TraceTrouble, AFullDiskIsNamedCountedAndLeavesWhatWasCommitted) {
         const int pages = db.execAndGet("PRAGMA page_count").getInt();
         db.exec("PRAGMA max_page_count = " + std::to_string(pages + 20));
     });
-    EXPECT_THAT(
-        [&] {
-            for (int k = 1; k < 100'000; ++k) {
-                writer.add_task(slice(k), Source::measured);
-            }
-        },
-        ThrowsMessage<TraceError>(AllOf(HasSubstr("t.sqlite"), HasSubstr("free some space"))));
+    EXPECT_THAT(thrown<TraceError>([&] {
+                    for (int k = 1; k < 100'000; ++k) {
+                        writer.add_task(slice(k), Source::measured);
+                    }
+                }),
+                AllOf(HasSubstr("t.sqlite"), HasSubstr("free some space")));
     EXPECT_THROW(writer.add_step({}), TraceError);  // nothing is accepted that might be lost too
-    EXPECT_THAT([&] { writer.close(); }, ThrowsMessage<TraceError>(HasSubstr("rows are missing")));
+    EXPECT_THAT(thrown<TraceError>([&] { writer.close(); }), HasSubstr("rows are missing"));
     const OpenedTrace trace = open_trace(folder / "t.sqlite");
     EXPECT_EQ(trace.measured.slices.size(), 1u);
     // The space of the lost rows suffices to report the loss.
@@ -80,8 +79,8 @@ TEST(TraceTrouble, AFileThatAnotherWriterHoldsIsAnErrorAndNoHang) {
     writer.commit();
     SQLite::Database other(folder / "t.sqlite", SQLite::OPEN_READWRITE);
     other.exec("BEGIN IMMEDIATE");
-    EXPECT_THAT([&] { writer.add_task(slice(1), Source::measured); },
-                ThrowsMessage<TraceError>(HasSubstr("another process has it open")));
+    EXPECT_THAT(thrown<TraceError>([&] { writer.add_task(slice(1), Source::measured); }),
+                HasSubstr("another process has it open"));
     other.exec("ROLLBACK");
     writer.add_task(slice(2), Source::measured);  // and it goes on when the other has gone
     writer.close();

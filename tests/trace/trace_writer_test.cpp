@@ -1,6 +1,7 @@
 #include "trace/trace_writer.h"
 
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 #include "trace/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -24,7 +25,6 @@ using std::chrono::nanoseconds;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 /// A small valid trace, identified by its run value "model".
 void write_trace(const std::filesystem::path& path, const std::string& model) {
@@ -179,8 +179,8 @@ TEST(TraceWriter, IsMadeUnderTheEyesOfAnother) {
 TEST(TraceWriter, RefusesAnExistingFileAndLeavesItAsItWas) {
     const TemporaryFolder folder;
     write_text(folder / "t.sqlite", "precious");
-    EXPECT_THAT([&] { TraceWriter(folder / "t.sqlite", IfExists::refuse); },
-                ThrowsMessage<TraceError>(AllOf(HasSubstr("t.sqlite"), HasSubstr("exists"), HasSubstr("--force"))));
+    EXPECT_THAT(thrown<TraceError>([&] { TraceWriter(folder / "t.sqlite", IfExists::refuse); }),
+                AllOf(HasSubstr("t.sqlite"), HasSubstr("exists"), HasSubstr("--force")));
     EXPECT_EQ(read_text(folder / "t.sqlite"), "precious");
 }
 
@@ -218,8 +218,8 @@ TEST(TraceWriter, DoesNotReplaceATraceThatIsBeingWritten) {
     TraceWriter first(folder / "t.sqlite", IfExists::refuse);
     first.set_run("model", R"("first")");
     first.commit();
-    EXPECT_THAT([&] { TraceWriter(folder / "t.sqlite", IfExists::replace); },
-                ThrowsMessage<TraceError>(AllOf(HasSubstr("another process"), HasSubstr("wait"))));
+    EXPECT_THAT(thrown<TraceError>([&] { TraceWriter(folder / "t.sqlite", IfExists::replace); }),
+                AllOf(HasSubstr("another process"), HasSubstr("wait")));
     first.close();
     EXPECT_EQ(TraceReader(folder / "t.sqlite").run().at("model"), R"("first")");
 }
@@ -227,8 +227,8 @@ TEST(TraceWriter, DoesNotReplaceATraceThatIsBeingWritten) {
 TEST(TraceWriter, KeepsTheOldFileWhereTheNewOneCannotBeMade) {
     const TemporaryFolder folder;
     std::filesystem::create_directory(folder / "t.sqlite");
-    EXPECT_THAT([&] { TraceWriter(folder / "t.sqlite", IfExists::replace); },
-                ThrowsMessage<TraceError>(HasSubstr("not a regular file")));
+    EXPECT_THAT(thrown<TraceError>([&] { TraceWriter(folder / "t.sqlite", IfExists::replace); }),
+                HasSubstr("not a regular file"));
     EXPECT_TRUE(std::filesystem::is_directory(folder / "t.sqlite"));
 }
 
@@ -265,12 +265,12 @@ TEST(TraceWriter, WritesThroughASymbolicLink) {
 
 TEST(TraceWriter, NamesTheFolderThatDoesNotExist) {
     const TemporaryFolder folder;
-    EXPECT_THAT([&] { TraceWriter(folder / "nowhere/t.sqlite", IfExists::refuse); },
-                ThrowsMessage<TraceError>(AllOf(HasSubstr("nowhere/t.sqlite"), HasSubstr("folder does not exist"))));
+    EXPECT_THAT(thrown<TraceError>([&] { TraceWriter(folder / "nowhere/t.sqlite", IfExists::refuse); }),
+                AllOf(HasSubstr("nowhere/t.sqlite"), HasSubstr("folder does not exist")));
     write_text(folder / "file", "");
-    EXPECT_THAT([&] { TraceWriter(folder / "file/t.sqlite", IfExists::refuse); },
-                ThrowsMessage<TraceError>(HasSubstr("a file, not a folder")));
-    EXPECT_THAT([&] { TraceWriter("", IfExists::refuse); }, ThrowsMessage<TraceError>(HasSubstr("empty")));
+    EXPECT_THAT(thrown<TraceError>([&] { TraceWriter(folder / "file/t.sqlite", IfExists::refuse); }),
+                HasSubstr("a file, not a folder"));
+    EXPECT_THAT(thrown<TraceError>([&] { TraceWriter("", IfExists::refuse); }), HasSubstr("empty"));
 }
 
 TEST(TraceWriter, SaysThatItsFolderMayNotBeWritten) {
@@ -281,8 +281,8 @@ TEST(TraceWriter, SaysThatItsFolderMayNotBeWritten) {
     std::filesystem::create_directory(folder / "locked");
     std::filesystem::permissions(folder / "locked",
                                  std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
-    EXPECT_THAT([&] { TraceWriter(folder / "locked/t.sqlite", IfExists::refuse); },
-                ThrowsMessage<TraceError>(HasSubstr("may not be written")));
+    EXPECT_THAT(thrown<TraceError>([&] { TraceWriter(folder / "locked/t.sqlite", IfExists::refuse); }),
+                HasSubstr("may not be written"));
 }
 
 TEST(TraceWriter, TakesNothingMoreOnceItIsClosed) {
@@ -290,14 +290,14 @@ TEST(TraceWriter, TakesNothingMoreOnceItIsClosed) {
     TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
     writer.close();
     writer.close();
-    EXPECT_THAT([&] { writer.add_step({}); }, ThrowsMessage<TraceError>(HasSubstr("closed")));
+    EXPECT_THAT(thrown<TraceError>([&] { writer.add_step({}); }), HasSubstr("closed"));
 }
 
 TEST(TraceWriter, RefusesARunValueThatIsNotJson) {
     const TemporaryFolder folder;
     TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
-    EXPECT_THAT([&] { writer.set_run("model", "unet"); },
-                ThrowsMessage<TraceError>(AllOf(HasSubstr("'model'"), HasSubstr("unet"), HasSubstr("JSON"))));
+    EXPECT_THAT(thrown<TraceError>([&] { writer.set_run("model", "unet"); }),
+                AllOf(HasSubstr("'model'"), HasSubstr("unet"), HasSubstr("JSON")));
 }
 }  // namespace
 }  // namespace pipescope

@@ -6,6 +6,7 @@
 #include "engine/skippable.h"
 #include "engine/task_observer.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -22,7 +23,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::ThrowsMessage;
 
 constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
 const auto kLoss = [](const Tensors& output, const Tensors& target) { return mean_square(output[0], target[0]); };
@@ -207,8 +207,9 @@ TEST(AutogradDriver, MakesOneConnectedGraphSoThatGradWorksWithoutCheckpoints) {
 TEST(AutogradDriver, RefusesAutogradGradThroughACheckpointAndAddsNothingInSilence) {
     GPipe model = pipeline_of(dropout_mlp(), {3, 3}, 2, Checkpoint::always);
     const at::Tensor input = samples(4).requires_grad_();
-    EXPECT_THAT([&] { torch::autograd::grad({mean_square(model.forward(input), samples(4, 4))}, {input}); },
-                ThrowsMessage<EngineError>(AllOf(HasSubstr("autograd::grad"), HasSubstr("checkpoint never"))));
+    EXPECT_THAT(thrown<EngineError>(
+                    [&] { torch::autograd::grad({mean_square(model.forward(input), samples(4, 4))}, {input}); }),
+                AllOf(HasSubstr("autograd::grad"), HasSubstr("checkpoint never")));
     for (const at::Tensor& parameter : model.parameters()) {
         EXPECT_FALSE(parameter.grad().defined());
     }
@@ -218,27 +219,26 @@ TEST(AutogradDriver, RefusesASecondBackwardThroughACheckpoint) {
     GPipe model = pipeline_of(dropout_mlp(), {3, 3}, 2, Checkpoint::always);
     const at::Tensor loss = mean_square(model.forward(samples(4)), samples(4, 4));
     loss.backward({}, /*retain_graph=*/true);
-    EXPECT_THAT([&] { loss.backward(); },
-                ThrowsMessage<EngineError>(AllOf(HasSubstr("second time"), HasSubstr("checkpoint never"))));
+    EXPECT_THAT(thrown<EngineError>([&] { loss.backward(); }),
+                AllOf(HasSubstr("second time"), HasSubstr("checkpoint never")));
 }
 
 TEST(AutogradDriver, RefusesAScheduleItCannotHideInAGraph) {
     EXPECT_THAT(
-        [] {
+        thrown<UsageError>([] {
             GPipe(
                 dropout_mlp(),
                 {.balance = {3, 3}, .devices = cpus(2), .schedule = Schedule::one_f_one_b, .driver = Driver::autograd});
-        },
-        ThrowsMessage<UsageError>(AllOf(HasSubstr("1f1b"), HasSubstr("driver scheduled"))));
+        }),
+        AllOf(HasSubstr("1f1b"), HasSubstr("driver scheduled")));
 }
 
 TEST(AutogradDriver, RefusesAPlacement) {
-    EXPECT_THAT(
-        [] {
-            GPipe(dropout_mlp(),
-                  {.balance = {3, 3}, .devices = cpus(2), .placement = {1, 0}, .driver = Driver::autograd});
-        },
-        ThrowsMessage<UsageError>(AllOf(HasSubstr("placement"), HasSubstr("driver scheduled"))));
+    EXPECT_THAT(thrown<UsageError>([] {
+                    GPipe(dropout_mlp(),
+                          {.balance = {3, 3}, .devices = cpus(2), .placement = {1, 0}, .driver = Driver::autograd});
+                }),
+                AllOf(HasSubstr("placement"), HasSubstr("driver scheduled")));
 }
 
 TEST(AutogradDriver, PassesALayersExceptionOnAndCanBeUsedAgain) {

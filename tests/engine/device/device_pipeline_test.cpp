@@ -2,6 +2,7 @@
 #include "engine/engine_error.h"
 #include "tests/engine/device/device_fixtures.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -188,9 +189,8 @@ TEST_F(DevicePipelineTest, RefusesStaggeredUpdates) {
     const StaggeredTraining training{.next = [] { return std::optional<MiniBatch>(); },
                                      .loss = [](const Tensors& output, const Tensors&) { return output[0].sum(); },
                                      .update = [](LaneId) {}};
-    EXPECT_THAT([&] { pipe.train_staggered(training); },
-                testing::ThrowsMessage<UsageError>(
-                    testing::AllOf(testing::HasSubstr("a lane on fake:1"), testing::HasSubstr("use step()"))));
+    EXPECT_THAT(thrown<UsageError>([&] { pipe.train_staggered(training); }),
+                testing::AllOf(testing::HasSubstr("a lane on fake:1"), testing::HasSubstr("use step()")));
 }
 
 TEST_F(DevicePipelineTest, TakesAnOptimizerMadeBeforeAndAfter) {

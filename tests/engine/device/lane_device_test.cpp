@@ -4,6 +4,7 @@
 #include "engine/engine_error.h"
 #include "tests/engine/device/device_fixtures.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -11,7 +12,6 @@
 namespace pipescope {
 namespace {
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 using testing_support::DeviceTest;
 using testing_support::on;
 
@@ -24,19 +24,18 @@ TEST_F(LaneDeviceTest, KnowsTheDevicesOfThisProcess) {
 }
 
 TEST_F(LaneDeviceTest, RefusesOtherNamesAndSaysWhichThereAre) {
-    EXPECT_THAT(
-        [] { usable_device("gpu0"); },
-        ThrowsMessage<EngineError>(AllOf(HasSubstr("\"gpu0\" is not a device's name"), HasSubstr("fake:0, fake:1"))));
-    EXPECT_THAT([] { usable_device("fake:7"); }, ThrowsMessage<EngineError>(HasSubstr("\"fake:7\" is not there")));
-    EXPECT_THAT([] { usable_device("meta"); }, ThrowsMessage<EngineError>(HasSubstr("does not compute")));
+    EXPECT_THAT(thrown<EngineError>([] { usable_device("gpu0"); }),
+                AllOf(HasSubstr("\"gpu0\" is not a device's name"), HasSubstr("fake:0, fake:1")));
+    EXPECT_THAT(thrown<EngineError>([] { usable_device("fake:7"); }), HasSubstr("\"fake:7\" is not there"));
+    EXPECT_THAT(thrown<EngineError>([] { usable_device("meta"); }), HasSubstr("does not compute"));
 }
 
 TEST_F(LaneDeviceTest, SaysWhatIsMissingForCuda) {
     if (load_cuda()) {
         GTEST_SKIP() << "this machine has CUDA devices";
     }
-    EXPECT_THAT([] { usable_device("cuda:0"); },
-                ThrowsMessage<EngineError>(AllOf(HasSubstr("\"cuda:0\" cannot be used"), HasSubstr(why_no_cuda()))));
+    EXPECT_THAT(thrown<EngineError>([] { usable_device("cuda:0"); }),
+                AllOf(HasSubstr("\"cuda:0\" cannot be used"), HasSubstr(why_no_cuda())));
 }
 
 TEST_F(LaneDeviceTest, GivesEachLaneOfADeviceAStreamOfItsOwn) {

@@ -1,6 +1,7 @@
 #include "engine/current_task.h"
 #include "engine/gradients/micro_batch_graph.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/thrown.h"
 
 #include <ATen/SequenceNumber.h>
 #include <gmock/gmock.h>
@@ -294,7 +295,7 @@ TEST(SplitBackward, ReportsWithAnomalyDetectionWhichNodeMadeNoNumber) {
     const at::Tensor w = split_weight({4, 4});
     SplitChain chain({[=](const at::Tensor& x) { return torch::sqrt(torch::mm(x, w) * 0); }}, {w});
     chain.forward(torch::randn({6, 4}, torch::kFloat64));
-    EXPECT_THAT([&] { chain.first_half(); }, ::testing::ThrowsMessage<std::exception>(HasSubstr("nan")));
+    EXPECT_THAT(thrown<std::exception>([&] { chain.first_half(); }), HasSubstr("nan"));
 }
 
 // ---- Steps ----

@@ -1,4 +1,5 @@
 #include "engine/skips/skip_layout.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +9,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::ThrowsMessage;
 
 SkipName a(const std::string& space = "") {
     return {space, "a"};
@@ -26,8 +26,8 @@ const LayerSkips kPlain{"plain", {}};
 
 template <class... Parts>
 void expect_findings(const std::vector<LayerSkips>& layers, const Parts&... parts) {
-    EXPECT_THAT([&] { verify_skippables(layers); },
-                ThrowsMessage<SkipError>(AllOf(HasSubstr(parts)..., HasSubstr("correct the names"))));
+    EXPECT_THAT(thrown<SkipError>([&] { verify_skippables(layers); }),
+                AllOf(HasSubstr(parts)..., HasSubstr("correct the names")));
 }
 
 TEST(VerifySkippables, ListsTheSkipsByStashingLayerThenName) {

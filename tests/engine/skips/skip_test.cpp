@@ -4,6 +4,7 @@
 #include "engine/skippable.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/engine/modes.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -16,7 +17,6 @@ namespace {
 using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 /// y = tanh(Wx), stashing Wx.
 LayerSpec stashing(const std::string& name, std::int64_t in, std::int64_t out) {
@@ -299,8 +299,8 @@ void expect_layer_error(SkipNames names, const SkipForward& forward, const std::
         layers.push_back(adding("given"));
     }
     GPipe model(layers, {.balance = {static_cast<std::int64_t>(layers.size())}, .devices = cpus(1)});
-    EXPECT_THAT([&] { model.forward(samples(2)); },
-                ThrowsMessage<LayerError>(AllOf(HasSubstr("layer 1 (wrong): forward " + what), HasSubstr(way))));
+    EXPECT_THAT(thrown<LayerError>([&] { model.forward(samples(2)); }),
+                AllOf(HasSubstr("layer 1 (wrong): forward " + what), HasSubstr(way)));
     EXPECT_EQ(model.last_failure()->layer_name, "wrong");
 }
 
@@ -346,11 +346,10 @@ TEST(SkipsRefuse, APopASecondTime) {
         "pops 'given' a second time", "another name");
 }
 TEST(SkipsRefuse, LayersThatDoNotMatch) {
-    EXPECT_THAT(([] {
+    EXPECT_THAT(thrown<SkipError>(([] {
                     GPipe({stashing("a", 6, 6), adding("b")}, {.balance = {1, 1}, .devices = cpus(2)});
-                }),
-                ThrowsMessage<SkipError>(
-                    AllOf(HasSubstr("'a', which no layer pops"), HasSubstr("'b', which no layer stashes"))));
+                })),
+                AllOf(HasSubstr("'a', which no layer pops"), HasSubstr("'b', which no layer stashes")));
     EXPECT_THROW(PlainModel({adding("b")}, {}), SkipError);
 }
 TEST(SkipsRefuse, ALayerWithoutAFunctionAndACallOutsideAModel) {

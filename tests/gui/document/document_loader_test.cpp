@@ -16,6 +16,7 @@
 #include "gui/tables/task_details.h"
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
+#include "tests/thrown.h"
 #include "trace/chrome_export.h"
 #include "trace/open_trace.h"
 #include "trace/trace_reader.h"
@@ -33,7 +34,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-using testing::ThrowsMessage;
 
 std::shared_ptr<const TraceDocument> load(const std::string& name, const SampleRun& run = {}) {
     const auto path = temporaryPath(name);
@@ -190,8 +190,8 @@ TEST(DocumentLoader, ShowsTheThreadsAloneOfATraceWithRangesAndNoTask) {
     EXPECT_TRUE(document->complete);
     EXPECT_THAT(document->messages().join(QLatin1Char('\n')).toStdString(), HasSubstr("no task of a pipeline"));
     TraceWriter(path, IfExists::replace).close();
-    EXPECT_THAT([&] { loadTrace(QString::fromStdString(path.string())); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("ranges_only.sqlite"), HasSubstr("holds no task and no range"))));
+    EXPECT_THAT(thrown<Error>([&] { loadTrace(QString::fromStdString(path.string())); }),
+                AllOf(HasSubstr("ranges_only.sqlite"), HasSubstr("holds no task and no range")));
 }
 
 TEST(DocumentLoader, ShowsATraceOfCountersAlone) {
@@ -366,7 +366,7 @@ TEST(DocumentLoader, QueriesOnlyTheFileThatItRead) {
     files.fileToRead();
     EXPECT_EQ(files.database(), files.files().front());
     std::filesystem::rename(other, path);
-    EXPECT_THAT([&] { files.database(); }, ThrowsMessage<Error>(HasSubstr("another one took its place")));
+    EXPECT_THAT(thrown<Error>([&] { files.database(); }), HasSubstr("another one took its place"));
     files.fileToRead();
     EXPECT_EQ(files.database(), files.files().front());
     std::filesystem::remove(path);
@@ -452,29 +452,27 @@ TEST(Headlines, NameWhatAStepComesToInASecond) {
 }
 
 TEST(DocumentLoader, RefusesWhatIsNoTraceAndSaysWhatToDo) {
-    EXPECT_THAT([] { loadTrace(QStringLiteral("/nowhere/x.sqlite")); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x.sqlite"), HasSubstr("no such file"))));
+    EXPECT_THAT(thrown<Error>([] { loadTrace(QStringLiteral("/nowhere/x.sqlite")); }),
+                AllOf(HasSubstr("/nowhere/x.sqlite"), HasSubstr("no such file")));
     const QString text = pathOf("text.sqlite", "this is no database at all, but long enough to look at");
-    EXPECT_THAT([&] { loadTrace(text); }, ThrowsMessage<Error>(HasSubstr("text.sqlite")));
+    EXPECT_THAT(thrown<Error>([&] { loadTrace(text); }), HasSubstr("text.sqlite"));
     for (const char* name : {"run.nsys-rep", "old.qdstrm"}) {
         const QString report = pathOf(name, "some bytes that only nsys knows");
-        EXPECT_THAT([&] { loadTrace(report); },
-                    ThrowsMessage<Error>(HasSubstr("nsys export -t sqlite " + report.toStdString())));
+        EXPECT_THAT(thrown<Error>([&] { loadTrace(report); }),
+                    HasSubstr("nsys export -t sqlite " + report.toStdString()));
     }
     const QString nothing = pathOf("nothing.nsys-rep", "");
-    EXPECT_THAT([&] { loadTrace(nothing); }, ThrowsMessage<Error>(HasSubstr("nsys export -t sqlite")));
+    EXPECT_THAT(thrown<Error>([&] { loadTrace(nothing); }), HasSubstr("nsys export -t sqlite"));
     const std::string profile = to_json(sampleProfile({}));
     for (const std::size_t length : {profile.size() / 2, profile.size() - 2}) {
         const QString half = pathOf("half.json", profile.substr(0, length));
-        EXPECT_THAT([&] { loadTrace(half); },
-                    ThrowsMessage<Error>(AllOf(HasSubstr("half.json"), Not(HasSubstr("recover")),
-                                               testing::ContainsRegex("profile again"),
-                                               Not(testing::ContainsRegex("correct.*correct")))));
+        EXPECT_THAT(thrown<Error>([&] { loadTrace(half); }),
+                    AllOf(HasSubstr("half.json"), Not(HasSubstr("recover")), testing::ContainsRegex("profile again"),
+                          Not(testing::ContainsRegex("correct.*correct"))));
     }
-    EXPECT_THAT([] { loadTrace(pathOf("empty.sqlite", "")); },
-                ThrowsMessage<Error>(HasSubstr("is empty, not a trace")));
+    EXPECT_THAT(thrown<Error>([] { loadTrace(pathOf("empty.sqlite", "")); }), HasSubstr("is empty, not a trace"));
     const QString folder = QString::fromStdString(temporaryPath("").string());
-    EXPECT_THAT([&] { loadTrace(folder); }, ThrowsMessage<Error>(HasSubstr("folder")));
+    EXPECT_THAT(thrown<Error>([&] { loadTrace(folder); }), HasSubstr("folder"));
 }
 
 TEST(DocumentLoader, SimulatesABareProfile) {
@@ -506,8 +504,8 @@ TEST(DocumentLoader, TellsASimulationFromAnEarlierRun) {
     const auto simulated = loadTrace(simulatedTrace("earlier.sqlite"));
     const std::shared_ptr<const Baseline> before = baselineOf(*simulated);
     EXPECT_THAT(before->warnings, ::testing::Contains(::testing::HasSubstr("this is a simulation, not a recording")));
-    EXPECT_THAT([&] { withBaseline(*simulated, before); },
-                ::testing::ThrowsMessage<Error>(::testing::HasSubstr("give the simulation as the earlier run")));
+    EXPECT_THAT(thrown<Error>([&] { withBaseline(*simulated, before); }),
+                ::testing::HasSubstr("give the simulation as the earlier run"));
 }
 
 TEST(DocumentLoader, ShowsASimulatedTraceAsItWasSimulated) {

@@ -7,6 +7,7 @@
 #include "gui/style/number_format.h"
 #include "schedule/schedules.h"
 #include "tests/gui/sample_trace.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -129,8 +130,8 @@ TEST(Scenario, TakesLanesAndMicroBatchesFromAScheduleFile) {
     for (int j = 0; j < 100; ++j) {
         wide += std::to_string(j) + "F0," + std::to_string(j) + "B0\n";
     }
-    EXPECT_THAT([&] { withSchedule(profile, few, Schedule::from_csv("wide.csv", wide)); },
-                testing::ThrowsMessage<UsageError>(HasSubstr("wide.csv has 100 partitions; the model has")));
+    EXPECT_THAT(thrown<UsageError>([&] { withSchedule(profile, few, Schedule::from_csv("wide.csv", wide)); }),
+                HasSubstr("wide.csv has 100 partitions; the model has"));
 }
 
 // Any sequence of changes with the controls gives either a timeline or one message with the reason.

@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +11,6 @@ namespace pipescope {
 namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 constexpr TaskKey task(TaskKind kind, int partition, int microBatch) {
     return {0, kind, partition, microBatch, -1};
@@ -62,19 +62,19 @@ TEST_F(ScheduleEditTest, MovesATaskWithinItsLane) {
 
 TEST_F(ScheduleEditTest, SaysWhyAPlaceIsImpossible) {
     const Simulation simulation = simulated();
-    EXPECT_THAT([&] { withTaskAt(simulation, task(TaskKind::backward, 1, 0), 0); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("1B0 before 1F0"), HasSubstr("swap"))));
+    EXPECT_THAT(thrown<Error>([&] { withTaskAt(simulation, task(TaskKind::backward, 1, 0), 0); }),
+                AllOf(HasSubstr("1B0 before 1F0"), HasSubstr("swap")));
     // 1F3 waits for 0F3, which lane 0 runs behind 0B0, which waits for 1B0, which lane 1 would run behind 1F3.
-    EXPECT_THAT([&] { withTaskAt(simulation, task(TaskKind::forward, 1, 3), 0); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("on lane 0 waits for"), HasSubstr("which lane 1 runs after"))));
-    EXPECT_THAT([&] { placeInLane(tableOf(simulation), task(TaskKind::recompute, 0, 0)); },
-                ThrowsMessage<UsageError>(HasSubstr("move the backward")));
-    EXPECT_THAT([&] { placeInLane(tableOf(simulation), task(TaskKind::loss, 1, 0)); },
-                ThrowsMessage<UsageError>(HasSubstr("move the forward")));
-    EXPECT_THAT([&] { placeInLane(tableOf(simulation), task(TaskKind::copy_forward, 0, 0)); },
-                ThrowsMessage<UsageError>(HasSubstr("move that task")));
+    EXPECT_THAT(thrown<Error>([&] { withTaskAt(simulation, task(TaskKind::forward, 1, 3), 0); }),
+                AllOf(HasSubstr("on lane 0 waits for"), HasSubstr("which lane 1 runs after")));
+    EXPECT_THAT(thrown<UsageError>([&] { placeInLane(tableOf(simulation), task(TaskKind::recompute, 0, 0)); }),
+                HasSubstr("move the backward"));
+    EXPECT_THAT(thrown<UsageError>([&] { placeInLane(tableOf(simulation), task(TaskKind::loss, 1, 0)); }),
+                HasSubstr("move the forward"));
+    EXPECT_THAT(thrown<UsageError>([&] { placeInLane(tableOf(simulation), task(TaskKind::copy_forward, 0, 0)); }),
+                HasSubstr("move that task"));
     options_.schedule = Schedule::pipedream;
-    EXPECT_THAT([&] { tableOf(simulated()); }, ThrowsMessage<UsageError>(HasSubstr("never drains")));
+    EXPECT_THAT(thrown<UsageError>([&] { tableOf(simulated()); }), HasSubstr("never drains"));
 }
 
 TEST_F(ScheduleEditTest, SplitsCellsOfTwoTasksThatAMovePassesAndMovesRecomputesOfTheFile) {

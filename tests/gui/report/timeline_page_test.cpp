@@ -10,6 +10,7 @@
 #include "gui/timeline/track_store.h"
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +37,6 @@ namespace {
 using Json = nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 const char* const kHostile = "</script><img src=x onerror=\"window.hacked=1\">";
 
@@ -457,9 +457,8 @@ TEST_F(TimelinePage, RefusesMoreTasksThanABrowserDraws) {
     document->measured = std::make_shared<TimelineStore>(timeline);
     use(document);
     scene_.range = document->measured->range();
-    EXPECT_THAT([&] { timelinePageData(scene_); },
-                ThrowsMessage<Error>(
-                    AllOf(HasSubstr("300,001 tasks"), HasSubstr("at most 300,000"), HasSubstr("--range FROM:TO"))));
+    EXPECT_THAT(thrown<Error>([&] { timelinePageData(scene_); }),
+                AllOf(HasSubstr("300,001 tasks"), HasSubstr("at most 300,000"), HasSubstr("--range FROM:TO")));
     scene_.range.start += 20;
     EXPECT_EQ(data().at("timelines").at(0).at("start").size(), count - 2);
 }
@@ -467,7 +466,7 @@ TEST_F(TimelinePage, RefusesMoreTasksThanABrowserDraws) {
 TEST_F(TimelinePage, NeedsATimeline) {
     scene_.document = std::make_shared<TraceDocument>();
     scene_.range = {0, 1};
-    EXPECT_THAT([&] { timelinePageData(scene_); }, ThrowsMessage<Error>(HasSubstr("neither tasks nor threads")));
+    EXPECT_THAT(thrown<Error>([&] { timelinePageData(scene_); }), HasSubstr("neither tasks nor threads"));
 }
 
 /// A Chrome trace of two threads, one with nested ranges, and a counter.

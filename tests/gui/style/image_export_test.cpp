@@ -6,6 +6,7 @@
 #include "gui/window/main_window.h"
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +18,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 std::unique_ptr<MainWindow> showSample(const std::string& name) {
     const auto path = temporaryPath(name);
@@ -50,15 +50,15 @@ TEST(ImageExport, DrawsSlicesAsShapesInAVectorImage) {
 }
 
 TEST(ImageExport, RefusesAnUnknownEnding) {
-    EXPECT_THAT([] { imageFormatOf(QStringLiteral("a.bmp")); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("a.bmp"), HasSubstr(".png, .svg or .pdf"))));
+    EXPECT_THAT(thrown<UsageError>([] { imageFormatOf(QStringLiteral("a.bmp")); }),
+                AllOf(HasSubstr("a.bmp"), HasSubstr(".png, .svg or .pdf")));
     EXPECT_EQ(imageFormatOf(QStringLiteral("a.PNG")), ImageFormat::png);
 }
 
 TEST(ImageExport, SaysWhereItCannotWrite) {
     QWidget widget;
-    EXPECT_THAT([&] { saveImage(widget, QStringLiteral("/nowhere/at/all.png")); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/at/all.png"), HasSubstr("writable"))));
+    EXPECT_THAT(thrown<Error>([&] { saveImage(widget, QStringLiteral("/nowhere/at/all.png")); }),
+                AllOf(HasSubstr("/nowhere/at/all.png"), HasSubstr("writable")));
 }
 }  // namespace
 }  // namespace pipescope

@@ -7,6 +7,7 @@
 #include "gui/timeline/timeline_pane.h"
 #include "gui/timeline/timeline_view.h"
 #include "schedule/error.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -410,9 +411,8 @@ TEST(CompareMode, IsNamedOnTheCommandLine) {
     for (const CompareMode mode : {CompareMode::side_by_side, CompareMode::overlay, CompareMode::difference}) {
         EXPECT_EQ(parseCompareMode(nameOf(mode)), mode);
     }
-    EXPECT_THAT([] { parseCompareMode(QStringLiteral("sideways")); },
-                testing::ThrowsMessage<UsageError>(
-                    testing::AllOf(testing::HasSubstr("sideways"), testing::HasSubstr("overlay"))));
+    EXPECT_THAT(thrown<UsageError>([] { parseCompareMode(QStringLiteral("sideways")); }),
+                testing::AllOf(testing::HasSubstr("sideways"), testing::HasSubstr("overlay")));
 }
 
 TEST(Alignment, OfTheSelectedTaskIsNeitherAcceptedNorOfferedOnTheCommandLine) {
@@ -420,8 +420,8 @@ TEST(Alignment, OfTheSelectedTaskIsNeitherAcceptedNorOfferedOnTheCommandLine) {
         EXPECT_EQ(parseAlignment(nameOf(alignment)), alignment);
     }
     for (const char* name : {"task", "sideways"}) {
-        EXPECT_THAT([&] { parseAlignment(QLatin1String(name)); },
-                    testing::ThrowsMessage<UsageError>(testing::EndsWith("choose one of first-task, step")));
+        EXPECT_THAT(thrown<UsageError>([&] { parseAlignment(QLatin1String(name)); }),
+                    testing::EndsWith("choose one of first-task, step"));
     }
 }
 

@@ -10,6 +10,7 @@
 #include "profiler/memory/tracking_allocator.h"
 #include "schedule/error.h"
 #include "tests/fake_accelerator/fake_device.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +27,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 class DeviceProfilerTest : public testing::Test {
 protected:
@@ -107,8 +107,8 @@ TEST_F(DeviceProfilerTest, GoesLayerByLayerWhereTheDeviceIsTooSmall) {
 
 TEST_F(DeviceProfilerTest, SaysWhatDevicesThereAre) {
     const ModelSpec model = make_model("mlp:layers=1,width=16");
-    EXPECT_THAT([&] { profile_model(model, quick("fake:7")); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("\"fake:7\" is not there"), HasSubstr("fake:0, fake:1"))));
+    EXPECT_THAT(thrown<Error>([&] { profile_model(model, quick("fake:7")); }),
+                AllOf(HasSubstr("\"fake:7\" is not there"), HasSubstr("fake:0, fake:1")));
 }
 
 constexpr Bytes kSmallestBlock = 512;  // what the fake's allocator rounds up to

@@ -3,6 +3,7 @@
 #include "models/zoo.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "schedule/error.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +26,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 class LayerProfilerTest : public testing::Test {
 protected:
@@ -543,10 +543,10 @@ TEST_F(LayerProfilerTest, RefusesOptionsThatMakeNoSense) {
         change(options);
         return options;
     };
-    EXPECT_THAT([&] { profile_model(model, with([](ProfileOptions& o) {
-                                        o.samples = {2, 2};
-                                    })); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("'2,2'"), HasSubstr("ascending"), HasSubstr("1,2,4"))));
+    EXPECT_THAT(thrown<UsageError>([&] { profile_model(model, with([](ProfileOptions& o) {
+                                                           o.samples = {2, 2};
+                                                       })); }),
+                AllOf(HasSubstr("'2,2'"), HasSubstr("ascending"), HasSubstr("1,2,4")));
     EXPECT_THROW(profile_model(model, with([](ProfileOptions& o) { o.samples = {}; })), UsageError);
     EXPECT_THROW(profile_model(model, with([](ProfileOptions& o) { o.samples = {0, 1}; })), UsageError);
     EXPECT_THROW(profile_model(model, with([](ProfileOptions& o) { o.co_running_lanes = 0; })), UsageError);

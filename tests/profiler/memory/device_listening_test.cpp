@@ -6,6 +6,7 @@
 #include "profiler/memory/tracking_allocator.h"
 #include "schedule/error.h"
 #include "tests/fake_accelerator/fake_device.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +21,6 @@ namespace {
 using namespace tracking_allocator;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 const c10::Device kDevice("fake:0");
 constexpr int kOwner = 3;
@@ -159,8 +159,8 @@ TEST_F(DeviceListeningTest, LeavesThePlaceToAProfilerThatRuns) {
         EXPECT_EQ(allocated(kOwner), 0);
     }
     EXPECT_EQ(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE), other.get());
-    EXPECT_THAT([] { const AllocationLog log(kDevice); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("fake:0"), HasSubstr("end that profiler first"))));
+    EXPECT_THAT(thrown<Error>([] { const AllocationLog log(kDevice); }),
+                AllOf(HasSubstr("fake:0"), HasSubstr("end that profiler first")));
 }
 
 TEST_F(DeviceListeningTest, MakesRoomForAProfilerThatStartsMeanwhile) {

@@ -1,4 +1,5 @@
 #include "recorded_trace.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +18,6 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 void emit(int ranges) {
     for (int k = 0; k < ranges; ++k) {
@@ -43,7 +43,7 @@ TEST(RecorderFailure, KeepsAnExistingFile) {
     std::ofstream(folder / "t.sqlite") << "precious";
     RecorderOptions options;
     options.path = folder / "t.sqlite";
-    EXPECT_THAT([&] { Recorder{options}; }, ThrowsMessage<TraceError>(HasSubstr("--force")));
+    EXPECT_THAT(thrown<TraceError>([&] { Recorder{options}; }), HasSubstr("--force"));
     std::string contents;
     std::ifstream(folder / "t.sqlite") >> contents;
     EXPECT_EQ(contents, "precious");
@@ -58,8 +58,8 @@ TEST(RecorderFailure, RefusesASecondRecorderBeforeItTouchesAFile) {
     options.path = folder / "first.sqlite";
     Recorder first(options);
     options.path = folder / "second.sqlite";
-    EXPECT_THAT([&] { Recorder{options}; },
-                ThrowsMessage<TraceError>(AllOf(HasSubstr("one may record at a time"), HasSubstr("stop"))));
+    EXPECT_THAT(thrown<TraceError>([&] { Recorder{options}; }),
+                AllOf(HasSubstr("one may record at a time"), HasSubstr("stop")));
     EXPECT_FALSE(std::filesystem::exists(folder / "second.sqlite"));
 }
 

@@ -4,6 +4,7 @@
 #include "profiler/recorder/recording_clock.h"
 #include "range_emitter.h"
 #include "recorded_trace.h"
+#include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +22,6 @@
 namespace pipescope {
 namespace {
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 nvtxEventAttributes_t attributes(const char* text) {
     nvtxEventAttributes_t event{};
@@ -341,7 +341,7 @@ TEST(Recorder, WritesWhatItIsToldBesideTheRanges) {
         recorder.add_step(step);
         recorder.add_memory(sample);
         recorder.add_diagnostic(diagnostic);
-        EXPECT_THAT([&] { recorder.set_run("model", "mlp"); }, ThrowsMessage<TraceError>(HasSubstr("JSON")));
+        EXPECT_THAT(thrown<TraceError>([&] { recorder.set_run("model", "mlp"); }), HasSubstr("JSON"));
     });
     const TraceReader reader = trace.reader();
     EXPECT_EQ(reader.run().at("model"), R"("mlp")");
