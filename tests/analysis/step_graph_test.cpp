@@ -13,7 +13,7 @@
 
 namespace pipescope {
 namespace {
-Slice slice(TaskKind kind, int partition, int micro_batch, int start, int end, int lane = -1) {
+Slice slice_of(TaskKind kind, int partition, int micro_batch, int start, int end, int lane = -1) {
     return {{0, kind, partition, micro_batch, -1},
             LaneId{lane < 0 ? partition : lane},
             Nanoseconds{start},
@@ -36,10 +36,11 @@ Timeline timeline_of(int lanes, std::vector<Slice> slices) {
 //     copies       105..120                            340..350
 //     lane 1                 F0 130..200  L 200..220  B0 220..340
 Timeline chain() {
-    return timeline_of(2, {slice(TaskKind::forward, 0, 0, 0, 100), slice(TaskKind::copy_forward, 0, 0, 105, 120),
-                           slice(TaskKind::forward, 1, 0, 130, 200), slice(TaskKind::loss, 1, -1, 200, 220),
-                           slice(TaskKind::backward, 1, 0, 220, 340), slice(TaskKind::copy_backward, 0, 0, 340, 350, 1),
-                           slice(TaskKind::backward, 0, 0, 350, 550)});
+    return timeline_of(
+        2, {slice_of(TaskKind::forward, 0, 0, 0, 100), slice_of(TaskKind::copy_forward, 0, 0, 105, 120),
+            slice_of(TaskKind::forward, 1, 0, 130, 200), slice_of(TaskKind::loss, 1, -1, 200, 220),
+            slice_of(TaskKind::backward, 1, 0, 220, 340), slice_of(TaskKind::copy_backward, 0, 0, 340, 350, 1),
+            slice_of(TaskKind::backward, 0, 0, 350, 550)});
 }
 
 std::vector<TaskKey> keys_of(const StepGraph& tasks, const std::vector<StepTaskIndex>& indexes) {
@@ -189,16 +190,16 @@ TEST(CriticalPath, GoesThroughTheCopiesOfSkipsThatTakeLongest) {
 TEST(StepGraph, ReadsWhereASkipEndsOffTheLaneThatSendsItsGradientBack) {
     // Lane 1 has partitions 1 and 3. Of two micro-batches one gradient is sent late, after partition 1 was through too.
     const auto skip = [](TaskKind kind, int micro_batch, int start, int lane) {
-        Slice copy = slice(kind, 0, micro_batch, start, start + 5, lane);
+        Slice copy = slice_of(kind, 0, micro_batch, start, start + 5, lane);
         copy.key.skip = 7;
         return copy;
     };
     const auto backward = [](int partition, int micro_batch, int start) {
-        return slice(TaskKind::backward, partition, micro_batch, start, start + 10, partition % 2);
+        return slice_of(TaskKind::backward, partition, micro_batch, start, start + 10, partition % 2);
     };
     const Timeline timeline = timeline_of(
-        2, {slice(TaskKind::forward, 0, 0, 0, 10), skip(TaskKind::skip_forward, 0, 10, 0),
-            slice(TaskKind::forward, 3, 0, 30, 40, 1), backward(3, 0, 100), skip(TaskKind::skip_backward, 0, 110, 1),
+        2, {slice_of(TaskKind::forward, 0, 0, 0, 10), skip(TaskKind::skip_forward, 0, 10, 0),
+            slice_of(TaskKind::forward, 3, 0, 30, 40, 1), backward(3, 0, 100), skip(TaskKind::skip_backward, 0, 110, 1),
             backward(3, 1, 110), skip(TaskKind::skip_backward, 1, 121, 1), backward(1, 0, 130), backward(1, 1, 140),
             backward(3, 2, 150), backward(1, 2, 160), skip(TaskKind::skip_backward, 2, 171, 1), backward(0, 0, 200)});
     const StepGraph tasks = tasks_of_step(timeline, 0);
@@ -234,11 +235,11 @@ TEST(BubbleCauses, NameASlowerLaneAndTheLoss) {
     // Lane 0 takes 100 for each forward and never pauses, lane 1 only 30: it waits for a slower lane. Lane 0's backward
     // of the last micro-batch can only follow lane 1's; its recompute waits for the loss.
     const Timeline timeline =
-        timeline_of(2, {slice(TaskKind::forward, 0, 0, 0, 100), slice(TaskKind::forward, 0, 1, 100, 200),
-                        slice(TaskKind::forward, 1, 0, 100, 130), slice(TaskKind::forward, 1, 1, 200, 230),
-                        slice(TaskKind::loss, 1, -1, 230, 250), slice(TaskKind::recompute, 0, 0, 250, 350),
-                        slice(TaskKind::backward, 1, 1, 250, 310), slice(TaskKind::backward, 1, 0, 310, 370),
-                        slice(TaskKind::backward, 0, 0, 370, 570)});
+        timeline_of(2, {slice_of(TaskKind::forward, 0, 0, 0, 100), slice_of(TaskKind::forward, 0, 1, 100, 200),
+                        slice_of(TaskKind::forward, 1, 0, 100, 130), slice_of(TaskKind::forward, 1, 1, 200, 230),
+                        slice_of(TaskKind::loss, 1, -1, 230, 250), slice_of(TaskKind::recompute, 0, 0, 250, 350),
+                        slice_of(TaskKind::backward, 1, 1, 250, 310), slice_of(TaskKind::backward, 1, 0, 310, 370),
+                        slice_of(TaskKind::backward, 0, 0, 370, 570)});
     const StepGraph tasks = tasks_of_step(timeline, 0);
     std::map<std::pair<std::int64_t, std::int64_t>, BubbleCause> causes;
     for (const Bubble& piece : bubbles_of(tasks)) {
@@ -299,9 +300,9 @@ TEST(TaskMatching, PairsEveryTaskOfARunWithItsTwin) {
 
 TEST(TaskMatching, ListsTheRestWithTheReason) {
     Timeline measured = chain();
-    measured.slices.push_back(slice(TaskKind::forward, 0, 0, 560, 600));     // a second time
-    measured.slices.push_back(slice(TaskKind::optimizer, 0, -1, 600, 650));  // after the step
-    measured.slices.push_back(slice(TaskKind::recompute, 1, 0, 225, 226));   // not simulated
+    measured.slices.push_back(slice_of(TaskKind::forward, 0, 0, 560, 600));     // a second time
+    measured.slices.push_back(slice_of(TaskKind::optimizer, 0, -1, 600, 650));  // after the step
+    measured.slices.push_back(slice_of(TaskKind::recompute, 1, 0, 225, 226));   // not simulated
     std::erase_if(measured.slices, [](const Slice& each) { return each.key.kind == TaskKind::copy_backward; });
     sort_slices(measured);
     Timeline simulated = chain();

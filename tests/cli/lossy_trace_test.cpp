@@ -24,7 +24,7 @@ using testing::Not;
 
 constexpr std::size_t kRing = 1024;
 
-constexpr const char* kProfile = R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
+constexpr const char* kTwoLayers = R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
     {"name": "a", "forward_ns": [1000], "backward_ns": [2000], "output_bytes": [8]},
     {"name": "b", "forward_ns": [1000], "backward_ns": [2000], "output_bytes": [8]}]})";
 
@@ -52,7 +52,7 @@ void emit_step(const TaskGraph& graph, std::int32_t step, std::optional<TaskKind
 /// Three steps of a pipeline on two lanes, each without tasks of kind `lost`, with marks beside them: as many as the
 /// ring can hold, or more.
 void record(const std::filesystem::path& path, std::size_t marks, std::array<std::optional<TaskKind>, 3> lost = {},
-            const std::string& profile = kProfile, const std::string& load = {}) {
+            const std::string& profile = kTwoLayers, const std::string& load = {}) {
     const PipelineOptions options = two_lanes();
     const TaskGraph graph =
         make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2, .checkpoint = options.checkpoint});
@@ -107,7 +107,7 @@ TEST_F(LossyTrace, IsComparedWithoutMeasuredBubbles) {
 // With a profile of another run, the error says little about the simulator.
 TEST_F(LossyTrace, IsComparedWithAWordOnWhatTheProfileIs) {
     const auto warnings_with = [&](const std::string& fields, const std::string& load) {
-        std::string profile = kProfile;
+        std::string profile = kTwoLayers;
         const std::string samples = "\"samples\": [1],";
         profile.replace(profile.find(samples), samples.size(), fields);
         record(user.folder() / "other.sqlite", 0, {}, profile, load);
@@ -193,7 +193,7 @@ TEST_F(LossyTrace, IsReportedByTheViewerWithoutMeasuredBubbles) {
 
 // export and the viewer say the same of a simulated trace whose tasks were changed.
 TEST_F(LossyTrace, OfASimulationIsExportedWithAWarning) {
-    user.writes("p.json", kProfile);
+    user.writes("p.json", kTwoLayers);
     user.succeeds("simulate p.json --balance 1,1 -m 2 --batch 2 --trace simulated.sqlite");
     EXPECT_EQ(user.succeeds("export simulated.sqlite --format csv -o -").err, "");
     SQLite::Database(user.folder() / "simulated.sqlite", SQLite::OPEN_READWRITE)
