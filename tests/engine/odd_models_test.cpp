@@ -374,6 +374,54 @@ TEST(OddModels, WhoseGradientsInsideWouldLackAPartAreRefused) {
         HasSubstr("or the loss"));
 }
 
+// One layer computes the weights of another, which has experts too. A split backward takes both for activations.
+TEST(OddModels, WhoseProductsTakeWeightsFromEarlierLayersInHalvesToo) {
+    const at::Tensor a = parameter({6, 36});
+    const at::Tensor b = parameter({6, 6});
+    const at::Tensor gate = parameter({6, 3});
+    const at::Tensor experts = parameter({3, 6, 6});
+    const std::vector<LayerSpec> layers = {
+        with({a, b},
+             [=](const Tensors& in) {
+                 return Tensors{in[0].matmul(b).tanh(), in[0].matmul(a).view({-1, 6, 6})};
+             }),
+        of([](const Tensors& in) {
+            return Tensors{torch::bmm(in[0].unsqueeze(1), in[1]).squeeze(1), in[1].mean(0, true)};
+        }),
+        with({b.detach().clone().requires_grad_()},
+             [=](const Tensors& in) { return Tensors{torch::linear(in[0], in[1][0]).tanh()}; }),
+        with({gate, experts}, [=](const Tensors& in) {
+            const auto [weights, chosen] = in[0].matmul(gate).softmax(1).topk(2, 1);
+            at::Tensor sum = in[0] * 1;
+            for (std::int64_t k = 0; k < 3; ++k) {
+                const at::Tensor places = (chosen == k).nonzero();
+                const at::Tensor rows = places.select(1, 0);
+                const at::Tensor share = weights.index({rows, places.select(1, 1)}).unsqueeze(1);
+                sum = sum.index_add(0, rows, in[0].index_select(0, rows).matmul(experts[k]) * share);
+            }
+            return Tensors{sum};
+        })};
+    const at::Tensor input = samples(8);
+    const auto loss = [](const Tensors& output, const Tensors&) { return output[0].pow(2).mean(); };
+    PlainModel plain(layers, {.chunks = 4});
+    plain.step({input}, {}, loss);
+    NamedTensors expected;
+    for (const auto& [name, gradient] : gradients_of(plain.named_parameters())) {
+        expected.emplace_back(name, gradient.defined() ? gradient.clone() : gradient);
+    }
+    for (const auto schedule : {Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
+        for (const auto mode : kModes) {
+            for (const auto& balance : {std::vector<std::int64_t>{4}, {2, 2}, {1, 1, 1, 1}}) {
+                GPipeOptions options = on_host(balance, 4, mode);
+                options.schedule = schedule;
+                GPipe model(layers, options);  // the gradients are undefined again
+                model.step({input}, {}, loss);
+                expect_equal_norm_wise(gradients_of(model.named_parameters()), expected);
+            }
+        }
+    }
+}
+
 // A network of a differential equation, whose boundary values the loss multiplies in, by the input.
 TEST(OddModels, WhoseLossTakesAGradientOfTheOutputByTheInputAreRefused) {
     const std::vector<LayerSpec> layers = {linear(6, 8), tanh_layer(), linear(8, 1)};
