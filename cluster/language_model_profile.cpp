@@ -410,7 +410,9 @@ Profile language_model_profile(const LanguageModel& model, const Cluster& cluste
         layer.name = name;
         layer.forward_ns = layer.recompute_ns = {moves.forward(times.forward)};
         layer.backward_ns = {moves.backward(times.backward)};
-        layer.backward_weight_ns = {times.weights};
+        // The gradients of inputs need the parameters; sums come after the gradients of weights.
+        layer.backward_weight_ns = {
+            std::max(0.0, layer.backward_ns.front() - moves.forward(times.backward - times.weights))};
         layer.output_bytes = {rank.activation() / split};
         layer.saved_bytes = {0};
         // Tensors that ZeRO splits are whole while the layer works on them.

@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -298,6 +299,31 @@ TEST(Layout, ZeroMovesGradientsAndParameters) {
     EXPECT_NEAR(step(1, 1).gather_ns, 2 * part, 1);
     EXPECT_NEAR(step(2, 1).gather_ns, 2 * part, 1);
     EXPECT_EQ(step(3, 1).gather_ns, 0);
+}
+
+// Of a backward that is split, the gradients of inputs need the parameters, and sums need the gradients of weights.
+TEST(Layout, ZeroSumsBelongToTheHalfOfTheWeights) {
+    const Cluster cluster = plain_cluster(2);
+    const LanguageModel model = parse_language_model(kSmall);
+    const auto halves = [&](int zero, Bytes bucket) {
+        Layout layout{.data = 8, .batch = 8, .zero = zero};
+        layout.gradient_bucket = bucket;
+        const LayerProfile block = language_model_profile(model, cluster, cluster.groups.front(), layout).layers[1];
+        const double weights = block.backward_weight_ns.front();
+        return std::pair(block.backward_ns.front() - weights, weights);
+    };
+    const auto [inputs, weights] = halves(0, 0);
+    constexpr double kSum = 4 * 7.0 / 8 * 12 * 64 * 64;
+    EXPECT_NEAR(halves(2, 0).first, inputs, 1e-6);
+    EXPECT_NEAR(halves(2, 0).second, weights + kSum, 1e-6);
+    EXPECT_NEAR(halves(3, 0).first, inputs + kSum / 2, 1e-6);
+    EXPECT_NEAR(halves(3, 0).second, weights + kSum, 1e-6);
+    for (const int zero : {2, 3}) {  // beside the layer's work
+        const double gather = zero == 3 ? kSum / 2 : 0;
+        const auto [beside_inputs, beside_weights] = halves(zero, 10'000);
+        EXPECT_NEAR(beside_inputs, std::max(inputs, gather), 1e-6);
+        EXPECT_NEAR(beside_inputs + beside_weights, std::max(inputs + weights, gather + kSum), 1e-6);
+    }
 }
 
 // What ZeRO moves beside a layer shows only as far as it takes longer.
