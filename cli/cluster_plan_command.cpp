@@ -147,7 +147,7 @@ void add_cluster_plan_options(CLI::App& command, ClusterPlanFlags& flags) {
     add_replica_options(command, flags.request.layout);
     add_time("--checkpoint-time", flags.checkpoint_ns, "How long a save stops the training; default 60s");
     add_time("--restart-time", flags.restart_ns, "Time from a failure until the training continues; default 900s");
-    add_time("--repair-time", flags.repair_ns, "Time until a failed node is back, for spare nodes; default 86400s");
+    add_time("--repair-time", flags.repair_ns, "Time until a failed node is back, for spare nodes; default 1d");
 }
 
 void check_cluster_plan_options(const CLI::App& command, const ClusterPlanFlags& flags) {

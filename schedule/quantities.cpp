@@ -15,7 +15,8 @@ struct Unit {
     std::string_view name;
     double factor;
 };
-constexpr std::array kTimeUnits{Unit{"ns", 1}, Unit{"us", 1e3}, Unit{"ms", 1e6}, Unit{"s", 1e9}};
+constexpr std::array kTimeUnits{Unit{"ns", 1},     Unit{"us", 1e3},   Unit{"ms", 1e6},   Unit{"s", 1e9},
+                                Unit{"min", 60e9}, Unit{"h", 3600e9}, Unit{"d", 86400e9}};
 constexpr std::array kByteUnits{Unit{"B", 1},           Unit{"kB", 1e3},           Unit{"MB", 1e6},
                                 Unit{"GB", 1e9},        Unit{"TB", 1e12},          Unit{"KiB", 1024.0},
                                 Unit{"MiB", 1048576.0}, Unit{"GiB", 1073741824.0}, Unit{"TiB", 1099511627776.0}};

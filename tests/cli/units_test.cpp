@@ -50,16 +50,21 @@ TEST(Units, ReadsTimesAndRates) {
     EXPECT_EQ(parse_duration_ns("10us", ""), 1e4);
     EXPECT_EQ(parse_duration_ns("3ns", ""), 3);
     EXPECT_EQ(parse_duration_ns("2s", ""), 2e9);
+    EXPECT_EQ(parse_duration_ns("1.5min", ""), 90e9);
+    EXPECT_EQ(parse_duration_ns("24h", ""), parse_duration_ns("1d", ""));
+    EXPECT_EQ(parse_duration_ns("1d", ""), 86400e9);
     EXPECT_EQ(parse_bandwidth("12.5GB/s", ""), 12.5e9);
     EXPECT_EQ(parse_bandwidth("1GiB/s", ""), 1073741824.0);
 }
 
 TEST(Units, AWrongUnitIsNamedWithTheOnesThereAre) {
-    EXPECT_THAT(thrown<UsageError>([] { parse_bytes("16Gb", "--memory-limit"); }),
-                AllOf(HasSubstr("--memory-limit is '16Gb'"), HasSubstr("'Gb' is none of"), HasSubstr("GiB")));
-    EXPECT_THAT(thrown<UsageError>([] { parse_bandwidth("12GB", "--link-bandwidth"); }),
-                AllOf(HasSubstr("GB/s"), HasSubstr("write it as 12GB/s")));
-    EXPECT_THAT(thrown<UsageError>([] { parse_duration_ns("3min", "--link-latency"); }), HasSubstr("ns, us, ms, s"));
+    EXPECT_THAT([] { parse_bytes("16Gb", "--memory-limit"); },
+                ThrowsMessage<UsageError>(
+                    AllOf(HasSubstr("--memory-limit is '16Gb'"), HasSubstr("'Gb' is none of"), HasSubstr("GiB"))));
+    EXPECT_THAT([] { parse_bandwidth("12GB", "--link-bandwidth"); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("GB/s"), HasSubstr("write it as 12GB/s"))));
+    EXPECT_THAT([] { parse_duration_ns("3weeks", "--link-latency"); },
+                ThrowsMessage<UsageError>(HasSubstr("ns, us, ms, s, min, h, d")));
 }
 
 TEST(Units, RefusesWhatIsNoQuantity) {
