@@ -839,6 +839,10 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
         throw UsageError("--batch is " + std::to_string(request.layout.batch) +
                          "; a step has at least 1 sample; correct it");
     }
+    if (request.layout.batch > kMostSamples) {
+        throw UsageError("--batch is " + std::to_string(request.layout.batch) +
+                         "; a batch has at most 2^40 samples; use a smaller one");
+    }
     std::int64_t devices = 0;
     for (const NodeGroup& group : cluster.groups) {
         devices += group.devices();

@@ -419,7 +419,6 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
         refuse("lies on " + to_string(parts) + ", " + counted(lanes, "lane", "lanes"),
                "the pipeline has " + std::to_string(layout.pipeline), "let the lanes of the types add up to it");
     }
-    constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
     if (layout.micro_batch_size > kMostSamples || layout.batch > kMostSamples) {
         refuse("batch is " + std::to_string(layout.batch), "a batch has at most 2^40 samples", "use a smaller one");
     }

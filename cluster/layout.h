@@ -83,6 +83,8 @@ void check_layout(const Layout& layout, const PipelineParts& parts);
 /// more partitions than blocks, layers too large for a profile.
 void check_layout(const LanguageModel& model, const Layout& layout, const PipelineParts& parts);
 
+/// Samples that a batch may have.
+inline constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
 /// Operations of one rank's largest layer for a micro-batch. A profile holds numbers up to 2^53.
 double largest_layer_flops(const LanguageModel& model, const Layout& layout);
 inline constexpr double kMostLayerFlops = 0x1p53;

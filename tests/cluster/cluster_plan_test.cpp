@@ -472,6 +472,9 @@ TEST(ClusterPlan, SaysWhyNothingFits) {
     EXPECT_THAT(plan.infeasible_because.value_or(""), HasSubstr("no layout fits"));
     ClusterPlanRequest odd = request_of(7);
     odd.least_devices = odd.most_devices = 4;
+    odd.layout.batch = (std::int64_t{1} << 40) + 1;
+    EXPECT_THAT([&] { plan_cluster(small_model(), cluster, odd); },
+                ThrowsMessage<UsageError>(HasSubstr("a batch has at most 2^40 samples")));
     odd.layout.batch = 1;
     LanguageModel model = small_model();
     model.heads = model.kv_heads = 1;
