@@ -58,13 +58,12 @@ TEST(Units, ReadsTimesAndRates) {
 }
 
 TEST(Units, AWrongUnitIsNamedWithTheOnesThereAre) {
-    EXPECT_THAT([] { parse_bytes("16Gb", "--memory-limit"); },
-                ThrowsMessage<UsageError>(
-                    AllOf(HasSubstr("--memory-limit is '16Gb'"), HasSubstr("'Gb' is none of"), HasSubstr("GiB"))));
-    EXPECT_THAT([] { parse_bandwidth("12GB", "--link-bandwidth"); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("GB/s"), HasSubstr("write it as 12GB/s"))));
-    EXPECT_THAT([] { parse_duration_ns("3weeks", "--link-latency"); },
-                ThrowsMessage<UsageError>(HasSubstr("ns, us, ms, s, min, h, d")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_bytes("16Gb", "--memory-limit"); }),
+                AllOf(HasSubstr("--memory-limit is '16Gb'"), HasSubstr("'Gb' is none of"), HasSubstr("GiB")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_bandwidth("12GB", "--link-bandwidth"); }),
+                AllOf(HasSubstr("GB/s"), HasSubstr("write it as 12GB/s")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_duration_ns("3weeks", "--link-latency"); }),
+                HasSubstr("ns, us, ms, s, min, h, d"));
 }
 
 TEST(Units, RefusesWhatIsNoQuantity) {

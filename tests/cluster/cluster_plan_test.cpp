@@ -473,8 +473,8 @@ TEST(ClusterPlan, SaysWhyNothingFits) {
     ClusterPlanRequest odd = request_of(7);
     odd.least_devices = odd.most_devices = 4;
     odd.layout.batch = (std::int64_t{1} << 40) + 1;
-    EXPECT_THAT([&] { plan_cluster(small_model(), cluster, odd); },
-                ThrowsMessage<UsageError>(HasSubstr("a batch has at most 2^40 samples")));
+    EXPECT_THAT(thrown<UsageError>([&] { plan_cluster(small_model(), cluster, odd); }),
+                HasSubstr("a batch has at most 2^40 samples"));
     odd.layout.batch = 1;
     LanguageModel model = small_model();
     model.heads = model.kv_heads = 1;

@@ -157,13 +157,12 @@ TEST(Experts, AreReachedThroughTheirNodesIfTheLayoutSaysSo) {
     EXPECT_NEAR(all_to_all(4, TokenDispatch::node), 4 * 2048 * 3 / 2.0, 0.1);
     EXPECT_NEAR(all_to_all(4, TokenDispatch::expert), 4 * 2048 * 3 / 2.0, 0.1);
     EXPECT_EQ(all_to_all(1, TokenDispatch::node), 0);
-    EXPECT_THAT(
-        [&] {
-            step_of("gpt:layers=8,hidden=64,heads=8,sequence=16,vocabulary=128", cluster,
-                    {.data = 2, .batch = 2, .dispatch = TokenDispatch::node});
-        },
-        ThrowsMessage<UsageError>(HasSubstr("token-dispatch is node; the model has no experts")));
-    EXPECT_THAT([] { parse_token_dispatch("rank"); }, ThrowsMessage<UsageError>(HasSubstr("'rank'")));
+    EXPECT_THAT(thrown<UsageError>([&] {
+                    step_of("gpt:layers=8,hidden=64,heads=8,sequence=16,vocabulary=128", cluster,
+                            {.data = 2, .batch = 2, .dispatch = TokenDispatch::node});
+                }),
+                HasSubstr("token-dispatch is node; the model has no experts"));
+    EXPECT_THAT(thrown<UsageError>([] { parse_token_dispatch("rank"); }), HasSubstr("'rank'"));
 }
 
 // On a device without partly filled tiles, all experts of a block compute as long as one feed-forward layer for as many

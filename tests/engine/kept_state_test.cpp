@@ -126,7 +126,7 @@ TEST(KeptState, InAGradientThatIsFilledAgainIsRefused) {
                     // Elsewhere, what reads the buffer runs right after what fills it.
                     const bool outlives = where == Where::at_the_cut || schedule == Schedule::zero_bubble_h1;
                     if (refills && outlives) {
-                        EXPECT_THAT(step, ThrowsMessage<EngineError>(HasSubstr("return a new tensor")))
+                        EXPECT_THAT(thrown<EngineError>(step), HasSubstr("return a new tensor"))
                             << int(where) << ' ' << to_string(schedule) << ' ' << to_string(mode);
                         continue;
                     }

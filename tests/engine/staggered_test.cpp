@@ -387,7 +387,7 @@ TEST(Staggered, RefusesALayerThatRefillsItsOutputForTheNextStep) {
     EXPECT_EQ(train_synchronously(model, batches, momentum).size(), 3u);
     kept->reset();
     EXPECT_THAT(thrown<LayerError>([&] { train_staggered(model, batches, momentum); }),
-                HasSubstr("other lanes may still read it"));
+                HasSubstr("other tasks may still read it"));
 }
 
 void expect_refusal(GPipe& model, const std::string& reason, const std::string& remedy) {

@@ -370,7 +370,7 @@ TEST(DocumentLoader, QueriesOnlyTheFileThatItRead) {
     files.fileToRead();
     EXPECT_EQ(files.database(), files.files().front());
     std::filesystem::remove(path);
-    EXPECT_THAT([&] { files.database(); }, ThrowsMessage<Error>(HasSubstr("was deleted or moved")));
+    EXPECT_THAT(thrown<Error>([&] { files.database(); }), HasSubstr("was deleted or moved"));
 }
 
 TEST(DocumentLoader, GivesNoBusyTimeOfALaneWhoseTasksAreMissing) {
