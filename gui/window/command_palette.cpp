@@ -104,15 +104,18 @@ CommandPalette::CommandPalette(const QMenuBar& menus, QWidget* parent)
 
 void CommandPalette::fill() {
     list_->clear();
-    // Whole words of an entry's own name come first, then parts of its words, then those of its menus.
-    std::array<QList<qsizetype>, 3> ranked;
+    // The entry of that name comes first, then names with these words, with words that contain them, and menus.
+    const QString words = words_->text();
+    std::array<QList<qsizetype>, 4> ranked;
     for (qsizetype index = 0; index < entries_.size(); ++index) {
         const QString name = entries_[index].text();
-        if (hasWords(lineOf(entries_[index]), words_->text(), Match::parts_of_words)) {
-            ranked[hasWords(name, words_->text(), Match::words)            ? 0
-                   : hasWords(name, words_->text(), Match::parts_of_words) ? 1
-                                                                           : 2]
-                << index;
+        if (hasWords(lineOf(entries_[index]), words, Match::parts_of_words)) {
+            const bool isNamedSo = name.compare(words.trimmed(), Qt::CaseInsensitive) == 0;
+            const std::size_t rank = isNamedSo                                      ? 0
+                                     : hasWords(name, words, Match::words)          ? 1
+                                     : hasWords(name, words, Match::parts_of_words) ? 2
+                                                                                    : 3;
+            ranked[rank] << index;
         }
     }
     for (const QList<qsizetype>& equals : ranked) {
