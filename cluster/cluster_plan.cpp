@@ -26,6 +26,8 @@
 
 namespace pipescope {
 namespace {
+constexpr std::int64_t kMostInterleave = 8;  // partitions a lane
+
 /// A layout with a bound: no simulated step is shorter. Layouts of the same base differ in recompute and ZeRO only.
 struct BoundedLayout {
     Layout layout;
@@ -310,7 +312,6 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
     constexpr std::int64_t kMostTensor = 64;
     constexpr std::int64_t kLargestMicroBatch = 16;
     constexpr std::int64_t kMostPartitions = 1024;
-    constexpr int kMostInterleave = 8;
     int node = 0;
     for (const NodeGroup* group : size.groups) {
         node = std::gcd(node, group->devices_per_node);
@@ -754,8 +755,8 @@ double work_of(const Profile& profile, double samples) {
     return work;
 }
 
-/// Lanes, replicas and micro-batch sizes; the bound is each lane's mean work. `here`: the profile on each of the size's
-/// groups.
+/// Lanes, partitions a lane, replicas and micro-batch sizes; the bound is each lane's mean work. `here`: the profile on
+/// each of the size's groups.
 void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGroup*, Profile>& here,
                  const ClusterPlanRequest& request) {
     const auto layers = static_cast<std::int64_t>(profile.layers.size());
@@ -775,15 +776,18 @@ void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGr
             if (layout.micro_batches() > kMostMicroBatches) {
                 continue;
             }
-            for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
-                layout.schedule = schedule;
-                for (PipelineParts& parts : parts_of(size, layout)) {
-                    double rate = 0;  // of all lanes together
-                    for (const auto& [group, lanes] : parts) {
-                        rate += lanes / work_of(here.at(group), samples);
+            const auto most = static_cast<int>(pipeline > 1 ? std::min(kMostInterleave, layers / pipeline) : 1);
+            for (layout.interleave = 1; layout.interleave <= most; ++layout.interleave) {
+                for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
+                    layout.schedule = schedule;
+                    for (PipelineParts& parts : parts_of(size, layout)) {
+                        double rate = 0;  // of all lanes together
+                        for (const auto& [group, lanes] : parts) {
+                            rate += lanes / work_of(here.at(group), samples);
+                        }
+                        const double least = static_cast<double>(layout.micro_batches()) / rate;
+                        size.layouts.push_back({layout, std::move(parts), least, size.layouts.size()});
                     }
-                    const double least = static_cast<double>(layout.micro_batches()) / rate;
-                    size.layouts.push_back({layout, std::move(parts), least, size.layouts.size()});
                 }
             }
         }

@@ -75,8 +75,9 @@ struct ClusterPlan {
 /// any layout. Deterministic for any number of threads. Threading: starts its own threads and ends them before it
 /// returns.
 ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request);
-/// Likewise for a profiled model: lanes, replicas, micro-batch sizes of the profile's range, recompute none or full;
-/// cuts and optimizer as simulate_layout() takes them from `options`, whose checkpoint mode should be never.
+/// Likewise for a profiled model: lanes, partitions a lane, replicas, micro-batch sizes of the profile's range,
+/// recompute none or full; cuts and optimizer as simulate_layout() takes them from `options`, whose checkpoint mode
+/// should be never.
 ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
                          const ClusterPlanRequest& request);
 }  // namespace pipescope

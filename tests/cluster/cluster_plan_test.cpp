@@ -106,6 +106,64 @@ TEST(ClusterPlan, FindsTheShortestStepsOfAllLayouts) {
     EXPECT_GT(from_zero_two, 0);
 }
 
+/// A profile of unequal layers, for micro-batches of one sample and of two.
+Profile profile_of(int layers, std::mt19937& random) {
+    std::uniform_real_distribution<double> time(1e3, 1e5);
+    Profile profile;
+    profile.model = "unequal";
+    profile.device = "plain";
+    profile.samples = {1, 2};
+    profile.input_bytes = {16, 32};
+    profile.loss_ns = {0, 0};
+    for (int l = 0; l < layers; ++l) {
+        LayerProfile layer;
+        layer.name = std::to_string(l);
+        const double forward = time(random);
+        layer.forward_ns = {forward, 1.8 * forward};
+        layer.backward_ns = {2 * forward, 3.6 * forward};
+        layer.output_bytes = {1000, 2000};
+        layer.saved_bytes = {4000, 8000};
+        layer.transient_bytes = {0, 0};
+        layer.parameter_bytes = layer.gradient_bytes = 4'000'000;  // replicas take long to sum them
+        profile.layers.push_back(std::move(layer));
+    }
+    return profile;
+}
+
+TEST(ClusterPlan, FindsTheShortestStepOfAProfile) {
+    const Cluster cluster = plain_cluster(1);
+    std::mt19937 random(9);
+    int interleaved = 0;
+    for (int round = 0; round < 6; ++round) {
+        const Profile profile = profile_of(12 + round, random);
+        PipelineOptions options;
+        options.checkpoint = Checkpoint::never;
+        double shortest = std::numeric_limits<double>::infinity();
+        for (const int pipeline : {1, 2, 4}) {
+            for (int interleave = 1; interleave <= (pipeline > 1 ? 5 : 1); ++interleave) {
+                for (const int samples : {1, 2}) {
+                    Layout layout{.pipeline = pipeline, .data = 4 / pipeline, .interleave = interleave};
+                    layout.micro_batch_size = samples;
+                    layout.batch = 8;
+                    try {
+                        const LayoutStep step =
+                            simulate_layout(profile, options, cluster, cluster.groups.front(), layout);
+                        shortest = std::min(shortest, step.step_ns());
+                    } catch (const UsageError&) {  // too few layers or micro-batches
+                    }
+                }
+            }
+        }
+        ClusterPlanRequest request = request_of(8);
+        request.least_devices = request.most_devices = 4;
+        request.schedules = {Schedule::one_f_one_b, Schedule::interleaved_1f1b};
+        const LayoutStep best = plan_cluster(profile, options, cluster, request).candidates.front().step;
+        EXPECT_DOUBLE_EQ(best.step_ns(), shortest) << round << " " << to_string(best.layout);
+        interleaved += best.layout.interleave > 1 ? 1 : 0;
+    }
+    EXPECT_GT(interleaved, 0);
+}
+
 // Experts and long samples multiply the layouts.
 TEST(ClusterPlan, FindsTheShortestStepsOfExpertsAndLongSamples) {
     Cluster cluster = plain_cluster(2);
