@@ -16,30 +16,6 @@ bool belongs_to_step(const Slice& slice, Update update) {
     return update == Update::staggered || slice.key.kind != TaskKind::optimizer;
 }
 
-/// Copies and losses that a recording need not show: those that take no time in the simulation, as with free links, and
-/// all of a kind of which the recording has none, as without messages.
-class Unseen {
-public:
-    explicit Unseen(const std::map<std::int32_t, Timeline>& steps) {
-        for (const auto& [step, timeline] : steps) {
-            for (const Slice& slice : timeline.slices) {
-                copies_ = copies_ || is_copy(slice.key.kind);
-                losses_ = losses_ || slice.key.kind == TaskKind::loss;
-            }
-        }
-    }
-
-    bool operator()(const Slice& simulated) const {
-        const TaskKind kind = simulated.key.kind;
-        const bool is_shown = is_copy(kind) ? copies_ : kind != TaskKind::loss || losses_;
-        return !is_shown || ((is_copy(kind) || kind == TaskKind::loss) && simulated.duration().count() == 0);
-    }
-
-private:
-    bool copies_ = false;
-    bool losses_ = false;
-};
-
 /// A duration of one task in one step.
 struct Occurrence {
     Nanoseconds duration{0};
@@ -55,10 +31,15 @@ std::vector<TaskKey> keys_of(const std::vector<Slice>& slices) {
 }
 
 /// Joins the tasks of every step with the simulated ones.
-void match_steps(const std::map<std::int32_t, Timeline>& steps, const std::vector<Slice>& twins,
+void match_steps(const std::map<std::int32_t, Timeline>& steps, const std::vector<Slice>& twins, Opposite opposite,
                  Comparison& comparison) {
     const std::vector<TaskKey> twin_keys = keys_of(twins);
-    const Unseen is_unseen(steps);
+    RecordedKinds shown;
+    for (const auto& [step, timeline] : steps) {
+        for (const Slice& slice : timeline.slices) {
+            shown.add(slice.key.kind);
+        }
+    }
     std::map<std::pair<TaskKey, std::size_t>, std::vector<Occurrence>> found;  // by twin
     for (const auto& [step, timeline] : steps) {
         const TaskJoin join = join_tasks(keys_of(timeline.slices), twin_keys);
@@ -67,8 +48,10 @@ void match_steps(const std::map<std::int32_t, Timeline>& steps, const std::vecto
                 {timeline.slices[pair.measured].duration(), step});
         }
         comparison.tasks_matched += static_cast<std::int64_t>(join.pairs.size());
-        const std::int64_t missing = std::ranges::count_if(
-            join.simulated, [&](const TaskJoin::Single& single) { return !is_unseen(twins[single.task]); });
+        const std::int64_t missing = std::ranges::count_if(join.simulated, [&](const TaskJoin::Single& single) {
+            const Slice& twin = twins[single.task];
+            return opposite == Opposite::run_before || !shown.lacks(twin.key.kind, twin.duration().count());
+        });
         comparison.tasks_unmatched += static_cast<std::int64_t>(join.measured.size()) + missing;
         comparison.tasks_only_simulated += missing;
     }
@@ -181,7 +164,8 @@ void require_steps(const Measured& measured) {
 }
 
 /// `twins`: the tasks of the other side's step.
-Comparison compare_sides(const Measured& measured, const OtherSide& other, const std::vector<Slice>& twins) {
+Comparison compare_sides(const Measured& measured, const OtherSide& other, const std::vector<Slice>& twins,
+                         Opposite opposite) {
     const std::map<std::int32_t, Timeline> steps = compared_tasks(measured);
     const RunFigures figures = figures_of(measured, steps);
     Comparison comparison;
@@ -198,7 +182,7 @@ Comparison compare_sides(const Measured& measured, const OtherSide& other, const
     const JudgedStep judged = comparison.judged();
     comparison.step_error = relative_error(judged.simulated, judged.measured).value_or(0);
     compare_lanes(figures.lanes, other.lanes, comparison);
-    match_steps(steps, twins, comparison);
+    match_steps(steps, twins, opposite, comparison);
     return comparison;
 }
 }  // namespace
@@ -293,11 +277,11 @@ Comparison compare(const Measured& measured, const Simulation& simulation) {
         const Update update = simulation.options.update;
         return belongs_to_step(slice, update) && (update == Update::synchronous || slice.key.step == simulation.step);
     });
-    return compare_sides(measured, side_of(simulation), twins);
+    return compare_sides(measured, side_of(simulation), twins, Opposite::simulation);
 }
 
 Comparison compare(const Measured& after, const RunFigures& before, const Timeline& typical) {
     require_steps(after);
-    return compare_sides(after, side_of(before), typical.slices);
+    return compare_sides(after, side_of(before), typical.slices, Opposite::run_before);
 }
 }  // namespace pipescope

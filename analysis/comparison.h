@@ -63,8 +63,7 @@ struct Comparison {
     std::optional<double> simulated_bubble_mean;
     std::optional<Nanoseconds> measured_wall_step_time;
     std::int64_t tasks_matched = 0;
-    /// In only one of the two, or repeated in its step; over all steps. Simulated copies and losses do not count if
-    /// they take no time, or if the steps show none at all.
+    /// In only one of the two, or repeated in its step; over all steps. Without those that RecordedKinds::lacks().
     std::int64_t tasks_unmatched = 0;
     std::int64_t tasks_only_simulated = 0;  ///< those of them that the measured steps do not have
     std::vector<ComparedLane> lanes;

@@ -104,7 +104,11 @@ TaskJoin join_tasks(std::span<const TaskKey> measured, std::span<const TaskKey> 
     return join;
 }
 
-TaskMatching match_tasks(const StepGraph& measured, const StepGraph& simulated, bool lossy) {
+TaskMatching match_tasks(const StepGraph& measured, const StepGraph& simulated, bool lossy, Opposite opposite) {
+    RecordedKinds shown;
+    for (const StepTask& task : measured.tasks()) {
+        shown.add(task.key.kind);
+    }
     const std::vector<StepTaskIndex> own = own_tasks(measured);
     const std::vector<StepTaskIndex> other_own = own_tasks(simulated);
     const TaskJoin join = join_tasks(keys_of(measured, own), keys_of(simulated, other_own), lossy);
@@ -121,7 +125,10 @@ TaskMatching match_tasks(const StepGraph& measured, const StepGraph& simulated, 
           {Source::simulated, &simulated, &other_own, &join.simulated}}) {
         for (const TaskJoin::Single& single : *singles) {
             const StepTask& task = tasks->task((*indices)[single.task]);
-            matching.unmatched.push_back({source, task.slice, task.key, single.reason});
+            if (source == Source::measured || opposite == Opposite::run_before ||
+                !shown.lacks(task.key.kind, task.duration())) {
+                matching.unmatched.push_back({source, task.slice, task.key, single.reason});
+            }
         }
     }
     return matching;

@@ -41,6 +41,23 @@ struct TaskJoin {
 /// `lossy`: records were lost, so a missing task may have run. Cost: O(tasks).
 TaskJoin join_tasks(std::span<const TaskKey> measured, std::span<const TaskKey> simulated, bool lossy = false);
 
+/// Whether a recording shows copies and losses. A simulation has both, a recording of another program often neither.
+struct RecordedKinds {
+    bool copies = false;
+    bool losses = false;
+
+    /// Adds the kind of a measured task.
+    void add(TaskKind kind) {
+        copies = copies || is_copy(kind);
+        losses = losses || kind == TaskKind::loss;
+    }
+    /// True for a simulated copy or loss that is no missing task: it takes no time, or the recording shows none.
+    bool lacks(TaskKind kind, std::int64_t duration) const {
+        const bool is_loss = kind == TaskKind::loss;
+        return (is_copy(kind) && (!copies || duration == 0)) || (is_loss && (!losses || duration == 0));
+    }
+};
+
 struct UnmatchedTask {
     Source source = Source::measured;
     SliceRef slice;
@@ -62,5 +79,7 @@ struct TaskMatching {
     std::vector<TaskPair> pairs;           ///< by measured start
     std::vector<UnmatchedTask> unmatched;  ///< measured ones first
 };
-TaskMatching match_tasks(const StepGraph& measured, const StepGraph& simulated, bool lossy = false);
+/// With a simulation, without what RecordedKinds::lacks() in this step.
+TaskMatching match_tasks(const StepGraph& measured, const StepGraph& simulated, bool lossy = false,
+                         Opposite opposite = Opposite::simulation);
 }  // namespace pipescope

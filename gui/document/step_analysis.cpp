@@ -63,7 +63,8 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
         fill(simulated_, *simulated, simulated->steps().front().step, simulatedGraph(*document_), isKnown);
     }
     if (hasMeasured && hasSimulated && document_->whyNoTwins.empty()) {
-        matching_ = match_tasks(*measured_.tasks, *simulated_.tasks, document_->run.lost.any());
+        matching_ = match_tasks(*measured_.tasks, *simulated_.tasks, document_->run.lost.any(),
+                                document_->baseline ? Opposite::run_before : Opposite::simulation);
     }
 }
 
@@ -293,9 +294,11 @@ std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
     }
     std::map<UnmatchedReason, UnmatchedTasks> byReason;
     const StepGraph simulated = stepGraphOf(*document.simulated, document.simulated->steps().front().step);
+    const Opposite opposite = document.baseline ? Opposite::run_before : Opposite::simulation;
     for (const StepSpan& step : document.measured->steps()) {
         const StepGraph measured = stepGraphOf(*document.measured, step.step);
-        for (const UnmatchedTask& task : match_tasks(measured, simulated, document.run.lost.any()).unmatched) {
+        for (const UnmatchedTask& task :
+             match_tasks(measured, simulated, document.run.lost.any(), opposite).unmatched) {
             UnmatchedTasks& tasks = byReason[task.reason];
             ++tasks.count;
             if (tasks.examples.size() < kMostExamples) {
@@ -305,7 +308,6 @@ std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
             }
         }
     }
-    const Opposite opposite = document.baseline ? Opposite::run_before : Opposite::simulation;
     std::vector<UnmatchedTasks> list;
     for (auto& [reason, tasks] : byReason) {
         tasks.reason = QString::fromUtf8(describe(reason, opposite).data());

@@ -321,5 +321,15 @@ TEST(TaskMatching, ListsTheRestWithTheReason) {
     EXPECT_EQ(rest.at(UnmatchedReason::not_recorded), TaskKind::copy_backward);
 }
 
+TEST(TaskMatching, MissesNoCopyOrLossIfTheRecordingShowsNone) {
+    Timeline measured = chain();
+    std::erase_if(measured.slices,
+                  [](const Slice& each) { return is_copy(each.key.kind) || each.key.kind == TaskKind::loss; });
+    const StepGraph tasks = tasks_of_step(measured, 0);
+    EXPECT_TRUE(match_tasks(tasks, tasks_of_step(chain(), 0)).unmatched.empty());
+    EXPECT_EQ(match_tasks(tasks, tasks_of_step(chain(), 0), false, Opposite::run_before).unmatched.size(), 3U)
+        << "an earlier run recorded them";
+}
+
 }  // namespace
 }  // namespace pipescope

@@ -432,6 +432,12 @@ TEST_F(Commands, WhatOtherProfilersRecordedIsExportedButNotCompared) {
     EXPECT_THAT(user.succeeds("export kineto.json --format csv -o -").out, HasSubstr(",aten::add,cpu_op,0,0,2000,"));
     EXPECT_THAT(refused(1, "compare kineto.json"),
                 AllOf(HasSubstr("a trace of PyTorch's profiler"), HasSubstr("no measured task")));
+    user.writes("other.json", R"({"schemaVersion": 1, "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mul", "pid": 1, "tid": 2, "ts": 1.5, "dur": 3}]})");
+    EXPECT_THAT(user.succeeds("compare kineto.json other.json").out,
+                AllOf(HasSubstr("only here: 2.0"), HasSubstr("only here: 3.0"), Not(HasSubstr("0 ns"))));
+    EXPECT_EQ(user.succeeds("compare kineto.json other.json --json").json().at("ranges").at(0).at("only_before_ns"),
+              2000);
     EXPECT_THAT(refused(1, "export p.json --format csv"), HasSubstr("is a profile"));
     EXPECT_THAT(refused(2, "export kineto.json --format csv --table lanes"),
                 HasSubstr("tasks, steps, memory and ranges"));
