@@ -60,22 +60,16 @@ QVariant DifferenceTableModel::data(const QModelIndex& index, int role) const {
 }
 
 UnmatchedTableModel::UnmatchedTableModel(QObject* parent)
-    : RowModel({{translated("Task"),
-                 "task",
-                 {},
+    : RowModel({{translated("Task"), "task", Qt::AlignLeft,
                  [this](const UnmatchedTask& t) {
                      return taskName(document_ ? document_->store(t.source)->shownKey(t.slice) : t.key);
                  },
                  [](const UnmatchedTask& t) { return plainTask(t.key); }},
-                {translated("Only"),
-                 "timeline",
-                 {},
+                {translated("Only"), "timeline", Qt::AlignLeft,
                  [this](const UnmatchedTask& t) {
                      return inWords(t.source == Source::measured ? translated("measured") : translated("simulated"));
                  }},
-                {translated("Why it has no twin"),
-                 "reason",
-                 {},
+                {translated("Why it has no twin"), "reason", Qt::AlignLeft,
                  [this](const UnmatchedTask& t) {
                      const Opposite opposite = twoRuns() ? Opposite::run_before : Opposite::simulation;
                      return QString::fromUtf8(describe(t.reason, opposite).data());

@@ -12,19 +12,15 @@
 namespace pipescope {
 MarksModel::MarksModel(QObject* parent)
     : ColumnModel(
-          {{translated("Mark"),
-            "time_ns",
-            {},
+          {{translated("Mark"), "time_ns", Qt::AlignLeft,
             [this](const TimeMark& mark) {
                 return translated("%1 after the start of the step").arg(formatDuration(mark.time - axis_->origin()));
             },
             [](const TimeMark& mark) { return QVariant::fromValue<qlonglong>(mark.time); }},
-           {translated("Length"),
-            "length_ns",
-            {},
+           {translated("Length"), "length_ns", Qt::AlignLeft,
             [](const TimeMark& mark) { return mark.length > 0 ? formatDuration(mark.length) : QString(); },
             [](const TimeMark& mark) { return QVariant::fromValue<qlonglong>(mark.length); }},
-           {translated("Note"), "note", {}, [](const TimeMark& mark) { return mark.note; }}},
+           {translated("Note"), "note", Qt::AlignLeft, [](const TimeMark& mark) { return mark.note; }}},
           parent) {}
 
 void MarksModel::setAxis(TimeAxisModel* axis) {

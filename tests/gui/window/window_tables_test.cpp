@@ -249,5 +249,16 @@ TEST_F(WindowTables, ListsTasksWithoutATwin) {
     ASSERT_TRUE(window_.page()->axis().selection());
     EXPECT_EQ(window_.page()->axis().selection()->source, Source::simulated);
 }
+
+TEST_F(WindowTables, PutTitlesAboveTheTextOfTheirColumns) {
+    open("titles.sqlite");
+    for (const char* name : {"lanes", "differences", "unmatched", "marks", "tasks"}) {
+        const auto* table = window_.findChild<QDockWidget*>(QString::fromLatin1(name))->findChild<QTableView*>();
+        for (int column = 0; column < table->model()->columnCount(); ++column) {
+            EXPECT_TRUE(table->model()->headerData(column, Qt::Horizontal, Qt::TextAlignmentRole).isValid())
+                << name << ", column " << column << ": a title without one is centred";
+        }
+    }
+}
 }  // namespace
 }  // namespace pipescope
