@@ -138,6 +138,7 @@ TEST_F(ClusterPlanViewTest, PlansAsTheFormSays) {
         EXPECT_EQ(each.step.layout.gradient_bucket, 40'000'000);
         EXPECT_EQ(each.step.simulation.options.schedule, Schedule(Schedule::zero_bubble_h1));
         EXPECT_DOUBLE_EQ(each.checkpoints.effective, share_of(each, {1000.0 / each.nodes, 600, 3600}));
+        // Of the run's own failures, if it is shorter than a repair.
         const double in_repair = std::min(1e6 / 3600, each.run_hours - each.wait_hours);
         EXPECT_EQ(each.spare_nodes + each.missing_nodes, spare_nodes(each.nodes, 1000, in_repair));
     }
