@@ -162,11 +162,13 @@ void Minimap::paintEvent(QPaintEvent*) {
                      veil);
     painter.fillRect(
         QRectF(visible.right(), lanes.top(), std::max(0.0, lanes.right() + 1 - visible.right()), lanes.height()), veil);
+    const QRectF around =
+        visible.adjusted(0.5, -1.5, -0.5, 1.5);  // above and below the lanes, which may be a pixel high
     painter.setBrush(Qt::NoBrush);
     painter.setPen(QPen(colors.paper, 3));
-    painter.drawRect(visible.adjusted(0.5, 0.5, -0.5, -0.5));
+    painter.drawRect(around);
     painter.setPen(QPen(hasFocus() ? palette().color(QPalette::Highlight) : colors.selection, hasFocus() ? 2 : 1));
-    painter.drawRect(visible.adjusted(0.5, 0.5, -0.5, -0.5));
+    painter.drawRect(around);
 }
 
 void Minimap::changeEvent(QEvent* event) {

@@ -471,6 +471,14 @@ TEST_F(MinimapTest, FramesWhatIsVisible) {
     EXPECT_NEAR(map_.frame().width(), 200, 0.01);
 }
 
+TEST_F(MinimapTest, HidesNoLaneBelowTheFrame) {
+    axis_.show({0, 1'000'000});
+    const QImage image = map_.grab().toImage();
+    for (int x = 90; x < 1070; ++x) {  // the first lane takes several pixels, from the second one on
+        ASSERT_EQ(image.pixelColor(x, 2), image.pixelColor(x, 3)) << x;
+    }
+}
+
 TEST_F(MinimapTest, MovesTheWindowByDraggingTheFrame) {
     drag(380, 480);
     EXPECT_EQ(axis_.window().start, 300'000);
