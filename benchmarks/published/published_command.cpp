@@ -59,20 +59,20 @@ machines in `examples/clusters/`.
   ranks whose last line is cut off. Whether that happened is not known.
 - Sailor's program reads nvidia-smi, so its figures hold what the allocator reserves; the prediction is what tensors take. With the simulated
   reserved bytes, whose blocks are made up from the layers' bytes, the mean error is 7.0 %.
-- These two rows are why Sailor's means are 5.7 % and 4.9 %: the other nine are 2.2 % (time) and 2.5 % (memory) off. No cause is
-  known that would also hold for other rows, so nothing was set for them.
+- The row with one micro-batch and the row with four lanes are why Sailor's means are 5.7 % (time) and 4.9 % (memory): the other nine
+  are 2.2 % and 2.5 % off. No cause is known that would also hold for other rows, so nothing was set for them.
 - Sailor's engine (deepspeed/pipe_engine.py) sends a quarter of an activation from each of the four tensor-parallel ranks, gathers it
   after the link, and reads its size on the host for each message, so that the host cannot launch ahead. PipeScope's model sends whole
   activations and has no waits for the host. With quarters and their gathering, and still no waits, the mean is 8.3 %, and all rows but
   one are too short. What the waits take is not published, so the figures above contain both errors.
 - The update of Sailor's profile is that of the model that was profiled, with two blocks (profile_all.py), so it is scaled by parameters.
   Until it was, the mean was 5.2 %.
-- Mixtures of experts on H100, for which nothing was set or chosen. Fully sharded data parallelism comes out a third too slow with
-  gradients summed in 4 bytes, and 5 % too slow with 2; the source does not say which. The row of 4096 tokens on four
-  tensor-parallel devices runs at little more than half of the rate of the same layout with 16384 tokens. It has a quarter of the work in
-  the same number of kernels. A host that launches them too slowly would explain it. The source does not say so, and PipeScope does not
-  simulate it. With long sequences, the predictions lack the experts' forward that these runs repeat, whose share shrinks as attention
-  grows.
+- For mixtures of experts on H100 nothing was set or chosen, and they have the largest errors of all sets. Fully sharded data
+  parallelism comes out a third too slow with gradients summed in 4 bytes, and 5 % too slow with 2; the source does not say which.
+  The row of 4096 tokens on four tensor-parallel devices runs at little more than half of the rate of the same layout with 16384
+  tokens. It has a quarter of the work in the same number of kernels. A host that launches them too slowly would explain it. The
+  source does not say so, and PipeScope does not simulate it. With long sequences, the predictions lack the experts' forward that
+  these runs repeat, whose share shrinks as attention grows.
 )";
 
 constexpr const char* kBubblesHead = R"(
