@@ -40,11 +40,11 @@ struct Contradictions {
     }
 };
 
-using Cell = std::tuple<TaskKind, std::int32_t, std::int32_t>;  // kind, partition, micro-batch
+using CellOfKind = std::tuple<TaskKind, std::int32_t, std::int32_t>;  // kind, partition, micro-batch
 
 /// A step's forwards and backwards by cell, and its compute tasks by lane in the order of their starts.
 struct StepTasks {
-    std::map<Cell, const Slice*> cells;
+    std::map<CellOfKind, const Slice*> cells;
     std::map<LaneId, std::vector<const Slice*>> lanes;
     Nanoseconds start = Nanoseconds::max();
     Nanoseconds end = Nanoseconds::min();
@@ -54,7 +54,7 @@ struct StepTasks {
         end = std::max(end, slice.end);
         lanes[slice.lane].push_back(&slice);
         if (slice.key.kind == TaskKind::forward || slice.key.kind == TaskKind::backward) {
-            cells.emplace(Cell{slice.key.kind, slice.key.partition, slice.key.micro_batch}, &slice);
+            cells.emplace(CellOfKind{slice.key.kind, slice.key.partition, slice.key.micro_batch}, &slice);
         }
     }
     bool is_notable(Nanoseconds time) const { return time * kNotable > end - start; }

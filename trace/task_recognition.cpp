@@ -408,21 +408,29 @@ private:
     std::string first_fault_;
     RankTasks found_;
 };
-/// How many steps the names of ranges mark, as far as no rule takes them.
-std::size_t unnamed_steps(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings) {
+
+/// Steps that names of ranges mark, as far as no rule takes them.
+struct UnnamedSteps {
+    std::set<std::int32_t> numbers;
+    std::string prefix;  ///< of one of the names: all before its number, without characters that rules would read
+};
+
+UnnamedSteps unnamed_steps(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings) {
     std::vector<std::optional<std::int32_t>> numbers;
     for (std::size_t k = 0; k < trace.names.size(); ++k) {
         numbers.push_back(meanings[k] ? std::nullopt : usual_step_number(trace.names[k]));
     }
-    std::set<std::int32_t> steps;
+    UnnamedSteps steps;
     for (const RangeTrack& track : trace.tracks) {
         for (const TraceRange& range : track.ranges) {
             if (const std::optional<std::int32_t> number = numbers[range.name]; number && range.end > range.start) {
-                steps.insert(*number);
+                steps.numbers.insert(*number);
+                const std::string& name = trace.names[range.name];
+                steps.prefix = name.substr(0, name.find_last_not_of("0123456789") + 1);
             }
         }
     }
-    return steps.size();
+    return steps;
 }
 
 /// The steps of the program's loop, if no rule finds them and so all tasks are in one step; else empty.
@@ -432,13 +440,14 @@ std::string unnamed_steps_warning(const OpenedTrace& trace, const std::vector<st
         return rank.steps.empty() &&
                std::ranges::all_of(rank.tasks, [](const Slice& slice) { return slice.key.step == 0; });
     });
-    const std::size_t steps = in_one_step && !ranks.empty() ? unnamed_steps(trace, meanings) : 0;
-    return steps < 2 ? std::string()
-                     : fmt::format(
-                           "{}the threads have ranges of {} steps, but no task rule names them, so all tasks count as "
-                           "one step; add a rule such as {{\"name\": \"steps\", \"pattern\": \"iteration "
-                           "(?<step>\\\\d+)\", \"kind\": \"step\"}}",
-                           trace.rank ? fmt::format("rank {}: ", trace.rank->rank) : "", steps);
+    const UnnamedSteps steps = in_one_step && !ranks.empty() ? unnamed_steps(trace, meanings) : UnnamedSteps{};
+    return steps.numbers.size() < 2
+               ? std::string()
+               : fmt::format(
+                     "{}the threads have ranges of {} steps, but no task rule names them, so all tasks count as one "
+                     "step; add a rule such as {{\"name\": \"steps\", \"pattern\": \"{}(?<step>\\\\d+)\", \"kind\": "
+                     "\"step\"}}",
+                     trace.rank ? fmt::format("rank {}: ", trace.rank->rank) : "", steps.numbers.size(), steps.prefix);
 }
 }  // namespace
 

@@ -185,7 +185,7 @@ ClusterPlanForm::ClusterPlanForm(QWidget* parent) : QWidget(parent) {
     form->addRow(tr("&Tokens"), tokens_);
     form->addRow(tr("&Rank by"), goal_);
     form->addRow(tr("Dt&ype"), dtype_);
-    form->addRow(tr("Opti&mizer"), optimizer_);
+    form->addRow(tr("Opt&imizer"), optimizer_);
     form->addRow(tr("&Schedules"), schedules_);
     form->addRow(tr("S&ends"), sends_);
     form->addRow(tr("&Gradient bucket"), gradientBucket_);

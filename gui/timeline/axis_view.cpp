@@ -372,7 +372,8 @@ void AxisView::wheelEvent(QWheelEvent* event) {
 }
 
 void AxisView::mousePressEvent(QMouseEvent* event) {
-    if (!drag_ && (event->button() == Qt::LeftButton || event->button() == Qt::MiddleButton)) {
+    const bool isFree = !drag_ || drag_->button == event->button();  // a release may have gone to another window
+    if (isFree && (event->button() == Qt::LeftButton || event->button() == Qt::MiddleButton)) {
         const bool measures = event->button() == Qt::LeftButton && event->modifiers() & Qt::ShiftModifier;
         drag_ = Drag{event->position().toPoint(),
                      axis_.window(),

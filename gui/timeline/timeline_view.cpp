@@ -659,9 +659,11 @@ bool TimelineView::event(QEvent* event) {
 }
 
 void TimelineView::mousePressEvent(QMouseEvent* event) {
-    if (taskDrag_ || laneDrag_) {
+    if ((taskDrag_ || laneDrag_) && event->button() != Qt::LeftButton) {
         return;
     }
+    taskDrag_.reset();  // whose release may have gone to another window
+    laneDrag_.reset();
     const QPoint position = event->position().toPoint();
     if (store_ && event->button() == Qt::LeftButton && isInGutter(position)) {
         const TimelineLayout& layout = visibleLayout();

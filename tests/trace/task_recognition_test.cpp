@@ -241,7 +241,7 @@ TEST_F(TaskRecognition, SaysHowManyStepsNoRuleNames) {
     }
     EXPECT_THAT(warnings_of(opened(file)),
                 HasSubstr("ranges of 3 steps, but no task rule names them, so all tasks count as one step; add a rule "
-                          "such as {\"name\": \"steps\", \"pattern\": \"iteration (?<step>\\\\d+)\""));
+                          "such as {\"name\": \"steps\", \"pattern\": \"Training iteration (?<step>\\\\d+)\""));
     const std::string rule =
         R"json({"name": "steps", "pattern": "Training iteration (?<step>\\d+)", "kind": "step"})json";
     EXPECT_THAT(warnings_of(opened(file.text(), rule)), Not(HasSubstr("no task rule names them")));
