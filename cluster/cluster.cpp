@@ -148,8 +148,8 @@ Link shared(Link link, double share) {
     return link;
 }
 
-/// The link of a ring that has `in_node` ranks in a node, one hop to the next node for so many in all. Hops of a ring
-/// run at the same time, so that the slowest one's bandwidth counts, and the mean of the latencies.
+/// The mean hop of a ring with `in_node` ranks in each node: one hop of `in_node` leaves the node. Hops run at the same
+/// time, so the lowest bandwidth counts, and the mean latency.
 Link hop_of_ring(const Link& inside, const Link& between, int in_node) {
     if (!inside.times.empty() || !between.times.empty()) {
         constexpr double kLargeMessage = 64 << 20;

@@ -143,8 +143,7 @@ void set_pairs(Hardware& hardware, const Cluster& cluster, const PipelineParts& 
     }
     const auto place_of = [&](std::size_t a, std::size_t b) {
         const bool same_group = groups[a] == groups[b];
-        // A box ends behind the first device of `a`, and not behind the last one of `b`: then some device's message
-        // leaves it.
+        // Some device's message leaves the box if a box ends between the first device of `a` and the last one of `b`.
         const auto leaves = [&](std::int64_t box) {
             return !same_group || first[a] / box != (first[b] + stage - 1) / box;
         };

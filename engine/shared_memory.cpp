@@ -114,9 +114,11 @@ void refuse_shared_weights(const Pipeline& pipeline) {
         }
     }
     if (const auto shared = shared_by_lanes(pipeline, std::move(all))) {
-        throw UsageError("train_staggered is called where the parameters " + *shared +
-                         " share memory; a lane updates its parameters while others compute; give each its own memory, "
-                         "or use step(), which updates after all lanes are done");
+        throw UsageError(
+            "train_staggered is called where the parameters " + *shared +
+            " share memory, or the version of one buffer; a lane updates its parameters while others compute; "
+            "give each its own memory, "
+            "or use step(), which updates after all lanes are done");
     }
 }
 }  // namespace pipescope

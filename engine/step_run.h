@@ -92,7 +92,8 @@ private:
         std::unique_ptr<Kept> kept;  // of a checkpointed forward
         MicroBatchGraph graph;
     };
-    /// The same of what only some runs have. A task's slot is seldom in the cache, so the others' stay small.
+    /// What only some runs need: skips, other processes, split backwards. Apart, so that slots stay small, since a task
+    /// seldom finds its slot in the cache.
     struct Extras {
         Tensors skips;  // incoming; sized from the start, since several lanes write their own place
         std::vector<StashedVersion> stashed;  // of those

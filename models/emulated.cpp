@@ -352,9 +352,8 @@ public:
         if (trained > 0) {
             trained_ = untouched_floats(static_cast<double>(trained)).requires_grad_();
             parameters_.emplace_back("weight", trained_);
-        }
-        if (trained == 0) {  // a parameter of no bytes: with checkpoints, the engine must know that there is a backward
-            parameters_.emplace_back("none", phony_);
+        } else {  // with checkpoints, the engine must know that there is a backward
+            parameters_.emplace_back("no_bytes", phony_);
         }
         if (const Bytes frozen = layer_.parameter_bytes - trained; frozen > 0) {
             parameters_.emplace_back("frozen", untouched_floats(static_cast<double>(frozen)));

@@ -70,9 +70,9 @@ struct RefuseGradients final : torch::autograd::FunctionPreHook {
 const bool catchers_may_be_walked = (allow_walk(typeid(GradientCatcher)), true);
 }  // namespace
 
-Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from, std::vector<torch::autograd::Edge> behind) {
+Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from, std::vector<torch::autograd::Edge> sources) {
     catcher_ = std::shared_ptr<GradientCatcher>(new GradientCatcher(), torch::autograd::deleteNode);
-    for (torch::autograd::Edge& edge : behind) {
+    for (torch::autograd::Edge& edge : sources) {
         catcher_->add_next_edge(std::move(edge));  // before anything leads here, as torch demands
     }
     Tensors opened;

@@ -29,10 +29,10 @@ public:
     /// Returns the inputs to compute from. Those that require a gradient become new tensors of the same storage, whose
     /// gradients backward() returns. Undefined ones stay undefined. Call with gradients on. Until close(), a gradient
     /// with respect to one of several inputs from an earlier partition throws EngineError: it would lack what reaches
-    /// that input through the others. `behind`: edges to what the inputs were computed from in another graph. Until
-    /// close(), a gradient that goes there through an input throws EngineError: it would lack what lies between.
+    /// that input through the others. `sources`: edges to the tensors from which another graph computed the inputs.
+    /// Until close(), a gradient that reaches one through an input throws EngineError: it would lack that graph's part.
     Tensors open(const Tensors& inputs, InputsFrom from = InputsFrom::caller,
-                 std::vector<torch::autograd::Edge> behind = {});
+                 std::vector<torch::autograd::Edge> sources = {});
     /// Takes the outputs computed from them. Call it after open().
     void close(const Tensors& outputs);
 

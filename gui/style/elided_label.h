@@ -11,7 +11,7 @@ QStringList withoutLastParts(const QString& line);
 /// Likewise, but the part that contains `word` stays, with `after` parts after it, as long as there are others: once
 /// they are the last, the first parts are left out.
 QStringList withPart(const QString& line, const QString& word, qsizetype after = 0);
-/// The line with `added` behind the first part that contains `word`, or at the end if none does.
+/// The line with `added` after the first part that contains `word`, or at the end if none does.
 QString withPartAfter(const QString& line, const QString& word, const QString& added);
 
 /// One line of text. Without room for it, the first shorter text that fits, or the last one shortened with "…". The

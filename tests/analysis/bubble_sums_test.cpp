@@ -149,7 +149,7 @@ TEST(BubbleSums, OfTheLastStaggeredStepHaveTheCausesOfTheOthers) {
     EXPECT_GT(usual.of(BubbleCause::previous_partition), 0);
     for (int number = 0; number < kNumBubbleCauses; ++number) {
         const auto cause = static_cast<BubbleCause>(number);
-        if (cause != BubbleCause::copy) {  // whose part of a wait may lie behind the end
+        if (cause != BubbleCause::copy) {  // whose part of a wait may lie after the end
             EXPECT_EQ(sums.of(cause), usual.of(cause)) << describe(cause);
         }
     }

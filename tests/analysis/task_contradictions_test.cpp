@@ -53,10 +53,7 @@ TEST(TaskContradictions, AreNoneInARunWhoseClocksFit) {
 }
 
 TEST(TaskContradictions, WithholdBubblesIfATaskRunsBeforeWhatItNeeds) {
-    for (const auto& [by, task, other] :
-         {std::tuple(-5'000'000'000LL, "step 0 forward (0, 1) starts",
-                     "before step 0 forward (0, 0) ends, which it needs"),
-          {5'000'000'000LL, "step 0 backward (0, 0) starts", "before step 0 backward (0, 1) ends, which it needs"}}) {
+    for (const std::int64_t by : {-5'000'000'000LL, 5'000'000'000LL}) {
         TwoProcesses wrong(Nanoseconds{20'000});
         wrong.shift_lane_1(Nanoseconds{by});
         const std::vector<TraceWarning> warnings = wrong.warnings();
