@@ -24,6 +24,7 @@
 #include "engine/mini_batch.h"
 #include "engine/processes/lane_channels.h"
 #include "engine/random.h"
+#include "engine/shared_memory.h"
 #include "engine/task_observer.h"
 #include "schedule/micro_batches.h"
 

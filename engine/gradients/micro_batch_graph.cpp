@@ -70,6 +70,10 @@ struct RefuseGradients final : torch::autograd::FunctionPreHook {
 const bool catchers_may_be_walked = (allow_walk(typeid(GradientCatcher)), true);
 }  // namespace
 
+Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from) {
+    return open(inputs, from, {});
+}
+
 Tensors MicroBatchGraph::open(const Tensors& inputs, InputsFrom from, std::vector<torch::autograd::Edge> sources) {
     catcher_ = std::shared_ptr<GradientCatcher>(new GradientCatcher(), torch::autograd::deleteNode);
     for (torch::autograd::Edge& edge : sources) {

@@ -2,6 +2,7 @@
 
 #include "engine/gradients/graph_walk.h"
 #include "engine/layer.h"
+#include "schedule/ids.h"
 
 #include <cstdint>
 #include <memory>
@@ -29,10 +30,11 @@ public:
     /// Returns the inputs to compute from. Those that require a gradient become new tensors of the same storage, whose
     /// gradients backward() returns. Undefined ones stay undefined. Call with gradients on. Until close(), a gradient
     /// with respect to one of several inputs from an earlier partition throws EngineError: it would lack what reaches
-    /// that input through the others. `sources`: edges to the tensors from which another graph computed the inputs.
-    /// Until close(), a gradient that reaches one through an input throws EngineError: it would lack that graph's part.
-    Tensors open(const Tensors& inputs, InputsFrom from = InputsFrom::caller,
-                 std::vector<torch::autograd::Edge> sources = {});
+    /// that input through the others.
+    Tensors open(const Tensors& inputs, InputsFrom from = InputsFrom::caller);
+    /// Likewise. `sources`: edges to the tensors from which another graph computed the inputs. Until close(), a
+    /// gradient that reaches one through an input throws EngineError: it would lack that graph's part.
+    Tensors open(const Tensors& inputs, InputsFrom from, std::vector<torch::autograd::Edge> sources);
     /// Takes the outputs computed from them. Call it after open().
     void close(const Tensors& outputs);
 
