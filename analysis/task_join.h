@@ -41,7 +41,8 @@ struct TaskJoin {
 /// `lossy`: records were lost, so a missing task may have run. Cost: O(tasks).
 TaskJoin join_tasks(std::span<const TaskKey> measured, std::span<const TaskKey> simulated, bool lossy = false);
 
-/// Whether a recording shows copies and losses. A simulation has both, a recording of another program often neither.
+/// Whether a recording shows copies and losses. A simulation has both. A recording of another program often
+/// has neither.
 struct RecordedKinds {
     bool copies = false;
     bool losses = false;

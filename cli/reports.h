@@ -40,7 +40,7 @@ inline constexpr std::string_view kStaggeredNote =
     "\nstaggered updates: a step time is the period of consecutive steps\n";
 
 nlohmann::ordered_json simulation_json(const Simulation& simulation);
-/// Whether a table has the figures that only the whole step has: speedup, samples, tokens and operations a second.
+/// Whether a table shows speedup, and samples, tokens and operations per second. Only a whole step has them.
 enum class Rates { shown, left_out };
 
 /// Without a warning about extrapolation.

@@ -5,7 +5,6 @@
 #include <vector>
 
 namespace pipescope {
-/// Where to look for a library that is loaded at run time, in this order: in this program's folder, in ../lib of it,
-/// and where the loader looks.
+/// The places to look for a library at run time, in order: this program's folder, its ../lib, and those of the loader.
 std::vector<std::filesystem::path> places_of_library(const std::string& name);
 }  // namespace pipescope
