@@ -109,7 +109,7 @@ std::string_view describe(StepFault fault) {
 }
 
 namespace {
-std::size_t number_of(TaskKind kind) {
+constexpr std::size_t number_of(TaskKind kind) {
     return static_cast<std::size_t>(kind);
 }
 }  // namespace
@@ -144,43 +144,42 @@ std::vector<StepCheck::Counts> StepCheck::wanted_by_pipeline(std::size_t lanes) 
 /// `wanted`: wanted_by_pipeline(). A lane is not asked for a kind that it runs in no step, except for the second halves
 /// of backwards that other lanes have.
 bool StepCheck::lacks_tasks(const ByLane& found, const ByLane& in_all, const ByLane& wanted) const {
-    constexpr std::size_t kForward = 0;  // the kinds' numbers
-    constexpr std::size_t kRecompute = 1;
-    constexpr std::size_t kBackward = 2;
-    constexpr std::size_t kWeights = 3;
-    static_assert(static_cast<std::size_t>(TaskKind::forward) == kForward &&
-                  static_cast<std::size_t>(TaskKind::recompute) == kRecompute &&
-                  static_cast<std::size_t>(TaskKind::backward) == kBackward &&
-                  static_cast<std::size_t>(TaskKind::backward_weight) == kWeights);
+    static_assert(number_of(TaskKind::forward) < kNumKinds && number_of(TaskKind::recompute) < kNumKinds &&
+                  number_of(TaskKind::backward) < kNumKinds && number_of(TaskKind::backward_weight) < kNumKinds);
     const std::int64_t all = wanted.empty() || !run_.graph ? 0 : run_.graph->shape().num_micro_batches;
     const auto found_on = [&](std::size_t lane) { return lane < found.size() ? found[lane] : Counts{}; };
-    const auto partitions_on = [&](std::size_t lane) { return all > 0 ? wanted[lane][kForward] / all : 0; };
+    const auto partitions_on = [&](std::size_t lane) {
+        return all > 0 ? wanted[lane][number_of(TaskKind::forward)] / all : 0;
+    };
     // That some lane ran: the last mini-batch of a data set may have fewer.
-    const auto micro_batches = [&](std::size_t kind) {
+    const auto micro_batches = [&](TaskKind kind) {
         std::int64_t most = 0;
         for (std::size_t lane = 0; lane < in_all.size(); ++lane) {
             if (const std::int64_t partitions = partitions_on(lane); partitions > 0) {
-                most = std::max(most, (found_on(lane)[kind] + partitions - 1) / partitions);
+                most = std::max(most, (found_on(lane)[number_of(kind)] + partitions - 1) / partitions);
             }
         }
         return most;
     };
-    const std::int64_t forwards = micro_batches(kForward);
-    const std::int64_t backwards = micro_batches(kBackward);
-    const bool splits = std::ranges::any_of(in_all, [](const Counts& lane) { return lane[kWeights] > 0; });
+    const std::int64_t forwards = micro_batches(TaskKind::forward);
+    const std::int64_t backwards = micro_batches(TaskKind::backward);
+    const bool splits =
+        std::ranges::any_of(in_all, [](const Counts& lane) { return lane[number_of(TaskKind::backward_weight)] > 0; });
     for (std::size_t lane = 0; lane < in_all.size(); ++lane) {
         const std::int64_t partitions = partitions_on(lane);
-        const auto lacks = [&](std::size_t kind, std::int64_t least) {
-            return found_on(lane)[kind] < least && (in_all[lane][kind] > 0 || (kind == kWeights && splits));
+        const auto lacks = [&](TaskKind kind, std::int64_t least) {
+            return found_on(lane)[number_of(kind)] < least &&
+                   (in_all[lane][number_of(kind)] > 0 || (kind == TaskKind::backward_weight && splits));
         };
-        // Of a whole step, some micro-batches have no recompute or no second half; so many are allowed to lack it.
-        const auto least = [&](std::size_t kind) {
-            const std::int64_t without = partitions * all - wanted[lane][kind];
-            return wanted[lane][kind] > 0 ? partitions * forwards - without : 0;
+        // Even in a whole step, some micro-batches have no recompute or no second half. As many may lack it here.
+        const auto least = [&](TaskKind kind) {
+            const std::int64_t without = partitions * all - wanted[lane][number_of(kind)];
+            return wanted[lane][number_of(kind)] > 0 ? partitions * forwards - without : 0;
         };
-        if (lacks(kForward, std::max<std::int64_t>(1, forwards * partitions)) ||
-            lacks(kBackward, std::max<std::int64_t>(1, backwards * partitions)) ||
-            lacks(kRecompute, least(kRecompute)) || lacks(kWeights, least(kWeights))) {
+        if (lacks(TaskKind::forward, std::max<std::int64_t>(1, forwards * partitions)) ||
+            lacks(TaskKind::backward, std::max<std::int64_t>(1, backwards * partitions)) ||
+            lacks(TaskKind::recompute, least(TaskKind::recompute)) ||
+            lacks(TaskKind::backward_weight, least(TaskKind::backward_weight))) {
             return true;
         }
     }

@@ -213,14 +213,10 @@ std::vector<StepLimit> LayoutCase::limits(const LayoutStep& step) const {
 }
 
 namespace {
-/// Of the model's operations, in the whole step.
+/// Model FLOPs utilization over the whole step.
 std::optional<double> mfu_of(const LayoutStep& step) {
     const auto peak = device_peak(step.device, step.simulation.dtype);
     return step.tokens > 0 && peak ? std::optional(step.tflops_per_device() * 1e12 / *peak) : std::nullopt;
-}
-
-double samples_per_second(const LayoutStep& step) {
-    return static_cast<double>(step.layout.batch) / step.step_ns() * 1e9;
 }
 }  // namespace
 
@@ -235,7 +231,7 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
     object["optimizer_ns"] = whole(step.optimizer_ns);
     object["speedup"] =
         step.simulation.speedup * static_cast<double>(step.simulation.step_time.count()) / step.step_ns();
-    object["samples_per_second"] = samples_per_second(step);
+    object["samples_per_second"] = step.samples_per_second();
     object.erase("tokens_per_second");  // of the pipeline alone
     object["tflops_per_device"] = step.tflops_per_device();
     object["hardware_tflops_per_device"] = step.hardware_tflops_per_device();
@@ -345,7 +341,7 @@ std::string step_text(const LayoutStep& step) {
     table.add_row({duration_text(step.step_ns()), format_duration(step.simulation.step_time),
                    duration_text(step.tied_ns), duration_text(step.gather_ns), duration_text(step.optimizer_ns),
                    fmt::format("{:.1f}", step.tflops_per_device()), mfu ? format_percent(*mfu) : "",
-                   fmt::format("{:.2f}", samples_per_second(step)),
+                   fmt::format("{:.2f}", step.samples_per_second()),
                    step.tokens > 0 ? fmt::format("{:.0f}", step.tokens_per_second()) : ""});
     return text + table.str();
 }

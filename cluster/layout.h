@@ -149,6 +149,7 @@ struct LayoutStep {
     double tflops_per_device() const;
     /// Likewise with recomputed operations, as Megatron-LM's papers count.
     double hardware_tflops_per_device() const;
+    double samples_per_second() const { return static_cast<double>(layout.batch) / step_ns() * 1e9; }
     double tokens_per_second() const { return tokens / step_ns() * 1e9; }
 };
 

@@ -2,9 +2,7 @@
 
 #include "analysis/stored_simulation.h"
 #include "analysis/trace_comparison.h"
-#include "balance/device_catalogue.h"
 #include "balance/profile_file.h"
-#include "cluster/cluster.h"
 #include "cluster/step_parts.h"
 #include "gui/document/baseline.h"
 #include "gui/document/headlines.h"
@@ -316,15 +314,8 @@ TEST(DocumentLoader, DescribesATaskAgainstItsTwin) {
 
 // A trace of simulate --cluster has the step, rates and modes that the command prints.
 TEST(DocumentLoader, ShowsTheWholeStepOfALayoutOnACluster) {
-    const Cluster cluster = parse_cluster(
-        R"({"format": "pipescope.cluster", "version": 1, "name": "c", "nodes": [{"device": "A100", "count": 4,
-            "devices": 8}], "between_nodes": {"bytes_per_second": 25000000000, "latency_ns": 5000}})",
-        device_catalogue());
-    const LayoutStep step = simulate_layout(
-        parse_language_model("gpt:layers=4,hidden=1024,heads=16,sequence=1024,vocabulary=51200"), cluster,
-        cluster.groups.front(), {.pipeline = 2, .data = 2, .tensor = 4, .batch = 16, .recompute = Recompute::full});
     const auto path = temporaryPath("cluster.sqlite");
-    write_simulation(path, step.profile, step.simulation, step_on_cluster(step));
+    const LayoutStep step = writeClusterTrace(path);
     const auto document = loadTrace(QString::fromStdString(path.string()));
     const Nanoseconds whole{std::llround(step.step_ns())};
     ASSERT_GT(whole, step.simulation.step_time);

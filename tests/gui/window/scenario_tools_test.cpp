@@ -1,10 +1,7 @@
 #include "gui/window/scenario_tools.h"
 #include "gui/plan/plan_table_model.h"
 
-#include "analysis/stored_simulation.h"
-#include "balance/device_catalogue.h"
 #include "balance/profile_file.h"
-#include "cluster/cluster.h"
 #include "cluster/step_parts.h"
 #include "gui/document/schedule_edit.h"
 #include "gui/plan/plan_form.h"
@@ -413,15 +410,8 @@ TEST_F(ScenarioToolsTest, UndoesATypedValueInItsField) {
 
 // Of a layout on a cluster, the trace has one part.
 TEST_F(ScenarioToolsTest, SaysOfWhichPartOfAStepItIs) {
-    const Cluster cluster = parse_cluster(
-        R"({"format": "pipescope.cluster", "version": 1, "name": "c", "nodes": [{"device": "A100", "count": 4,
-            "devices": 8}], "between_nodes": {"bytes_per_second": 25000000000, "latency_ns": 5000}})",
-        device_catalogue());
-    const LayoutStep step = simulate_layout(
-        parse_language_model("gpt:layers=4,hidden=1024,heads=16,sequence=1024,vocabulary=51200"), cluster,
-        cluster.groups.front(), {.pipeline = 2, .data = 2, .tensor = 4, .batch = 16, .recompute = Recompute::full});
     const auto path = temporaryPath("part.sqlite");
-    write_simulation(path, step.profile, step.simulation, step_on_cluster(step));
+    const LayoutStep step = writeClusterTrace(path);
     QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
     window_.files().open(QString::fromStdString(path.string()));
     ASSERT_TRUE(loaded.wait(kPatience));
