@@ -63,9 +63,6 @@ std::vector<OptionText> pinned_options(const EstimatedPipeline& pipeline, const 
     if (pipeline.options.schedule.file() && !moved.schedule.file()) {  // which says these
         pin("chunks", std::to_string(moved.chunks));
         pin("checkpoint", to_string(moved.checkpoint));
-        if (!moved.placement.empty()) {
-            pin("placement", placement_text(moved.placement));
-        }
     }
     for (const Assumption& each : pipeline.assumptions) {
         pin(each.option, each.option == "devices" ? fmt::format("{}", fmt::join(hardware.devices, ",")) : each.value);

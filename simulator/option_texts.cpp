@@ -72,6 +72,13 @@ std::vector<OptionText> changed_options(const PipelineOptions& from, const Pipel
     if (!from.hardware.link.times.empty() && to.hardware.link.times.empty()) {
         changes.push_back({"links", ""});
     }
+    PipelineOptions implied = to;
+    implied.placement.clear();
+    place(implied);
+    const bool is_named = std::ranges::find(changes, "placement", &OptionText::option) != changes.end();
+    if (from.schedule != to.schedule && implied.placement != to.placement && !is_named) {
+        changes.push_back({"placement", placement_text(to.placement)});  // the earlier schedule implied it
+    }
     return changes;
 }
 }  // namespace pipescope
