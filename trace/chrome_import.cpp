@@ -96,7 +96,8 @@ public:
                 {"warning", "import",
                  fmt::format(
                      "the file is no valid JSON: {} mended on reading: bytes of a string that are no UTF-8 or no "
-                     "text became U+FFFD or a space, and numbers that are none, such as NaN, were left out",
+                     "text became U+FFFD or a space; numbers that are none, such as NaN, and commas before a closing "
+                     "bracket were left out",
                      counted(header.mended, "place was", "places were"))});
         }
         const Nanoseconds moved = tracks_.finish(trace_, ours_);

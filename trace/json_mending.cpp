@@ -53,7 +53,7 @@ bool is_sequence(std::string_view bytes) {
 JsonMending::JsonMending(std::istream& in) : in_stream_(in) {
     for (std::size_t byte = 0; byte < plain_in_string_.size(); ++byte) {
         plain_in_string_[byte] = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
-        plain_outside_[byte] = std::string_view("\"-NIni").find(static_cast<char>(byte)) == std::string_view::npos;
+        plain_outside_[byte] = std::string_view("\",-NIni").find(static_cast<char>(byte)) == std::string_view::npos;
     }
 }
 
@@ -112,6 +112,18 @@ std::size_t JsonMending::mend_in_string(std::size_t at, bool at_end) {
     return byte < 0x20 ? replace(" ", at + 1) : mend_bytes(at, at_end);
 }
 
+std::size_t JsonMending::mend_comma(std::size_t at, bool at_end) {
+    const std::size_t next = in_.find_first_not_of(" \t\r\n", at + 1);
+    if (next == std::string::npos && !at_end) {
+        return at;
+    }
+    if (next != std::string::npos && (in_[next] == ']' || in_[next] == '}')) {
+        return replace("", at + 1);
+    }
+    out_ += ',';
+    return at + 1;
+}
+
 std::size_t JsonMending::mend_word(std::size_t at, bool at_end) {
     constexpr std::size_t kLongest = 9;  // "-Infinity"
     const std::string_view rest = std::string_view(in_).substr(at, kLongest);
@@ -147,7 +159,9 @@ void JsonMending::mend() {
             out_ += in_[at++];
             continue;
         }
-        const std::size_t next = in_string_ ? mend_in_string(at, at_end) : mend_word(at, at_end);
+        const std::size_t next = in_string_       ? mend_in_string(at, at_end)
+                                 : in_[at] == ',' ? mend_comma(at, at_end)
+                                                  : mend_word(at, at_end);
         if (next == at) {
             break;  // the rest comes with the next piece
         }

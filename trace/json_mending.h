@@ -14,6 +14,7 @@ namespace pipescope {
 ///     control characters in a string             -> a space each
 ///     \q, or \u without four hexadecimal digits  -> the backslash itself
 ///     NaN, Infinity, nan, inf, with or without - -> null
+///     a comma before ] or }                      -> nothing
 ///
 /// Everything else passes unchanged. Cost: about 1 ns a byte. Errors of `in` pass too.
 class JsonMending : public std::streambuf {
@@ -33,6 +34,7 @@ private:
     std::size_t mend_escape(std::size_t at, bool at_end);
     std::size_t mend_bytes(std::size_t at, bool at_end);
     /// Likewise outside strings.
+    std::size_t mend_comma(std::size_t at, bool at_end);
     std::size_t mend_word(std::size_t at, bool at_end);
     void mend();
     std::size_t replace(const char* with, std::size_t end) {

@@ -398,14 +398,14 @@ TEST_F(ChromeImport, MendsAtTheBordersOfPieces) {
     const std::string bad = "\xff\\ud83d\xe2\x82\xac\\ud83d\\ude00\\q";
     std::string text = "[";
     for (int k = 0; k < 8000; ++k) {
-        text += R"({"ph": "X", "ts": 1, "dur": 1, "args": {"v": -Infinity}, "name": ")" + bad + "\"}" +
-                std::string(static_cast<std::size_t>(k % 7), ' ') + ",";
+        text += R"({"ph": "X", "ts": 1, "dur": 1, "args": {"v": -Infinity}, "name": ")" + bad + "\"," +
+                std::string(static_cast<std::size_t>(k % 7), ' ') + "},";
     }
-    text.back() = ']';
+    text += "\n]";
     const OpenedTrace trace = opened(text);
     ASSERT_EQ(trace.tracks.at(0).ranges.size(), 8000u);
     EXPECT_EQ(trace.names.size(), 2u + (trace.names.front().empty() ? 0 : 1)) << "all events have one name";
-    EXPECT_THAT(trace.diagnostics.at(0).text, HasSubstr(std::to_string(8000 * 4) + " places"));
+    EXPECT_THAT(trace.diagnostics.at(0).text, HasSubstr(std::to_string(8000 * 5 + 1) + " places"));
 }
 
 TEST_F(ChromeImport, LeavesOutNumbersThatAreNone) {
