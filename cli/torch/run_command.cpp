@@ -243,9 +243,12 @@ std::string run_text(const TrainingResult& result, std::int64_t asked_steps, int
         return "";
     }
     TextTable steps({{"step"}, {"loss"}, {"step time"}, {"wall step time"}, {"", Align::left}});
+    bool some_count = false;
     for (const TrainedStep& step : result.steps) {
+        some_count = some_count || !step.warmup;
+        const std::string why_not = some_count ? "drains the pipeline" : "warm-up";
         steps.add_row({std::to_string(step.step), fmt::format("{:.4f}", step.loss), format_duration(step.step_time()),
-                       format_duration(step.wall_step_time), step.warmup ? "warm-up" : ""});
+                       format_duration(step.wall_step_time), step.warmup ? why_not : ""});
     }
     TextTable lanes({{"lane"}, {"busy"}, {"peak memory"}, {"consists of", Align::left}});
     for (std::size_t lane = 0; lane < result.lanes.size(); ++lane) {

@@ -216,8 +216,9 @@ private:
     void run_staggered() {
         while (is_more(pipeline_.next_step())) {
             std::int32_t done = pipeline_.next_step();
+            std::int32_t begun = done;
             Nanoseconds wall_start = recorder_.now();
-            const auto next = [&, begun = done]() mutable -> std::optional<MiniBatch> {
+            const auto next = [&]() -> std::optional<MiniBatch> {
                 const bool drains = begun > done && options_.saves != nullptr && options_.saves->is_due(begun);
                 if (drains || !is_more(begun)) {
                     return std::nullopt;
@@ -233,7 +234,8 @@ private:
                 }
             };
             const auto end = [&](const at::Tensor& loss) {
-                end_step(done++, loss.item<double>(), wall_start);
+                const bool is_last = done + 1 == begun && !is_more(begun);
+                end_step(done++, loss.item<double>(), wall_start, is_last);
                 wall_start = recorder_.now();
             };
             pipeline_.train_staggered({.next = next, .loss = model_.loss, .update = update, .done = end});
@@ -243,11 +245,12 @@ private:
         }
     }
 
-    void end_step(std::int32_t step, double loss, Nanoseconds wall_start) {
+    /// `drains`: lanes that are done with it wait, since no step follows. Such a step only counts if no other does.
+    void end_step(std::int32_t step, double loss, Nanoseconds wall_start, bool drains = false) {
         const Nanoseconds before = steps_.empty() ? Nanoseconds::min() : steps_.back().end;
         StepRecord record;
         record.step = step;
-        record.warmup = step - first_ < options_.warmup;
+        record.warmup = step - first_ < options_.warmup || (drains && !steps_.empty() && !steps_.back().warmup);
         record.training_loss = loss;
         record.wall_start = wall_start;
         record.wall_end = recorder_.now();

@@ -4,6 +4,8 @@
 #include "schedule/sample_statistics.h"
 
 #include <algorithm>
+#include <functional>
+#include <span>
 
 namespace pipescope {
 namespace {
@@ -57,7 +59,10 @@ QString StepHistory::describe(std::size_t index) const {
     if (entry.loss) {
         text += translated(", loss %1").arg(*entry.loss, 0, 'g', 5);
     }
+    const auto before = std::span(steps).first(index);
+    const bool drains = entry.warmup && !std::all_of(before.begin(), before.end(), std::mem_fn(&StepEntry::warmup));
     return text + (entry.cutOff   ? translated(", cut off")
+                   : drains       ? translated(", drains the pipeline")
                    : entry.warmup ? translated(", warm-up")
                    : entry.faulty ? translated(", tasks are missing or doubled")
                    : entry.slow   ? translated(", slow")

@@ -73,6 +73,8 @@ TEST(StaggeredRun, IsComparedWithAStaggeredSimulation) {
     }
     EXPECT_NEAR(share, object.at("measured_bubble_mean").get<double>(), 1e-9);
     user.succeeds("compare t.sqlite t.sqlite");
+    ASSERT_EQ(object.at("steps").size(), 3u) << "two were warm-up, and the last one drains the pipeline";
+    EXPECT_EQ(object.at("steps").back(), 4);
 }
 
 TEST(StaggeredRun, IsRefusedWhereItCannotBe) {
