@@ -9,6 +9,7 @@
 #include <QFileInfo>
 
 #include <algorithm>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -79,6 +80,23 @@ std::vector<TimeMark> readNotes(const QString& trace) {
     }
 }
 
+MarksChange changeBetween(const std::vector<TimeMark>& before, const std::vector<TimeMark>& after) {
+    const auto without = [](std::vector<TimeMark> marks, const std::vector<TimeMark>& others) {
+        return withChange(std::move(marks), {{}, others});
+    };
+    return {without(after, before), without(before, after)};
+}
+
+std::vector<TimeMark> withChange(std::vector<TimeMark> marks, const MarksChange& change) {
+    for (const TimeMark& mark : change.removed) {
+        if (const auto found = std::find(marks.begin(), marks.end(), mark); found != marks.end()) {
+            marks.erase(found);
+        }
+    }
+    marks.insert(marks.end(), change.added.begin(), change.added.end());
+    return marks;
+}
+
 void writeNotes(const QString& trace, const std::vector<TimeMark>& notes) {
     readNotes(trace);  // throws rather than replace what is not ours
     const QString path = notesPathOf(trace);
@@ -98,5 +116,14 @@ void writeNotes(const QString& trace, const std::vector<TimeMark>& notes) {
     }
     saveFile(path, QByteArray::fromStdString(object.dump(2) + "\n"),
              "make its folder writable; until then the notes last as long as the viewer is open");
+}
+
+std::vector<TimeMark> changeNotes(const QString& trace, const std::vector<TimeMark>& before,
+                                  const std::vector<TimeMark>& after) {
+    const std::vector<TimeMark> now = QFile::exists(notesPathOf(trace)) ? readNotes(trace) : before;
+    std::vector<TimeMark> notes = withChange(now, changeBetween(before, after));
+    std::stable_sort(notes.begin(), notes.end(), [](const TimeMark& a, const TimeMark& b) { return a.time < b.time; });
+    writeNotes(trace, notes);
+    return notes;
 }
 }  // namespace pipescope

@@ -1,6 +1,5 @@
 #include "gui/window/page_notes.h"
 
-#include "gui/document/notes_file.h"
 #include "schedule/error.h"
 
 #include <algorithm>
@@ -19,29 +18,25 @@ std::vector<TimeMark> notesOf(const std::vector<TimeMark>& marks) {
 /// A change of marks that was made already when it is pushed.
 class MarksCommand : public QUndoCommand {
 public:
-    MarksCommand(PageNotes& notes, std::vector<TimeMark> before, std::vector<TimeMark> after)
-        : QUndoCommand(PageNotes::tr("marks and notes")),
-          notes_(&notes),
-          before_(std::move(before)),
-          after_(std::move(after)) {}
+    MarksCommand(PageNotes& notes, MarksChange change)
+        : QUndoCommand(PageNotes::tr("marks and notes")), notes_(&notes), change_(std::move(change)) {}
 
-    void undo() override { apply(before_); }
+    void undo() override { apply({change_.removed, change_.added}); }
     void redo() override {
         if (std::exchange(made_, true)) {
-            apply(after_);
+            apply(change_);
         }
     }
 
 private:
-    void apply(const std::vector<TimeMark>& marks) {
+    void apply(const MarksChange& change) {
         if (notes_) {
-            notes_->apply(marks);
+            notes_->apply(change);
         }
     }
 
     QPointer<PageNotes> notes_;
-    std::vector<TimeMark> before_;
-    std::vector<TimeMark> after_;
+    MarksChange change_;
     bool made_ = false;
 };
 
@@ -50,21 +45,28 @@ PageNotes::PageNotes(TimeAxisModel& axis, QObject* parent) : QObject(parent), ax
 }
 
 void PageNotes::load(const QString& trace) {
+    trace_.clear();
+    stored_.clear();
     try {
-        trace_.clear();
         std::vector<TimeMark> marks = readNotes(trace);
         trace_ = trace;
+        stored_ = marks;
         for (const TimeMark& mark : axis_.marks()) {
             if (mark.length == 0) {
                 marks.push_back(mark);
             }
         }
-        const bool before = std::exchange(applying_, true);
-        axis_.setMarks(std::move(marks));
-        applying_ = before;
+        show(std::move(marks));
     } catch (const Error& error) {
         Q_EMIT failed(QString::fromUtf8(error.what()));
+        known_ = axis_.marks();
     }
+}
+
+void PageNotes::show(std::vector<TimeMark> marks) {
+    const bool before = std::exchange(applying_, true);
+    axis_.setMarks(std::move(marks));
+    applying_ = before;
     known_ = axis_.marks();
 }
 
@@ -80,19 +82,13 @@ void PageNotes::restoreMarks(std::vector<TimeMark> marks) {
     for (const TimeMark& note : notesOf(axis_.marks())) {
         marks.push_back(note);
     }
-    const bool before = std::exchange(applying_, true);
-    axis_.setMarks(std::move(marks));
-    applying_ = before;
-    known_ = axis_.marks();
+    show(std::move(marks));
 }
 
-void PageNotes::apply(const std::vector<TimeMark>& marks) {
-    const bool before = std::exchange(applying_, true);
-    axis_.setMarks(marks);
-    applying_ = before;
-    const bool changed = notesOf(known_) != notesOf(marks);
-    known_ = axis_.marks();
-    if (changed) {
+void PageNotes::apply(const MarksChange& change) {
+    const std::vector<TimeMark> before = axis_.marks();
+    show(withChange(before, change));
+    if (notesOf(before) != notesOf(known_)) {
         save();
     }
 }
@@ -103,7 +99,7 @@ void PageNotes::keep() {
     }
     const std::vector<TimeMark> before = std::exchange(known_, axis_.marks());
     if (undo_) {
-        undo_->push(new MarksCommand(*this, before, known_));
+        undo_->push(new MarksCommand(*this, changeBetween(before, known_)));
     }
     if (notesOf(before) != notesOf(known_)) {
         save();
@@ -114,8 +110,10 @@ void PageNotes::save() {
     if (trace_.isEmpty()) {
         return;
     }
+    const std::vector<TimeMark> ours = notesOf(known_);
     try {
-        writeNotes(trace_, notesOf(known_));
+        stored_ = changeNotes(trace_, stored_, ours);
+        show(withChange(known_, changeBetween(ours, stored_)));
     } catch (const Error& error) {
         Q_EMIT failed(QString::fromUtf8(error.what()));
     }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gui/timeline/time_axis_model.h"
+#include "gui/document/notes_file.h"
 
 #include <QObject>
 #include <QPointer>
@@ -33,12 +33,15 @@ private:
     friend class MarksCommand;
     /// The axis' marks changed: makes that a step of undo, and saves.
     void keep();
-    void apply(const std::vector<TimeMark>& marks);
+    void apply(const MarksChange& change);
+    /// Without a step of undo.
+    void show(std::vector<TimeMark> marks);
     void save();
 
     TimeAxisModel& axis_;
     QString trace_;  // empty: not to be saved
     std::vector<TimeMark> known_;
+    std::vector<TimeMark> stored_;  // the file's notes when it was last read or written
     QPointer<QUndoStack> undo_;
     bool applying_ = false;
 };

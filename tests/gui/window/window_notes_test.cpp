@@ -98,6 +98,35 @@ TEST_F(WindowNotes, AreUndoneAndRedoneInTheFileToo) {
     EXPECT_EQ(readNotes(path())[0].note, QStringLiteral("first"));
 }
 
+TEST_F(WindowNotes, OfAnotherViewerStayInTheFileAndAreShown) {
+    const auto texts = [](const std::vector<TimeMark>& marks) {
+        std::vector<std::string> all;
+        for (const TimeMark& mark : marks) {
+            all.push_back(mark.note.toStdString());
+        }
+        std::sort(all.begin(), all.end());
+        return all;
+    };
+    using Texts = std::vector<std::string>;
+    PageNotes& page = window_.page()->notes();
+    page.annotate(firstTask(), QStringLiteral("a, ours"));
+    std::vector<TimeMark> theirs = readNotes(path());
+    theirs.push_back({5, QStringLiteral("b, theirs"), 10});
+    writeNotes(path(), theirs);
+
+    page.annotate(firstTask(), QStringLiteral("c, ours"));
+    EXPECT_EQ(texts(readNotes(path())), (Texts{"a, ours", "b, theirs", "c, ours"}));
+    EXPECT_EQ(texts(axis().marks()), (Texts{"a, ours", "b, theirs", "c, ours"}));
+    undo().undo();
+    undo().undo();
+    EXPECT_EQ(texts(readNotes(path())), (Texts{"b, theirs"}));
+    undo().redo();
+    writeNotes(path(), {{7, QStringLiteral("d, theirs"), 10}});  // removed ours
+    undo().undo();
+    EXPECT_EQ(texts(readNotes(path())), (Texts{"d, theirs"}));
+    EXPECT_EQ(texts(axis().marks()), (Texts{"d, theirs"}));
+}
+
 TEST_F(WindowNotes, StandInALineBelowTheRulerWhereAClickMeasuresThem) {
     const int before = measured().lanesRect().top();
     window_.page()->notes().annotate(firstTask(), QStringLiteral("first"));
