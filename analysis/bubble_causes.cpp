@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <span>
 
 namespace pipescope {
@@ -206,6 +207,37 @@ void add_other_work(const StepGraph& tasks, LaneId lane, std::vector<Bubble>& bu
     }
 }
 
+/// Gives the parts of contention in which a message held the lane to that message.
+std::vector<Bubble> with_messages(const std::vector<Bubble>& bubbles,
+                                  const std::vector<std::vector<MessageRange>>& held) {
+    std::vector<Bubble> parts;
+    for (Bubble rest : bubbles) {
+        if (rest.cause == BubbleCause::contention) {
+            const std::vector<MessageRange>& messages = held[rest.lane.index()];
+            auto each = std::ranges::upper_bound(messages, rest.start, {}, &MessageRange::end);
+            for (; each != messages.end() && each->start < rest.end; ++each) {
+                Bubble before = rest;
+                before.end = std::max(rest.start, each->start);
+                Bubble message = rest;
+                message.start = before.end;
+                message.end = std::min(rest.end, each->end);
+                message.cause = BubbleCause::copy;
+                message.culprit = each->copy;
+                for (const Bubble& part : {before, message}) {
+                    if (part.length() > 0) {
+                        parts.push_back(part);
+                    }
+                }
+                rest.start = message.end;
+            }
+        }
+        if (rest.length() > 0) {
+            parts.push_back(rest);
+        }
+    }
+    return parts;
+}
+
 /// A task of no length may cut a gap in two.
 std::vector<Bubble> joined(const std::vector<Bubble>& pieces) {
     std::vector<Bubble> bubbles;
@@ -265,7 +297,43 @@ std::string_view describe(BubbleCause cause) {
     return "unknown";
 }
 
-std::vector<Bubble> bubbles_of(const StepGraph& tasks) {
+std::vector<std::vector<MessageRange>> held_by_messages(const StepGraph& tasks, Sends sends) {
+    std::vector<std::vector<MessageRange>> held(tasks.num_lanes());
+    if (sends == Sends::overlapped) {
+        return held;
+    }
+    struct Received {
+        std::int64_t ns = 0;
+        StepTaskIndex copy = kNoTask;
+    };
+    std::map<StepTaskIndex, Received> received;  // by the task that handles the messages first
+    for (StepTaskIndex index = 0; index < tasks.tasks().size(); ++index) {
+        const StepTask& copy = tasks.task(index);
+        if (!is_copy(copy.key.kind) || copy.duration() == 0) {
+            continue;
+        }
+        held[copy.lane.index()].push_back({copy.start, copy.end, index});
+        const std::optional<LaneId> receiver = tasks.receiver(index);
+        for (const StepTaskIndex next : tasks.dependents(index)) {
+            if (sends == Sends::serial && receiver && tasks.task(next).lane == *receiver &&
+                is_compute(tasks.task(next).key.kind)) {
+                received[next].ns += copy.duration();
+                received[next].copy = index;
+                break;
+            }
+        }
+    }
+    for (const auto& [task, message] : received) {
+        const std::int64_t start = tasks.task(task).start;
+        held[tasks.task(task).lane.index()].push_back({start - message.ns, start, message.copy});
+    }
+    for (std::vector<MessageRange>& each : held) {
+        std::ranges::sort(each, {}, &MessageRange::start);
+    }
+    return held;
+}
+
+std::vector<Bubble> bubbles_of(const StepGraph& tasks, Sends sends) {
     std::vector<Bubble> pieces;
     for (std::size_t number = 0; number < tasks.num_lanes(); ++number) {
         const LaneId lane{static_cast<std::int64_t>(number)};
@@ -275,7 +343,7 @@ std::vector<Bubble> bubbles_of(const StepGraph& tasks) {
         std::sort(pieces.begin() + first, pieces.end(),
                   [](const Bubble& a, const Bubble& b) { return a.start < b.start; });
     }
-    return joined(pieces);
+    return joined(sends == Sends::overlapped ? pieces : with_messages(pieces, held_by_messages(tasks, sends)));
 }
 
 double BubbleSums::total() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "analysis/step_graph.h"
+#include "simulator/hardware.h"
 
 #include <array>
 #include <cstdint>
@@ -16,7 +17,7 @@ enum class BubbleCause {
     next_partition,      ///< its next backward waited for the next partition's gradient
     loss,                ///< the backward phase had not begun
     slower_lane,         ///< like the two above, but the other lane was busy without a break, so it is the slower one
-    copy,                ///< the result existed, but its copy ran or waited for the link
+    copy,                ///< the result existed, but its copy ran or waited for the link; or a message held the lane
     contention,          ///< the inputs were there, but it started late: the host, the device or the network was busy
     finished,            ///< it had no more work in this step
     computes_loss,       ///< it ran a loss, which a bubble fraction does not count as busy
@@ -47,15 +48,26 @@ struct Bubble {
     friend bool operator==(const Bubble&, const Bubble&) = default;
 };
 
+/// Time in which a lane handled a message and could not compute.
+struct MessageRange {
+    std::int64_t start = 0;
+    std::int64_t end = 0;
+    StepTaskIndex copy = kNoTask;
+};
+/// When each lane was held by its messages, by lane, ascending. The ranges of a lane may touch but not overlap. None if
+/// sends are overlapped.
+std::vector<std::vector<MessageRange>> held_by_messages(const StepGraph& tasks, Sends sends);
+
 /// The bubbles of all lanes, sorted by lane and time. They never overlap. Together they are exactly what a bubble
 /// fraction counts: every ns of the step in which a lane ran no forward, recompute or backward. Bubbles that touch
 /// differ in cause or culprit.
 ///
 /// A gap before a task is split by the task's latest dependency: the producer of its input is the cause until the
-/// producer ends, then the copy that brings the input, then contention. In the window of a schedule that never drains,
+/// producer ends, then the copy that brings the input, then a message that holds the lane, then contention. In the
+/// window of a schedule that never drains,
 /// no lane is done: its last gap is before its first task, which runs again a period later. So is that of the last step
 /// with staggered updates, until that task's input would be there.
-std::vector<Bubble> bubbles_of(const StepGraph& tasks);
+std::vector<Bubble> bubbles_of(const StepGraph& tasks, Sends sends = Sends::overlapped);
 
 /// Bubbles by cause, in ns and as share of the step: ns / (step time x lanes). The shares of all bubbles sum to the
 /// step's bubble fraction, those of one lane (with 1 for lanes) to the lane's.

@@ -81,7 +81,7 @@ double BubbleReport::total() const {
     return sum;
 }
 
-BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const TaskGraph>& graph) {
+BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const TaskGraph>& graph, Sends sends) {
     BubbleReport report;
     const std::map<std::int32_t, Timeline> steps = tasks_within(measured);
     const std::map<std::int32_t, StepStatistics> statistics = statistics_of(measured);
@@ -96,7 +96,7 @@ BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const
     for (const auto& [step, timeline] : steps) {
         const StepGraph tasks =
             graph_of(timeline, statistics.at(step), graph, is_staggered ? std::optional(step) : std::nullopt);
-        std::vector<Bubble> bubbles = bubbles_of(tasks);
+        std::vector<Bubble> bubbles = bubbles_of(tasks, sends);
         add_sums(sum_bubbles(tasks, bubbles), steps.size(), ns, report);
         if (step == report.step) {
             list_largest(tasks, std::move(bubbles), report);
@@ -113,7 +113,7 @@ ComparedBubbles compare_bubbles(const Measured& measured, const Simulation& simu
     const bool is_staggered = simulation.options.update == Update::staggered;
     const StepGraph tasks = graph_of(simulation.timeline, one_step_statistics(simulation), simulated_graph,
                                      is_staggered ? std::optional(simulation.step) : std::nullopt);
-    std::vector<Bubble> bubbles = bubbles_of(tasks);
+    std::vector<Bubble> bubbles = bubbles_of(tasks, simulation.options.hardware.link.sends);
     add_sums(sum_bubbles(tasks, bubbles), 1, ns, compared.simulated);
     const bool is_named = is_staggered || simulation.timeline.slices.empty();
     compared.simulated.step = is_named ? simulation.step : simulation.timeline.slices.front().key.step;

@@ -42,9 +42,10 @@ struct ComparedBubbles {
     BubbleReport simulated;
 };
 
-/// The bubbles of a run's compared steps. `graph`: as for StepGraph. Like compare(), which must accept the arguments.
-/// Cost: O(tasks log tasks).
-BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const TaskGraph>& graph = nullptr);
+/// The bubbles of a run's compared steps. `graph`: as for StepGraph. `sends`: as for bubbles_of(), if the run is a
+/// simulation. Like compare(), which must accept the arguments. Cost: O(tasks log tasks).
+BubbleReport bubble_report(const Measured& measured, const std::shared_ptr<const TaskGraph>& graph = nullptr,
+                           Sends sends = Sends::overlapped);
 
 /// The tasks of each compared step, split into bubbles. `graph` and `simulated_graph`: as for StepGraph. Like
 /// compare(), which must accept the arguments. Cost: O(tasks log tasks).

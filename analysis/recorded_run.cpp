@@ -260,6 +260,10 @@ Update update_of(const RecordedRun& run) {
     return run.options ? run.options->update : Update::synchronous;
 }
 
+Sends sends_of(const RecordedRun& run) {
+    return run.options ? run.options->hardware.link.sends : Sends::overlapped;
+}
+
 std::shared_ptr<const TaskGraph> pipeline_graph_of(const Profile& profile, const PipelineOptions& options) {
     try {
         check_options(options, profile.layers.size());

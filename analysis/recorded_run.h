@@ -72,6 +72,8 @@ bool layers_recompute(const RecordedRun& run);
 PipelineOptions as_counted(const RecordedRun& run, PipelineOptions options);
 /// How the run's options say that lanes updated; synchronous if it has none.
 Update update_of(const RecordedRun& run);
+/// Which lanes copies held, as the run's options say; none if it has no options.
+Sends sends_of(const RecordedRun& run);
 /// Reads `trace` without its tasks, samples and tracks. Never throws for the trace's contents: see why_not_simulated.
 RecordedRun recorded_run(const OpenedTrace& trace);
 /// Adds a warning if the pipeline lacks `partition`, the highest of the run's tasks (-1: none has one).

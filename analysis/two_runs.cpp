@@ -85,7 +85,7 @@ ReadRun read_run(const std::filesystem::path& path) {
     const Measured measured{read.tasks(), read.trace.memory, steps.numbers(), steps.wall_times(),
                             update_of(compared.run)};
     compared.figures = run_figures(measured);
-    compared.bubbles = bubble_report(measured, compared.run.graph);
+    compared.bubbles = bubble_report(measured, compared.run.graph, sends_of(compared.run));
     if (compared.run.options && compared.figures->step_mean.count() > 0) {
         compared.samples_per_second = static_cast<double>(compared.run.options->batch) * 1e9 /
                                       static_cast<double>(compared.figures->step_mean.count());

@@ -269,7 +269,7 @@ BubbleSums bubble_sums_of(const LayoutStep& step) {
     const Simulation& simulation = step.simulation;
     const StepGraph graph = step_graph_of(simulation.timeline, {0, simulation.step_time.count()},
                                           pipeline_graph_of(step.profile, simulation.options));
-    return sum_bubbles(graph, bubbles_of(graph));
+    return sum_bubbles(graph, bubbles_of(graph, step.layout.sends));
 }
 }  // namespace
 

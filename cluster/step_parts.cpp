@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -18,42 +17,10 @@ std::string percent(double share) {
     return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
 }
 
-/// When each lane is held by its messages, by lane, ascending.
-std::vector<std::vector<TimeRange>> held_by_messages(const StepGraph& graph, Sends sends) {
-    std::vector<std::vector<TimeRange>> held(graph.num_lanes());
-    if (sends == Sends::overlapped) {
-        return held;
-    }
-    std::map<StepTaskIndex, std::int64_t> received;  // ns, by the task that handles the messages first
-    for (StepTaskIndex index = 0; index < graph.tasks().size(); ++index) {
-        const StepTask& copy = graph.task(index);
-        if (!is_copy(copy.key.kind) || copy.duration() == 0) {
-            continue;
-        }
-        held[copy.lane.index()].push_back({copy.start, copy.end});
-        const std::optional<LaneId> receiver = graph.receiver(index);
-        for (const StepTaskIndex next : graph.dependents(index)) {
-            if (sends == Sends::serial && receiver && graph.task(next).lane == *receiver &&
-                is_compute(graph.task(next).key.kind)) {
-                received[next] += copy.duration();
-                break;
-            }
-        }
-    }
-    for (const auto& [task, ns] : received) {
-        const std::int64_t start = graph.task(task).start;
-        held[graph.task(task).lane.index()].push_back({start - ns, start});
-    }
-    for (std::vector<TimeRange>& each : held) {
-        std::ranges::sort(each, {}, &TimeRange::start);
-    }
-    return held;
-}
-
 /// Length of the part of [start, end) that the ranges cover. They may touch but not overlap.
-std::int64_t covered(const std::vector<TimeRange>& ranges, std::int64_t start, std::int64_t end) {
+std::int64_t covered(const std::vector<MessageRange>& ranges, std::int64_t start, std::int64_t end) {
     std::int64_t sum = 0;
-    auto each = std::ranges::lower_bound(ranges, start, {}, &TimeRange::end);
+    auto each = std::ranges::lower_bound(ranges, start, {}, &MessageRange::end);
     for (; each != ranges.end() && each->start < end; ++each) {
         sum += std::max<std::int64_t>(0, std::min(end, each->end) - std::max(start, each->start));
     }
@@ -149,8 +116,8 @@ StepParts step_parts(const LayoutStep& step) {
 
     const StepGraph graph = step_graph_of(simulation.timeline, {0, simulation.step_time.count()},
                                           pipeline_graph_of(step.profile, simulation.options));
-    const std::vector<std::vector<TimeRange>> held = held_by_messages(graph, step.layout.sends);
-    for (const Bubble& bubble : bubbles_of(graph)) {
+    const std::vector<std::vector<MessageRange>> held = held_by_messages(graph, step.layout.sends);
+    for (const Bubble& bubble : bubbles_of(graph, step.layout.sends)) {
         const std::int64_t end = std::min(bubble.end, computed);
         const auto length = static_cast<double>(std::max<std::int64_t>(0, end - bubble.start));
         const double sends =

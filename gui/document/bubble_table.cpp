@@ -17,9 +17,9 @@ SqlValue taskValue(const std::optional<TaskKey>& task) {
 }
 
 void addBubbles(const TimelineStore& store, std::int32_t step, bool shown, std::shared_ptr<const TaskGraph> graph,
-                SqlTable& table) {
+                Sends sends, SqlTable& table) {
     const StepGraph tasks = stepGraphOf(store, step, std::move(graph));
-    for (const Bubble& each : bubbles_of(tasks)) {
+    for (const Bubble& each : bubbles_of(tasks, sends)) {
         const ListedBubble bubble = listed(each, tasks);
         table.rows.push_back({std::string(to_string(store.source())), std::int64_t{step}, std::int64_t{shown ? 1 : 0},
                               each.lane.value(), each.start, each.end, std::string(to_string(each.cause)), bubble.share,
@@ -46,13 +46,13 @@ SqlTable bubbleTable(const TraceDocument& document, std::int32_t shown, const st
     for (const std::int32_t step : steps) {
         const bool there = document.measured && document.measured->step(step) != nullptr;
         if (there && document.whyNoBubble(step).isEmpty() && !cancelled()) {
-            addBubbles(*document.measured, step, step == shown, document.run.graph, table);
+            addBubbles(*document.measured, step, step == shown, document.run.graph, sends_of(document.run), table);
         }
     }
     const bool refused = document.baseline && !document.baseline->whyNoBubble.isEmpty();
     if (document.simulated && !document.simulated->steps().empty() && !refused && !cancelled()) {
         addBubbles(*document.simulated, document.simulated->steps().front().step, true, simulatedGraph(document),
-                   table);
+                   simulatedSends(document), table);
     }
     return table;
 }

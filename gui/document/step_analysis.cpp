@@ -41,13 +41,20 @@ std::shared_ptr<const TaskGraph> simulatedGraph(const TraceDocument& document) {
                : nullptr;
 }
 
+Sends simulatedSends(const TraceDocument& document) {
+    if (document.baseline) {
+        return sends_of(document.baseline->run);
+    }
+    return document.simulation ? document.simulation->options.hardware.link.sends : Sends::overlapped;
+}
+
 StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step)
     : document_(std::move(document)), step_(step) {
     const auto fill = [&](Side& side, const TimelineStore& store, std::int32_t number,
-                          std::shared_ptr<const TaskGraph> graph, bool isKnown) {
+                          std::shared_ptr<const TaskGraph> graph, Sends sends, bool isKnown) {
         side.tasks = stepGraphOf(store, number, std::move(graph));
         if (isKnown) {
-            side.bubbles = bubbles_of(*side.tasks);
+            side.bubbles = bubbles_of(*side.tasks, sends);
         }
         side.critical = critical_path(*side.tasks);
     };
@@ -56,11 +63,13 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
     const bool hasMeasured = measured != nullptr && worthLookingInto(*measured) && measured->step(step) != nullptr;
     const bool hasSimulated = simulated != nullptr && worthLookingInto(*simulated);
     if (hasMeasured) {
-        fill(measured_, *measured, step, document_->run.graph, document_->whyNoBubble(step).isEmpty());
+        fill(measured_, *measured, step, document_->run.graph, sends_of(document_->run),
+             document_->whyNoBubble(step).isEmpty());
     }
     if (hasSimulated) {
         const bool isKnown = !document_->baseline || document_->baseline->whyNoBubble.isEmpty();
-        fill(simulated_, *simulated, simulated->steps().front().step, simulatedGraph(*document_), isKnown);
+        fill(simulated_, *simulated, simulated->steps().front().step, simulatedGraph(*document_),
+             simulatedSends(*document_), isKnown);
     }
     if (hasMeasured && hasSimulated && document_->whyNoTwins.empty()) {
         matching_ = match_tasks(*measured_.tasks, *simulated_.tasks, document_->run.lost.any(),

@@ -90,6 +90,9 @@ private:
 /// The task graph of the simulated half, for StepGraph; null if unknown.
 std::shared_ptr<const TaskGraph> simulatedGraph(const TraceDocument& document);
 
+/// How its lanes send.
+Sends simulatedSends(const TraceDocument& document);
+
 /// Tasks without a twin that share a reason.
 struct UnmatchedTasks {
     QString reason;

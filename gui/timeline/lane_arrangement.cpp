@@ -6,7 +6,7 @@
 namespace pipescope {
 namespace {
 constexpr std::string_view kProcess = " (rank ";
-constexpr std::string_view kHost = ", host ";
+constexpr std::string_view kHostPart = ", host ";
 
 /// All lanes in the user's order, whatever their groups.
 std::vector<LaneId> orderOf(const LaneArrangement& arrangement, std::size_t lanes) {
@@ -37,7 +37,7 @@ std::string processOf(const LaneInfo& lane) {
 
 std::string hostOf(const LaneInfo& lane) {
     const std::string process = processOf(lane);
-    const std::size_t begin = process.find(kHost);
+    const std::size_t begin = process.find(kHostPart);
     return begin == std::string::npos ? std::string() : process.substr(begin + 2);
 }
 

@@ -667,6 +667,11 @@ TEST(StepParts, SumToTheStep) {
                 EXPECT_GT(part, 0);
             }
             EXPECT_EQ(parts.sends > 0, sends != Sends::overlapped);
+            const Simulation& simulation = step.simulation;
+            const StepGraph graph = step_graph_of(simulation.timeline, {0, simulation.step_time.count()},
+                                                  pipeline_graph_of(step.profile, simulation.options));
+            EXPECT_EQ(sum_bubbles(graph, bubbles_of(graph, sends)).of(BubbleCause::contention), 0)
+                << "a lane that a message holds waits for that copy";
             EXPECT_THAT(to_string(parts), HasSubstr("recompute "));
         }
     }
