@@ -440,7 +440,8 @@ TEST_F(PlanningCommands, AdvisePrintsCommandsThatGiveItsFigures) {
           std::string("plain.json --balance 3,5 -m 4 --batch 8 --device-types A100 --backward first-first"),
           std::string("plain.json --balance 3,5 -m 4 --batch 8 --schedule auto --checkpoint never"),
           std::string("plain.json --balance 2,2,2,2 --placement 0,1,0,1 --schedule interleaved -m 4 --batch 8"),
-          std::string("plain.json --balance 1,1,1,1,1,1,1,1 --schedule dualpipe-v --checkpoint never -m 8 --batch 8")}) {
+          std::string(
+              "plain.json --balance 1,1,1,1,1,1,1,1 --schedule dualpipe-v --checkpoint never -m 8 --batch 8")}) {
         const CommandResult result = user.types("advise " + line + " --json");
         EXPECT_TRUE(result.code == 0 || result.code == 3) << line << "\n" << result.err;
         const auto advice = result.json();
