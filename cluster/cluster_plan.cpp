@@ -397,7 +397,7 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
     };
     const RankWeights embedding{embedding_weights(model) / layout.tensor};
     const double all_constants = [&] {
-        double sum = (model.tied && layout.pipeline == 1 ? 1 : 2) * constants_of(embedding);
+        double sum = (model.tied && ends_share_a_lane(layout) ? 1 : 2) * constants_of(embedding);
         for (std::int64_t block = 0; block < model.layers; ++block) {
             sum += constants_of(rank_block_weights(model, model.kind_of(block), layout.tensor, layout.expert));
         }
@@ -864,7 +864,13 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     ClusterPlan plan;
     plan.goal = request.goal;
     plan.left_out = std::move(left_out);
-    plan.priced = std::ranges::all_of(cluster.groups, [](const NodeGroup& group) { return group.price_per_hour > 0; });
+    const auto has_price = [](const NodeGroup& group) { return group.price_per_hour > 0; };
+    plan.priced = std::ranges::all_of(cluster.groups, has_price);
+    if (!plan.priced && std::ranges::any_of(cluster.groups, has_price)) {
+        const NodeGroup& without = *std::ranges::find_if_not(cluster.groups, has_price);
+        plan.left_out.push_back("prices are left out, and costs are device-hours: " + without.device.name +
+                                " has none; give it a price_per_hour, or leave it out of --device-types");
+    }
     const bool tries_automatic =
         std::ranges::find(request.schedules, Schedule(Schedule::automatic)) != request.schedules.end();
     constexpr double kShareOfListing = 0.1;
@@ -977,6 +983,11 @@ Cluster with_types(Cluster cluster, const std::string& names) {
     }
     std::vector<NodeGroup> named;
     for (const std::string& name : parse_list(names, "--device-types")) {
+        if (const std::size_t colon = name.rfind(':'); colon != std::string::npos && colon > 0) {
+            throw UsageError("--device-types has " + name +
+                             " with a number of lanes; a plan finds these itself; write it as " +
+                             name.substr(0, colon));
+        }
         const PipelineParts part = parse_pipeline_parts(name, cluster, 1);
         if (std::ranges::count(named, part.front().group->device.name,
                                [](const NodeGroup& each) { return each.device.name; }) > 0) {

@@ -343,7 +343,8 @@ LayerTimes output_times(const RankTimes& rank, double sum) {
 }
 /// Weights whose gradients the output layer completes. If it is tied to the embedding on its own lane, that does.
 RankWeights output_weights(const LanguageModel& model, const Layout& layout) {
-    return model.tied && layout.pipeline == 1 ? RankWeights{} : RankWeights{embedding_weights(model) / layout.tensor};
+    return model.tied && ends_share_a_lane(layout) ? RankWeights{}
+                                                   : RankWeights{embedding_weights(model) / layout.tensor};
 }
 }  // namespace
 

@@ -226,6 +226,20 @@ Schedule schedule_of(const Layout& layout) {
     return layout.schedule.value_or(layout.interleave > 1 ? Schedule::interleaved_1f1b : Schedule::one_f_one_b);
 }
 
+/// Lane of each partition; empty if each lane has one.
+std::vector<LaneId> placement_in(const Layout& layout) {
+    if (layout.interleave == 1) {
+        return {};
+    }
+    const auto partitions = static_cast<std::size_t>(layout.pipeline) * static_cast<std::size_t>(layout.interleave);
+    std::vector<LaneId> placement =
+        placement_of(schedule_of(layout), partitions, static_cast<std::size_t>(layout.pipeline));
+    for (std::size_t j = 0; placement.size() < partitions; ++j) {  // auto: dealt out in turn
+        placement.push_back(LaneId{static_cast<std::int64_t>(j) % layout.pipeline});
+    }
+    return placement;
+}
+
 void set_pipeline(PipelineOptions& options, const Layout& layout) {
     options.chunks = layout.micro_batches();
     options.batch = layout.batch;
@@ -233,13 +247,7 @@ void set_pipeline(PipelineOptions& options, const Layout& layout) {
     options.weight_copies = layout.weight_copies().ranks;
     options.schedule = schedule_of(layout);
     options.gradient_bucket = layout.gradient_bucket;
-    if (layout.interleave > 1) {
-        const auto partitions = static_cast<std::size_t>(layout.pipeline) * static_cast<std::size_t>(layout.interleave);
-        options.placement = placement_of(options.schedule, partitions, static_cast<std::size_t>(layout.pipeline));
-        for (std::size_t j = 0; options.placement.size() < partitions; ++j) {  // auto: dealt out in turn
-            options.placement.push_back(LaneId{static_cast<std::int64_t>(j) % layout.pipeline});
-        }
-    }
+    options.placement = placement_in(layout);
 }
 
 /// A layer's parameters on this rank, all of them with ZeRO 3 too.
@@ -266,9 +274,9 @@ std::vector<RankWeights> parameters_by_lane(const Profile& profile, const Pipeli
 /// Time of Adam's update of that many parameters on one replica's device.
 double adam_ns(const RankWeights& parameters, const NodeGroup& group, const Layout& layout) {
     // The gradient is read for its norm and for the update; states and copy are read and written; the parameter is
-    // written.
-    const double bytes =
-        2.0 * layout.gradient_bytes + 2 * state_bytes(layout) + static_cast<double>(dtype_bytes(layout.dtype));
+    // written, and read if it has no copy.
+    const double bytes = 2.0 * layout.gradient_bytes + 2 * state_bytes(layout) +
+                         (is_mixed(layout.dtype) ? 1 : 2) * static_cast<double>(dtype_bytes(layout.dtype));
     const double mine = parameters.usual / layout.zero_parts(1, layout.weight_copies()) +
                         parameters.experts / layout.zero_parts(1, layout.expert_copies());
     return estimated_ns(group.device, "float32", DeviceWork{0, mine * bytes, 1});
@@ -306,13 +314,18 @@ AfterPipeline after_pipeline(const LanguageModel& model, const Cluster& cluster,
                 std::max(after.gather_ns, gather_weights_ns(parameters[lane], cluster, *groups[lane], layout, element));
         }
     }
-    if (model.tied && layout.pipeline > 1) {
+    if (model.tied && !ends_share_a_lane(layout)) {
         after.tied_ns =
             tied_sum_ns(cluster, parts, layout, embedding_weights(model) / layout.tensor * layout.gradient_bytes);
     }
     return after;
 }
 }  // namespace
+
+bool ends_share_a_lane(const Layout& layout) {
+    const std::vector<LaneId> placement = placement_in(layout);
+    return layout.pipeline == 1 || (!placement.empty() && placement.front() == placement.back());
+}
 
 std::string to_string(TokenDispatch dispatch) {
     switch (dispatch) {
@@ -382,7 +395,7 @@ PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& clust
 }
 
 void check_layout(const Layout& layout, const PipelineParts& parts) {
-    check_count("pipeline", layout.pipeline);
+    check_count("partitions", layout.pipeline);
     check_count("data-parallel", layout.data);
     check_count("tensor-parallel", layout.tensor);
     check_count("context-parallel", layout.context);

@@ -107,6 +107,10 @@ void check_dispatch(const LanguageModel& model, const Layout& layout);
 Profile language_model_profile(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                                const Layout& layout);
 
+/// True if one lane has the first partition and the last one, as with schedules in a V. It then holds a tied embedding
+/// once.
+bool ends_share_a_lane(const Layout& layout);
+
 /// Time in ns in which each device that holds a part of these weights, of that many bytes each, gets the others' parts:
 /// of experts after those of other weights.
 double gather_weights_ns(const RankWeights& parameters, const Cluster& cluster, const NodeGroup& group,

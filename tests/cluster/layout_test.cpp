@@ -31,7 +31,7 @@ TEST(Layout, RefusesWhatNoClusterCouldRun) {
     const auto refuses = [&](Layout layout, const std::string& part) {
         EXPECT_THAT(thrown<UsageError>([&] { step_of(kSmall, cluster, layout); }), HasSubstr(part));
     };
-    refuses({.pipeline = 0}, "pipeline is 0");
+    refuses({.pipeline = 0}, "partitions is 0");
     refuses({.pipeline = 4, .data = 3, .batch = 3}, "needs 12 devices; the cluster has 8 devices of type plain");
     refuses({.data = 2, .batch = 3}, "batch is 3");
     refuses({.tensor = 3}, "it must divide the model's heads, 8");
@@ -55,6 +55,49 @@ TEST(Layout, OnOneDeviceIsItsLayersTimes) {
     EXPECT_EQ(step.tied_ns, 0);
     EXPECT_NEAR(step.step_ns(), 3 * once + step.optimizer_ns, 10);
     EXPECT_EQ(step.tokens, 3 * 16);
+}
+
+// In a V the first lane has embedding and output layer: it holds a tied embedding once, and no other lane sums it.
+TEST(Layout, OfAVHoldsATiedEmbeddingOnce) {
+    const Cluster cluster = plain_cluster(2);
+    const std::string model = "gpt:layers=8,hidden=64,heads=8,sequence=16,vocabulary=4096";
+    Layout layout{.pipeline = 2, .interleave = 2, .batch = 4};
+    const auto parameters_of = [&](const Schedule& schedule, bool tied) {
+        layout.schedule = schedule;
+        const LayoutStep step = step_of(model + ",tied=" + (tied ? "true" : "false"), cluster, layout);
+        EXPECT_EQ(step.tied_ns > 0, tied && schedule == Schedule::interleaved_1f1b) << to_string(schedule);
+        Bytes sum = 0;
+        for (const LayerProfile& layer : step.profile.layers) {
+            sum += layer.parameter_bytes;
+        }
+        return sum;
+    };
+    constexpr Bytes kEmbedding = 4096 * 64 * 2;
+    const Bytes in_turn = parameters_of(Schedule::interleaved_1f1b, true);
+    for (const Schedule schedule : {Schedule::zero_bubble_v, Schedule::dualpipe_v, Schedule::v_half, Schedule::v_min}) {
+        EXPECT_EQ(parameters_of(schedule, true), in_turn - kEmbedding) << to_string(schedule);
+        EXPECT_EQ(parameters_of(schedule, false), in_turn) << to_string(schedule);
+    }
+}
+
+// Adam reads the gradient twice, and reads and writes the moments. It also reads the parameter that it writes, or in
+// bfloat16 a float32 copy.
+TEST(Layout, AdamMovesTheParameterAndItsState) {
+    Cluster cluster = plain_cluster(1);
+    cluster.groups.front().device.flops_per_second["float64"] = 1e9;
+    const auto bytes_of = [&](const std::string& dtype, int gradient_bytes) {
+        Layout layout{.batch = 1, .dtype = dtype};
+        layout.gradient_bytes = gradient_bytes;
+        const LayoutStep step = step_of(kSmall, cluster, layout);
+        double parameters = 0;
+        for (const LayerProfile& layer : step.profile.layers) {
+            parameters += static_cast<double>(layer.gradient_bytes) / gradient_bytes;
+        }
+        return step.optimizer_ns / parameters;  // at 1 byte a ns
+    };
+    EXPECT_NEAR(bytes_of("bfloat16", 4), 2 * 4 + 2 * 12 + 2, 1e-3);
+    EXPECT_NEAR(bytes_of("float32", 4), 2 * 4 + 2 * 8 + 2 * 4, 1e-3);
+    EXPECT_NEAR(bytes_of("float64", 8), 2 * 8 + 2 * 16 + 2 * 8, 1e-3);
 }
 
 // A product of m x k and k x n takes 2 m n k operations, at 1 a ns; here tiles of 64 x 64 at 0.65 of the rate, and 64
