@@ -50,9 +50,9 @@ const char* cost_unit(const ClusterPlan& plan) {
     return plan.priced ? "price" : "device-hours";
 }
 
+constexpr double kNever = 1e7;  // hours: a thousand years
 std::string hours_text(double hours) {
     constexpr double kDay = 24;
-    constexpr double kNever = 1e7;  // a thousand years
     if (!(hours < kNever)) {
         return "never";
     }
@@ -115,9 +115,10 @@ std::string plan_text(const ClusterPlan& plan, std::size_t most) {
             text += fmt::format("best: a save every {:.1f} min, {}\n", best.checkpoints.interval_seconds / 60,
                                 counted(best.spare_nodes, "spare node", "spare nodes"));
             text += best.missing_nodes > 0
-                        ? fmt::format("the cluster lacks {} for it: {} of the run are waits for repairs\n",
+                        ? fmt::format("the cluster lacks {} for it: waits for repairs {}\n",
                                       counted(best.missing_nodes, "further spare node", "further spare nodes"),
-                                      hours_text(best.wait_hours))
+                                      best.wait_hours < kNever ? "take " + hours_text(best.wait_hours) + " of the run"
+                                                               : std::string("never end"))
                         : "";
         }
     }

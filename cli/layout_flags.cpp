@@ -169,8 +169,8 @@ LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& f
         if (pipeline.optimizer || pipeline.checkpoint || pipeline.options.master_weights ||
             pipeline.options.balance != PipelineOptions{}.balance) {
             throw UsageError(
-                "--balance, --checkpoint, --optimizer or --master-weights is given with a gpt: model, which is cut "
-                "evenly, recomputes as --recompute says, and trains with Adam; leave it out");
+                "--balance, --checkpoint, --optimizer or --master-weights is given with a gpt: model, whose "
+                "cuts are found; it recomputes as --recompute says, and trains with Adam; leave it out");
         }
         if (layout.dispatch != TokenDispatch::expert && layout.expert == 1) {
             throw UsageError("--token-dispatch is " + to_string(layout.dispatch) +

@@ -1,6 +1,7 @@
 #include "cluster/step_parts.h"
 
 #include "schedule/quantities.h"
+#include "simulator/memory_fit.h"
 #include "simulator/planner.h"
 
 #include <algorithm>
@@ -193,17 +194,30 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
     if (layout.recompute != Recompute::none || has_several_types) {
         Layout without = layout;
         without.recompute = Recompute::none;
-        add("memory", simulate(with_any_memory(cluster), without).step_ns(),
-            layout.recompute == Recompute::none
-                ? "layers are dealt out so that each type holds its own: more memory would let speed alone decide"
-                : "recompute " + to_string(layout.recompute) +
-                      " saves it: more memory, lanes or tensor-parallel devices would do without");
+        const LayoutStep kept = simulate(cluster, without);
+        if (layout.recompute != Recompute::none && kept.simulation.feasible) {
+            add("recompute", kept.step_ns(),
+                "without it the layout fits too, with a highest peak of " +
+                    format_bytes(highest_peak(kept.simulation)) + ": --recompute none");
+        } else {
+            add("memory", simulate(with_any_memory(cluster), without).step_ns(),
+                layout.recompute == Recompute::none
+                    ? "layers are dealt out so that each type holds its own: more memory would let speed alone decide"
+                    : "recompute " + to_string(layout.recompute) +
+                          " saves it: more memory, lanes or tensor-parallel devices would do without");
+        }
     }
     std::ranges::stable_sort(limits, {}, &StepLimit::step_ns);
     return limits;
 }
 
 std::string next_constraint(const LayoutStep& step, const std::vector<StepLimit>& limits) {
+    if (const std::vector<Shortfall> lanes = shortfalls(step.simulation); !lanes.empty()) {
+        const Shortfall& worst = lanes.front();
+        return "memory: lane " + std::to_string(worst.lane.value()) + "'s peak of " + format_bytes(worst.peak) +
+               " is above its limit of " + format_bytes(worst.limit) +
+               "; recompute, ZeRO, more lanes or more tensor-parallel devices hold less on each device";
+    }
     std::string text = "the device's own speed limits the step";
     if (!limits.empty() && limits.front().step_ns <= (1 - kWorthIt) * step.step_ns()) {
         const StepLimit& first = limits.front();

@@ -51,8 +51,8 @@ void refuse_forgotten_unit(double number, std::string_view text, std::string_vie
     if (number > 0 && number < kSmallestPlainNumber) {
         const std::string unit = std::string(units.front().name) + std::string(suffix);
         throw UsageError(value_of(option, text) + "; a number without a unit is in " + unit +
-                         ", and below 1000 it must say so; write it as " + std::string(example) + ", or as " +
-                         std::string(without_blanks(text)) + unit);
+                         ", and below 1000 it must say so; write it with a unit (" + names_of(units, suffix) +
+                         "), such as " + std::string(example));
     }
 }
 

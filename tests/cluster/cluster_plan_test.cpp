@@ -1,6 +1,7 @@
 #include "cluster/cluster_plan.h"
 #include "cluster/step_parts.h"
 #include "schedule/error.h"
+#include "simulator/memory_fit.h"
 #include "simulator/planner.h"
 #include "tests/cluster/clusters.h"
 #include "tests/thrown.h"
@@ -682,7 +683,7 @@ TEST(StepLimits, NameWhatLimitsTheStep) {
     Cluster cluster = plain_cluster(2);
     const LanguageModel model = small_model();
     const LayoutSimulator simulate_on = [&](const Cluster& on, const Layout& layout) {
-        return simulate_layout(model, on, on.groups.front(), layout, {.noise = false, .memory = false});
+        return simulate_layout(model, on, on.groups.front(), layout, {.noise = false});
     };
     const auto limits_of = [&](const Layout& layout) {
         const LayoutStep step = simulate_layout(model, cluster, cluster.groups.front(), layout);
@@ -705,10 +706,31 @@ TEST(StepLimits, NameWhatLimitsTheStep) {
         const auto [step, limits] = limits_of(layout);
         Layout without = layout;
         without.recompute = Recompute::none;
-        const auto memory = std::ranges::find(limits, std::string("memory"), &StepLimit::name);
-        ASSERT_NE(memory, limits.end());
-        EXPECT_NEAR(memory->step_ns, limits_of(without).first.step_ns(), 1);
+        const LayoutStep kept = limits_of(without).first;
+        const auto limit = [&](const std::string& name, const std::vector<StepLimit>& all) {
+            const auto found = std::ranges::find(all, name, &StepLimit::name);
+            return found == all.end() ? std::nullopt : std::optional(*found);
+        };
+        ASSERT_TRUE(limit("recompute", limits)) << "it fits without";
+        EXPECT_FALSE(limit("memory", limits));
+        EXPECT_NEAR(limit("recompute", limits)->step_ns, kept.step_ns(), 1);
+        EXPECT_THAT(limit("recompute", limits)->remedy, HasSubstr("--recompute none"));
         EXPECT_THAT(next_constraint(step, limits), HasSubstr("the highest peak is "));
+
+        Bytes& memory = cluster.groups.front().device.memory_bytes;
+        memory = highest_peak(kept.simulation);
+        while (simulate_on(cluster, without).simulation.feasible) {
+            memory -= memory / 100;
+        }
+        ASSERT_TRUE(simulate_on(cluster, layout).simulation.feasible);
+        const auto [tight, limits_of_tight] = limits_of(layout);
+        ASSERT_TRUE(limit("memory", limits_of_tight));
+        EXPECT_FALSE(limit("recompute", limits_of_tight));
+        EXPECT_NEAR(limit("memory", limits_of_tight)->step_ns, kept.step_ns(), 1);
+        memory = highest_peak(step.simulation) / 2;
+        const auto [large, limits_of_large] = limits_of(layout);
+        EXPECT_THAT(next_constraint(large, limits_of_large), HasSubstr("memory: lane "));
+        memory = Bytes{1} << 60;
     }
     layout.recompute = Recompute::none;
     layout.batch = 1;  // one micro-batch on two lanes
