@@ -256,6 +256,10 @@ PipelineOptions as_counted(const RecordedRun& run, PipelineOptions options) {
     return options;
 }
 
+Nanoseconds after_pipeline(const RecordedRun& run) {
+    return run.on_cluster ? run.on_cluster->whole - run.on_cluster->pipeline : Nanoseconds{0};
+}
+
 Update update_of(const RecordedRun& run) {
     return run.options ? run.options->update : Update::synchronous;
 }

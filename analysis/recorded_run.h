@@ -25,8 +25,6 @@ struct StepOnCluster {
     std::int64_t lane_devices = 1;  ///< of one lane of one replica
     std::string checkpoint;         ///< that memory was counted for: "always" with recompute full
     std::string optimizer;          ///< likewise, "adam"
-
-    Nanoseconds after_pipeline() const { return whole - pipeline; }
 };
 
 /// "the pipeline of one tensor-parallel rank of one replica, 12.3 ms of the step of 14.0 ms"
@@ -70,6 +68,8 @@ bool layers_recompute(const RecordedRun& run);
 /// The options with the checkpoint mode and the optimizer that memory was counted for, as long as both are those of the
 /// trace: layers of a layout on a cluster contain them.
 PipelineOptions as_counted(const RecordedRun& run, PipelineOptions options);
+/// What follows the traced pipeline in its step; 0 unless it is part of a layout on a cluster.
+Nanoseconds after_pipeline(const RecordedRun& run);
 /// How the run's options say that lanes updated; synchronous if it has none.
 Update update_of(const RecordedRun& run);
 /// Which lanes copies held, as the run's options say; none if it has no options.

@@ -148,6 +148,13 @@ QString runsHeadline(const TraceDocument& document) {
     return line + matchedText(comparison);
 }
 
+/// The step time of a layout on a cluster, and the time of its pipeline.
+QString wholeStep(const RecordedRun& run, Nanoseconds pipeline) {
+    const Nanoseconds whole = pipeline + after_pipeline(run);
+    return translated("step time %1, its pipeline %2")
+        .arg(formatDuration(whole.count()), formatDuration(pipeline.count()));
+}
+
 /// The line above the timeline of the run before.
 QString baselineHeadline(const Baseline& before) {
     QStringList parts{QFileInfo(before.path).fileName()};
@@ -166,13 +173,6 @@ QString configuration(const RecordedRun& run, const PipelineOptions& options, st
         .arg(QString::fromStdString(to_string(options.schedule)), briefly(options.balance),
              formatCount(micro_batches, translated("micro-batch"), translated("micro-batches")),
              checkpointText(run, options));
-}
-
-/// The step time of a layout on a cluster, and the time of its pipeline.
-QString wholeStep(const RecordedRun& run, Nanoseconds pipeline) {
-    const Nanoseconds whole = pipeline + run.on_cluster->after_pipeline();
-    return translated("step time %1, its pipeline %2")
-        .arg(formatDuration(whole.count()), formatDuration(pipeline.count()));
 }
 }  // namespace
 

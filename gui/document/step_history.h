@@ -13,7 +13,7 @@ namespace pipescope {
 /// One step of a run.
 struct StepEntry {
     std::int32_t step = 0;
-    Nanoseconds time{0};           ///< first forward to last backward, as everywhere in the viewer
+    Nanoseconds time{0};           ///< first forward to last backward; of a layout on a cluster, the whole step
     std::optional<double> bubble;  ///< empty if it is unknown, as after a loss of ranges
     std::optional<double> loss;    ///< of the training; NaN or infinite if it diverged
     bool warmup = false;

@@ -28,7 +28,7 @@ Throughput throughputOf(std::int64_t batch, std::int64_t tokensPerSample, const 
 Throughput ofWholeStep(const RecordedRun& run, std::int64_t batch, std::int64_t tokensPerSample,
                        std::optional<ModelFlops> flops, Nanoseconds step) {
     if (run.on_cluster) {
-        step += run.on_cluster->after_pipeline();
+        step += after_pipeline(run);
         if (flops && run.on_cluster->model_flops > 0) {
             flops->step =
                 run.on_cluster->model_flops / static_cast<double>(run.on_cluster->batch) * static_cast<double>(batch);

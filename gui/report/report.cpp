@@ -209,9 +209,8 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     const StepFigures expected = expected_figures(simulation);
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    const Nanoseconds after = document.run.on_cluster ? document.run.on_cluster->after_pipeline() : Nanoseconds{0};
     add(simulation.noise ? translated("Step time, expected") : translated("Step time"),
-        duration(expected.step + after));
+        duration(expected.step + after_pipeline(document.run)));
     add(translated("Bubble fraction"), formatShare(expected.bubble));
     if (const auto peak = highest(laneFacts(document, step), &LaneFacts::simulatedPeak)) {
         add(translated(kPeakName), formatBytes(*peak));

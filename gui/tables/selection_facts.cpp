@@ -557,7 +557,17 @@ SelectionFacts FactsBuilder::ofStep() {
             bubble.simulated = simulated.bubble_fraction;
         }
     }
-    add(translated("Whole step"), {timeRow(translated("Step time"), length), shareRow(translated("Bubble"), bubble)});
+    const RecordedRun& drawn = document_.baseline ? document_.baseline->run : document_.run;
+    std::vector<FactRow> rows;
+    if (drawn.on_cluster && length.simulated) {
+        const Both<std::int64_t> whole{length.measured, *length.simulated + after_pipeline(drawn).count()};
+        rows = {timeRow(translated("Step time"), whole),
+                {translated("Its pipeline"), {}, formatDuration(*length.simulated)}};
+    } else {
+        rows = {timeRow(translated("Step time"), length)};
+    }
+    rows.push_back(shareRow(translated("Bubble"), bubble));
+    add(translated("Whole step"), std::move(rows));
     if (document_.simulation && document_.simulation->noise) {
         facts_.text = translated(
             "The simulated step time, bubble and rates are those of the expected step, the mean of noisy steps. Lanes "

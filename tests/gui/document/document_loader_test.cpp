@@ -7,10 +7,12 @@
 #include "gui/document/baseline.h"
 #include "gui/document/headlines.h"
 #include "gui/document/scenario.h"
+#include "gui/document/step_history.h"
 #include "gui/document/task_loading.h"
 #include "gui/document/throughput.h"
 #include "gui/document/viewed_files.h"
 #include "gui/style/number_format.h"
+#include "gui/tables/selection_facts.h"
 #include "gui/tables/task_details.h"
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
@@ -324,6 +326,12 @@ TEST(DocumentLoader, ShowsTheWholeStepOfALayoutOnACluster) {
         AllOf(HasSubstr("checkpoint always"), HasSubstr("step time " + formatDuration(whole.count()).toStdString()),
               HasSubstr("its pipeline " + formatDuration(step.simulation.step_time.count()).toStdString()),
               HasSubstr(formatPerSecond(step.tokens_per_second()).toStdString() + " tokens/s")));
+    const SelectionFacts facts = factsOf(*document, StepAnalysis(document, 0), 0, {}, {});
+    const std::vector<FactRow>& rows = facts.sections.front().rows;
+    EXPECT_EQ(rows.at(0).simulated, formatDuration(whole.count())) << rows.at(0).name.toStdString();
+    EXPECT_EQ(rows.at(1).name, QStringLiteral("Its pipeline"));
+    EXPECT_EQ(rows.at(1).simulated, formatDuration(step.simulation.step_time.count()));
+    EXPECT_EQ(stepHistory(*document).steps.front().time, whole);
     const Throughput found = throughputOf(document->run, *document->simulation, document->simulation->step_time);
     EXPECT_NEAR(*found.tflops, step.tflops_per_device() * 16, 1e-6 * *found.tflops);
     EXPECT_NEAR(*found.utilization, step.tflops_per_device() * 1e12 / *device_peak("A100", "bfloat16"), 1e-6);
