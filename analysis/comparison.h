@@ -108,6 +108,7 @@ struct RunFigures {
     double bubble_fraction = 0;  ///< median
     double bubble_mean = 0;
     std::optional<Nanoseconds> wall_step_time;  ///< median
+    std::optional<Nanoseconds> pipeline_time;   ///< median, if the steps contain what follows their traced pipelines
     std::vector<RunLane> lanes;
 };
 /// Throws Error if there is no step to compare, or if a step has no compute task.

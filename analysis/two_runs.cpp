@@ -84,7 +84,7 @@ ReadRun read_run(const std::filesystem::path& path) {
     }
     const Measured measured{read.tasks(), read.trace.memory, steps.numbers(), steps.wall_times(),
                             update_of(compared.run)};
-    compared.figures = run_figures(measured);
+    compared.figures = figures_of(compared.run, measured);
     compared.bubbles = bubble_report(measured, compared.run.graph, sends_of(compared.run));
     if (compared.run.options && compared.figures->step_mean.count() > 0) {
         compared.samples_per_second = static_cast<double>(compared.run.options->batch) * 1e9 /
@@ -432,6 +432,19 @@ std::string why_tasks_differ(const RecordedRun& before, const TaskShape& shape_b
         return "one run splits its backwards in two, so that a backward is not the same work";
     }
     return {};
+}
+
+RunFigures figures_of(const RecordedRun& run, const Measured& measured) {
+    RunFigures figures = run_figures(measured);
+    if (run.on_cluster) {
+        figures.pipeline_time = figures.step_time;
+        for (Nanoseconds& time : figures.step_times) {
+            time += after_pipeline(run);
+        }
+        figures.step_time += after_pipeline(run);
+        figures.step_mean += after_pipeline(run);
+    }
+    return figures;
 }
 
 MeanDifference step_difference(const RunFigures& before, const RunFigures& after) {

@@ -103,6 +103,9 @@ struct TwoRuns {
     std::vector<ConfigurationDifference> differences;
     std::vector<TraceWarning> warnings;  ///< about the comparison; those about a run are with it
 };
+/// run_figures(). Of a layout on a cluster, step times are those of the whole steps, and bubbles and lanes those of the
+/// traced pipelines.
+RunFigures figures_of(const RecordedRun& run, const Measured& measured);
 /// The means of the step times, in ns.
 MeanDifference step_difference(const RunFigures& before, const RunFigures& after);
 /// Throws TraceFormatError for a file that is not a trace, or that has neither tasks nor ranges.

@@ -43,6 +43,7 @@ Json run_json(const ComparedRun& run) {
                 {"steps", figures ? Json(figures->steps) : Json::array()}};
     object["step_ns"] = of_figures([](const RunFigures& each) { return each.step_time.count(); });
     object["step_mean_ns"] = of_figures([](const RunFigures& each) { return each.step_mean.count(); });
+    object["pipeline_ns"] = figures ? or_null(figures->pipeline_time) : Json(nullptr);
     object["step_deviation_ns"] = or_null(run.step_deviation);
     object["wall_step_ns"] = figures ? or_null(figures->wall_step_time) : Json(nullptr);
     object["bubble_fraction"] = bubbles ? Json(figures->bubble_fraction) : Json(nullptr);
@@ -184,6 +185,10 @@ std::string figures_text(const TwoRuns& runs) {
     };
     add_time("step time, mean", old_run.step_mean, new_run.step_mean);
     add_time("step time, median", old_run.step_time, new_run.step_time);
+    if (old_run.pipeline_time || new_run.pipeline_time) {
+        add_time("its pipeline, median", old_run.pipeline_time.value_or(old_run.step_time),
+                 new_run.pipeline_time.value_or(new_run.step_time));
+    }
     if (old_run.wall_step_time && new_run.wall_step_time) {
         add_time("wall step time, median", *old_run.wall_step_time, *new_run.wall_step_time);
     }

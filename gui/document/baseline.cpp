@@ -55,7 +55,7 @@ void showMeasured(const TraceDocument& before, Baseline& baseline) {
     }
     const std::vector<MemorySample> noMemory;
     const Measured measured{timeline, noMemory, steps.numbers(), steps.wall_times(), update_of(before.run)};
-    baseline.figures = run_figures(measured);
+    baseline.figures = figures_of(before.run, measured);
     for (std::size_t lane = 0; lane < std::min(before.measuredMemory->size(), baseline.figures.lanes.size()); ++lane) {
         baseline.figures.lanes[lane].peak_bytes =
             highestOver((*before.measuredMemory)[lane], *before.measured, baseline.figures.steps);
@@ -86,7 +86,7 @@ void showSimulated(const TraceDocument& before, Baseline& baseline) {
     }
     const std::vector<MemorySample> noMemory;
     const Measured measured{timeline, noMemory, {baseline.step}, {}, update_of(before.run)};
-    baseline.figures = run_figures(measured);
+    baseline.figures = figures_of(before.run, measured);
     for (std::size_t lane = 0; lane < std::min(baseline.peaks.size(), baseline.figures.lanes.size()); ++lane) {
         baseline.figures.lanes[lane].peak_bytes = baseline.peaks[lane];
     }

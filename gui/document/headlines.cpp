@@ -162,9 +162,11 @@ QString baselineHeadline(const Baseline& before) {
         parts << QString::fromStdString(before.run.model);
     }
     const StepStatistics& step = before.timeline->steps().front().statistics;
-    parts << translated("step %1").arg(before.step)
-          << figures(step.step_time(), step.bubble_fraction, before.whyNoBubble)
-          << brief(throughputOf(before.run, step.step_time()));
+    QStringList shown = figures(step.step_time(), step.bubble_fraction, before.whyNoBubble);
+    if (before.run.on_cluster) {
+        shown.front() = wholeStep(before.run, step.step_time());
+    }
+    parts << translated("step %1").arg(before.step) << shown << brief(throughputOf(before.run, step.step_time()));
     return parts.join(kPartSeparator);
 }
 

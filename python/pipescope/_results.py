@@ -424,6 +424,7 @@ class Run:
     steps: tuple[int, ...]
     step_ns: int | None
     step_mean_ns: int | None
+    pipeline_ns: int | None  #: of a layout on a cluster: the traced part of the step
     step_deviation_ns: int | None
     wall_step_ns: int | None
     bubble_fraction: float | None

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -91,6 +92,21 @@ TEST_F(ClusterCommands, ExplainedPartsSumToTheStepToTheNanosecond) {
         }
         EXPECT_EQ(sum, json.at("step_ns")) << layout;
     }
+}
+
+TEST_F(ClusterCommands, CompareTakesWholeStepsAndNamesTheirPipelines) {
+    const std::string on = "simulate " + kModel + " --cluster c.json --batch 8 --data-parallel 2 --json ";
+    const auto one = user.succeeds(on + "--partitions 2 --trace one.sqlite").json();
+    const auto two = user.succeeds(on + "--partitions 4 --trace two.sqlite").json();
+    const auto runs = user.succeeds("compare one.sqlite two.sqlite --json").json();
+    const auto whole = [](const auto& layout) { return std::llround(layout.at("step_ns").template get<double>()); };
+    EXPECT_EQ(runs.at("before").at("step_ns"), whole(one));
+    EXPECT_EQ(runs.at("after").at("step_mean_ns"), whole(two));
+    EXPECT_LT(runs.at("before").at("pipeline_ns"), runs.at("before").at("step_ns"));
+    EXPECT_EQ(runs.at("step").at("difference_ns"), whole(two) - whole(one));
+    EXPECT_NEAR(runs.at("before").at("samples_per_second").get<double>(), one.at("samples_per_second").get<double>(),
+                1e-3);
+    EXPECT_THAT(user.succeeds("compare one.sqlite two.sqlite").out, HasSubstr("its pipeline, median"));
 }
 
 TEST_F(ClusterCommands, AdviseOnATraceOfOnePipelineSaysSo) {

@@ -332,6 +332,10 @@ TEST(DocumentLoader, ShowsTheWholeStepOfALayoutOnACluster) {
     EXPECT_EQ(rows.at(1).name, QStringLiteral("Its pipeline"));
     EXPECT_EQ(rows.at(1).simulated, formatDuration(step.simulation.step_time.count()));
     EXPECT_EQ(stepHistory(*document).steps.front().time, whole);
+    const auto after = withBaseline(*load("after_cluster.sqlite"), baselineOf(*document));
+    EXPECT_THAT(simulatedHeadline(*after, 1).toStdString(),
+                HasSubstr("step time " + formatDuration(whole.count()).toStdString() + ", its pipeline "));
+    EXPECT_EQ(after->baseline->figures.step_mean, whole);
     const Throughput found = throughputOf(document->run, *document->simulation, document->simulation->step_time);
     EXPECT_NEAR(*found.tflops, step.tflops_per_device() * 16, 1e-6 * *found.tflops);
     EXPECT_NEAR(*found.utilization, step.tflops_per_device() * 1e12 / *device_peak("A100", "bfloat16"), 1e-6);
