@@ -74,6 +74,12 @@ std::map<std::int32_t, StepTasks> tasks_by_step(const Timeline& measured, std::s
     return found;
 }
 
+/// True if one process of ours recorded all lanes.
+bool has_one_clock(const RecordedRun& run) {
+    return !run.of_another_program && run.processes.size() <= 1;
+}
+
+/// `bound`: how far the clocks may differ. Of one clock, only notable times count.
 void find_early_tasks(const RecordedRun& run, const StepTasks& step, Nanoseconds bound, Contradictions& early) {
     for (const auto& [cell, slice] : step.cells) {
         const auto& [kind, partition, micro_batch] = cell;
@@ -82,7 +88,8 @@ void find_early_tasks(const RecordedRun& run, const StepTasks& step, Nanoseconds
             continue;
         }
         const Nanoseconds at = run.of_another_program ? slice->end : slice->start;
-        if (const Nanoseconds time = needed->second->end - at; time > bound) {
+        if (const Nanoseconds time = needed->second->end - at;
+            time > bound && (step.is_notable(time) || !has_one_clock(run))) {
             early.add({slice->key, needed->second->key, time, step.is_notable(time)});
         }
     }
@@ -108,17 +115,20 @@ std::string rest_of(const Contradictions& found) {
 TraceWarning warning_of_clocks(const RecordedRun& run, const Contradictions& early,
                                const std::optional<Nanoseconds>& bound) {
     const Contradiction& largest = *early.largest;
-    const std::string known = bound && bound->count() > 0
+    const std::string known = has_one_clock(run) ? "all lanes have the same clock"
+                              : bound && bound->count() > 0
                                   ? fmt::format("the clocks differ by at most {}", time_text(*bound))
                                   : "how far the clocks of its lanes differ is not known";
     const std::string consequence =
         largest.notable ? "waits across lanes, their causes and bubble fractions are not known and not shown, and step "
                           "times contain the difference"
                         : "waits across lanes are wrong by that much";
-    const std::string remedy = run.of_another_program ? "record sends and receives too, by which clocks are aligned, "
-                                                        "or synchronize the clocks of the machines; if "
-                                                        "the ranges only launch work of a GPU, record its kernels"
-                                                      : "synchronize the clocks of the machines and record again";
+    const std::string remedy =
+        run.of_another_program ? "record sends and receives too, by which clocks are aligned, "
+                                 "or synchronize the clocks of the machines; if "
+                                 "the ranges only launch work of a GPU, record its kernels"
+        : has_one_clock(run)   ? "the file was changed since it was recorded; take the recorded one, or record again"
+                               : "synchronize the clocks of the machines and record again";
     return {
         largest.notable ? Severity::refusal : Severity::caution,
         fmt::format("{} {} {} before {} ends, which it needs{}; {}, so the lanes' times do not fit together: {}; {}",
@@ -132,14 +142,11 @@ std::vector<TraceWarning> contradiction_warnings(const RecordedRun& run, const T
     if (measured.source != Source::measured || refuse_bubbles(run.warnings)) {
         return {};
     }
-    const bool one_clock = !run.of_another_program && run.processes.size() <= 1;
     const std::optional<Nanoseconds> bound = clock_bound(run.processes);
     Contradictions early;
     Contradictions overlaps;
     for (const auto& [number, step] : tasks_by_step(measured, steps)) {
-        if (!one_clock) {
-            find_early_tasks(run, step, bound.value_or(Nanoseconds{0}), early);
-        }
+        find_early_tasks(run, step, bound.value_or(Nanoseconds{0}), early);
         find_overlaps(step, overlaps);
     }
     std::vector<TraceWarning> warnings;

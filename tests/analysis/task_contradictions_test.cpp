@@ -73,6 +73,19 @@ TEST(TaskContradictions, AreACautionIfTheyAreSmallAgainstTheStep) {
     EXPECT_THAT(wrong.warnings()[0].text, HasSubstr("waits across lanes are wrong by that much"));
 }
 
+TEST(TaskContradictions, OfOneProcessAreThoseOfAChangedFile) {
+    TwoProcesses changed(std::nullopt);
+    changed.run.processes.clear();
+    EXPECT_THAT(changed.warnings(), IsEmpty());
+    changed.shift_lane_1(Nanoseconds{-600'000});
+    EXPECT_THAT(changed.warnings(), IsEmpty()) << "less than a hundredth of the step";
+    changed.shift_lane_1(Nanoseconds{-5'000'000});
+    ASSERT_EQ(changed.warnings().size(), 1U);
+    EXPECT_EQ(changed.warnings()[0].severity, Severity::refusal);
+    EXPECT_THAT(changed.warnings()[0].text, AllOf(HasSubstr("starts"), HasSubstr("all lanes have the same clock"),
+                                                  HasSubstr("the file was changed"), Not(HasSubstr("synchronize"))));
+}
+
 // Their ranges may contain the wait for their input, so that a start says nothing.
 TEST(TaskContradictions, OfAnotherProgramAreTasksThatEndTooEarly) {
     TwoProcesses run(std::nullopt);

@@ -183,9 +183,15 @@ const std::vector<OddFile> kFiles{
      "the lanes' times do not fit together",
      false},
     {"TasksOfALaneThatOverlap",
-     sample("UPDATE PIPESCOPE_TASK SET start = start - 5000000 WHERE kind = 'backward' AND microBatch = 0"),
+     sample("UPDATE PIPESCOPE_TASK SET start = start - 5000000 WHERE kind = 'backward' AND microBatch = 0 AND "
+            "partition = 1"),
      {1, 2},
      "of one lane run at the same time"},
+    {"LaneShiftedInOneProcess",
+     sample("UPDATE PIPESCOPE_TASK SET start = start - 50000000, end = end - 50000000 WHERE lane = 1"),
+     {1, 2},
+     "all lanes have the same clock",
+     false},
     {"FewerMicroBatchesInAStep", sample("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND microBatch = 3"), {1, 2}},
     {"TasksTwiceInAStep",
      sample("INSERT INTO PIPESCOPE_TASK (step, kind, partition, microBatch, lane, start, end, source, bytes) SELECT "
