@@ -220,8 +220,11 @@ std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t ste
             }
         }
         if (simulated != nullptr && lane < simulated->statistics.lanes.size()) {
-            each.simulatedBusy = simulated->statistics.lanes[lane].busy;
-            if (!document.baseline || document.baseline->whyNoBubble.isEmpty()) {
+            const bool known = !document.baseline || document.baseline->whyNoBubble.isEmpty();
+            if (known || simulated->statistics.lanes[lane].busy.count() > 0) {
+                each.simulatedBusy = simulated->statistics.lanes[lane].busy;
+            }
+            if (known) {
                 each.simulatedBubble = simulated->statistics.lanes[lane].bubble_fraction;
             }
         }

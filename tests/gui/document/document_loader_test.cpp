@@ -384,6 +384,9 @@ TEST(DocumentLoader, GivesNoBusyTimeOfALaneWhoseTasksAreMissing) {
     const std::vector<LaneFacts> lanes = laneFacts(*document, 1);
     EXPECT_GT(lanes.at(0).measuredBusy, Nanoseconds{0});
     EXPECT_EQ(lanes.at(1).measuredBusy, std::nullopt);
+    const auto after = withBaseline(*load("all_lanes.sqlite"), baselineOf(*document));
+    EXPECT_GT(laneFacts(*after, 1).at(0).simulatedBusy, Nanoseconds{0});
+    EXPECT_EQ(laneFacts(*after, 1).at(1).simulatedBusy, std::nullopt);
 }
 
 // What simulate --schedule auto --trace writes. No what-if is needed to see how good it is.
