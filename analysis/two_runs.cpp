@@ -434,6 +434,17 @@ std::string why_tasks_differ(const RecordedRun& before, const TaskShape& shape_b
     return {};
 }
 
+std::string update_warning(const RecordedRun& before, const RecordedRun& after) {
+    if (update_of(before) == update_of(after)) {
+        return {};
+    }
+    return fmt::format(
+        "a step {} includes the update of its parameters, since updates are staggered, and a step {} does not: a part "
+        "of the change of the step time is that update; compare the wall step times, which include it in both",
+        update_of(before) == Update::staggered ? "before" : "after",
+        update_of(before) == Update::staggered ? "after" : "before");
+}
+
 RunFigures figures_of(const RecordedRun& run, const Measured& measured) {
     RunFigures figures = run_figures(measured);
     if (run.on_cluster) {
@@ -461,6 +472,9 @@ TwoRuns compare_two_runs(const std::filesystem::path& before, const std::filesys
     runs.losses = compare_losses(runs.before.run, runs.after.run);
     if (runs.before.figures && runs.after.figures) {
         compare_steps_of(runs);
+        if (std::string text = update_warning(runs.before.run, runs.after.run); !text.empty()) {
+            caution(runs.warnings, std::move(text));
+        }
         compare_tasks_of(then, now, runs);
     } else {
         compare_names(before, after, runs);

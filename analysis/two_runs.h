@@ -103,6 +103,8 @@ struct TwoRuns {
     std::vector<ConfigurationDifference> differences;
     std::vector<TraceWarning> warnings;  ///< about the comparison; those about a run are with it
 };
+/// A sentence if the steps of only one run include the update of the parameters; otherwise empty.
+std::string update_warning(const RecordedRun& before, const RecordedRun& after);
 /// run_figures(). Of a layout on a cluster, step times are those of the whole steps, and bubbles and lanes those of the
 /// traced pipelines.
 RunFigures figures_of(const RecordedRun& run, const Measured& measured);

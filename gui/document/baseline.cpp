@@ -179,6 +179,9 @@ std::shared_ptr<const TraceDocument> withBaseline(const TraceDocument& document,
         changed->notes << translated("Only the earlier run has %1: overlay and difference leave it out.")
                               .arg(missing.join(QStringLiteral(", ")));
     }
+    if (const std::string text = update_warning(baseline->run, document.run); !text.empty()) {
+        changed->notes << QString::fromStdString(text);
+    }
     if (!changed->whyNoTwins.empty()) {
         changed->notes << translated("Tasks are not compared one by one: %1. Steps, bubbles and memory are.")
                               .arg(QString::fromStdString(changed->whyNoTwins));

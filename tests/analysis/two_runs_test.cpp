@@ -361,6 +361,14 @@ TEST_F(CompareTwoRuns, TakesASimulationAsARunOfOneStep) {
     EXPECT_THAT(texts_of(runs.before.warnings), Contains(HasSubstr("this is a simulation")));
 }
 
+TEST_F(CompareTwoRuns, SaysThatOnlyOneRunsStepsIncludeTheUpdate) {
+    WrittenRun staggered = sample_of();
+    staggered.options.update = Update::staggered;
+    EXPECT_THAT(texts_of(compared(sample_of(), staggered).warnings),
+                Contains(HasSubstr("a step after includes the update of its parameters")));
+    EXPECT_THAT(texts_of(compared(sample_of(), sample_of()).warnings), IsEmpty());
+}
+
 TEST_F(CompareTwoRuns, RefusesAFileWithoutTasksAndRanges) {
     WrittenRun empty = sample_of();
     empty.timeline.slices.clear();

@@ -162,6 +162,16 @@ TEST(DocumentLoader, KnowsHowBusyThreadsAre) {
     EXPECT_EQ(busyIn(*document->tracks, threadsOf(*document->tracks)[0], {50'000, 320'000}), 70'000);
 }
 
+TEST(DocumentLoader, SaysThatOnlyOneRunsStepsIncludeTheUpdate) {
+    const auto document = load("updates.sqlite");
+    auto staggered = std::make_shared<Baseline>(*baselineOf(*document));
+    EXPECT_THAT(withBaseline(*document, staggered)->messages().join(QLatin1Char('\n')).toStdString(),
+                Not(HasSubstr("includes the update")));
+    staggered->run.options->update = Update::staggered;
+    EXPECT_THAT(withBaseline(*document, staggered)->messages().join(QLatin1Char('\n')).toStdString(),
+                HasSubstr("a step before includes the update of its parameters"));
+}
+
 TEST(DocumentLoader, ShowsTheMeasuredSideAloneWithoutAProfileAndSaysWhy) {
     SampleRun run;
     run.profile = false;
