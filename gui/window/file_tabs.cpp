@@ -254,7 +254,9 @@ void FileTabs::load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& gro
 
 void FileTabs::showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document) {
     const bool first = !page.document();
-    Q_EMIT arrived();
+    if (first || page.findChild<TraceFollower*>() == nullptr) {
+        Q_EMIT arrived();
+    }
     page.setDocument(std::move(document));
     if (first && &page == this->page()) {
         page.focusTimeline();

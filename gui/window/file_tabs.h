@@ -54,7 +54,7 @@ Q_SIGNALS:
     void loaded();
     void failed(const QString& text);
     void pageAdded(pipescope::DocumentPage& page);
-    /// A document was read and is about to be shown.
+    /// A document that was asked for was read and is about to be shown; not news of a file that grows.
     void arrived();
     /// The current page or its document changed. Both may be null.
     void pageChanged();

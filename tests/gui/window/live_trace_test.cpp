@@ -1,4 +1,5 @@
 #include "balance/profile_file.h"
+#include "gui/style/message_bar.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
@@ -113,6 +114,28 @@ TEST_F(LiveTrace, MovesAlongWhenItsRightEndIsInView) {
     record(3);
     ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(4); }, kPatience));
     EXPECT_EQ(window_.page()->axis().window(), last);
+}
+
+TEST_F(LiveTrace, KeepsAnErrorOfAnotherTabWhileItGrows) {
+    configure();
+    record(0);
+    const auto other = temporaryPath("beside_live.sqlite");
+    writeSampleTrace(other);
+    window_.files().open(QString::fromStdString(other.string()));
+    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(3); }, kPatience));
+    open();
+    ASSERT_TRUE(
+        QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::following; }, kPatience));
+    const DocumentPage& live = *window_.page();
+    std::filesystem::remove(other);
+    window_.files().setCurrentIndex(0);
+    QSignalSpy failed(&window_.files(), &FileTabs::failed);
+    window_.files().reload();
+    ASSERT_TRUE(!failed.isEmpty() || failed.wait(kPatience));
+    record(1);
+    ASSERT_TRUE(QTest::qWaitFor([&] { return live.document()->measured->numSlices() == tasksOf(2); }, kPatience));
+    EXPECT_TRUE(window_.messages().isVisible());
+    EXPECT_TRUE(window_.messages().text().contains(QStringLiteral("beside_live.sqlite")));
 }
 
 TEST_F(LiveTrace, WaitsForTheFirstTask) {
