@@ -363,7 +363,9 @@ void DocumentPage::setLive(LiveBadge::State state) {
 void DocumentPage::showNotes() {
     QStringList lines = document()->messages(remarks_);
     if (live_->state() == LiveBadge::State::following) {
-        lines.removeAll(QString::fromUtf8(kNotClosed.data()));  // the badge says so
+        lines.removeIf([](const QString& line) {  // the badge says so
+            return line == QLatin1String(kNotClosed.data()) || line.contains(QLatin1String(kCutOff.data()));
+        });
     }
     if (!noteTrouble_.isEmpty()) {
         lines << noteTrouble_;

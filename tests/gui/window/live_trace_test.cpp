@@ -238,6 +238,8 @@ TEST_P(LiveRanks, GrowTogether) {
     ASSERT_TRUE(
         QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::following; }, kPatience));
     EXPECT_EQ(window_.files().count(), 1);
+    EXPECT_FALSE(window_.page()->messages().text().contains(QStringLiteral("cut off before it was closed")))
+        << window_.page()->messages().text().toStdString();
     recordOn(1, 1);  // one rank is ahead
     ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOn(0, 1) + tasksOn(1, 2); }, kPatience));
     writers_[1].close();
