@@ -7,7 +7,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 namespace pipescope {
 namespace fs = std::filesystem;
@@ -86,5 +90,31 @@ bool are_of_one_run(const std::vector<fs::path>& files) {
         run = process->run;
     }
     return files.size() > 1;
+}
+
+std::vector<std::vector<fs::path>> grouped_by_run(const std::vector<fs::path>& files) {
+    std::vector<std::vector<fs::path>> groups;
+    std::map<std::string, std::size_t> places;  // of each run of PipeScope
+    std::set<std::pair<std::string, int>> ranks;
+    std::vector<fs::path> others;
+    for (const fs::path& file : files) {
+        const std::optional<ProcessFacts> process = rank_of_trace(file);
+        if (process && ranks.emplace(process->run, process->rank).second) {  // a copy is none of the run's files
+            const auto [place, fresh] = places.try_emplace(process->run, groups.size());
+            groups.resize(groups.size() + (fresh ? 1 : 0));
+            groups[place->second].push_back(file);
+        } else {
+            others.push_back(file);
+        }
+    }
+    if (are_rank_files(others)) {
+        groups.push_back(std::move(others));
+    } else {
+        std::ranges::transform(others, std::back_inserter(groups),
+                               [](const fs::path& file) { return std::vector{file}; });
+    }
+    std::ranges::stable_sort(
+        groups, {}, [&](const std::vector<fs::path>& group) { return std::ranges::find(files, group.front()); });
+    return groups;
 }
 }  // namespace pipescope

@@ -132,16 +132,17 @@ void FileTabs::repeatSignals(DocumentPage& page) {
 void FileTabs::open(const QStringList& paths) {
     try {
         const QStringList files = withFilesOfFolders(paths);
-        if (files.size() > 1 && are_of_one_run(pathsOf(files))) {
-            load(bringUp(files));
-            return;
-        }
-        if (files.size() > paths.size() && files.size() > kMostFilesOfAFolder) {
+        const std::vector<std::vector<std::filesystem::path>> runs = grouped_by_run(pathsOf(files));
+        if (files.size() > paths.size() && std::ssize(runs) > kMostFilesOfAFolder) {
             throw Error(paths.front().toStdString() + " holds " + std::to_string(files.size()) +
                         " files that are not of one run; choose some of them");
         }
-        for (const QString& file : files) {
-            load(bringUp({file}));
+        for (const std::vector<std::filesystem::path>& run : runs) {
+            QStringList ofRun;
+            for (const std::filesystem::path& file : run) {
+                ofRun << QString::fromStdString(file.string());
+            }
+            load(bringUp(ofRun));
         }
     } catch (const std::exception& error) {
         Q_EMIT failed(QString::fromUtf8(error.what()));

@@ -250,6 +250,17 @@ TEST_P(LiveRanks, GrowTogether) {
     ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::ended; }, kPatience));
 }
 
+TEST_P(LiveRanks, ShareATabBesideAnotherRun) {
+    recordOn(0, 0);
+    recordOn(1, 0);
+    const auto other = temporaryPath("another_run.sqlite");
+    writeSampleTrace(other);
+    window_.files().open(QStringList{files_[0], QString::fromStdString(other.string()), files_[1]});
+    ASSERT_EQ(window_.files().count(), 2);
+    EXPECT_EQ(window_.files().pages().front()->files()->files(), files_);
+    EXPECT_EQ(window_.page()->path().toStdString(), other.string());
+}
+
 INSTANTIATE_TEST_SUITE_P(Disks, LiveRanks, testing::Bool(),
                          [](const auto& disk) { return disk.param ? "Shared" : "Local"; });
 }  // namespace
