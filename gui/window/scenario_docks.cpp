@@ -111,6 +111,11 @@ ScenarioTools* ScenarioDocks::tools() {
             page->messages().showMessage(MessageBar::Kind::note, text);
         }
     });
+    connect(tools, &ScenarioTools::outdated, this, [page = QPointer(files_.page())](const QString& text) {
+        if (page != nullptr && page->messages().text() == text) {
+            page->refreshNotes();
+        }
+    });
     connect(tools, &ScenarioTools::opened, this, [this] { bringUp(whatIf_); });
     if (!page->recorded()->measured && page->recorded()->run.profile) {
         whatIf_.show();  // a bare profile is for what-if scenarios

@@ -220,6 +220,9 @@ void ScenarioTools::moveTaskTo(const Simulation& simulation, const TaskKey& task
 }
 
 void ScenarioTools::tellMove() {
+    if (told_ && !(model_->scenario() == told_->of)) {
+        Q_EMIT outdated(std::exchange(told_, std::nullopt)->text);
+    }
     if (!moved_ || model_->isBehind()) {
         return;
     }
@@ -231,9 +234,11 @@ void ScenarioTools::tellMove() {
     }
     const auto ratio = static_cast<double>(result.simulation.step_time.count()) /
                        static_cast<double>(std::max<std::int64_t>(1, moved.before.count()));
-    Q_EMIT said(tr("Moved %1: step time %2 without noise (%3 relative to the previous order).")
-                    .arg(taskName(moved.task), formatDuration(result.simulation.step_time.count()),
-                         formatShareChange(ratio - 1)));
+    told_ = ToldMove{tr("Moved %1: step time %2 without noise (%3 relative to the previous order).")
+                         .arg(taskName(moved.task), formatDuration(result.simulation.step_time.count()),
+                              formatShareChange(ratio - 1)),
+                     model_->scenario()};
+    Q_EMIT said(told_->text);
 }
 
 void ScenarioTools::saveSchedule(const QString& path) {

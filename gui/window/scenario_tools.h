@@ -53,6 +53,8 @@ Q_SIGNALS:
     void opened();
     /// The result of a request, as a sentence.
     void said(const QString& text);
+    /// That sentence no longer describes the scenario.
+    void outdated(const QString& text);
 
 private:
     void change(const Scenario& scenario, const QString& what);
@@ -81,5 +83,10 @@ private:
         Nanoseconds before{0};  // the step without noise
     };
     std::optional<MovedTask> moved_;  // its simulation is under way
+    struct ToldMove {
+        QString text;
+        Scenario of;
+    };
+    std::optional<ToldMove> told_;
 };
 }  // namespace pipescope

@@ -353,6 +353,17 @@ TEST_F(ScenarioToolsTest, MovesATaskByDraggingIt) {
     EXPECT_EQ(window_.page()->axis().window(), window) << "the axis did not move";
     EXPECT_FALSE(window_.page()->axis().range()) << "nothing was measured";
 
+    // What was said of the move goes with it.
+    const auto tellsOfMove = [&] {
+        const MessageBar& bar = window_.page()->messages();
+        return bar.isVisible() && bar.text().startsWith(QStringLiteral("Moved backward of micro-batch 1"));
+    };
+    ASSERT_TRUE(QTest::qWaitFor(tellsOfMove, kPatience)) << window_.page()->messages().text().toStdString();
+    model().undoStack().undo();
+    EXPECT_TRUE(QTest::qWaitFor([&] { return !tellsOfMove(); }, kPatience));
+    model().undoStack().redo();
+    ASSERT_TRUE(QTest::qWaitFor([&] { return !model().isBehind(); }, kPatience));
+
     // An impossible place leaves the schedule, and says why.
     const Schedule edited = simulation().options.schedule;
     const QPoint forward = rectOf({0, TaskKind::forward, 3, 0, -1}).center().toPoint();
