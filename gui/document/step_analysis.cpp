@@ -112,7 +112,7 @@ QString StepAnalysis::describe(Source source, const Bubble& piece) const {
     const StepGraph& tasks = *side(source).tasks;
     QString html = translated("<b>%1</b><br>%2, from %3 of the step")
                        .arg(nameOf(piece.cause).toHtmlEscaped(), formatDuration(piece.length()),
-                            formatDuration(piece.start - tasks.range().start));
+                            formatInstant(piece.start - tasks.range().start, piece.length()));
     if (piece.culprit != kNoTask) {
         const StepTask& culprit = tasks.task(piece.culprit);
         html += QStringLiteral("<br>") +

@@ -74,6 +74,18 @@ QString formatDuration(std::int64_t ns) {
     return withUnit(value, decimals, unit.name);
 }
 
+QString formatInstant(std::int64_t ns, std::int64_t length) {
+    const auto digitOf = [](std::int64_t value) {  // the last one of formatDuration()
+        constexpr std::int64_t kDigits = 10'000;
+        std::int64_t digit = 1;
+        while (digit <= std::llabs(value) / kDigits) {
+            digit *= 10;
+        }
+        return digit;
+    };
+    return formatTime(ns, std::min(digitOf(ns), length > 0 ? digitOf(length) : 1), ns);
+}
+
 QString formatDurationChange(std::int64_t ns) {
     return withSign(formatDuration(ns), static_cast<double>(ns));
 }

@@ -57,9 +57,9 @@ BubbleTableModel::BubbleTableModel(QObject* parent)
             [this](const BubbleRow& r) {
                 return inWords(r.source == Source::measured ? translated("measured") : translated("simulated"));
             }},
-           numberColumn<BubbleRow>(
-               translated("Start in step"), "start_in_step_ns", [](const BubbleRow& r) { return r.listed.start; },
-               formatDuration),
+           {translated("Start in step"), "start_in_step_ns", Qt::AlignRight,
+            [](const BubbleRow& r) { return formatInstant(r.listed.start.count(), r.listed.length.count()); },
+            [](const BubbleRow& r) { return QVariant::fromValue<qlonglong>(r.listed.start.count()); }},
            numberColumn<BubbleRow>(
                translated("Length"), "length_ns", [](const BubbleRow& r) { return r.listed.length; }, formatDuration),
            numberColumn<BubbleRow>(

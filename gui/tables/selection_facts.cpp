@@ -699,8 +699,8 @@ SelectionFacts rangeFacts(const TraceDocument& document, const TrackRef& range, 
                                                                     QString::fromStdString(row.name));
     facts.measuredName = translated("value");
     facts.sections.push_back({translated("Range"),
-                              {{translated("Start"), formatDuration(time.start - origin), {}},
-                               {translated("End"), formatDuration(time.end - origin), {}},
+                              {{translated("Start"), formatInstant(time.start - origin, time.length()), {}},
+                               {translated("End"), formatInstant(time.end - origin, time.length()), {}},
                                {translated("Length"), formatDuration(time.length()), {}},
                                {translated("Depth"), QLocale().toString(row.depth), {}}}});
     constexpr std::size_t kMost = 24;

@@ -132,7 +132,7 @@ TaskTableModel::TaskTableModel(QObject* parent)
            {translated("Lane"), "lane", Qt::AlignLeft, [this](const TaskRow& r) { return laneName(r); },
             [](const TaskRow& r) { return r.slice.lane.value(); }},
            {translated("Start in step"), "start_ns", Qt::AlignRight,
-            [](const TaskRow& r) { return formatDuration(r.sinceStep); },
+            [](const TaskRow& r) { return formatInstant(r.sinceStep, r.slice.duration().count()); },
             [](const TaskRow& r) { return QVariant::fromValue<qlonglong>(r.slice.start.count()); }},
            optionalColumn<TaskRow>(translated("Measured"), "measured_ns", &TaskRow::measured, formatDuration),
            optionalColumn<TaskRow>(translated("Simulated"), "simulated_ns", &TaskRow::simulated, formatDuration),

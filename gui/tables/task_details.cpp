@@ -6,8 +6,9 @@
 namespace pipescope {
 namespace {
 TaskFacts::Times timesOf(const Slice& slice, std::int64_t origin) {
-    return {formatDuration(slice.start.count() - origin), formatDuration(slice.end.count() - origin),
-            formatDuration(slice.duration().count())};
+    const std::int64_t length = slice.duration().count();
+    return {formatInstant(slice.start.count() - origin, length), formatInstant(slice.end.count() - origin, length),
+            formatDuration(length)};
 }
 
 QString change(std::int64_t ns, std::int64_t of) {

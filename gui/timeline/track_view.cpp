@@ -481,7 +481,7 @@ QString TrackView::toolTipAt(const QPoint& position) const {
             .arg(QString::fromStdString(store_->textOf(*found)).toHtmlEscaped(),
                  QString::fromStdString(track.name).toHtmlEscaped(),
                  QString::fromStdString(track.group).toHtmlEscaped(), formatDuration(range.length()),
-                 formatDuration(range.start - axis().origin()));
+                 formatInstant(range.start - axis().origin(), range.length()));
     }
     const std::optional<std::size_t> index = counterAtPixel(position);
     if (!index) {

@@ -32,6 +32,15 @@ TEST(NumberFormat, GroupsTheDigitsOfVeryLongTimes) {
     EXPECT_EQ(plain(formatTime(12'345'600'000'000, 100'000'000, 12'400'000'000'000)), "12,345.6 s");
 }
 
+TEST(NumberFormat, GivesAnInstantTheDigitsOfTheLength) {
+    EXPECT_EQ(plain(formatInstant(1'327'692'000, 9'000)), "1.327692000 s");
+    EXPECT_EQ(plain(formatInstant(1'327'692'000, 90'000)), "1.32769200 s");
+    EXPECT_EQ(plain(formatInstant(-12'345'678, 150'000)), "-12.3457 ms");
+    for (const std::int64_t ns : {std::int64_t{0}, std::int64_t{1'500'000}, std::int64_t{12'340'000}}) {
+        EXPECT_EQ(formatInstant(ns, 40'000'000), formatDuration(ns)) << "no fewer digits than a duration";
+    }
+}
+
 TEST(NumberFormat, GivesChangesTheirSign) {
     EXPECT_EQ(plain(formatDurationChange(-1'200'000)), "-1.200 ms");
     EXPECT_EQ(plain(formatDurationChange(1'200'000)), "+1.200 ms");
