@@ -198,7 +198,7 @@ void BubblePanel::setAnalysis(const StepAnalysis* analysis, const TraceDocument*
         sums_->setColumnHidden(column, !measured && simulated);
         sums_->setColumnHidden(column + 2, measured && !simulated);
     }
-    list_->table().setColumnHidden(BubbleTableModel::timeline, !both && (measured || simulated));
+    list_->setColumnHidden(BubbleTableModel::timeline, !both && (measured || simulated));
     list_->setEmptyText(document == nullptr        ? tr("Open a trace to see why its lanes were idle.")
                         : !whyNoMeasured.isEmpty() ? tr("Measured bubbles are not given, since %1.").arg(whyNoMeasured)
                         : measured || simulated    ? tr("No lane was idle in this step.")

@@ -29,13 +29,22 @@ void TableFilter::setText(const QString& text) {
     invalidateFilter();
 }
 
+void TableFilter::leaveOut(int column, bool isLeftOut) {
+    const bool changes = isLeftOut ? leftOut_.insert(column).second : leftOut_.erase(column) > 0;
+    if (changes) {
+        invalidateFilter();
+    }
+}
+
 bool TableFilter::filterAcceptsRow(int row, const QModelIndex& parent) const {
     if (words_.isEmpty()) {
         return true;
     }
     QString all;
     for (int column = 0; column < sourceModel()->columnCount(parent); ++column) {
-        all += sourceModel()->index(row, column, parent).data().toString() + QLatin1Char('\n');
+        if (!leftOut_.contains(column)) {
+            all += sourceModel()->index(row, column, parent).data().toString() + QLatin1Char('\n');
+        }
     }
     return std::all_of(words_.begin(), words_.end(),
                        [&](const QString& word) { return all.contains(word, Qt::CaseInsensitive); });
@@ -137,6 +146,12 @@ FilteredTable::FilteredTable(QAbstractItemModel& model, const QString& name, con
     const auto pick = [this](const QModelIndex& index) { Q_EMIT picked(rows_->mapToSource(index)); };
     connect(table_, &QTableView::clicked, this, pick);
     connect(table_, &QTableView::activated, this, pick);
+}
+
+void FilteredTable::setColumnHidden(int column, bool isHidden) {
+    table_->setColumnHidden(column, isHidden);
+    rows_->leaveOut(column, isHidden);
+    refreshHint();
 }
 
 void FilteredTable::keepNamesBesideFigures() {

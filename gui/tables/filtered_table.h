@@ -6,18 +6,21 @@
 #include <QTableView>
 #include <QWidget>
 
+#include <set>
+
 class QLabel;
 class QTableView;
 
 namespace pipescope {
-/// Keeps rows in which every typed word occurs in some column, ignoring case. Sorts by export values, so that durations
-/// sort by length; unknown values come last.
+/// Keeps rows in which every typed word occurs in some column that is shown, ignoring case. Sorts by export values, so
+/// that durations sort by length; unknown values come last.
 class TableFilter : public QSortFilterProxyModel {
     Q_OBJECT
 
 public:
     using QSortFilterProxyModel::QSortFilterProxyModel;
     void setText(const QString& text);
+    void leaveOut(int column, bool isLeftOut);
 
 protected:
     bool filterAcceptsRow(int row, const QModelIndex& parent) const override;
@@ -25,6 +28,7 @@ protected:
 
 private:
     QStringList words_;
+    std::set<int> leftOut_;
 };
 
 /// Filter of a table's rows. In the table, / focuses the line. In the line, Return and Down focus the table; Escape
@@ -56,6 +60,8 @@ public:
 
     QTableView& table() const { return *table_; }
     FilterLine& line() const { return *line_; }
+    /// The filter does not look into a hidden column.
+    void setColumnHidden(int column, bool isHidden);
     void setEmptyText(const QString& text);
     /// Makes the first column as wide as its names, up to half of the table, instead of all that the others leave.
     void keepNamesBesideFigures();

@@ -126,6 +126,15 @@ TEST_F(FilteredLanes, AreSortedByValueOnceAHeaderIsClicked) {
     }
 }
 
+TEST_F(FilteredLanes, AreNotFoundByAHiddenColumn) {
+    table_.line().setText(QStringLiteral("10.00"));
+    EXPECT_EQ(shown(), lanes({2}));
+    table_.setColumnHidden(LaneTableModel::measured_busy, true);
+    EXPECT_EQ(shown(), lanes({}));
+    table_.setColumnHidden(LaneTableModel::measured_busy, false);
+    EXPECT_EQ(shown(), lanes({2}));
+}
+
 TEST_F(FilteredLanes, SayWhyThereAreNone) {
     EXPECT_EQ(table_.hint(), QString());
     QTest::keyClicks(&table_.line(), QStringLiteral("nonsense"));
