@@ -1,6 +1,7 @@
 #include "gui/document/trace_document.h"
 
 #include "gui/document/baseline.h"
+#include "gui/document/document_builder.h"
 #include "gui/style/number_format.h"
 
 #include <QRegularExpression>
@@ -244,12 +245,28 @@ std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t ste
     return facts;
 }
 
+std::vector<bool> stepMarks(const TrackStore& store) {
+    static const TaskRules rules;
+    std::vector<bool> marks;
+    for (const std::string& text : store.texts) {
+        marks.push_back(markedStepOf(text, rules).byRule);
+    }
+    return marks;
+}
+
+std::int64_t workIn(const TrackStore& store, const TrackRows& thread, const TimeRange& within,
+                    const std::vector<bool>& marks) {
+    const std::int64_t work = busyIn(store, thread, within, marks);
+    return work > 0 ? work : busyIn(store, thread, within);
+}
+
 std::vector<LaneFacts> threadFacts(const TraceDocument& document) {
     std::vector<LaneFacts> facts;
     if (!document.tracks) {
         return facts;
     }
     const TrackStore& store = *document.tracks;
+    const std::vector<bool> marks = stepMarks(store);
     for (const TrackRows& thread : threadsOf(store)) {
         const TrackRow& row = store.rows[thread.first];
         LaneFacts& each = facts.emplace_back();
@@ -257,7 +274,7 @@ std::vector<LaneFacts> threadFacts(const TraceDocument& document) {
         each.lane = oneGroup ? QString::fromStdString(row.name)
                              : QStringLiteral("%1 · %2").arg(QString::fromStdString(row.group),
                                                              QString::fromStdString(row.name));
-        each.measuredBusy = Nanoseconds{busyIn(store, thread, store.range())};
+        each.measuredBusy = Nanoseconds{workIn(store, thread, store.range(), marks)};
     }
     return facts;
 }

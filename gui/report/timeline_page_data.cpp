@@ -931,6 +931,7 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& 
     std::vector<int> kinds;
     std::map<TrackRef, std::int64_t> held;
     const std::vector<std::uint8_t> colors = rangeColorsOf(store.texts);
+    const std::vector<bool> marks = stepMarks(store);
     for (const TrackRows& thread : threadsOf(store)) {
         std::size_t ofThread = 0;
         for (std::size_t r = thread.first; r < thread.end; ++r) {
@@ -958,7 +959,7 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& 
             ofThread += tasks;
         }
         const TrackRow& first = store.rows[thread.first];
-        const std::int64_t busy = busyIn(store, thread, scene.range);
+        const std::int64_t busy = workIn(store, thread, scene.range, marks);
         lanes.push_back({{"name", first.name}, {"device", first.group}});
         table.rows.push_back({QString::fromStdString(first.name), QString::fromStdString(first.group),
                               QLocale().toString(static_cast<qlonglong>(ofThread)), formatDuration(busy),

@@ -132,13 +132,17 @@ std::vector<TrackRows> threadsOf(const TrackStore& store) {
     return threads;
 }
 
-std::int64_t busyIn(const TrackStore& store, const TrackRows& rows, const TimeRange& within) {
+std::int64_t busyIn(const TrackStore& store, const TrackRows& rows, const TimeRange& within,
+                    const std::vector<bool>& leftOut) {
     std::vector<TimeRange> pieces;
     std::size_t ofFirst = 0;  // pieces of the first row
     for (std::size_t r = rows.first; r < rows.end; ++r) {
         const TrackRow& row = store.rows[r];
         std::size_t around = 0;  // the piece of the first row that may contain the range
         for (std::size_t i = 0; i < row.start.size(); ++i) {
+            if (!leftOut.empty() && leftOut[row.text[i]]) {
+                continue;
+            }
             const TimeRange piece{std::max(within.start, row.start[i]), std::min(within.end, row.end[i])};
             while (around < ofFirst && pieces[around].end < piece.end) {
                 ++around;

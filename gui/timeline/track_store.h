@@ -117,9 +117,11 @@ struct TrackRows {
     std::size_t end = 0;
 };
 std::vector<TrackRows> threadsOf(const TrackStore& store);
-/// The part of `within` in which at least one range of these rows runs. Cost: O(ranges), if each deeper row lies within
-/// the first one, else O(ranges log ranges).
-std::int64_t busyIn(const TrackStore& store, const TrackRows& rows, const TimeRange& within);
+/// The part of `within` in which at least one range of these rows runs, except for those with a text in `leftOut`,
+/// which has an entry for each text, or none. Cost: O(ranges), if each deeper row lies within the first one, else
+/// O(ranges log ranges).
+std::int64_t busyIn(const TrackStore& store, const TrackRows& rows, const TimeRange& within,
+                    const std::vector<bool>& leftOut = {});
 
 /// The range of the row that covers `time`, or starts or ends within `reach` ns of it.
 std::optional<TrackRef> rangeAt(const TrackStore& store, std::size_t row, std::int64_t time, std::int64_t reach);

@@ -162,6 +162,17 @@ TEST(DocumentLoader, KnowsHowBusyThreadsAre) {
     EXPECT_EQ(busyIn(*document->tracks, threadsOf(*document->tracks)[0], {50'000, 320'000}), 70'000);
 }
 
+TEST(DocumentLoader, DoesNotTakeAProfilersMarksOfStepsForWork) {
+    const auto document = loadTrace(pathOf("marked_threads.json", R"([
+        {"ph": "X", "name": "ProfilerStep#0", "pid": 1, "tid": 1, "ts": 0, "dur": 100},
+        {"ph": "X", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10, "dur": 20},
+        {"ph": "X", "name": "ProfilerStep#0", "pid": 1, "tid": 2, "ts": 0, "dur": 100}])"));
+    const std::vector<LaneFacts> threads = threadFacts(*document);
+    ASSERT_EQ(threads.size(), 2U);
+    EXPECT_EQ(threads[0].measuredBusy, Nanoseconds{20'000});
+    EXPECT_EQ(threads[1].measuredBusy, Nanoseconds{100'000}) << "the thread holds nothing else";
+}
+
 TEST(DocumentLoader, SaysThatOnlyOneRunsStepsIncludeTheUpdate) {
     const auto document = load("updates.sqlite");
     auto staggered = std::make_shared<Baseline>(*baselineOf(*document));
