@@ -5,6 +5,7 @@
 #include "gui/style/number_format.h"
 #include "gui/timeline/step_spans.h"
 #include "gui/timeline/time_axis_model.h"
+#include "trace/process_json.h"
 
 #include <algorithm>
 #include <map>
@@ -270,7 +271,7 @@ std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const Ma
                 pair.start_change += moved;
                 pair.end_change += moved;
             }
-            marks->differenceScale = differenceScaleOf(marks->differences);
+            marks->differenceScale = differenceScaleOf(marks->differences, onTimeWithin(*document_, step_));
         }
     }
     if (selection) {
@@ -294,6 +295,16 @@ QString StepAnalysis::criticalPathText(Source source) const {
     return translated("critical path %1: %2 computing, %3 copying, %4 waiting, %5")
         .arg(formatDuration(path.length()), formatDuration(path.compute), formatDuration(path.copies),
              formatDuration(path.waits), formatCount(path.tasks.size(), translated("task"), translated("tasks")));
+}
+
+std::int64_t onTimeWithin(const TraceDocument& document, std::int32_t step) {
+    constexpr std::int64_t kPart = 1000;
+    const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
+    const Nanoseconds share{span != nullptr ? span->statistics.step_time().count() / kPart : 0};
+    const Nanoseconds own = clock_bound(document.run.processes).value_or(Nanoseconds{0});
+    const Nanoseconds before =
+        document.baseline ? clock_bound(document.baseline->run.processes).value_or(Nanoseconds{0}) : Nanoseconds{0};
+    return std::max({share, own, before}).count();
 }
 
 std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {

@@ -1170,7 +1170,8 @@ QByteArray timelinePageData(const PageScene& scene) {
         }
     }
     if (scene.analysis != nullptr && !scene.analysis->matching().pairs.empty()) {
-        const std::int64_t scale = differenceScaleOf(scene.analysis->matching().pairs);
+        const std::int64_t scale =
+            differenceScaleOf(scene.analysis->matching().pairs, onTimeWithin(document, scene.step));
         data["lateness"] = latenessJson(scale, light, dark);
         Json& measured = data["timelines"][0];
         measured["late"] = lateJson(scene, *all.measured, measured["start"].size(), scale);

@@ -128,7 +128,7 @@ QString describe(Lateness lateness, std::int64_t scale) {
     return {};
 }
 
-std::int64_t differenceScaleOf(const std::vector<TaskPair>& pairs) {
+std::int64_t differenceScaleOf(const std::vector<TaskPair>& pairs, std::int64_t onTime) {
     std::int64_t most = 0;
     for (const TaskPair& pair : pairs) {
         most = std::max(most, std::abs(pair.end_change));
@@ -136,6 +136,7 @@ std::int64_t differenceScaleOf(const std::vector<TaskPair>& pairs) {
     if (most == 0) {
         return 0;
     }
+    most = std::max(most, 10 * onTime);
     for (std::int64_t power = 10;; power *= 10) {  // a tenth of it is 1 ns or more
         for (const std::int64_t factor : {1, 2, 5}) {
             if (factor * power >= most || power > most) {

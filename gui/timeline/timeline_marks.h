@@ -66,8 +66,8 @@ QColor veilOf(const TimelineColors& colors);
 /// "late by 0.2 ms to 1 ms"
 QString describe(Lateness lateness, std::int64_t scale);
 /// Scale for these pairs: the maximum change of an end, rounded up to 1, 2 or 5 times a power of ten, and 10 ns at
-/// least; 0 if no end changed.
-std::int64_t differenceScaleOf(const std::vector<TaskPair>& pairs);
+/// least; 0 if no end changed. Changes up to `onTime` ns are on time at that scale.
+std::int64_t differenceScaleOf(const std::vector<TaskPair>& pairs, std::int64_t onTime = 0);
 
 /// Arrangement of measured and simulated timelines on screen.
 enum class CompareMode {

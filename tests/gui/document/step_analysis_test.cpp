@@ -47,6 +47,24 @@ TEST(StepAnalysis, DescribesACopyThatALaneWaitsForByBytesLanesAndRate) {
     EXPECT_THAT(plain(analysis.criticalPathText(Source::simulated)), HasSubstr("0 ns waiting"));
 }
 
+TEST(StepAnalysis, TakesEndsForOnTimeWithinTheClocksError) {
+    writeSampleTrace(temporaryPath("on_time.sqlite"));
+    const auto one = loadTrace(QString::fromStdString(temporaryPath("on_time.sqlite").string()));
+    const std::int64_t step = one->measured->step(1)->statistics.step_time().count();
+    EXPECT_EQ(onTimeWithin(*one, 1), step / 1000);
+    auto two = std::make_shared<TraceDocument>(*one);
+    two->run.processes.resize(2);
+    two->run.processes[1].bound = Nanoseconds{step};
+    EXPECT_EQ(onTimeWithin(*two, 1), step);
+    MarkChoice choice;
+    choice.mode = CompareMode::difference;
+    const auto marks = StepAnalysis(two, 1).marks(Source::measured, choice, {});
+    ASSERT_FALSE(marks->differences.empty());
+    for (const TaskPair& pair : marks->differences) {
+        EXPECT_EQ(latenessOf(pair.end_change, marks->differenceScale), Lateness::as_simulated);
+    }
+}
+
 // The figures of `pipescope simulate`: docs/cli/simulate.md.
 void expectFiguresOf(const Simulation& simulation, const TraceDocument& document) {
     const std::vector<LaneFacts> facts = laneFacts(document, typicalStep(document));

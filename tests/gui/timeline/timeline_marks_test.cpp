@@ -435,6 +435,9 @@ TEST(Lateness, GrowsWithTheChangeAndKnowsItsScale) {
     std::vector<TaskPair> pairs(1);
     pairs[0].end_change = -1'700'000;
     EXPECT_EQ(differenceScaleOf(pairs), 2'000'000);
+    const std::int64_t coarse = differenceScaleOf(pairs, 1'800'000);
+    EXPECT_EQ(coarse, 20'000'000);
+    EXPECT_EQ(latenessOf(-1'700'000, coarse), Lateness::as_simulated);
     pairs[0].end_change = 3;
     EXPECT_EQ(differenceScaleOf(pairs), 10) << "a tenth is the least that a legend can name";
     pairs[0].end_change = 0;
