@@ -775,7 +775,7 @@ Json memoryJson(const PageScene& scene, Thinned& thinned) {
 Json stepsJson(const TraceDocument& document, std::int32_t shown) {
     constexpr std::size_t kMostBars = 500;
     const StepHistory history = stepHistory(document);
-    if (!document.measured || history.steps.size() < 2) {
+    if ((!document.measured && !hasOnlyTracks(document)) || history.steps.size() < 2) {
         return nullptr;
     }
     const std::size_t ofBar = (history.steps.size() + kMostBars - 1) / kMostBars;
@@ -1084,6 +1084,9 @@ Json threadsPage(const PageScene& scene) {
     }
     if (!counters.empty()) {
         data["counters"] = std::move(counters);
+    }
+    if (Json steps = stepsJson(document, scene.step); !steps.is_null()) {
+        data["steps"] = std::move(steps);
     }
     data["summary"] = "";
     const TimeRange filled = filledRange(scene, document.tracks->range());

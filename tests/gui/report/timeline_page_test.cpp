@@ -518,6 +518,20 @@ TEST_F(TimelinePage, OfAFileWithoutTasksHoldsThreadsAndCounters) {
         << "without the margins of the screen";
 }
 
+TEST_F(TimelinePage, OfAFileWithoutTasksHoldsTheStepsThatRangesMark) {
+    scene_ = threadsScene("marked_steps.json", R"json([
+        {"ph": "X", "name": "ProfilerStep#4", "pid": 1, "tid": 1, "ts": 0, "dur": 100},
+        {"ph": "X", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10, "dur": 20},
+        {"ph": "X", "name": "ProfilerStep#5", "pid": 1, "tid": 1, "ts": 100, "dur": 200}])json");
+    const Json page = data();
+    ASSERT_TRUE(page.contains("steps"));
+    const Json& bars = page.at("steps").at("bars");
+    ASSERT_EQ(bars.size(), 2U);
+    EXPECT_EQ(bars[0].at("step"), 4);
+    EXPECT_EQ(bars[1].at("time"), 200'000);
+    EXPECT_EQ(page.at("lanes").at("rows")[0][3], formatDuration(20'000).toStdString()) << "marks are no work";
+}
+
 TEST_F(TimelinePage, OfAFileWithoutTasksHoldsItsFlows) {
     scene_ = threadsScene("flows.json", R"json([
         {"ph": "X", "name": "send", "pid": 1, "tid": 1, "ts": 0, "dur": 100},
