@@ -36,6 +36,11 @@ void Legend::setKinds(std::vector<TaskKind> kinds) {
     fit();
 }
 
+void Legend::setCopyColor(const QColor& color) {
+    copyColor_ = color;
+    update();
+}
+
 void Legend::setEntries(std::vector<LegendEntry> entries, bool instead) {
     if (entries != entries_ || instead != instead_) {
         entries_ = std::move(entries);
@@ -82,7 +87,8 @@ std::vector<Legend::Item> Legend::items() const {
         const QString name =
             style.letter.isEmpty() ? style.name : QStringLiteral("%1 %2").arg(style.letter, style.name);
         if (!instead_ || is_copy(kind)) {
-            items.push_back({{style.color, Qt::NoBrush, name, -1, contains(hidden_, kind)},
+            const bool differs = is_copy(kind) && copyColor_.isValid();
+            items.push_back({{differs ? copyColor_ : style.color, Qt::NoBrush, name, -1, contains(hidden_, kind)},
                              style.pattern,
                              is_copy(kind) ? 6 : 12,
                              kind});

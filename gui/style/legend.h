@@ -34,6 +34,8 @@ class Legend : public QWidget {
 public:
     explicit Legend(QWidget* parent = nullptr);
     void setKinds(std::vector<TaskKind> kinds);
+    /// Copies are drawn in this colour, that of their links, instead of their own; an invalid one: in their own.
+    void setCopyColor(const QColor& color);
     /// Adds entries beyond the kinds, such as causes of bubbles or lateness. `instead`: omits the kinds, whose colours
     /// are not in use.
     void setEntries(std::vector<LegendEntry> entries, bool instead);
@@ -84,6 +86,7 @@ private:
     QString toolTipAt(const QPoint& position) const;
 
     std::vector<TaskKind> kinds_;
+    QColor copyColor_;
     std::vector<LegendEntry> entries_;
     bool instead_ = false;
     bool clickable_ = false;

@@ -447,11 +447,17 @@ void DocumentPage::refreshMarks() {
         const std::vector<LegendEntry> causes = causeEntries(*analysis, choice.hiddenCauses, colors);
         entries.insert(entries.end(), causes.begin(), causes.end());
     }
+    QColor copies;
     if (shown.simulation && shown.simulated && !shown.baseline) {
-        for (const LinkTiers::Tier& tier : linkTiers(shown.simulation->options).tiers) {
+        const LinkTiers links = linkTiers(shown.simulation->options);
+        if (!shown.measured && !links.tiers.empty()) {  // of several tiers, no colour is that of all copies
+            copies = links.tiers.size() == 1 ? tierColor(links.tiers.front().color) : colors.lane;
+        }
+        for (const LinkTiers::Tier& tier : links.tiers) {
             entries.push_back({tierColor(tier.color), Qt::NoBrush, tier.name, -1, false, tier.about});
         }
     }
+    legend_->setCopyColor(copies);
     legend_->setHidden(choice.hiddenKinds);
     legend_->setEntries(std::move(entries), recoloured);
     const auto showFacts = [&](Source source, const QString& headline) {

@@ -52,6 +52,21 @@ TEST(Legend, ShowsKindsOfOneShapeInDifferentPatterns) {
     }
 }
 
+TEST(Legend, ShowsCopiesInTheColourOfTheirLinks) {
+    Legend legend;
+    legend.setKinds({TaskKind::copy_forward});
+    legend.resize(400, 40);
+    const auto colorOf = [&] {
+        const QRect place = legend.places().front().second;
+        return legend.grab().toImage().pixelColor(place.left() + 5, place.center().y());
+    };
+    EXPECT_EQ(colorOf(), styleOf(TaskKind::copy_forward).color);
+    legend.setCopyColor(Qt::magenta);
+    EXPECT_EQ(colorOf(), QColor(Qt::magenta));
+    legend.setCopyColor({});
+    EXPECT_EQ(colorOf(), styleOf(TaskKind::copy_forward).color);
+}
+
 TEST(Legend, TellsMoreAboutAnEntryInAToolTip) {
     Legend legend;
     legend.setKinds({TaskKind::forward});
