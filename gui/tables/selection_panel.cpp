@@ -136,7 +136,10 @@ void SelectionPanel::shortenNames() {
             name.replace(tr("waits for the "), tr("waits: ")).replace(tr("waits for a "), tr("waits: "));
             name.remove(tr(" (contention)"));
         }
-        return form > 1 ? name.remove(tr("waits: ")) : name;
+        if (form > 1) {
+            name.remove(tr("waits: ")).replace(tr("updates its parameters"), tr("updates"));
+        }
+        return name;
     };
     QList<QTreeWidgetItem*> causes;
     for (int i = 0; i < table_->topLevelItemCount(); ++i) {

@@ -116,6 +116,31 @@ TEST(Selection, ElidesALongNameRatherThanItsFigure) {
     EXPECT_LE(table->header()->sectionPosition(1) + table->header()->sectionSize(1), table->viewport()->width());
 }
 
+TEST(Selection, ShortensCausesRatherThanElideThem) {
+    SelectionPanel panel;
+    SelectionFacts facts;
+    facts.title = QStringLiteral("Step 5");
+    facts.measuredName = QStringLiteral("measured");
+    facts.simulatedName = QStringLiteral("simulated");
+    const QString share = QStringLiteral("0.4 %");
+    facts.sections = {{QStringLiteral("Figures"),
+                       {{QStringLiteral("Model"), QStringLiteral("1.09 TFLOP/s"), QStringLiteral("1.11 TFLOP/s")}}},
+                      {QStringLiteral("Causes"),
+                       {{nameOf(BubbleCause::previous_partition), share, share},
+                        {nameOf(BubbleCause::updates_parameters), share, share}}}};
+    panel.resize(305, 400);
+    panel.setFacts(facts);
+    panel.show();
+    QApplication::processEvents();
+    const auto* table = panel.findChild<QTreeWidget*>();
+    ASSERT_NE(table, nullptr);
+    for (int i = 0; i < table->topLevelItemCount(); ++i) {
+        const QTreeWidgetItem& item = *table->topLevelItem(i);
+        EXPECT_LE(table->fontMetrics().horizontalAdvance(item.text(0)), table->header()->sectionSize(0))
+            << item.text(0).toStdString();
+    }
+}
+
 TEST(Selection, KeepsFiguresOfTwoColumnsApart) {
     applyTheme(Theme::light);  // whose style has the margins
     SelectionPanel panel;
