@@ -197,16 +197,38 @@ QString taskName(const TaskKey& key) {
     return translated("%1 on partition %2").arg(name).arg(key.partition);
 }
 
+namespace {
+/// Where the arguments of a C++ function, or of its template, begin. Those of a class in front of it do not count.
+std::size_t argumentsOf(std::string_view name) {
+    auto begin = name.find_first_of("<(", 1);
+    while (begin != std::string_view::npos) {
+        if (name[begin - 1] != ':') {  // otherwise an (anonymous namespace)
+            int depth = 0;
+            auto end = begin;
+            for (; end < name.size() && name[begin] == '<'; ++end) {
+                depth += name[end] == '<' ? 1 : name[end] == '>' ? -1 : 0;
+                if (depth == 0) {
+                    break;
+                }
+            }
+            if (end == begin || end == name.size() || name.substr(end + 1, 2) != "::") {
+                return begin;
+            }
+            begin = end;
+        }
+        begin = name.find_first_of("<(", begin + 1);
+    }
+    return begin;
+}
+}  // namespace
+
 std::string_view lastPartOf(std::string_view name) {
     const std::string_view whole = name;
     if (const auto caller = name.rfind("): "); caller != std::string_view::npos) {  // file.py(12): function
         name.remove_prefix(caller + 3);
     } else if (name.starts_with("void ") || name.find("::") != std::string_view::npos) {
         // Of a C++ function, without its parameters. What stands in brackets behind a blank is a remark.
-        auto end = name.find_first_of("<(", 1);
-        while (end != std::string_view::npos && name[end - 1] == ':') {  // (anonymous namespace)
-            end = name.find_first_of("<(", end + 1);
-        }
+        const auto end = argumentsOf(name);
         const bool isList = end != std::string_view::npos && name[end - 1] != ' ';
         name = isList ? name.substr(0, end) : name;
         if (const auto result = name.find(' '); isList && result != std::string_view::npos) {
