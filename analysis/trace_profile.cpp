@@ -498,10 +498,11 @@ void measure_partitions(const RunShape& shape, const Timeline& measured, TracePr
     const double m = shape.micro_batches();
     if (loss > 0) {
         profile.loss_ns = {loss / m};  // of one micro-batch's samples
-        made.notes.push_back(fmt::format(
-            "the last partition takes {:.4g} ms from its last forward to its first backward, beyond what it "
-            "takes before other backwards; that time counts once a step, as that of the loss",
-            loss / 1e6));
+        made.notes.push_back(
+            fmt::format("the last partition takes {} from its last forward to its first backward, beyond what it takes "
+                        "before other "
+                        "backwards; that time counts once a step, as that of the loss",
+                        loss < 1e9 ? fmt::format("{:.4g} ms", loss / 1e6) : fmt::format("{:.1f} s", loss / 1e9)));
     }
     for (std::int32_t j = 0; j < shape.partitions(); ++j) {
         LayerProfile layer;

@@ -166,16 +166,20 @@ TEST(TraceProfile, CountsTheTimeToStartATaskButNotItsWait) {
 
 // Two sizes of messages tell latency and bandwidth apart: 1 MiB at 10 GB/s.
 // The last partition works 300 us between its phases, once a step, and 10 us before each backward.
-TEST(TraceProfile, TakesTheTimeBetweenThePhasesForTheLossOfTheMiniBatch) {
-    const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::gpipe));
-    Timeline measured = recorded(simulation);
+Timeline with_time_between_phases(Timeline measured, std::int64_t time) {
     for (Slice& slice : measured.slices) {
         const bool is_last = slice.lane == LaneId{2} && !is_copy(slice.key.kind);
-        const Nanoseconds late{
-            slice.key.kind == TaskKind::forward || slice.key.kind == TaskKind::copy_forward ? 0 : 300'000};
+        const Nanoseconds late{slice.key.kind == TaskKind::forward || slice.key.kind == TaskKind::copy_forward ? 0
+                                                                                                               : time};
         slice.start += late + Nanoseconds{is_last && slice.key.kind == TaskKind::backward ? 10'000 : 0};
         slice.end += late;
     }
+    return measured;
+}
+
+TEST(TraceProfile, TakesTheTimeBetweenThePhasesForTheLossOfTheMiniBatch) {
+    const Simulation simulation = simulate(three_layers(), of_three_lanes(Schedule::gpipe));
+    const Timeline measured = with_time_between_phases(recorded(simulation), 300'000);
     const TraceProfile made = profile_of(of_another_program(), measured);
     EXPECT_THAT(made.profile.layers[2].backward_ns, ElementsAre(160'000)) << "with the 10 us before each";
     ASSERT_EQ(made.profile.loss_ns.size(), 1U);
@@ -183,6 +187,8 @@ TEST(TraceProfile, TakesTheTimeBetweenThePhasesForTheLossOfTheMiniBatch) {
     EXPECT_THAT(made.notes, Contains(HasSubstr("takes 0.3 ms from its last forward to its first backward")));
     const auto predicted = static_cast<double>(simulate(made.profile, made.options).step_time.count());
     EXPECT_NEAR(predicted, static_cast<double>(simulation.step_time.count()) + 300'000, 100.0);
+    EXPECT_THAT(profile_of(of_another_program(), with_time_between_phases(recorded(simulation), 200'000'000'000)).notes,
+                Contains(HasSubstr("takes 200.0 s from its last forward")));
 }
 
 TEST(TraceProfile, MeasuresLatencyAndBandwidthOfMessagesOfTwoSizes) {
