@@ -9,6 +9,8 @@
 #include <cmath>
 #include <iterator>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -28,6 +30,19 @@ std::optional<double> number_of(const ChromeArgument& argument) {
         case ChromeArgument::Type::text: break;
     }
     return number_in<double>(argument.text);
+}
+
+/// The name with numbers of equal width, so that c10 follows c9.
+std::string with_wide_numbers(const std::string& name) {
+    constexpr std::size_t kWidth = 20;
+    std::string wide;
+    for (std::size_t i = 0; i < name.size();) {
+        const std::size_t end = std::min(name.find_first_not_of("0123456789", i), name.size());
+        wide += end > i ? std::string(kWidth - std::min(kWidth, end - i), '0') + name.substr(i, end - i)
+                        : std::string(1, name[i]);
+        i = std::max(end, i + 1);
+    }
+    return wide;
 }
 
 std::string to_text(const ChromeId& id) {
@@ -448,7 +463,16 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
     if (!exact) {  // in our own export, arrows repeat the correlation
         trace.arrows = bind_arrows(trace.tracks, firsts, moved);
     }
-    for (auto& [key, counter] : counters_) {
+    std::vector<decltype(counters_)::value_type*> counters;
+    for (auto& each : counters_) {
+        counters.push_back(&each);
+    }
+    std::stable_sort(counters.begin(), counters.end(), [](const auto* a, const auto* b) {
+        return std::pair(a->first.first, with_wide_numbers(a->first.second)) <
+               std::pair(b->first.first, with_wide_numbers(b->first.second));
+    });
+    for (auto* each : counters) {
+        auto& [key, counter] = *each;
         counter.name = key.second;
         counter.group = exact ? counter.group : group_of(key.first, exact);
         for (CounterTrack::Point& point : counter.points) {

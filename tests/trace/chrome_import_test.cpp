@@ -92,6 +92,21 @@ void expect_the_kineto_trace(const OpenedTrace& trace) {
     EXPECT_EQ(trace.counters[1].name, "memory of GPU 0, reserved");
 }
 
+TEST_F(ChromeImport, SortsCountersByTheNumbersInTheirNames) {
+    std::string events;
+    for (const int number : {10, 9, 100, 1}) {
+        events +=
+            R"({"ph": "C", "name": "c)" + std::to_string(number) + R"(", "pid": 1, "ts": 1, "args": {"value": 1}},)";
+    }
+    const OpenedTrace trace =
+        opened("[" + events + R"({"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}])");
+    std::vector<std::string> names;
+    for (const CounterTrack& counter : trace.counters) {
+        names.push_back(counter.name);
+    }
+    EXPECT_THAT(names, ElementsAre("c1", "c9", "c10", "c100"));
+}
+
 TEST_F(ChromeImport, OpensATraceOfPyTorchsProfiler) {
     expect_the_kineto_trace(opened(kKineto));
 }
