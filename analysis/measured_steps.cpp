@@ -310,6 +310,12 @@ std::vector<std::string> left_out_warnings(const MeasuredSteps& measured) {
     return warnings;
 }
 
+TraceWarning only_step_cut_off() {
+    return refusal(std::string(kStepCutOff),
+                   "the recording was cut off in the only step that it holds: the step may have gone on, and its idle "
+                   "time and bubble fractions are not known and not shown; record more steps");
+}
+
 std::vector<TraceWarning> idle_lane_warnings(const RecordedRun& run, const Timeline& timeline) {
     if (refuse_bubbles(run.warnings)) {
         return {};  // which says why lanes are empty, such as the trace of one rank
@@ -318,10 +324,10 @@ std::vector<TraceWarning> idle_lane_warnings(const RecordedRun& run, const Timel
     if (idle.empty()) {
         return {};
     }
-    return {
-        {Severity::refusal,
-         fmt::format("{} {} of the run's pipeline {} no task in this file, so idle time and bubble fractions are "
-                     "not known and not shown; the file may be damaged; record it again",
-                     idle.size() == 1 ? "lane" : "lanes", fmt::join(idle, ", "), idle.size() == 1 ? "has" : "have")}};
+    return {refusal(
+        std::string(kLaneWithoutTasks),
+        fmt::format("{} {} of the run's pipeline {} no task in this file, so idle time and bubble fractions are "
+                    "not known and not shown; the file may be damaged; record it again",
+                    idle.size() == 1 ? "lane" : "lanes", fmt::join(idle, ", "), idle.size() == 1 ? "has" : "have"))};
 }
 }  // namespace pipescope

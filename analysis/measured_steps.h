@@ -86,8 +86,9 @@ void leave_out_broken(const std::map<std::int32_t, StepFault>& faults, const Tim
 std::vector<std::string> left_out_warnings(const MeasuredSteps& measured);
 /// A refusal if lanes of the run's pipeline have no task at all in `timeline`; otherwise empty.
 std::vector<TraceWarning> idle_lane_warnings(const RecordedRun& run, const Timeline& timeline);
-/// The refusal for MeasuredSteps::cut_off.
-inline constexpr std::string_view kOnlyStepCutOff =
-    "the recording was cut off in the only step that it holds: the step may have gone on, and its idle time "
-    "and bubble fractions are not known and not shown; record more steps";
+/// TraceWarning::brief of the above.
+inline constexpr std::string_view kLaneWithoutTasks = "a lane has no task in this file";
+/// The refusal for MeasuredSteps::cut_off, and its TraceWarning::brief.
+TraceWarning only_step_cut_off();
+inline constexpr std::string_view kStepCutOff = "the recording was cut off here";
 }  // namespace pipescope

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -129,11 +130,12 @@ TraceWarning warning_of_clocks(const RecordedRun& run, const Contradictions& ear
                                  "the ranges only launch work of a GPU, record its kernels"
         : has_one_clock(run)   ? "the file was changed since it was recorded; take the recorded one, or record again"
                                : "synchronize the clocks of the machines and record again";
-    return {
-        largest.notable ? Severity::refusal : Severity::caution,
+    std::string text =
         fmt::format("{} {} {} before {} ends, which it needs{}; {}, so the lanes' times do not fit together: {}; {}",
                     to_string(largest.task), run.of_another_program ? "ends" : "starts", time_text(largest.time),
-                    to_string(largest.other), rest_of(early), known, consequence, remedy)};
+                    to_string(largest.other), rest_of(early), known, consequence, remedy);
+    return largest.notable ? refusal("times of different lanes do not fit together", std::move(text))
+                           : TraceWarning{Severity::caution, std::move(text)};
 }
 }  // namespace
 

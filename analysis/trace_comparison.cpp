@@ -80,7 +80,7 @@ RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, 
         compared.warnings.push_back(std::move(warning));
     }
     if (steps.cut_off) {
-        compared.warnings.push_back({Severity::refusal, std::string(kOnlyStepCutOff)});
+        compared.warnings.push_back(only_step_cut_off());
     }
     try {
         compared.comparison =

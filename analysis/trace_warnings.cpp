@@ -49,6 +49,10 @@ bool lacks_lanes(const OpenedTrace& trace, const ProcessFacts& process) {
 }
 }  // namespace
 
+TraceWarning refusal(std::string brief, std::string text) {
+    return {Severity::refusal, std::move(text), false, std::move(brief)};
+}
+
 std::vector<std::string> texts_of(std::span<const TraceWarning> warnings) {
     std::vector<std::string> texts;
     std::transform(warnings.begin(), warnings.end(), std::back_inserter(texts),
@@ -56,29 +60,41 @@ std::vector<std::string> texts_of(std::span<const TraceWarning> warnings) {
     return texts;
 }
 
+namespace {
+bool is_refusal(const TraceWarning& warning) {
+    return warning.severity == Severity::refusal;
+}
+}  // namespace
+
 bool refuse_bubbles(std::span<const TraceWarning> warnings) {
-    return std::any_of(warnings.begin(), warnings.end(),
-                       [](const TraceWarning& warning) { return warning.severity == Severity::refusal; });
+    return std::ranges::any_of(warnings, is_refusal);
+}
+
+std::string why_no_bubbles(std::span<const TraceWarning> warnings) {
+    const auto found = std::ranges::find_if(warnings, is_refusal);
+    return found != warnings.end() ? found->brief : std::string();
 }
 
 std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops) {
     std::vector<TraceWarning> warnings;
-    const auto refuse = [&](std::string text) { warnings.push_back({Severity::refusal, std::move(text)}); };
     const LostRecords lost = lost_records(drops);
     if (lost.ranges > 0) {
-        refuse(range_warning(drops, lost.ranges));
+        warnings.push_back(refusal("ranges were lost", range_warning(drops, lost.ranges)));
     }
     if (lost.device_records > 0) {
-        refuse(fmt::format(
-            "CUPTI lost {} of device work: kernels, copies and calls are missing, device times of tasks are "
-            "too small, and bubble fractions are not shown; record again while nothing else uses the machine",
-            counted(lost.device_records, "record", "records")));
+        warnings.push_back(refusal(
+            "records were lost",
+            fmt::format(
+                "CUPTI lost {} of device work: kernels, copies and calls are missing, device times of tasks are "
+                "too small, and bubble fractions are not shown; record again while nothing else uses the machine",
+                counted(lost.device_records, "record", "records"))));
     }
     if (lost.rows > 0) {
-        refuse(fmt::format(
-            "{} could not be written: tasks, ranges or samples are missing, so bubble fractions are not known and "
-            "not shown; make room for the trace and record again",
-            counted(lost.rows, "row", "rows")));
+        warnings.push_back(refusal(
+            "records were lost",
+            fmt::format("{} could not be written: tasks, ranges or samples are missing, so bubble fractions are not "
+                        "known and not shown; make room for the trace and record again",
+                        counted(lost.rows, "row", "rows"))));
     }
     return warnings;
 }
@@ -104,11 +120,12 @@ std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
     }
     if (const auto process = recording_process(trace.run);
         process && process->size > 1 && lacks_lanes(trace, *process)) {
-        warnings.push_back(
-            {Severity::refusal, fmt::format("this is the trace of rank {} of {} alone, and the other lanes' tasks are "
-                                            "missing, so bubble fractions are not known and not shown; give the traces "
-                                            "of all ranks, or join them with 'pipescope merge'",
-                                            process->rank, process->size)});
+        warnings.push_back(refusal(
+            "this is the trace of one rank alone",
+            fmt::format("this is the trace of rank {} of {} alone, and the other lanes' tasks are missing, so bubble "
+                        "fractions are not known and not shown; give the traces of all ranks, or join them with "
+                        "'pipescope merge'",
+                        process->rank, process->size)));
     }
     for (std::string& warning : diagnostic_warnings(trace.diagnostics)) {
         warnings.push_back({Severity::caution, std::move(warning)});

@@ -22,13 +22,17 @@ struct TraceWarning {
     Severity severity = Severity::caution;
     std::string text;
     bool of_prediction = false;  ///< about the profile and how it predicts the run, not about the run
+    std::string brief = {};      ///< of a refusal: why idle time is unknown, such as "ranges were lost"
 
     friend bool operator==(const TraceWarning&, const TraceWarning&) = default;
 };
 
+TraceWarning refusal(std::string brief, std::string text);
 std::vector<std::string> texts_of(std::span<const TraceWarning> warnings);
 /// True if one of them rules out measured bubble fractions.
 bool refuse_bubbles(std::span<const TraceWarning> warnings);
+/// TraceWarning::brief of the first refusal; empty if there is none.
+std::string why_no_bubbles(std::span<const TraceWarning> warnings);
 
 /// A refusal for each source that lost records; empty if none did.
 std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops);

@@ -80,7 +80,7 @@ ReadRun read_run(const std::filesystem::path& path) {
         caution(compared.warnings, "this is a simulation, not a recording: one step without noise");
     }
     if (steps.cut_off) {
-        compared.warnings.push_back({Severity::refusal, std::string(kOnlyStepCutOff)});
+        compared.warnings.push_back(only_step_cut_off());
     }
     const Measured measured{read.tasks(), read.trace.memory, steps.numbers(), steps.wall_times(),
                             update_of(compared.run)};

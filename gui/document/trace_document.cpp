@@ -41,20 +41,19 @@ std::optional<Nanoseconds> TraceDocument::lowerBound() const {
 }
 
 QString TraceDocument::whyNoBubble(std::int32_t step) const {
-    if (run.lost.any()) {
-        return run.lost.ranges > 0 ? translated("ranges were lost") : translated("records were lost");
+    if (const std::string why = why_no_bubbles(run.warnings); !why.empty()) {
+        return QString::fromStdString(why);
     }
     if (const auto fault = stepFaults.find(step); measured && fault != stepFaults.end()) {
         return QString::fromUtf8(describe(fault->second).data());
     }
     if (lanesWithoutTasks) {
-        return translated("a lane has no task in this file");
+        return QString::fromUtf8(kLaneWithoutTasks.data());
     }
     if (measured && !measured->steps().empty() && !run.is_whole(step, measured->steps().back().step)) {
-        return translated("the recording was cut off here");
+        return QString::fromUtf8(kStepCutOff.data());
     }
-    return measured && refuse_bubbles(warnings) ? translated("times of different lanes do not fit together")
-                                                : QString();
+    return measured ? QString::fromStdString(why_no_bubbles(warnings)) : QString();
 }
 
 QString TraceDocument::whyNoBubble() const {

@@ -271,6 +271,15 @@ TEST(DocumentLoader, TellsApartWhatEachSourceLost) {
     EXPECT_THAT(measuredHeadline(*document, 1).toStdString(), HasSubstr("not given, records were lost"));
 }
 
+TEST(DocumentLoader, GivesNoBubbleInTheTraceOfOneRankAloneAndSaysWhy) {
+    const auto path = temporaryPath("one_rank.sqlite");
+    writeSampleTrace(path);
+    SQLite::Database(path.string(), SQLite::OPEN_READWRITE)
+        .exec("INSERT INTO PIPESCOPE_RUN VALUES ('process', '{\"rank\": 1, \"size\": 2}')");
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    EXPECT_EQ(document->whyNoBubble(1), QStringLiteral("this is the trace of one rank alone"));
+}
+
 // A kill leaves the last step incomplete: missing tasks would count as idle time.
 TEST(DocumentLoader, GivesNoBubbleOfAStepThatAKillCutShort) {
     const auto path = temporaryPath("killed.sqlite");

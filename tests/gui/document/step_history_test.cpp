@@ -105,7 +105,7 @@ TEST(StepHistory, KnowsNoBubblesIfRangesWereLostAndNoLossesIfNoneWereRecorded) {
     TraceDocument document = runOf({20, 10, 30}, 0, false);
     EXPECT_EQ(stepHistory(document).steps[0].loss, std::nullopt);
     EXPECT_EQ(stepHistory(document).median, 0U);
-    document.run.lost.ranges = 1;
+    document.run.warnings = {refusal("ranges were lost", "the recorder lost 1 of 9 ranges")};
     EXPECT_EQ(stepHistory(document).steps[0].bubble, std::nullopt);
 }
 
