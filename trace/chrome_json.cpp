@@ -2,6 +2,7 @@
 
 #include "schedule/stop_check.h"
 #include "trace/json_mending.h"
+#include "trace/json_nesting.h"
 
 #include <algorithm>
 #include <charconv>
@@ -72,15 +73,31 @@ std::optional<std::int64_t> nanoseconds(std::string_view text) {
     return negative ? -static_cast<std::int64_t>(value) : static_cast<std::int64_t>(value);
 }
 
-/// Builds the small objects beside the events. Limits the depth to a sane value.
+/// Builds the small objects beside the events, or one event. Leaves out what nests deeper than kMostJsonNesting.
 class DomBuilder {
 public:
     explicit DomBuilder(json& root) : root_(root) {}
 
     void key(std::string& key) { key_ = std::move(key); }
-    void value(json value) { place(std::move(value)); }
-    void open(json container) { open_.push_back(place(std::move(container))); }
-    void close() { open_.pop_back(); }
+    void value(json value) {
+        if (left_out_ == 0) {
+            place(std::move(value));
+        }
+    }
+    void open(json container) {
+        if (left_out_ > 0 || open_.size() == kMostJsonNesting) {
+            ++left_out_;
+        } else {
+            open_.push_back(place(std::move(container)));
+        }
+    }
+    void close() {
+        if (left_out_ > 0) {
+            --left_out_;
+        } else {
+            open_.pop_back();
+        }
+    }
     bool done() const { return open_.empty(); }
 
 private:
@@ -99,6 +116,7 @@ private:
 
     json& root_;
     std::vector<json*> open_;
+    std::size_t left_out_ = 0;  // containers that are open and left out
     std::string key_;
 };
 

@@ -3,6 +3,7 @@
 #include "schedule/nearest_name.h"
 #include "schedule/number_text.h"
 #include "schedule/printable.h"
+#include "trace/json_nesting.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -207,6 +208,10 @@ private:
 std::vector<TaskRule> parse_rules(std::string_view text, const std::string& file, bool built_in) {
     const auto refuse = [&](const std::string& what) { throw TaskRulesError(file + " " + what); };
     RulesJson document;
+    if (nests_too_deep(text)) {
+        refuse(fmt::format("nests deeper than {} levels; task rules need three (docs/task-rules.md); correct it",
+                           kMostJsonNesting));
+    }
     try {
         document = RulesJson::parse(text);
     } catch (const RulesJson::exception& error) {

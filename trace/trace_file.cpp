@@ -1,5 +1,6 @@
 #include "trace/trace_file.h"
 
+#include "trace/json_nesting.h"
 #include "trace/nsys_tables.h"
 #include "trace/shared_disk.h"
 #include "trace/sqlite_guard.h"
@@ -289,7 +290,8 @@ int require_trace_format(SQLite::Database& db, const fs::path& path) {
     if (!query.executeStep()) {
         throw TraceFormatError("trace " + quoted(path) + " has no format stamp; it is damaged; record it again");
     }
-    const auto format = nlohmann::json::parse(query.getColumn(0).getString(), nullptr, false);
+    const std::string stamp = query.getColumn(0).getString();
+    const auto format = nests_too_deep(stamp) ? nlohmann::json() : nlohmann::json::parse(stamp, nullptr, false);
     if (!format.is_object() || format.value("name", nlohmann::json()) != kTraceFormatName ||
         !format.value("version", nlohmann::json()).is_number_integer()) {
         throw TraceFormatError("trace " + quoted(path) + " has the format stamp " + format.dump().substr(0, 80) +

@@ -1,5 +1,7 @@
 #include "trace/trace_reader.h"
 
+#include "schedule/printable.h"
+#include "trace/json_nesting.h"
 #include "trace/nsys_tables.h"
 #include "trace/slice_row.h"
 #include "trace/sqlite_guard.h"
@@ -153,8 +155,13 @@ void TraceReader::read_tracks(OpenedTrace& trace) const {
 
 std::map<std::string, std::string> TraceReader::run() const {
     std::map<std::string, std::string> values;
-    impl_->for_each("SELECT key, value FROM PIPESCOPE_RUN",
-                    [&](const Rows& row) { values.emplace(row.text(0), row.text(1)); });
+    impl_->for_each("SELECT key, value FROM PIPESCOPE_RUN", [&](const Rows& row) {
+        if (nests_too_deep(row.text(1))) {
+            impl_->damaged(fmt::format("the value of '{}' in PIPESCOPE_RUN nests deeper than {} levels",
+                                       printable(row.text(0)), kMostJsonNesting));
+        }
+        values.emplace(row.text(0), row.text(1));
+    });
     return values;
 }
 

@@ -2,6 +2,7 @@
 
 #include "gui/style/save_file.h"
 #include "schedule/error.h"
+#include "trace/json_nesting.h"
 
 #include <nlohmann/json.hpp>
 
@@ -56,6 +57,9 @@ std::vector<TimeMark> readNotes(const QString& trace) {
     }
     const QByteArray text = file.readAll();
     try {
+        if (nests_too_deep({text.data(), static_cast<std::size_t>(text.size())})) {
+            throw Error("it nests deeper than " + std::to_string(kMostJsonNesting) + " levels");
+        }
         const nlohmann::json notes = nlohmann::json::parse(text.begin(), text.end());
         if (!notes.is_object() || notes.value("format", "") != kNotesFormat) {
             throw Error("it is not of the format " + std::string(kNotesFormat));

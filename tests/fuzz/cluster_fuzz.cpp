@@ -1,6 +1,7 @@
 #include "cluster/cluster.h"
 #include "cluster/language_model.h"
 #include "schedule/error.h"
+#include "simulator/links_file.h"
 
 #include <cmath>
 #include <cstddef>
@@ -18,6 +19,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (!(parse_language_model(to_string(model)) == model) || !(step_flops(model, 1) > 0)) {
             std::abort();
         }
+    } catch (const Error&) {
+    }
+    try {
+        parse_links(text);
     } catch (const Error&) {
     }
     try {

@@ -1,6 +1,7 @@
 #include "trace/chrome_import.h"
 #include "tests/temporary_folder.h"
 #include "tests/thrown.h"
+#include "trace/chrome_json.h"
 #include "trace/open_trace.h"
 
 #include <gmock/gmock.h>
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <fstream>
+#include <sstream>
 
 namespace pipescope {
 namespace {
@@ -498,6 +500,15 @@ TEST_F(ChromeImport, SurvivesDeepNesting) {
     EXPECT_EQ(opened(text + std::string(200'000, '[') + std::string(200'000, ']') + "}}]").tracks.size(), 1u);
     text = R"({"otherData": )" + std::string(200'000, '[') + std::string(200'000, ']') + R"(, "traceEvents": []})";
     EXPECT_TRUE(opened(text).tracks.empty());
+    const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+    EXPECT_THAT(thrown<TraceFormatError>(
+                    [&] { opened(R"({"otherData": {"pipescope": )" + deep + R"(}, "traceEvents": []})"); }),
+                HasSubstr("its stamp otherData.pipescope is [[["))
+        << "a message writes it";
+    std::istringstream in(R"([{"ph": "X", "args": {"deep": )" + deep + R"(, "after": 1}}])");
+    const nlohmann::json event = read_chrome_event(in, 0);
+    EXPECT_LT(event.dump().size(), 300U);
+    EXPECT_EQ(event.at("args").at("after"), 1);
 }
 }  // namespace
 }  // namespace pipescope

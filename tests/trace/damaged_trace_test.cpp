@@ -202,6 +202,22 @@ TEST_F(DamagedTrace, WithAStepSampleOrLossThatNoRecordingHoldsIsRefused) {
     }
 }
 
+// JSON is written by recursion, as in messages and tables.
+TEST_F(DamagedTrace, WithDeeplyNestedFactsOfTheRunIsRefused) {
+    const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+    const std::string intact = bytes_of(folder_ / "t.sqlite");
+    for (const auto& [key, says] : {std::pair("format", "has the format stamp null"),
+                                    {"environment", "the value of 'environment' in PIPESCOPE_RUN nests deeper"}}) {
+        std::ofstream(folder_ / "t.sqlite", std::ios::binary | std::ios::trunc) << intact;
+        SQLite::Database db(folder_ / "t.sqlite", SQLite::OPEN_READWRITE);
+        SQLite::Statement put(db, "INSERT OR REPLACE INTO PIPESCOPE_RUN VALUES (?, ?)");
+        put.bind(1, key);
+        put.bind(2, deep);
+        put.exec();
+        EXPECT_THAT(thrown<TraceFormatError>([&] { open_trace(folder_ / "t.sqlite"); }), HasSubstr(says));
+    }
+}
+
 // Ranges beside the tasks are left out one by one: no figure of a step needs them.
 TEST_F(DamagedTrace, WithARangeWithoutATimeLeavesItOutAndSaysSo) {
     const auto ranges = [](const OpenedTrace& trace) {

@@ -108,6 +108,7 @@ TEST(TaskRules, RefuseABadFileWithOneMessage) {
     refused(R"({"format": "pipescope.task-rules", "version": 2, "rules": []})", "has the version 2");
     refused(file_of(""), "has no rules");
     refused(file_of("7"), "rule 1: it is 7");
+    refused(file_of(std::string(300'000, '[') + std::string(300'000, ']')), "nests deeper than 64 levels");
     refused(file_of(R"({"pattern": "x", "kind": "forward"})"), "rule 1: \"name\" is missing");
     refused(file_of(R"({"name": "a", "pattern": "x", "kind": "foward"})"),
             "rule 1 ('a'): the kind 'foward' is unknown; the nearest kind is forward");

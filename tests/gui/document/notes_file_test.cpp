@@ -50,6 +50,8 @@ TEST_F(NotesFile, IsKeptIfItIsDamagedForeignOrOfALaterVersion) {
           QByteArray("{\"format\": 3, \"version\": 1}"),
           QByteArray("{\"format\": \"pipescope.notes\", \"version\": 2, \"notes\": []}"),
           QByteArray("{\"format\": \"pipescope.notes\", \"version\": 1}"),
+          QByteArray("{\"format\": \"pipescope.notes\", \"version\": 1, \"notes\": [{\"start_ns\": " +
+                     QByteArray(300'000, '[') + QByteArray(300'000, ']') + "}]}"),
           QByteArray("{\"format\": \"pipescope.notes\", \"version\": 1, \"notes\": [{\"start_ns\": 1.5, \"end_ns\": 5, "
                      "\"text\": \"\"}]}"),
           QByteArray("{\"format\": \"pipescope.notes\", \"version\": 1, \"notes\": [{\"start_ns\": 5, \"end_ns\": 5, "
