@@ -386,7 +386,7 @@ TaskShape task_shape(const Timeline& timeline) {
 namespace {
 /// An emulated run does the work of its profile's model.
 const std::string& model_of(const RecordedRun& run) {
-    return run.profile && run.model.starts_with("emulated:") ? run.profile->model : run.model;
+    return run.profile && run.model.starts_with(kEmulatedPrefix) ? run.profile->model : run.model;
 }
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pipescope {
@@ -80,6 +81,9 @@ struct BatchLoss {
 
     friend bool operator==(const BatchLoss&, const BatchLoss&) = default;
 };
+
+/// Precedes the path of a profile in the name of a model whose layers wait as long as the profile says.
+inline constexpr std::string_view kEmulatedPrefix = "emulated:";
 
 /// The contract between profiler, balance, simulator and viewer.
 /// Invariant (checked on loading): samples are ascending and positive, there is at least one layer, and each PerSize is

@@ -314,7 +314,7 @@ std::string profile_command_of(const Profile& profile, const std::string& file, 
         command += " --device " + shell_word(profile.device);
     }
     const std::string& dtype = change.dtype.empty() ? profile.dtype : change.dtype;
-    const bool is_emulated = profile.model.starts_with("emulated:");  // holds its profile's bytes, and takes no dtype
+    const bool is_emulated = profile.model.starts_with(kEmulatedPrefix);  // holds its profile's bytes; takes no dtype
     if (!is_emulated && (!change.dtype.empty() || dtype != Profile{}.dtype)) {
         command += " --dtype " + dtype;
     }

@@ -12,8 +12,6 @@
 
 namespace pipescope {
 namespace {
-constexpr std::string_view kEmulatedPrefix = "emulated:";
-
 struct ZooModel {
     std::string name;
     std::string description;

@@ -9,11 +9,10 @@
 
 namespace pipescope {
 std::optional<std::filesystem::path> emulated_profile(const std::string& model) {
-    constexpr std::string_view kPrefix = "emulated:";
-    if (!std::string_view(model).starts_with(kPrefix)) {
+    if (!model.starts_with(kEmulatedPrefix)) {
         return std::nullopt;
     }
-    return std::filesystem::path(model.substr(kPrefix.size()));
+    return std::filesystem::path(model.substr(kEmulatedPrefix.size()));
 }
 
 std::optional<std::filesystem::path> file_of_model(const std::string& model) {
