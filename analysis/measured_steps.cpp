@@ -224,8 +224,14 @@ std::vector<std::int32_t> StepCheck::idle_lanes() const {
     return idle;
 }
 
-namespace {
-StepCheck check_of(const RecordedRun& run, const Timeline& timeline) {
+RunCheck StepCheck::result() const {
+    return {faults(), idle_lanes()};
+}
+
+RunCheck check_run(const RecordedRun& run, const Timeline& timeline) {
+    if (timeline.source != Source::measured) {
+        return {};
+    }
     StepCheck check(run);
     std::vector<const Slice*> last;  // compute task of each lane; slices are in order of their starts
     for (const Slice& slice : timeline.slices) {
@@ -242,9 +248,10 @@ StepCheck check_of(const RecordedRun& run, const Timeline& timeline) {
         }
         before = &slice;
     }
-    return check;
+    return check.result();
 }
 
+namespace {
 std::string named_steps(std::span<const std::int32_t> steps) {
     constexpr std::size_t kMostNamed = 5;
     const std::size_t named = std::min(steps.size(), kMostNamed);
@@ -253,18 +260,7 @@ std::string named_steps(std::span<const std::int32_t> steps) {
 }
 }  // namespace
 
-std::map<std::int32_t, StepFault> step_faults(const RecordedRun& run, const Timeline& timeline) {
-    return check_of(run, timeline).faults();
-}
-
-void leave_out_broken(const RecordedRun& run, const Timeline& timeline, MeasuredSteps& measured) {
-    leave_out_broken(
-        timeline.source == Source::measured ? step_faults(run, timeline) : std::map<std::int32_t, StepFault>{},
-        timeline, measured);
-}
-
-void leave_out_broken(const std::map<std::int32_t, StepFault>& faults, const Timeline& timeline,
-                      MeasuredSteps& measured) {
+void leave_out_broken(const RunCheck& check, const Timeline& timeline, MeasuredSteps& measured) {
     std::unordered_map<std::int32_t, SeenTasks> seen;
     for (const StepRecord& step : measured.steps) {
         seen.try_emplace(step.step);
@@ -279,7 +275,7 @@ void leave_out_broken(const std::map<std::int32_t, StepFault>& faults, const Tim
             measured.left_out.push_back(step.step);
             return true;
         }
-        if (faults.contains(step.step)) {
+        if (check.faults.contains(step.step)) {
             measured.faulty.push_back(step.step);
             return true;
         }
@@ -316,12 +312,9 @@ TraceWarning only_step_cut_off() {
                    "time and bubble fractions are not known and not shown; record more steps");
 }
 
-std::vector<TraceWarning> idle_lane_warnings(const RecordedRun& run, const Timeline& timeline) {
-    if (refuse_bubbles(run.warnings)) {
-        return {};  // which says why lanes are empty, such as the trace of one rank
-    }
-    const std::vector<std::int32_t> idle = check_of(run, timeline).idle_lanes();
-    if (idle.empty()) {
+std::vector<TraceWarning> idle_lane_warnings(const RecordedRun& run, const RunCheck& check) {
+    const std::vector<std::int32_t>& idle = check.idle_lanes;
+    if (idle.empty() || refuse_bubbles(run.warnings)) {  // which say why, such as the trace of one rank
         return {};
     }
     return {refusal(

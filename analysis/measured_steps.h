@@ -44,6 +44,12 @@ enum class StepFault {
 };
 std::string_view describe(StepFault fault);
 
+/// What was not recorded of a run's tasks.
+struct RunCheck {
+    std::map<std::int32_t, StepFault> faults;  ///< by step
+    std::vector<std::int32_t> idle_lanes;      ///< lanes of the run's pipeline without a task in any step
+};
+
 /// Counts the compute tasks of each lane by kind, to find steps whose tasks were not all recorded. A lane that lacks
 /// tasks would count as idle. Finds nothing in a run that lost records, since its bubbles are withheld anyway, nor in a
 /// schedule that never drains.
@@ -55,15 +61,15 @@ public:
     void add(const TaskKey& key, LaneId lane);
     /// The lane has a task of this step that overlaps one of the same key.
     void add_repeated(std::int32_t step) { repeated_.insert(step); }
-    std::map<std::int32_t, StepFault> faults() const;
-    /// Lanes of the run's pipeline without a forward in any step.
-    std::vector<std::int32_t> idle_lanes() const;
+    RunCheck result() const;
 
 private:
     static constexpr std::size_t kNumKinds = 4;          // is_compute(): their numbers are 0 to 3
     using Counts = std::array<std::int64_t, kNumKinds>;  // by kind
     using ByLane = std::vector<Counts>;
 
+    std::map<std::int32_t, StepFault> faults() const;
+    std::vector<std::int32_t> idle_lanes() const;
     std::vector<Counts> wanted_by_pipeline(std::size_t lanes) const;
     bool lacks_tasks(const ByLane& found, const ByLane& in_all, const ByLane& wanted) const;
 
@@ -73,19 +79,16 @@ private:
     std::int32_t last_step_ = 0;
     ByLane* last_ = nullptr;  // of last_step_: neighbours are usually of one step
 };
-/// The faults of all steps of `timeline`.
-std::map<std::int32_t, StepFault> step_faults(const RecordedRun& run, const Timeline& timeline);
+/// Of all steps of a run. Finds nothing in a simulation.
+RunCheck check_run(const RecordedRun& run, const Timeline& timeline);
 
 /// Leaves out steps without forwards or without backwards, as after a loss of ranges, steps of no length, and those
 /// with a fault. Their times or bubbles are unknown. `timeline` needs to hold the slices of these steps only.
-void leave_out_broken(const RecordedRun& run, const Timeline& timeline, MeasuredSteps& measured);
-/// Likewise with the step_faults() of a whole run, of which `timeline` may be a part.
-void leave_out_broken(const std::map<std::int32_t, StepFault>& faults, const Timeline& timeline,
-                      MeasuredSteps& measured);
+void leave_out_broken(const RunCheck& check, const Timeline& timeline, MeasuredSteps& measured);
 /// Sentences that name MeasuredSteps::left_out and faulty.
 std::vector<std::string> left_out_warnings(const MeasuredSteps& measured);
-/// A refusal if lanes of the run's pipeline have no task at all in `timeline`; otherwise empty.
-std::vector<TraceWarning> idle_lane_warnings(const RecordedRun& run, const Timeline& timeline);
+/// A refusal if the run has RunCheck::idle_lanes; otherwise empty.
+std::vector<TraceWarning> idle_lane_warnings(const RecordedRun& run, const RunCheck& check);
 /// TraceWarning::brief of the above.
 inline constexpr std::string_view kLaneWithoutTasks = "a lane has no task in this file";
 /// The refusal for MeasuredSteps::cut_off, and its TraceWarning::brief.

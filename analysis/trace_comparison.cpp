@@ -51,8 +51,7 @@ std::vector<std::string> prediction_warnings(const Profile& profile, const Simul
 }  // namespace
 
 RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, MeasuredSteps steps,
-                          const Timeline& measured, const std::vector<MemorySample>& memory,
-                          const std::map<std::int32_t, StepFault>& faults) {
+                          const Timeline& measured, const std::vector<MemorySample>& memory, const RunCheck& check) {
     RunComparison compared;
     compared.warnings = run.warnings;
     const auto caution = [&](std::vector<std::string> texts, bool of_prediction) {
@@ -60,28 +59,20 @@ RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, 
             compared.warnings.push_back({Severity::caution, std::move(text), of_prediction});
         }
     };
-    if (simulation == nullptr) {
-        compared.why_none = run.why_not_simulated;
+    leave_out_broken(check, measured, steps);
+    if (simulation != nullptr) {
+        caution(prediction_warnings(*run.profile, *simulation), true);
+        caution(load_warnings(run.profile->load, run.load), true);
+        caution(left_out_warnings(steps), false);
+    }
+    for (TraceWarning& warning : idle_time_warnings(run, measured, check, steps)) {
+        compared.warnings.push_back(std::move(warning));
+    }
+    compared.why_none = simulation == nullptr ? run.why_not_simulated : steps.why_none;
+    if (!compared.why_none.empty()) {
         return compared;
     }
-    caution(prediction_warnings(*run.profile, *simulation), true);
-    caution(load_warnings(run.profile->load, run.load), true);
-    leave_out_broken(faults, measured, steps);
     compared.comparable = steps.comparable;
-    caution(left_out_warnings(steps), false);
-    for (TraceWarning& warning : idle_lane_warnings(run, measured)) {
-        compared.warnings.push_back(std::move(warning));
-    }
-    if (!steps.why_none.empty()) {
-        compared.why_none = steps.why_none;
-        return compared;
-    }
-    for (TraceWarning& warning : contradiction_warnings(run, measured, steps.numbers())) {
-        compared.warnings.push_back(std::move(warning));
-    }
-    if (steps.cut_off) {
-        compared.warnings.push_back(only_step_cut_off());
-    }
     try {
         compared.comparison =
             compare({measured, memory, steps.numbers(), steps.wall_times(), update_of(run)}, *simulation);
@@ -116,7 +107,7 @@ TraceComparison compare_trace(const std::filesystem::path& path, const std::stri
     std::optional<Simulation> simulation = simulate_run(run);
     RunComparison compared =
         compare_run(run, simulation ? &*simulation : nullptr, steps_to_compare(run, steps_in_time(trace.measured)),
-                    trace.measured, trace.memory, step_faults(run, trace.measured));
+                    trace.measured, trace.memory, check_run(run, trace.measured));
     if (!compared.comparison) {
         refuse(name, compared.why_none, trace);
     }

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,12 +22,11 @@ struct RunComparison {
     std::vector<TraceWarning> warnings;    ///< about the trace, then the prediction, then omitted steps
     std::string why_none;                  ///< as RecordedRun::why_not_simulated; empty if there is a comparison
 };
-/// Compares `steps`, chosen by steps_to_compare(), with the simulated step; if that is null, why_not_simulated has the
-/// reason. Never throws for the trace's contents. `measured`: at least the slices of these steps. `faults`:
-/// step_faults() of the whole run.
+/// Compares `steps`, chosen by steps_to_compare(), with the simulated step. If that is null, why_not_simulated has the
+/// reason, and only idle_time_warnings() are found. Never throws for the trace's contents. `measured`: at least the
+/// slices of these steps. `check`: of the whole run.
 RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, MeasuredSteps steps,
-                          const Timeline& measured, const std::vector<MemorySample>& memory,
-                          const std::map<std::int32_t, StepFault>& faults);
+                          const Timeline& measured, const std::vector<MemorySample>& memory, const RunCheck& check);
 /// Reason why a trace without measured tasks cannot be compared, as RecordedRun::why_not_simulated.
 std::string nothing_measured(TraceOrigin origin);
 

@@ -57,20 +57,16 @@ ReadRun read_run(const std::filesystem::path& path) {
         caution(compared.warnings, std::move(text));
     }
     MeasuredSteps steps = steps_to_compare(compared.run, steps_in_time(read.tasks()));
-    leave_out_broken(compared.run, read.tasks(), steps);
+    const RunCheck check = check_run(compared.run, read.tasks());
+    leave_out_broken(check, read.tasks(), steps);
     if (read.is_simulated() && read.update() == Update::staggered) {
         std::erase_if(steps.steps, [](const StepRecord& step) { return step.step != Simulation::kStaggeredStep; });
     }
     for (std::string& text : left_out_warnings(steps)) {
         caution(compared.warnings, std::move(text));
     }
-    if (!read.is_simulated()) {
-        for (TraceWarning& warning : idle_lane_warnings(compared.run, read.tasks())) {
-            compared.warnings.push_back(std::move(warning));
-        }
-        for (TraceWarning& warning : contradiction_warnings(compared.run, read.tasks(), steps.numbers())) {
-            compared.warnings.push_back(std::move(warning));
-        }
+    for (TraceWarning& warning : idle_time_warnings(compared.run, read.tasks(), check, steps)) {
+        compared.warnings.push_back(std::move(warning));
     }
     if (const std::string why = why_no_steps(read, steps); !why.empty()) {
         caution(compared.warnings, fmt::format("no step is compared, since this file {}", why));
@@ -78,9 +74,6 @@ ReadRun read_run(const std::filesystem::path& path) {
     }
     if (read.is_simulated()) {
         caution(compared.warnings, "this is a simulation, not a recording: one step without noise");
-    }
-    if (steps.cut_off) {
-        compared.warnings.push_back(only_step_cut_off());
     }
     const Measured measured{read.tasks(), read.trace.memory, steps.numbers(), steps.wall_times(),
                             update_of(compared.run)};

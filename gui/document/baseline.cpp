@@ -49,7 +49,7 @@ void showMeasured(const TraceDocument& before, Baseline& baseline) {
     }
     MeasuredSteps steps = stepsToCompare(before);
     const Timeline timeline = timelineOf(*before.measured, steps);
-    leave_out_broken(before.stepFaults, timeline, steps);
+    leave_out_broken(before.check, timeline, steps);
     if (!steps.why_none.empty()) {
         throw Error(before.path.toStdString() + " " + steps.why_none);
     }
@@ -97,7 +97,7 @@ void showSimulated(const TraceDocument& before, Baseline& baseline) {
 void compareRuns(const Baseline& baseline, TraceDocument& document) {
     MeasuredSteps steps = stepsToCompare(document);
     const Timeline timeline = timelineOf(*document.measured, steps);
-    leave_out_broken(document.stepFaults, timeline, steps);
+    leave_out_broken(document.check, timeline, steps);
     document.whyNoTwins = why_tasks_differ(baseline.run, baseline.shape, document.run, task_shape(timeline));
     document.comparableSteps = steps.comparable;
     document.whyNotCompared = steps.why_none;

@@ -330,8 +330,7 @@ void requireTracks(TraceDocument& document) {
 }
 
 void checkSteps(TraceDocument& document) {
-    document.stepFaults.clear();
-    document.lanesWithoutTasks = false;
+    document.check = {};
     if (!document.measured) {
         return;
     }
@@ -359,8 +358,7 @@ void checkSteps(TraceDocument& document) {
             }
         }
     }
-    document.stepFaults = check.faults();
-    document.lanesWithoutTasks = !check.idle_lanes().empty();
+    document.check = check.result();
 }
 
 MeasuredSteps stepsToCompare(const TraceDocument& document) {
@@ -395,8 +393,8 @@ void compareWith(TraceDocument& document, const Simulation* simulation) {
     }
     warn_of_partition(document.run, highestPartition(*document.measured));
     const MeasuredSteps steps = stepsToCompare(document);
-    const Timeline timeline = simulation != nullptr ? timelineOf(*document.measured, steps) : Timeline{};
-    RunComparison compared = compare_run(document.run, simulation, steps, timeline, {}, document.stepFaults);
+    RunComparison compared =
+        compare_run(document.run, simulation, steps, timelineOf(*document.measured, steps), {}, document.check);
     document.comparison = std::move(compared.comparison);
     document.comparableSteps = compared.comparable;
     document.warnings = std::move(compared.warnings);

@@ -52,7 +52,7 @@ void requireTracks(TraceDocument& document);
 /// compared.
 inline constexpr std::size_t kMostComparedTasks = 500'000;
 
-/// Fills TraceDocument::stepFaults and lanesWithoutTasks. Cost: O(tasks).
+/// Fills TraceDocument::check. Cost: O(tasks).
 void checkSteps(TraceDocument& document);
 /// steps_to_compare() of a document with a measured timeline.
 MeasuredSteps stepsToCompare(const TraceDocument& document);

@@ -308,7 +308,7 @@ std::optional<Comparison> compareWithMeasured(const TraceDocument& document, con
     }
     MeasuredSteps steps = stepsToCompare(document);
     const Timeline timeline = timelineOf(*document.measured, steps);
-    leave_out_broken(document.stepFaults, timeline, steps);
+    leave_out_broken(document.check, timeline, steps);
     Simulation simulation = simulated.simulation;
     simulation.timeline = timelineOf(*simulated.timeline);
     const std::vector<MemorySample> noMemory;  // measured memory is in the recorded comparison

@@ -91,7 +91,7 @@ StepHistory stepHistory(const TraceDocument& document) {
             }
         }
         entry.cutOff = document.measured && !document.run.is_whole(span.step, spans.back().step);
-        entry.faulty = document.stepFaults.contains(span.step);
+        entry.faulty = document.check.faults.contains(span.step);
         if (!entry.warmup && !entry.cutOff && !entry.faulty) {
             order.push_back(history.steps.size());
         }

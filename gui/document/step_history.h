@@ -18,7 +18,7 @@ struct StepEntry {
     std::optional<double> loss;    ///< of the training; NaN or infinite if it diverged
     bool warmup = false;
     bool cutOff = false;  ///< the recording may have ended within it
-    bool faulty = false;  ///< TraceDocument::stepFaults
+    bool faulty = false;  ///< in TraceDocument::check
     bool slow = false;    ///< longer than StepHistory::slowAbove, and neither of the above
 };
 

@@ -44,10 +44,10 @@ QString TraceDocument::whyNoBubble(std::int32_t step) const {
     if (const std::string why = why_no_bubbles(run.warnings); !why.empty()) {
         return QString::fromStdString(why);
     }
-    if (const auto fault = stepFaults.find(step); measured && fault != stepFaults.end()) {
+    if (const auto fault = check.faults.find(step); measured && fault != check.faults.end()) {
         return QString::fromUtf8(describe(fault->second).data());
     }
-    if (lanesWithoutTasks) {
+    if (!check.idle_lanes.empty()) {
         return QString::fromUtf8(kLaneWithoutTasks.data());
     }
     if (measured && !measured->steps().empty() && !run.is_whole(step, measured->steps().back().step)) {

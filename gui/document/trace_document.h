@@ -15,7 +15,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -53,9 +52,7 @@ struct TraceDocument {
     std::shared_ptr<const KernelStore> kernels;  ///< of measured tasks; null if there was no device work
     std::shared_ptr<const TrackStore> tracks;    ///< threads and streams; null if the file has none
     std::vector<Bytes> memoryLimits;             ///< by simulated lane; empty: none
-    /// Measured steps whose tasks are not those that ran, as step_faults(). Their bubbles are not known.
-    std::map<std::int32_t, StepFault> stepFaults;
-    bool lanesWithoutTasks = false;  ///< idle_lane_warnings() of the whole file, or a rank's trace alone
+    RunCheck check;  ///< bubbles of steps with a fault are not known, nor any if a lane is idle
     /// Steps that ranges mark in a file without tasks, by start. Only `step` and the wall times are set.
     std::vector<StepRecord> markedSteps;
     QStringList notes;  ///< other missing parts, for people

@@ -42,7 +42,7 @@ protected:
     std::map<std::int32_t, StepFault> faults_without(const std::function<bool(const Slice&)>& lost) const {
         Timeline left = timeline_;
         std::erase_if(left.slices, lost);
-        return step_faults(run_, left);
+        return check_run(run_, left).faults;
     }
 
     RecordedRun run_;
@@ -51,7 +51,7 @@ protected:
 
 TEST_F(StepFaults, AreThoseOfEveryKindThatTheStoredPipelineHas) {
     record(Schedule::zero_bubble_h1, Checkpoint::except_last);
-    EXPECT_THAT(step_faults(run_, timeline_), IsEmpty()) << "the last step is of fewer micro-batches";
+    EXPECT_THAT(check_run(run_, timeline_).faults, IsEmpty()) << "the last step is of fewer micro-batches";
     for (const TaskKind kind :
          {TaskKind::forward, TaskKind::recompute, TaskKind::backward, TaskKind::backward_weight}) {
         const auto lost = [kind](const Slice& slice) {

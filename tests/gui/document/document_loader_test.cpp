@@ -280,6 +280,21 @@ TEST(DocumentLoader, GivesNoBubbleInTheTraceOfOneRankAloneAndSaysWhy) {
     EXPECT_EQ(document->whyNoBubble(1), QStringLiteral("this is the trace of one rank alone"));
 }
 
+TEST(DocumentLoader, FindsClocksThatDifferInARunThatCannotBeSimulated) {
+    const auto path = temporaryPath("clocks_without_profile.sqlite");
+    writeSampleTrace(path);
+    SQLite::Database(path.string(), SQLite::OPEN_READWRITE)
+        .exec(
+            "DELETE FROM PIPESCOPE_PROFILE; INSERT INTO PIPESCOPE_RUN VALUES ('processes', "
+            "'[{\"rank\": 0, \"size\": 2, \"bound_ns\": 0}, {\"rank\": 1, \"size\": 2, \"bound_ns\": 9}]');"
+            "UPDATE PIPESCOPE_TASK SET start = start + 2000000000, end = end + 2000000000 WHERE lane = 1");
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    EXPECT_THAT(document->whyNotCompared, HasSubstr("holds no profile"));
+    EXPECT_THAT(document->messages().join(QLatin1Char('\n')).toStdString(),
+                HasSubstr("the lanes' times do not fit together"));
+    EXPECT_EQ(document->whyNoBubble(1), QStringLiteral("times of different lanes do not fit together"));
+}
+
 // A kill leaves the last step incomplete: missing tasks would count as idle time.
 TEST(DocumentLoader, GivesNoBubbleOfAStepThatAKillCutShort) {
     const auto path = temporaryPath("killed.sqlite");

@@ -91,7 +91,7 @@ TEST(StepHistory, DoesNotCountTheStepInWhichTheRecordingEnded) {
 
 TEST(StepHistory, DoesNotCountAStepThatLacksTasks) {
     TraceDocument document = runOf({20, 22, 24, 2});
-    document.stepFaults = {{3, StepFault::missing}};
+    document.check.faults = {{3, StepFault::missing}};
     const StepHistory history = stepHistory(document);
     EXPECT_EQ(history.counted, 3U);
     EXPECT_EQ(history.fastest, 0U);
