@@ -34,10 +34,10 @@ std::vector<TaskKey> keys_of(const std::vector<Slice>& slices) {
 void match_steps(const std::map<std::int32_t, Timeline>& steps, const std::vector<Slice>& twins, Opposite opposite,
                  Comparison& comparison) {
     const std::vector<TaskKey> twin_keys = keys_of(twins);
-    RecordedKinds shown;
+    RecordedKinds& recorded = comparison.recorded;
     for (const auto& [step, timeline] : steps) {
         for (const Slice& slice : timeline.slices) {
-            shown.add(slice.key.kind);
+            recorded.add(slice.key.kind);
         }
     }
     std::map<std::pair<TaskKey, std::size_t>, std::vector<Occurrence>> found;  // by twin
@@ -50,7 +50,7 @@ void match_steps(const std::map<std::int32_t, Timeline>& steps, const std::vecto
         comparison.tasks_matched += static_cast<std::int64_t>(join.pairs.size());
         const std::int64_t missing = std::ranges::count_if(join.simulated, [&](const TaskJoin::Single& single) {
             const Slice& twin = twins[single.task];
-            return opposite == Opposite::run_before || !shown.lacks(twin.key.kind, twin.duration().count());
+            return opposite == Opposite::run_before || !recorded.lacks(twin.key.kind, twin.duration().count());
         });
         comparison.tasks_unmatched += static_cast<std::int64_t>(join.measured.size()) + missing;
         comparison.tasks_only_simulated += missing;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "analysis/task_join.h"
 #include "schedule/backward_half.h"
 #include "simulator/simulation.h"
 
@@ -66,6 +67,7 @@ struct Comparison {
     /// In only one of the two, or repeated in its step; over all steps. Without those that RecordedKinds::lacks().
     std::int64_t tasks_unmatched = 0;
     std::int64_t tasks_only_simulated = 0;  ///< those of them that the measured steps do not have
+    RecordedKinds recorded;                 ///< by any of the steps
     std::vector<ComparedLane> lanes;
     std::vector<ComparedTask> worst;  ///< the ten with the largest difference, largest first
     std::optional<Replay> replay;     ///< set by compare_trace(); compare() leaves it empty

@@ -104,10 +104,10 @@ TaskJoin join_tasks(std::span<const TaskKey> measured, std::span<const TaskKey> 
     return join;
 }
 
-TaskMatching match_tasks(const StepGraph& measured, const StepGraph& simulated, bool lossy, Opposite opposite) {
-    RecordedKinds shown;
+TaskMatching match_tasks(const StepGraph& measured, const StepGraph& simulated, bool lossy, Opposite opposite,
+                         RecordedKinds recorded) {
     for (const StepTask& task : measured.tasks()) {
-        shown.add(task.key.kind);
+        recorded.add(task.key.kind);
     }
     const std::vector<StepTaskIndex> own = own_tasks(measured);
     const std::vector<StepTaskIndex> other_own = own_tasks(simulated);
@@ -126,7 +126,7 @@ TaskMatching match_tasks(const StepGraph& measured, const StepGraph& simulated, 
         for (const TaskJoin::Single& single : *singles) {
             const StepTask& task = tasks->task((*indices)[single.task]);
             if (source == Source::measured || opposite == Opposite::run_before ||
-                !shown.lacks(task.key.kind, task.duration())) {
+                !recorded.lacks(task.key.kind, task.duration())) {
                 matching.unmatched.push_back({source, task.slice, task.key, single.reason});
             }
         }

@@ -80,7 +80,7 @@ struct TaskMatching {
     std::vector<TaskPair> pairs;           ///< by measured start
     std::vector<UnmatchedTask> unmatched;  ///< measured ones first
 };
-/// With a simulation, without what RecordedKinds::lacks() in this step.
+/// With a simulation, without what RecordedKinds::lacks(). `recorded`: by the run's other steps.
 TaskMatching match_tasks(const StepGraph& measured, const StepGraph& simulated, bool lossy = false,
-                         Opposite opposite = Opposite::simulation);
+                         Opposite opposite = Opposite::simulation, RecordedKinds recorded = {});
 }  // namespace pipescope

@@ -22,6 +22,15 @@ bool worthLookingInto(const TimelineStore& store) {
 
 constexpr std::size_t kMostExamples = 5;
 
+Opposite oppositeOf(const TraceDocument& document) {
+    return document.baseline ? Opposite::run_before : Opposite::simulation;
+}
+
+TaskMatching matchTasks(const TraceDocument& document, const StepGraph& measured, const StepGraph& simulated) {
+    return match_tasks(measured, simulated, document.run.lost.any(), oppositeOf(document),
+                       document.comparison ? document.comparison->recorded : RecordedKinds{});
+}
+
 /// A cause as the end of a sentence about the lane.
 const char* phrase(BubbleCause cause) {
     switch (cause) {
@@ -73,8 +82,7 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
              simulatedSends(*document_), isKnown);
     }
     if (hasMeasured && hasSimulated && document_->whyNoTwins.empty()) {
-        matching_ = match_tasks(*measured_.tasks, *simulated_.tasks, document_->run.lost.any(),
-                                document_->baseline ? Opposite::run_before : Opposite::simulation);
+        matching_ = matchTasks(*document_, *measured_.tasks, *simulated_.tasks);
     }
 }
 
@@ -314,11 +322,9 @@ std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
     }
     std::map<UnmatchedReason, UnmatchedTasks> byReason;
     const StepGraph simulated = stepGraphOf(*document.simulated, document.simulated->steps().front().step);
-    const Opposite opposite = document.baseline ? Opposite::run_before : Opposite::simulation;
     for (const StepSpan& step : document.measured->steps()) {
         const StepGraph measured = stepGraphOf(*document.measured, step.step);
-        for (const UnmatchedTask& task :
-             match_tasks(measured, simulated, document.run.lost.any(), opposite).unmatched) {
+        for (const UnmatchedTask& task : matchTasks(document, measured, simulated).unmatched) {
             UnmatchedTasks& tasks = byReason[task.reason];
             ++tasks.count;
             if (tasks.examples.size() < kMostExamples) {
@@ -330,7 +336,7 @@ std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
     }
     std::vector<UnmatchedTasks> list;
     for (auto& [reason, tasks] : byReason) {
-        tasks.reason = QString::fromUtf8(describe(reason, opposite).data());
+        tasks.reason = QString::fromUtf8(describe(reason, oppositeOf(document)).data());
         list.push_back(std::move(tasks));
     }
     return list;

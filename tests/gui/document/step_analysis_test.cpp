@@ -6,6 +6,7 @@
 #include "gui/document/scenario.h"
 #include "tests/gui/sample_trace.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,6 +64,22 @@ TEST(StepAnalysis, TakesEndsForOnTimeWithinTheClocksError) {
     for (const TaskPair& pair : marks->differences) {
         EXPECT_EQ(latenessOf(pair.end_change, marks->differenceScale), Lateness::as_simulated);
     }
+}
+
+// Other steps show that the recorder sees copies.
+TEST(StepAnalysis, MissesTheCopiesOfAStepThatRecordedNoneAsTheComparisonDoes) {
+    const auto path = temporaryPath("copies_in_some_steps.sqlite");
+    writeSampleTrace(path);
+    SQLite::Database(path.string(), SQLite::OPEN_READWRITE)
+        .exec("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND kind LIKE 'copy%'");
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    ASSERT_TRUE(document->comparison);
+    EXPECT_EQ(document->comparison->tasks_only_simulated, 8) << "4 micro-batches, there and back";
+    EXPECT_EQ(StepAnalysis(document, 1).matching().unmatched.size(), 8U);
+    EXPECT_TRUE(StepAnalysis(document, 2).matching().unmatched.empty());
+    const std::vector<UnmatchedTasks> listed = unmatchedTasks(*document);
+    ASSERT_EQ(listed.size(), 1U);
+    EXPECT_EQ(listed[0].count, 8U);
 }
 
 // The figures of `pipescope simulate`: docs/cli/simulate.md.
