@@ -83,6 +83,7 @@ public:
                 "each micro-batch{}; give the files of all ranks of the pipeline, and record whole steps",
                 first_lack_.empty() ? "" : ", and " + first_lack_));
         }
+        keep_usual_steps();
         find_placement();
     }
 
@@ -93,11 +94,6 @@ public:
     /// Empty if partition j is on lane j.
     const std::vector<LaneId>& placement() const { return placement_; }
     LaneId lane_of(std::int32_t partition) const { return pipescope::lane_of(placement_, PartitionId{partition}); }
-
-    bool has(TaskKind kind) const {
-        return std::ranges::any_of(steps_.front().tasks,
-                                   [&](const auto& task) { return std::get<0>(task.first) == kind; });
-    }
 
     /// The mode whose micro-batches are recomputed; the nearest one if none is exactly so.
     std::pair<Checkpoint, bool> checkpoint() const {
@@ -134,6 +130,18 @@ private:
             }
         }
         return step.tasks.empty() ? "every task" : "";
+    }
+
+    /// Keeps the steps with as many tasks as most have, or with more if two numbers are equally frequent. In the
+    /// others, recomputes or second halves of backwards were not recorded.
+    void keep_usual_steps() {
+        std::map<std::size_t, std::size_t> steps_by_size;
+        for (const RunStep& step : steps_) {
+            ++steps_by_size[step.tasks.size()];
+        }
+        const auto usual = std::ranges::max_element(
+            steps_by_size, {}, [](const auto& size) { return std::pair(size.second, size.first); });
+        std::erase_if(steps_, [&](const RunStep& step) { return step.tasks.size() != usual->first; });
     }
 
     void find_placement() {
@@ -194,8 +202,13 @@ bool opens_backwards(const RunShape& shape, const std::vector<Slice>& lane, std:
            lane[k - 1].key.kind == TaskKind::forward;
 }
 
-/// Time in ns that the last partition needs to open its backward phase, beyond that before its other backwards. There
-/// the loss of the mini-batch is computed. The median over the steps.
+double gap_before(const std::vector<Slice>& lane, std::size_t k) {
+    return k == 0 ? 0 : std::max(0.0, static_cast<double>((lane[k].start - lane[k - 1].end).count()));
+}
+
+/// Time in ns that the last partition idles as it opens its backward phase, beyond that before its other backwards.
+/// There the loss of the mini-batch is computed. The median over the steps. A recompute right before its backward
+/// belongs to it.
 double loss_of_phases(const RunShape& shape) {
     std::vector<double> losses;
     for (const RunStep& step : shape.steps()) {
@@ -203,11 +216,16 @@ double loss_of_phases(const RunShape& shape) {
         std::optional<double> opening;
         const std::vector<Slice>& lane = step.lanes.at(shape.lane_of(shape.partitions() - 1));
         for (std::size_t k = 1; k < lane.size(); ++k) {
-            const double gap = std::max(0.0, static_cast<double>((lane[k].start - lane[k - 1].end).count()));
-            if (opens_backwards(shape, lane, k)) {
-                opening = gap;
-            } else if (lane[k].key.partition == shape.partitions() - 1 && lane[k].key.kind == TaskKind::backward) {
-                others.push_back(gap);
+            if (lane[k].key.partition != shape.partitions() - 1 || lane[k].key.kind != TaskKind::backward) {
+                continue;
+            }
+            const bool recomputes = lane[k - 1].key.kind == TaskKind::recompute;
+            const std::size_t first = recomputes ? k - 1 : k;
+            const double gaps = gap_before(lane, k) + (recomputes ? gap_before(lane, first) : 0);
+            if (opens_backwards(shape, lane, first)) {
+                opening = gaps;
+            } else {
+                others.push_back(gaps);
             }
         }
         losses.push_back(std::max(0.0, opening.value_or(0) - median_of(others)));
@@ -222,17 +240,24 @@ Costs costs_of(const RunShape& shape, bool starting, double loss_ns = 0) {
     Costs costs;
     for (const RunStep& step : shape.steps()) {
         for (const auto& [lane, slices] : step.lanes) {
+            Nanoseconds loss_left{0};
             for (std::size_t k = 0; k < slices.size(); ++k) {
                 const Slice& slice = slices[k];
+                const bool recomputes = slice.key.kind == TaskKind::recompute;
+                // On the last partition there is no gradient to wait for. Elsewhere a recompute may wait, and need not.
+                const bool may_wait = recomputes && slice.key.partition != shape.partitions() - 1;
                 Nanoseconds begin = slice.start;
                 const std::optional<TaskName> copy = copy_for(shape, name_of(slice.key));
                 const auto arrived = copy ? step.copies.find(*copy) : step.copies.end();
-                // A recompute may wait for its gradient, and need not.
-                if (starting && k > 0 && slice.key.kind != TaskKind::recompute &&
-                    (!copy || arrived != step.copies.end())) {
+                if (opens_backwards(shape, slices, k)) {
+                    loss_left = Nanoseconds{std::llround(loss_ns)};
+                }
+                if (starting && k > 0 && !may_wait && (!copy || arrived != step.copies.end())) {
                     begin = std::max(slices[k - 1].end, copy ? arrived->second.end : slices[k - 1].end);
-                    begin += opens_backwards(shape, slices, k) ? Nanoseconds{std::llround(loss_ns)} : Nanoseconds{0};
                     begin = std::min(begin, slice.start);
+                    const Nanoseconds loss = std::min(loss_left, slice.start - begin);
+                    begin += loss;
+                    loss_left = recomputes ? loss_left - loss : Nanoseconds{0};  // the rest may come after a recompute
                 }
                 costs[name_of(slice.key)].push_back(static_cast<double>((slice.end - begin).count()));
             }

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 namespace pipescope {
 namespace {
@@ -164,7 +166,6 @@ TEST(TraceProfile, CountsTheTimeToStartATaskButNotItsWait) {
     EXPECT_EQ(simulate(made.profile, made.options).step_time, Nanoseconds{510'000});
 }
 
-// Two sizes of messages tell latency and bandwidth apart: 1 MiB at 10 GB/s.
 // The last partition works 300 us between its phases, once a step, and 10 us before each backward.
 Timeline with_time_between_phases(Timeline measured, std::int64_t time) {
     for (Slice& slice : measured.slices) {
@@ -191,6 +192,47 @@ TEST(TraceProfile, TakesTheTimeBetweenThePhasesForTheLossOfTheMiniBatch) {
                 Contains(HasSubstr("takes 200.0 s from its last forward")));
 }
 
+// Likewise, where the thread needs the 10 us before it recomputes. The loss is before or after the first recompute.
+TEST(TraceProfile, TellsTheLossFromTheTimeBeforeRecomputes) {
+    for (const bool before : {true, false}) {
+        PipelineOptions options = of_three_lanes(Schedule::gpipe);
+        options.checkpoint = Checkpoint::always;
+        const Simulation simulation = simulate(three_layers(), options);
+        Timeline measured = recorded(simulation);
+        std::map<std::int32_t, Nanoseconds> late;  // by step
+        std::set<std::int32_t> opened;
+        for (Slice& slice : measured.slices) {  // by start
+            const bool recomputes = slice.lane == LaneId{2} && slice.key.kind == TaskKind::recompute;
+            const Nanoseconds loss{recomputes && opened.insert(slice.key.step).second ? 300'000 : 0};
+            Nanoseconds& by = late[slice.key.step];
+            by += Nanoseconds{recomputes ? 10'000 : 0} + (before ? loss : Nanoseconds{0});
+            slice.start += by;
+            slice.end += by;
+            by += before ? Nanoseconds{0} : loss;
+        }
+        const TraceProfile made = profile_of(of_another_program(), measured);
+        ASSERT_EQ(made.profile.loss_ns.size(), 1U) << before;
+        EXPECT_NEAR(made.profile.loss_ns[0], 300'000.0 / 6, 1) << before;
+        const auto near = [](double ns) { return ElementsAre(testing::DoubleNear(ns, 2'000)); };
+        EXPECT_THAT(made.profile.layers[2].recompute_ns, near(90'000)) << before;
+        EXPECT_THAT(made.profile.layers[2].backward_ns, near(160'000)) << before;
+    }
+}
+
+// In the first step, the recorder did not see recomputes.
+TEST(TraceProfile, IsMeasuredFromStepsWithTheTasksThatMostStepsHave) {
+    PipelineOptions options = of_three_lanes(Schedule::gpipe);
+    options.checkpoint = Checkpoint::always;
+    Timeline measured = recorded(simulate(three_layers(), options));
+    std::erase_if(measured.slices,
+                  [](const Slice& slice) { return slice.key.step == 0 && slice.key.kind == TaskKind::recompute; });
+    const TraceProfile made = profile_of(of_another_program(), measured);
+    EXPECT_THAT(made.steps, ElementsAre(1, 2));
+    EXPECT_EQ(made.options.checkpoint, Checkpoint::always);
+    EXPECT_TRUE(made.known_schedule);
+}
+
+// Two sizes of messages tell latency and bandwidth apart: 1 MiB at 10 GB/s.
 TEST(TraceProfile, MeasuresLatencyAndBandwidthOfMessagesOfTwoSizes) {
     Profile profile = three_layers();
     profile.layers[1].output_bytes = {4 << 20};
