@@ -16,7 +16,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <stop_token>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -209,26 +209,32 @@ void FileTabs::closePage(DocumentPage* page) {
     }
     session_.savePage(*page);
     removeTab(indexOf(page));
-    loads_.remove(page);
+    if (const Reading reading = readings_.take(page); reading.stop) {
+        reading.stop->request_stop();
+    }
     page->deleteLater();
     Q_EMIT pageChanged();
 }
 
-void FileTabs::load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& growing) {
+void FileTabs::load(DocumentPage& page) {
+    delete page.findChild<TraceFollower*>();  // it may follow a file that another one replaced
+    read(page);
+}
+
+void FileTabs::read(DocumentPage& page, const std::shared_ptr<GrowingTrace>& growing) {
     // The worker ends with the window or the tab; its result for a closed tab is dropped.
     auto* watcher = new QFutureWatcher<Loaded>(this);
     const auto stop = std::make_shared<std::stop_source>();
-    if (!growing) {  // parts of the file that an earlier load still reads would take the place of later ones
-        if (const auto earlier = loads_.take(&page)) {
-            earlier->request_stop();
-        }
-        loads_.insert(&page, stop);
+    Reading& latest = readings_[&page];
+    if (latest.stop) {  // what an earlier reading still finds would take the place of this one's
+        latest.stop->request_stop();
     }
+    latest.stop = stop;
+    latest.opens = latest.opens || !page.document();
     connect(&page, &QObject::destroyed, watcher, [stop] { stop->request_stop(); });
     connect(watcher, &QFutureWatcher<Loaded>::finished, watcher, &QObject::deleteLater);
-    const bool opens = !page.document();
     connect(watcher, &QFutureWatcher<Loaded>::resultReadyAt, this,
-            [this, watcher, stop, opens, of = QPointer(&page)](int index) {
+            [this, watcher, stop, of = QPointer(&page)](int index) {
                 if (!of || stop->stop_requested()) {
                     return;
                 }
@@ -244,7 +250,7 @@ void FileTabs::load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& gro
                     return;
                 }
                 followIfLive(*of);
-                if (opens) {
+                if (std::exchange(readings_[of].opens, false)) {
                     session_.restorePage(*of);
                 }
                 session_.addRecentFile(of->files()->entry(), aboutOf(*of->document()));
@@ -265,8 +271,8 @@ void FileTabs::showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocumen
 }
 
 void FileTabs::showFailed(DocumentPage& page, const QString& error) {
+    followIfLive(page);
     if (!page.document()) {
-        followIfLive(page);
         if (page.live().state() == LiveBadge::State::following) {
             page.showWaiting();
             return;
@@ -277,7 +283,13 @@ void FileTabs::showFailed(DocumentPage& page, const QString& error) {
 }
 
 void FileTabs::followIfLive(DocumentPage& page) {
-    if (page.live().state() != LiveBadge::State::no || !isBeingWritten(page.files()->files())) {
+    if (page.findChild<TraceFollower*>() != nullptr) {
+        return;
+    }
+    if (!isBeingWritten(page.files()->files())) {
+        if (page.live().state() == LiveBadge::State::following) {  // until it was read again
+            page.setLive(LiveBadge::State::ended);
+        }
         return;
     }
     page.setLive(LiveBadge::State::following);
@@ -286,7 +298,7 @@ void FileTabs::followIfLive(DocumentPage& page) {
     const auto growing = page.files()->areCopied() ? nullptr : std::make_shared<GrowingTrace>(page.path());
     connect(follower, &TraceFollower::grown, this, [this, follower, growing, of = QPointer(&page)] {
         if (of) {
-            load(*of, follower->ended() ? nullptr : growing);  // resumes the follower once it is shown
+            read(*of, follower->ended() ? nullptr : growing);  // resumes the follower once it is shown
         }
     });
     connect(follower, &TraceFollower::finished, &page, [follower, &page] {

@@ -69,13 +69,19 @@ private:
     /// The files' page, a new one if necessary, as the current page.
     DocumentPage& bringUp(const QStringList& files);
     void repeatSignals(DocumentPage& page);
-    /// Reads the page's file. With `growing`, reads only the new part.
-    void load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& growing = nullptr);
+    struct Reading {
+        std::shared_ptr<std::stop_source> stop;
+        bool opens = false;  ///< the page was not yet shown as it was last seen
+    };
+    /// Reads the page's file from its beginning. If it is being written, follows it anew once it is read.
+    void load(DocumentPage& page);
+    /// Reads the page's file, or only what `growing` has not read. An earlier reading no longer counts.
+    void read(DocumentPage& page, const std::shared_ptr<GrowingTrace>& growing = nullptr);
     void showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document);
     void showFailed(DocumentPage& page, const QString& error);
     void followIfLive(DocumentPage& page);
 
     SessionState& session_;
-    QHash<DocumentPage*, std::shared_ptr<std::stop_source>> loads_;  // of open pages: the latest one, done or not
+    QHash<DocumentPage*, Reading> readings_;  // of open pages: the latest one, done or not
 };
 }  // namespace pipescope

@@ -138,6 +138,31 @@ TEST_F(LiveTrace, KeepsAnErrorOfAnotherTabWhileItGrows) {
     EXPECT_TRUE(window_.messages().text().contains(QStringLiteral("beside_live.sqlite")));
 }
 
+TEST_F(LiveTrace, IsFollowedInTheFileThatTookItsPlaceOnceItIsReadAgain) {
+    configure();
+    record(0);
+    open();
+    ASSERT_TRUE(
+        QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::following; }, kPatience));
+    for (const char* suffix : {"", "-wal", "-shm"}) {
+        std::filesystem::remove(path_.string() + suffix);
+    }
+    writer_.emplace(path_, IfExists::replace);
+    writer_->set_lanes(timeline_.lanes);
+    configure();
+    record(0);
+    record(1);
+    window_.files().reload();
+    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(2); }, kPatience));
+    record(2);
+    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(3); }, kPatience));
+    EXPECT_EQ(window_.page()->live().state(), LiveBadge::State::following);
+    writer_->close();
+    window_.files().reload();
+    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::ended; }, kPatience));
+    EXPECT_EQ(shown(), tasksOf(3));
+}
+
 TEST_F(LiveTrace, WaitsForTheFirstTask) {
     QSignalSpy failed(&window_.files(), &FileTabs::failed);
     open();

@@ -247,6 +247,35 @@ TEST(MainWindowSettings, BringsBackTabsZoomStepAndMarks) {
     EXPECT_EQ(window.page()->axis().marks().size(), 1u);
 }
 
+TEST(MainWindowSettings, BringsBackTheViewOfAFileThatIsReadAgainWhileItOpens) {
+    QSettings settings(QString::fromStdString(temporaryPath("again.ini").string()), QSettings::IniFormat);
+    settings.clear();
+    const auto path = temporaryPath("large_again.sqlite");
+    writeSampleTrace(path, {.partitions = 4, .chunks = 64, .steps = 101, .memory = false});  // shown in parts
+    {
+        MainWindow window(&settings);
+        QSignalSpy loaded(&window.files(), &FileTabs::loaded);
+        window.files().open(QString::fromStdString(path.string()));
+        ASSERT_TRUE(loaded.wait(kPatience));
+        ASSERT_NE(window.page()->model().step(), 77);
+        window.page()->model().selectStep(77);
+        window.close();
+    }
+    MainWindow window(&settings);
+    QSignalSpy loaded(&window.files(), &FileTabs::loaded);
+    bool again = false;
+    QObject::connect(&window.files(), &FileTabs::pageChanged, [&] {
+        if (window.files().document() != nullptr && !window.files().document()->complete && !again) {
+            again = true;
+            window.files().reload();
+        }
+    });
+    window.files().open(QString::fromStdString(path.string()));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    EXPECT_TRUE(again);
+    EXPECT_EQ(window.page()->model().step(), 77);
+}
+
 TEST(MainWindowSettings, BringsBackPanelsSizeAndTheWayOfComparing) {
     QSettings settings(QString::fromStdString(temporaryPath("shape.ini").string()), QSettings::IniFormat);
     settings.clear();
