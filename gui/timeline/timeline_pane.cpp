@@ -44,10 +44,6 @@ void TimelinePane::setFacts(const QString& facts, const QString& path) {
     facts_->setText(line, withPart(line, path));
 }
 
-QString TimelinePane::facts() const {
-    return facts_->text();
-}
-
 void TimelinePane::changeEvent(QEvent* event) {
     QWidget::changeEvent(event);
     if (event->type() == QEvent::PaletteChange) {

@@ -20,10 +20,9 @@ public:
     /// Replaces MEASURED or SIMULATED; an empty title restores it.
     void setTitle(const QString& title);
     QString title() const;
-    /// "step time 1.23 s · bubble 21.3 %"
-    /// `path`: of the critical path, which follows the step time and stays where room is short; empty: none.
+    /// "step time 1.23 s · bubble 21.3 %". `path`: of the critical path, which follows the step time and stays where
+    /// room is short; empty: none.
     void setFacts(const QString& facts, const QString& path = {});
-    QString facts() const;
 
 protected:
     void changeEvent(QEvent* event) override;

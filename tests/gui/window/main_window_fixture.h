@@ -1,5 +1,7 @@
 #pragma once
 
+#include "gui/style/elided_label.h"
+#include "gui/timeline/timeline_pane.h"
 #include "gui/timeline/timeline_view.h"
 #include "gui/window/export_menu.h"
 #include "gui/window/file_tabs.h"
@@ -20,6 +22,10 @@
 #include <string>
 
 namespace pipescope {
+/// The line above the current page's measured or simulated timeline.
+inline QString headlineOf(const MainWindow& window, Source source) {
+    return window.page()->views().pane(source).findChild<ElidedLabel*>()->text();
+}
 
 /// An offscreen window with a sample run.
 class MainWindowTest : public testing::Test {

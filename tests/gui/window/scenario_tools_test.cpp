@@ -27,6 +27,7 @@
 #include "simulator/schedule_file.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
+#include "tests/gui/window/main_window_fixture.h"
 
 #include <gtest/gtest.h>
 
@@ -466,7 +467,7 @@ TEST_F(ScenarioToolsTest, DrawsTheLowerBoundOfEverySchedule) {
     for (const AxisView::RulerLabel& label : view.rulerLabels()) {
         EXPECT_FALSE(label.rect.intersects(view.rulerPlate())) << label.text.toStdString();
     }
-    const QString facts = window_.page()->views().pane(Source::simulated).facts();
+    const QString facts = headlineOf(window_, Source::simulated);
     EXPECT_TRUE(facts.contains(QStringLiteral("lower bound %1, gap ").arg(bound))) << facts.toStdString();
     // The line stays while tasks are moved, so that it shows what is left to gain.
     const Nanoseconds found = simulation().step_time;

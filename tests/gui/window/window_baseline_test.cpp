@@ -69,9 +69,9 @@ TEST_F(WindowBaseline, StandsInThePlaceOfTheSimulationAndSaysSo) {
     EXPECT_EQ(title(Source::measured), QStringLiteral("AFTER"));
     EXPECT_EQ(title(Source::simulated), QStringLiteral("BEFORE"));
     EXPECT_GT(shown().simulated->steps().front().statistics.step_time().count(), simulated);
-    EXPECT_TRUE(window_.page()->views().pane(Source::simulated).facts().startsWith(QStringLiteral("before.sqlite")));
+    EXPECT_TRUE(headlineOf(window_, Source::simulated).startsWith(QStringLiteral("before.sqlite")));
     for (const Source source : {Source::measured, Source::simulated}) {
-        const QString facts = window_.page()->views().pane(source).facts();
+        const QString facts = headlineOf(window_, source);
         EXPECT_TRUE(facts.contains(QStringLiteral("samples/s"))) << facts.toStdString();
     }
     const QString summary = window_.page()->findChild<ElidedLabel*>()->text();

@@ -163,7 +163,7 @@ TEST_F(WindowExports, WriteWhatIsOnScreenAsAnInteractivePage) {
     EXPECT_TRUE(data.contains(QStringLiteral("memory")));
     EXPECT_EQ(data[QStringLiteral("selected")].toArray()[0].toString(), QStringLiteral("measured"));
     const QJsonObject measuredLine = data[QStringLiteral("timelines")].toArray()[0].toObject();
-    EXPECT_EQ(measuredLine[QStringLiteral("facts")].toString(), page.views().pane(Source::measured).facts());
+    EXPECT_EQ(measuredLine[QStringLiteral("facts")].toString(), headlineOf(window_, Source::measured));
 
     page.views().memory().setShown(false);
     window_.exports().exportPage(path);

@@ -50,8 +50,7 @@ TEST_F(WindowSteps, ChooseByAClickOnTheBar) {
         const StepStatistics& of = window_.files().document()->measured->step(step)->statistics;
         EXPECT_EQ(box().text().toStdString(),
                   QStringLiteral("%1 (%2)").arg(step).arg(formatDuration(of.step_time().count())).toStdString());
-        EXPECT_TRUE(
-            window_.page()->views().pane(Source::measured).facts().contains(formatDuration(of.step_time().count())));
+        EXPECT_TRUE(headlineOf(window_, Source::measured).contains(formatDuration(of.step_time().count())));
     }
     // Beside the last bar is no step.
     QTest::mouseClick(&strip(), Qt::LeftButton, {}, strip().barOf(7)->rect.center().toPoint() + QPoint(40, 0));

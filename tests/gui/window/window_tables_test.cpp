@@ -202,9 +202,8 @@ TEST_F(WindowTables, FollowTheStepThatIsChosenInTheBox) {
         // The box, the timelines and the line above them refer to this step.
         EXPECT_TRUE(choice.text().contains(formatDuration(of.step_time().count())));
         EXPECT_EQ(window_.page()->axis().origin(), window_.files().document()->measured->step(step)->range().start);
-        EXPECT_TRUE(
-            window_.page()->views().pane(Source::measured).facts().contains(formatDuration(of.step_time().count())));
-        EXPECT_TRUE(window_.page()->views().pane(Source::measured).facts().contains(formatShare(of.bubble_fraction)));
+        EXPECT_TRUE(headlineOf(window_, Source::measured).contains(formatDuration(of.step_time().count())));
+        EXPECT_TRUE(headlineOf(window_, Source::measured).contains(formatShare(of.bubble_fraction)));
         const Slice simulated = window_.files().document()->simulated->slice(slice(Source::simulated, twin_));
         EXPECT_NEAR(this->simulated().rectOf(slice(Source::simulated, twin_)).left(),
                     this->simulated().pixelAtTime(simulated.start.count() + this->simulated().shift()), 1);
@@ -216,7 +215,7 @@ TEST_F(WindowTables, FollowTheStepThatIsChosenInTheBox) {
             row += lanes->model()->index(1, column).data().toString() + QLatin1Char(' ');
         }
         busy.insert(row);
-        headlines.insert(window_.page()->views().pane(Source::measured).facts());
+        headlines.insert(headlineOf(window_, Source::measured));
         std::int64_t forward = 0;
         for (const Slice& each : sampleTimeline({}).slices) {
             const bool counts = each.key.step == step && each.key.kind == TaskKind::forward;

@@ -113,7 +113,7 @@ TEST_F(WindowTimelines, ComparesInOneTimelineByKeyboard) {
     EXPECT_EQ(measured().marks()->differences.size(), window_.files().document()->simulated->numSlices());
     QTest::keyClick(&measured(), Qt::Key_C);
     EXPECT_FALSE(measured().marks()->critical.empty());
-    EXPECT_TRUE(window_.page()->views().pane(Source::measured).facts().contains(QStringLiteral("critical path")));
+    EXPECT_TRUE(headlineOf(window_, Source::measured).contains(QStringLiteral("critical path")));
     QTest::keyClick(&measured(), Qt::Key_1);
     EXPECT_TRUE(simulated().isVisible());
     EXPECT_TRUE(measured().marks()->differences.empty());
@@ -229,7 +229,7 @@ TEST_F(WindowTimelines, MovesTheSimulatedStepToTheStepOfTheSelectedTask) {
     const SliceRef first = slice(Source::measured, {1, TaskKind::forward, 0, 0, -1});
     const SliceRef simulatedFirst = slice(Source::simulated, {0, TaskKind::forward, 0, 0, -1});
     EXPECT_NEAR(measured().rectOf(first).left(), simulated().rectOf(simulatedFirst).left(), 1.0);
-    EXPECT_TRUE(window_.page()->views().pane(Source::measured).facts().contains(QStringLiteral("step 1")));
+    EXPECT_TRUE(headlineOf(window_, Source::measured).contains(QStringLiteral("step 1")));
 }
 
 TEST_F(WindowTimelines, AlignsTheAxesWhenLanesNeedScrolling) {

@@ -148,13 +148,13 @@ TEST_F(WindowTroubles, WarnsOfLostRangesAndGivesNoBubbleOfThem) {
         MessageBar& bar = window_.page()->messages();
         EXPECT_EQ(bar.isVisible(), lossy);
         EXPECT_EQ(bar.text().contains(QStringLiteral("lost 17 of")), lossy) << bar.text().toStdString();
-        const QString facts = window_.page()->views().pane(Source::measured).facts();
+        const QString facts = headlineOf(window_, Source::measured);
         EXPECT_EQ(facts.contains(QStringLiteral("bubble not given, ranges were lost")), lossy) << facts.toStdString();
         EXPECT_EQ(facts.contains(QLatin1Char('%')), !lossy);
         EXPECT_EQ(laneCell(0, "measured_bubble_fraction").contains(QLatin1Char('%')), !lossy);
         EXPECT_TRUE(laneCell(0, "simulated_bubble_fraction").contains(QLatin1Char('%')));
-        EXPECT_TRUE(window_.page()->views().pane(Source::simulated).facts().contains(QStringLiteral("bubble ")));
-        EXPECT_EQ(window_.page()->views().pane(Source::simulated).facts().contains(QStringLiteral("points")), !lossy);
+        EXPECT_TRUE(headlineOf(window_, Source::simulated).contains(QStringLiteral("bubble ")));
+        EXPECT_EQ(headlineOf(window_, Source::simulated).contains(QStringLiteral("points")), !lossy);
         EXPECT_EQ(lineAbove().contains(QRegularExpression(QStringLiteral("bubble [^·]*measured"))), !lossy)
             << lineAbove().toStdString();
     }
