@@ -3,21 +3,12 @@
 #include "analysis/stored_simulation.h"
 #include "cluster/step_parts.h"
 #include "gui/plan/pareto_chart.h"
-#include "gui/style/arrange.h"
-#include "gui/style/enter_key.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/filtered_table.h"
 #include "schedule/error.h"
 #include "simulator/planner.h"
 
-#include <QHeaderView>
-#include <QLabel>
-#include <QLineEdit>
-#include <QProgressBar>
 #include <QPushButton>
-#include <QScrollArea>
-#include <QScrollBar>
-#include <QSplitter>
 #include <QStringList>
 #include <QTableView>
 #include <QTimer>
@@ -115,88 +106,36 @@ const ClusterCandidate* ClusterPlanModel::rowOf(const QModelIndex& index) const 
 }
 
 ClusterPlanView::ClusterPlanView(QWidget* parent)
-    : QWidget(parent),
+    : CandidatesView(parent),
       timer_(new QTimer(this)),
       candidates_(new ClusterPlanModel(this)),
       filter_(new TableFilter(this)),
-      chart_(new ParetoChart(this)) {
+      form_(new ClusterPlanForm(this)) {
     filter_->setSourceModel(candidates_);
-    chart_->setPlaceholder(tr("Time against cost of each candidate"));
-    createTable();
-    message_ = new QLabel(this);
-    message_->setWordWrap(true);
-    message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    message_->setText(tr("Name a model and a cluster file, then plan. A double click opens a candidate."));
-    auto* words = new FilterLine(*table_, tr("Filter the candidates"), this);
-    words->setPlaceholderText(tr("filter, such as: H100 pareto"));
-    words->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
-    connect(words, &QLineEdit::textChanged, filter_, &TableFilter::setText);
-    auto* right = new QWidget(this);
-    auto* top = arrange(new QHBoxLayout, {4, 2, 4, 0}, -1, {{message_, 1}, words});
-    auto* results = new QSplitter(Qt::Horizontal, right);
-    results->addWidget(table_);
-    results->addWidget(chart_);
-    results->setStretchFactor(0, 3);
-    results->setStretchFactor(1, 2);
-    arrange(new QVBoxLayout(right), {0, 0, 0, 0}, 2, {top, {results, 1}});
-    auto* split = new QSplitter(Qt::Horizontal, this);
-    split->addWidget(createSide());
-    split->addWidget(right);
-    split->setStretchFactor(1, 1);
-    split->setChildrenCollapsible(false);
-    arrange(new QVBoxLayout(this), {0, 0, 0, 0}, -1, {split});
+    chart().setPlaceholder(tr("Time against cost of each candidate"));
+    arrangeParts({.form = *form_,
+                  .candidates = *filter_,
+                  .tableName = tr("Candidates of the plan for a cluster"),
+                  .formName = tr("What is planned on the cluster"),
+                  .filterHint = tr("filter, such as: H100 pareto")});
+    makeSortable(table());
+    table().resizeColumnsToContents();
+    say(tr("Name a model and a cluster file, then plan. A double click opens a candidate."));
     setFocusProxy(&form_->model());
     timer_->setInterval(kClusterPlanPeriod);
-    connectAll();
-    showRunning(false);
+    connect(timer_, &QTimer::timeout, this, [this] {
+        if (planning_.isRunning()) {
+            showProgress(*done_);
+        } else {
+            timer_->stop();
+        }
+    });
+    connect(&button(), &QPushButton::clicked, this, [this] { planning_.isRunning() ? cancel() : start(); });
+    connect(form_, &ClusterPlanForm::submitted, this, &ClusterPlanView::start);
 }
 
 ClusterPlanView::~ClusterPlanView() {
     planning_.cancel();
-}
-
-QWidget* ClusterPlanView::createSide() {
-    auto* side = new QWidget(this);
-    form_ = new ClusterPlanForm(side);
-    auto* scroll = named(new QScrollArea(side), tr("What is planned on the cluster"));
-    scroll->setFrameShape(QFrame::NoFrame);
-    scroll->setWidgetResizable(true);
-    scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-    scroll->setWidget(form_);
-    scroll->setMinimumWidth(form_->sizeHint().width() + scroll->verticalScrollBar()->sizeHint().width());
-    run_ = new QPushButton(tr("&Plan"), side);
-    progress_ = named(new QProgressBar(side), tr("Progress of the plan"));
-    constexpr int kThousandths = 1000;
-    progress_->setRange(0, kThousandths);
-    auto* line = arrange(new QHBoxLayout, {8, 0, 8, 4}, -1, {run_, {progress_, 1}});
-    arrange(new QVBoxLayout(side), {0, 0, 0, 0}, -1, {{scroll, 1}, line});
-    return side;
-}
-
-void ClusterPlanView::createTable() {
-    table_ = named(new QTableView(this), tr("Candidates of the plan for a cluster"));
-    table_->setModel(filter_);
-    makeCompact(*table_);
-    makeSortable(*table_);
-    table_->horizontalHeader()->setStretchLastSection(true);
-    table_->resizeColumnsToContents();
-    table_->installEventFilter(this);
-}
-
-void ClusterPlanView::connectAll() {
-    connect(timer_, &QTimer::timeout, this, [this] {
-        if (done_) {
-            constexpr int kThousandths = 1000;
-            progress_->setValue(static_cast<int>(*done_ * kThousandths));
-        }
-    });
-    connect(run_, &QPushButton::clicked, this, [this] { planning_.isRunning() ? cancel() : start(); });
-    connect(form_, &ClusterPlanForm::submitted, this, &ClusterPlanView::start);
-    connect(table_, &QTableView::doubleClicked, this, &ClusterPlanView::openRow);
-    connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
-            [this](const QModelIndex& row) { chart_->select(candidateOf(row)); });
-    connect(chart_, &ParetoChart::picked, this, &ClusterPlanView::selectCandidate);
-    connect(chart_, &ParetoChart::activated, this, &ClusterPlanView::openCandidate);
 }
 
 void ClusterPlanView::setProfile(std::shared_ptr<const Profile> profile) {
@@ -212,15 +151,16 @@ void ClusterPlanView::start() {
     try {
         input = form_->input();
     } catch (const Error& error) {
-        message_->setText(QString::fromUtf8(error.what()));
+        say(QString::fromUtf8(error.what()));
         return;
     }
     input.profile = profile_;
     done_ = std::make_shared<std::atomic<double>>(0);
     planned_ = input;
     opening_.drop();
-    message_->setText(tr("Planning…"));
+    say(tr("Planning…"));
     showRunning(true);
+    timer_->start();
     planning_.start(
         *this,
         [input, done = done_](const std::function<bool()>& cancelled) -> ClusterPlanOutcome {
@@ -236,13 +176,6 @@ void ClusterPlanView::start() {
             }
         },
         [this](const ClusterPlanOutcome& outcome) { showPlan(outcome.plan, outcome.error); });
-}
-
-void ClusterPlanView::showRunning(bool running) {
-    run_->setText(running ? tr("&Cancel") : tr("&Plan"));
-    progress_->setVisible(running);
-    progress_->setValue(0);
-    running ? timer_->start() : timer_->stop();
 }
 
 QString ClusterPlanView::summary(const ClusterPlan& plan) const {
@@ -285,35 +218,17 @@ void ClusterPlanView::showPlan(const std::shared_ptr<const ClusterPlan>& plan, c
     showRunning(false);
     candidates_->setPlan(plan);
     for (int column = 0; column < candidates_->columnCount(); ++column) {
-        table_->setColumnHidden(column, !candidates_->isUsed(column));
+        table().setColumnHidden(column, !candidates_->isUsed(column));
     }
-    chart_->setPlan(plan, planned_.hasTokens());
-    message_->setText(plan ? summary(*plan) : error);
+    chart().setPlan(plan, planned_.hasTokens());
+    say(plan ? summary(*plan) : error);
     if (plan) {
-        table_->resizeColumnsToContents();
+        table().resizeColumnsToContents();
         if (filter_->rowCount() > 0) {
-            table_->selectRow(0);
+            table().selectRow(0);
         }
     }
     Q_EMIT finished();
-}
-
-std::optional<std::size_t> ClusterPlanView::candidateOf(const QModelIndex& row) const {
-    return row.isValid() ? std::optional(static_cast<std::size_t>(filter_->mapToSource(row).row())) : std::nullopt;
-}
-
-void ClusterPlanView::selectCandidate(std::size_t candidate) {
-    const QModelIndex row = filter_->mapFromSource(candidates_->index(static_cast<int>(candidate), 0));
-    if (row.isValid()) {
-        table_->selectRow(row.row());
-        table_->scrollTo(row);
-    }
-}
-
-void ClusterPlanView::openRow(const QModelIndex& row) {
-    if (const std::optional<std::size_t> candidate = candidateOf(row)) {
-        openCandidate(*candidate);
-    }
 }
 
 void ClusterPlanView::openCandidate(std::size_t candidate) {
@@ -339,20 +254,8 @@ void ClusterPlanView::openCandidate(std::size_t candidate) {
             if (error.isEmpty()) {
                 Q_EMIT opened(path);
             } else {
-                message_->setText(error);
+                say(error);
             }
         });
-}
-
-QString ClusterPlanView::message() const {
-    return message_->text();
-}
-
-bool ClusterPlanView::eventFilter(QObject* watched, QEvent* event) {
-    if (watched == table_ && pressesEnter(*event)) {
-        openRow(table_->currentIndex());
-        return true;
-    }
-    return QWidget::eventFilter(watched, event);
 }
 }  // namespace pipescope

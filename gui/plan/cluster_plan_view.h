@@ -1,24 +1,18 @@
 #pragma once
 
 #include "balance/profile.h"
+#include "gui/plan/candidates_view.h"
 #include "gui/plan/cluster_plan_form.h"
 #include "gui/style/work_pool.h"
 #include "gui/tables/column_model.h"
 
 #include <QTemporaryDir>
-#include <QWidget>
 
 #include <memory>
-#include <optional>
 
-class QLabel;
-class QProgressBar;
-class QPushButton;
-class QTableView;
 class QTimer;
 
 namespace pipescope {
-class ParetoChart;
 class TableFilter;
 
 /// The candidates of a plan for a cluster, best first, as `pipescope plan --cluster` prints them.
@@ -40,9 +34,9 @@ private:
     std::shared_ptr<const ClusterPlan> plan_;
 };
 
-/// Plans what to rent of a cluster: a form, a background run, the table of candidates and their chart. A double click
-/// or Enter simulates a candidate and writes the timeline of one replica into a trace, which is deleted with the view.
-class ClusterPlanView : public QWidget {
+/// Plans what to rent of a cluster, in the background. A candidate that is opened is simulated, and the timeline of one
+/// replica written into a trace, which is deleted with the view.
+class ClusterPlanView : public CandidatesView {
     Q_OBJECT
 
 public:
@@ -56,37 +50,21 @@ public:
     /// Stops early, with what was found.
     void cancel() { planning_.cancel(); }
     /// Simulates a candidate; opened() follows, or a message.
-    void openCandidate(std::size_t candidate);
+    void openCandidate(std::size_t candidate) override;
 
     /// Where the traces of candidates lie.
     QString traceFolder() const { return traces_.path(); }
 
     ClusterPlanForm& form() const { return *form_; }
-    ParetoChart& chart() const { return *chart_; }
-    QTableView& table() const { return *table_; }
-    QPushButton& button() const { return *run_; }
-    QProgressBar& progress() const { return *progress_; }
-    QString message() const;
     const ClusterPlan* plan() const { return candidates_->plan(); }
 
 Q_SIGNALS:
     /// A trace with the timeline of a candidate.
     void opened(const QString& path);
-    void finished();
-
-protected:
-    bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
-    QWidget* createSide();
-    void createTable();
-    void connectAll();
-    void showRunning(bool running);
     void showPlan(const std::shared_ptr<const ClusterPlan>& plan, const QString& error);
     QString summary(const ClusterPlan& plan) const;
-    std::optional<std::size_t> candidateOf(const QModelIndex& row) const;
-    void selectCandidate(std::size_t candidate);
-    void openRow(const QModelIndex& row);
 
     std::shared_ptr<const Profile> profile_;
     ClusterPlanInput planned_;  ///< of the plan that is shown
@@ -97,11 +75,6 @@ private:
     QTimer* timer_;
     ClusterPlanModel* candidates_;
     TableFilter* filter_;
-    ParetoChart* chart_;
-    ClusterPlanForm* form_ = nullptr;
-    QPushButton* run_ = nullptr;
-    QProgressBar* progress_ = nullptr;
-    QLabel* message_ = nullptr;
-    QTableView* table_ = nullptr;
+    ClusterPlanForm* form_;
 };
 }  // namespace pipescope

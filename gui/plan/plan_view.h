@@ -1,30 +1,19 @@
 #pragma once
 
 #include "gui/document/scenario.h"
+#include "gui/plan/candidates_view.h"
 #include "gui/plan/plan_runner.h"
 #include "simulator/planner.h"
 
-#include <QWidget>
-
 #include <memory>
-#include <optional>
-
-class QCheckBox;
-class QLabel;
-class QLineEdit;
-class QProgressBar;
-class QPushButton;
-class QTableView;
 
 namespace pipescope {
-class ParetoChart;
 class PlanFilter;
 class PlanForm;
 class PlanTableModel;
 
-/// Plans what to rent and how to run it: a form, a background run, the table of candidates and their chart. A double
-/// click or Enter opens a candidate as a scenario.
-class PlanView : public QWidget {
+/// Plans what to rent and how to run it, in the background. A candidate opens as a scenario.
+class PlanView : public CandidatesView {
     Q_OBJECT
 
 public:
@@ -44,32 +33,15 @@ public:
     void exportChart(const QString& path) const;
 
     PlanForm& form() const { return *form_; }
-    QTableView& table() const { return *table_; }
-    ParetoChart& chart() const { return *chart_; }
-    /// Starts the plan, or cancels a running one.
-    QPushButton& button() const { return *run_; }
-    QProgressBar& progress() const { return *progress_; }
-    QString message() const;
+    void openCandidate(std::size_t candidate) override;
     bool hasPlan() const;
 
 Q_SIGNALS:
     void opened(const pipescope::Scenario& scenario);
-    void finished();
-
-protected:
-    bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
-    QWidget* createSide();
-    QWidget* createTop();
-    void createTable();
-    void connectAll();
+    void arrangeColumns();
     void showPlan(std::shared_ptr<const Plan> plan);
-    void showRunning(bool running);
-    void openCandidate(std::size_t candidate);
-    void openRow(const QModelIndex& row);
-    std::optional<std::size_t> candidateOf(const QModelIndex& row) const;
-    void selectCandidate(std::size_t candidate);
     void askForExport(bool chart);
     QString summary(const Plan& plan) const;
 
@@ -78,11 +50,5 @@ private:
     PlanTableModel* model_;
     PlanFilter* filter_;
     PlanForm* form_ = nullptr;
-    QPushButton* run_ = nullptr;
-    QProgressBar* progress_ = nullptr;
-    QLabel* message_ = nullptr;
-    QLineEdit* filterText_ = nullptr;
-    QTableView* table_ = nullptr;
-    ParetoChart* chart_ = nullptr;
 };
 }  // namespace pipescope
