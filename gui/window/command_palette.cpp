@@ -15,17 +15,17 @@
 
 namespace pipescope {
 namespace {
-enum class Match { words, parts_of_words };
+/// A pattern for each word, which takes the place of %1.
+QList<QRegularExpression> patternsOf(const QStringList& words, const QString& pattern) {
+    QList<QRegularExpression> patterns;
+    for (const QString& word : words) {
+        patterns.emplace_back(pattern.arg(QRegularExpression::escape(word)), QRegularExpression::CaseInsensitiveOption);
+    }
+    return patterns;
+}
 
-/// True if the text contains every word: as a word of its own, or anywhere.
-bool hasWords(const QString& text, const QString& words, Match match) {
-    const QStringList all = words.split(QLatin1Char(' '), Qt::SkipEmptyParts);
-    return std::all_of(all.begin(), all.end(), [&](const QString& word) {
-        const QString pattern = QRegularExpression::escape(word);
-        const QRegularExpression whole(QStringLiteral("(?<!\\w)%1(?!\\w)").arg(pattern),
-                                       QRegularExpression::CaseInsensitiveOption);
-        return match == Match::words ? text.contains(whole) : text.contains(word, Qt::CaseInsensitive);
-    });
+bool hasAll(const QString& text, const QList<QRegularExpression>& patterns) {
+    return std::ranges::all_of(patterns, [&](const QRegularExpression& each) { return text.contains(each); });
 }
 
 QString lineOf(const MenuEntry& entry) {
@@ -105,16 +105,18 @@ CommandPalette::CommandPalette(const QMenuBar& menus, QWidget* parent)
 void CommandPalette::fill() {
     list_->clear();
     // The entry of that name comes first, then names with these words, with words that contain them, and menus.
-    const QString words = words_->text();
+    const QString typed = words_->text().trimmed();
+    const QStringList words = typed.split(QLatin1Char(' '), Qt::SkipEmptyParts);
+    const QList<QRegularExpression> anywhere = patternsOf(words, QStringLiteral("%1"));
+    const QList<QRegularExpression> whole = patternsOf(words, QStringLiteral("(?<!\\w)%1(?!\\w)"));
     std::array<QList<qsizetype>, 4> ranked;
     for (qsizetype index = 0; index < entries_.size(); ++index) {
         const QString name = entries_[index].text();
-        if (hasWords(lineOf(entries_[index]), words, Match::parts_of_words)) {
-            const bool isNamedSo = name.compare(words.trimmed(), Qt::CaseInsensitive) == 0;
-            const std::size_t rank = isNamedSo                                      ? 0
-                                     : hasWords(name, words, Match::words)          ? 1
-                                     : hasWords(name, words, Match::parts_of_words) ? 2
-                                                                                    : 3;
+        if (hasAll(lineOf(entries_[index]), anywhere)) {
+            const std::size_t rank = name.compare(typed, Qt::CaseInsensitive) == 0 ? 0
+                                     : hasAll(name, whole)                         ? 1
+                                     : hasAll(name, anywhere)                      ? 2
+                                                                                   : 3;
             ranked[rank] << index;
         }
     }

@@ -4,6 +4,8 @@
 
 #include <QLineEdit>
 #include <QListWidget>
+#include <QMenu>
+#include <QMenuBar>
 
 namespace pipescope {
 namespace {
@@ -67,6 +69,22 @@ TEST_F(WindowCommands, WithWholeWordsComeBeforeFilesWhoseNamesContainThem) {
     ASSERT_GE(found.size(), 2) << "the panel, and a recent file";
     EXPECT_TRUE(found[0].startsWith(QStringLiteral("SQL")) || found[0].startsWith(QStringLiteral("✓ SQL")))
         << found.join(QLatin1Char('\n')).toStdString();
+}
+
+TEST(CommandPalette, PutsTheCommandOfThatVeryNameFirst) {
+    QMenuBar menus;
+    QMenu* menu = menus.addMenu(QStringLiteral("Tools"));
+    for (const char* name : {"Planets", "Plan for a cluster", "Plan"}) {
+        menu->addAction(QString::fromLatin1(name));
+    }
+    auto* commands = new CommandPalette(menus, nullptr);
+    commands->words().setText(QStringLiteral("plan "));
+    QStringList names;
+    for (int row = 0; row < commands->list().count(); ++row) {
+        names << commands->list().item(row)->text().section(QStringLiteral("    "), 0, 0);
+    }
+    EXPECT_EQ(names.join(QLatin1Char(',')), QStringLiteral("Plan,Plan for a cluster,Planets"));
+    commands->close();
 }
 
 TEST_F(WindowCommands, ThatCannotRunAreLeftOut) {
