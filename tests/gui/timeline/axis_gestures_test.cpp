@@ -4,6 +4,7 @@
 
 #include <QApplication>
 #include <QGestureEvent>
+#include <QMouseEvent>
 #include <QNativeGestureEvent>
 #include <QPointingDevice>
 #include <QScrollBar>
@@ -73,6 +74,19 @@ TEST_F(AxisGestures, APinchOnATouchScreenZoomsAboutItsCentre) {
     send(event);
     EXPECT_NEAR(axis_.window().length, length / 2, 2);
     EXPECT_NEAR(view_.pixelAtTime(under), at.x(), 1);
+}
+
+TEST_F(AxisGestures, APressBeginsADragThoughTheReleaseBeforeWasLost) {
+    const auto mouse = [&](QEvent::Type type, int x, Qt::MouseButton button) {
+        const QPointF at(x, 20);
+        QMouseEvent event(type, at, view_.viewport()->mapToGlobal(at), button, Qt::LeftButton, {});
+        send(event);
+    };
+    mouse(QEvent::MouseButtonPress, 900, Qt::LeftButton);  // released over another window
+    mouse(QEvent::MouseButtonPress, 300, Qt::LeftButton);
+    const std::int64_t under = view_.timeAtPixel(300);
+    mouse(QEvent::MouseMove, 350, Qt::NoButton);
+    EXPECT_NEAR(view_.pixelAtTime(under), 350, 1);
 }
 
 TEST_F(AxisGestures, TwoFingersMoveTheContentAsFarAsTheyMove) {
