@@ -153,6 +153,36 @@ TEST_F(AdvicePanelTest, ShowsExpectedStepsOnceTheNoiseIsKnown) {
     EXPECT_EQ(panel_.table().currentIndex().row(), 0) << "the best is selected";
 }
 
+// Without noise, another change is the best.
+TEST_F(AdvicePanelTest, SelectsTheBestChangeOnceTheNoiseIsKnownUnlessTheUserSelectsAnother) {
+    profile_.layers.front().forward_cv = profile_.layers.front().backward_cv = 0.8;
+    recorded_.options.balance = Balance({4, 4});
+    recorded_.options.chunks = 4;
+    recorded_.options.batch = 16;
+    recorded_.options.hardware.memory_limit = {};
+    Advice advice = advise(profile_, recorded_.options);
+    const std::string quiet = advice.moves.front().title;
+    add_noise(profile_, advice);
+    ASSERT_NE(advice.moves.front().title, quiet);
+    play();
+    panel_.show();
+    ASSERT_TRUE(completes());
+    EXPECT_EQ(panel_.table().currentIndex().row(), 0);
+
+    QString chosen;
+    QObject::connect(&rows(), &QAbstractItemModel::modelReset, &panel_, [&] {
+        if (chosen.isEmpty() && rows().rowCount() > 0) {
+            chosen = text(2, AdviceTableModel::title);
+            QMetaObject::invokeMethod(
+                &panel_, [this] { panel_.table().selectRow(2); }, Qt::QueuedConnection);
+        }
+    });
+    play();
+    ASSERT_TRUE(completes());
+    EXPECT_FALSE(chosen.isEmpty());
+    EXPECT_EQ(text(panel_.table().currentIndex().row(), AdviceTableModel::title), chosen);
+}
+
 TEST_F(AdvicePanelTest, ComputesNothingWhileItIsHidden) {
     play();
     QSignalSpy advised(&panel_, &AdvicePanel::advised);
