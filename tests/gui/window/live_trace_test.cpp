@@ -142,20 +142,23 @@ TEST_F(LiveTrace, IsFollowedInTheFileThatTookItsPlaceOnceItIsReadAgain) {
     configure();
     record(0);
     open();
-    ASSERT_TRUE(
-        QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::following; }, kPatience));
+    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(1); }, kPatience));
+    record(1);
+    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(2); }, kPatience))
+        << "the follower has opened the file";
     for (const char* suffix : {"", "-wal", "-shm"}) {
         std::filesystem::remove(path_.string() + suffix);
     }
     writer_.emplace(path_, IfExists::replace);
     writer_->set_lanes(timeline_.lanes);
     configure();
-    record(0);
-    record(1);
+    record(3);
     window_.files().reload();
-    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(2); }, kPatience));
+    ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(1); }, kPatience));
+    record(1);
     record(2);
     ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(3); }, kPatience));
+    EXPECT_EQ(window_.files().document()->measured->step(0), nullptr) << "of the file before";
     EXPECT_EQ(window_.page()->live().state(), LiveBadge::State::following);
     writer_->close();
     window_.files().reload();
