@@ -157,11 +157,17 @@ DeferredBatchNorm::Collecting::Collecting(DeferredBatchNorm& to) {
     to.begin_micro_batch();
     collecting = &to;
 }
+
+void DeferredBatchNorm::Collecting::finish() {
+    std::exchange(collecting, nullptr)->end_micro_batch();
+}
+
 DeferredBatchNorm::Collecting::~Collecting() {
     try {
-        collecting->end_micro_batch();
-    } catch (const std::exception&) {  // of a device that failed, and with it the forward
+        if (collecting != nullptr) {
+            finish();
+        }
+    } catch (const std::exception&) {  // the forward's own exception is on its way
     }
-    collecting = nullptr;
 }
 }  // namespace pipescope

@@ -27,11 +27,14 @@ public:
     /// Moves the running statistics, once. Until then they are those before the mini-batch, counters included.
     void end_mini_batch();
 
-    /// While it lives, during a micro-batch's forward, batch norms on this thread write here.
+    /// While it lives, during a micro-batch's forward, batch norms on this thread write here. Without finish(), as
+    /// after an exception, counters become those before the micro-batch, if they can.
     class Collecting {
     public:
         explicit Collecting(DeferredBatchNorm& to);
         ~Collecting();
+        /// Call after the forward. Throws what torch throws.
+        void finish();
         Collecting(const Collecting&) = delete;
         Collecting& operator=(const Collecting&) = delete;
     };

@@ -255,10 +255,17 @@ bool Partition::have_gradients_changed() const {
 }
 
 Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerMarks* marks, CheckpointedForward* kept) {
-    std::optional<DeferredBatchNorm::Collecting> collecting;
-    if (deferred_) {
-        collecting.emplace(*deferred_);
+    if (!deferred_) {
+        return forward_and_keep(std::move(inputs), place, marks, kept);
     }
+    DeferredBatchNorm::Collecting collecting(*deferred_);
+    Tensors outputs = forward_and_keep(std::move(inputs), place, marks, kept);
+    collecting.finish();
+    return outputs;
+}
+
+Tensors Partition::forward_and_keep(Tensors inputs, const RandomPlace& place, LayerMarks* marks,
+                                    CheckpointedForward* kept) {
     if (kept == nullptr) {
         return forward_checked(std::move(inputs), place, marks);
     }

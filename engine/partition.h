@@ -108,6 +108,7 @@ private:
     void note_gradients();
     /// True if one has changed, or come to be, since note_gradients(), other than by a loss.
     bool have_gradients_changed() const;
+    Tensors forward_and_keep(Tensors inputs, const RandomPlace& place, LayerMarks* marks, CheckpointedForward* kept);
     Tensors forward_checked(Tensors inputs, const RandomPlace& place, LayerMarks* marks);
     void list_buffers();
     /// False if a parameter was frozen or unfrozen since list_buffers().

@@ -116,6 +116,22 @@ TEST(DeferredBatchNorm, ForgetsAMiniBatchThatFailed) {
     EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), 8);
 }
 
+TEST(DeferredBatchNorm, ReportsACounterThatALayerMadeUseless) {
+    torch::nn::BatchNorm1d norm(6);
+    GPipe model({{"norm", [&] { return module_layer(torch::nn::AnyModule(norm)); }},
+                 function_layer("reshape",
+                                [&](const Tensors& in) {
+                                    norm->num_batches_tracked.resize_({3});
+                                    return in;
+                                })},
+                {.balance = {2},
+                 .devices = cpus(1),
+                 .chunks = 2,
+                 .checkpoint = Checkpoint::never,
+                 .deferred_batch_norm = true});
+    EXPECT_THROW(model.forward(torch::randn({8, 6})), c10::Error) << "batches would be counted wrongly in silence";
+}
+
 class ConvBlockImpl final : public torch::nn::Module {  // a user's own module, with norms deep inside
 public:
     ConvBlockImpl() {
