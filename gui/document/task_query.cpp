@@ -22,6 +22,7 @@ constexpr KindName kKindNames[] = {
     {"recompute", bit(TaskKind::recompute)},
     {"b", bit(TaskKind::backward)},
     {"backward", bit(TaskKind::backward)},
+    {"i", bit(TaskKind::backward)},
     {"w", bit(TaskKind::backward_weight)},
     {"backward_weight", bit(TaskKind::backward_weight)},
     {"copy", bit(TaskKind::copy_forward) | bit(TaskKind::copy_backward)},
@@ -55,7 +56,7 @@ std::optional<std::uint32_t> kindsNamed(const QString& word) {
 class Reader {
 public:
     Reader(const QString& text, const TraceDocument& document) : document_(document) {
-        // "F3", "mb4" and "(2, 1)" may also be written without spaces.
+        // "F3", "5F3", "mb4" and "(2, 1)" may also be written without spaces.
         QString spaced;
         for (const QChar each : text.toLower()) {
             const bool separates = each == QLatin1Char('(') || each == QLatin1Char(')') || each == QLatin1Char(',') ||
@@ -65,7 +66,13 @@ public:
             spaced += numberBegins ? QStringLiteral(" ") : QString();
             spaced += separates && !inLayer(spaced) ? QLatin1Char(' ') : each;
         }
-        words_ = spaced.split(QLatin1Char(' '), Qt::SkipEmptyParts);
+        for (const QString& word : spaced.split(QLatin1Char(' '), Qt::SkipEmptyParts)) {
+            if (namesPartition(word) && (words_.isEmpty() || words_.back() != QLatin1String("layer"))) {
+                words_ << QStringLiteral("p") << word.chopped(1) << word.last(1);
+            } else {
+                words_ << word;
+            }
+        }
     }
 
     std::optional<TaskQuery> read() {
@@ -78,6 +85,12 @@ public:
     }
 
 private:
+    /// True for the "5f" of 5F3.
+    static bool namesPartition(const QString& word) {
+        return word.size() > 1 && word.back().isLetter() &&
+               std::all_of(word.begin(), word.end() - 1, [](QChar each) { return each.isDigit(); });
+    }
+
     /// The name of a layer may contain digits.
     static bool inLayer(const QString& before) {
         return before.lastIndexOf(QLatin1String("layer ")) >= 0 &&

@@ -42,6 +42,8 @@ TEST_F(TaskQueryTest, ReadsWhatStandsOnTheBars) {
     EXPECT_EQ(found(QStringLiteral("F3")), expected);
     EXPECT_EQ(found(QStringLiteral("f 3")), expected);
     EXPECT_EQ(found(QStringLiteral("forward mb3")), expected);
+    EXPECT_EQ(found(QStringLiteral("1F3")), std::vector<TaskKey>{expected[1]}) << "as on a lane of several partitions";
+    EXPECT_EQ(found(QStringLiteral("i3")), found(QStringLiteral("b3"))) << "the half of a split backward";
 }
 
 TEST_F(TaskQueryTest, TakesTheMicroBatchBeforeThePartition) {

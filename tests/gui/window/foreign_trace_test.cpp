@@ -189,6 +189,7 @@ TEST_F(ForeignTrace, IsSearchedByNamesOfRangesAndCounters) {
     ASSERT_TRUE(window_.page()->axis().part());
     EXPECT_EQ(store().textOf(window_.page()->axis().part()->range), "gemm");
     EXPECT_EQ(find("utilis"), QStringLiteral("1 of 1 · utilisation"));
+    EXPECT_EQ(find("backward"), QStringLiteral("1 of 1 · AddmmBackward0")) << "a kind of task, but there are none";
     EXPECT_EQ(find("nothing like this"), QStringLiteral("Nothing found"));
 }
 
