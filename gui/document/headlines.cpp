@@ -4,6 +4,7 @@
 #include "gui/document/throughput.h"
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
+#include "gui/style/task_style.h"
 #include "trace/process_json.h"
 
 #include <QFileInfo>
@@ -281,6 +282,21 @@ QString comparisonHeadline(const TraceDocument& document) {
                                .arg(measured, simulated, formatPoints(judged.simulated_bubble, judged.measured_bubble));
     }
     return line + matchedText(comparison);
+}
+
+QString partitionLegend(const TraceDocument& document) {
+    for (const auto& store : {document.measured, document.simulated}) {
+        for (std::size_t lane = 0; store && lane < store->lanes().size(); ++lane) {
+            const std::vector<std::int32_t>& all = store->partitionsOf(LaneId{static_cast<std::int64_t>(lane)});
+            if (all.size() > 1) {
+                const TaskKey forward{-1, TaskKind::forward, all.back(), 0, -1};
+                return translated("%1: %2 on partition %3; darker top: later partition")
+                    .arg(barLabelWithPartition(forward), barLabel(forward))
+                    .arg(all.back());
+            }
+        }
+    }
+    return {};
 }
 
 QStringList shorterHeadlines(const TraceDocument& document) {

@@ -606,6 +606,12 @@ Json timelineJson(const PageScene& scene, const PageTimelines& all, Source sourc
     timeline["lanes"] = Json::array();
     for (const LaneInfo& lane : store.lanes()) {
         timeline["lanes"].push_back({{"name", lane.name}, {"device", lane.device}});
+        const LaneId id{static_cast<std::int64_t>(timeline["lanes"].size()) - 1};
+        for (const std::int32_t partition : store.partitionsOf(id)) {
+            if (const std::optional<double> place = store.placeOf(id, partition)) {
+                timeline["lanes"].back()["places"].push_back({partition, *place});
+            }
+        }
     }
     timeline["rows"] = rowsOf(tasks, source, scene, all, names, columns);
     if (source == Source::measured && scene.document->kernels) {
@@ -1178,6 +1184,10 @@ QByteArray timelinePageData(const PageScene& scene) {
         data["lateness"] = latenessJson(scale, light, dark);
         Json& measured = data["timelines"][0];
         measured["late"] = lateJson(scene, *all.measured, measured["start"].size(), scale);
+    }
+    if (const QString partitions = partitionLegend(document); !partitions.isEmpty()) {
+        data["partitionLegend"] = utf8(partitions);
+        data["darkestShade"] = kDarkestShade;
     }
     if (const LinkTiers tiers = linkTiersOf(document); !tiers.empty()) {
         data["tiers"] = tiersJson(tiers);

@@ -12,6 +12,7 @@
 namespace pipescope {
 namespace {
 constexpr int kSwatchWidth = 22;
+constexpr int kSwatchTop = 4;
 constexpr int kEntryGap = 16;
 constexpr int kTextGap = 6;
 constexpr int kMargin = 6;
@@ -94,7 +95,8 @@ std::vector<Legend::Item> Legend::items() const {
                              kind});
         }
     }
-    if (!kinds_.empty() && entries_.empty()) {
+    const bool showsCauses = std::ranges::any_of(entries_, [](const LegendEntry& entry) { return entry.id >= 0; });
+    if (!kinds_.empty() && !instead_ && !showsCauses) {
         items.push_back({{colors.bubble, Qt::NoBrush, tr("bubble")}, Pattern::dotted, 12});
     }
     for (const LegendEntry& entry : entries_) {
@@ -234,6 +236,9 @@ void Legend::paintEvent(QPaintEvent*) {
         }
         if (item.entry.over.style() != Qt::NoBrush && !item.entry.hidden) {
             painter.fillRect(box.adjusted(1, 1, 0, 0), item.entry.over);
+        }
+        if (item.entry.top.isValid()) {
+            painter.fillRect(QRect(box.left() + 1, box.top() + 2, box.width() - 1, kSwatchTop), item.entry.top);
         }
         QFont font = this->font();
         font.setStrikeOut(item.entry.hidden);

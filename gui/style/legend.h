@@ -21,13 +21,14 @@ struct LegendEntry {
     int id = -1;  ///< for entryClicked(); -1: a click does nothing
     bool hidden = false;
     QString about = {};  ///< tool tip of an entry that cannot be clicked
+    QColor top = {};     ///< of the swatch, if it differs
 
     friend bool operator==(const LegendEntry&, const LegendEntry&) = default;
 };
 
-/// Legend of colours and patterns: a swatch and a name for each kind that occurs, and for the bubble. Wraps into as
-/// many lines as necessary. With setClickable() it is a filter: items can be clicked, or reached with the arrow keys
-/// and chosen with Space.
+/// Legend of colours and patterns: a swatch and a name for each kind that occurs, and for the bubble, unless an entry
+/// that can be clicked stands for it. Wraps into as many lines as necessary. With setClickable() it is a filter: items
+/// can be clicked, or reached with the arrow keys and chosen with Space.
 class Legend : public QWidget {
     Q_OBJECT
 

@@ -180,6 +180,16 @@ QString barLabel(const TaskKey& key) {
     return letter + QString::number(key.micro_batch);
 }
 
+QString barLabelWithPartition(const TaskKey& key) {
+    const QString label = barLabel(key);
+    return label.isEmpty() || key.partition < 0 ? label : QString::number(key.partition) + label;
+}
+
+QColor partitionShade(const QColor& bar, double place) {
+    const auto channel = [&](int value) { return static_cast<int>(value - value * (kDarkestShade * place)); };
+    return {channel(bar.red()), channel(bar.green()), channel(bar.blue())};
+}
+
 QString taskName(const TaskKey& key) {
     QString name = styleOf(key.kind).name;
     if (key.micro_batch >= 0) {

@@ -125,6 +125,12 @@ TimelineColors timelineColors(const QPalette& palette);
 
 /// "F3". The key may have a shown kind. Empty for kinds without a letter: "copy 3 forward" would never fit.
 QString barLabel(const TaskKey& key);
+/// "5F3" on partition 5, as in the file of a schedule.
+QString barLabelWithPartition(const TaskKey& key);
+/// The top of a bar on a lane of several partitions: darker than the bar the later the partition is among them, from 0
+/// to 1.
+QColor partitionShade(const QColor& bar, double place);
+inline constexpr double kDarkestShade = 0.6;
 /// "forward of micro-batch 3 on partition 1". The key may have a shown kind.
 QString taskName(const TaskKey& key);
 }  // namespace pipescope

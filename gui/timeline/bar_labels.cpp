@@ -25,6 +25,14 @@ QFont uprightFont(const QFont& font, double width) {
     return small;
 }
 
+/// The font for the number of a partition on top of a bar.
+QFont partitionFont(const QFont& font) {
+    constexpr double kSmaller = 0.85;
+    QFont small = font;
+    small.setPixelSize(std::max(1, static_cast<int>(kSmaller * QFontInfo(font).pixelSize())));
+    return small;
+}
+
 /// The font for the number in a bar, slightly smaller if that makes it fit.
 QFont numberFont(const QFont& font, const QString& number, double width) {
     const double needed = QFontMetricsF(font).horizontalAdvance(number) + 2 * kLabelMargin;
@@ -37,20 +45,25 @@ QFont numberFont(const QFont& font, const QString& number, double width) {
     return small;
 }
 
-/// Decided by the longest number of the kind, so that all its bars have the same form.
-LabelForm formFor(double width, double height, const QString& letter, Pattern pattern, int most, const QFont& font) {
+QString fullLabel(const VisibleBar& bar) {
+    return bar.names_partition ? barLabelWithPartition(bar.key) : barLabel(bar.key);
+}
+
+/// `longest`: a bar with the longest numbers of its kind, so that all of them have the same form.
+LabelForm formFor(double width, double height, const VisibleBar& longest, const QFont& font) {
     const QFontMetricsF metrics(font);
-    const QString number = most >= 0 ? QString::number(most) : QString();
-    if (metrics.horizontalAdvance(letter + number) + 2 * kLabelMargin <= width && metrics.ascent() <= height) {
+    if (metrics.horizontalAdvance(fullLabel(longest)) + 2 * kLabelMargin <= width && metrics.ascent() <= height) {
         return LabelForm::full;
     }
-    if (number.isEmpty()) {
+    if (longest.key.micro_batch < 0) {
         return LabelForm::none;
     }
+    const QString number = QString::number(longest.key.micro_batch);
     if (QFontMetricsF(numberFont(font, number, width)).horizontalAdvance(number) <= width &&
         metrics.ascent() <= height) {
         return LabelForm::number;
     }
+    const Pattern pattern = styleOf(longest.key.kind).pattern;
     const bool quiet = pattern == Pattern::plain || pattern == Pattern::lined || pattern == Pattern::dashed;
     if (width < kSmallestUpright || !quiet) {  // small text on a hatch is illegible
         return LabelForm::none;
@@ -63,8 +76,7 @@ LabelForm formFor(double width, double height, const QString& letter, Pattern pa
 LabelForms chooseLabelForms(std::span<const VisibleBar> bars, const QFont& font) {
     std::array<std::vector<double>, kNumShownKinds> widths;
     std::array<double, kNumShownKinds> height{};
-    std::array<int, kNumShownKinds> most{};
-    most.fill(-1);
+    std::array<VisibleBar, kNumShownKinds> longest{};
     std::array<bool, kNumShownKinds> has_whole{};
     for (const VisibleBar& bar : bars) {
         has_whole[static_cast<std::size_t>(bar.key.kind)] |= !bar.is_cut;
@@ -76,20 +88,22 @@ LabelForms chooseLabelForms(std::span<const VisibleBar> bars, const QFont& font)
         }
         widths[kind].push_back(bar.rect.width());
         height[kind] = bar.rect.height();
-        most[kind] = std::max(most[kind], bar.key.micro_batch);
+        VisibleBar& most = longest[kind];
+        most.key.kind = bar.key.kind;
+        most.key.micro_batch = std::max(most.key.micro_batch, bar.key.micro_batch);
+        most.key.partition = std::max(most.key.partition, bar.names_partition ? bar.key.partition : -1);
+        most.names_partition = most.names_partition || bar.names_partition;
     }
     LabelForms forms;
     forms.fill(LabelForm::none);
     for (std::size_t kind = 0; kind < forms.size(); ++kind) {
-        const QString& letter = styleOf(static_cast<TaskKind>(kind)).letter;
-        if (widths[kind].empty() || letter.isEmpty()) {
+        if (widths[kind].empty() || styleOf(static_cast<TaskKind>(kind)).letter.isEmpty()) {
             continue;
         }
         const auto narrow =
             widths[kind].begin() + static_cast<std::ptrdiff_t>(kFewBars * static_cast<double>(widths[kind].size()));
         std::nth_element(widths[kind].begin(), narrow, widths[kind].end());
-        forms[kind] =
-            formFor(*narrow, height[kind], letter, styleOf(static_cast<TaskKind>(kind)).pattern, most[kind], font);
+        forms[kind] = formFor(*narrow, height[kind], longest[kind], font);
     }
     return forms;
 }
@@ -102,31 +116,51 @@ LabelForm labelFormOf(const VisibleBar& bar, const LabelForms& forms, const QFon
         styleOf(bar.key.kind).letter.isEmpty()) {
         return form;
     }
-    const double needed = metrics.horizontalAdvance(barLabel(bar.key)) + 2 * kLabelMargin;
+    const double needed = metrics.horizontalAdvance(fullLabel(bar)) + 2 * kLabelMargin;
     return bar.rect.width() >= kRoom * needed ? LabelForm::full : form;
 }
 
+PartitionTop partitionTopOf(int rowHeight, const QFont& font, bool whole) {
+    constexpr int kMargins = 8;  // above and below the label
+    constexpr int kInset = 2;    // separates dark tops from a dark background
+    constexpr int kPart = 5;     // of a row that has no room for a number
+    const auto number = static_cast<int>(std::ceil(QFontMetricsF(partitionFont(font)).ascent())) + 1;
+    const auto label = static_cast<int>(std::ceil(QFontMetricsF(font).ascent()));
+    if (!whole && rowHeight >= kInset + number + label + kMargins) {
+        return {kInset, number, true};
+    }
+    return {1, std::clamp(rowHeight / kPart, 2, 5), false};
+}
+
+/// How a label looks.
+struct LabelPainter::Text {
+    QString text;
+    QFont font;
+    QColor pen;
+    QColor plate = {};  // behind the text, which keeps a hatch off it; invalid: none
+    bool upright = false;
+
+    QSizeF size() const {
+        const QFontMetricsF metrics(font);
+        return {metrics.horizontalAdvance(text), metrics.ascent()};
+    }
+    /// Draws it centred on the origin.
+    void draw(QPainter& painter) const {
+        painter.setFont(font);
+        if (upright) {
+            painter.rotate(-90);
+        }
+        const QSizeF own = size();
+        const QRectF box(-own.width() / 2 - 1, -own.height() / 2, own.width() + 2, own.height());
+        if (plate.isValid()) {
+            painter.fillRect(box, plate);
+        }
+        painter.setPen(pen);
+        painter.drawText(box.adjusted(-4, -4, 4, 4), Qt::AlignCenter | Qt::TextSingleLine, text);
+    }
+};
+
 namespace {
-QString labelOf(const TaskKey& key, LabelForm form) {
-    return form == LabelForm::full ? barLabel(key) : QString::number(key.micro_batch);
-}
-
-/// Draws the label centred on the origin.
-void drawLabel(QPainter& painter, const QString& label, const TaskKey& key, LabelForm form) {
-    const QFontMetricsF metrics(painter.font());
-    const double width = metrics.horizontalAdvance(label);
-    const KindStyle& style = styleOf(key.kind);
-    if (form == LabelForm::upright) {
-        painter.rotate(-90);
-    }
-    const QRectF plate(-width / 2 - 1, -metrics.ascent() / 2, width + 2, metrics.ascent());
-    if (style.pattern != Pattern::plain) {  // keeps the hatch off the text
-        painter.fillRect(plate, style.color);
-    }
-    painter.setPen(textOn(style.color));
-    painter.drawText(plate.adjusted(-4, -4, 4, 4), Qt::AlignCenter | Qt::TextSingleLine, label);
-}
-
 int digitsOf(std::int32_t number) {
     int digits = 1;
     for (; number >= 10; number /= 10) {
@@ -148,16 +182,17 @@ void LabelPainter::begin(const QFont& font) {
     labels_.clear();
 }
 
-int LabelPainter::pixelSizeFor(const QRectF& bar, const TaskKey& key, LabelForm form) const {
+int LabelPainter::pixelSizeFor(const VisibleBar& bar, LabelForm form) const {
+    const double width = bar.rect.width();
     switch (form) {
         case LabelForm::full:
         case LabelForm::none: return 0;
         case LabelForm::number: {  // slightly smaller if that makes it fit
-            const double needed = digitsOf(key.micro_batch) * digit_ + 2 * kLabelMargin;
-            const double smaller = std::floor(pixels_ * bar.width() / needed);
-            return needed <= bar.width() ? 0 : static_cast<int>(std::max(kSmallestNumber * pixels_, smaller));
+            const double needed = digitsOf(bar.key.micro_batch) * digit_ + 2 * kLabelMargin;
+            const double smaller = std::floor(pixels_ * width / needed);
+            return needed <= width ? 0 : static_cast<int>(std::max(kSmallestNumber * pixels_, smaller));
         }
-        case LabelForm::upright: return static_cast<int>(std::max(1.0, std::min(std::floor(bar.width()), ascent_)));
+        case LabelForm::upright: return static_cast<int>(std::max(1.0, std::min(std::floor(width), ascent_)));
     }
     return 0;
 }
@@ -170,11 +205,11 @@ QFont LabelPainter::sized(int pixelSize) const {
     return font;
 }
 
-const LabelPainter::Label& LabelPainter::labelFor(const TaskKey& key, LabelForm form, int pixelSize, double scale) {
+template <class MakeText>
+const LabelPainter::Label& LabelPainter::labelFor(quint64 id, const QPainter& painter, const MakeText& makeText) {
     constexpr qsizetype kMostLabels = 8192;
-    const auto id = ((static_cast<quint64>(key.micro_batch + 1) << 4 | static_cast<quint64>(key.kind)) << 24) |
-                    (static_cast<quint64>(form) << 20) | (static_cast<quint64>(pixelSize) << 8) |
-                    static_cast<quint64>(std::lround(scale * 16));
+    const double scale = isVector(painter) ? 1 : painter.device()->devicePixelRatioF();
+    id = id << 12 | static_cast<quint64>(std::lround(scale * 16));
     const auto known = labels_.constFind(id);
     if (known != labels_.constEnd()) {
         return *known;
@@ -182,46 +217,70 @@ const LabelPainter::Label& LabelPainter::labelFor(const TaskKey& key, LabelForm 
     if (labels_.size() >= kMostLabels) {
         labels_.clear();
     }
-    const QString text = labelOf(key, form);
-    const QFont font = sized(pixelSize);
-    const QFontMetricsF metrics(font);
+    const Text text = makeText();
     Label made;
-    made.size = QSizeF(metrics.horizontalAdvance(text), metrics.ascent());
-    if (form == LabelForm::upright) {
-        made.size.transpose();
-    }
+    made.size = text.upright ? text.size().transposed() : text.size();
     const QSizeF box = made.size + QSizeF(6, 6);
     made.image = QImage((box * scale).toSize() + QSize(1, 1), QImage::Format_ARGB32_Premultiplied);
     made.image.setDevicePixelRatio(scale);
     made.image.fill(Qt::transparent);
-    QPainter painter(&made.image);
-    painter.setFont(font);
-    painter.translate(std::floor(box.width() / 2), std::floor(box.height() / 2));
-    drawLabel(painter, text, key, form);
+    QPainter on(&made.image);
+    on.translate(std::floor(box.width() / 2), std::floor(box.height() / 2));
+    text.draw(on);
     return *labels_.insert(id, made);
 }
 
-void LabelPainter::paint(QPainter& painter, const QRectF& bar, const TaskKey& key, LabelForm form) {
-    if (form == LabelForm::none || (form != LabelForm::full && key.micro_batch < 0)) {
-        return;
-    }
-    const int size = pixelSizeFor(bar, key, form);
-    const Label& label = labelFor(key, form, size, isVector(painter) ? 1 : painter.device()->devicePixelRatioF());
-    if (label.size.width() > std::max(bar.width(), 1.0) + (form == LabelForm::upright ? 4 : 0) ||
-        (form == LabelForm::upright && label.size.height() > bar.height())) {
-        return;
-    }
+template <class MakeText>
+void LabelPainter::draw(QPainter& painter, const QPointF& centre, const Label& label, const MakeText& makeText) {
     if (isVector(painter)) {
         painter.save();
-        painter.setFont(sized(size));
-        painter.translate(bar.center());
-        drawLabel(painter, labelOf(key, form), key, form);
+        painter.translate(centre);
+        makeText().draw(painter);
         painter.restore();
         return;
     }
     const QSizeF box = label.size + QSizeF(6, 6);
-    const QPointF corner = bar.center() - QPointF(std::floor(box.width() / 2), std::floor(box.height() / 2));
+    const QPointF corner = centre - QPointF(std::floor(box.width() / 2), std::floor(box.height() / 2));
     painter.drawImage(QPointF(std::round(corner.x()), std::round(corner.y())), label.image);
+}
+
+void LabelPainter::paint(QPainter& painter, const VisibleBar& bar, LabelForm form) {
+    if (form == LabelForm::none || (form != LabelForm::full && bar.key.micro_batch < 0)) {
+        return;
+    }
+    const int size = pixelSizeFor(bar, form);
+    const bool upright = form == LabelForm::upright;
+    const auto makeText = [&] {
+        const KindStyle& style = styleOf(bar.key.kind);
+        const QString text = form == LabelForm::full ? fullLabel(bar) : QString::number(bar.key.micro_batch);
+        return Text{text, sized(size), textOn(style.color), style.pattern != Pattern::plain ? style.color : QColor(),
+                    upright};
+    };
+    const quint64 partition = bar.names_partition && form == LabelForm::full ? bar.key.partition + 1 : 0;
+    const quint64 id =
+        (((partition << 16 | static_cast<quint64>(bar.key.micro_batch + 1)) << 4 | static_cast<quint64>(bar.key.kind))
+             << 4 |
+         static_cast<quint64>(form))
+            << 12 |
+        static_cast<quint64>(size);
+    const Label& label = labelFor(id, painter, makeText);
+    if (label.size.width() > std::max(bar.rect.width(), 1.0) + (upright ? 4 : 0) ||
+        (upright && label.size.height() > bar.rect.height())) {
+        return;
+    }
+    draw(painter, bar.rect.center(), label, makeText);
+}
+
+void LabelPainter::paintPartition(QPainter& painter, const QRectF& top, std::int32_t partition, const QColor& ground) {
+    const QColor pen = textOn(ground);
+    const auto makeText = [&] { return Text{QString::number(partition), partitionFont(font_), pen}; };
+    constexpr quint64 kPartition = 15;  // no form of a bar's label
+    const quint64 id = ((static_cast<quint64>(partition) << 1 | (pen == QColor(Qt::white) ? 1U : 0U)) << 4 | kPartition)
+                       << 12;
+    const Label& label = labelFor(id, painter, makeText);
+    if (label.size.width() <= top.width()) {
+        draw(painter, top.center(), label, makeText);
+    }
 }
 
 bool isVector(const QPainter& painter) {

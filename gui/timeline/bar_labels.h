@@ -9,6 +9,7 @@
 #include <QRectF>
 
 #include <array>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -23,11 +24,12 @@ struct VisibleBar {
     QRectF rect;
     TaskKey key;          ///< with its shown kind
     bool is_cut = false;  ///< by an edge of the view, so that its width is not that of its kind
+    bool names_partition = false;
 };
 
 /// Forms of a bar's label, from most to least detailed.
 enum class LabelForm {
-    full,     ///< "F3"
+    full,     ///< "F3", or "5F3" if it names the partition
     number,   ///< "3"
     upright,  ///< "3" rotated by 90 degrees, in small type
     none,
@@ -41,6 +43,17 @@ LabelForms chooseLabelForms(std::span<const VisibleBar> bars, const QFont& font)
 /// font of full labels.
 LabelForm labelFormOf(const VisibleBar& bar, const LabelForms& forms, const QFontMetricsF& metrics);
 
+/// The top of bars on a lane of several partitions: shaded by partition, with its number if the row is high enough.
+struct PartitionTop {
+    int inset = 0;  ///< pixels of the bar above it
+    int height = 0;
+    bool named = false;
+
+    int bottom() const { return inset + height; }
+};
+/// `whole`: the label needs the middle of the bar, so that the top has no room for a number.
+PartitionTop partitionTopOf(int rowHeight, const QFont& font, bool whole);
+
 /// The name of a range or kernel if it fits, or its last part, shortened in the middle: names differ at their ends.
 /// Empty without room for some letters.
 QString rangeNameIn(const QFontMetricsF& metrics, const std::string& name, double room);
@@ -51,17 +64,24 @@ class LabelPainter {
 public:
     /// Sets the font of the following labels.
     void begin(const QFont& font);
-    void paint(QPainter& painter, const QRectF& bar, const TaskKey& key, LabelForm form);
+    void paint(QPainter& painter, const VisibleBar& bar, LabelForm form);
+    /// The number of a partition on the top of its bar.
+    void paintPartition(QPainter& painter, const QRectF& top, std::int32_t partition, const QColor& ground);
 
 private:
     struct Label {
         QImage image;
         QSizeF size;  ///< of the text after rotation, in widget pixels
     };
+    struct Text;
     /// 0: the font's own size.
-    int pixelSizeFor(const QRectF& bar, const TaskKey& key, LabelForm form) const;
+    int pixelSizeFor(const VisibleBar& bar, LabelForm form) const;
     QFont sized(int pixelSize) const;
-    const Label& labelFor(const TaskKey& key, LabelForm form, int pixelSize, double scale);
+    /// The label with that number, of the text that `makeText` returns.
+    template <class MakeText>
+    const Label& labelFor(quint64 id, const QPainter& painter, const MakeText& makeText);
+    template <class MakeText>
+    void draw(QPainter& painter, const QPointF& centre, const Label& label, const MakeText& makeText);
 
     QFont font_;
     double digit_ = 0;  ///< width of a digit

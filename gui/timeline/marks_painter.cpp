@@ -221,7 +221,10 @@ void paintDifferenceLabels(QPainter& painter, const TimelineScene& scene, const 
             continue;
         }
         const LatenessStyle style = styleOf(latenessOf(pair.end_change, scene.marks->differenceScale), colors);
-        const QString name = barLabel(scene.store->shownKey(pair.measured));
+        const TaskKey key = scene.store->shownKey(pair.measured);
+        const bool isOneOfMany =
+            scene.store->placeOf(scene.store->rows()[pair.measured.row].lane, key.partition).has_value();
+        const QString name = isOneOfMany ? barLabelWithPartition(key) : barLabel(key);
         const QString full = name + QLatin1Char(' ') + formatDurationChange(pair.end_change);
         const QString label = metrics.horizontalAdvance(full) + 4 <= rect.width() ? full : name;
         const double width = metrics.horizontalAdvance(label);

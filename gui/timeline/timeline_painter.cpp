@@ -181,6 +181,13 @@ void paintRows(QPainter& painter, const std::vector<LowRow>& rows, QImage& buffe
     flush();
 }
 
+/// The part of a bar that is in view, without its left border.
+QRectF insideOf(const QRectF& bar, const QRectF& visible) {
+    const double left = std::max(bar.left(), visible.left()) + 1;
+    const double right = std::min(bar.right(), visible.right());
+    return {left, bar.top(), std::max(0.0, right - left), bar.height()};
+}
+
 std::size_t visibleSlices(const TimelineScene& scene) {
     std::ptrdiff_t count = 0;
     for (const StoredRow& row : scene.store->rows()) {
@@ -440,29 +447,51 @@ void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene)
     }
 }
 
+void TimelinePainter::paintPartition(QPainter& painter, const TimelineScene& scene, const QRectF& bar,
+                                     const TaskKey& key, const PartitionTop& shade, double place) {
+    const QRectF inside = insideOf(bar, scene.lanes);
+    const double left = std::floor(inside.left());
+    const QRectF top(left, bar.top() + shade.inset, std::floor(inside.right()) - left, shade.height);
+    const QColor color = partitionShade(styleOf(key.kind).color, place);
+    painter.fillRect(top, color);
+    if (shade.named) {
+        labels_.paintPartition(painter, top, key.partition, color);
+    }
+}
+
 void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene) {
     const QRectF visible = scene.lanes;
     std::vector<VisibleBar> bars;
+    const bool hasGhosts = scene.marks != nullptr && scene.marks->ghosts != nullptr;
+    labels_.begin(painter.font());
     for (const LaneBand& lane : scene.layout->lanes) {
         for (const RowBand& row : lane.rows) {
             const StoredRow& stored = scene.store->rows()[row.row];
             const int top = scene.lanes.top() + row.band.top;
+            const PartitionTop shade = partitionTopOf(row.band.height, painter.font(), hasGhosts);
             if (stored.copies || row.band.height < kLowestPatternRow || top > visible.bottom() ||
                 top + row.band.height < visible.top()) {
                 continue;
             }
             visitVisible(scene, row, kLeastBorderWidth, [&](const QRectF& bar, std::size_t index) {
                 const auto kind = static_cast<TaskKind>(stored.kind[index]);
-                if (!contains(scene.hidden, kind)) {
-                    bars.push_back({bar, scene.store->shownKey({row.row, static_cast<std::uint32_t>(index)}),
-                                    bar.left() < visible.left() || bar.right() > visible.right() + 1});
+                if (contains(scene.hidden, kind)) {
+                    return;
                 }
+                const TaskKey key = scene.store->shownKey({row.row, static_cast<std::uint32_t>(index)});
+                const std::optional<double> place = scene.store->placeOf(lane.lane, key.partition);
+                if (place) {
+                    paintPartition(painter, scene, bar, key, shade, *place);
+                }
+                const double above = place && shade.named ? shade.bottom() : 0;
+                bars.push_back({bar.adjusted(0, above, 0, 0), key,
+                                bar.left() < visible.left() || bar.right() > visible.right() + 1,
+                                place && !shade.named});
             });
         }
     }
     const LabelForms forms = chooseLabelForms(bars, painter.font());
     const QFontMetricsF metrics(painter.font());
-    labels_.begin(painter.font());
     for (const VisibleBar& bar : bars) {
         if (isVector(painter)) {
             // Drawn inside the bar, so that neighbours do not add up to a line of double width.
@@ -470,10 +499,9 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
             painter.setPen(QPen(colors_.border, 0));
             painter.drawLine(QPointF(left, bar.rect.top()), QPointF(left, bar.rect.bottom() - 1));
         }
-        const double left = std::max(bar.rect.left(), visible.left()) + 1;
-        const double right = std::min(bar.rect.right(), visible.right());
-        labels_.paint(painter, QRectF(left, bar.rect.top(), std::max(0.0, right - left), bar.rect.height()), bar.key,
-                      labelFormOf(bar, forms, metrics));
+        VisibleBar part = bar;
+        part.rect = insideOf(bar.rect, visible);
+        labels_.paint(painter, part, labelFormOf(bar, forms, metrics));
     }
 }
 

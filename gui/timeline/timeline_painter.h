@@ -64,6 +64,9 @@ private:
     bool paintBodies(QPainter& painter, const TimelineScene& scene);
     void paintGaps(QPainter& painter, const TimelineScene& scene) const;
     void paintVector(QPainter& painter, const TimelineScene& scene) const;
+    /// Shades the top of a bar, and names its partition there if there is room.
+    void paintPartition(QPainter& painter, const TimelineScene& scene, const QRectF& bar, const TaskKey& key,
+                        const PartitionTop& shade, double place);
     void paintLabels(QPainter& painter, const TimelineScene& scene);
     /// Tasks without duration, between their neighbours or in a bubble.
     void paintTicks(QPainter& painter, const TimelineScene& scene) const;

@@ -35,6 +35,15 @@ std::string TimelineStore::nameOf(LaneId lane) const {
                  : "lane " + std::to_string(lane.value());
 }
 
+std::optional<double> TimelineStore::placeOf(LaneId lane, std::int32_t partition) const {
+    const std::vector<std::int32_t>& all = partitions_.at(lane.index());
+    const auto found = std::ranges::lower_bound(all, partition);
+    if (all.size() < 2 || found == all.end() || *found != partition) {
+        return std::nullopt;
+    }
+    return static_cast<double>(found - all.begin()) / static_cast<double>(mostPartitions_ - 1);
+}
+
 bool TimelineStore::isOf(const TaskKey& key, std::int32_t step) const {
     return oneStep_ ? step == steps_.front().step : key.step == step;
 }

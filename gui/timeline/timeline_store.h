@@ -66,6 +66,11 @@ public:
     const std::vector<StoredRow>& rows() const { return rows_; }
     const std::vector<StepSpan>& steps() const { return steps_; }
     const StepSpan* step(std::int32_t number) const;
+    /// The partition's place among those of its lane, from 0 to 1, which the last one has where a lane has the most.
+    /// Empty if the lane runs only one, or not this one.
+    std::optional<double> placeOf(LaneId lane, std::int32_t partition) const;
+    /// Partitions that the lane runs, ascending.
+    const std::vector<std::int32_t>& partitionsOf(LaneId lane) const { return partitions_.at(lane.index()); }
     /// True if tasks of consecutive steps overlap, since updates are staggered.
     bool overlaps() const { return overlaps_; }
     /// True if the task belongs to this step, one of steps().
@@ -96,6 +101,8 @@ private:
     Source source_ = Source::measured;
     std::vector<LaneInfo> lanes_;
     std::vector<StoredRow> rows_;
+    std::vector<std::vector<std::int32_t>> partitions_;  // by lane
+    std::size_t mostPartitions_ = 0;                     // of a lane
     std::vector<StepSpan> steps_;
     bool oneStep_ = false;
     bool overlaps_ = false;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <utility>
 
 namespace pipescope {
@@ -46,6 +48,26 @@ void markInputHalves(std::vector<StoredRow>& rows) {
             }
         }
     }
+}
+
+/// Partitions of the rows' tasks, ascending.
+std::vector<std::int32_t> partitionsIn(const std::vector<StoredRow>& rows) {
+    std::vector<bool> found(kMostPartitions + 1);
+    for (const StoredRow& row : rows) {
+        for (const std::uint64_t packed : row.copies ? std::span<const std::uint64_t>() : std::span(row.key)) {
+            const std::optional<TaskKey> key = unpack(packed);
+            if (key && key->partition >= 0) {
+                found[static_cast<std::size_t>(key->partition)] = true;
+            }
+        }
+    }
+    std::vector<std::int32_t> partitions;
+    for (std::size_t each = 0; each < found.size(); ++each) {
+        if (found[each]) {
+            partitions.push_back(static_cast<std::int32_t>(each));
+        }
+    }
+    return partitions;
 }
 
 void indexRow(StoredRow& row) {
@@ -187,6 +209,7 @@ TimelineStoreBuilder::Finished TimelineStoreBuilder::finishLane(Lane&& lane, Lan
     markInputHalves(finished.rows);
     split(std::move(lane.copies), id, true, finished);
     lane = {};
+    finished.partitions = partitionsIn(finished.rows);
     std::for_each(finished.rows.begin(), finished.rows.end(), indexRow);
     return finished;
 }
@@ -206,6 +229,8 @@ TimelineStore TimelineStoreBuilder::finish(Update update) {
     for (Finished& each : finished) {
         store.numHidden_ += each.hidden;
         std::move(each.rows.begin(), each.rows.end(), std::back_inserter(store.rows_));
+        store.mostPartitions_ = std::max(store.mostPartitions_, each.partitions.size());
+        store.partitions_.push_back(std::move(each.partitions));
     }
     bool any = false;
     for (const StoredRow& row : store.rows_) {

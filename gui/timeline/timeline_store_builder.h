@@ -42,6 +42,7 @@ private:
     };
     struct Finished {
         std::vector<StoredRow> rows;
+        std::vector<std::int32_t> partitions;  // ascending
         std::size_t hidden = 0;
     };
     static void split(Columns&& columns, LaneId lane, bool copies, Finished& finished);

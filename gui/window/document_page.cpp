@@ -438,6 +438,10 @@ void DocumentPage::refreshMarks() {
         views_->view(source).setHidden(choice.hiddenKinds);
     }
     const bool recoloured = !entries.empty();
+    if (const QString partitions = partitionLegend(shown); !recoloured && !partitions.isEmpty()) {
+        const QColor bar = styleOf(TaskKind::forward).color;
+        entries.push_back({bar, Qt::NoBrush, partitions, -1, false, {}, partitionShade(bar, 1)});
+    }
     const bool overlap =
         (shown.measured && shown.measured->overlaps()) || (shown.simulated && shown.simulated->overlaps());
     if (overlap && !recoloured) {

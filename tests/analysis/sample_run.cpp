@@ -2,6 +2,7 @@
 
 #include "analysis/stored_simulation.h"
 #include "balance/profile_file.h"
+#include "schedule/placement.h"
 #include "trace/trace_writer.h"
 
 #include <algorithm>
@@ -47,6 +48,11 @@ PipelineOptions sampleOptions(const SampleRun& run) {
     options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(run.partitions), 1));
     options.chunks = run.chunks;
     options.batch = run.chunks;
+    if (run.lanes > 0) {
+        options.schedule = Schedule::Name::interleaved_1f1b;
+        options.placement =
+            placement_in_turn(static_cast<std::size_t>(run.partitions), static_cast<std::size_t>(run.lanes));
+    }
     options.hardware.link = {10e9, 50'000};
     options.hardware.memory_limit = Bytes{1} << 30;
     return options;

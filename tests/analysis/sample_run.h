@@ -12,6 +12,7 @@ namespace pipescope {
 /// duration.
 struct SampleRun {
     int partitions = 2;
+    int lanes = 0;  ///< take partitions in turn, which run the schedule interleaved; 0: one for each partition
     int chunks = 4;
     int steps = 3;
     bool profile = true;  ///< keep the profile in the trace

@@ -109,6 +109,7 @@ function unpack(packed) {
       each.lane === row.lane && each.copies === row.copies && each.kernels === kernels).length;
     line.rows.push({lane: row.lane, copies: row.copies, kernels, first, end: i, depth: sameLane, top: 0, height: 0});
   });
+  line.places = line.lanes.map((lane) => new Map(lane.places || []));  // by lane: those of its partitions among them, 0 to 1
   line.inOrder = [...line.rows].sort((a, b) => a.lane - b.lane);  // from top to bottom; kernels are below their lane's tasks
   line.critical.forEach((task) => { line.isCritical[task] = 1; });
   line.stepStart = new Map(line.steps.map(([number, start]) => [number, start]));
@@ -214,6 +215,9 @@ function mix(ground, color, part) {
   };
   return ((255 << 24) | channel(16) | channel(8) | (channel(0) & 255)) >>> 0;
 }
+const cssOf = (color) => `#${[0, 8, 16].map((shift) => ((color >>> shift) & 255).toString(16).padStart(2, '0')).join('')}`;
+/// The shade of the partition at this place among those of its lane, from 0 to 1.
+const shadeOf = (color, place) => cssOf(mix(color, rgba('#000000'), data.darkestShade * place));
 const PLAIN = [0, 0, 0, 0, 0, 0, 0, 0];
 const RANGE_COLORS = data.rangeColors || [];
 const FIRST_LATE = data.kinds.length + RANGE_COLORS.length;  // in paints
@@ -235,8 +239,7 @@ function choosePaints() {
   });
   const faint = kinds.map((kind) => {
     const color = mix(lane, kind.color, 0.2);
-    const css = `#${[0, 8, 16].map((shift) => ((color >>> shift) & 255).toString(16).padStart(2, '0')).join('')}`;
-    return {color, ink: lane, tile: PLAIN, css, text: colors.faintText};
+    return {color, ink: lane, tile: PLAIN, css: cssOf(color), text: colors.faintText};
   });
   const tiers = (data.tiers || []).map((tier) => (
     {color: rgba(tier.color), ink: rgba(tier.color), tile: PLAIN, css: tier.color, text: textOn(tier.color)}));
@@ -286,6 +289,9 @@ const SMALL = 0.75;  // size of a small label
 const SMALL_FONT = FONT.replace('12px', `${12 * SMALL}px`);
 const TALL_GHOST = 20;  // a simulated outline is in the lower part of a bar of this height, so that its label stays readable
 const GHOST_TOP = 0.62;
+const TOP_INSET = 2;  // of the top of a bar on a lane of several partitions, which has their shades
+const TOP_WITH_NUMBER = 11;
+const LOWEST_WITH_NUMBER = 33;
 const LEAST_BORDER = 4;
 const FAINTEST = 0.25;  // keeps a short task alone in its pixel visible
 const SOLID = 0.9;
@@ -847,11 +853,18 @@ class TimelinePane extends Pane {
     wide = wide.filter((i) => !isKernel(line, i));
     const difference = state.mode === 'difference' && line === measured && line.late;
     const ghosts = state.mode === 'overlay' && line === measured && simulated;
+    const placeOf = (i) => line.places[line.rows[line.row[i]].lane].get(line.names.partition[line.name[i]]);
+    const hasNumber = (i) => !difference && !ghosts && this.rectOf(i).height >= LOWEST_WITH_NUMBER;
     const labelOf = (i) => {
       const {letter} = data.kinds[line.kind[i]];
       const micro = line.names.microBatch[line.name[i]];
-      return letter && micro >= 0 ? [letter + micro, String(micro)] : [letter, letter];
+      const partition = letter && placeOf(i) !== undefined && !hasNumber(i) ? line.names.partition[line.name[i]] : '';
+      return letter && micro >= 0 ? [partition + letter + micro, String(micro)] : [partition + letter, letter];
     };
+    const shaded = wide.filter((i) => placeOf(i) !== undefined && !difference);
+    for (const i of shaded) {
+      this.drawTop(i, placeOf(i), hasNumber(i));
+    }
     // One form per kind, the most detailed that fits nearly all bars: F3, 3, or a small 3. Neighbours that differ by a
     // pixel look alike. A bar with room for twice its label has the full one.
     const fits = new Map();
@@ -884,7 +897,8 @@ class TimelinePane extends Pane {
     for (const {i, rect, text, small, width} of this.labels.filter((label) => label.text !== '')) {
       const paint = paints[paintOf(line, i)];
       const middle = rect.x + rect.width / 2;
-      const y = rect.y + rect.height * (ghosts && rect.height >= TALL_GHOST ? GHOST_TOP / 2 : 0.5);
+      const above = hasNumber(i) && placeOf(i) !== undefined ? TOP_INSET + TOP_WITH_NUMBER : 0;
+      const y = rect.y + above + (rect.height - above) * (ghosts && rect.height >= TALL_GHOST ? GHOST_TOP / 2 : 0.5);
       if (paint.tile.some((bits) => bits !== 0)) {  // keeps the pattern away from the letters
         context.fillStyle = paint.css;
         context.fillRect(middle - width / 2 - 1, y - 7, width + 2, 14);
@@ -894,6 +908,24 @@ class TimelinePane extends Pane {
       context.fillText(text, middle, y + 0.5);
     }
     context.font = FONT;
+  }
+  /// The top of a bar, in the shade of its partition, with the partition's number if there is room.
+  drawTop(i, place, hasNumber) {
+    const {context, line} = this;
+    const rect = this.seen(i);
+    const css = shadeOf(paints[paintOf(line, i)].color, place);
+    const height = hasNumber ? TOP_WITH_NUMBER : Math.max(2, Math.min(5, Math.floor(rect.height / 5)));
+    const top = rect.y + (hasNumber ? TOP_INSET : 1);
+    context.fillStyle = css;
+    context.fillRect(rect.x + 1, top, Math.max(0, rect.width - 1), height);
+    const text = String(line.names.partition[line.name[i]]);
+    if (hasNumber && SMALL * textWidth(text) + 1 <= rect.width) {
+      context.textAlign = 'center';
+      context.font = SMALL_FONT;
+      context.fillStyle = textOn(css);
+      context.fillText(text, rect.x + rect.width / 2, top + height / 2 + 0.5);
+      context.font = FONT;
+    }
   }
   drawCauseNames() {
     const {context} = this;
@@ -1611,8 +1643,9 @@ function makeLegend() {
 }
 function refreshLegend() {
   const entries = [];
-  const entry = (color, ink, bits, name, about = null) =>
-    entries.push(element('li', {class: 'entry', ...(about ? {title: about} : {})}, swatch(color, ink, bits), name));
+  const add = (canvas, name, about = null) =>
+    entries.push(element('li', {class: 'entry', ...(about ? {title: about} : {})}, canvas, name));
+  const entry = (color, ink, bits, name, about) => add(swatch(color, ink, bits), name, about);
   if (state.mode === 'difference' && data.lateness) {
     data.lateness.forEach((each, i) => {
       const paint = paints[FIRST_LATE + i];
@@ -1620,6 +1653,13 @@ function refreshLegend() {
         entry(paint.color, paint.ink, each.tile, each.name);
       }
     });
+  }
+  if (state.mode !== 'difference' && data.partitionLegend) {
+    const canvas = swatch(paints[0].color, paints[0].color, PLAIN);
+    const context = canvas.getContext('2d');
+    context.fillStyle = shadeOf(paints[0].color, 1);
+    context.fillRect(0, 2, 22, 4);
+    add(canvas, data.partitionLegend);
   }
   if (state.mode !== 'difference' && timelines.some((line) => line.only !== null)) {
     entry(paints[FIRST_FAINT].color, paints[FIRST_FAINT].ink, PLAIN, 'faint: other steps');

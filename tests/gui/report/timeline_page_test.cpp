@@ -1,6 +1,7 @@
 #include "gui/report/timeline_page.h"
 
 #include "gui/document/document_loader.h"
+#include "gui/document/headlines.h"
 #include "gui/document/step_history.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
@@ -764,11 +765,34 @@ QByteArray readAll(const QString& path) {
     return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
 }
 
-TEST_F(TimelinePage, LabelsBarsAndPlatesAsTheWindowDoes) {
+/// Runs a driver on the page, and expects all that it checks. Skips without Node.
+void driveInNode(const PageScene& scene, const char* driver, const Json& expected) {
     const QString node = QStandardPaths::findExecutable(QStringLiteral("node"));
     if (node.isEmpty()) {
         GTEST_SKIP() << "no node is installed; apt-get install nodejs, then run this test again";
     }
+    const QTemporaryDir folder;
+    const auto write = [&](const char* name, const QByteArray& text) {
+        QFile file(folder.filePath(QString::fromLatin1(name)));
+        EXPECT_TRUE(file.open(QIODevice::WriteOnly) && file.write(text) == text.size());
+        return file.fileName();
+    };
+    QProcess process;
+    process.start(node, {QStringLiteral(PIPESCOPE_PAGES_DIR "/page_without_browser.js"),
+                         write("page.html", timelinePageHtml(scene)),
+                         QStringLiteral(PIPESCOPE_PAGES_DIR "/") + QString::fromLatin1(driver),
+                         write("expected.json", QByteArray::fromStdString(expected.dump()))});
+    ASSERT_TRUE(process.waitForFinished(60'000));
+    ASSERT_EQ(process.exitCode(), 0) << process.readAllStandardError().toStdString();
+    const Json results = Json::parse(process.readAllStandardOutput().toStdString());
+    EXPECT_GT(results.size(), 10U);
+    for (const Json& each : results) {
+        EXPECT_TRUE(each.at("holds").get<bool>())
+            << each.at("name").get<std::string>() << ": " << each.at("detail").get<std::string>();
+    }
+}
+
+TEST_F(TimelinePage, LabelsBarsAndPlatesAsTheWindowDoes) {
     SampleRun run;
     run.partitions = 3;
     run.chunks = 12;
@@ -856,25 +880,34 @@ TEST_F(TimelinePage, LabelsBarsAndPlatesAsTheWindowDoes) {
         {"threads", {"thread 1 · process 1", "forward_step"}},
         {"kernels", {"gemm"}},
         {"kernel", kernel}};
-    const QTemporaryDir folder;
-    const auto write = [&](const char* name, const QByteArray& text) {
-        QFile file(folder.filePath(QString::fromLatin1(name)));
-        EXPECT_TRUE(file.open(QIODevice::WriteOnly) && file.write(text) == text.size());
-        return file.fileName();
-    };
-    QProcess process;
-    process.start(node, {QStringLiteral(PIPESCOPE_PAGES_DIR "/page_without_browser.js"),
-                         write("page.html", timelinePageHtml(scene_)),
-                         QStringLiteral(PIPESCOPE_PAGES_DIR "/labels_page_driver.js"),
-                         write("expected.json", QByteArray::fromStdString(expected.dump()))});
-    ASSERT_TRUE(process.waitForFinished(60'000));
-    ASSERT_EQ(process.exitCode(), 0) << process.readAllStandardError().toStdString();
-    const Json results = Json::parse(process.readAllStandardOutput().toStdString());
-    EXPECT_GT(results.size(), 10U);
-    for (const Json& each : results) {
-        EXPECT_TRUE(each.at("holds").get<bool>())
-            << each.at("name").get<std::string>() << ": " << each.at("detail").get<std::string>();
+    driveInNode(scene_, "labels_page_driver.js", expected);
+}
+
+TEST_F(TimelinePage, ShadesAndNamesThePartitionsOfALaneWithSeveral) {
+    SampleRun run;
+    run.partitions = 4;
+    run.lanes = 2;
+    load(run);
+    const Json page = data();
+    const Json& names = page.at("names");
+    Json tasks = Json::array();
+    for (const Json& name : page.at("timelines").at(1).at("name")) {
+        const auto number = name.get<std::size_t>();
+        const std::int32_t partition = names.at("partition").at(number);
+        const Json& kind = page.at("kinds").at(names.at("kind").at(number).get<std::size_t>());
+        const QColor bar = QColor(QString::fromStdString(kind.at("color")));
+        // Lane 0 runs the partitions 0 and 2, lane 1 the partitions 1 and 3.
+        tasks.push_back({{"partition", partition},
+                         {"shade", partitionShade(bar, partition >= 2 ? 1 : 0).name().toStdString()},
+                         {"label", kind.at("letter").get<std::string>() +
+                                       std::to_string(names.at("microBatch").at(number).get<std::int32_t>())}});
     }
+    driveInNode(scene_, "partitions_page_driver.js",
+                {{"tasks", tasks}, {"legend", partitionLegend(*document_).toStdString()}});
+    run = {};
+    load(run);
+    EXPECT_FALSE(data().contains("partitionLegend"));
+    EXPECT_FALSE(data().at("timelines").at(0).at("lanes").at(0).contains("places"));
 }
 
 // ---- In a browser

@@ -64,6 +64,42 @@ TEST(BarLabels, ShrinkTheNumberAFifthBeforeItTurns) {
     EXPECT_EQ(formOf(TaskKind::forward, 7, font, 188), LabelForm::none);
 }
 
+TEST(BarLabels, NameThePartitionIfTheirLaneHasSeveral) {
+    const QFont font = scaled(100);
+    const TaskKey task{0, TaskKind::forward, 12, 3, -1};
+    EXPECT_EQ(barLabelWithPartition(task), QStringLiteral("12F3"));
+    EXPECT_EQ(barLabelWithPartition({0, TaskKind::all_reduce, 5, -1, -1}), QStringLiteral("5A"));
+    EXPECT_EQ(barLabelWithPartition({0, TaskKind::copy_forward, 5, 3, -1}), QString()) << "it has no letter";
+    const double needed = QFontMetricsF(font).horizontalAdvance(QStringLiteral("12F3")) + 2;
+    std::vector<VisibleBar> bars{{QRectF(0, 0, needed, kHeight), task, false, true}};
+    const auto form = [&] { return chooseLabelForms(bars, font)[static_cast<std::size_t>(TaskKind::forward)]; };
+    EXPECT_EQ(form(), LabelForm::full);
+    bars.front().rect.setWidth(needed - 1);
+    EXPECT_EQ(form(), LabelForm::number);
+    bars.front().names_partition = false;
+    EXPECT_EQ(form(), LabelForm::full);
+}
+
+TEST(BarLabels, LeaveRoomForTheNumberOfAPartitionAboveThem) {
+    for (const int percent : {100, 150, 200}) {
+        const QFont font = scaled(percent);
+        const double ascent = QFontMetricsF(font).ascent();
+        bool named = false;
+        for (int height = 8; height < 100; ++height) {
+            const PartitionTop top = partitionTopOf(height, font, false);
+            EXPECT_GE(top.height, 2);
+            EXPECT_GE(top.inset, 1) << "else a dark top would vanish on a dark background";
+            if (top.named) {
+                EXPECT_GE(height - top.bottom(), ascent + 4);
+            }
+            EXPECT_TRUE(top.named || !named) << "higher rows keep it";
+            named = top.named;
+            EXPECT_FALSE(partitionTopOf(height, font, true).named);
+        }
+        EXPECT_TRUE(named);
+    }
+}
+
 TEST(BarLabels, DoNotShrinkForBarsThatTheEdgeOfTheViewCuts) {
     const QFont font = scaled(100);
     const QRectF wide(0, 0, 2 * fullWidth(TaskKind::forward, font), kHeight);
@@ -117,7 +153,7 @@ Ink paint(const QRectF& bar, const TaskKey& task, LabelForm form, const QFont& f
     QPainter painter(&image);
     LabelPainter labels;
     labels.begin(font);
-    labels.paint(painter, bar, task, form);
+    labels.paint(painter, {bar, task}, form);
     painter.end();
     Ink ink;
     for (int y = 0; y < image.height(); ++y) {

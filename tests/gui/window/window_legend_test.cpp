@@ -52,6 +52,32 @@ TEST_F(WindowLegend, HidesAKindInBothTimelinesAndShowsItAgain) {
     EXPECT_EQ(colorOf(measured(), measuredTask), shown);
 }
 
+TEST_F(WindowLegend, ExplainsHowBarsNameThePartitionsOfALaneWithSeveral) {
+    SampleRun run;
+    run.partitions = 4;
+    run.lanes = 2;
+    run.chunks = 4;
+    open("interleaved.sqlite", run);
+    const auto names = [&] {
+        QStringList all;
+        for (const auto& [name, place] : legend().places()) {
+            all << name;
+        }
+        return all;
+    };
+    const QString partitions = QStringLiteral("2F0: F0 on partition 2; darker top: later partition");
+    EXPECT_TRUE(names().contains(partitions)) << names().join(QLatin1Char('|')).toStdString();
+    MarkChoice choice = window_.page()->model().choice();
+    choice.causes = false;
+    window_.page()->model().setChoice(choice);
+    EXPECT_TRUE(names().contains(QStringLiteral("bubble")));
+    choice.mode = CompareMode::difference;
+    window_.page()->model().setChoice(choice);
+    EXPECT_FALSE(names().contains(partitions)) << "bars have the colour of their lateness";
+    open("one_each.sqlite");
+    EXPECT_FALSE(names().contains(partitions));
+}
+
 TEST_F(WindowLegend, ShowsOneKindAloneAndAllAgain) {
     open("legend.sqlite");
     click(kForward, Qt::ShiftModifier);
