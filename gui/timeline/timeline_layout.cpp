@@ -59,21 +59,23 @@ public:
         measure();
     }
 
-    TimelineLayout place(int available, std::optional<int> chosen) {
+    TimelineLayout place(int available, std::optional<int> chosen, const RowFit& most) {
         const double full = (available - fixed_ - extras_) / static_cast<double>(std::max(1, taskRows_));
         const bool hasKernels =
             std::any_of(kernels_.begin(), kernels_.end(), [](const auto& rows) { return !rows.empty(); });
         const bool scrolls = taskRows_ <= kFewRows && (hasKernels || taskRows_ * lowest_ > available);
         const bool fits = available <= 0 || full >= lowest_ || scrolls;
-        if (chosen ? *chosen >= lowest_ : fits) {
+        layout_.own.compact = !fits;
+        layout_.compact = chosen ? *chosen < lowest_ : !fits || most.compact;
+        if (layout_.compact) {
+            const int rest = available - pinnedNeed() - 2 * kRowGap;
+            layout_.own.height = std::max(rest, 1) / static_cast<double>(std::max(1, compactRows_));
+        } else {
             // A few lanes in a huge window are higher than in others, or most of it would be empty.
             const int tallest = std::max({lowest_, kTallestTaskRow, available / 3});
-            rowHeight_ = chosen ? *chosen : std::clamp(static_cast<int>(full), lowest_, tallest);
-        } else {
-            layout_.compact = true;
-            const int rest = available - pinnedNeed() - 2 * kRowGap;
-            rowHeight_ = chosen ? *chosen : std::max(rest, 1) / static_cast<double>(std::max(1, compactRows_));
+            layout_.own.height = std::clamp(static_cast<int>(full), lowest_, tallest);
         }
+        rowHeight_ = chosen ? *chosen : std::min(layout_.own.height, most.height);
         for (std::size_t i = 0; i < arranged_.size(); ++i) {
             add(i);
         }
@@ -227,9 +229,9 @@ private:
 }  // namespace
 
 TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels, int lowest,
-                          const LaneArrangement& arrangement) {
+                          const LaneArrangement& arrangement, const RowFit& most) {
     return LanePlacer(store, kernels, std::max(kLowestTaskRow, lowest), arrangement)
-        .place(available_height, arrangement.rowHeight);
+        .place(available_height, arrangement.rowHeight, most);
 }
 
 TimelineLayout scrolled(TimelineLayout layout, int by) {

@@ -4,6 +4,7 @@
 #include "gui/timeline/timeline_store.h"
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +42,14 @@ struct GroupBand {
     bool collapsed = false;
 };
 
+/// How high the rows of tasks are unless the user chose it. A view's own fill it; views one above the other share them.
+struct RowFit {
+    bool compact = false;  ///< rows have no room for copies and a line of text each
+    double height = std::numeric_limits<double>::infinity();
+
+    friend bool operator==(const RowFit&, const RowFit&) = default;
+};
+
 /// Positions of a store's rows. Lanes share the available height evenly. Rows with the same band share its pixels,
 /// which show the mean of these rows: lanes of a collapsed group, and of any group of lanes if there are more than
 /// pixels.
@@ -49,7 +58,8 @@ struct TimelineLayout {
     std::vector<GroupBand> groups;  ///< from top to bottom
     int height = 0;                 ///< total height; scrolls if it exceeds the available height
     int pinnedHeight = 0;           ///< of the pinned lanes at the top
-    bool compact = false;           ///< rows are lower than a line of text
+    bool compact = false;           ///< lanes have no room for copies and a line of text each
+    RowFit own;                     ///< without a limit to the height
 
     std::optional<RowBand> rowAt(int y) const;
     std::optional<RowBand> kernelRowAt(int y) const;
@@ -74,9 +84,10 @@ inline constexpr int kLowestPatternRow = 8;
 /// `kernels`: rows below those of the same lane; null: none. Rows of tasks are at least `lowest` pixels high: the
 /// height of a text line, if that exceeds kLowestTaskRow. If they do not fit, the layout is compact: all lanes fit,
 /// without copies and kernels. Up to eight rows scroll instead if they would be unreadable, or have kernels.
-/// `available_height` 0: as high as the rows need.
+/// `available_height` 0: as high as the rows need. `most`: the layout is compact if it says so, and rows are no higher.
 TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels = nullptr,
-                          int lowest = kLowestTaskRow, const LaneArrangement& arrangement = {});
+                          int lowest = kLowestTaskRow, const LaneArrangement& arrangement = {},
+                          const RowFit& most = {});
 /// The layout as seen after scrolling: pinned lanes stay, the others disappear behind them, with height 0.
 TimelineLayout scrolled(TimelineLayout layout, int by);
 /// Replaces task rows by the lanes' kernel rows.

@@ -344,14 +344,22 @@ QSize TimelineView::sizeHint() const {
 
 void TimelineView::relayout() {
     const TimelineStore* kernels = kernels_ ? &kernels_->slices() : nullptr;
-    layout_ =
-        store_ ? layoutRows(*store_, std::max(1, lanesRect().height()), kernels, fontMetrics().height(), arrangement_)
-               : TimelineLayout{};
+    layout_ = store_ ? layoutRows(*store_, std::max(1, lanesRect().height()), kernels, fontMetrics().height(),
+                                  arrangement_, mostRows_)
+                     : TimelineLayout{};
     visible_ = nullptr;
     nameLanes();
     painter_.invalidate();
     kernelPainter_.invalidate();
     setContentHeight(layout_.height);
+    Q_EMIT laidOut();
+}
+
+void TimelineView::setMostRows(const RowFit& most) {
+    if (most != mostRows_) {
+        mostRows_ = most;
+        relayout();
+    }
 }
 
 void TimelineView::changeEvent(QEvent* event) {

@@ -38,6 +38,10 @@ public:
     std::vector<QRectF> noteRects() const;
     /// Pixels of a row of tasks.
     int rowHeight() const;
+    /// The rows that the view has room for, and those that it must not exceed, so that lanes of two views are equal.
+    const RowFit& ownRows() const { return layout_.own; }
+    void setMostRows(const RowFit& most);
+    int topMargin() const override { return rulerHeight() + (showsNotes() ? fontMetrics().height() + 4 : 0); }
     /// Draws a line at the least step that any order of the tasks can have; empty: none.
     void setLowerBound(std::optional<Nanoseconds> bound);
     QString lowerBoundText() const;
@@ -80,6 +84,8 @@ public:
     QSize minimumSizeHint() const override { return {300, topMargin() + 3 * kLowestTaskRow}; }
 
 Q_SIGNALS:
+    /// ownRows() may have changed.
+    void laidOut();
     /// The user selected a slice, or cleared the selection.
     void picked(std::optional<pipescope::SliceRef> slice);
     /// The user clicked where the lane runs nothing in a step. `time` is the store's.
@@ -95,7 +101,6 @@ Q_SIGNALS:
     void groupPicked(const QString& name);
 
 protected:
-    int topMargin() const override { return rulerHeight() + (showsNotes() ? fontMetrics().height() + 4 : 0); }
     void relayout() override;
     void hover(std::optional<QPoint> position) override;
     void click(const QPoint& position) override;
@@ -147,6 +152,7 @@ private:
     bool notesShown_ = false;
     bool hadNotes_ = false;
     LaneArrangement arrangement_;
+    RowFit mostRows_;
     TimelineLayout layout_;                                  // before scrolling
     mutable std::shared_ptr<const TimelineLayout> visible_;  // scrolled by visibleScroll_; null: to be made anew
     mutable int visibleScroll_ = 0;

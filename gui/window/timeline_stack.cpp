@@ -38,10 +38,34 @@ TimelineStack::TimelineStack(TimeAxisModel& axis, QWidget* parent)
     for (const AxisView* each : views()) {
         connect(each, &AxisView::overflowChanged, this, &TimelineStack::syncScrollBars, Qt::QueuedConnection);
     }
+    for (const Source source : {Source::measured, Source::simulated}) {
+        connect(&view(source), &TimelineView::laidOut, this, &TimelineStack::alignRows);
+    }
     QScrollBar* upper = measured_->view().verticalScrollBar();
     QScrollBar* lower = simulated_->view().verticalScrollBar();
     connect(upper, &QScrollBar::valueChanged, this, [this, upper, lower] { scrollAlong(*upper, *lower); });
     connect(lower, &QScrollBar::valueChanged, this, [this, upper, lower] { scrollAlong(*lower, *upper); });
+}
+
+void TimelineStack::alignRows() {
+    if (aligning_) {
+        return;  // these layouts are its own
+    }
+    aligning_ = true;
+    TimelineView& upper = measured_->view();
+    TimelineView& lower = simulated_->view();
+    const bool both = upper.store() != nullptr && lower.store() != nullptr && measured_->isVisibleTo(this) &&
+                      simulated_->isVisibleTo(this);
+    RowFit most;
+    most.compact = both && (upper.ownRows().compact || lower.ownRows().compact);
+    upper.setMostRows(most);
+    lower.setMostRows(most);
+    if (both) {
+        most.height = std::min(upper.ownRows().height, lower.ownRows().height);
+        upper.setMostRows(most);
+        lower.setMostRows(most);
+    }
+    aligning_ = false;
 }
 
 TimelineView& TimelineStack::view(Source source) const {
@@ -85,7 +109,8 @@ void TimelineStack::setArrangement(const LaneArrangement& arrangement) {
 }
 
 void TimelineStack::shareHeight() {
-    const int lines = 2 * (fontMetrics().height() + 8);  // header and ruler
+    const int line = fontMetrics().height() + 8;  // of a header or a ruler
+    const int lines = 2 * line;
     std::size_t lanes = 0;
     const auto heightOf = [&](Source source, std::optional<int> row) {
         const TimelineStore* store = view(source).store();
@@ -97,7 +122,7 @@ void TimelineStack::shareHeight() {
         const TimelineStore* below = kernels != nullptr ? &kernels->slices() : nullptr;
         LaneArrangement rows;
         rows.rowHeight = row;
-        return lines + layoutRows(*store, 0, below, fontMetrics().height(), rows).height;
+        return line + view(source).topMargin() + layoutRows(*store, 0, below, fontMetrics().height(), rows).height;
     };
     // First all lanes, then memory, then threads and streams, which can scroll.
     const std::array least{heightOf(Source::measured, std::nullopt), heightOf(Source::simulated, std::nullopt)};
@@ -117,8 +142,16 @@ void TimelineStack::shareHeight() {
     tracks += std::min(wantedTracks - tracks, rest / 2);
     rest = std::max(0, height() - least[0] - least[1] - tracks - memory - 3 * handleWidth());
     const int half = rest / 2;
-    const int measured = least[0] + take(std::min(half, most[0] - least[0]));
-    const int simulated = least[1] + take(std::min(half, most[1] - least[1]));
+    int measured = least[0] + take(std::min(half, most[0] - least[0]));
+    int simulated = least[1] + take(std::min(half, most[1] - least[1]));
+    if (least[0] > 0 && least[1] > 0 && rest == 0) {  // rows of both are equally high, of which one may have more
+        const int lowest = std::max(kLowestTaskRow, fontMetrics().height());
+        const int rows = heightOf(Source::simulated, lowest + 1) - heightOf(Source::simulated, lowest);
+        const int all = rows + heightOf(Source::measured, lowest + 1) - heightOf(Source::measured, lowest);
+        const int more = std::max(0, measured + simulated - least[0] - least[1]) * rows / std::max(1, all);
+        measured += simulated - least[1] - more;
+        simulated = least[1] + more;
+    }
     tracks += take(wantedTracks - tracks);
     if (memory > 0) {  // a large window has room for readable curves
         memory += take(static_cast<int>(lanes) * kTallMemoryLane + lines - memory);

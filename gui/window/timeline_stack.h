@@ -47,6 +47,8 @@ public:
 
 private:
     std::array<AxisView*, 4> views() const;
+    /// Makes rows of tasks in both timelines equally high.
+    void alignRows();
     void syncScrollBars();
     void scrollAlong(const QScrollBar& moved, QScrollBar& other);
 
@@ -58,5 +60,6 @@ private:
     QLabel* tracksTitle_;
     int gutter_ = 0;
     bool scrolling_ = false;
+    bool aligning_ = false;
 };
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #include "tests/gui/window/main_window_fixture.h"
 
+#include "gui/timeline/kernel_store.h"
 #include "gui/window/lane_actions.h"
 #include "gui/window/session_state.h"
 #include "trace/trace_writer.h"
@@ -66,6 +67,53 @@ TEST_F(WindowLanes, GrowAndShrinkWithTheWheelAndFitAgain) {
     EXPECT_EQ(simulated().rowHeight(), measured().rowHeight());
     page().lanes().fitAll();
     EXPECT_EQ(measured().rowHeight(), height);
+}
+
+TEST_F(WindowLanes, HaveEquallyHighRowsInBothTimelinesWhateverOneHasBeside) {
+    // Kernels below a lane and a note below the ruler are in the measured timeline alone. Two tasks of lane 0 overlap.
+    auto more = std::make_shared<TraceDocument>(*page().document());
+    Timeline timeline = sampleTimeline([] {
+        SampleRun run;
+        run.partitions = 6;
+        return run;
+    }());
+    Slice beside = timeline.slices.front();
+    beside.key.micro_batch = 9;
+    timeline.slices.insert(timeline.slices.begin() + 1, beside);
+    more->measured = std::make_shared<const TimelineStore>(timeline);
+    const Slice& first = timeline.slices.front();
+    KernelStoreBuilder kernels(timeline.lanes);
+    kernels.add({"gemm", first.key, first.lane, first.start.count(), first.end.count(), 0});
+    more->kernels = std::make_shared<const KernelStore>(kernels.finish());
+    window_.files().setDocument(more);
+    for (const QSize& size : {QSize(1400, 900), QSize(1400, 700), QSize(1800, 1400)}) {
+        window_.resize(size);
+        settle();
+        page().views().shareHeight();
+        settle();
+        EXPECT_EQ(measured().rowHeight(), simulated().rowHeight()) << size.height();
+        EXPECT_EQ(measured().visibleLayout().compact, simulated().visibleLayout().compact) << size.height();
+    }
+    const int before = measured().rowHeight();
+    page().notes().annotate({page().axis().origin(), page().axis().origin() + 1'000'000}, QStringLiteral("a note"));
+    settle();
+    EXPECT_EQ(measured().rowHeight(), simulated().rowHeight());
+    EXPECT_LE(measured().rowHeight(), before);
+    QList<int> sizes = page().views().sizes();
+    sizes[0] += 100;  // as if the user dragged the line between them
+    sizes[1] -= 100;
+    page().views().setSizes(sizes);
+    settle();
+    EXPECT_EQ(measured().rowHeight(), simulated().rowHeight());
+    MarkChoice choice = model().choice();
+    choice.mode = CompareMode::overlay;
+    model().setChoice(choice);
+    settle();
+    EXPECT_GT(measured().rowHeight(), before) << "alone, it takes what there is";
+    choice.mode = CompareMode::side_by_side;
+    model().setChoice(choice);
+    settle();
+    EXPECT_EQ(measured().rowHeight(), simulated().rowHeight());
 }
 
 TEST_F(WindowLanes, StayPinnedAtTheTop) {
