@@ -46,24 +46,6 @@ Json tileJson(const PatternTile& tile) {
     return Json(std::vector<int>(tile.begin(), tile.end()));
 }
 
-/// The brush's pattern as drawn on a pixel grid, which repeats after kPatternPeriod pixels.
-PatternTile tileOf(Qt::BrushStyle pattern) {
-    PatternTile tile{};
-    if (pattern == Qt::SolidPattern || pattern == Qt::NoBrush) {
-        return tile;
-    }
-    QImage image(kPatternPeriod, kPatternPeriod, QImage::Format_RGB32);
-    image.fill(Qt::white);
-    QPainter(&image).fillRect(image.rect(), QBrush(Qt::black, pattern));
-    for (int x = 0; x < kPatternPeriod; ++x) {
-        for (int y = 0; y < kPatternPeriod; ++y) {
-            const bool ink = qGray(image.pixel(x, y)) < 128;
-            tile[static_cast<std::size_t>(x)] |= static_cast<std::uint8_t>(ink ? 1 << y : 0);
-        }
-    }
-    return tile;
-}
-
 /// The viewer's colours for one theme, whatever the application's own is.
 TimelineColors themeColors(bool dark) {
     QPalette palette;

@@ -2,6 +2,7 @@
 
 #include "gui/style/number_format.h"
 
+#include <QImage>
 #include <QPainter>
 #include <QPalette>
 #include <QRectF>
@@ -88,6 +89,23 @@ PatternTile tileOf(Pattern pattern) {
         for (int y = 0; y < kPatternPeriod; ++y) {
             const int bit = hasInk(pattern, x, y) ? 1 << y : 0;
             tile[static_cast<std::size_t>(x)] = static_cast<std::uint8_t>(tile[static_cast<std::size_t>(x)] | bit);
+        }
+    }
+    return tile;
+}
+
+PatternTile tileOf(Qt::BrushStyle pattern) {
+    PatternTile tile{};
+    if (pattern == Qt::SolidPattern || pattern == Qt::NoBrush) {
+        return tile;
+    }
+    QImage image(kPatternPeriod, kPatternPeriod, QImage::Format_RGB32);
+    image.fill(Qt::white);
+    QPainter(&image).fillRect(image.rect(), QBrush(Qt::black, pattern));
+    for (int x = 0; x < kPatternPeriod; ++x) {
+        for (int y = 0; y < kPatternPeriod; ++y) {
+            const bool ink = qGray(image.pixel(x, y)) < 128;
+            tile[static_cast<std::size_t>(x)] |= static_cast<std::uint8_t>(ink ? 1 << y : 0);
         }
     }
     return tile;

@@ -34,6 +34,8 @@ inline constexpr int kPatternPeriod = 8;
 /// Inked pixels of a pattern: bit y of element x.
 using PatternTile = std::array<std::uint8_t, kPatternPeriod>;
 PatternTile tileOf(Pattern pattern);
+/// The brush's pattern as drawn on a pixel grid, which repeats after kPatternPeriod pixels.
+PatternTile tileOf(Qt::BrushStyle pattern);
 
 /// True if black is more readable than white on this colour.
 bool isLight(const QColor& color);

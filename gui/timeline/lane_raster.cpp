@@ -198,7 +198,10 @@ void LaneRaster::mixDenseBins(int columns, bool stacks) {
         for (std::size_t x = begin + 1; x < begin + kBin; ++x) {
             changes += dominant_[x] != dominant_[x - 1] ? 1 : 0;
         }
-        if (changes < kDenseChanges) {
+        const auto isPartlyBusy = [](float share) { return share > 0 && share < kSolid; };
+        const bool isBlurred = std::all_of(busy_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                           busy_.begin() + static_cast<std::ptrdiff_t>(begin + kBin), isPartlyBusy);
+        if (changes < kDenseChanges && !isBlurred) {
             continue;
         }
         std::array<float, kNumShownKinds> sums{};
@@ -222,7 +225,7 @@ void LaneRaster::mixDenseBins(int columns, bool stacks) {
         const QRgb mixed = mix(ground, kindColor_[static_cast<std::size_t>(most)], std::clamp(busy, kFaintest, 1.0F));
         std::fill(line_.begin() + static_cast<std::ptrdiff_t>(begin),
                   line_.begin() + static_cast<std::ptrdiff_t>(begin + kBin), mixed);
-        if (!stacks) {
+        if (!stacks || changes < kDenseChanges) {
             continue;
         }
         std::fill(inked_.begin() + static_cast<std::ptrdiff_t>(begin),

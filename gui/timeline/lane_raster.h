@@ -52,7 +52,8 @@ private:
     void thinPatterns();
     /// Where the kind changes every few columns, replaces these by the shares of the kinds in a bin of columns: as
     /// lines in their proportions, or the bin's dominant kind if `stacks` is false. Columns of alternating kinds would
-    /// form patterns that mean nothing.
+    /// form patterns that mean nothing. So would shares of columns that hold both tasks and gaps: these have their
+    /// mean.
     void mixDenseBins(int columns, bool stacks);
     void addBorders(const StoredRow& row, const TimeWindow& window, double least, int columns);
     /// Writes line `line` of a band: columns with their patterns.

@@ -16,6 +16,7 @@
 namespace pipescope {
 namespace {
 constexpr double kLeastPattern = 3;         // pixels; narrower bars are too small for a hatch
+constexpr double kLeastLowPattern = 16;     // pixels; the hatch of narrower bubbles between tasks would be a moiré
 constexpr double kLeastGhost = 2;           // pixels; narrower outlines would hide their contents
 constexpr double kTallGhost = 20;           // pixels; shorter bars get full outlines, and thin lines of the path
 constexpr double kHeadLength = 7;           // of an arrow, in pixels
@@ -63,6 +64,25 @@ std::array<CauseLook, kNumBubbleCauses> causeLooks(const QFontMetricsF& metrics,
     return looks;
 }
 
+/// The brush on the background of a bubble, in lines of pixels of the device that repeat.
+std::vector<std::vector<QRgb>> linesOf(const QBrush& brush, const TimelineColors& colors, int width, double scale) {
+    const bool isPlain = brush.style() == Qt::SolidPattern;
+    const PatternTile tile = tileOf(brush.style());
+    const int dot = std::max(1, static_cast<int>(std::lround(scale)));  // pixels of the device
+    const QRgb ground = (isPlain ? brush.color() : colors.bubble).rgb();
+    std::vector<std::vector<QRgb>> lines(isPlain ? 1 : static_cast<std::size_t>(kPatternPeriod * dot));
+    for (std::size_t y = 0; y < lines.size(); ++y) {
+        lines[y].assign(static_cast<std::size_t>(width), ground);
+        for (int x = 0; x < width; ++x) {
+            const std::uint8_t inked = tile[static_cast<std::size_t>(x / dot % kPatternPeriod)];
+            if ((inked >> (y / static_cast<std::size_t>(dot)) & 1) != 0) {
+                lines[y][static_cast<std::size_t>(x)] = brush.color().rgb();
+            }
+        }
+    }
+    return lines;
+}
+
 /// Calls `visit` for each shaded bubble in view. Hundreds of lanes have tens of thousands: what is out of view, or
 /// thinner than a pixel, must cost next to nothing.
 template <class Visit>
@@ -98,12 +118,15 @@ void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineC
             return;
         }
         const CauseLook& look = looks[static_cast<std::size_t>(piece.cause)];
-        if (look.brush.style() != Qt::SolidPattern &&
-            (rect.height() < kLowestPatternRow || rect.width() < kLeastPattern)) {
+        const bool isPlain = look.brush.style() == Qt::SolidPattern;
+        if (!isPlain && hasPatterns(band) && rect.width() < kLeastPattern) {
             painter.fillRect(rect, look.tint);
             return;
         }
         painter.fillRect(rect, colors.bubble);
+        if (!isPlain && !hasPatterns(band) && rect.width() < kLeastLowPattern) {
+            return;
+        }
         painter.fillRect(rect, look.brush);
         if (look.width < rect.width() && metrics.height() < rect.height()) {
             QRectF plate(0, 0, look.width, metrics.height());
@@ -376,22 +399,26 @@ void paintArrow(QPainter& painter, const QPointF& from, const QPointF& to, const
 }
 }  // namespace
 
-std::vector<BubbleSpan> lowBubbles(const TimelineScene& scene, const TimelineColors& colors, double scale) {
-    const std::array<CauseLook, kNumBubbleCauses> looks = causeLooks(QFontMetricsF(QFont()), colors);
+LowBubbles lowBubbles(const TimelineScene& scene, const TimelineColors& colors, double scale) {
     const int width = static_cast<int>(std::lround(scene.lanes.width() * scale));
-    std::vector<BubbleSpan> spans;
+    LowBubbles low;
     visitBubbles(scene, [&](const Bubble& piece, const Band& band, const QRectF& rect) {
-        if (!hasPatterns(band)) {
-            const CauseLook& look = looks[static_cast<std::size_t>(piece.cause)];
-            const QColor& color = look.brush.style() == Qt::SolidPattern ? look.brush.color() : look.tint;
-            const auto pixel = [&](double x) {
-                return std::clamp(static_cast<int>(std::lround((x - scene.lanes.left()) * scale)), 0, width);
-            };
-            spans.push_back({piece.lane, pixel(rect.left()), pixel(rect.right()), color.rgb()});
+        const QBrush brush = brushOf(piece.cause, colors);
+        const bool isPlain = brush.style() == Qt::SolidPattern;
+        if (hasPatterns(band) || (!isPlain && rect.width() < kLeastLowPattern)) {
+            return;
+        }
+        const auto pixel = [&](double x) {
+            return std::clamp(static_cast<int>(std::lround((x - scene.lanes.left()) * scale)), 0, width);
+        };
+        low.spans.push_back({piece.lane, pixel(rect.left()), pixel(rect.right()), piece.cause});
+        std::vector<std::vector<QRgb>>& lines = low.lines[static_cast<std::size_t>(piece.cause)];
+        if (lines.empty()) {
+            lines = linesOf(brush, colors, width, scale);
         }
     });
-    std::ranges::stable_sort(spans, {}, &BubbleSpan::lane);
-    return spans;
+    std::ranges::stable_sort(low.spans, {}, &BubbleSpan::lane);
+    return low;
 }
 
 void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors, bool low) {

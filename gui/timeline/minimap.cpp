@@ -135,12 +135,20 @@ void Minimap::drawImage() {
     LaneRaster raster(colors);
     const TimeWindow window = shifted(windowOf(axis_.total()), -shift_);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-        const int top = static_cast<int>(i * static_cast<std::size_t>(size.height()) / rows.size());
-        const int bottom = static_cast<int>((i + 1) * static_cast<std::size_t>(size.height()) / rows.size());
-        if (bottom > top) {
-            const int height = std::max(1, bottom - top - (bottom - top > 2 ? 1 : 0));
-            raster.draw(*store_, window, {rows[i], top, height, 0, height >= kLowestPatternRow}, image_);
+        const auto topOf = [&](std::size_t row) {
+            return static_cast<int>(row * static_cast<std::size_t>(size.height()) / rows.size());
+        };
+        const int top = topOf(i);
+        const std::size_t first = i;
+        while (i + 1 < rows.size() && topOf(i + 1) == top) {  // rows that share a pixel
+            ++i;
         }
+        const int bottom = topOf(i + 1);
+        const int height = std::max(1, bottom - top - (bottom - top > 2 ? 1 : 0));
+        raster.draw(
+            *store_, window,
+            {rows[first], top, height, 0, height >= kLowestPatternRow, std::span(rows).subspan(first + 1, i - first)},
+            image_);
     }
     image_.setDevicePixelRatio(scale);
 }

@@ -92,9 +92,9 @@ struct LowRow {
     int bottom = 0;
     const QImage* strip = nullptr;
     int cell = 1;
-    std::vector<BubbleSpan> bubbles;
+    std::vector<BubbleSpan> spans;
 
-    void writeLine(QRgb* target, int width) const {
+    void writeLine(QRgb* target, int width, int y, const LowBubbles& bubbles) const {
         const auto* colors = reinterpret_cast<const QRgb*>(strip->constScanLine(0));
         if (cell == kLowCell) {
             widen<kLowCell>(colors, target, width);
@@ -103,8 +103,11 @@ struct LowRow {
         } else {
             std::copy_n(colors, width, target);
         }
-        for (const BubbleSpan& bubble : bubbles) {
-            std::fill(target + bubble.from, target + bubble.end, bubble.color);
+        writeBubbles(target, y, bubbles);
+    }
+    void writeBubbles(QRgb* target, int y, const LowBubbles& bubbles) const {
+        for (const BubbleSpan& span : spans) {
+            std::copy_n(bubbles.line(span.cause, y) + span.from, span.end - span.from, target + span.from);
         }
     }
 };
@@ -143,16 +146,17 @@ std::optional<Pixels> pixelsBelow(const QPainter& painter, const QSize& size) {
 
 /// Writes the rows into an image's pixels, on every core. The painter alone copies them in one thread, which takes a
 /// third of the time of a frame with hundreds of rows at 4K.
-void writeRows(const std::vector<LowRow>& rows, const Pixels& pixels, int width) {
+void writeRows(const std::vector<LowRow>& rows, const LowBubbles& bubbles, const Pixels& pixels, int width) {
     constexpr std::size_t kRowsAtOnce = 16;
     parallelFor((rows.size() + kRowsAtOnce - 1) / kRowsAtOnce, [&](std::size_t part, std::size_t) {
         for (std::size_t i = part * kRowsAtOnce; i < std::min(rows.size(), (part + 1) * kRowsAtOnce); ++i) {
             const LowRow& row = rows[i];
             for (int y = row.top; y < row.bottom; ++y) {
                 if (y == row.top) {
-                    row.writeLine(pixels.line(y), width);
+                    row.writeLine(pixels.line(y), width, y, bubbles);
                 } else {
                     std::copy_n(pixels.line(row.top), width, pixels.line(y));
+                    row.writeBubbles(pixels.line(y), y, bubbles);
                 }
             }
         }
@@ -160,7 +164,7 @@ void writeRows(const std::vector<LowRow>& rows, const Pixels& pixels, int width)
 }
 
 /// Paints the rows, several with one image, since an image for each costs more than its pixels.
-void paintRows(QPainter& painter, const std::vector<LowRow>& rows, QImage& buffer) {
+void paintRows(QPainter& painter, const std::vector<LowRow>& rows, const LowBubbles& bubbles, QImage& buffer) {
     int top = 0;
     int lines = 0;
     const auto flush = [&] {
@@ -175,7 +179,7 @@ void paintRows(QPainter& painter, const std::vector<LowRow>& rows, QImage& buffe
                 flush();
             }
             top = lines == 0 ? y : top;
-            row.writeLine(reinterpret_cast<QRgb*>(buffer.scanLine(lines++)), buffer.width());
+            row.writeLine(reinterpret_cast<QRgb*>(buffer.scanLine(lines++)), buffer.width(), y, bubbles);
         }
     }
     flush();
@@ -266,7 +270,7 @@ bool TimelinePainter::paintBodies(QPainter& painter, const TimelineScene& scene)
     refreshStrips(scene, scale);
     // A veil over the tasks must not cover them.
     const bool withBubbles = scene.marks != nullptr && scene.marks->shadesBubbles && !scene.marks->recolours();
-    paintStrips(painter, scene, scale, withBubbles ? lowBubbles(scene, colors_, scale) : std::vector<BubbleSpan>());
+    paintStrips(painter, scene, scale, withBubbles ? lowBubbles(scene, colors_, scale) : LowBubbles());
     return withBubbles;
 }
 
@@ -372,13 +376,13 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
 }
 
 void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene, double scale,
-                                  const std::vector<BubbleSpan>& bubbles) {
+                                  const LowBubbles& bubbles) {
     const auto bubblesOf = [&](const SharedBand& shared) {
         std::vector<BubbleSpan> found;
-        for (const std::uint32_t row : bubbles.empty() ? std::vector<std::uint32_t>() : shared.rows) {
+        for (const std::uint32_t row : bubbles.spans.empty() ? std::vector<std::uint32_t>() : shared.rows) {
             const LaneId lane = scene.store->rows()[row].lane;
             if (scene.layout->find(lane)->rows.front().row == row) {
-                const auto [first, end] = std::ranges::equal_range(bubbles, lane, {}, &BubbleSpan::lane);
+                const auto [first, end] = std::ranges::equal_range(bubbles.spans, lane, {}, &BubbleSpan::lane);
                 found.insert(found.end(), first, end);
             }
         }
@@ -407,10 +411,10 @@ void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene,
                           size.width() >=
                       kPixelsWorthThreads;
     if (const std::optional<Pixels> pixels = many ? pixelsBelow(painter, size) : std::nullopt) {
-        writeRows(low, *pixels, size.width());
+        writeRows(low, bubbles, *pixels, size.width());
     } else if (!low.empty()) {
         QImage buffer(size.width(), kLowRowsAtOnce, QImage::Format_RGB32);
-        paintRows(painter, low, buffer);
+        paintRows(painter, low, bubbles, buffer);
     }
     painter.restore();
 }

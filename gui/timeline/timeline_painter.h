@@ -12,6 +12,7 @@
 #include <QRect>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,7 +22,7 @@ class QPainter;
 
 namespace pipescope {
 struct TimelineMarks;
-struct BubbleSpan;
+struct LowBubbles;
 
 /// The visible content of a pane.
 struct TimelineScene {
@@ -58,8 +59,7 @@ public:
 private:
     /// Updates the strips at `scale` device pixels per pixel.
     void refreshStrips(const TimelineScene& scene, double scale);
-    void paintStrips(QPainter& painter, const TimelineScene& scene, double scale,
-                     const std::vector<BubbleSpan>& bubbles);
+    void paintStrips(QPainter& painter, const TimelineScene& scene, double scale, const LowBubbles& bubbles);
     /// True if bubbles of low rows are painted with them.
     bool paintBodies(QPainter& painter, const TimelineScene& scene);
     void paintGaps(QPainter& painter, const TimelineScene& scene) const;
@@ -98,11 +98,22 @@ struct BubbleSpan {
     LaneId lane;
     int from = 0;
     int end = 0;
-    QRgb color = 0;
+    BubbleCause cause = BubbleCause::finished;
 };
-/// Those of rows without patterns, by lane. Hundreds of lanes have tens of thousands, which cost least if they are
-/// written into the rows' pixels.
-std::vector<BubbleSpan> lowBubbles(const TimelineScene& scene, const TimelineColors& colors, double scale);
+/// Bubbles of rows without patterns. Hundreds of lanes have tens of thousands, which cost least if they are written
+/// into the rows' pixels. Their hatches run on through all rows, since a row is too low for a pattern of its own; a
+/// colour alone would look like a task that is partly idle. Short bubbles have the plain background.
+struct LowBubbles {
+    std::vector<BubbleSpan> spans;  ///< by lane
+    /// By cause that occurs: lines of pixels, as wide as the lanes, which repeat after a pattern's period.
+    std::array<std::vector<std::vector<QRgb>>, kNumBubbleCauses> lines;
+
+    const QRgb* line(BubbleCause cause, int y) const {
+        const std::vector<std::vector<QRgb>>& all = lines[static_cast<std::size_t>(cause)];
+        return all[static_cast<std::size_t>(y) % all.size()].data();
+    }
+};
+LowBubbles lowBubbles(const TimelineScene& scene, const TimelineColors& colors, double scale);
 /// Copies are lower than tasks, but their patterns are made for that.
 inline bool hasPatterns(const Band& band) {
     return band.height >= kLowestPatternRow - 1;

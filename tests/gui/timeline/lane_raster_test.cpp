@@ -107,6 +107,22 @@ TEST_F(LaneRasterTest, MixesAColumnByItsBusyShare) {
     EXPECT_EQ(image.pixel(3, kClearLine), full.rgb());
 }
 
+TEST_F(LaneRasterTest, IsEvenWhereTasksAndGapsAreTooShortToBeSeen) {
+    Timeline dense{Source::measured, {{"lane 0", "cpu"}}, {}};
+    for (int i = 0; i < 2000; ++i) {  // 6 of 10 ns busy, in columns of 13 ns
+        dense.slices.push_back(slice(TaskKind::backward, i, i * 10, i * 10 + 6));
+    }
+    const QColor full = styleOf(TaskKind::backward).color;
+    const auto mean = static_cast<int>(colors_.bubble.red() + 0.6 * (full.red() - colors_.bubble.red()));
+    for (const bool patterns : {false, true}) {
+        QImage image(1200, 8, QImage::Format_RGB32);
+        LaneRaster(colors_).draw(TimelineStore(dense), {0, 0, 1200 * 13.0}, {0, 0, 8, 0, patterns}, image);
+        for (int x = 0; x < 1200; ++x) {
+            ASSERT_NEAR(qRed(image.pixel(x, 0)), mean, 12) << x;  // shares of single columns are up to 40 off
+        }
+    }
+}
+
 TEST_F(LaneRasterTest, ShowsALoneSliceFarShorterThanAPixel) {
     const Timeline tiny{Source::measured, {{"lane 0", "cpu"}}, {slice(TaskKind::forward, 0, 500'000, 500'001)}};
     const QImage image = draw(tiny, {0, 0, 1'000'000}, 100);

@@ -482,6 +482,25 @@ TEST_F(MinimapTest, HidesNoLaneBelowTheFrame) {
     }
 }
 
+TEST_F(MinimapTest, ShowsTheMeanOfLanesThatShareAPixel) {
+    Timeline timeline;
+    for (int lane = 0; lane < 520; ++lane) {  // every second one runs a task; more of them than pixels
+        timeline.lanes.push_back({"lane " + std::to_string(lane), ""});
+        if (lane % 2 == 0) {
+            timeline.slices.push_back(
+                {{0, TaskKind::forward, lane, 0, -1}, LaneId{lane}, Nanoseconds{0}, Nanoseconds{1'000'000}, 0});
+        }
+    }
+    map_.setStore(std::make_shared<const TimelineStore>(timeline));
+    axis_.show({0, 1'000'000});
+    const QImage image = map_.grab().toImage();
+    const QColor bar = styleOf(TaskKind::forward).color;
+    const QColor ground = timelineColors(map_.palette()).bubble;
+    for (int y = 5; y < 25; ++y) {
+        ASSERT_NEAR(image.pixelColor(500, y).blue(), (bar.blue() + ground.blue()) / 2, 12) << y;
+    }
+}
+
 TEST_F(MinimapTest, MovesTheWindowByDraggingTheFrame) {
     drag(380, 480);
     EXPECT_EQ(axis_.window().start, 300'000);
