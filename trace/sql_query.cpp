@@ -29,6 +29,13 @@ using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
     if (sqlite3_errcode(db) == SQLITE_INTERRUPT) {
         throw SqlError("the query was cancelled; run it again, or ask for less", std::nullopt);
     }
+    const std::string_view message = sqlite3_errmsg(db);
+    if (message.find("attached databases") != std::string_view::npos) {
+        throw SqlError(
+            "a query reads one file, and no other can be attached; open the files of a run together, or "
+            "attach them in the sqlite3 program",
+            std::nullopt);
+    }
     const int offset = sqlite3_error_offset(db);
     throw SqlError(sqlite3_errmsg(db),
                    offset < 0 ? std::nullopt : std::optional(base + static_cast<std::size_t>(offset)));

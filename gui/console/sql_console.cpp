@@ -200,7 +200,9 @@ QString SqlConsole::sql() const {
 }
 
 void SqlConsole::setSql(const QString& sql) {
-    editor_->setPlainText(sql);
+    QTextCursor all(editor_->document());  // unlike setPlainText(), Ctrl+Z brings back what was there
+    all.select(QTextCursor::Document);
+    all.insertText(sql);
     editor_->moveCursor(QTextCursor::End);
     editor_->setFocus();
 }
@@ -299,8 +301,11 @@ void SqlConsole::remember(const QString& sql) {
 
 void SqlConsole::walkHistory(int by) {
     const int next = std::clamp(historyPosition_ + by, -1, static_cast<int>(history_.size()) - 1);
-    if (next != historyPosition_ && next >= 0) {
-        setSql(history_[next]);
+    if (historyPosition_ < 0) {
+        draft_ = sql();
+    }
+    if (next != historyPosition_) {
+        setSql(next < 0 ? draft_ : history_[next]);
     }
     historyPosition_ = next;
 }
@@ -351,6 +356,10 @@ bool SqlConsole::eventFilter(QObject* watched, QEvent* event) {
         const bool control = key->modifiers() & Qt::ControlModifier;
         if (control && (key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter)) {
             run();
+            return true;
+        }
+        if (key->key() == Qt::Key_Escape) {
+            cancel();  // a query that runs; the text stays
             return true;
         }
         if (control && (key->key() == Qt::Key_Up || key->key() == Qt::Key_Down)) {

@@ -89,6 +89,7 @@ private:
     LatestJob job_;
     QStringList history_;
     int historyPosition_ = -1;
+    QString draft_;  // what was written before the history was entered
     QComboBox* examples_ = nullptr;
     QComboBox* past_ = nullptr;
     QPlainTextEdit* editor_ = nullptr;

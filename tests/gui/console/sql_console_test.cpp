@@ -176,6 +176,38 @@ TEST_F(SqlConsoleTest, KeepsAHistoryAndBringsItBackByKey) {
     EXPECT_EQ(console_.sql(), QStringLiteral("SELECT 1"));
 }
 
+TEST_F(SqlConsoleTest, LosesNoTextToHistoryExamplesOrEscape) {
+    run(QStringLiteral("SELECT 1"));
+    const QString draft = QStringLiteral("SELECT step FROM");
+    console_.setSql(draft);
+    auto* editor = console_.findChild<QPlainTextEdit*>();
+    QTest::keyClick(editor, Qt::Key_Escape);
+    EXPECT_EQ(console_.sql(), draft);
+    QTest::keyClick(editor, Qt::Key_Up, Qt::ControlModifier);
+    EXPECT_EQ(console_.sql(), QStringLiteral("SELECT 1"));
+    QTest::keyClick(editor, Qt::Key_Down, Qt::ControlModifier);
+    EXPECT_EQ(console_.sql(), draft);
+    console_.setSql(QStringLiteral("SELECT 2"));  // as an example does
+    editor->undo();
+    EXPECT_EQ(console_.sql(), draft);
+}
+
+TEST_F(SqlConsoleTest, EndsARunningQueryWithEscape) {
+    console_.setSql(
+        QStringLiteral("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"));
+    QSignalSpy finished(&console_, &SqlConsole::finished);
+    console_.run();
+    QTest::keyClick(console_.findChild<QPlainTextEdit*>(), Qt::Key_Escape);
+    ASSERT_TRUE(finished.wait(kPatience));
+    EXPECT_TRUE(console_.error().contains(QStringLiteral("cancelled")));
+}
+
+TEST_F(SqlConsoleTest, SaysWhatToDoInsteadOfAttachingAFile) {
+    run(QStringLiteral("ATTACH 'other.sqlite' AS other"));
+    EXPECT_TRUE(console_.error().contains(QStringLiteral("open the files of a run together")))
+        << console_.error().toStdString();
+}
+
 TEST_F(SqlConsoleTest, SaysThatThereAreMoreRowsThanItShows) {
     run(QStringLiteral("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000) SELECT i FROM n"));
     EXPECT_EQ(console_.results().rowCount(), 10'000);
