@@ -17,9 +17,12 @@ struct TimeUnit {
 constexpr std::array<TimeUnit, 4> kTimeUnits{
     {{1'000'000'000, "s", 9}, {1'000'000, "ms", 6}, {1'000, "µs", 3}, {1, "ns", 0}}};
 
-const TimeUnit& unitFor(std::int64_t ns) {
-    const auto found = std::find_if(kTimeUnits.begin(), kTimeUnits.end(),
-                                    [&](const TimeUnit& unit) { return std::llabs(ns) >= unit.ns; });
+/// The largest unit of which the time has at least one, or also when rounded to four digits.
+const TimeUnit& unitFor(std::int64_t ns, bool rounded = false) {
+    constexpr std::int64_t kRounds = 20'000;  // 999.95 of a unit are shown as one of the next
+    const auto found = std::find_if(kTimeUnits.begin(), kTimeUnits.end(), [&](const TimeUnit& unit) {
+        return std::llabs(ns) >= unit.ns - (rounded ? unit.ns / kRounds : 0);
+    });
     return found == kTimeUnits.end() ? kTimeUnits.back() : *found;
 }
 
@@ -35,10 +38,12 @@ QString withUnit(double value, int decimals, const char* unit) {
     return QString(number).replace(QLocale().negativeSign(), QChar(0x2212)) + QChar(QChar::Nbsp) + translated(unit);
 }
 
-/// Decimals for three significant digits.
-int decimalsFor(double value) {
-    const double size = std::fabs(value);
-    return size >= 100 ? 0 : size >= 10 ? 1 : 2;
+/// Decimals for three significant digits, or for `more`. Those of the rounded value: 9.9996 becomes 10.00, not 10.000.
+int decimalsFor(double value, int more = 0) {
+    const auto decimalsOf = [more](double size) { return more + (size >= 100 ? 0 : size >= 10 ? 1 : 2); };
+    const int decimals = decimalsOf(std::fabs(value));
+    const double unit = std::pow(10, decimals);
+    return decimalsOf(std::round(std::fabs(value) * unit) / unit);
 }
 
 struct Scaled {
@@ -46,10 +51,11 @@ struct Scaled {
     std::size_t unit;
 };
 
-/// The value in the first unit in which it is below `base`. Each of the units is `base` times the one before.
+/// The value in the first unit in which it is below `base`, also when rounded to three digits. Each of the units is
+/// `base` times the one before.
 Scaled scaled(double value, double base, std::size_t units) {
     std::size_t unit = 0;
-    for (; std::fabs(value) >= base && unit + 1 < units; ++unit) {
+    for (; std::fabs(value) >= base - 0.5 && unit + 1 < units; ++unit) {
         value /= base;
     }
     return {value, unit};
@@ -67,10 +73,10 @@ QString withSign(const QString& text, double value) {
 }  // namespace
 
 QString formatDuration(std::int64_t ns) {
-    const TimeUnit& unit = unitFor(ns);
+    const TimeUnit& unit = unitFor(ns, true);
     const double value = static_cast<double>(ns) / static_cast<double>(unit.ns);
     // One digit more than for sizes, to distinguish two step times.
-    const int decimals = unit.ns == 1 || std::fabs(value) >= kGrouped ? 0 : decimalsFor(value) + 1;
+    const int decimals = unit.ns == 1 || std::fabs(value) >= kGrouped ? 0 : decimalsFor(value, 1);
     return withUnit(value, decimals, unit.name);
 }
 
@@ -97,6 +103,13 @@ QString formatTime(std::int64_t ns, std::int64_t step, std::int64_t largest) {
         --decimals;
     }
     return withUnit(static_cast<double>(ns) / static_cast<double>(unit.ns), decimals, unit.name);
+}
+
+QString isolated(const QString& text) {
+    const bool hasOther = std::any_of(text.begin(), text.end(), [](QChar each) {
+        return each.direction() == QChar::DirR || each.direction() == QChar::DirAL;
+    });
+    return hasOther ? QChar(0x2068) + text + QChar(0x2069) : text;  // first strong isolate .. pop
 }
 
 QString formatBytes(std::int64_t bytes) {
@@ -144,7 +157,7 @@ QString formatHours(double hours) {
 QString formatCost(double cost) {
     static constexpr std::array<const char*, 5> kNames{"", "k", "M", "G", "T"};
     const auto [value, unit] = scaled(cost, 1000, kNames.size());
-    if (std::fabs(value) < 1) {
+    if (unit == 0 && std::fabs(value) < 1) {
         return QLocale().toString(value, 'g', 3);
     }
     return unit == 0 ? QLocale().toString(value, 'f', decimalsFor(value))

@@ -18,6 +18,10 @@ inline QString capitalised(const QString& text) {
     return text.left(1).toUpper() + text.mid(1);
 }
 
+/// A name from a file, for a line with other texts. Without this, figures and separators beside a name in Hebrew or
+/// Arabic would be in the order of its script.
+QString isolated(const QString& text);
+
 /// Stands for a value that is not known, in tables and figures.
 inline QString unknownValue() {
     return QStringLiteral("–");

@@ -9,8 +9,15 @@ const THREADS = Boolean(data.threads);  // ranges of threads and counters instea
 
 const TIME_UNITS = [[1e9, 's', 9], [1e6, 'ms', 6], [1e3, 'µs', 3], [1, 'ns', 0]];
 const NBSP = '\u00a0';
-const unitFor = (ns) => TIME_UNITS.find(([size]) => Math.abs(ns) >= size) || TIME_UNITS[3];
-const decimalsFor = (value) => (Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2);
+/// `rounded`: 999.95 of a unit are shown as one of the next.
+const unitFor = (ns, rounded = false) =>
+  TIME_UNITS.find(([size]) => Math.abs(ns) >= size - (rounded ? Math.floor(size / 20000) : 0)) || TIME_UNITS[3];
+/// Decimals for three significant digits, or for `more`, of the rounded value: 9.9996 becomes 10.00, not 10.000.
+function decimalsFor(value, more = 0) {
+  const decimalsOf = (size) => more + (size >= 100 ? 0 : size >= 10 ? 1 : 2);
+  const unit = 10 ** decimalsOf(Math.abs(value));
+  return decimalsOf(Math.round(Math.abs(value) * unit) / unit);
+}
 
 const numberFormats = new Map();  // in the language of the figures that were written with the page
 function numberText(value, decimals, useGrouping) {
@@ -30,9 +37,9 @@ function withSign(text, value) {
   return /[1-9]/.test(digits) ? (value < 0 ? '−' : '+') + digits : digits;
 }
 function duration(ns) {
-  const [size, name] = unitFor(ns);
+  const [size, name] = unitFor(ns, true);
   const value = ns / size;
-  return withUnit(value, size === 1 || Math.abs(value) >= GROUPED ? 0 : decimalsFor(value) + 1, name);
+  return withUnit(value, size === 1 || Math.abs(value) >= GROUPED ? 0 : decimalsFor(value, 1), name);
 }
 const change = (ns) => withSign(duration(ns), ns);
 const share = (value) => withUnit(value * 100, 1, '%');
@@ -40,7 +47,7 @@ function bytesText(bytes) {
   const names = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let unit = 0;
   let value = bytes;
-  for (; Math.abs(value) >= 1024 && unit + 1 < names.length; ++unit) {
+  for (; Math.abs(value) >= 1023.5 && unit + 1 < names.length; ++unit) {
     value /= 1024;
   }
   return withUnit(value, unit === 0 ? 0 : decimalsFor(value), names[unit]);

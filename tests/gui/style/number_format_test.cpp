@@ -21,6 +21,25 @@ TEST(NumberFormat, ChoosesTheUnitOfADuration) {
     EXPECT_EQ(plain(formatDuration(123'456'000'000)), "123.5 s");
 }
 
+TEST(NumberFormat, HasNoMoreDigitsIfRoundingAddsOneInFront) {
+    EXPECT_EQ(plain(formatDuration(9'999'600)), "10.00 ms");
+    EXPECT_EQ(plain(formatDuration(9'999'400)), "9.999 ms");
+    EXPECT_EQ(plain(formatDuration(99'996'000)), "100.0 ms");
+    EXPECT_EQ(plain(formatDuration(999'960)), "1.000 ms");
+    EXPECT_EQ(plain(formatDuration(999'940)), "999.9 µs");
+    EXPECT_EQ(plain(formatBytes((10 << 20) - 1000)), "10.0 MiB");
+    EXPECT_EQ(plain(formatBytes((1 << 20) - 100)), "1.00 MiB");
+    EXPECT_EQ(plain(formatRate(999'700)), "1.00 MB/s");
+    EXPECT_EQ(plain(formatCost(999.7)), "1.00 k");
+    EXPECT_EQ(plain(formatCost(0.25)), "0.25");
+}
+
+TEST(NumberFormat, KeepsANameInAnotherDirectionApartFromFigures) {
+    const QString hebrew = QStringLiteral("\u05de\u05e1\u05dc\u05d5\u05dc");
+    EXPECT_EQ(isolated(hebrew), QStringLiteral("\u2068%1\u2069").arg(hebrew));
+    EXPECT_EQ(isolated(QStringLiteral("lane 0")), QStringLiteral("lane 0"));
+}
+
 TEST(NumberFormat, GroupsTheDigitsOfVeryLongTimes) {
     constexpr std::int64_t kSecond = 1'000'000'000;
     EXPECT_EQ(plain(formatDuration(9999 * kSecond)), "9999.0 s");
