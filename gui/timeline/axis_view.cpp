@@ -4,6 +4,7 @@
 #include "gui/style/tool_tip.h"
 
 #include <QGestureEvent>
+#include <QHash>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QNativeGestureEvent>
@@ -50,7 +51,7 @@ AxisView::AxisView(TimeAxisModel& axis, QWidget* parent)
 
 QString AxisView::titleOf(const LaneInfo& lane, std::size_t index) {
     const QString name = lane.name.empty() ? tr("lane %1").arg(index) : QString::fromStdString(lane.name);
-    return lane.device.empty() ? name : name + kBeforeDevice + QString::fromStdString(lane.device);
+    return lane.device.empty() ? name : isolated(name) + kBeforeDevice + isolated(QString::fromStdString(lane.device));
 }
 
 QRect AxisView::lanesRect() const {
@@ -124,6 +125,7 @@ std::vector<AxisView::DrawnName> AxisView::namesOf(std::vector<NamedBand> bands)
     std::stable_sort(bands.begin(), bands.end(),
                      [](const NamedBand& a, const NamedBand& b) { return a.rank > b.rank; });
     std::vector<DrawnName> names;
+    std::vector<NameParts> parts;  // as many
     for (const NamedBand& band : bands) {
         const bool high = band.height >= line;
         if (band.height <= 0 || (!high && band.rank == NamedBand::Rank::lane && band.number % step != 0)) {
@@ -136,11 +138,41 @@ std::vector<AxisView::DrawnName> AxisView::namesOf(std::vector<NamedBand> bands)
         const bool free = std::none_of(names.begin(), names.end(),
                                        [&](const DrawnName& other) { return other.rect.intersects(rect); });
         if (free && rect.intersects(lanes.adjusted(-lanes.left(), 0, 0, 0))) {
-            names.push_back({rect, high ? fullestIn(band, rect.width())
-                                        : fontMetrics().elidedText(band.brief, Qt::ElideRight, rect.width())});
+            const QString tail = band.figure.isEmpty() ? QString() : kBeforeDevice + band.figure;
+            const int room = std::max(0, rect.width() - fontMetrics().horizontalAdvance(tail));
+            names.push_back(
+                {rect, high ? fullestIn(band, room) : fontMetrics().elidedText(band.brief, Qt::ElideMiddle, room)});
+            parts.push_back({band.brief, tail, room});
         }
     }
+    tellApart(names, parts);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        names[i].text = parts[i].tail.isEmpty() ? names[i].text : isolated(names[i].text) + parts[i].tail;
+    }
     return names;
+}
+
+void AxisView::tellApart(std::vector<DrawnName>& names, const std::vector<NameParts>& parts) const {
+    QHash<QString, std::vector<std::size_t>> alike;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (names[i].text.contains(QChar(0x2026))) {
+            alike[names[i].text].push_back(i);
+        }
+    }
+    constexpr qsizetype kBefore = 2;  // letters before the first one that differs
+    for (const std::vector<std::size_t>& group : alike) {
+        const QString& first = parts[group.front()].whole;
+        qsizetype same = first.size();
+        for (const std::size_t i : group) {
+            const auto [a, b] = std::ranges::mismatch(first, parts[i].whole);
+            const bool isEqual = a == first.end() && b == parts[i].whole.end();
+            same = isEqual ? same : std::min<qsizetype>(same, a - first.begin());
+        }
+        for (const std::size_t i : same < first.size() ? group : std::vector<std::size_t>()) {
+            const QString rest = parts[i].whole.mid(std::max<qsizetype>(0, same - kBefore));
+            names[i].text = fontMetrics().elidedText(QChar(0x2026) + rest, Qt::ElideMiddle, parts[i].room);
+        }
+    }
 }
 
 void AxisView::paintNames(QPainter& painter, const std::vector<DrawnName>& names) const {

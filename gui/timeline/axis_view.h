@@ -82,9 +82,17 @@ protected:
         int height = 0;
         int number = 0;  ///< of several bands, round numbers keep their names
         enum class Rank { lane, wanted, group } rank = Rank::lane;  ///< higher ranks keep their names
+        QString figure = {};                                        ///< behind the name, never shortened
     };
     /// The names that have room, at most one in a line of text.
     std::vector<DrawnName> namesOf(std::vector<NamedBand> bands) const;
+    struct NameParts {
+        QString whole;  ///< the name
+        QString tail;   ///< a figure behind it
+        int room = 0;   ///< pixels, for the name
+    };
+    /// Shortened names that look alike get the part in which they differ.
+    void tellApart(std::vector<DrawnName>& names, const std::vector<NameParts>& parts) const;
     QString fullestIn(const NamedBand& band, int width) const;
     void paintNames(QPainter& painter, const std::vector<DrawnName>& names) const;
     /// Draws a line below a lane, across the names.

@@ -210,8 +210,9 @@ std::vector<AxisView::DrawnName> MemoryView::drawnNames() const {
         const QRect box = laneBox(lane);
         if (box.bottom() >= lanesRect().top() && box.top() <= lanesRect().bottom()) {
             const std::string& name = scene_.lanes[lane].name;
-            const QString title = titleOf({name.substr(0, name.find(" (rank ")), peakOf(lane)}, lane);
-            bands.push_back({title, title, box.top(), box.height(), static_cast<int>(lane)});
+            const QString title = titleOf({name.substr(0, name.find(" (rank ")), ""}, lane);
+            bands.push_back({title, title, box.top(), box.height(), static_cast<int>(lane), NamedBand::Rank::lane,
+                             QString::fromStdString(peakOf(lane))});
         }
     }
     return namesOf(std::move(bands));

@@ -328,7 +328,9 @@ function elided(text, width) {
   }
   return '…';
 }
-const laneTitle = (lane) => (lane.device ? `${lane.name} · ${lane.device}` : lane.name);
+/// Keeps separators and figures beside a name in Hebrew or Arabic in their order.
+const isolated = (name) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name);
+const laneTitle = (lane) => (lane.device ? `${isolated(lane.name)} · ${isolated(lane.device)}` : lane.name);
 let gutter = 80;
 function chooseGutter() {
   let widest = 60;
@@ -413,18 +415,18 @@ class Pane {
     }
   }
   nameWithDetail(name, detail, room, isFigure) {
-    const both = detail ? `${name} · ${detail}` : name;
+    const both = detail ? `${isolated(name)} · ${isolated(detail)}` : name;
     if (!detail || textWidth(both) <= room) {
       return elided(both, room);
     }
     const least = 40;  // pixels of a part that tells something
     const rest = textWidth(` · ${detail}`);
     if (isFigure) {
-      return room - rest >= least ? `${elided(name, room - rest)} · ${detail}` : elided(name, room);
+      return room - rest >= least ? `${isolated(elided(name, room - rest))} · ${detail}` : elided(name, room);
     }
     const shown = elided(name, Math.max(0.6 * room, room - rest));
     const left = room - textWidth(`${shown} · `);
-    return left >= least ? `${shown} · ${elided(detail, left)}` : elided(name, room);
+    return left >= least ? `${isolated(shown)} · ${elided(detail, left)}` : elided(name, room);
   }
   cursor() {
     if (state.cursor !== null) {

@@ -310,6 +310,30 @@ TEST(FewLanes, HaveAsMuchOfTheirNamesAsFits) {
     }
 }
 
+TEST(FewLanes, HaveNamesThatDifferAlsoIfTheseAreShortened) {
+    TimeAxisModel axis;
+    TimelineView view(Source::measured, axis);
+    Timeline timeline = manyLanes(3);
+    for (std::size_t lane = 0; lane < 3; ++lane) {
+        timeline.lanes[lane] = {"stage_of_the_transformer_" + std::to_string(lane) + "_with_attention_block_1", "cpu"};
+    }
+    view.setStore(std::make_shared<const TimelineStore>(timeline));
+    view.resize(900, 300);
+    view.show();
+    for (const char* room : {"stage_of_th…k_1", "stage_of_the_transf…ion_block_1"}) {
+        view.setGutter(view.fontMetrics().horizontalAdvance(QString::fromUtf8(room)) + 10);
+        QApplication::processEvents();
+        const std::vector<AxisView::DrawnName> names = view.drawnNames();
+        ASSERT_EQ(names.size(), 3U);
+        for (std::size_t i = 0; i < 3; ++i) {
+            EXPECT_TRUE(names[i].text.contains(QString::number(i) + QLatin1Char('_')) ||
+                        names[i].text.contains(QString::number(i) + QChar(0x2026)))
+                << names[i].text.toStdString();
+            EXPECT_LE(view.fontMetrics().horizontalAdvance(names[i].text), names[i].rect.width());
+        }
+    }
+}
+
 TEST_F(ManyLanesView, NamesSomeLanesThatNeverOverlap) {
     EXPECT_FALSE(view_.overflows());
     expectNamesApart();

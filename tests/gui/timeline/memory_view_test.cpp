@@ -66,6 +66,25 @@ protected:
     MemoryView view_;
 };
 
+TEST_F(MemoryViewTest, HasNamesOfLanesThatDifferAlsoIfTheseAreShortened) {
+    tracks_.emplace_back(std::vector<MemorySample>{sampleAt(0, 10 * kMiB, 0, 0), sampleAt(1000, 10 * kMiB, 0, 0)});
+    view_.setScene(
+        {{{"stage_of_the_transformer_0_with_attention", "cpu"}, {"stage_of_the_transformer_1_with_attention", "cpu"}},
+         &tracks_,
+         nullptr,
+         0,
+         {}});
+    view_.setGutter(view_.fontMetrics().horizontalAdvance(QStringLiteral("stage_of_the_tran · 100 MiB")));
+    QApplication::processEvents();
+    const std::vector<AxisView::DrawnName> names = view_.drawnNames();
+    ASSERT_EQ(names.size(), 2U);
+    for (std::size_t lane = 0; lane < 2; ++lane) {
+        const QString& text = names[lane].text;
+        EXPECT_TRUE(text.contains(QStringLiteral("%1_").arg(lane))) << text.toStdString();
+        EXPECT_TRUE(text.endsWith(QStringLiteral("MiB"))) << text.toStdString();
+    }
+}
+
 TEST_F(MemoryViewTest, StacksWhatTheBytesAreForAtTheirHeights) {
     const QImage image = view_.grab().toImage();
     expectFilled(image, 250, 0, 40 * kMiB, MemoryCategory::parameters);
