@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
+#include <span>
 
 namespace pipescope {
 namespace {
@@ -24,6 +26,23 @@ TimeRange united(const TimeRange& a, const TimeRange& b) {
 
 const StepSpan* simulatedStep(const TraceDocument& document) {
     return document.simulated && !document.simulated->steps().empty() ? &document.simulated->steps().front() : nullptr;
+}
+
+/// Of the step, and of its tasks if other steps overlap it: some of these run before the step before it has ended.
+TimeRange rangeOf(const TimelineStore& store, const StepSpan& step) {
+    TimeRange range = step.range();
+    const std::int64_t reach = store.overlaps() ? 2 * range.length() : 0;
+    const TimeRange near{range.start - reach, range.end + reach};
+    for (const StoredRow& row : store.overlaps() ? std::span(store.rows()) : std::span<const StoredRow>()) {
+        const auto first = std::ranges::lower_bound(row.end, near.start) - row.end.begin();
+        for (auto i = static_cast<std::size_t>(first); i < row.start.size() && row.start[i] <= near.end; ++i) {
+            const std::optional<TaskKey> key = unpack(row.key[i]);
+            if (key && key->step == step.step) {
+                range = united(range, {row.start[i], row.end[i]});
+            }
+        }
+    }
+    return range;
 }
 
 TimeRange simulatedRange(const TraceDocument& document, std::int32_t step) {
@@ -198,8 +217,15 @@ TimeRange stepRange(const TraceDocument& document, std::int32_t step) {
     if (measured == nullptr) {
         return wholeRange(document, step);
     }
-    return withMargin(document.simulated ? united(measured->range(), simulatedRange(document, step))
-                                         : measured->range());
+    const TimeRange own = rangeOf(*document.measured, *measured);
+    if (!document.simulated) {
+        return withMargin(own);
+    }
+    const std::int64_t shift = simulatedShift(document, step);
+    const TimeRange simulated = document.simulated->overlaps()
+                                    ? rangeOf(*document.simulated, document.simulated->steps().front())
+                                    : document.simulated->range();
+    return withMargin(united(own, {simulated.start + shift, simulated.end + shift}));
 }
 
 std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t step) {

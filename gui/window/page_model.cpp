@@ -141,7 +141,11 @@ void PageModel::showBaseline(std::shared_ptr<const Baseline> baseline) {
     }
     std::shared_ptr<const TraceDocument> compared = withBaseline(*recorded_, baseline);
     baseline_ = std::move(baseline);
+    const bool whole = axis_->window() == windowOf(stepRange(*document_, step_));
     replaceSimulated(std::move(compared), {});
+    if (whole) {  // the simulated step, which may have been longer, is gone
+        axis_->show(stepRange(*document_, step_));
+    }
 }
 
 QString PageModel::baselineTitle() const {

@@ -389,6 +389,17 @@ TEST(Scenario, WithStaggeredUpdatesIsAStepBetweenThoseThatOverlapIt) {
     ASSERT_EQ(document.measured->steps().size(), 3U);
     EXPECT_EQ(document.measured->step(1)->statistics, step.statistics);
     EXPECT_EQ(simulatedShift(document, 1), 0);
+    // What a picture of the step shows: its tasks, not those of its neighbours.
+    TimeRange tasks = step.range();
+    for (const Slice& slice : recorded.slices) {
+        if (slice.key.step == 1 && !is_copy(slice.key.kind)) {
+            tasks = {std::min(tasks.start, slice.start.count()), std::max(tasks.end, slice.end.count())};
+        }
+    }
+    const TimeRange shtasks = stepRange(document, 1);
+    EXPECT_LE(shtasks.start, tasks.start);
+    EXPECT_GE(shtasks.end, tasks.end);
+    EXPECT_LT(shtasks.length(), tasks.length() * 11 / 10);
     for (const std::int32_t number : {0, 1, 2}) {
         TaskKey key = first;
         key.step = number;

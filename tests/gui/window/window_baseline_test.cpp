@@ -61,6 +61,22 @@ protected:
     const SampleRun slower_{.forward_ns = 20'000'000};
 };
 
+TEST_F(WindowBaseline, FitsTheViewToBothRunsIfTheWholeStepIsInView) {
+    open("after.sqlite");
+    const TimeAxisModel& axis = window_.page()->axis();
+    compareWith("longer.sqlite", slower_);
+    const double longer = axis.window().length;
+    EXPECT_EQ(axis.window(), windowOf(stepRange(shown(), window_.page()->model().step())));
+    compareWith("shorter.sqlite", {});  // the longer run is no longer on screen
+    EXPECT_EQ(axis.window(), windowOf(stepRange(shown(), window_.page()->model().step())));
+    EXPECT_LT(axis.window().length, 0.7 * longer);
+    window_.page()->navigation().fitSelection();
+    window_.page()->axis().zoom(0.5, 0.5);
+    const double part = axis.window().length;
+    window_.page()->model().showBaseline(shown().baseline);
+    EXPECT_NEAR(axis.window().length, part, 1) << "a part stays a part";
+}
+
 TEST_F(WindowBaseline, StandsInThePlaceOfTheSimulationAndSaysSo) {
     open("after.sqlite");
     const std::int64_t simulated = shown().simulated->steps().front().statistics.step_time().count();
