@@ -196,6 +196,11 @@ std::int64_t simulatedShift(const TraceDocument& document, std::int32_t step) {
     return measured != nullptr && simulated != nullptr ? measured->range().start - simulated->range().start : 0;
 }
 
+QString signOfDifferences(bool twoRuns) {
+    return twoRuns ? translated("After minus before: positive if the later run took longer")
+                   : translated("Simulated minus measured: positive if the simulation takes longer");
+}
+
 TimeRange wholeRange(const TraceDocument& document, std::int32_t step) {
     if (!document.measured && !document.simulated) {
         return withMargin(document.tracks ? document.tracks->range() : TimeRange{0, 1});

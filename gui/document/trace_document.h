@@ -88,6 +88,9 @@ Value differenceOf(const TraceDocument& document, const Value& measured, const V
     return document.baseline ? measured - simulated : simulated - measured;
 }
 
+/// What differenceOf() subtracts, for people.
+QString signOfDifferences(bool twoRuns);
+
 /// True if the document has only threads, streams and counters.
 inline bool hasOnlyTracks(const TraceDocument& document) {
     return !document.measured && !document.simulated;

@@ -115,14 +115,17 @@ Json causesJson(const TimelineColors& light, const TimelineColors& dark) {
     return causes;
 }
 
-Json latenessJson(std::int64_t scale, const TimelineColors& light, const TimelineColors& dark) {
+Json latenessJson(const std::vector<TaskPair>& pairs, std::int64_t scale, bool twoRuns, const TimelineColors& light,
+                  const TimelineColors& dark) {
     Json all = Json::array();
+    const std::bitset<kNumLateness> occurs = latenessIn(pairs, scale);
     for (int i = 0; i < kNumLateness; ++i) {
         const auto lateness = static_cast<Lateness>(i);
         const LatenessStyle style = styleOf(lateness, light);
         const QColor onDark = styleOf(lateness, dark).color;
-        const bool occurs = scale > 0 || lateness == latenessOf(0, scale);  // else no task differs
-        all.push_back({{"name", occurs ? utf8(describe(lateness, scale)) : std::string()},
+        const bool isUsed = occurs.test(static_cast<std::size_t>(i));
+        all.push_back({{"name", isUsed ? utf8(describe(lateness, scale, twoRuns)) : std::string()},
+                       {"about", utf8(explainLateness(twoRuns))},
                        {"light", hex(style.color)},
                        {"dark", hex(onDark)},
                        {"lightInk", hex(inkOn(style.color))},
@@ -1163,7 +1166,8 @@ QByteArray timelinePageData(const PageScene& scene) {
     if (scene.analysis != nullptr && !scene.analysis->matching().pairs.empty()) {
         const std::int64_t scale =
             differenceScaleOf(scene.analysis->matching().pairs, onTimeWithin(document, scene.step));
-        data["lateness"] = latenessJson(scale, light, dark);
+        data["lateness"] =
+            latenessJson(scene.analysis->matching().pairs, scale, document.baseline != nullptr, light, dark);
         Json& measured = data["timelines"][0];
         measured["late"] = lateJson(scene, *all.measured, measured["start"].size(), scale);
     }

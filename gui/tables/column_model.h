@@ -22,11 +22,19 @@ struct TableColumn {
         : title(std::move(title_)), key(key_), side(side_), text(std::move(text_)), plain(std::move(plain_)) {}
 
     QString title;
-    const char* key;     ///< in exports
-    Qt::Alignment side;  ///< left for text, right for numbers; none: the view decides
-    Value text;          ///< for people
-    Value plain;         ///< for exports and sorting; empty: like `text`
+    const char* key;            ///< in exports
+    Qt::Alignment side;         ///< left for text, right for numbers; none: the view decides
+    Value text;                 ///< for people
+    Value plain;                ///< for exports and sorting; empty: like `text`
+    bool isDifference = false;  ///< its header says of what
 };
+
+/// The column's values are differences between measured and simulated.
+template <class Row>
+TableColumn<Row> asDifference(TableColumn<Row> column) {
+    column.isDifference = true;
+    return column;
+}
 
 /// A read-only table that is described by its columns.
 template <class Row>
@@ -69,6 +77,7 @@ public:
             case Qt::DisplayRole: return inWords(column.title);
             case kExportRole: return inWords(QString::fromLatin1(column.key));
             case Qt::TextAlignmentRole: return alignmentOf(column);
+            case Qt::ToolTipRole: return column.isDifference ? signOfDifferences(twoRuns_) : QVariant();
             default: return {};
         }
     }

@@ -63,6 +63,7 @@ public:
         : document_(document), analysis_(analysis), step_(step), noBubble_(document.whyNoBubble(step)) {
         facts_.measuredName = nameOf(document, Source::measured);
         facts_.simulatedName = nameOf(document, Source::simulated);
+        facts_.ofTwoRuns = document.baseline != nullptr;
     }
 
     SelectionFacts ofTask(const TaskSelection& selection);

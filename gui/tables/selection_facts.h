@@ -34,6 +34,7 @@ struct SelectionFacts {
     std::vector<FactSection> sections;
     QString measuredName = {};   ///< nameOf() the columns; empty without a selection
     QString simulatedName = {};  ///< empty: the facts have one value each
+    bool ofTwoRuns = false;      ///< differences are after minus before
     bool ofWholeStep = false;    ///< nothing is selected; the facts are those of the step
 
     /// True if nothing is selected.

@@ -87,6 +87,7 @@ void SelectionPanel::setFacts(SelectionFacts facts) {
     if (!none) {
         table_->setHeaderLabels(
             {QString(), capitalised(facts_.measuredName), capitalised(facts_.simulatedName), tr("Difference")});
+        table_->headerItem()->setToolTip(3, signOfDifferences(facts_.ofTwoRuns));
     }
     const bool single = !none && facts_.simulatedName.isEmpty();
     fitColumns();

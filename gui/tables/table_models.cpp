@@ -42,12 +42,12 @@ DifferenceTableModel::DifferenceTableModel(QObject* parent)
            numberColumn<ComparedTask>(translated("Measured"), "measured_ns", &ComparedTask::measured, formatDuration),
            numberColumn<ComparedTask>(translated("Simulated"), "simulated_ns", &ComparedTask::simulated,
                                       formatDuration),
-           numberColumn<ComparedTask>(
+           asDifference(numberColumn<ComparedTask>(
                translated("Difference"), "difference_ns",
                [this](const ComparedTask& t) {
                    return (twoRuns() ? t.measured - t.simulated : t.simulated - t.measured).count();
                },
-               formatDurationChange)},
+               formatDurationChange))},
           parent) {}
 
 QString DifferenceTableModel::nameOf(const ComparedTask& row) const {
@@ -136,9 +136,10 @@ TaskTableModel::TaskTableModel(QObject* parent)
             [](const TaskRow& r) { return QVariant::fromValue<qlonglong>(r.slice.start.count()); }},
            optionalColumn<TaskRow>(translated("Measured"), "measured_ns", &TaskRow::measured, formatDuration),
            optionalColumn<TaskRow>(translated("Simulated"), "simulated_ns", &TaskRow::simulated, formatDuration),
-           optionalColumn<TaskRow>(translated("Difference"), "difference_ns", &TaskRow::difference,
-                                   formatDurationChange),
-           optionalColumn<TaskRow>(translated("in %"), "difference_share", &TaskRow::share, formatShareChange)},
+           asDifference(optionalColumn<TaskRow>(translated("Difference"), "difference_ns", &TaskRow::difference,
+                                                formatDurationChange)),
+           asDifference(
+               optionalColumn<TaskRow>(translated("in %"), "difference_share", &TaskRow::share, formatShareChange))},
           parent) {}
 
 void TaskTableModel::setRows(std::shared_ptr<const TaskRows> rows) {

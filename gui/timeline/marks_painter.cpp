@@ -237,6 +237,7 @@ void paintDifferenceLabels(QPainter& painter, const TimelineScene& scene, const 
     const QFontMetricsF metrics(painter.font());
     // Measuring every text would dominate the cost. No text is narrower than this.
     const double least = metrics.horizontalAdvance(QStringLiteral("F0"));
+    const double letter = metrics.horizontalAdvance(QLatin1Char('W'));
     for (const TaskPair& pair : scene.marks->differences) {
         const QRectF rect = clippedTo(scene, sliceRect(scene, pair.measured));
         if (contains(scene.hidden, shownKindOf(scene, pair.measured)) || rect.width() < least ||
@@ -247,9 +248,12 @@ void paintDifferenceLabels(QPainter& painter, const TimelineScene& scene, const 
         const TaskKey key = scene.store->shownKey(pair.measured);
         const bool isOneOfMany =
             scene.store->placeOf(scene.store->rows()[pair.measured.row].lane, key.partition).has_value();
-        const QString name = isOneOfMany ? barLabelWithPartition(key) : barLabel(key);
-        const QString full = name + QLatin1Char(' ') + formatDurationChange(pair.end_change);
-        const QString label = metrics.horizontalAdvance(full) + 4 <= rect.width() ? full : name;
+        const QString brief = barLabel(key);
+        const QString name = isOneOfMany ? barLabelWithPartition(key) : brief;
+        const QString full = name + QLatin1Char(' ') + latenessText(pair.end_change);
+        // A name fits if that of any other kind would: neighbours look alike.
+        const bool hasRoom = isOneOfMany && metrics.horizontalAdvance(name) + letter <= rect.width();
+        const QString label = metrics.horizontalAdvance(full) + 4 <= rect.width() ? full : hasRoom ? name : brief;
         const double width = metrics.horizontalAdvance(label);
         if (label.isEmpty() || width + 2 > rect.width()) {
             continue;

@@ -113,19 +113,42 @@ QColor veilOf(const TimelineColors& colors) {
     return veil;
 }
 
-QString describe(Lateness lateness, std::int64_t scale) {
+QString describe(Lateness lateness, std::int64_t scale, bool twoRuns) {
     const auto round = [](std::int64_t ns) { return formatTime(ns, ns, ns); };  // "5 ms", not "5.000 ms"
     const QString small = round(scale / 10);
     const QString large = round(scale / 2);
+    const QString other = twoRuns ? translated("the run before") : translated("the simulation");
     switch (lateness) {
         case Lateness::very_early: return translated("early by %1 or more").arg(large);
         case Lateness::early: return translated("early by %1 to %2").arg(small, large);
         case Lateness::as_simulated:
-            return scale == 0 ? translated("no difference") : translated("within %1").arg(small);
+            return scale == 0 ? translated("no difference") : translated("ends within %1 of %2").arg(small, other);
         case Lateness::late: return translated("late by %1 to %2").arg(small, large);
         case Lateness::very_late: return translated("late by %1 or more").arg(large);
     }
     return {};
+}
+
+QString explainLateness(bool twoRuns) {
+    return twoRuns ? translated(
+                         "Late: the task ended later in the step than in the run before. In tables, a difference "
+                         "is after minus before, so late is positive.")
+                   : translated(
+                         "Late: the measured task ended later in the step than the simulated one. In tables, a "
+                         "difference is simulated minus measured, so late is negative.");
+}
+
+QString latenessText(std::int64_t endChange) {
+    const QString time = formatDuration(std::abs(endChange));
+    return endChange == 0 ? time : endChange > 0 ? translated("%1 late").arg(time) : translated("%1 early").arg(time);
+}
+
+std::bitset<kNumLateness> latenessIn(const std::vector<TaskPair>& pairs, std::int64_t scale) {
+    std::bitset<kNumLateness> occurs;
+    for (const TaskPair& pair : pairs) {
+        occurs.set(static_cast<std::size_t>(latenessOf(pair.end_change, scale)));
+    }
+    return occurs;
 }
 
 std::int64_t differenceScaleOf(const std::vector<TaskPair>& pairs, std::int64_t onTime) {

@@ -63,8 +63,14 @@ LatenessStyle styleOf(Lateness lateness, const TimelineColors& colors);
 /// Veil over tasks that are not compared (of other steps, or without a twin), whose kind colours could be mistaken for
 /// lateness.
 QColor veilOf(const TimelineColors& colors);
-/// "late by 0.2 ms to 1 ms"
-QString describe(Lateness lateness, std::int64_t scale);
+/// "late by 0.2 ms to 1 ms". `twoRuns`: relative to an earlier run, not to the simulation.
+QString describe(Lateness lateness, std::int64_t scale, bool twoRuns);
+/// What late and early mean, and the sign of differences in tables.
+QString explainLateness(bool twoRuns);
+/// "1.2 ms late", "1.2 ms early": in words, since a difference in tables is the simulated time minus the measured one.
+QString latenessText(std::int64_t endChange);
+/// Those that occur.
+std::bitset<kNumLateness> latenessIn(const std::vector<TaskPair>& pairs, std::int64_t scale);
 /// Scale for these pairs: the maximum change of an end, rounded up to 1, 2 or 5 times a power of ten, and 10 ns at
 /// least; 0 if no end changed. Changes up to `onTime` ns are on time at that scale.
 std::int64_t differenceScaleOf(const std::vector<TaskPair>& pairs, std::int64_t onTime = 0);

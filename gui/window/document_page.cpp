@@ -77,18 +77,37 @@ std::vector<LegendEntry> causeEntries(const StepAnalysis& analysis, const std::b
     return entries;
 }
 
+/// True if the marks compare all tasks of the store.
+bool comparesAll(const TimelineMarks& marks, const TimelineStore& store) {
+    std::size_t rest = 0;
+    for (const StoredRow& row : store.rows()) {
+        rest += row.copies ? 0 : row.start.size();
+    }
+    for (const TaskPair& pair : marks.differences) {
+        rest -= store.rows()[pair.measured.row].copies ? 0 : 1;
+    }
+    return rest == 0;
+}
+
 /// `whyNone`: why no task is compared; empty if some are.
-std::vector<LegendEntry> latenessEntries(std::int64_t scale, const QString& whyNone, const TimelineColors& colors) {
+std::vector<LegendEntry> latenessEntries(const TimelineMarks& marks, const TraceDocument& shown, const QString& whyNone,
+                                         const TimelineColors& colors) {
     std::vector<LegendEntry> entries;
+    const std::int64_t scale = marks.differenceScale;
+    const std::bitset<kNumLateness> occurs = latenessIn(marks.differences, scale);
+    const bool twoRuns = shown.baseline != nullptr;
     for (int i = 0; i < kNumLateness && whyNone.isEmpty(); ++i) {
         const auto lateness = static_cast<Lateness>(i);
-        if (scale == 0 && lateness != latenessOf(0, scale)) {
-            continue;  // no task differs
+        if (!occurs.test(static_cast<std::size_t>(i))) {
+            continue;
         }
         const LatenessStyle style = styleOf(lateness, colors);
         const bool plain = style.pattern == Qt::SolidPattern;
         entries.push_back({style.color, plain ? QBrush(Qt::NoBrush) : QBrush(inkOn(style.color), style.pattern),
-                           describe(lateness, scale)});
+                           describe(lateness, scale, twoRuns), -1, false, explainLateness(twoRuns)});
+    }
+    if (comparesAll(marks, *shown.measured)) {
+        return entries;
     }
     entries.push_back({styleOf(TaskKind::forward).color, QBrush(veilOf(colors)),
                        whyNone.isEmpty() ? DocumentPage::tr("faint: other steps, and tasks without a twin")
@@ -432,7 +451,7 @@ void DocumentPage::refreshMarks() {
             const QString whyNone = !marks->differences.empty() ? QString()
                                     : !shown.whyNoTwins.empty() ? QString::fromStdString(shown.whyNoTwins)
                                                                 : tr("none of this step has a twin");
-            entries = latenessEntries(marks->differenceScale, whyNone, colors);
+            entries = latenessEntries(*marks, shown, whyNone, colors);
         }
         views_->view(source).setMarks(marks);
         views_->view(source).setHidden(choice.hiddenKinds);

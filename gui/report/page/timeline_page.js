@@ -894,7 +894,9 @@ class TimelinePane extends Pane {
       const form = roomy ? 0 : [0, 1, 2].find((each) => counts[each] >= 0.9 * counts[3]);
       let text = form === undefined || rect.height < 12 ? '' : labelOf(i)[form === 0 ? 0 : 1];
       if (difference && line.late[i] >= 0 && text) {
-        const long = `${labelOf(i)[0]} ${change(-factsOf(line, i).twin.endChange)}`;
+        const late = factsOf(line, i).twin.endChange * (data.twoRuns ? 1 : -1);
+        const word = late > 0 ? ' late' : late < 0 ? ' early' : '';
+        const long = `${labelOf(i)[0]} ${duration(Math.abs(late))}${word}`;
         text = textWidth(long) + 6 <= rect.width ? long : text;
       }
       const small = form === 2 && text === labelOf(i)[1];
@@ -1659,7 +1661,7 @@ function refreshLegend() {
     data.lateness.forEach((each, i) => {
       const paint = paints[FIRST_LATE + i];
       if (each.name) {
-        entry(paint.color, paint.ink, each.tile, each.name);
+        entry(paint.color, paint.ink, each.tile, each.name, each.about);
       }
     });
   }

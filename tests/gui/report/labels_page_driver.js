@@ -4,6 +4,10 @@ const hover = (source, x, y = 60) => {
   canvasOf(source).dispatchEvent({type: 'pointermove', clientX: x, clientY: y});
   drawFrames();
 };
+const press = (key) => {
+  window.dispatchEvent({type: 'keydown', key, preventDefault() {}});
+  drawFrames();
+};
 const state = () => window.pipescopePage.state();
 const plates = (source) => window.pipescopePage.plates(source);
 const apart = (a, b) => a.left + a.width <= b.left || b.left + b.width <= a.left;
@@ -74,15 +78,25 @@ check('narrow bars have none', none > 0, none);
 window.dispatchEvent({type: 'keydown', key: '0', preventDefault() {}});
 drawFrames();
 
+// Differences are in words
+press('3');
+let late = 0;
+for (let step = 0; step < 12; ++step) {
+  for (const {task, text} of window.pipescopePage.labels('measured').filter((each) => / (late|early)$/.test(each.text))) {
+    check(`task ${task} is as late as the window says`, text === `${expected.labels.measured[task]} ${expected.late[task]}`, `${text}, not ${expected.late[task]}`);
+    late += 1;
+  }
+  press('w');
+}
+check('wide bars say how late they are', late > 3, late);
+press('1');
+press('0');
+
 // Memory: a row for each lane, with the peak as in the window
 for (const name of expected.memory) {
   check(`memory says ${name}`, canvasOf('memory').texts.some(({text}) => text === name), JSON.stringify(canvasOf('memory').texts));
 }
 // The composition of memory, stacked as in the window
-const press = (key) => {
-  window.dispatchEvent({type: 'keydown', key, preventDefault() {}});
-  drawFrames();
-};
 const stackAt = (x) => canvasOf('memory').fills.filter((each) =>
   typeof each.style === 'string' && expected.stack.some(({color}) => color === each.style) && each.x <= x && x < each.x + each.width);
 const {start: from, length: span} = state();

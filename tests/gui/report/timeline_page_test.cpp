@@ -844,6 +844,16 @@ TEST_F(TimelinePage, LabelsBarsAndPlatesAsTheWindowDoes) {
                                     }) -
                tasks.begin();
     };
+    Json late = Json::array();  // by measured task
+    for (const PageTask& task : tasks) {
+        const auto pair = std::ranges::find_if(analysis_->matching().pairs, [&](const TaskPair& each) {
+            const Slice slice = document_->measured->slice(each.measured);
+            return slice.key.step == task.step &&
+                   taskName(document_->measured->shownKey(each.measured)).toStdString() == task.name;
+        });
+        const bool isCompared = pair != analysis_->matching().pairs.end();
+        late.push_back(isCompared ? latenessText(pair->end_change).toStdString() : std::string());
+    }
     const StepTaskIndex chosen = graph.find({scene_.step, TaskKind::backward, 1, 5, -1});
     const auto arrowed = numberOf(chosen);
     Json arrows = Json::array();
@@ -866,6 +876,7 @@ TEST_F(TimelinePage, LabelsBarsAndPlatesAsTheWindowDoes) {
         {"memory", memory},
         {"stack", stack},
         {"stackTime", middle - scene_.origin},
+        {"late", late},
         {"arrowed", arrowed},
         {"arrows", arrows},
         {"bubble", bubble},
@@ -1029,7 +1040,7 @@ TEST_P(TimelinePageInBrowser, AnswersWheelPointerKeysAndButtons) {
         {"details",
          {name, text(formatDurationChange(-pair->start_change)), text(formatDurationChange(-pair->end_change)),
           text(formatDurationChange(change))}},
-        {"lateness", text(describe(lateness, scale))},
+        {"lateness", text(describe(lateness, scale, false))},
         {"lateColor", text(styleOf(lateness, light).color.name())}};
     const Json results = resultsOf(timelinePageHtml(scene_), expected, PIPESCOPE_PAGE_DRIVER, GetParam());
     EXPECT_GT(results.size(), 50U);

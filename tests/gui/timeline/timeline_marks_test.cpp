@@ -443,7 +443,19 @@ TEST(Lateness, GrowsWithTheChangeAndKnowsItsScale) {
     pairs[0].end_change = 0;
     EXPECT_EQ(differenceScaleOf(pairs), 0);
     EXPECT_EQ(latenessOf(0, 0), Lateness::as_simulated);
-    EXPECT_EQ(describe(Lateness::as_simulated, 0), QStringLiteral("no difference"));
+    EXPECT_EQ(describe(Lateness::as_simulated, 0, false), QStringLiteral("no difference"));
+    EXPECT_EQ(describe(Lateness::as_simulated, 10'000'000, true),
+              QStringLiteral("ends within 1 ms of the run before")
+                  .replace(QLatin1String("1 ms"), QStringLiteral("1\u00a0ms")));
+    EXPECT_TRUE(latenessText(-1'200'000).endsWith(QLatin1String(" early")));
+    EXPECT_TRUE(latenessText(1'200'000).endsWith(QLatin1String(" late")));
+    EXPECT_FALSE(latenessText(1'200'000).contains(QLatin1Char('+'))) << "tables subtract in the other order";
+    pairs.resize(2);
+    pairs[0].end_change = 900;
+    const std::bitset<kNumLateness> occurs = latenessIn(pairs, 1000);
+    EXPECT_EQ(occurs.count(), 2U);
+    EXPECT_TRUE(occurs.test(static_cast<std::size_t>(Lateness::very_late)));
+    EXPECT_TRUE(occurs.test(static_cast<std::size_t>(Lateness::as_simulated)));
 }
 
 class MinimapTest : public testing::Test {

@@ -103,6 +103,7 @@ TEST_F(WindowBaseline, StandsInThePlaceOfTheSimulationAndSaysSo) {
               lanes().index(0, LaneTableModel::measured_busy).data(kExportRole).toLongLong());
     EXPECT_GT(lanes().index(0, LaneTableModel::simulated_peak).data(kExportRole).toLongLong(), 0);
     ASSERT_EQ(differences().rowCount(), 10);
+    EXPECT_TRUE(header(differences(), 3, Qt::ToolTipRole).startsWith(QStringLiteral("After minus before")));
     EXPECT_LT(differences().index(0, DifferenceTableModel::difference).data(kExportRole).toLongLong(), 0)
         << "after minus before: it became faster";
 

@@ -78,6 +78,24 @@ TEST_F(WindowLegend, ExplainsHowBarsNameThePartitionsOfALaneWithSeveral) {
     EXPECT_FALSE(names().contains(partitions));
 }
 
+TEST_F(WindowLegend, ListsOnlyTheDifferencesThatOccur) {
+    open("lateness.sqlite");
+    MarkChoice choice = window_.page()->model().choice();
+    choice.mode = CompareMode::difference;
+    window_.page()->model().setChoice(choice);
+    const std::vector<TaskPair>& pairs = window_.page()->model().analysis()->matching().pairs;
+    const std::int64_t scale = differenceScaleOf(pairs);
+    const std::bitset<kNumLateness> occurs = latenessIn(pairs, scale);
+    ASSERT_FALSE(occurs.all());
+    QStringList names;
+    for (const auto& [name, place] : legend().places()) {
+        names << name;
+    }
+    for (std::size_t i = 0; i < kNumLateness; ++i) {
+        EXPECT_EQ(names.contains(describe(static_cast<Lateness>(i), scale, false)), occurs.test(i)) << i;
+    }
+}
+
 TEST_F(WindowLegend, ShowsOneKindAloneAndAllAgain) {
     open("legend.sqlite");
     click(kForward, Qt::ShiftModifier);
