@@ -92,6 +92,7 @@ void visitBubbles(const TimelineScene& scene, const Visit& visit) {
     const auto least = static_cast<std::int64_t>(scene.window.length / std::max(1, scene.lanes.width()));
     std::int64_t lane = -1;
     Band band;
+    bool isFolded = false;
     for (const Bubble& piece : scene.marks->bubbles) {
         if (piece.end <= left || piece.start >= right || piece.length() < least) {
             continue;
@@ -99,8 +100,9 @@ void visitBubbles(const TimelineScene& scene, const Visit& visit) {
         if (piece.lane.value() != lane) {
             lane = piece.lane.value();
             band = scene.layout->bubbleBand(piece.lane);
+            isFolded = scene.layout->isFolded(piece.lane);
         }
-        if (band.height == 0 || is_work(piece.cause) || scene.marks->hides(piece.cause)) {
+        if (band.height == 0 || isFolded || is_work(piece.cause) || scene.marks->hides(piece.cause)) {
             continue;
         }
         const QRectF rect = clippedTo(scene, rectAt(scene, band, piece.start, piece.end));
@@ -157,6 +159,9 @@ void paintOtherSteps(QPainter& painter, const TimelineScene& scene, const Timeli
     constexpr double kAll = 1e-9;  // pixels: every task of a row that is not too dense
     const QColor veil = veilOf(colors);
     for (const LaneBand& lane : scene.layout->lanes) {
+        if (lane.folded) {
+            continue;
+        }
         for (const RowBand& row : lane.rows) {
             QRectF faint;  // neighbours at once, or their common edge would be painted twice
             const auto flush = [&] {
@@ -184,6 +189,10 @@ void paintOtherSteps(QPainter& painter, const TimelineScene& scene, const Timeli
     }
 }
 
+LaneId laneOf(const TimelineScene& scene, SliceRef slice) {
+    return scene.store->rows()[slice.row].lane;
+}
+
 TaskKind shownKindOf(const TimelineScene& scene, SliceRef slice) {
     return static_cast<TaskKind>(scene.store->rows()[slice.row].kind[slice.index]);
 }
@@ -193,7 +202,7 @@ void paintDifferences(QPainter& painter, const TimelineScene& scene, const Timel
     for (const TaskPair& pair : scene.marks->differences) {
         const QRectF rect = clippedTo(scene, sliceRect(scene, pair.measured));
         if (contains(scene.hidden, shownKindOf(scene, pair.measured)) || rect.width() <= 0 ||
-            !rect.intersects(scene.lanes)) {
+            !rect.intersects(scene.lanes) || scene.layout->isFolded(laneOf(scene, pair.measured))) {
             continue;
         }
         const LatenessStyle style = styleOf(latenessOf(pair.end_change, scene.marks->differenceScale), colors);
@@ -241,13 +250,13 @@ void paintDifferenceLabels(QPainter& painter, const TimelineScene& scene, const 
     for (const TaskPair& pair : scene.marks->differences) {
         const QRectF rect = clippedTo(scene, sliceRect(scene, pair.measured));
         if (contains(scene.hidden, shownKindOf(scene, pair.measured)) || rect.width() < least ||
-            rect.height() < metrics.ascent() || !rect.intersects(scene.lanes)) {
+            rect.height() < metrics.ascent() || !rect.intersects(scene.lanes) ||
+            scene.layout->isFolded(laneOf(scene, pair.measured))) {
             continue;
         }
         const LatenessStyle style = styleOf(latenessOf(pair.end_change, scene.marks->differenceScale), colors);
         const TaskKey key = scene.store->shownKey(pair.measured);
-        const bool isOneOfMany =
-            scene.store->placeOf(scene.store->rows()[pair.measured.row].lane, key.partition).has_value();
+        const bool isOneOfMany = scene.store->placeOf(laneOf(scene, pair.measured), key.partition).has_value();
         const QString brief = barLabel(key);
         const QString name = isOneOfMany ? barLabelWithPartition(key) : brief;
         const QString full = name + QLatin1Char(' ') + latenessText(pair.end_change);
@@ -276,7 +285,7 @@ void paintGhosts(QPainter& painter, const TimelineScene& scene, const TimelineCo
             continue;
         }
         const Band band = scene.layout->bandOf(*here);
-        if (band.height < (row.copies ? 1 : kLowestPatternRow)) {
+        if (band.height < (row.copies ? 1 : kLowestPatternRow) || scene.layout->isFolded(row.lane)) {
             continue;
         }
         for (std::size_t i = 0; i < row.start.size() && drawn < kMostMarks; ++i) {

@@ -134,7 +134,7 @@ private:
         if (beginsGroup(i)) {
             beginGroup(lane);
         }
-        LaneBand band{lane.lane, {}, {}, {}, lane.pinned, lane.group};
+        LaneBand band{lane.lane, {}, {}, {}, lane.pinned, lane.group, lane.grouped};
         if (isFolded(i)) {
             band.band = layout_.lanes.back().band;
             for (const std::uint32_t row : rows_[lane.lane.index()]) {
@@ -190,7 +190,9 @@ private:
         for (const std::uint32_t row : rows_[lane.lane.index()]) {
             const auto from = static_cast<int>(std::floor(y_));
             const auto to = std::max(from + 1, static_cast<int>(std::floor(y_ + rowHeight_)));
-            const int gap = to - from >= kLowestGappedRow ? kRowGap : 0;
+            const int gap = to - from >= kLowestTaskRow + kLaneGap ? kLaneGap
+                            : to - from >= kLowestGappedRow        ? kRowGap
+                                                                   : 0;
             const bool copies = store_.rows()[row].copies;
             band.rows.push_back({row, copies ? Band{from, 0} : Band{from, to - from - gap}});
             y_ += copies || isFixed(lane) ? 0 : rowHeight_;

@@ -32,6 +32,7 @@ struct LaneBand {
     std::vector<RowBand> kernels = {};  ///< below the lane's rows; row numbers refer to the kernel store
     bool pinned = false;                ///< does not scroll
     std::string group = {};             ///< empty: none
+    bool folded = false;                ///< its group is one row, the mean of its lanes, without anything of one lane
 };
 
 /// Lanes of one process.
@@ -68,6 +69,7 @@ struct TimelineLayout {
     Band bubbleBand(LaneId lane) const;
     /// Null if the layout has no such lane.
     const LaneBand* find(LaneId lane) const;
+    bool isFolded(LaneId lane) const { return find(lane) != nullptr && find(lane)->folded; }
     std::optional<LaneId> laneAt(int y) const;
     /// The group whose header is there.
     const GroupBand* headerAt(int y) const;

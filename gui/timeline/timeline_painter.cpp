@@ -473,7 +473,7 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
             const StoredRow& stored = scene.store->rows()[row.row];
             const int top = scene.lanes.top() + row.band.top;
             const PartitionTop shade = partitionTopOf(row.band.height, painter.font(), hasGhosts);
-            if (stored.copies || row.band.height < kLowestPatternRow || top > visible.bottom() ||
+            if (stored.copies || lane.folded || row.band.height < kLowestPatternRow || top > visible.bottom() ||
                 top + row.band.height < visible.top()) {
                 continue;
             }

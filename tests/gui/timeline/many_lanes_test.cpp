@@ -250,6 +250,45 @@ TEST(ManyLanes, ShowSharesWhereKindsAlternateInEveryPixel) {
     }
 }
 
+TEST(ManyLanes, OfACollapsedGroupHaveOnlyTheirMean) {
+    Timeline timeline;
+    timeline.lanes = lanesOfTwoProcesses();
+    for (int lane = 0; lane < 4; ++lane) {  // each lane of a process is busy in one half of the step
+        timeline.slices.push_back({{0, TaskKind::forward, lane, 3, -1},
+                                   LaneId{lane},
+                                   Nanoseconds{lane % 2 * 500},
+                                   Nanoseconds{lane % 2 * 500 + 500},
+                                   0});
+    }
+    TimeAxisModel axis;
+    TimelineView view(Source::measured, axis);
+    view.setGutter(120);
+    view.resize(1120, 400);
+    view.setStore(std::make_shared<const TimelineStore>(timeline));
+    axis.setTotal({0, 1000});
+    axis.show({0, 1000});
+    LaneArrangement arrangement;
+    arrangement.grouped = true;
+    arrangement.collapsedGroups = {"rank 1, host b"};
+    view.setArrangement(arrangement);
+    auto marks = std::make_shared<TimelineMarks>();
+    marks->bubbles = {{LaneId{2}, 500, 1000, BubbleCause::finished},
+                      {LaneId{3}, 0, 500, BubbleCause::previous_partition}};
+    view.setMarks(marks);
+    view.show();
+    QApplication::processEvents();
+    const QImage image = view.viewport()->grab().toImage();
+    const QRect row = view.laneRect(LaneId{2});
+    ASSERT_EQ(row, view.laneRect(LaneId{3}));
+    const QColor bar = styleOf(TaskKind::forward).color;
+    const QColor ground = timelineColors(view.palette()).bubble;
+    for (int y = row.top(); y < row.bottom(); ++y) {
+        for (int x = 130; x < 1110; ++x) {  // neither labels nor bubbles of one lane
+            ASSERT_NEAR(image.pixelColor(x, y).blue(), (bar.blue() + ground.blue()) / 2, 3) << x << ", " << y;
+        }
+    }
+}
+
 /// 512 lanes in a view of 900 x 400 pixels.
 class ManyLanesView : public testing::Test {
 protected:
