@@ -14,6 +14,7 @@
 namespace pipescope {
 namespace {
 constexpr double kLabelMargin = 1;
+constexpr double kPlate = 3;              // pixels beside a label without a pattern
 constexpr double kFewBars = 0.1;          // share of the bars that may be too narrow
 constexpr double kSmallestNumber = 0.8;   // relative to the font's size
 constexpr double kSmallestUpright = 7.5;  // text height in pixels; smaller text is illegible
@@ -151,7 +152,9 @@ struct LabelPainter::Text {
             painter.rotate(-90);
         }
         const QSizeF own = size();
-        const QRectF box(-own.width() / 2 - 1, -own.height() / 2, own.width() + 2, own.height());
+        // Wider than the text: a line that ends at a number looks like a minus sign.
+        const QRectF box =
+            QRectF(-own.width() / 2, -own.height() / 2, own.width(), own.height()).adjusted(-kPlate, 0, kPlate, 0);
         if (plate.isValid()) {
             painter.fillRect(box, plate);
         }
@@ -220,7 +223,7 @@ const LabelPainter::Label& LabelPainter::labelFor(quint64 id, const QPainter& pa
     const Text text = makeText();
     Label made;
     made.size = text.upright ? text.size().transposed() : text.size();
-    const QSizeF box = made.size + QSizeF(6, 6);
+    const QSizeF box = made.size + QSizeF(2 * kPlate, 2 * kPlate);
     made.image = QImage((box * scale).toSize() + QSize(1, 1), QImage::Format_ARGB32_Premultiplied);
     made.image.setDevicePixelRatio(scale);
     made.image.fill(Qt::transparent);
@@ -231,17 +234,29 @@ const LabelPainter::Label& LabelPainter::labelFor(quint64 id, const QPainter& pa
 }
 
 template <class MakeText>
-void LabelPainter::draw(QPainter& painter, const QPointF& centre, const Label& label, const MakeText& makeText) {
+void LabelPainter::draw(QPainter& painter, const QRectF& rect, const Label& label, const MakeText& makeText) {
     if (isVector(painter)) {
         painter.save();
-        painter.translate(centre);
+        painter.translate(rect.center());
         makeText().draw(painter);
         painter.restore();
         return;
     }
-    const QSizeF box = label.size + QSizeF(6, 6);
-    const QPointF corner = centre - QPointF(std::floor(box.width() / 2), std::floor(box.height() / 2));
-    painter.drawImage(QPointF(std::round(corner.x()), std::round(corner.y())), label.image);
+    const QSizeF box = label.size + QSizeF(2 * kPlate, 2 * kPlate);
+    const QPointF corner = rect.center() - QPointF(std::floor(box.width() / 2), std::floor(box.height() / 2));
+    const QPoint place(static_cast<int>(std::round(corner.x())), static_cast<int>(std::round(corner.y())));
+    const double beyond = std::max(0.0, label.size.width() - rect.width()) / 2 + 1;  // an upright number may be wider
+    const QRect room(QPoint(static_cast<int>(std::ceil(rect.left() - beyond)), static_cast<int>(rect.top()) - 1),
+                     QPoint(static_cast<int>(std::floor(rect.right() + beyond)) - 1, static_cast<int>(rect.bottom())));
+    const QRect all(place, (QSizeF(label.image.size()) / label.image.devicePixelRatio()).toSize());
+    if (room.contains(all)) {
+        painter.drawImage(place, label.image);
+        return;
+    }
+    const QRect part = all.intersected(room);
+    const double scale = label.image.devicePixelRatio();
+    painter.drawImage(QRectF(part), label.image,
+                      QRectF(QPointF(part.topLeft() - place) * scale, QSizeF(part.size()) * scale));
 }
 
 void LabelPainter::paint(QPainter& painter, const VisibleBar& bar, LabelForm form) {
@@ -268,7 +283,7 @@ void LabelPainter::paint(QPainter& painter, const VisibleBar& bar, LabelForm for
         (upright && label.size.height() > bar.rect.height())) {
         return;
     }
-    draw(painter, bar.rect.center(), label, makeText);
+    draw(painter, bar.rect, label, makeText);
 }
 
 void LabelPainter::paintPartition(QPainter& painter, const QRectF& top, std::int32_t partition, const QColor& ground) {
@@ -279,7 +294,7 @@ void LabelPainter::paintPartition(QPainter& painter, const QRectF& top, std::int
                        << 12;
     const Label& label = labelFor(id, painter, makeText);
     if (label.size.width() <= top.width()) {
-        draw(painter, top.center(), label, makeText);
+        draw(painter, top, label, makeText);
     }
 }
 

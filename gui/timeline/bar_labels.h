@@ -81,7 +81,7 @@ private:
     template <class MakeText>
     const Label& labelFor(quint64 id, const QPainter& painter, const MakeText& makeText);
     template <class MakeText>
-    void draw(QPainter& painter, const QPointF& centre, const Label& label, const MakeText& makeText);
+    void draw(QPainter& painter, const QRectF& rect, const Label& label, const MakeText& makeText);
 
     QFont font_;
     double digit_ = 0;  ///< width of a digit

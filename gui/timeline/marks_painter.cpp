@@ -267,9 +267,9 @@ void paintDifferenceLabels(QPainter& painter, const TimelineScene& scene, const 
         if (label.isEmpty() || width + 2 > rect.width()) {
             continue;
         }
-        QRectF plate(0, 0, width + 2, metrics.ascent());
+        QRectF plate(0, 0, width + 6, metrics.ascent());  // a line that ends at a number looks like a minus sign
         plate.moveCenter(rect.center());
-        painter.fillRect(plate, style.color);
+        painter.fillRect(plate.intersected(rect.adjusted(1, 0, 0, 0)), style.color);
         painter.setPen(textOn(style.color));
         painter.drawText(plate.adjusted(-4, -4, 4, 4), Qt::AlignCenter | Qt::TextSingleLine, label);
     }

@@ -912,7 +912,8 @@ class TimelinePane extends Pane {
       const y = rect.y + above + (rect.height - above) * (ghosts && rect.height >= TALL_GHOST ? GHOST_TOP / 2 : 0.5);
       if (paint.tile.some((bits) => bits !== 0)) {  // keeps the pattern away from the letters
         context.fillStyle = paint.css;
-        context.fillRect(middle - width / 2 - 1, y - 7, width + 2, 14);
+        const left = Math.max(rect.x + 1, middle - width / 2 - 3);  // a line that ends at a number looks like a minus sign
+        context.fillRect(left, y - 7, Math.min(rect.x + rect.width, middle + width / 2 + 3) - left, 14);
       }
       context.font = small ? SMALL_FONT : FONT;
       context.fillStyle = paint.text;
