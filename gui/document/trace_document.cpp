@@ -233,6 +233,10 @@ TimeRange stepRange(const TraceDocument& document, std::int32_t step) {
     return withMargin(united(own, {simulated.start + shift, simulated.end + shift}));
 }
 
+TimeRange measuredRange(const TraceDocument& document, std::int32_t step) {
+    return withMargin(rangeOf(*document.measured, *document.measured->step(step)));
+}
+
 std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t step) {
     const StepSpan* measured = document.measured ? document.measured->step(step) : nullptr;
     const StepSpan* simulated = simulatedStep(document);

@@ -112,6 +112,8 @@ TimeRange wholeRange(const TraceDocument& document, std::int32_t step);
 /// Range of the step in both timelines, from first to last slice, with a small margin. Without timelines, that of the
 /// marked step; without that, the whole range.
 TimeRange stepRange(const TraceDocument& document, std::int32_t step);
+/// Likewise in the measured timeline alone. Precondition: it has the step.
+TimeRange measuredRange(const TraceDocument& document, std::int32_t step);
 
 /// One lane of one measured step and the simulated step; unknown values are empty.
 struct LaneFacts {

@@ -193,6 +193,10 @@ int renderWindow(const ViewOptions& options) {
         page.axis().showAll();
     } else if (const auto range = shown_range(options)) {
         showRange(page.axis(), *range, options.range);
+    } else if (choice.mode == CompareMode::difference && !rendersPage(options) &&
+               hasStep(*page.document(), page.model().step())) {
+        // The other timeline, which may be longer, is not in the picture.
+        page.axis().show(measuredRange(*page.document(), page.model().step()));
     }
     QApplication::processEvents();  // lays out widgets and their scroll bars
     QApplication::processEvents();

@@ -1,3 +1,5 @@
+#include "gui/document/document_loader.h"
+#include "gui/document/step_history.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
@@ -61,6 +63,18 @@ TEST_F(ViewerCommand, DrawsARunBeforeInPlaceOfTheSimulation) {
              QStringLiteral("difference"), QStringLiteral("--baseline"), path("before.sqlite")});
     ASSERT_EQ(outcome.code, 0) << outcome.error.toStdString();
     EXPECT_NE(read(compared), read(plain));
+    // The run before, which takes twice as long, is not in the picture of the difference: it fits the run after.
+    const auto document = loadTrace(trace());
+    const std::int32_t step = typicalStep(*document);
+    const std::int64_t origin = document->measured->step(step)->range().start;
+    const TimeRange shown = measuredRange(*document, step);
+    const QString fitted = path("fitted.png");
+    ASSERT_EQ(view({trace(), QStringLiteral("--render"), fitted, QStringLiteral("--mode"), QStringLiteral("difference"),
+                    QStringLiteral("--baseline"), path("before.sqlite"),
+                    QStringLiteral("--range=%1:%2").arg(shown.start - origin).arg(shown.end - origin)})
+                  .code,
+              0);
+    EXPECT_EQ(read(compared), read(fitted));
     const QString page = path("compared.html");
     ASSERT_EQ(
         view({trace(), QStringLiteral("--render"), page, QStringLiteral("--baseline"), path("before.sqlite")}).code, 0);
