@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace pipescope {
@@ -140,6 +141,7 @@ struct LabelPainter::Text {
     QColor pen;
     QColor plate = {};  // behind the text, which keeps a hatch off it; invalid: none
     bool upright = false;
+    double room = std::numeric_limits<double>::infinity();  // pixels along the text that the plate may take
 
     QSizeF size() const {
         const QFontMetricsF metrics(font);
@@ -153,13 +155,13 @@ struct LabelPainter::Text {
         }
         const QSizeF own = size();
         // Wider than the text: a line that ends at a number looks like a minus sign.
-        const QRectF box =
-            QRectF(-own.width() / 2, -own.height() / 2, own.width(), own.height()).adjusted(-kPlate, 0, kPlate, 0);
+        const double width = std::min(own.width() + 2 * kPlate, room);
+        const QRectF box(-width / 2, -own.height() / 2, width, own.height());
         if (plate.isValid()) {
             painter.fillRect(box, plate);
         }
         painter.setPen(pen);
-        painter.drawText(box.adjusted(-4, -4, 4, 4), Qt::AlignCenter | Qt::TextSingleLine, text);
+        painter.drawText(box.adjusted(-8, -4, 8, 4), Qt::AlignCenter | Qt::TextSingleLine, text);
     }
 };
 
@@ -238,7 +240,9 @@ void LabelPainter::draw(QPainter& painter, const QRectF& rect, const Label& labe
     if (isVector(painter)) {
         painter.save();
         painter.translate(rect.center());
-        makeText().draw(painter);
+        Text text = makeText();  // files have no clips
+        text.room = text.upright ? rect.height() : rect.width();
+        text.draw(painter);
         painter.restore();
         return;
     }

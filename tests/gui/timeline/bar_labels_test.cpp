@@ -8,6 +8,7 @@
 #include <QFontMetricsF>
 #include <QImage>
 #include <QPainter>
+#include <QPicture>
 
 namespace pipescope {
 namespace {
@@ -164,6 +165,33 @@ Ink paint(const QRectF& bar, const TaskKey& task, LabelForm form, const QFont& f
         }
     }
     return ink;
+}
+
+TEST(BarLabels, KeepTheirPlatesInTheBarsOfAVectorPicture) {
+    const QFont font = scaled(100);
+    const TaskKey task = key(TaskKind::backward, 7);
+    const QRectF bar(20, 10, QFontMetricsF(font).horizontalAdvance(QLatin1Char('7')) + 2, kHeight);
+    QPicture picture;
+    QPainter painter(&picture);
+    ASSERT_TRUE(isVector(painter));
+    LabelPainter labels;
+    labels.begin(font);
+    labels.paint(painter, {bar, task}, LabelForm::number);
+    painter.end();
+    QImage image(80, 60, QImage::Format_RGB32);
+    image.fill(Qt::magenta);
+    QPainter on(&image);
+    on.drawPicture(0, 0, picture);
+    on.end();
+    int inside = 0;
+    for (int y = 0; y < image.height(); ++y) {
+        for (int x = 0; x < image.width(); ++x) {
+            const bool isIn = bar.adjusted(-1, -1, 1, 1).contains(QPointF(x, y));
+            EXPECT_TRUE(isIn || image.pixelColor(x, y) == QColor(Qt::magenta)) << x << ", " << y;
+            inside += isIn && image.pixelColor(x, y) != QColor(Qt::magenta) ? 1 : 0;
+        }
+    }
+    EXPECT_GT(inside, 20);
 }
 
 TEST(BarLabels, StayInTheirBarsAtEveryWidthAndScale) {
