@@ -58,10 +58,11 @@ std::bitset<size> only(std::size_t one, const std::bitset<size>& before) {
     return others == before ? std::bitset<size>() : others;
 }
 
-std::vector<LegendEntry> causeEntries(const StepAnalysis& analysis, const std::bitset<kNumBubbleCauses>& hidden,
-                                      const TimelineColors& colors) {
+/// `shown`: the timelines on screen.
+std::vector<LegendEntry> causeEntries(const StepAnalysis& analysis, const std::vector<Source>& shown,
+                                      const std::bitset<kNumBubbleCauses>& hidden, const TimelineColors& colors) {
     std::array<bool, kNumBubbleCauses> occurs{};
-    for (const Source source : {Source::measured, Source::simulated}) {
+    for (const Source source : shown) {
         for (const Bubble& piece : analysis.bubbles(source)) {
             occurs[static_cast<std::size_t>(piece.cause)] = true;
         }
@@ -444,6 +445,8 @@ void DocumentPage::refreshMarks() {
     minimap_->setStore(shown.measured ? shown.measured : shown.simulated, shown.measured ? 0 : shift);
     minimap_->setTracks(shown.measured || shown.simulated ? nullptr : shown.tracks);
     const TimelineColors colors = timelineColors(palette());
+    // The other modes show simulated tasks in the measured timeline.
+    const bool showsSimulated = shown.simulated && (choice.mode == CompareMode::side_by_side || !shown.measured);
     std::vector<LegendEntry> entries;
     for (const Source source : {Source::measured, Source::simulated}) {
         const std::shared_ptr<const TimelineMarks> marks = analysis->marks(source, choice, selection, axis().part());
@@ -467,7 +470,9 @@ void DocumentPage::refreshMarks() {
         entries.push_back({styleOf(TaskKind::forward).color, QBrush(veilOf(colors)), tr("faint: other steps")});
     }
     if (choice.causes) {
-        const std::vector<LegendEntry> causes = causeEntries(*analysis, choice.hiddenCauses, colors);
+        const std::vector<Source> sources =
+            showsSimulated ? std::vector{Source::measured, Source::simulated} : std::vector{Source::measured};
+        const std::vector<LegendEntry> causes = causeEntries(*analysis, sources, choice.hiddenCauses, colors);
         entries.insert(entries.end(), causes.begin(), causes.end());
     }
     QColor copies;
@@ -489,8 +494,6 @@ void DocumentPage::refreshMarks() {
     };
     showFacts(Source::measured, measuredHeadline(shown, model_->step()));
     showFacts(Source::simulated, simulatedHeadline(shown, model_->step()));
-    // The other modes show simulated tasks in the measured timeline.
-    views_->pane(Source::simulated)
-        .setVisible(shown.simulated && (choice.mode == CompareMode::side_by_side || !shown.measured));
+    views_->pane(Source::simulated).setVisible(showsSimulated);
 }
 }  // namespace pipescope

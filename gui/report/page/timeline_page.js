@@ -1689,7 +1689,8 @@ function refreshLegend() {
   }
   const bubble = rgba(colors.bubble);
   if (state.causes) {
-    const present = new Set(timelines.flatMap((line) => line.bubbles.map((each) => each.cause)));
+    const shown = timelines.filter((line) => line === measured || measured === null || state.mode === 'side-by-side');
+    const present = new Set(shown.flatMap((line) => line.bubbles.map((each) => each.cause)));
     data.bubbleCauses.forEach((cause, i) => {
       if (present.has(i)) {
         entry(bubble, groundPaints[i + 1].ink, cause.tile, cause.name);

@@ -78,6 +78,29 @@ TEST_F(WindowLegend, ExplainsHowBarsNameThePartitionsOfALaneWithSeveral) {
     EXPECT_FALSE(names().contains(partitions));
 }
 
+TEST_F(WindowLegend, ListsOnlyCausesOfTheTimelinesOnScreen) {
+    open("causes.sqlite");
+    // As if the recording had no contention and the simulation had some.
+    auto swapped = std::make_shared<TraceDocument>(*window_.page()->document());
+    Timeline clean = simulate(sampleProfile({}), sampleOptions({})).timeline;
+    clean.source = Source::measured;
+    Timeline late = sampleTimeline({.steps = 1});
+    late.source = Source::simulated;
+    swapped->measured = std::make_shared<const TimelineStore>(clean);
+    swapped->simulated = std::make_shared<const TimelineStore>(late);
+    window_.files().setDocument(swapped);
+    settle();
+    const QString cause = nameOf(BubbleCause::contention);
+    const auto lists = [&] {
+        return std::ranges::any_of(legend().places(), [&](const auto& each) { return each.first == cause; });
+    };
+    ASSERT_TRUE(lists()) << legend().accessibleDescription().toStdString();
+    MarkChoice choice = window_.page()->model().choice();
+    choice.mode = CompareMode::difference;
+    window_.page()->model().setChoice(choice);
+    EXPECT_FALSE(lists()) << legend().accessibleDescription().toStdString();
+}
+
 TEST_F(WindowLegend, ListsOnlyTheDifferencesThatOccur) {
     open("lateness.sqlite");
     MarkChoice choice = window_.page()->model().choice();
