@@ -201,7 +201,7 @@ ClusterPlan cluster_plan_of(const std::string& model_or_profile, ClusterPlanFlag
         if (pipeline.optimizer) {
             throw UsageError("--optimizer is given with a gpt: model, which trains with Adam; leave it out");
         }
-        set_dtype(request.layout, pipeline);
+        set_dtype(request.layout, pipeline.dtype);
         return plan_cluster(parse_language_model(model_or_profile), cluster, request);
     }
     const Profile profile = in_dtype(load_profile(model_or_profile), pipeline, model_or_profile);

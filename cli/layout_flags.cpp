@@ -128,16 +128,6 @@ void check_model_options(const CLI::App& command, const std::string& model_or_pr
     }
 }
 
-void set_dtype(Layout& layout, const PipelineFlags& pipeline) {
-    layout.dtype = pipeline.dtype.empty() ? layout.dtype : pipeline.dtype;
-    layout.gradient_bytes = std::max(layout.gradient_bytes, dtype_bytes(layout.dtype) > 4 ? 8 : 2);
-}
-
-void set_dtype(Layout& layout, const Profile& profile) {
-    layout.dtype = profile.dtype;
-    layout.gradient_bytes = static_cast<int>(std::clamp<std::int64_t>(dtype_bytes(profile.dtype), 2, 8));
-}
-
 double parse_tokens(const std::string& text) {
     const auto tokens = number_in<double>(text);
     if (!tokens || !(*tokens >= 1 && *tokens <= 1e18)) {
@@ -176,7 +166,7 @@ LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& f
             throw UsageError("--token-dispatch is " + to_string(layout.dispatch) +
                              " with all experts on each device, so that no token is sent; add --expert-parallel");
         }
-        set_dtype(layout, pipeline);
+        set_dtype(layout, pipeline.dtype);
         found.simulate = [parts_on, model = parse_language_model(model_or_profile)](
                              const Cluster& cluster, const Layout& on, const SimulationDetail& detail) {
             return simulate_layout(model, cluster, parts_on(cluster, on), on, detail);

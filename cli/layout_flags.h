@@ -28,9 +28,6 @@ void add_replica_options(CLI::App& command, Layout& layout);
 /// Throws UsageError for a model without a cluster, and for options of add_replica_options() that say nothing about a
 /// profile, if it is one.
 void check_model_options(const CLI::App& command, const std::string& model_or_profile, bool with_cluster);
-/// Sets the dtype of a gpt: model, and of gradients what it needs; or those of a profile.
-void set_dtype(Layout& layout, const PipelineFlags& pipeline);
-void set_dtype(Layout& layout, const Profile& profile);
 /// The value of --tokens, such as 1e12. Throws UsageError.
 double parse_tokens(const std::string& text);
 /// Throws UsageError for options of the command that say nothing with --cluster, or nothing without it.

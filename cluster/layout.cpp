@@ -340,6 +340,16 @@ TokenDispatch parse_token_dispatch(std::string_view name) {
                                      "--token-dispatch is '" + printable(name) + "'", "leave it out for expert");
 }
 
+void set_dtype(Layout& layout, const std::string& dtype) {
+    layout.dtype = dtype.empty() ? layout.dtype : dtype;
+    layout.gradient_bytes = std::max(layout.gradient_bytes, dtype_bytes(layout.dtype) > 4 ? 8 : 2);
+}
+
+void set_dtype(Layout& layout, const Profile& profile) {
+    layout.dtype = profile.dtype;
+    layout.gradient_bytes = static_cast<int>(std::clamp<std::int64_t>(dtype_bytes(profile.dtype), 2, 8));
+}
+
 std::string to_string(const PipelineParts& parts) {
     std::string text;
     for (const PipelinePart& part : parts) {

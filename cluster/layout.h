@@ -63,6 +63,11 @@ struct Layout {
 /// "p8 d4 t8 v2 b1", for messages and tables; "p8 d4 c2 t8 e8 v2 b1" with samples and experts on several devices.
 std::string to_string(const Layout& layout);
 
+/// Gives the layout of a gpt: model this dtype, unless it is empty, and gradients no fewer bytes than it needs.
+void set_dtype(Layout& layout, const std::string& dtype);
+/// Gives the layout the dtype of a profile, whose gradients have that size too.
+void set_dtype(Layout& layout, const Profile& profile);
+
 /// Consecutive lanes of a pipeline whose devices are of one group.
 struct PipelinePart {
     const NodeGroup* group = nullptr;  ///< of the cluster that is passed with it

@@ -50,11 +50,6 @@ PipelineOptions profileOptions(const ClusterPlanInput& input) {
     return options;
 }
 
-/// As the command takes them for a profile.
-int gradientBytes(const std::string& dtype) {
-    return static_cast<int>(std::clamp<std::int64_t>(dtype_bytes(dtype), 2, 8));
-}
-
 double secondsOf(const QString& text, const QString& what, double unless) {
     return text.isEmpty() ? unless : parse_duration_ns(text.toStdString(), what.toStdString()) / kNsPerSecond;
 }
@@ -111,6 +106,7 @@ ClusterPlanRequest requestOf(const ClusterPlanInput& input) {
         request.schedules.push_back(parse_schedule(name));
     }
     request.layout.sends = input.sends;
+    request.layout.dispatch = input.dispatch;
     if (!input.gradientBucket.isEmpty()) {
         request.layout.gradient_bucket = parse_bytes(input.gradientBucket.toStdString(), "gradient bucket");
     }
@@ -133,10 +129,10 @@ ClusterPlan clusterPlanOf(const ClusterPlanInput& input, std::function<bool(doub
             refuseInput(ClusterPlanForm::tr("the optimizer"), input.optimizer,
                         ClusterPlanForm::tr("a gpt: model trains with Adam, so it is left out"));
         }
-        request.layout.dtype = dtype.empty() ? request.layout.dtype : dtype;
-        if (dtype_bytes(request.layout.dtype) > request.layout.gradient_bytes) {
-            request.layout.gradient_bytes = static_cast<int>(dtype_bytes(request.layout.dtype));
+        if (!input.gradientBytes.isEmpty()) {
+            request.layout.gradient_bytes = input.gradientBytes.toInt();
         }
+        set_dtype(request.layout, dtype);
         return plan_cluster(parse_language_model(input.model.toStdString()), cluster, request);
     }
     if (!input.profile) {
@@ -152,8 +148,15 @@ ClusterPlan clusterPlanOf(const ClusterPlanInput& input, std::function<bool(doub
             ClusterPlanForm::tr("the dtype"), input.dtype,
             ClusterPlanForm::tr("the open file's profile is of %1").arg(QString::fromStdString(input.profile->dtype)));
     }
-    request.layout.dtype = input.profile->dtype;
-    request.layout.gradient_bytes = gradientBytes(input.profile->dtype);
+    if (!input.gradientBytes.isEmpty()) {
+        refuseInput(ClusterPlanForm::tr("the size of a gradient"), input.gradientBytes,
+                    ClusterPlanForm::tr("a profile has the sizes of its gradients, so it is left out"));
+    }
+    if (input.dispatch != TokenDispatch::expert) {
+        refuseInput(ClusterPlanForm::tr("the dispatch of tokens"), QString::fromStdString(to_string(input.dispatch)),
+                    ClusterPlanForm::tr("a profile's layers are whole, so it is left out"));
+    }
+    set_dtype(request.layout, *input.profile);
     return plan_cluster(*input.profile, profileOptions(input), cluster, request);
 }
 
@@ -188,6 +191,8 @@ ClusterPlanForm::ClusterPlanForm(QWidget* parent) : QWidget(parent) {
     form->addRow(tr("Opt&imizer"), optimizer_);
     form->addRow(tr("&Schedules"), schedules_);
     form->addRow(tr("S&ends"), sends_);
+    form->addRow(tr("Toke&n dispatch"), tokenDispatch_);
+    form->addRow(tr("Bytes o&f a gradient"), gradientBytes_);
     form->addRow(tr("&Gradient bucket"), gradientBucket_);
     form->addRow(tr("Time to &write a save"), checkpointTime_);
     form->addRow(tr("Rest&art"), restartTime_);
@@ -259,6 +264,18 @@ void ClusterPlanForm::createChoices() {
     for (const Sends sends : {Sends::blocking, Sends::serial, Sends::overlapped}) {
         sends_->addItem(QString::fromStdString(to_string(sends)), static_cast<int>(sends));
     }
+    tokenDispatch_ = named(new QComboBox(this), tr("Token dispatch"),
+                           tr("Of a gpt: model with experts. expert: a token's copies go to each of its experts; node: "
+                              "one goes to each node that holds some of them, as with DeepEP"));
+    for (const TokenDispatch dispatch : {TokenDispatch::expert, TokenDispatch::node}) {
+        tokenDispatch_->addItem(QString::fromStdString(to_string(dispatch)), static_cast<int>(dispatch));
+    }
+    gradientBytes_ = named(new QComboBox(this), tr("Bytes of a gradient"),
+                           tr("Of each gradient of a gpt: model, as it is kept and summed. A profile has its own"));
+    gradientBytes_->addItem(tr("usual: %1, or 8 for float64").arg(Layout{}.gradient_bytes), QString());
+    for (const int bytes : {2, 4, 8}) {
+        gradientBytes_->addItem(QString::number(bytes), QString::number(bytes));
+    }
 }
 
 void ClusterPlanForm::setCluster(const QString& path) {
@@ -293,6 +310,8 @@ ClusterPlanInput ClusterPlanForm::input() const {
     input.schedules = someTicked(*schedules_, "schedule");
     input.gradientBucket = gradientBucket_->text().trimmed();
     input.sends = static_cast<Sends>(sends_->currentData().toInt());
+    input.dispatch = static_cast<TokenDispatch>(tokenDispatch_->currentData().toInt());
+    input.gradientBytes = gradientBytes_->currentData().toString();
     input.checkpointTime = checkpointTime_->text().trimmed();
     input.restartTime = restartTime_->text().trimmed();
     input.repairTime = repairTime_->text().trimmed();

@@ -31,8 +31,10 @@ struct ClusterPlanInput {
     QString dtype;
     QString optimizer;  ///< of a profile
     std::vector<std::string> schedules;
+    QString gradientBytes;  ///< of a gpt: model; empty: as its dtype needs
     QString gradientBucket;
     Sends sends = Sends::blocking;
+    TokenDispatch dispatch = TokenDispatch::expert;  ///< of a gpt: model with experts
     QString checkpointTime, restartTime, repairTime;
     ClusterGoal goal = ClusterGoal::step;
 
@@ -64,6 +66,8 @@ public:
     QLineEdit& optimizer() const { return *optimizer_; }
     QListWidget& schedules() const { return *schedules_; }
     QComboBox& sends() const { return *sends_; }
+    QComboBox& tokenDispatch() const { return *tokenDispatch_; }
+    QComboBox& gradientBytes() const { return *gradientBytes_; }
     QLineEdit& gradientBucket() const { return *gradientBucket_; }
     QLineEdit& checkpointTime() const { return *checkpointTime_; }
     QLineEdit& restartTime() const { return *restartTime_; }
@@ -92,6 +96,8 @@ private:
     QLineEdit* optimizer_ = nullptr;
     QListWidget* schedules_ = nullptr;
     QComboBox* sends_ = nullptr;
+    QComboBox* tokenDispatch_ = nullptr;
+    QComboBox* gradientBytes_ = nullptr;
     QLineEdit* gradientBucket_ = nullptr;
     QLineEdit* checkpointTime_ = nullptr;
     QLineEdit* restartTime_ = nullptr;

@@ -145,6 +145,30 @@ TEST_F(ClusterPlanViewTest, PlansAsTheFormSays) {
     EXPECT_TRUE(view_.message().contains(QStringLiteral("effective"))) << view_.message().toStdString();
 }
 
+TEST_F(ClusterPlanViewTest, TakesHowTokensAreSentAndWhatAGradientTakes) {
+    const auto choose = [](QComboBox& box, const char* text) { box.setCurrentText(QString::fromLatin1(text)); };
+    choose(form_.tokenDispatch(), "node");
+    planNow();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("the model has no experts"))) << view_.message().toStdString();
+    form_.model().setText(QStringLiteral(
+        "gpt:layers=4,hidden=512,heads=4,sequence=128,vocabulary=1000,experts=4,top_k=2,expert_hidden=4096"));
+    choose(form_.gradientBytes(), "2");
+    planNow();
+    ASSERT_GT(rows(), 0) << view_.message().toStdString();
+    for (const ClusterCandidate& each : view_.plan()->candidates) {
+        EXPECT_EQ(each.step.layout.dispatch, TokenDispatch::node);
+        EXPECT_EQ(each.step.layout.gradient_bytes, 2);
+    }
+    form_.model().clear();
+    view_.setProfile(std::make_shared<Profile>(sampleProfile(SampleRun{})));
+    planNow();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("sizes of its gradients"))) << view_.message().toStdString();
+    form_.gradientBytes().setCurrentIndex(0);
+    planNow();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("dispatch of tokens is 'node'")))
+        << view_.message().toStdString();
+}
+
 TEST_F(ClusterPlanViewTest, ChartAndTableSelectTheSameCandidate) {
     form_.tokens().setText(QStringLiteral("1e9"));
     planNow();
