@@ -171,11 +171,55 @@ std::optional<Balance> even_cuts(std::size_t layers, int partitions) {
     return Balance(sizes);
 }
 
+namespace {
+/// Work of the busiest lane.
+double busiest_lane(const Balance& balance, const std::vector<double>& times, const PipelineOptions& options) {
+    std::vector<double> sums(balance.num_partitions());  // no more lanes than partitions
+    for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
+        const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            sums[lane_of(options, j)] += times[l];
+        }
+    }
+    return std::ranges::max(sums);
+}
+
+/// Deals layers out one by one, each to the lane that has the least to do, as if those between the ends were equally
+/// long. A lane gives it to its smallest partition.
+Balance dealt_out(const std::vector<double>& times, const PipelineOptions& options, std::size_t partitions) {
+    const std::size_t layers = times.size();
+    const double block = layers > 2 ? times[layers / 2] : 0;
+    std::vector<std::int64_t> sizes(partitions, 1);
+    std::vector<double> sums(partitions);
+    for (std::size_t j = 0; j < partitions; ++j) {
+        sums[lane_of(options, j)] += j == 0 ? times.front() : j + 1 == partitions ? times.back() : block;
+    }
+    for (std::size_t left = layers - partitions; left > 0; --left) {
+        std::size_t best = 0;
+        for (std::size_t j = 1; j < partitions; ++j) {
+            const auto rank = [&](std::size_t of) { return std::pair(sums[lane_of(options, of)], sizes[of]); };
+            best = rank(j) < rank(best) ? j : best;
+        }
+        ++sizes[best];
+        sums[lane_of(options, best)] += block;
+    }
+    return Balance(sizes);
+}
+}  // namespace
+
 Balance quickest_cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions,
                       std::int64_t samples) {
     if (profiles.profiles.size() == 1) {
-        return minmax_partition(layer_times(at_size(profiles.profiles.front(), samples), Checkpoint::never, 1),
-                                static_cast<int>(partitions));
+        const std::vector<double> times =
+            layer_times(at_size(profiles.profiles.front(), samples), Checkpoint::never, 1);
+        Balance cuts = minmax_partition(times, static_cast<int>(partitions));
+        if (!options.placement.empty()) {  // a lane works as long as all its partitions
+            Balance dealt = dealt_out(times, options, partitions);
+            if (busiest_lane(dealt, times, options) < busiest_lane(cuts, times, options)) {
+                cuts = std::move(dealt);
+            }
+        }
+        return cuts;
     }
     return *quickest_of(times_by_part(profiles, options, samples), profiles, options, partitions, {});
 }

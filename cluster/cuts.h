@@ -36,7 +36,8 @@ struct PartTimes {
 /// Even numbers of blocks with the embedding before and the output layer behind; empty if there are no such.
 std::optional<Balance> even_cuts(std::size_t layers, int partitions);
 
-/// The cuts with the shortest longest partition, whatever they hold; if lanes are unlike, those whose longest lane ends
+/// The cuts with the shortest longest partition, or with several partitions a lane others if their busiest lane has
+/// less to do, whatever they hold; if lanes are unlike, those whose longest lane ends
 /// first, with the ways of micro-batches to it and back. `options` has placement, schedule and micro-batches.
 Balance quickest_cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions,
                       std::int64_t samples);

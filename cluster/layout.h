@@ -166,8 +166,8 @@ struct LayoutStep {
 inline constexpr double kAnyStep = std::numeric_limits<double>::infinity();
 
 /// Simulates a step of one replica. If the devices are equal and the partitions divide the blocks, all partitions get
-/// the same number. Otherwise the cuts minimize the time of the slowest partition, on its own devices, within the
-/// devices' memory (cuts.h). Without memory in the detail, or if no cuts fit, memory does not count. With one partition
+/// the same number. Otherwise the cuts minimize the work of the busiest lane, on its own devices, within the devices'
+/// memory (cuts.h). Without memory in the detail, or if no cuts fit, memory does not count. With one partition
 /// a lane on unlike devices, the slowest lane counts with the ways of micro-batches to it and back, and the cuts of
 /// less memory are taken if their step is shorter, so that more memory makes no step longer. They are tried only if
 /// they may be shorter than `shorter_than_ns` too. Approximated: tensor-parallel ranks and replicas run in lock step;

@@ -57,6 +57,38 @@ TEST(Layout, OnOneDeviceIsItsLayersTimes) {
     EXPECT_EQ(step.tokens, 3 * 16);
 }
 
+// Uneven partitions are dealt out so that lanes, not partitions, work equally long.
+TEST(Layout, OfSeveralPartitionsALaneKeepsLanesEquallyBusy) {
+    Cluster cluster = plain_cluster(8);
+    cluster.between_nodes.bytes_per_second = 1e18;
+    for (int blocks = 7; blocks < 40; ++blocks) {
+        for (const int interleave : {2, 3}) {
+            const Layout layout{.pipeline = 3, .interleave = interleave, .batch = 6};
+            if (blocks < 3 * interleave || blocks % (3 * interleave) == 0) {
+                continue;  // refused, or cut evenly
+            }
+            const LayoutStep step =
+                step_of("gpt:layers=" + std::to_string(blocks) + ",hidden=64,heads=8,sequence=16,vocabulary=64",
+                        cluster, layout);
+            std::array<double, 3> sums{};
+            double longest = 0;
+            double all = 0;
+            const Balance& balance = step.simulation.options.balance;
+            for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
+                const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+                for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+                    const LayerProfile& layer = step.profile.layers[l];
+                    const double ns = layer.forward_ns.front() + layer.backward_ns.front();
+                    sums[j % 3] += ns;
+                    all += ns;
+                    longest = std::max(longest, ns);
+                }
+            }
+            EXPECT_LE(std::ranges::max(sums), all / 3 + longest) << blocks << " blocks, " << to_string(balance);
+        }
+    }
+}
+
 // In a V the first lane has embedding and output layer: it holds a tied embedding once, and no other lane sums it.
 TEST(Layout, OfAVHoldsATiedEmbeddingOnce) {
     const Cluster cluster = plain_cluster(2);
