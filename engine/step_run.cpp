@@ -458,6 +458,9 @@ bool StepRun::run_task(TaskIndex task) {
 /// Ends the run with the exception that is being handled, which the task has thrown on a lane. If it only says that the
 /// group of processes has ended, another exception is why, perhaps a later task's of this process.
 void StepRun::fail(TaskIndex task, LaneId lane) {
+    if (pipeline_->options().on_exception) {
+        pipeline_->options().on_exception();
+    }
     if (channels_ == nullptr || !(is_process_error() && channels_->processes().failure())) {
         const Failure failure = pipeline_->failure_at(key_of(task), lane);
         failure_.add(task, std::current_exception(), failure);

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
 from pipescope._schedule import Schedule
 from pipescope._torch import engine
@@ -26,6 +27,8 @@ from pipescope.errors import BalanceError, EngineError, TraceError, UsageError
 from pipescope.skip import Skippable, verify_skippables
 
 __all__ = ["GPipe", "current_micro_batch", "cut", "is_checkpointing", "is_recomputing"]
+
+keep_apart()
 
 _MOST_CHUNKS = 65534
 _has_ended = [False]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 
 import engine_models as models
 import pipescope
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
+from torch.nn.utils import parametrizations, parametrize
 
 mse = nn.functional.mse_loss
 
@@ -196,3 +199,91 @@ def test_a_copy_of_the_model_learns_anew():
         each.zero_grad()
         each.step(x, x, mse)
     models.assert_gradients(other, {name: p.grad for name, p in model.named_parameters()})
+
+
+class CachedCell(nn.Module):
+    """Uses one parametrized weight ten times, as torch recommends for recurrent cells."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = parametrizations.weight_norm(nn.Linear(8, 8))
+        self.outer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        state = torch.zeros_like(x)
+        with parametrize.cached():
+            for _ in range(10):
+                state = torch.tanh(self.inner(state) + self.outer(x))
+        return state
+
+
+@pytest.mark.parametrize("outside", [False, True], ids=["inside", "outside"])
+@pytest.mark.parametrize("mode", ["always", "except_last", "never"])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero-bubble-h1"])
+def test_cached_parametrizations_belong_to_one_task(outside, mode, schedule):
+    torch.manual_seed(3)
+    layers = [CachedCell().double() for _ in range(3)]
+    plain = copy.deepcopy(nn.Sequential(*layers))
+    model = pipescope.GPipe(
+        nn.Sequential(*layers), [1, 1, 1], devices=["cpu"] * 3, chunks=4, checkpoint=mode, schedule=schedule
+    )
+    x = torch.randn(8, 8, dtype=torch.float64)
+    for _ in range(6):
+        plain.zero_grad()
+        model.zero_grad()
+        nn.functional.mse_loss(plain(x), x).backward()
+        with parametrize.cached() if outside else contextlib.nullcontext():
+            model.step(x, x, nn.functional.mse_loss)
+        for expected, parameter in zip(plain.parameters(), model.parameters()):
+            torch.testing.assert_close(parameter.grad, expected.grad, rtol=1e-10, atol=1e-12)
+
+
+def test_a_module_may_hold_its_parent():
+    class Child(nn.Module):
+        def __init__(self, parent):
+            super().__init__()
+            self.linear = nn.Linear(6, 6)
+            self.parent = parent
+
+        def forward(self, x):
+            return self.linear(x)
+
+    class Parent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.child = Child(self)
+
+        def forward(self, x):
+            return self.child(x)
+
+    model = pipescope.GPipe(
+        nn.Sequential(nn.Linear(6, 6), Parent()), [1, 1], devices=["cpu"] * 2, chunks=2, checkpoint="always"
+    )
+    x = torch.randn(4, 6)
+    model.step(x, x, nn.functional.mse_loss)
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_an_exception_in_a_recompute_of_torch_checkpoint_arrives():
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(6, 6)
+            self.calls = 0
+
+        def body(self, x):
+            self.calls += 1
+            if self.calls == 2:
+                raise ValueError("in the recompute")
+            return torch.sin(self.linear(x))
+
+        def forward(self, x):
+            return torch.utils.checkpoint.checkpoint(self.body, x, use_reentrant=False)
+
+    model = pipescope.GPipe(
+        nn.Sequential(nn.Linear(6, 6), Layer()), [1, 1], devices=["cpu"] * 2, chunks=1, checkpoint="never"
+    )
+    x = torch.randn(4, 6)
+    with pytest.raises(ValueError, match="in the recompute"):
+        model.step(x, x, nn.functional.mse_loss)
+    model.step(x, x, nn.functional.mse_loss)

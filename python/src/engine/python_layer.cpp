@@ -7,7 +7,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
-#include <iterator>
+#include <unordered_set>
 #include <utility>
 
 namespace pipescope::python {
@@ -19,20 +19,8 @@ thread_local const ModelState* model_of_this_thread = nullptr;
 class BoundBuffers {
 public:
     explicit BoundBuffers(PyObject* module) {
-        static PyObject* const buffers = PyUnicode_InternFromString("_buffers");
-        static PyObject* const children = PyUnicode_InternFromString("_modules");
-        const auto own = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, buffers));
-        if (own && PyDict_Check(own.ptr())) {
-            kept_.emplace_back(own, py::reinterpret_steal<py::dict>(PyDict_Copy(own.ptr())));
-        }
-        const auto modules = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, children));
-        PyObject *name = nullptr, *child = nullptr;
-        for (Py_ssize_t at = 0; modules && PyDict_Next(modules.ptr(), &at, &name, &child) != 0;) {
-            if (child != Py_None) {
-                BoundBuffers of_child(child);
-                std::move(of_child.kept_.begin(), of_child.kept_.end(), std::back_inserter(kept_));
-            }
-        }
+        std::unordered_set<PyObject*> seen;
+        add(module, seen);
         PyErr_Clear();
     }
     bool are_current() const {
@@ -49,6 +37,25 @@ public:
     }
 
 private:
+    /// A module may hold its own parent.
+    void add(PyObject* module, std::unordered_set<PyObject*>& seen) {
+        if (!seen.insert(module).second) {
+            return;
+        }
+        static PyObject* const buffers = PyUnicode_InternFromString("_buffers");
+        static PyObject* const children = PyUnicode_InternFromString("_modules");
+        const auto own = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, buffers));
+        if (own && PyDict_Check(own.ptr())) {
+            kept_.emplace_back(own, py::reinterpret_steal<py::dict>(PyDict_Copy(own.ptr())));
+        }
+        const auto modules = py::reinterpret_steal<py::object>(PyObject_GetAttr(module, children));
+        PyObject *name = nullptr, *child = nullptr;
+        for (Py_ssize_t at = 0; modules && PyDict_Next(modules.ptr(), &at, &name, &child) != 0;) {
+            if (child != Py_None) {
+                add(child, seen);
+            }
+        }
+    }
     static bool is_same(const py::dict& a, const py::dict& b) {
         if (PyDict_GET_SIZE(a.ptr()) != PyDict_GET_SIZE(b.ptr())) {
             return false;

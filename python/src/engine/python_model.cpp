@@ -6,16 +6,30 @@
 #include "schedule/balance.h"
 #include "schedule/schedule_table.h"
 
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 namespace pipescope::python {
 namespace {
 constexpr std::chrono::milliseconds kPatience{20};
+
+/// An exception of Python that torch's C++ throws lies in the thread's state, where no other thread finds it.
+void keep_python_error() {
+    try {
+        throw;
+    } catch (python_error& error) {
+        const WithGil gil;
+        error.persist();
+    } catch (...) {
+        // all others hold what they say
+    }
+}
 
 SkipName skip_name_from(py::handle name) {
     const auto pair = py::reinterpret_borrow<py::tuple>(name);
@@ -75,11 +89,15 @@ GPipeOptions options_from(const py::dict& given) {
         options.processes = given["processes"].cast<std::shared_ptr<Processes>>();
     }
     options.while_waiting = run_signal_handlers;
+    options.on_exception = keep_python_error;
     return options;
 }
 
-/// Every module's parameters and buffers, by address, without a call of Python.
-void add_tensors(PyObject* module, std::vector<PyObject*>& found) {
+/// Every module's parameters and buffers, by address, without a call of Python. A module may hold its own parent.
+void add_tensors(PyObject* module, std::vector<PyObject*>& found, std::unordered_set<PyObject*>& seen) {
+    if (!seen.insert(module).second) {
+        return;
+    }
     static PyObject* const names[] = {PyUnicode_InternFromString("_parameters"),
                                       PyUnicode_InternFromString("_buffers")};
     static PyObject* const children = PyUnicode_InternFromString("_modules");
@@ -94,7 +112,7 @@ void add_tensors(PyObject* module, std::vector<PyObject*>& found) {
     for (Py_ssize_t at = 0; modules && PyDict_Next(modules.ptr(), &at, &key, &value) != 0;) {
         found.push_back(value);
         if (value != Py_None) {
-            add_tensors(value, found);
+            add_tensors(value, found, seen);
         }
     }
     PyErr_Clear();
@@ -208,7 +226,8 @@ PythonModel::PythonModel(const py::list& layers, const py::dict& options) : argu
     layers_ = make_python_layers(arguments_, static_cast<std::size_t>(std::max<std::int64_t>(parsed.chunks, 1)),
                                  sent_layers(parsed, arguments_.size()));
     for (const LayerArgument& each : arguments_) {
-        add_tensors(each.module.get(), tensors_);
+        std::unordered_set<PyObject*> seen;
+        add_tensors(each.module.get(), tensors_, seen);
     }
     parsed.observer = &timer_;
     const WithoutGil gil;
@@ -226,7 +245,8 @@ void PythonModel::refresh() {
     std::vector<PyObject*> now;
     now.reserve(tensors_.size());
     for (const LayerArgument& each : arguments_) {
-        add_tensors(each.module.get(), now);
+        std::unordered_set<PyObject*> seen;
+        add_tensors(each.module.get(), now, seen);
     }
     if (now != tensors_) {
         {
