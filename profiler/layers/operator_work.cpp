@@ -223,11 +223,13 @@ void ended(const at::RecordFunction& function, at::ObserverContext*) {
     if (counts && formula == nullptr && !writes_its_input(function.name())) {
         counts = !only_hands_on(frame.input_tensors, outputs);
     }
+    // An operator that throws has no outputs, as if a hook on saved tensors does.
+    const bool has_formula = formula != nullptr && !outputs.empty();
     const double bytes = counts ? frame.input_bytes + output_bytes(outputs, frame.mask) : 0;
     counts = bytes > 0;
     if (counts) {
         running_operators.done.push_back(
-            {formula == nullptr ? 0 : formula(Values(frame.inputs.data(), frame.inputs.size()), outputs), bytes, 1});
+            {has_formula ? formula(Values(frame.inputs.data(), frame.inputs.size()), outputs) : 0, bytes, 1});
     }
     if ((counts || frame.has_inner) && !running_operators.frames.empty()) {
         running_operators.frames.back().has_inner = true;

@@ -10,6 +10,7 @@ import time
 import pipescope
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 mse = nn.functional.mse_loss
@@ -34,6 +35,19 @@ def test_a_profile_leaves_random_numbers_alone():
     pipescope.profile(layers, x, samples=[2], time_limit_s=0.5)
     assert torch.equal(torch.get_rng_state(), before[0]) and random.getstate() == before[1]
     assert all(numpy.array_equal(one, other) for one, other in zip(numpy.random.get_state(), before[2]))
+
+
+def test_a_convolution_that_a_saved_tensors_hook_ends_is_profiled():
+    class Checkpointed(nn.Module):  # its recompute ends by an exception once all saved tensors are there
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Conv2d(3, 3, 1)
+
+        def forward(self, x):
+            return torch.utils.checkpoint.checkpoint(self.inner, x, use_reentrant=False)
+
+    profile = pipescope.profile([Checkpointed()], torch.randn(8, 3, 6, 6), samples=[2], time_limit_s=0.5)
+    assert len(profile.layers) == 1
 
 
 def test_a_profile_describes_the_layers_and_leaves_them_alone():
