@@ -63,8 +63,8 @@ struct GPipeOptions {
     /// Ctrl-C. With the driver autograd it is called during forwards only, since the caller's thread itself runs the
     /// backward.
     std::function<void()> while_waiting = {};
-    /// Called in the thread of a lane while it handles the exception that a task has thrown, before another thread sees
-    /// it. Must not throw. For languages whose exceptions lie in the thread. Not with the driver autograd.
+    /// Called in a lane's thread while it handles the exception that a task has thrown, before another thread sees it.
+    /// Must not throw. For languages whose exceptions lie in the thread. Not with the driver autograd.
     std::function<void()> on_exception = {};
     /// The processes that run the lanes together; null: this one runs them all. See "Several processes" at GPipe.
     std::shared_ptr<Processes> processes = nullptr;

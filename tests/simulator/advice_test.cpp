@@ -360,7 +360,7 @@ TEST(Advice, KeepsTheCutsAndLanesOfAFile) {
         const Move& move = titled(advice, "Schedule: " + std::string(name) + " instead of mine.csv");
         EXPECT_EQ(move.simulation.options.balance, options.balance) << name;
         EXPECT_EQ(move.simulation.options.placement, options.placement) << name;
-        EXPECT_THAT(move.changes, ElementsAre(OptionText{"schedule", name})) << name;
+        EXPECT_THAT(move.changes, ElementsAre(OptionText{"schedule", name}, OptionText{"placement", "1,0"})) << name;
     }
 }
 
