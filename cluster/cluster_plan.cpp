@@ -456,14 +456,13 @@ struct PlannedModel {
     std::function<bool(const BoundedLayout& layout)> has_free_cuts;  ///< memory may decide them
     /// On the cluster that is planned for, or one like it with other links.
     std::function<LayoutStep(const Cluster& on, const Layout& layout, const PipelineParts& parts,
-                             const SimulationDetail& detail, double shorter_than_ns)>
+                             const SimulationDetail& detail)>
         simulate_on;
     const Cluster& cluster;
     bool sums_four_bytes = false;  ///< gradients of 2 bytes would take less
 
-    LayoutStep simulate(const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail,
-                        double shorter_than_ns = kAnyStep) const {
-        return simulate_on(cluster, layout, parts, detail, shorter_than_ns);
+    LayoutStep simulate(const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) const {
+        return simulate_on(cluster, layout, parts, detail);
     }
 };
 
@@ -479,7 +478,7 @@ std::string next_constraint_of(const PlannedModel& model, const LayoutStep& foun
         for (PipelinePart& part : same) {
             part.group = &on.groups[static_cast<std::size_t>(part.group - model.cluster.groups.data())];
         }
-        return model.simulate_on(on, with, same, kPeaksOnly, kAnyStep);
+        return model.simulate_on(on, with, same, kPeaksOnly);
     };
     return next_constraint(step, step_limits(step, model.cluster, simulate));
 }
@@ -559,8 +558,7 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
             enough(model.simulate(each.layout, each.parts, {.noise = false, .memory = false}).step_ns())) {
             return true;
         }
-        const double shorter_than = found.size() >= most ? step_of(found[most - 1]) : kAnyStep;
-        LayoutStep step = model.simulate(each.layout, each.parts, kPeaksOnly, shorter_than);
+        LayoutStep step = model.simulate(each.layout, each.parts, kPeaksOnly);
         if (!step.simulation.feasible) {
             const Shortfall shortfall = shortfalls(step.simulation).front();
             if (!size.least_shortfall || shortfall.bytes() < size.least_shortfall->bytes()) {
@@ -1034,8 +1032,9 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
         [&](const BoundedLayout& layout) {
             return layout.parts.size() > 1 || model.layers % (layout.layout.pipeline * layout.layout.interleave) != 0;
         },
-        [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail,
-            double shorter_than_ns) { return simulate_layout(model, on, parts, layout, detail, shorter_than_ns); },
+        [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
+            return simulate_layout(model, on, parts, layout, detail);
+        },
         cluster,
         request.layout.gradient_bytes == 4};
     return plan_any(planned, cluster, request, std::move(left_out));
@@ -1052,31 +1051,30 @@ ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options,
             left_out.push_back(group.device.name + " is left out: it has no rate for " + profile.dtype);
         }
     }
-    const PlannedModel planned{[&](Size& size) {
-                                   const bool is_known = std::ranges::all_of(
-                                       size.groups, [&](const NodeGroup* group) { return here.contains(group); });
-                                   const bool differs = size.groups.size() == 1 || has_operations(profile);
-                                   if (is_known && differs) {
-                                       add_layouts(size, profile, here, request);
-                                   }
-                               },
-                               [](const BoundedLayout& layout) {
-                                   std::vector<BoundedLayout> smaller;
-                                   if (layout.layout.recompute == Recompute::none) {
-                                       smaller.push_back(layout);  // the bound leaves out what is recomputed
-                                       smaller.back().layout.recompute = Recompute::full;
-                                   }
-                                   return smaller;
-                               },
-                               [](const BoundedLayout& layout) { return LeastStep{layout.least_ns}; },
-                               [](const Layout&, const PipelineParts&) { return std::optional<Shortfall>(); },
-                               [](const BoundedLayout& layout) { return layout.layout.pipeline > 1; },
-                               [&](const Cluster& on, const Layout& layout, const PipelineParts& parts,
-                                   const SimulationDetail& detail, double shorter_than_ns) {
-                                   return simulate_layout(profile, options, on, parts, layout, detail, shorter_than_ns);
-                               },
-                               cluster,
-                               false};
+    const PlannedModel planned{
+        [&](Size& size) {
+            const bool is_known =
+                std::ranges::all_of(size.groups, [&](const NodeGroup* group) { return here.contains(group); });
+            const bool differs = size.groups.size() == 1 || has_operations(profile);
+            if (is_known && differs) {
+                add_layouts(size, profile, here, request);
+            }
+        },
+        [](const BoundedLayout& layout) {
+            std::vector<BoundedLayout> smaller;
+            if (layout.layout.recompute == Recompute::none) {
+                smaller.push_back(layout);  // the bound leaves out what is recomputed
+                smaller.back().layout.recompute = Recompute::full;
+            }
+            return smaller;
+        },
+        [](const BoundedLayout& layout) { return LeastStep{layout.least_ns}; },
+        [](const Layout&, const PipelineParts&) { return std::optional<Shortfall>(); },
+        [](const BoundedLayout& layout) { return layout.layout.pipeline > 1; },
+        [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
+            return simulate_layout(profile, options, on, parts, layout, detail);
+        },
+        cluster};
     return plan_any(planned, cluster, request, std::move(left_out));
 }
 }  // namespace pipescope

@@ -6,7 +6,6 @@
 #include "simulator/sized_profile.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -18,14 +17,19 @@ namespace {
 /// True if a partition may have the layers from the first to before the last.
 using MayHave = std::function<bool(std::size_t partition, std::size_t first, std::size_t end)>;
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-/// Minimizes the time of the slowest part. Among such cuts, picks one with the
+/// Minimizes the time of the slowest part: part j takes the costs[j] of its layers. Among such cuts, picks one with the
 /// smallest sum of squares. Empty if each has a part that it may not have; with fewer layers a part may always have
 /// them. An empty `may_have` allows all. Cost O(parts layers^2). Precondition: as many layers as parts or more.
-std::optional<Balance> shortest_longest(const std::vector<const PartTimes*>& of_part, const MayHave& may_have) {
-    const std::size_t parts = of_part.size();
-    const std::size_t layers = of_part.front()->work.size() - 1;
+std::optional<Balance> unlike_partition(const std::vector<const std::vector<double>*>& costs, const MayHave& may_have) {
+    const std::size_t parts = costs.size();
+    const std::size_t layers = costs.front()->size();
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    std::vector<std::vector<double>> before(parts, {0});  // sums of the first layers
+    for (std::size_t j = 0; j < parts; ++j) {
+        for (const double cost : *costs[j]) {
+            before[j].push_back(before[j].back() + cost);
+        }
+    }
     // The best cut of all layers, judged by its longest part; with `starts`, by the sum of squares. No part exceeds
     // the limit.
     const auto best = [&](double limit, std::vector<std::vector<std::size_t>>* starts) {
@@ -35,7 +39,7 @@ std::optional<Balance> shortest_longest(const std::vector<const PartTimes*>& of_
             std::vector<double> next(layers + 1, kNever);
             for (std::size_t end = j + 1; end <= layers - (parts - j - 1); ++end) {
                 for (std::size_t start = end; start-- > j;) {
-                    const double part = of_part[j]->work[end] - of_part[j]->work[start];
+                    const double part = before[j][end] - before[j][start];
                     if (part > limit || (may_have && !may_have(j, start, end))) {
                         break;
                     }
@@ -67,94 +71,25 @@ std::optional<Balance> shortest_longest(const std::vector<const PartTimes*>& of_
     return Balance(sizes);
 }
 
-/// The cuts of a pipeline of unlike devices with one partition a lane, and a time that its step does not fall below.
-struct PassedCuts {
-    Balance balance;
-    double ns = 0;
-};
-/// Lane j works w_j on each of m micro-batches, after the way of the first one through the lanes before, and before
-/// that of the last one back, v_j in each lane. Minimizes the longest of these times,
-///     T_j(first) = min over end of max(m w_j, v_j + T_j+1(end)),
-/// and of equal ones prefers small sums of squares. Empty if each cut has a lane that may not have its layers.
-std::optional<PassedCuts> passed_cuts(const std::vector<const PartTimes*>& lanes, double m, const MayHave& may_have) {
-    struct Rest {  // lanes from one on
-        double ns = kNever;
-        double squares = 0;
-        std::size_t end = 0;  // of its layers
-    };
-    const std::size_t layers = lanes.front()->work.size() - 1;
-    std::vector<std::vector<Rest>> rest(lanes.size() + 1, std::vector<Rest>(layers + 1));
-    rest.back().back() = {0, 0, 0};
-    for (std::size_t j = lanes.size(); j-- > 0;) {
-        const PartTimes& times = *lanes[j];
-        for (std::size_t first = j; first + lanes.size() - j <= layers; ++first) {
-            Rest& best = rest[j][first];
-            for (std::size_t end = first + 1; end <= layers - (lanes.size() - j - 1); ++end) {
-                const double work = times.work[end] - times.work[first];
-                if (m * work > best.ns || (may_have && !may_have(j, first, end))) {
-                    break;
-                }
-                const Rest& next = rest[j + 1][end];
-                const double ns = std::max(m * work, times.way[end] - times.way[first] + next.ns);
-                const double squares = work * work + next.squares;
-                if (ns < best.ns || (ns == best.ns && squares < best.squares)) {
-                    best = {ns, squares, end};
-                }
-            }
-        }
-    }
-    if (rest.front().front().ns == kNever) {
-        return std::nullopt;
-    }
-    std::vector<std::int64_t> sizes;
-    for (std::size_t j = 0, first = 0; j < lanes.size(); ++j) {
-        const std::size_t end = rest[j][first].end;
-        sizes.push_back(static_cast<std::int64_t>(end - first));
-        first = end;
-    }
-    return PassedCuts{Balance(sizes), rest.front().front().ns};
-}
-
-bool splits(const PipelineOptions& options) {
-    return splits_backward(options.schedule) || options.schedule == Schedule::automatic;
-}
-
-std::vector<PartTimes> times_by_part(const PartProfiles& profiles, const PipelineOptions& options,
-                                     std::int64_t samples) {
-    std::vector<PartTimes> all;
-    for (const Profile& each : profiles.profiles) {
-        const SizedProfile sized = at_size(each, samples);
-        const std::vector<double> work = layer_times(sized, Checkpoint::never, 1);
-        const auto sums = [](const std::vector<double>& times) {
-            std::vector<double> sum{0};
-            std::partial_sum(times.begin(), times.end(), std::back_inserter(sum));
-            return sum;
-        };
-        // A schedule that splits backwards may put off all gradients of weights until a gradient has gone back.
-        all.push_back({sums(work), sums(splits(options) ? sized.forward : work), sums(sized.kept_forward)});
-    }
-    return all;
-}
-
-/// The quickest cuts of those that are allowed.
-std::optional<Balance> quickest_of(const std::vector<PartTimes>& times, const PartProfiles& profiles,
-                                   const PipelineOptions& options, std::size_t partitions, const MayHave& may_have) {
-    std::vector<const PartTimes*> lanes;
+std::vector<const std::vector<double>*> costs_by_partition(const std::vector<std::vector<double>>& costs,
+                                                           const PartProfiles& profiles, const PipelineOptions& options,
+                                                           std::size_t partitions) {
+    std::vector<const std::vector<double>*> of_partition;
     for (std::size_t j = 0; j < partitions; ++j) {
-        lanes.push_back(&times[profiles.of_lane[lane_of(options, j)]]);
+        of_partition.push_back(&costs[profiles.of_lane[lane_of(options, j)]]);
     }
-    if (has_unlike_lanes(profiles, options)) {
-        const auto m = static_cast<double>(micro_batch_sizes(options).size());
-        std::optional<PassedCuts> cuts = passed_cuts(lanes, m, may_have);
-        return cuts ? std::optional(std::move(cuts->balance)) : std::nullopt;
+    return of_partition;
+}
+
+/// Times of all layers, by part.
+std::vector<std::vector<double>> costs_by_part(const PartProfiles& profiles, std::int64_t samples) {
+    std::vector<std::vector<double>> costs;
+    for (const Profile& each : profiles.profiles) {
+        costs.push_back(layer_times(at_size(each, samples), Checkpoint::never, 1));
     }
-    return shortest_longest(lanes, may_have);
+    return costs;
 }
 }  // namespace
-
-bool has_unlike_lanes(const PartProfiles& profiles, const PipelineOptions& options) {
-    return profiles.profiles.size() > 1 && options.placement.empty();
-}
 
 std::size_t lane_of(const PipelineOptions& options, std::size_t partition) {
     return lane_of(options.placement, PartitionId{partition}).index();
@@ -209,19 +144,18 @@ Balance dealt_out(const std::vector<double>& times, const PipelineOptions& optio
 
 Balance quickest_cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions,
                       std::int64_t samples) {
-    if (profiles.profiles.size() == 1) {
-        const std::vector<double> times =
-            layer_times(at_size(profiles.profiles.front(), samples), Checkpoint::never, 1);
-        Balance cuts = minmax_partition(times, static_cast<int>(partitions));
-        if (!options.placement.empty()) {  // a lane works as long as all its partitions
-            Balance dealt = dealt_out(times, options, partitions);
-            if (busiest_lane(dealt, times, options) < busiest_lane(cuts, times, options)) {
-                cuts = std::move(dealt);
-            }
-        }
-        return cuts;
+    const std::vector<std::vector<double>> costs = costs_by_part(profiles, samples);
+    if (costs.size() > 1) {
+        return *unlike_partition(costs_by_partition(costs, profiles, options, partitions), {});
     }
-    return *quickest_of(times_by_part(profiles, options, samples), profiles, options, partitions, {});
+    Balance cuts = minmax_partition(costs.front(), static_cast<int>(partitions));
+    if (!options.placement.empty()) {  // a lane works as long as all its partitions
+        Balance dealt = dealt_out(costs.front(), options, partitions);
+        if (busiest_lane(dealt, costs.front(), options) < busiest_lane(cuts, costs.front(), options)) {
+            cuts = std::move(dealt);
+        }
+    }
+    return cuts;
 }
 
 Profile joined(const PartProfiles& profiles, const PipelineOptions& options, const std::string& device) {
@@ -252,27 +186,12 @@ PartSums::PartSums(const Profile& profile, const PipelineOptions& options, std::
     work = SparseTable(std::move(each));
 }
 
-CutPeaks peaks_of(const Simulation& simulation) {
-    CutPeaks cuts{simulation.options.balance, {}};
-    for (const SimulatedLane& lane : simulation.lanes) {
-        cuts.peaks.push_back(lane.peak_bytes);
-    }
-    return cuts;
-}
-
 FittingCuts::FittingCuts(const PartProfiles& profiles, const PipelineOptions& options, std::int64_t samples)
-    : profiles_(profiles),
-      options_(options),
-      times_(times_by_part(profiles, options, samples)),
-      limits_(memory_limits_of(options.hardware, static_cast<int>(profiles.of_lane.size()))) {
+    : profiles_(profiles), options_(options), costs_(costs_by_part(profiles, samples)) {
     for (const Profile& each : profiles.profiles) {
         sums_.emplace_back(each, options, samples);
     }
 }
-
-namespace {
-constexpr double kEstimate = 1.02;  // estimates of what other cuts hold may be wrong by so much
-}  // namespace
 
 /// Estimated bytes of a partition at its lane's peak.
 double FittingCuts::held(std::size_t partition, std::size_t first, std::size_t end) const {
@@ -282,79 +201,18 @@ double FittingCuts::held(std::size_t partition, std::size_t first, std::size_t e
            static_cast<double>(sums.work.largest(first, end));
 }
 
-bool FittingCuts::keeps(const CutPeaks& cuts) const {
-    for (std::size_t lane = 0; lane < limits_.size(); ++lane) {
-        if (cuts.peaks[lane] > limits_[lane]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-void FittingCuts::lower(std::size_t part, const CutPeaks& cuts) {
-    Bytes most = 0;
-    for (std::size_t lane = 0; lane < limits_.size(); ++lane) {
-        most = profiles_.of_lane[lane] == part ? std::max(most, cuts.peaks[lane]) : most;
-    }
-    for (std::size_t lane = 0; lane < limits_.size(); ++lane) {
-        if (profiles_.of_lane[lane] == part) {
-            limits_[lane] = std::min(limits_[lane], most - 1);
-            if (!most_.empty()) {
-                most_[lane] = std::min(most_[lane], static_cast<double>(limits_[lane]) * kEstimate);
-            }
-        }
-    }
-}
-
-CutPeaks FittingCuts::estimate(const Balance& balance) const {
-    CutPeaks cuts{balance, std::vector<Bytes>(profiles_.of_lane.size())};
-    for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
-        const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
-        cuts.peaks[lane_of(options_, j)] += std::llround(held(j, layers.first.index(), layers.end.index()));
-    }
-    return cuts;
-}
-
-FittingCuts::LeastTimes FittingCuts::least_times(const Balance& balance) const {
-    const auto m = static_cast<double>(micro_batch_sizes(options_).size());
-    const auto over = [&](const std::vector<double>& sums, std::size_t j) {
-        const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
-        return sums[layers.end.index()] - sums[layers.first.index()];
-    };
-    const std::size_t lanes = balance.num_partitions();
-    double all = 0;
-    for (std::size_t j = 0; j < lanes; ++j) {
-        all += over(times_[profiles_.of_lane[j]].work, j);
-    }
-    LeastTimes least;
-    double ways = 0;
-    for (std::size_t j = 0; j < lanes; ++j) {
-        const PartTimes& times = times_[profiles_.of_lane[j]];
-        const double work = over(times.work, j);
-        least.later = std::max(least.later, m * work + ways);
-        ways += over(times.way, j);
-        if (options_.schedule == Schedule::one_f_one_b) {
-            // A lane begins with as many forwards as lanes follow, itself included. Then it waits until the first
-            // micro-batch is back from these.
-            const double forwards = std::min(m, static_cast<double>(lanes - j));
-            least.here = std::max(least.here, all + (m - 1) * work - (forwards - 1) * over(times.forward, j));
-        }
-    }
-    least.here = std::max(least.here, least.later);
-    return least;
-}
-
-std::optional<Balance> FittingCuts::after(const CutPeaks& refused) {
-    const Balance& balance = refused.balance;
+std::optional<Balance> FittingCuts::after(const Simulation& refused) {
+    const Balance& balance = refused.options.balance;
     const std::size_t partitions = balance.num_partitions();
-    const std::size_t lanes = refused.peaks.size();
+    const std::size_t lanes = refused.lanes.size();
+    const std::vector<Bytes> limits = memory_limits_of(options_.hardware, static_cast<int>(lanes));
     const auto layers_of = [&](std::size_t j) { return balance.layers_of(PartitionId{static_cast<std::int64_t>(j)}); };
     const bool is_first = micro_batches_.empty();
     if (is_first) {
         std::vector<double> rest(lanes);  // what the peak holds besides constants and work
         std::vector<double> kept(lanes);
         for (std::size_t lane = 0; lane < lanes; ++lane) {
-            rest[lane] = static_cast<double>(refused.peaks[lane]);
+            rest[lane] = static_cast<double>(refused.lanes[lane].peak_bytes);
         }
         for (std::size_t j = 0; j < partitions; ++j) {
             const std::size_t lane = lane_of(options_, j);
@@ -370,6 +228,7 @@ std::optional<Balance> FittingCuts::after(const CutPeaks& refused) {
         }
         most_.assign(partitions, std::numeric_limits<double>::infinity());
     }
+    constexpr double kEstimate = 1.02;  // estimates of what other cuts hold may be wrong by so much
     constexpr double kLess = 1 - 1e-9;
     std::vector<double> of_lane(lanes);
     for (std::size_t j = 0; j < partitions; ++j) {
@@ -378,17 +237,17 @@ std::optional<Balance> FittingCuts::after(const CutPeaks& refused) {
     for (std::size_t j = 0; j < partitions; ++j) {
         const std::size_t lane = lane_of(options_, j);
         const double here = held(j, layers_of(j).first.index(), layers_of(j).end.index());
-        const auto limit = static_cast<double>(limits_[lane]);
+        const auto limit = static_cast<double>(limits[lane]);
         if (is_first) {
             most_[j] = here * limit / of_lane[lane] * kEstimate;
         }
-        if (refused.peaks[lane] > limits_[lane]) {
+        if (refused.lanes[lane].peak_bytes > limits[lane]) {
             most_[j] = std::min(most_[j], here * kLess);
         }
     }
-    return quickest_of(times_, profiles_, options_, partitions, [&](std::size_t j, std::size_t first, std::size_t end) {
-        return held(j, first, end) <= most_[j];
-    });
+    return unlike_partition(
+        costs_by_partition(costs_, profiles_, options_, partitions),
+        [&](std::size_t j, std::size_t first, std::size_t end) { return held(j, first, end) <= most_[j]; });
 }
 
 CutMemory::CutMemory(const PartProfiles& profiles, const PipelineOptions& options, std::int64_t samples,
@@ -479,24 +338,19 @@ bool CutMemory::surely_fits() const {
 std::optional<double> CutMemory::least_pipeline_ns() const {
     const std::size_t partitions = options_.balance.num_partitions();
     const std::size_t layers = options_.balance.num_layers();
-    const std::vector<PartTimes> times = times_by_part(profiles_, options_, samples_);
-    const auto may_hold = [&](std::size_t lane, std::size_t first, std::size_t end) {
-        return limits_.empty() || least_bytes(lane, first, end) <= static_cast<double>(limits_[lane]);
-    };
-    if (has_unlike_lanes(profiles_, options_)) {
-        std::vector<const PartTimes*> lanes;
-        for (const std::size_t part : profiles_.of_lane) {
-            lanes.push_back(&times[part]);
-        }
-        const std::optional<PassedCuts> cuts = passed_cuts(lanes, micro_batches_, may_hold);
-        return cuts ? std::optional(cuts->ns) : std::nullopt;
-    }
+    std::vector<std::vector<double>> before;  // by part: times of all layers before
     std::vector<double> ways{0};  // what the first micro-batch takes before at least, and the last one after
+    const bool splits = splits_backward(options_.schedule) || options_.schedule == Schedule::automatic;
     const bool has_ways = partitions == profiles_.of_lane.size();
+    for (const std::vector<double>& costs : costs_by_part(profiles_, samples_)) {
+        std::vector<double>& sums = before.emplace_back(std::vector<double>{0});
+        std::partial_sum(costs.begin(), costs.end(), std::back_inserter(sums));
+    }
     for (std::size_t l = 0; l < layers; ++l) {
-        double least = kNever;
-        for (const PartTimes& part : times) {
-            least = std::min(least, part.way[l + 1] - part.way[l]);
+        double least = std::numeric_limits<double>::infinity();
+        for (std::size_t part = 0; part < before.size(); ++part) {
+            least = std::min(least, splits ? profiles_.profiles[part].layers[l].forward_ns.front()
+                                           : before[part][l + 1] - before[part][l]);
         }
         ways.push_back(ways.back() + (has_ways ? least : 0));
     }
@@ -507,9 +361,10 @@ std::optional<double> CutMemory::least_pipeline_ns() const {
         std::size_t first = 0;
         for (std::size_t j = 0; j < partitions; ++j) {
             const std::size_t lane = lane_of(options_, j);
-            const std::vector<double>& work = times[profiles_.of_lane[lane]].work;
+            const std::vector<double>& times = before[profiles_.of_lane[lane]];
             const auto may_have = [&](std::size_t end) {
-                return micro_batches_ * (work[end] - work[first]) + ways[first] <= ns && may_hold(lane, first, end);
+                return micro_batches_ * (times[end] - times[first]) + ways[first] <= ns &&
+                       (limits_.empty() || least_bytes(lane, first, end) <= static_cast<double>(limits_[lane]));
             };
             std::size_t end = first;
             while (end < layers && may_have(end + 1)) {
@@ -520,8 +375,8 @@ std::optional<double> CutMemory::least_pipeline_ns() const {
         return first == layers;
     };
     double most = 0;
-    for (const PartTimes& part : times) {
-        most = std::max(most, (micro_batches_ + 1) * part.work.back());
+    for (const std::vector<double>& sums : before) {
+        most = std::max(most, (micro_batches_ + 1) * sums.back());
     }
     if (!can_end_by(most)) {
         return std::nullopt;

@@ -22,23 +22,10 @@ struct PartProfiles {
 
 std::size_t lane_of(const PipelineOptions& options, std::size_t partition);
 
-/// True if lanes of one partition each lie on devices of several types. Then the time in which a micro-batch passes the
-/// pipeline depends on the cuts.
-bool has_unlike_lanes(const PartProfiles& profiles, const PipelineOptions& options);
-
-/// Times of all layers before on one part's devices, in ns for a micro-batch.
-struct PartTimes {
-    std::vector<double> work;  ///< forward and backward
-    std::vector<double> way;   ///< what must pass before the next lane begins, and after it has ended
-    std::vector<double> forward;
-};
-
 /// Even numbers of blocks with the embedding before and the output layer behind; empty if there are no such.
 std::optional<Balance> even_cuts(std::size_t layers, int partitions);
 
-/// The cuts with the shortest longest partition, or with several partitions a lane others if their busiest lane has
-/// less to do, whatever they hold; if lanes are unlike, those whose longest lane ends
-/// first, with the ways of micro-batches to it and back. `options` has placement, schedule and micro-batches.
+/// The cuts with the shortest longest partition, whatever they hold. `options` has the placement.
 Balance quickest_cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions,
                       std::int64_t samples);
 
@@ -54,14 +41,7 @@ struct PartSums {
     SparseTable work;               ///< of one layer at a time
 };
 
-/// Cuts, and what each lane holds at its peak.
-struct CutPeaks {
-    Balance balance;
-    std::vector<Bytes> peaks;
-};
-CutPeaks peaks_of(const Simulation& simulation);
-
-/// Finds the quickest cuts of those that keep the memory limits, by simulation. From the
+/// Finds the cuts with the shortest longest partition of those that keep the memory limits, by simulation. From the
 /// peaks of a simulation, estimates what each lane would hold with other layers: constants, what the backward needs,
 /// and the largest layer's own work. Each cut that a simulation refuses lowers what the lanes over their limit may
 /// hold. If a lane has several partitions, each gets its share of the lane's memory.
@@ -70,34 +50,19 @@ public:
     /// `options`: with the placement and the limits. Borrows all arguments.
     FittingCuts(const PartProfiles& profiles, const PipelineOptions& options, std::int64_t samples);
 
-    /// True if each lane keeps its limit.
-    bool keeps(const CutPeaks& cuts) const;
-    /// The next cuts to simulate; empty if none is left. Precondition: these are the last cuts, or at first those of
-    /// quickest_cuts(), and do not keep the limits.
-    std::optional<Balance> after(const CutPeaks& refused);
-    /// Lowers the limits of a part's lanes to less than the fullest of them holds with these cuts. Precondition: one
-    /// partition a lane.
-    void lower(std::size_t part, const CutPeaks& cuts);
-    const std::vector<Bytes>& limits() const { return limits_; }
-    /// Estimates what lanes hold with cuts that after() has returned.
-    CutPeaks estimate(const Balance& balance) const;
-    /// Times in ns that no pipeline falls below. Preconditions: unlike lanes; after() has returned these cuts.
-    struct LeastTimes {
-        double later = 0;  ///< with the cuts that after() returns from now on
-        double here = 0;   ///< with these cuts
-    };
-    LeastTimes least_times(const Balance& balance) const;
+    /// The next cuts to simulate; empty if none is left. Precondition: the simulation is of the last cuts, or at first
+    /// of quickest_cuts(), has its memory, and is not feasible.
+    std::optional<Balance> after(const Simulation& refused);
 
 private:
     double held(std::size_t partition, std::size_t first, std::size_t end) const;
 
     const PartProfiles& profiles_;
     const PipelineOptions& options_;
-    std::vector<PartTimes> times_;       // by part
-    std::vector<PartSums> sums_;         // by part
-    std::vector<Bytes> limits_;          // by lane
-    std::vector<double> micro_batches_;  // by lane: held at the peak; empty before the first simulation
-    std::vector<double> most_;           // by partition: bytes
+    std::vector<std::vector<double>> costs_;  // by part and layer, in ns
+    std::vector<PartSums> sums_;              // by part
+    std::vector<double> micro_batches_;       // by lane: held at the peak; empty before the first simulation
+    std::vector<double> most_;                // by partition: bytes
 };
 
 /// Bounds of what lanes hold, and of the pipeline's time, without a simulation.

@@ -13,11 +13,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 namespace pipescope {
@@ -611,100 +609,37 @@ CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const Pip
     return cut;
 }
 
-/// Simulates a layout with some cuts, and gives it the work after the pipeline.
-using SimulateCuts = std::function<LayoutStep(const Balance& cuts)>;
-
-/// The step, or the shortest of those that less memory would lead to, so that more memory makes none longer. Less
-/// memory of a type refuses the cuts, and the next quickest follow, until no later ones can be shorter than the best
-/// step and than the given time. Cuts whose own bound is that long are not simulated; what they hold is estimated.
-/// `fitting`: after the step's cuts.
-LayoutStep shortest_of_less_memory(LayoutStep step, FittingCuts fitting, std::size_t parts,
-                                   const SimulateCuts& simulate_one, double shorter_than_ns) {
-    struct Open {
-        FittingCuts fitting;
-        CutPeaks cuts;
-    };
-    const auto longest = [&] { return std::min(step.step_ns(), shorter_than_ns); };
-    std::vector<CutPeaks> tried;
-    std::set<std::vector<Bytes>> seen;
-    std::vector<Open> open;
-    open.push_back({std::move(fitting), peaks_of(step.simulation)});
-    const auto try_cuts = [&](const FittingCuts& fitting_now, const Balance& balance) {
-        const auto known = std::ranges::find(tried, balance, &CutPeaks::balance);
-        if (known != tried.end()) {
-            return *known;
-        }
-        if (fitting_now.least_times(balance).here >= longest()) {
-            return fitting_now.estimate(balance);
-        }
-        LayoutStep other = simulate_one(balance);
-        tried.push_back(peaks_of(other.simulation));
-        if (other.simulation.feasible && other.step_ns() < step.step_ns()) {
-            step = std::move(other);
-        }
-        return tried.back();
-    };
-    while (!open.empty()) {
-        const Open here = std::move(open.back());
-        open.pop_back();
-        for (std::size_t part = 0; part < parts; ++part) {
-            FittingCuts less = here.fitting;
-            less.lower(part, here.cuts);
-            if (!seen.insert(less.limits()).second) {
-                continue;
-            }
-            CutPeaks last = here.cuts;
-            std::optional<Balance> next;
-            while (!less.keeps(last) && (next = less.after(last)) && less.least_times(*next).later < longest()) {
-                last = try_cuts(less, *next);
-            }
-            if (less.keeps(last)) {
-                open.push_back({std::move(less), std::move(last)});
-            }
-        }
-    }
-    return step;
-}
-
-/// Simulates the cuts, or the quickest ones that fit. `finish` adds the work after the pipeline.
-LayoutStep simulate_cuts(const LayoutStep& layout, const CutModel& cut, const SimulationDetail& detail,
-                         double shorter_than_ns, const std::function<void(LayoutStep&)>& finish) {
+/// Simulates the cuts, or the quickest ones that fit.
+void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail& detail) {
     PipelineOptions options = cut.options;
-    const SimulateCuts simulate_one = [&](const Balance& cuts) {
-        options.balance = cuts;
-        LayoutStep step = layout;
+    const auto simulate_one = [&] {
         step.profile = joined(cut.profiles, options, step.device);
         step.simulation = simulate(step.profile, options, detail);
-        finish(step);
-        return step;
     };
     const bool has_limit = options.hardware.memory_limit || !options.hardware.memory_limits.empty();
     if (!cut.is_free || !detail.memory || !has_limit) {
-        return simulate_one(cut.options.balance);
+        simulate_one();
+        return;
     }
     const bool is_automatic = options.schedule == Schedule::automatic;
     if (is_automatic) {  // takes long: the cuts of the usual schedule
         options.schedule = options.placement.empty() ? Schedule::one_f_one_b : Schedule::interleaved_1f1b;
     }
-    LayoutStep step = simulate_one(cut.options.balance);
-    FittingCuts others(cut.profiles, cut.options, layout.layout.micro_batch_size);
-    for (std::optional<Balance> next; !step.simulation.feasible && (next = others.after(peaks_of(step.simulation)));) {
-        step = simulate_one(*next);
+    simulate_one();
+    FittingCuts others(cut.profiles, cut.options, step.layout.micro_batch_size);
+    for (std::optional<Balance> next; !step.simulation.feasible && (next = others.after(step.simulation));) {
+        options.balance = *next;
+        simulate_one();
     }
     if (!step.simulation.feasible && options.balance != cut.options.balance) {
-        step = simulate_one(cut.options.balance);
+        options.balance = cut.options.balance;
+        simulate_one();
     }
-    const bool is_cut_to_fit = options.balance != cut.options.balance;
-    if (step.simulation.feasible && has_unlike_lanes(cut.profiles, cut.options)) {
-        step = shortest_of_less_memory(std::move(step), std::move(others), cut.profiles.profiles.size(), simulate_one,
-                                       shorter_than_ns);
-    }
+    step.cut_to_fit = options.balance != cut.options.balance;
     if (is_automatic) {
         options.schedule = Schedule::automatic;
-        step = simulate_one(Balance(step.simulation.options.balance));
+        simulate_one();
     }
-    step.cut_to_fit = is_cut_to_fit;
-    return step;
 }
 }  // namespace
 
@@ -773,7 +708,7 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
         return {bound()};
     }
     const CutMemory memory(profiles, options, layout.micro_batch_size, boundary);
-    if (!has_unlike_lanes(cut.profiles, cut.options) && memory.surely_fits()) {
+    if (memory.surely_fits()) {
         return {bound()};
     }
     const std::optional<double> fitting = memory.least_pipeline_ns();
@@ -804,19 +739,19 @@ double LayoutStep::hardware_tflops_per_device() const {
 }
 
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
-                           const Layout& layout, const SimulationDetail& detail, double shorter_than_ns) {
+                           const Layout& layout, const SimulationDetail& detail) {
     check_layout(model, layout, parts);
     LayoutStep step;
     step.layout = layout;
     step.device = to_string(parts);
     const CutModel cut = cut_model(model, cluster, parts, layout);
-    step = simulate_cuts(step, cut, detail, shorter_than_ns, [&](LayoutStep& each) {
-        const AfterPipeline after = after_pipeline(model, cluster, parts, layout,
-                                                   parameters_by_lane(each.profile, each.simulation.options, layout));
-        each.tied_ns = after.tied_ns;
-        each.gather_ns = after.gather_ns;
-        each.optimizer_ns = after.optimizer_ns;
-    });
+    simulate_cuts(step, cut, detail);
+
+    const AfterPipeline after = after_pipeline(model, cluster, parts, layout,
+                                               parameters_by_lane(step.profile, step.simulation.options, layout));
+    step.tied_ns = after.tied_ns;
+    step.gather_ns = after.gather_ns;
+    step.optimizer_ns = after.optimizer_ns;
     const auto batch = static_cast<double>(layout.batch);
     step.model_flops = step_flops(model, batch);
     const double blocks = static_cast<double>(model.layers);
@@ -871,8 +806,7 @@ Profile on_device(const Profile& profile, const NodeGroup& group) {
 }
 
 LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& given, const Cluster& cluster,
-                           const PipelineParts& parts, const Layout& layout, const SimulationDetail& detail,
-                           double shorter_than_ns) {
+                           const PipelineParts& parts, const Layout& layout, const SimulationDetail& detail) {
     check_layout(layout, parts);
     if (layout.tensor != 1 || layout.context != 1 || layout.expert != 1 || layout.zero != 0 ||
         layout.sequence_parallel) {
@@ -909,16 +843,14 @@ LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& given,
         options.balance = Balance({static_cast<std::int64_t>(profile.layers.size())});
     }
     check_options(options, profile.layers.size());
-    step = simulate_cuts(step, cut, detail, shorter_than_ns, [&](LayoutStep& each) {
-        std::vector<double> update(each.simulation.lanes.size());
-        const Balance& balance = each.simulation.options.balance;
-        for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
-            const std::size_t lane = lane_of(options, j);
-            const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
-            update[lane] += optimizer_time(profiles.at(lane), layers);
-        }
-        each.optimizer_ns = std::ranges::max(update);
-    });
+    simulate_cuts(step, cut, detail);
+    std::vector<double> update(step.simulation.lanes.size());
+    const Balance& balance = step.simulation.options.balance;
+    for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
+        const std::size_t lane = lane_of(options, j);
+        update[lane] += optimizer_time(profiles.at(lane), balance.layers_of(PartitionId{static_cast<std::int64_t>(j)}));
+    }
+    step.optimizer_ns = std::ranges::max(update);
     step.model_flops = step.simulation.flops ? step.simulation.flops->step : 0;
     const auto m = static_cast<double>(layout.micro_batches());
     const double repeated = options.checkpoint == Checkpoint::always        ? 1

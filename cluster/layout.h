@@ -5,7 +5,6 @@
 #include "simulator/simulation.h"
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -163,20 +162,15 @@ struct LayoutStep {
     double tokens_per_second() const { return tokens / step_ns() * 1e9; }
 };
 
-inline constexpr double kAnyStep = std::numeric_limits<double>::infinity();
-
 /// Simulates a step of one replica. If the devices are equal and the partitions divide the blocks, all partitions get
-/// the same number. Otherwise the cuts minimize the work of the busiest lane, on its own devices, within the devices'
-/// memory (cuts.h). Without memory in the detail, or if no cuts fit, memory does not count. With one partition
-/// a lane on unlike devices, the slowest lane counts with the ways of micro-batches to it and back, and the cuts of
-/// less memory are taken if their step is shorter, so that more memory makes no step longer. They are tried only if
-/// they may be shorter than `shorter_than_ns` too. Approximated: tensor-parallel ranks and replicas run in lock step;
-/// experts get equal numbers of tokens; a collective is a ring, but tokens go to experts by all_to_all_ns(); a
-/// collective waits for nothing else; sums of gradients slow no layer down; the embedding of positions, biases and
-/// norms have no parameters; nothing fails. Throws as check_layout() and simulate() do.
+/// the same number. Otherwise the cuts minimize the time of the slowest partition, on its own devices, or deal the
+/// blocks out to lanes of several partitions, within the devices' memory (cuts.h). Without memory in the detail, or if no cuts fit, memory does not count.
+/// Approximated: tensor-parallel ranks and replicas run in lock step; experts get equal numbers of tokens; a collective
+/// is a ring, but tokens go to experts by all_to_all_ns(); a collective waits for nothing else; sums of gradients slow
+/// no layer down; the embedding of positions, biases and norms have no parameters; nothing fails. Throws as
+/// check_layout() and simulate() do.
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
-                           const Layout& layout, const SimulationDetail& detail = {.noise = false},
-                           double shorter_than_ns = kAnyStep);
+                           const Layout& layout, const SimulationDetail& detail = {.noise = false});
 /// A bound of a layout's step.
 struct LeastStep {
     double ns = 0;            ///< infinity if no cuts can fit into memory
@@ -193,7 +187,7 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
 /// one partition and the layout has more.
 LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
                            const PipelineParts& parts, const Layout& layout,
-                           const SimulationDetail& detail = {.noise = false}, double shorter_than_ns = kAnyStep);
+                           const SimulationDetail& detail = {.noise = false});
 
 // As above, with all lanes on one group of nodes.
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
