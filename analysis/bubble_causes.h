@@ -64,9 +64,8 @@ std::vector<std::vector<MessageRange>> held_by_messages(const StepGraph& tasks, 
 ///
 /// A gap before a task is split by the task's latest dependency: the producer of its input is the cause until the
 /// producer ends, then the copy that brings the input, then a message that holds the lane, then contention. In the
-/// window of a schedule that never drains,
-/// no lane is done: its last gap is before its first task, which runs again a period later. So is that of the last step
-/// with staggered updates, until that task's input would be there.
+/// window of a schedule that never drains, no lane is done: its last gap is before its first task, which runs again a
+/// period later. So is that of the last step with staggered updates, until that task's input would be there.
 std::vector<Bubble> bubbles_of(const StepGraph& tasks, Sends sends = Sends::overlapped);
 
 /// Bubbles by cause, in ns and as share of the step: ns / (step time x lanes). The shares of all bubbles sum to the

@@ -432,8 +432,9 @@ std::string update_warning(const RecordedRun& before, const RecordedRun& after) 
         return {};
     }
     return fmt::format(
-        "a step {} includes the update of its parameters, since updates are staggered, and a step {} does not: a part "
-        "of the change of the step time is that update; compare the wall step times, which include it in both",
+        "steps of the run {} include the update of the parameters, since updates are staggered; those of the run {} do "
+        "not: a part of the change of the step time is that update; compare the wall step times, which include it in "
+        "both",
         update_of(before) == Update::staggered ? "before" : "after",
         update_of(before) == Update::staggered ? "after" : "before");
 }

@@ -868,8 +868,10 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     plan.priced = std::ranges::all_of(cluster.groups, has_price);
     if (!plan.priced && std::ranges::any_of(cluster.groups, has_price)) {
         const NodeGroup& without = *std::ranges::find_if_not(cluster.groups, has_price);
-        plan.left_out.push_back("prices are left out, and costs are device-hours: " + without.device.name +
-                                " has none; give it a price_per_hour, or leave it out of --device-types");
+        plan.left_out.push_back(
+            without.device.name +
+            " has no price, so costs are device-hours; give it a price_per_hour, or plan without it "
+            "(--device-types)");
     }
     const bool tries_automatic =
         std::ranges::find(request.schedules, Schedule(Schedule::automatic)) != request.schedules.end();

@@ -405,7 +405,7 @@ PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& clust
 }
 
 void check_layout(const Layout& layout, const PipelineParts& parts) {
-    check_count("partitions", layout.pipeline);
+    check_count("--partitions", layout.pipeline);
     check_count("data-parallel", layout.data);
     check_count("tensor-parallel", layout.tensor);
     check_count("context-parallel", layout.context);

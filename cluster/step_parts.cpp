@@ -194,17 +194,18 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
     if (layout.recompute != Recompute::none || has_several_types) {
         Layout without = layout;
         without.recompute = Recompute::none;
-        const LayoutStep kept = simulate(cluster, without);
-        if (layout.recompute != Recompute::none && kept.simulation.feasible) {
-            add("recompute", kept.step_ns(),
+        const bool recomputes = layout.recompute != Recompute::none;
+        const std::optional<LayoutStep> kept = recomputes ? std::optional(simulate(cluster, without)) : std::nullopt;
+        if (kept && kept->simulation.feasible) {
+            add("recompute", kept->step_ns(),
                 "without it the layout fits too, with a highest peak of " +
-                    format_bytes(highest_peak(kept.simulation)) + ": --recompute none");
+                    format_bytes(highest_peak(kept->simulation)) + ": --recompute none");
         } else {
             add("memory", simulate(with_any_memory(cluster), without).step_ns(),
-                layout.recompute == Recompute::none
-                    ? "layers are dealt out so that each type holds its own: more memory would let speed alone decide"
-                    : "recompute " + to_string(layout.recompute) +
-                          " saves it: more memory, lanes or tensor-parallel devices would do without");
+                recomputes ? "recompute " + to_string(layout.recompute) +
+                                 " saves it: more memory, lanes or tensor-parallel devices would do without"
+                           : "layers are dealt out so that each type holds its own: more memory would let speed alone "
+                             "decide");
         }
     }
     std::ranges::stable_sort(limits, {}, &StepLimit::step_ns);

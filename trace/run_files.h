@@ -11,7 +11,8 @@ namespace pipescope {
 
 /// True if all files are traces of one run's processes. One file alone is not. Reads only the heads of the files.
 bool are_of_one_run(const std::vector<std::filesystem::path>& files);
-/// The files of each run, by the place of its first file. A file that is of no run with others is alone.
+/// The files of each run, by the place of its first file. A file that is of no run with others is alone. Files of
+/// another program's ranks are only joined if all files that are not of PipeScope are such.
 std::vector<std::vector<std::filesystem::path>> grouped_by_run(const std::vector<std::filesystem::path>& files);
 /// The arguments, with the traces in each folder in its place, by name: files that end in .sqlite, .json or .json.gz.
 /// Throws UsageError for a folder without traces.

@@ -32,7 +32,7 @@ inline constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 /// "12.3 ms": three or more significant digits, in a suitable unit.
 QString formatDuration(std::int64_t ns);
-/// When something of that length starts or ends, with the digits of its length: "1.3276920 s" for a length of 9 µs.
+/// When something of that length starts or ends, with the digits of its length: "1.327692000 s" for a length of 9 µs.
 QString formatInstant(std::int64_t ns, std::int64_t length);
 /// "+1.2 ms", "−1.2 ms"
 QString formatDurationChange(std::int64_t ns);

@@ -83,6 +83,9 @@ SearchHits findIn(const std::shared_ptr<const TraceDocument>& document, std::int
     if (const std::optional<TaskQuery> query = parseTaskQuery(text, *document)) {
         const Source source = document->measured ? Source::measured : Source::simulated;
         hits.tasks = TaskRows::make(document, source, step, *query, {}, cancelled);
+        if (!hits.tasks) {
+            return hits;  // cancelled
+        }
         if (hits.tasks->size() > 0 || !document->tracks) {  // otherwise a range may have this name, such as 0F0
             return hits;
         }

@@ -28,8 +28,6 @@ from pipescope.skip import Skippable, verify_skippables
 
 __all__ = ["GPipe", "current_micro_batch", "cut", "is_checkpointing", "is_recomputing"]
 
-keep_apart()
-
 _MOST_CHUNKS = 65534
 _has_ended = [False]
 
@@ -314,6 +312,7 @@ class GPipe(nn.Module):
     # ---- The engine's model ----
 
     def _build(self) -> None:
+        keep_apart(self._layers.values())
         with python_messages():
             self._model = engine.Model(self._engine_layers(), self._options)
         self._model.next_step = self._step

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pipescope._gpipe import GPipe, Tensors, _check_loss, _device_name, _named_layers
+from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
 from pipescope._torch import engine
 from pipescope.errors import UsageError
@@ -73,6 +74,7 @@ def profile(
     if not on_meta and any(each.is_meta for layer in layers.values() for each in layer.parameters()):
         raise UsageError("the module is on the meta device, where nothing can be timed; name a device in estimate_for")
     modules = list(layers.values())
+    keep_apart(modules)
 
     def copy_layer(index: int) -> nn.Module:
         layer = copy.deepcopy(modules[index]).train()

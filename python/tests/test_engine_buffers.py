@@ -238,6 +238,16 @@ def test_cached_parametrizations_belong_to_one_task(outside, mode, schedule):
             torch.testing.assert_close(parameter.grad, expected.grad, rtol=1e-10, atol=1e-12)
 
 
+def test_parametrized_layers_compile_beside_a_pipeline():
+    layers = [CachedCell(), CachedCell()]
+    model = pipescope.GPipe(nn.Sequential(*layers), [1, 1], devices=["cpu"] * 2, chunks=2)
+    x = torch.randn(4, 8)
+    model.step(x, x, mse)
+    plain = parametrizations.weight_norm(nn.Linear(8, 8))
+    compiled = torch.compile(plain, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), plain(x))
+
+
 def test_a_module_may_hold_its_parent():
     class Child(nn.Module):
         def __init__(self, parent):

@@ -18,13 +18,11 @@ TEST(Units, PlainNumbersAreNanosecondsBytesAndBytesPerSecond) {
 }
 
 TEST(Units, ASmallPlainNumberIsAForgottenUnit) {
-    EXPECT_THAT(
-        thrown<UsageError>([] { parse_duration_ns("5", "--link-latency"); }),
-        AllOf(HasSubstr("--link-latency is '5'"), HasSubstr("is in ns"), HasSubstr("write it with a unit (ns, us, ms, s, min, h, d), such as 10us")));
-    EXPECT_THAT(thrown<UsageError>([] { parse_bytes("16", "--memory-limit"); }),
-                HasSubstr("such as 16GiB"));
-    EXPECT_THAT(thrown<UsageError>([] { parse_bandwidth("12.5", "--link-bandwidth"); }),
-                HasSubstr("such as 12GB/s"));
+    EXPECT_THAT(thrown<UsageError>([] { parse_duration_ns("5", "--link-latency"); }),
+                AllOf(HasSubstr("--link-latency is '5'"), HasSubstr("is in ns"),
+                      HasSubstr("write it with a unit (ns, us, ms, s, min, h, d), such as 10us")));
+    EXPECT_THAT(thrown<UsageError>([] { parse_bytes("16", "--memory-limit"); }), HasSubstr("such as 16GiB"));
+    EXPECT_THAT(thrown<UsageError>([] { parse_bandwidth("12.5", "--link-bandwidth"); }), HasSubstr("such as 12GB/s"));
 }
 
 TEST(Units, ALinkThatMovesNothingIsRefused) {

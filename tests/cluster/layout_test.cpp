@@ -31,7 +31,7 @@ TEST(Layout, RefusesWhatNoClusterCouldRun) {
     const auto refuses = [&](Layout layout, const std::string& part) {
         EXPECT_THAT(thrown<UsageError>([&] { step_of(kSmall, cluster, layout); }), HasSubstr(part));
     };
-    refuses({.pipeline = 0}, "partitions is 0");
+    refuses({.pipeline = 0}, "--partitions is 0");
     refuses({.pipeline = 4, .data = 3, .batch = 3}, "needs 12 devices; the cluster has 8 devices of type plain");
     refuses({.data = 2, .batch = 3}, "batch is 3");
     refuses({.tensor = 3}, "it must divide the model's heads, 8");
