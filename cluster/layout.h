@@ -164,11 +164,11 @@ struct LayoutStep {
 
 /// Simulates a step of one replica. If the devices are equal and the partitions divide the blocks, all partitions get
 /// the same number. Otherwise the cuts minimize the time of the slowest partition, on its own devices, or deal the
-/// blocks out to lanes of several partitions, within the devices' memory (cuts.h). Without memory in the detail, or if no cuts fit, memory does not count.
-/// Approximated: tensor-parallel ranks and replicas run in lock step; experts get equal numbers of tokens; a collective
-/// is a ring, but tokens go to experts by all_to_all_ns(); a collective waits for nothing else; sums of gradients slow
-/// no layer down; the embedding of positions, biases and norms have no parameters; nothing fails. Throws as
-/// check_layout() and simulate() do.
+/// blocks out to lanes of several partitions, within the devices' memory (cuts.h). Without memory in the detail, or if
+/// no cuts fit, memory does not count. Approximated: tensor-parallel ranks and replicas run in lock step; experts get
+/// equal numbers of tokens; a collective is a ring, but tokens go to experts by all_to_all_ns(); a collective waits for
+/// nothing else; sums of gradients slow no layer down; the embedding of positions, biases and norms have no parameters;
+/// nothing fails. Throws as check_layout() and simulate() do.
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                            const Layout& layout, const SimulationDetail& detail = {.noise = false});
 /// A bound of a layout's step.
