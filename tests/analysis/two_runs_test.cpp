@@ -365,7 +365,7 @@ TEST_F(CompareTwoRuns, SaysThatOnlyOneRunsStepsIncludeTheUpdate) {
     WrittenRun staggered = sample_of();
     staggered.options.update = Update::staggered;
     EXPECT_THAT(texts_of(compared(sample_of(), staggered).warnings),
-                Contains(HasSubstr("a step after includes the update of its parameters")));
+                Contains(HasSubstr("steps of the run after include the update of the parameters")));
     EXPECT_THAT(texts_of(compared(sample_of(), sample_of()).warnings), IsEmpty());
 }
 
