@@ -6,7 +6,8 @@
 namespace pipescope {
 StepTimer::StepTimer(TaskObserver* next, Update update, std::function<Nanoseconds()> now)
     : next_(next),
-      last_kind_(update == Update::staggered ? TaskKind::optimizer : TaskKind::backward),
+      last_kinds_(update == Update::staggered ? std::array{TaskKind::optimizer, TaskKind::optimizer}
+                                              : std::array{TaskKind::backward, TaskKind::backward_weight}),
       now_(std::move(now)) {}
 
 void StepTimer::placed(const at::Tensor& tensor, LaneId lane) {
@@ -49,7 +50,7 @@ void StepTimer::task_ended(const TaskKey& key, LaneId lane) {
     if (next_ != nullptr) {
         next_->task_ended(key, lane);
     }
-    if (key.kind == last_kind_) {
+    if (key.kind == last_kinds_[0] || key.kind == last_kinds_[1]) {
         const Nanoseconds now = now_();
         const std::lock_guard lock(mutex_);
         Bounds& bounds = bounds_[key.step];

@@ -3,6 +3,7 @@
 #include "engine/task_observer.h"
 #include "schedule/timeline.h"
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,8 +12,8 @@
 
 namespace pipescope {
 /// Forwards everything to another observer, if there is one, and records the start of each step's first forward and the
-/// end of its last backward, or of its last update if updates are staggered. A trace then knows its steps even if the
-/// run is killed later.
+/// end of its last backward (with split backwards, of the last gradients of weights), or of its last update if updates
+/// are staggered. A trace then knows its steps even if the run is killed later.
 class StepTimer : public TaskObserver {
 public:
     /// `next` is borrowed and must outlive this object; may be null.
@@ -34,7 +35,7 @@ public:
 
 private:
     TaskObserver* const next_;
-    const TaskKind last_kind_;  // of a step's tasks
+    const std::array<TaskKind, 2> last_kinds_;  // of a step's tasks
     std::function<Nanoseconds()> now_;
     std::mutex mutex_;
     std::map<std::int32_t, Bounds> bounds_;  // by step; guarded by mutex_

@@ -1,9 +1,12 @@
 // Runs whose updates are staggered: equal to synchronous ones, saved, interrupted, refused, and compared.
 
 #include "tests/cli/user.h"
+#include "trace/trace_reader.h"
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -75,6 +78,30 @@ TEST(StaggeredRun, IsComparedWithAStaggeredSimulation) {
     user.succeeds("compare t.sqlite t.sqlite");
     ASSERT_EQ(object.at("steps").size(), 3u) << "two were warm-up, and the last one drains the pipeline";
     EXPECT_EQ(object.at("steps").back(), 4);
+}
+
+// The record of a synchronous step ends with its last gradients of weights, here 20 ms after those of inputs.
+TEST(SplitBackwards, EndWithinTheRecordOfTheirStep) {
+    const User user;
+    const std::string layer =
+        R"("forward_ns": [5000000], "backward_ns": [40000000], "backward_weight_ns": [20000000],
+           "output_bytes": [8], "parameter_bytes": 4096})";
+    user.writes("p.json", R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [{"name": "a", )" +
+                              layer + R"(, {"name": "b", )" + layer + "]}");
+    user.succeeds(
+        "run emulated:p.json --balance 1,1 -m 2 --batch 2 --checkpoint never --schedule zero-bubble-h1 --steps 3 "
+        "--trace t.sqlite");
+    const TraceReader reader(user.folder() / "t.sqlite");
+    std::map<std::int32_t, Nanoseconds> last;
+    for (const Slice& slice : reader.timeline(Source::measured).slices) {
+        if (slice.key.kind == TaskKind::backward_weight) {
+            last[slice.key.step] = std::max(last[slice.key.step], slice.end);
+        }
+    }
+    ASSERT_EQ(last.size(), 3u);
+    for (const StepRecord& step : reader.steps()) {
+        EXPECT_GT(step.end + Nanoseconds{10'000'000}, last[step.step]) << "it is taken just before the range ends";
+    }
 }
 
 TEST(StaggeredRun, IsRefusedWhereItCannotBe) {
