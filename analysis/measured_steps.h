@@ -44,7 +44,7 @@ enum class StepFault {
 };
 std::string_view describe(StepFault fault);
 
-/// What was not recorded of a run's tasks.
+/// Faults in the record of a run's tasks.
 struct RunCheck {
     std::map<std::int32_t, StepFault> faults;  ///< by step
     std::vector<std::int32_t> idle_lanes;      ///< lanes of the run's pipeline without a task in any step
@@ -79,7 +79,7 @@ private:
     std::int32_t last_step_ = 0;
     ByLane* last_ = nullptr;  // of last_step_: neighbours are usually of one step
 };
-/// Of all steps of a run. Finds nothing in a simulation.
+/// Checks all steps of a run. Finds nothing in a simulation.
 RunCheck check_run(const RecordedRun& run, const Timeline& timeline);
 
 /// Leaves out steps without forwards or without backwards, as after a loss of ranges, steps of no length, and those

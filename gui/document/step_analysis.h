@@ -87,8 +87,7 @@ private:
     TaskMatching matching_;
 };
 
-/// Ends that differ by no more than this are on time: the larger of the clocks' error and a
-/// thousandth of the step.
+/// Ends that differ by no more than this are on time: the larger of the clocks' error and a thousandth of the step.
 std::int64_t onTimeWithin(const TraceDocument& document, std::int32_t step);
 
 /// The task graph of the simulated half, for StepGraph; null if unknown.

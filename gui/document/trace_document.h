@@ -88,7 +88,7 @@ Value differenceOf(const TraceDocument& document, const Value& measured, const V
     return document.baseline ? measured - simulated : simulated - measured;
 }
 
-/// What differenceOf() subtracts, for people.
+/// A sentence for people that says what differenceOf() subtracts.
 QString signOfDifferences(bool twoRuns);
 
 /// True if the document has only threads, streams and counters.
