@@ -1,12 +1,14 @@
 #include "analysis/calibration.h"
 
 #include "analysis/measured_steps.h"
+#include "analysis/replay.h"
 #include "schedule/checkpoint.h"
 #include "schedule/error.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/contention.h"
+#include "simulator/pipeline_graph.h"
 #include "simulator/task_costs.h"
 
 #include <fmt/format.h>
@@ -87,6 +89,35 @@ std::size_t nearest_size(const Profile& profile, const PipelineOptions& options)
     return static_cast<std::size_t>(std::ranges::min_element(profile.samples, {}, distance) - profile.samples.begin());
 }
 
+/// Adds to each task the hand-off before it, which delays all that follows as the task itself does. None if a task was
+/// not recorded, and with schedules that never drain.
+void add_hand_offs(RunWork& work, const Profile& earlier, const CalibrationRun& run) {
+    const PipelineOptions& options = run.options;
+    if (!is_synchronous(options.schedule) || options.update == Update::staggered) {
+        return;
+    }
+    const TaskCosts costs(earlier, options);
+    const TaskGraph graph = pipeline_graph(options, costs);
+    const auto steps = measured_tasks(run.measured, run.steps, graph);
+    if (!steps) {
+        return;
+    }
+    std::vector<bool> is_instant;
+    for (const Task& task : graph.tasks()) {
+        is_instant.push_back(is_copy(task.key.kind) && costs.duration(task) == 0);
+    }
+    for (const MeasuredTasks& each : *steps) {
+        const std::vector<std::int64_t> delays = start_delays(graph, each, is_instant, cores_in_turn(options));
+        for (TaskIndex task = 0; task < delays.size(); ++task) {
+            const TaskKey& key = graph.tasks()[task].key;
+            if (const auto found = work.tasks.find({key.kind, key.partition, key.micro_batch});
+                found != work.tasks.end()) {
+                found->second.work += static_cast<double>(delays[task]);
+            }
+        }
+    }
+}
+
 RunWork work_of(const Profile& earlier, const CalibrationRun& run) {
     for (const LaneInfo& lane : run.measured.lanes) {
         if (!lane.device.empty() && lane.device != kHost) {
@@ -144,6 +175,7 @@ RunWork work_of(const Profile& earlier, const CalibrationRun& run) {
     }
     found.steps = static_cast<double>(steps.size());
     found.optimizer_ns /= std::max(1.0, found.steps);
+    add_hand_offs(found, earlier, run);
     return found;
 }
 

@@ -40,7 +40,8 @@ std::string why_not_of_one_model(const Profile& earlier, const Profile& of_run);
 /// far as they can. Sizes that did not run are interpolated between those that did. Source: simultaneous multiplicative
 /// algebraic reconstruction (Byrne, IEEE Trans. Image Processing 2, 1993).
 ///
-/// Loss and optimizer are measured likewise. Forwards that keep a graph share a factor with recomputes, which keep one
+/// A task counts with the hand-off before it (start_delays()), such as the time in which its thread wakes up. Loss and
+/// optimizer are measured likewise. Forwards that keep a graph share a factor with recomputes, which keep one
 /// too; whichever kind of forward did not run follows the other. Bytes and sizes are the earlier profile's. Throws
 /// Error, worded to follow a run's name, if a partition has no forward or no backward, or if a lane is not on the host.
 /// Cost: O(tasks log tasks).

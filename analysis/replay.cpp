@@ -155,6 +155,33 @@ ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks, con
     return replay_step(graph, TaskClock(graph), turns, tasks);
 }
 
+std::vector<std::int64_t> start_delays(const TaskGraph& graph, const MeasuredTasks& tasks,
+                                       const std::vector<bool>& is_instant, const std::optional<CoresInTurn>& turns) {
+    const TaskClock clock(graph);
+    const std::int64_t begin = *std::ranges::min_element(tasks.starts);
+    std::vector<std::int64_t> ends(tasks.ends);
+    std::vector<std::int64_t> delays(ends.size());
+    std::vector<std::int64_t> free_from(turns ? static_cast<std::size_t>(turns->cores) : 0, begin);
+    for (const TaskIndex task : recorded_order(clock, tasks.starts)) {
+        std::int64_t ready = begin;
+        for (const std::uint32_t needed : clock.needed(task)) {
+            ready = std::max(ready, ends[needed]);
+        }
+        if (is_instant[task]) {
+            ends[task] = ready;
+            continue;
+        }
+        const Task& shape = graph.tasks()[task];
+        if (turns && is_compute(shape.key.kind) && turns->takes_turns[shape.lane.index()]) {
+            std::int64_t& core = core_for(free_from, ready);
+            ready = std::max(ready, core);
+            core = tasks.ends[task];
+        }
+        delays[task] = std::max<std::int64_t>(0, tasks.starts[task] - ready);
+    }
+    return delays;
+}
+
 std::optional<Replay> replay(const Measured& measured, const Profile& profile, const PipelineOptions& options) {
     check_profile(profile);
     check_options(options, profile.layers.size());

@@ -35,6 +35,13 @@ struct ReplayedStep {
 ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks,
                          const std::optional<CoresInTurn>& turns = std::nullopt);
 
+/// How long after the moment when it could have started each task started, in ns: all that it needs had ended, and a
+/// core was free if lanes took cores in turns. `is_instant`: copies that take no time; what needs one waits for what
+/// the copy needs. These delays are hand-offs: another thread wakes up, or gets a core that a program outside holds.
+std::vector<std::int64_t> start_delays(const TaskGraph& graph, const MeasuredTasks& tasks,
+                                       const std::vector<bool>& is_instant,
+                                       const std::optional<CoresInTurn>& turns = std::nullopt);
+
 /// Self-check of a recorded run. With measured instead of predicted durations, only the hand-offs between tasks are
 /// missing; with the recorded gaps nothing is, if the simulated schedule is the one that ran. The memory model at the
 /// measured instants does the same for memory: any remaining error of a peak is not due to wrong times.

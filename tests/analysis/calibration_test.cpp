@@ -1,15 +1,21 @@
 #include "analysis/calibration.h"
 
 #include "schedule/error.h"
+#include "simulator/pipeline_graph.h"
 #include "simulator/simulation.h"
+#include "simulator/task_clock.h"
+#include "simulator/task_costs.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -273,6 +279,54 @@ TEST(Calibration, LetsRecomputesFollowForwardsUnlessTheyRan) {
     const PipelineOptions options = on_two_lanes({2, 2}, Checkpoint::never);
     const Profile found = calibrated(four_layers(), options, run_of(machine, options));
     EXPECT_NEAR(found.layers[2].recompute_ns[0], 1.5 * four_layers().layers[2].recompute_ns[0], 10);
+}
+
+/// The engine's record of three steps where each task starts that much later than it could.
+Timeline run_with_hand_offs(const Profile& machine, const PipelineOptions& options, std::int64_t hand_off) {
+    const TaskCosts costs(machine, options);
+    const TaskGraph graph = pipeline_graph(options, costs);
+    std::vector<std::int64_t> lengths;
+    for (const Task& task : graph.tasks()) {
+        lengths.push_back(costs.duration(task) + (is_copy(task.key.kind) ? 0 : hand_off));
+    }
+    std::vector<std::int64_t> ends(lengths.size());
+    TaskClock(graph).run(std::span<const std::int64_t>(lengths), ends);
+    Timeline measured{Source::measured, {{"lane 0", "cpu"}, {"lane 1", "cpu"}}, {}};
+    for (const std::int32_t step : kAllSteps) {
+        for (TaskIndex task = 0; task < ends.size(); ++task) {
+            TaskKey key = graph.tasks()[task].key;
+            key.step = step;
+            const Nanoseconds end{step * 1'000'000'000LL + ends[task]};
+            measured.slices.push_back(
+                {key, graph.tasks()[task].lane, end - Nanoseconds{costs.duration(graph.tasks()[task])}, end, 0});
+        }
+    }
+    sort_slices(measured);
+    return measured;
+}
+
+// A lane's thread that wakes up late delays every pipeline, not only the one that was recorded.
+TEST(Calibration, CountsHandOffsBetweenTasks) {
+    constexpr std::int64_t kHandOff = 100'000;
+    Profile machine = four_layers();
+    machine.co_running_slowdown.clear();
+    machine.host_cores = 0;
+    PipelineOptions options = on_two_lanes({2, 2}, Checkpoint::except_last);
+    options.hardware.host_cores = 0;
+    const Timeline measured = run_with_hand_offs(machine, options, kHandOff);
+    const Profile found = calibrated(machine, options, measured);
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+        PipelineOptions other = options;
+        other.schedule = schedule;
+        const Timeline real = run_with_hand_offs(machine, other, kHandOff);
+        const auto in_step = [](const Slice& slice) { return slice.key.step == 0; };
+        std::int64_t end = 0;
+        for (const Slice& slice : real.slices) {
+            end = in_step(slice) ? std::max(end, slice.end.count()) : end;
+        }
+        EXPECT_NEAR(step_of(found, other) / static_cast<double>(end), 1, 0.005) << to_string(schedule);
+        EXPECT_LT(step_of(machine, other) / static_cast<double>(end), 0.96) << to_string(schedule);
+    }
 }
 
 TEST(Calibration, MeasuresTheOptimizerOfAllLanes) {

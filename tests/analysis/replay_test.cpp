@@ -10,9 +10,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <limits>
 #include <random>
 #include <set>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -175,6 +178,26 @@ TEST_F(ReplayOfARun, IsShorterByTheHandOffsAndExactWithThem) {
     EXPECT_EQ(replay->step_time, simulate(profile_, options_).step_time);
     EXPECT_LT(replay->error, -0.01);
     EXPECT_EQ(replay->with_gaps_error, 0);
+}
+
+TEST_F(ReplayOfARun, FindsHowMuchLaterThanItCouldEachTaskStarted) {
+    record(Nanoseconds{50});
+    const TaskCosts costs(profile_, options_);
+    const TaskGraph graph = pipeline_graph(options_, costs);
+    const auto steps = measured_tasks(timeline_, std::array{3, 4}, graph);
+    ASSERT_TRUE(steps);
+    std::vector<bool> is_instant;
+    for (const Task& task : graph.tasks()) {
+        is_instant.push_back(is_copy(task.key.kind));
+    }
+    const TaskClock clock(graph);
+    const std::vector<std::int64_t> all = start_delays(graph, steps->front(), std::vector<bool>(is_instant.size()));
+    const std::vector<std::int64_t> beside = start_delays(graph, steps->front(), is_instant);
+    for (TaskIndex task = 0; task < all.size(); ++task) {
+        EXPECT_EQ(all[task], task == 0 ? 0 : 50)
+            << to_string(graph.tasks()[task].key);  // the step begins with the first
+        EXPECT_GE(beside[task], is_instant[task] ? 0 : all[task]);
+    }
 }
 
 TEST_F(ReplayOfARun, SeesATaskThatDidNotWaitAsTheScheduleSays) {
