@@ -16,13 +16,15 @@ namespace pipescope {
 namespace {
 constexpr std::string_view kPrefix = "gpt:";
 constexpr std::int64_t kMost = 1'000'000'000;
+constexpr std::int64_t kMostBlocks = 100'000;
 constexpr const char* kExample = "write it as gpt:layers=24,hidden=2304,heads=24,sequence=2048,vocabulary=51200";
 
 std::int64_t whole(const std::string& key, const std::string& value, std::int64_t least) {
+    const std::int64_t most = key == "layers" ? kMostBlocks : kMost;
     const auto number = number_in<std::int64_t>(value);
-    if (!number || *number < least || *number > kMost) {
+    if (!number || *number < least || *number > most) {
         throw UsageError("model " + key + " is '" + printable(value) + "'; it must be a whole number in digits, from " +
-                         std::to_string(least) + " to 1000000000; " + kExample);
+                         std::to_string(least) + " to " + std::to_string(most) + "; " + kExample);
     }
     return *number;
 }

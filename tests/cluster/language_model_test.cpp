@@ -54,6 +54,7 @@ TEST(LanguageModel, RefusesWhatIsNoModel) {
     refuses(kTwentyTwoBillion + ",layer=3", "the nearest is layers");
     refuses(kTwentyTwoBillion + ",layers=3", "appears twice");
     refuses("gpt:layers=0,hidden=8,heads=1,sequence=8,vocabulary=8", "layers is '0'");
+    refuses("gpt:layers=1000000,hidden=8,heads=1,sequence=8,vocabulary=8", "from 1 to 100000");
     refuses("gpt:layers=1,hidden=8,heads=3,sequence=8,vocabulary=8", "heads is 3, which does not divide hidden, 8");
     refuses(kTwentyTwoBillion + ",kv_heads=7", "kv_heads is 7");
     refuses(kTwentyTwoBillion + ",gated=yes", "it must be true or false");
