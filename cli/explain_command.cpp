@@ -30,11 +30,21 @@ struct ExplainFlags {
 };
 
 /// Options of one layout, without which the best one is found.
-constexpr std::array kOfOneLayout = {
-    "--partitions",        "--data-parallel", "--tensor-parallel",  "--context-parallel",
-    "--expert-parallel",   "--interleave",    "--micro-batch-size", "--zero",
-    "--sequence-parallel", "--schedule",      "--device-types",     "--recompute",
-    "--balance",           "--checkpoint"};
+constexpr std::array kOfOneLayout = {"--partitions",
+                                     "--data-parallel",
+                                     "--tensor-parallel",
+                                     "--context-parallel",
+                                     "--expert-parallel",
+                                     "--interleave",
+                                     "--micro-batch-size",
+                                     "--zero",
+                                     "--sequence-parallel",
+                                     "--schedule",
+                                     "--device-types",
+                                     "--recompute",
+                                     "--balance",
+                                     "--checkpoint",
+                                     "--cuts"};
 
 bool names_a_layout(const CLI::App& command) {
     return std::ranges::any_of(kOfOneLayout, [&](const char* name) { return command.get_option(name)->count() > 0; });
@@ -100,6 +110,7 @@ std::string options_text(const LayoutStep& step, bool of_language_model) {
     text += layout.sequence_parallel ? " --sequence-parallel" : "";
     text += layout.schedule ? " --schedule " + to_string(*layout.schedule) : "";
     text += layout.recompute != Recompute::none ? " --recompute " + to_string(layout.recompute) : "";
+    text += layout.cuts == Cuts::quickest ? " --cuts quickest" : "";
     text += layout.gradient_bucket > 0 ? fmt::format(" --gradient-bucket {}B", layout.gradient_bucket) : "";
     text += layout.sends != Sends::blocking ? " --sends " + to_string(layout.sends) : "";
     text += layout.dispatch != TokenDispatch::expert && layout.expert > 1

@@ -25,11 +25,20 @@ namespace {
 constexpr const char* kGroup = "Cluster";
 
 /// Options that only a layout has.
-const std::set<std::string> kOfLayouts = {"partitions",       "data-parallel",     "tensor-parallel",
-                                          "context-parallel", "expert-parallel",   "interleave",
-                                          "micro-batch-size", "sequence-parallel", "zero",
-                                          "gradient-bytes",   "gradient-bucket",   "sends",
-                                          "token-dispatch"};
+const std::set<std::string> kOfLayouts = {"partitions",
+                                          "data-parallel",
+                                          "tensor-parallel",
+                                          "context-parallel",
+                                          "expert-parallel",
+                                          "interleave",
+                                          "micro-batch-size",
+                                          "sequence-parallel",
+                                          "zero",
+                                          "gradient-bytes",
+                                          "gradient-bucket",
+                                          "sends",
+                                          "token-dispatch",
+                                          "cuts"};
 /// Others that it takes.
 const std::set<std::string> kWithLayouts = {
     "cluster", "batch", "schedule", "recompute", "dtype",      "device-types", "device-catalogue",
@@ -84,6 +93,10 @@ void add_layout_options(CLI::App& command, LayoutFlags& flags) {
     add_option(command, "--zero", layout.zero,
                "Replicas split the optimizer's state (1), gradients too (2), parameters too (3); default 0", "STAGE",
                kGroup);
+    add_parsed(command, "--cuts", layout.cuts, parse_cuts,
+               "Where to cut a gpt: model for devices of one type: even (default), the same number of blocks for each "
+               "partition if they divide the blocks, as in Megatron-LM; or quickest",
+               "HOW", kGroup);
     add_replica_options(command, layout);
 }
 
@@ -121,6 +134,9 @@ void check_model_options(const CLI::App& command, const std::string& model_or_pr
     }
     if (!is_model && with_cluster && command.get_option("--token-dispatch")->count() > 0) {
         throw UsageError("--token-dispatch is given with a profile, whose layers are whole; leave it out");
+    }
+    if (const CLI::Option* cuts = command.get_option_no_throw("--cuts"); !is_model && cuts && cuts->count() > 0) {
+        throw UsageError("--cuts is given with a profile, whose cuts are always the quickest; leave it out");
     }
     if (!is_model && with_cluster && command.get_option("--gradient-bytes")->count() > 0) {
         throw UsageError(
@@ -249,7 +265,8 @@ nlohmann::ordered_json layout_json(const LayoutStep& step) {
                         {"gradient_bytes", layout.gradient_bytes},
                         {"gradient_bucket_bytes", layout.gradient_bucket},
                         {"sends", to_string(layout.sends)},
-                        {"token_dispatch", to_string(layout.dispatch)}};
+                        {"token_dispatch", to_string(layout.dispatch)},
+                        {"cuts", to_string(layout.cuts)}};
     return object;
 }
 

@@ -1,5 +1,7 @@
 #include "cluster/cluster_plan.h"
 
+#include "cluster/planned_run.h"
+#include "cluster/step_bounds.h"
 #include "cluster/step_parts.h"
 #include "schedule/error.h"
 #include "schedule/parse_name.h"
@@ -65,157 +67,20 @@ std::vector<int> divisors(std::int64_t number, std::int64_t most) {
     return all;
 }
 
-/// Powers of two, and 5/4 and 3/2 of them, from least to most, and both limits.
-std::vector<int> device_numbers(int least, int most) {
+/// Powers of two, and 5/4 and 3/2 of them, from least to most, and both limits. Also 7/4 of them if the sizes of the
+/// model or of the batch have that factor.
+std::vector<int> device_numbers(int least, int most, bool with_sevenths) {
     std::set<int> numbers{least, most};
     for (std::int64_t power = 1; power <= most; power *= 2) {
-        for (const std::int64_t number : {power, power * 5 / 4, power * 3 / 2}) {
-            if (number >= least && number <= most) {
+        for (const std::int64_t quarters : {4, 5, 6, 7}) {
+            const std::int64_t number = power * quarters / 4;
+            if (number >= least && number <= most && (quarters < 7 || with_sevenths)) {
                 numbers.insert(static_cast<int>(number));
             }
         }
     }
     return {numbers.begin(), numbers.end()};
 }
-
-/// True if the schedule puts a lane's two partitions at both ends of the pipeline.
-bool lies_in_a_v(const Schedule& schedule) {
-    const std::vector<LaneId> placement = placement_of(schedule, 4, 2);
-    return !placement.empty() && placement[2] == LaneId{1};
-}
-
-/// The least bytes of each sort of weights that one device holds for this many blocks.
-RankWeights least_weights(const LanguageModel& model, const Layout& layout, double blocks) {
-    constexpr double kNone = std::numeric_limits<double>::infinity();
-    RankWeights least{kNone, kNone};
-    for (const BlockKind kind : block_kinds(model)) {
-        const RankWeights each = rank_block_weights(model, kind, layout.tensor, layout.expert);
-        least = {std::min(least.usual, each.usual), std::min(least.experts, each.experts)};
-    }
-    return {blocks * least.usual, blocks * least.experts};
-}
-
-/// A bound of layouts' steps from the costs of their layers, which many layouts have in common.
-class StepBounds {
-public:
-    StepBounds(const LanguageModel& model, const Cluster& cluster) : model_(model), cluster_(cluster) {}
-
-    /// At least 0, in ns.
-    double of(const Layout& layout, const PipelineParts& parts) {
-        const std::scoped_lock lock(mutex_);
-        // The simulation rounds each of a lane's tasks, and each of the ways, to whole ns.
-        const double rounded = static_cast<double>(layout.micro_batches() * layout.interleave + 2 * layout.pipeline);
-        return std::max(0.0, unrounded(layout, parts) - rounded);
-    }
-
-private:
-    double unrounded(const Layout& layout, const PipelineParts& parts) {
-        const double blocks = static_cast<double>(model_.layers);
-        const double m = static_cast<double>(layout.micro_batches());
-        const std::int64_t cuts = static_cast<std::int64_t>(layout.pipeline) * layout.interleave;
-        // A schedule that splits backwards may put off all gradients of weights until a gradient has gone back.
-        const bool splits = layout.schedule && splits_backward(*layout.schedule);
-        const auto way_of = [&](const Costs& costs) { return splits ? costs.forward : costs.least; };
-        if (parts.size() > 1) {
-            return unlike_lanes(layout, parts, way_of);
-        }
-        const NodeGroup& group = *parts.front().group;
-        const Costs costs = costs_of(group, layout);
-        const double lanes = layout.pipeline;
-        const double partitions = lanes * layout.interleave;
-        // The busiest lane does the mean at least. With even cuts the last lane does its share, after the first
-        // micro-batch has passed the others' first partitions, and before the last one passes them again. It also
-        // does the output layer, unless the partitions lie in a V: then the first lane does.
-        const bool even = model_.layers % cuts == 0;
-        const bool in_a_v = layout.interleave > 1 && layout.schedule && lies_in_a_v(*layout.schedule);
-        // Dense blocks come first, so that the last lane may have none of them.
-        const bool last_has_experts =
-            even && !in_a_v && model_.dense_layers <= (layout.pipeline - 1) * (model_.layers / cuts);
-        const double share = m * blocks / lanes * (last_has_experts ? costs.last : costs.least);
-        const double ways = blocks / partitions * (lanes - 1) * way_of(costs);
-        const double uneven =
-            std::max((costs.blocks + costs.embedding + costs.output) / lanes, std::ceil(blocks / lanes) * costs.least);
-        const double pipeline = !even    ? std::max(m * uneven, unlike_lanes(layout, parts, way_of))
-                                : in_a_v ? std::max(share + ways, share + m * costs.output)
-                                         : share + m * costs.output + ways;
-        const RankWeights parameters = least_weights(model_, layout, std::floor(blocks / lanes));
-        const double gather =
-            layout.zero == 1 || layout.zero == 2
-                ? gather_weights_ns(parameters, cluster_, group, layout, static_cast<double>(dtype_bytes(layout.dtype)))
-                : 0;
-        if (layout.gradient_bucket > 0) {  // may be summed beside the last backward
-            return pipeline + gather;
-        }
-        // An all-reduce gathers after it has summed parts, which takes as long.
-        const double sums = layout.zero <= 1
-                                ? (layout.zero == 0 ? 2 : 1) *
-                                      gather_weights_ns(parameters, cluster_, group, layout, layout.gradient_bytes)
-                                : 0;
-        return std::max(pipeline, share + sums) + gather;
-    }
-
-    /// Forward and backward of a micro-batch.
-    struct Costs {
-        double least = 0;    ///< of the kind of block that takes less
-        double last = 0;     ///< of the last block
-        double blocks = 0;   ///< of all of them
-        double forward = 0;  ///< of a block that takes less
-        double embedding = 0;
-        double output = 0;
-    };
-    /// For any cut: lane j works w_j on each micro-batch, after the way of the first one through the lanes before, and
-    /// before that of the last one back: m w_j <= T - way (w_0 + .. + w_{j-1}), `way` being the share of a block's time
-    /// that a way takes. From lane j on, lanes with a time r left do c_j r blocks at most; a slow one that costs the
-    /// others more than it does gets none. Several partitions a lane: without ways.
-    double unlike_lanes(const Layout& layout, const PipelineParts& parts, const auto& way_of) {
-        const double m = static_cast<double>(layout.micro_batches());
-        double way = layout.interleave > 1 ? 0 : 1;
-        for (const PipelinePart& part : parts) {
-            const Costs costs = costs_of(*part.group, layout);
-            way = std::min(way, way_of(costs) / costs.least);
-        }
-        double blocks_a_ns = 0;  // c_j, from the last lane on
-        for (std::size_t k = parts.size(); k-- > 0;) {
-            const double block = costs_of(*parts[k].group, layout).least;
-            for (int lane = 0; lane < parts[k].lanes; ++lane) {
-                blocks_a_ns += std::max(0.0, 1 / block - way * blocks_a_ns) / m;
-            }
-        }
-        return static_cast<double>(model_.layers) / blocks_a_ns;
-    }
-    Costs costs_of(const NodeGroup& group, const Layout& layout) {
-        const auto key =
-            std::tuple(&group, layout.tensor, layout.context, layout.expert, layout.micro_batch_size, layout.recompute);
-        const auto found = known_.find(key);
-        if (found != known_.end()) {
-            return found->second;
-        }
-        LanguageModel few = model_;  // a block of each kind
-        few.layers = static_cast<std::int64_t>(block_kinds(model_).size());
-        few.dense_layers = few.layers - 1;
-        Layout alone = layout;
-        alone.zero = 0;
-        const Profile profile = language_model_profile(few, cluster_, group, alone);
-        const auto time = [&](const LayerProfile& layer) {
-            return layer.forward_ns.front() + layer.backward_ns.front();
-        };
-        const std::size_t last = profile.layers.size() - 2;
-        const auto dense = static_cast<double>(model_.dense_layers);
-        Costs costs;
-        costs.least = std::min(time(profile.layers[1]), time(profile.layers[last]));
-        costs.last = time(profile.layers[last]);
-        costs.blocks = dense * time(profile.layers[1]) + (static_cast<double>(model_.layers) - dense) * costs.last;
-        costs.forward = std::min(profile.layers[1].forward_ns.front(), profile.layers[last].forward_ns.front());
-        costs.embedding = time(profile.layers.front());
-        costs.output = time(profile.layers.back());
-        return known_[key] = costs;
-    }
-
-    const LanguageModel& model_;
-    const Cluster& cluster_;
-    std::map<std::tuple<const NodeGroup*, int, int, int, std::int64_t, Recompute>, Costs> known_;
-    std::mutex mutex_;
-};
 
 bool fits_tensor(const LanguageModel& model, int tensor) {
     const bool has_dense = model.kind_of(0) == BlockKind::dense;
@@ -382,69 +247,6 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
     }
 }
 
-/// Bytes by which a layout does not fit for sure, so that it needs no simulation: parameters, gradients and optimizer
-/// state of a lane with the mean number of blocks, and its activations. With unlike devices: all lanes together.
-std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
-    const double element = static_cast<double>(dtype_bytes(layout.dtype));
-    const double state = element < 4 ? 12 : 8;
-    const auto constants_of = [&](const RankWeights& weights) {
-        const auto bytes = [&](double parameters, const RankGroup& copies) {
-            const auto split = [&](int stage) { return layout.zero_parts(stage, copies); };
-            return parameters *
-                   (element / split(3) + static_cast<double>(layout.gradient_bytes) / split(2) + state / split(1));
-        };
-        return bytes(weights.usual, layout.weight_copies()) + bytes(weights.experts, layout.expert_copies());
-    };
-    const RankWeights embedding{embedding_weights(model) / layout.tensor};
-    const double all_constants = [&] {
-        double sum = (model.tied && ends_share_a_lane(layout) ? 1 : 2) * constants_of(embedding);
-        for (std::int64_t block = 0; block < model.layers; ++block) {
-            sum += constants_of(rank_block_weights(model, model.kind_of(block), layout.tensor, layout.expert));
-        }
-        return sum;
-    }();
-    const std::int64_t even = model.layers / layout.pipeline;
-    const auto beyond = [](double bytes, double limit) {
-        constexpr double kMost = 9e18;  // fits 64 bits
-        return bytes > limit
-                   ? std::optional(Shortfall{{}, static_cast<Bytes>(std::min(bytes, kMost)), static_cast<Bytes>(limit)})
-                   : std::nullopt;
-    };
-    if (parts.size() > 1) {  // cuts follow the speeds: all lanes together hold the blocks
-        double memory = 0;
-        for (const PipelinePart& part : parts) {
-            memory += static_cast<double>(part.group->device.memory_bytes) * part.lanes;
-        }
-        return beyond(all_constants / layout.pipeline, memory / layout.pipeline);
-    }
-    const double blocks =
-        static_cast<double>(model.layers % layout.pipeline == 0 ? even : std::max<std::int64_t>(0, even - 1));
-    double kept = std::numeric_limits<double>::infinity();     // of a block
-    double working = std::numeric_limits<double>::infinity();  // what its backward computes again, beside what all kept
-    for (const BlockKind kind : block_kinds(model)) {
-        const BlockActivations activations =
-            block_activations(model, kind, static_cast<double>(layout.micro_batch_size) / layout.context, layout.tensor,
-                              layout.sequence_parallel, element);
-        kept = std::min(kept, layout.recompute == Recompute::full        ? activations.input
-                              : layout.recompute == Recompute::selective ? activations.total() - activations.core
-                                                                         : activations.total());
-        working = std::min(working, layout.recompute == Recompute::full        ? activations.core + activations.rest
-                                    : layout.recompute == Recompute::selective ? activations.core
-                                                                               : 0);
-    }
-    // The first lane of 1F1B holds a micro-batch for each lane, or all of them.
-    // Interleaved it holds the partitions of p - 1 more (arXiv 2205.05198, section 4.2.3).
-    const double lanes = layout.pipeline;
-    const double held = std::min(static_cast<double>(layout.micro_batches()),
-                                 layout.interleave > 1 ? lanes + (lanes - 1) / layout.interleave : lanes);
-    const double activation_bytes = layout.schedule ? 0 : blocks * kept * held;
-    const double first = constants_of(least_weights(model, layout, blocks)) + constants_of(embedding) +
-                         activation_bytes + (blocks > 0 ? working : 0);
-    // The lane with the most constants has the mean at least.
-    return beyond(std::max(all_constants / lanes, first),
-                  static_cast<double>(parts.front().group->device.memory_bytes));
-}
-
 /// A model to plan for, and how its layouts are found and simulated.
 struct PlannedModel {
     std::function<void(Size& size)> add_layouts;  ///< with their bounds
@@ -453,12 +255,13 @@ struct PlannedModel {
     /// A bound that knows the cuts. It costs more than the first one, and less than a simulation.
     std::function<LeastStep(const BoundedLayout& layout)> least_step;
     std::function<std::optional<Shortfall>(const Layout& layout, const PipelineParts& parts)> sure_shortfall;
-    std::function<bool(const BoundedLayout& layout)> has_free_cuts;  ///< memory may decide them
+    std::function<bool(const Layout& layout)> has_even_cuts;  ///< of one type; memory may decide others
     /// On the cluster that is planned for, or one like it with other links.
     std::function<LayoutStep(const Cluster& on, const Layout& layout, const PipelineParts& parts,
                              const SimulationDetail& detail)>
         simulate_on;
     const Cluster& cluster;
+    std::int64_t blocks = 0;
     bool sums_four_bytes = false;  ///< gradients of 2 bytes would take less
 
     LayoutStep simulate(const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) const {
@@ -554,7 +357,7 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
             return true;
         }
         ++size.simulated;
-        if (!exhaustive && found.size() >= most && !model.has_free_cuts(each) &&
+        if (!exhaustive && found.size() >= most && each.parts.size() == 1 && model.has_even_cuts(each.layout) &&
             enough(model.simulate(each.layout, each.parts, {.noise = false, .memory = false}).step_ns())) {
             return true;
         }
@@ -593,95 +396,6 @@ void simulate_size(Size& size, const PlannedModel& model, std::size_t most, bool
     }
 }
 
-/// The nodes of one type that a run rents.
-struct RentedNodes {
-    int nodes = 0;
-    int most_spares = 0;        ///< those that it wants and that the cluster has
-    int spares = 0;             ///< of these, those that it rents
-    double an_hour = 0;         ///< cost of one node
-    std::vector<double> waits;  ///< hours, by spares from 0 on; 0 with more of them
-
-    double wait() const {
-        const auto k = static_cast<std::size_t>(spares);
-        return k < waits.size() ? waits[k] : 0;
-    }
-};
-
-double cost_of(const std::vector<RentedNodes>& rented, double awake) {
-    double hours = awake;
-    double an_hour = 0;
-    for (const RentedNodes& each : rented) {
-        hours += each.wait();
-        an_hour += (each.nodes + each.spares) * each.an_hour;
-    }
-    return hours * an_hour;
-}
-
-/// Gives up spares that cost more than they save, type by type until none does.
-void rent_cheapest(std::vector<RentedNodes>& rented, double awake) {
-    double least = cost_of(rented, awake);
-    for (bool improved = true; improved;) {
-        improved = false;
-        for (RentedNodes& each : rented) {
-            const int before = each.spares;
-            int best = before;
-            for (each.spares = 0; each.spares <= each.most_spares; ++each.spares) {
-                if (const double cost = cost_of(rented, awake); cost < least) {
-                    least = cost;
-                    best = each.spares;
-                }
-            }
-            each.spares = best;
-            improved = improved || best != before;
-        }
-    }
-}
-
-void add_run(ClusterCandidate& candidate, const PipelineParts& parts, const ClusterPlanRequest& request, bool priced) {
-    const double steps = request.tokens > 0 ? std::ceil(request.tokens / candidate.step.tokens) : 1;
-    const double training = steps * candidate.step.step_ns() / 1e9 / 3600;
-    std::vector<RentedNodes> rented;
-    Failures failures{0, request.checkpoint_seconds, request.restart_seconds};
-    double failures_an_hour = 0;
-    for (const auto& [group, lanes] : parts) {
-        const std::int64_t devices = lanes * candidate.step.layout.stage_devices();
-        RentedNodes& each = rented.emplace_back();
-        each.nodes = static_cast<int>((devices + group->devices_per_node - 1) / group->devices_per_node);
-        each.an_hour = priced ? group->price_per_hour : group->devices_per_node;
-        failures_an_hour += group->hours_between_failures > 0 ? each.nodes / group->hours_between_failures : 0;
-        candidate.nodes += each.nodes;
-    }
-    if (failures_an_hour > 0) {
-        failures.hours_between = 1 / failures_an_hour;
-        candidate.checkpoints = best_checkpoints(failures);
-    }
-    const double awake = training / candidate.checkpoints.effective;
-    // The length of a run of one step says nothing about that of the training.
-    const double in_repair = request.tokens > 0 ? std::min(request.repair_hours, awake) : request.repair_hours;
-    for (std::size_t k = 0; k < rented.size(); ++k) {
-        RentedNodes& each = rented[k];
-        const NodeGroup& group = *parts[k].group;
-        if (group.hours_between_failures <= 0) {
-            continue;
-        }
-        const int wanted = spare_nodes(each.nodes, group.hours_between_failures, in_repair);
-        each.spares = each.most_spares = std::min(wanted, group.nodes - each.nodes);
-        candidate.missing_nodes += wanted - each.most_spares;
-        each.waits = repair_waits_by_spares(awake, group.hours_between_failures / each.nodes, request.repair_hours,
-                                            each.most_spares);
-    }
-    if (request.goal == ClusterGoal::cost) {
-        rent_cheapest(rented, awake);
-    }
-    for (const RentedNodes& each : rented) {
-        candidate.spare_nodes += each.spares;
-        candidate.wait_hours += each.wait();
-    }
-    candidate.run_hours = awake + candidate.wait_hours;
-    candidate.checkpoints.effective *= std::isfinite(awake) ? awake / candidate.run_hours : 1;
-    candidate.cost = cost_of(rented, awake);
-}
-
 double rank_of(const ClusterCandidate& candidate, ClusterGoal goal) {
     switch (goal) {
         case ClusterGoal::cost: return candidate.cost;
@@ -704,7 +418,8 @@ void mark_pareto(std::vector<ClusterCandidate>& candidates) {
 
 /// Each type alone; each two types for numbers of devices that the quicker one does not have alone; all types for
 /// numbers that the two quickest do not have together. Slower devices would only slow a pipeline down before.
-std::vector<Size> sizes_of(const Cluster& cluster, const ClusterPlanRequest& request) {
+std::vector<Size> sizes_of(const Cluster& cluster, const ClusterPlanRequest& request, std::int64_t blocks) {
+    const bool with_sevenths = blocks % 7 == 0 || request.layout.batch % 7 == 0;
     std::vector<Size> sizes;
     const auto add = [&](const std::vector<const NodeGroup*>& groups, std::int64_t least) {
         std::int64_t all = 0;
@@ -713,8 +428,10 @@ std::vector<Size> sizes_of(const Cluster& cluster, const ClusterPlanRequest& req
         }
         const std::int64_t most = request.most_devices > 0 ? std::min<std::int64_t>(request.most_devices, all) : all;
         least = std::max<std::int64_t>(request.least_devices, least);
-        for (const int devices :
-             least <= most ? device_numbers(static_cast<int>(least), static_cast<int>(most)) : std::vector<int>{}) {
+        if (least > most) {
+            return;
+        }
+        for (const int devices : device_numbers(static_cast<int>(least), static_cast<int>(most), with_sevenths)) {
             sizes.push_back({groups, devices});
         }
     };
@@ -794,47 +511,75 @@ void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGr
     }
 }
 
-/// Tries schedule auto for the layouts of the best candidates, with one partition a lane. It takes a hundred times as
-/// long as a named one, so not for all.
-void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
-                   const ClusterPlanRequest& request, PlanThreads& threads, double share) {
+/// Simulates variants of the best candidates' layouts, and adds those that fit and that `counts` accepts. `variant_of`
+/// returns nothing for a layout that has none.
+void add_variants(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
+                  const ClusterPlanRequest& request, PlanThreads& threads, double share,
+                  const std::function<std::optional<Layout>(Layout)>& variant_of,
+                  const std::function<bool(const LayoutStep& variant, const LayoutStep& origin)>& counts) {
     constexpr std::size_t kMostTried = 8;
-    std::vector<Size::Found> tried;
+    struct Variant {
+        Size::Found found;
+        std::size_t origin = 0;
+        bool is_added = false;
+    };
+    std::vector<Variant> tried;
     for (std::size_t k = 0; k < std::min(found.size(), kMostTried); ++k) {
-        Layout layout = found[k].candidate.step.layout;
-        layout.interleave = 1;
-        layout.schedule = Schedule::automatic;
+        const std::optional<Layout> layout = variant_of(found[k].candidate.step.layout);
         const bool is_known =
-            std::ranges::any_of(tried, [&](const Size::Found& each) { return each.candidate.step.layout == layout; });
-        if (layout.pipeline > 1 && !is_known) {
-            tried.push_back({{}, found[k].parts});
-            tried.back().candidate.step.layout = layout;
+            std::ranges::any_of(tried, [&](const Variant& each) { return each.found.candidate.step.layout == layout; });
+        if (layout && !is_known) {
+            tried.push_back({{{}, found[k].parts}, k});
+            tried.back().found.candidate.step.layout = *layout;
         }
     }
-    std::vector<bool> fits(tried.size());
     std::atomic<std::size_t> done{0};
-    std::mutex mutex;
     threads.run(
         tried.size(),
         [&](std::size_t k) {
-            LayoutStep step = model.simulate(tried[k].candidate.step.layout, tried[k].parts, kPeaksOnly);
-            const bool is_feasible = step.simulation.feasible;
-            if (is_feasible) {
-                tried[k].candidate = candidate_of(std::move(step));
+            Variant& each = tried[k];
+            LayoutStep step = model.simulate(each.found.candidate.step.layout, each.found.parts, kPeaksOnly);
+            if (step.simulation.feasible && counts(step, found[each.origin].candidate.step)) {
+                each.found.candidate = candidate_of(std::move(step));
+                each.is_added = true;
             }
             ++done;
-            const std::scoped_lock lock(mutex);
-            fits[k] = is_feasible;
         },
         share, [&] { return static_cast<double>(done) / static_cast<double>(tried.size()); });
     plan.considered += done;
     plan.simulated += done;
-    for (std::size_t k = 0; k < tried.size(); ++k) {
-        if (fits[k]) {
-            add_run(tried[k].candidate, tried[k].parts, request, plan.priced);
-            found.push_back(std::move(tried[k]));
+    for (Variant& each : tried) {
+        if (each.is_added) {
+            add_run(each.found.candidate, each.found.parts, request, plan.priced);
+            found.push_back(std::move(each.found));
         }
     }
+}
+
+/// The quickest cuts for layouts with even ones, where they are quicker.
+void add_quickest_cuts(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
+                       const ClusterPlanRequest& request, PlanThreads& threads, double share) {
+    add_variants(
+        plan, found, model, request, threads, share,
+        [&](Layout layout) {
+            const bool has_even = layout.pipeline > 1 && model.has_even_cuts(layout);
+            layout.cuts = Cuts::quickest;
+            return has_even ? std::optional(layout) : std::nullopt;
+        },
+        [](const LayoutStep& variant, const LayoutStep& origin) { return variant.step_ns() < origin.step_ns(); });
+}
+
+/// Schedule auto, with one partition a lane. It takes a hundred times as long as a named one, so not for all layouts.
+void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
+                   const ClusterPlanRequest& request, PlanThreads& threads, double share) {
+    add_variants(
+        plan, found, model, request, threads, share,
+        [](Layout layout) {
+            layout.interleave = 1;
+            layout.schedule = Schedule::automatic;
+            return layout.pipeline > 1 ? std::optional(layout) : std::nullopt;
+        },
+        [](const LayoutStep&, const LayoutStep&) { return true; });
 }
 
 ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const ClusterPlanRequest& request,
@@ -860,7 +605,7 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
                          std::to_string(request.most_devices) +
                          "; it is a range from 1 up, the smaller number first; correct it");
     }
-    std::vector<Size> sizes = sizes_of(cluster, request);
+    std::vector<Size> sizes = sizes_of(cluster, request, model.blocks);
     ClusterPlan plan;
     plan.goal = request.goal;
     plan.left_out = std::move(left_out);
@@ -877,7 +622,8 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
         std::ranges::find(request.schedules, Schedule(Schedule::automatic)) != request.schedules.end();
     constexpr double kShareOfListing = 0.1;
     constexpr double kShareOfAutomatic = 0.4;
-    const double share_of_search = 1 - kShareOfListing - (tries_automatic ? kShareOfAutomatic : 0);
+    constexpr double kShareOfCuts = 0.01;
+    const double share_of_search = 1 - kShareOfListing - kShareOfCuts - (tries_automatic ? kShareOfAutomatic : 0);
     PlanThreads threads(request.threads, request.progress);
     std::atomic<std::size_t> listed{0};
     threads.run(
@@ -938,6 +684,8 @@ ClusterPlan plan_any(const PlannedModel& model, const Cluster& cluster, const Cl
     for (Size::Found& each : found) {
         add_run(each.candidate, each.parts, request, plan.priced);
     }
+    rank();
+    add_quickest_cuts(plan, found, model, request, threads, kShareOfCuts);
     rank();
     if (tries_automatic) {
         add_automatic(plan, found, model, request, threads, kShareOfAutomatic);
@@ -1031,13 +779,12 @@ ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, con
         },
         [&](const BoundedLayout& layout) { return least_step(model, cluster, layout.parts, layout.layout); },
         [&](const Layout& layout, const PipelineParts& parts) { return sure_shortfall(model, layout, parts); },
-        [&](const BoundedLayout& layout) {
-            return layout.parts.size() > 1 || model.layers % (layout.layout.pipeline * layout.layout.interleave) != 0;
-        },
+        [&](const Layout& layout) { return has_even_cuts(model, layout); },
         [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
             return simulate_layout(model, on, parts, layout, detail);
         },
         cluster,
+        model.layers,
         request.layout.gradient_bytes == 4};
     return plan_any(planned, cluster, request, std::move(left_out));
 }
@@ -1072,11 +819,12 @@ ClusterPlan plan_cluster(const Profile& profile, const PipelineOptions& options,
         },
         [](const BoundedLayout& layout) { return LeastStep{layout.least_ns}; },
         [](const Layout&, const PipelineParts&) { return std::optional<Shortfall>(); },
-        [](const BoundedLayout& layout) { return layout.layout.pipeline > 1; },
+        [](const Layout& layout) { return layout.pipeline == 1; },
         [&](const Cluster& on, const Layout& layout, const PipelineParts& parts, const SimulationDetail& detail) {
             return simulate_layout(profile, options, on, parts, layout, detail);
         },
-        cluster};
+        cluster,
+        static_cast<std::int64_t>(profile.layers.size())};
     return plan_any(planned, cluster, request, std::move(left_out));
 }
 }  // namespace pipescope

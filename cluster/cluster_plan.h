@@ -63,17 +63,18 @@ struct ClusterPlan {
     std::vector<std::string> left_out;  ///< sentences about types that no layout uses
 };
 
-/// Tries every type of device, numbers of devices that are powers of two, 3/2 or 5/4 of them or the limits,
-/// tensor-parallel ranks of one node, lanes, schedules, micro-batch sizes, interleaving, recompute, and ZeRO 0 to 3;
-/// sequence parallelism with tensor parallelism. Of layouts that differ in recompute and ZeRO only, the fastest that
-/// fits counts: more of either is tried if less does not fit, or fits only with other cuts than the quickest. With a
-/// gradient bucket, all ZeRO stages are tried. Two types are tried together for numbers of devices that the quicker one
-/// does not have, all types for numbers that the two quickest do not have. One pipeline lies on them, with as many
-/// lanes as possible on the quicker ones, first or last. Each candidate that is listed was simulated, with its memory.
-/// A layout is not simulated if a bound shows that it is slower than most_per_size others of its type and size: one of
-/// any cut for all layouts, then least_step() for those that are still open. Throws UsageError for a request without
-/// any layout. Deterministic for any number of threads. Threading: starts its own threads and ends them before it
-/// returns.
+/// Tries every type of device, numbers of devices that are powers of two, 5/4, 3/2 or 7/4 of them or the limits,
+/// tensor-parallel ranks of one node, lanes, schedules, micro-batch sizes, interleaving, recompute, and ZeRO 0 to
+/// 3; sequence parallelism with tensor parallelism. Of layouts that differ in recompute and ZeRO only, the fastest
+/// that fits counts: more of either is tried if less does not fit, or fits only with other cuts than the quickest.
+/// With a gradient bucket, all ZeRO stages are tried. Two types are tried together for numbers of devices that the
+/// quicker one does not have, all types for numbers that the two quickest do not have. One pipeline lies on them,
+/// with as many lanes as possible on the quicker ones, first or last. Of the eight best layouts with even cuts, the
+/// quickest cuts are added if they are quicker; then what schedule auto makes of the eight best. Each candidate
+/// that is listed was simulated, with its memory. A layout is not simulated if a bound shows that it is slower than
+/// most_per_size others of its type and size: one of any cut for all layouts, then least_step() for those that are
+/// still open. Throws UsageError for a request without any layout. Deterministic for any number of threads.
+/// Threading: starts its own threads and ends them before it returns.
 ClusterPlan plan_cluster(const LanguageModel& model, const Cluster& cluster, const ClusterPlanRequest& request);
 /// Likewise for a profiled model: lanes, partitions a lane, replicas, micro-batch sizes of the profile's range,
 /// recompute none or full; cuts and optimizer as simulate_layout() takes them from `options`, whose checkpoint mode

@@ -71,35 +71,30 @@ std::optional<Balance> unlike_partition(const std::vector<const std::vector<doub
     return Balance(sizes);
 }
 
-std::vector<const std::vector<double>*> costs_by_partition(const std::vector<std::vector<double>>& costs,
-                                                           const PartProfiles& profiles, const PipelineOptions& options,
-                                                           std::size_t partitions) {
+std::vector<const std::vector<double>*> costs_by_partition(const PartProfiles& profiles, const LayerCosts& costs,
+                                                           const PipelineOptions& options, std::size_t partitions) {
     std::vector<const std::vector<double>*> of_partition;
     for (std::size_t j = 0; j < partitions; ++j) {
         of_partition.push_back(&costs[profiles.of_lane[lane_of(options, j)]]);
     }
     return of_partition;
 }
-
-/// Times of all layers, by part.
-std::vector<std::vector<double>> costs_by_part(const PartProfiles& profiles, std::int64_t samples) {
-    std::vector<std::vector<double>> costs;
-    for (const Profile& each : profiles.profiles) {
-        costs.push_back(layer_times(at_size(each, samples), Checkpoint::never, 1));
-    }
-    return costs;
-}
 }  // namespace
+
+LayerCosts times_by_part(const PartProfiles& profiles, std::int64_t samples) {
+    LayerCosts times;
+    for (const Profile& each : profiles.profiles) {
+        times.push_back(layer_times(at_size(each, samples), Checkpoint::never, 1));
+    }
+    return times;
+}
 
 std::size_t lane_of(const PipelineOptions& options, std::size_t partition) {
     return lane_of(options.placement, PartitionId{partition}).index();
 }
 
-std::optional<Balance> even_cuts(std::size_t layers, int partitions) {
+Balance even_cuts(std::size_t layers, int partitions) {
     const auto blocks = static_cast<std::int64_t>(layers) - 2;
-    if (blocks % partitions != 0) {
-        return std::nullopt;
-    }
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(partitions), blocks / partitions);
     ++sizes.front();
     ++sizes.back();
@@ -142,11 +137,10 @@ Balance dealt_out(const std::vector<double>& times, const PipelineOptions& optio
 }
 }  // namespace
 
-Balance quickest_cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions,
-                      std::int64_t samples) {
-    const std::vector<std::vector<double>> costs = costs_by_part(profiles, samples);
+Balance quickest_cuts(const PartProfiles& profiles, const LayerCosts& costs, const PipelineOptions& options,
+                      std::size_t partitions) {
     if (costs.size() > 1) {
-        return *unlike_partition(costs_by_partition(costs, profiles, options, partitions), {});
+        return *unlike_partition(costs_by_partition(profiles, costs, options, partitions), {});
     }
     Balance cuts = minmax_partition(costs.front(), static_cast<int>(partitions));
     if (!options.placement.empty()) {  // a lane works as long as all its partitions
@@ -186,8 +180,9 @@ PartSums::PartSums(const Profile& profile, const PipelineOptions& options, std::
     work = SparseTable(std::move(each));
 }
 
-FittingCuts::FittingCuts(const PartProfiles& profiles, const PipelineOptions& options, std::int64_t samples)
-    : profiles_(profiles), options_(options), costs_(costs_by_part(profiles, samples)) {
+FittingCuts::FittingCuts(const PartProfiles& profiles, const LayerCosts& costs, const PipelineOptions& options,
+                         std::int64_t samples)
+    : profiles_(profiles), costs_(costs), options_(options) {
     for (const Profile& each : profiles.profiles) {
         sums_.emplace_back(each, options, samples);
     }
@@ -246,7 +241,7 @@ std::optional<Balance> FittingCuts::after(const Simulation& refused) {
         }
     }
     return unlike_partition(
-        costs_by_partition(costs_, profiles_, options_, partitions),
+        costs_by_partition(profiles_, costs_, options_, partitions),
         [&](std::size_t j, std::size_t first, std::size_t end) { return held(j, first, end) <= most_[j]; });
 }
 
@@ -342,9 +337,9 @@ std::optional<double> CutMemory::least_pipeline_ns() const {
     std::vector<double> ways{0};  // what the first micro-batch takes before at least, and the last one after
     const bool splits = splits_backward(options_.schedule) || options_.schedule == Schedule::automatic;
     const bool has_ways = partitions == profiles_.of_lane.size();
-    for (const std::vector<double>& costs : costs_by_part(profiles_, samples_)) {
+    for (const std::vector<double>& times : times_by_part(profiles_, samples_)) {
         std::vector<double>& sums = before.emplace_back(std::vector<double>{0});
-        std::partial_sum(costs.begin(), costs.end(), std::back_inserter(sums));
+        std::partial_sum(times.begin(), times.end(), std::back_inserter(sums));
     }
     for (std::size_t l = 0; l < layers; ++l) {
         double least = std::numeric_limits<double>::infinity();

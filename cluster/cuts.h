@@ -20,14 +20,20 @@ struct PartProfiles {
     const Profile& at(std::size_t lane) const { return profiles[of_lane[lane]]; }
 };
 
+/// What cuts balance, by part and layer, in ns.
+using LayerCosts = std::vector<std::vector<double>>;
+/// The layers' times for a micro-batch of that many samples.
+LayerCosts times_by_part(const PartProfiles& profiles, std::int64_t samples);
+
 std::size_t lane_of(const PipelineOptions& options, std::size_t partition);
 
-/// Even numbers of blocks with the embedding before and the output layer behind; empty if there are no such.
-std::optional<Balance> even_cuts(std::size_t layers, int partitions);
+/// Equal numbers of blocks with the embedding before and the output layer behind. Precondition: partitions divide the
+/// blocks.
+Balance even_cuts(std::size_t layers, int partitions);
 
-/// The cuts with the shortest longest partition, whatever they hold. `options` has the placement.
-Balance quickest_cuts(const PartProfiles& profiles, const PipelineOptions& options, std::size_t partitions,
-                      std::int64_t samples);
+/// The cuts whose most expensive partition costs least, whatever they hold. `options` has the placement.
+Balance quickest_cuts(const PartProfiles& profiles, const LayerCosts& costs, const PipelineOptions& options,
+                      std::size_t partitions);
 
 /// Each layer with the costs of the part where the options' balance puts it.
 Profile joined(const PartProfiles& profiles, const PipelineOptions& options, const std::string& device);
@@ -41,14 +47,15 @@ struct PartSums {
     SparseTable work;               ///< of one layer at a time
 };
 
-/// Finds the cuts with the shortest longest partition of those that keep the memory limits, by simulation. From the
-/// peaks of a simulation, estimates what each lane would hold with other layers: constants, what the backward needs,
-/// and the largest layer's own work. Each cut that a simulation refuses lowers what the lanes over their limit may
-/// hold. If a lane has several partitions, each gets its share of the lane's memory.
+/// Finds the cuts whose most expensive partition costs least of those that keep the memory limits, by simulation. From
+/// the peaks of a simulation, estimates what each lane would hold with other layers: constants, what the backward
+/// needs, and the largest layer's own work. Each cut that a simulation refuses lowers what the lanes over their limit
+/// may hold. If a lane has several partitions, each gets its share of the lane's memory.
 class FittingCuts {
 public:
     /// `options`: with the placement and the limits. Borrows all arguments.
-    FittingCuts(const PartProfiles& profiles, const PipelineOptions& options, std::int64_t samples);
+    FittingCuts(const PartProfiles& profiles, const LayerCosts& costs, const PipelineOptions& options,
+                std::int64_t samples);
 
     /// The next cuts to simulate; empty if none is left. Precondition: the simulation is of the last cuts, or at first
     /// of quickest_cuts(), has its memory, and is not feasible.
@@ -58,11 +65,11 @@ private:
     double held(std::size_t partition, std::size_t first, std::size_t end) const;
 
     const PartProfiles& profiles_;
+    const LayerCosts& costs_;
     const PipelineOptions& options_;
-    std::vector<std::vector<double>> costs_;  // by part and layer, in ns
-    std::vector<PartSums> sums_;              // by part
-    std::vector<double> micro_batches_;       // by lane: held at the peak; empty before the first simulation
-    std::vector<double> most_;                // by partition: bytes
+    std::vector<PartSums> sums_;         // by part
+    std::vector<double> micro_batches_;  // by lane: held at the peak; empty before the first simulation
+    std::vector<double> most_;           // by partition: bytes
 };
 
 /// Bounds of what lanes hold, and of the pipeline's time, without a simulation.

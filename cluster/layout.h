@@ -20,6 +20,15 @@ std::string to_string(TokenDispatch dispatch);
 /// Throws UsageError that lists the names.
 TokenDispatch parse_token_dispatch(std::string_view name);
 
+/// Where a model is cut for equal devices.
+enum class Cuts {
+    even,      ///< all partitions have the same number of blocks if they divide them, as in Megatron-LM
+    quickest,  ///< always as for unlike devices
+};
+std::string to_string(Cuts cuts);
+/// Throws UsageError that lists the names.
+Cuts parse_cuts(std::string_view name);
+
 /// How a model lies on a cluster: tensor-parallel ranks next to each other, then context-parallel ones,
 /// data-parallel ones, and the pipeline. Experts are dealt out whole among `expert` consecutive devices of a lane, in
 /// that order.
@@ -32,7 +41,7 @@ struct Layout {
     int interleave = 1;  ///< partitions a lane
     std::int64_t micro_batch_size = 1;
     std::int64_t batch = 1;                 ///< samples of a step, over all replicas
-    std::optional<Schedule> schedule = {};  ///< empty: interleaved with several partitions a lane, else 1f1b
+    std::optional<Schedule> schedule = {};  ///< empty: the usual one, schedule_of()
     Recompute recompute = Recompute::none;
     bool sequence_parallel = false;  ///< tensor-parallel ranks split norms and dropouts by tokens
     int zero = 0;                    ///< replicas split the optimizer's state (1), gradients (2), parameters (3)
@@ -43,6 +52,7 @@ struct Layout {
     Bytes gradient_bucket = 0;
     Sends sends = Sends::blocking;  ///< as in Megatron-LM; in DeepSpeed they are serial
     TokenDispatch dispatch = TokenDispatch::expert;
+    Cuts cuts = Cuts::even;
 
     /// Devices of one lane.
     std::int64_t stage_devices() const { return static_cast<std::int64_t>(data) * context * tensor; }
@@ -60,7 +70,13 @@ struct Layout {
     friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-/// "p8 d4 t8 v2 b1", for messages and tables; "p8 d4 c2 t8 e8 v2 b1" with samples and experts on several devices.
+/// Its schedule, or the usual one: interleaved with several partitions a lane, else 1f1b.
+Schedule schedule_of(const Layout& layout);
+/// Lane of each partition; empty if each lane has one.
+std::vector<LaneId> placement_in(const Layout& layout);
+
+/// "p8 d4 t8 v2 b1", for messages and tables; "p8 d4 c2 t8 e8 v2 b1" with samples and experts on several devices; "p8
+/// d4 t8 v2 b1 quickest cuts".
 std::string to_string(const Layout& layout);
 
 /// Gives the layout of a gpt: model this dtype, unless it is empty, and gradients no fewer bytes than it needs.
@@ -87,6 +103,8 @@ void check_layout(const Layout& layout, const PipelineParts& parts);
 /// Like the above, for the parts of a language model: ranks that do not divide its heads, widths, tokens or experts,
 /// more partitions than blocks, layers too large for a profile.
 void check_layout(const LanguageModel& model, const Layout& layout, const PipelineParts& parts);
+/// Like the first, for a profile, whose layers are whole. Over several types it must list operations.
+void check_layout(const Profile& profile, const Layout& layout, const PipelineParts& parts);
 
 /// Samples that a batch may have.
 inline constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
@@ -111,6 +129,9 @@ void check_dispatch(const LanguageModel& model, const Layout& layout);
 /// Preconditions: check_layout() passes. Throws UsageError if the device has no rate for the dtype.
 Profile language_model_profile(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                                const Layout& layout);
+
+/// True if the layout, on devices of one type, cuts the model's blocks evenly.
+bool has_even_cuts(const LanguageModel& model, const Layout& layout);
 
 /// True if one lane has the first partition and the last one, as with schedules in a V. It then holds a tied embedding
 /// once.
@@ -162,13 +183,15 @@ struct LayoutStep {
     double tokens_per_second() const { return tokens / step_ns() * 1e9; }
 };
 
-/// Simulates a step of one replica. If the devices are equal and the partitions divide the blocks, all partitions get
-/// the same number. Otherwise the cuts minimize the time of the slowest partition, on its own devices, or deal the
-/// blocks out to lanes of several partitions, within the devices' memory (cuts.h). Without memory in the detail, or if
-/// no cuts fit, memory does not count. Approximated: tensor-parallel ranks and replicas run in lock step; experts get
-/// equal numbers of tokens; a collective is a ring, but tokens go to experts by all_to_all_ns(); a collective waits for
-/// nothing else; sums of gradients slow no layer down; the embedding of positions, biases and norms have no parameters;
-/// nothing fails. Throws as check_layout() and simulate() do.
+/// Simulates a step of one replica. If the devices are equal and the partitions divide the blocks, all partitions
+/// get the same number, unless the layout asks for the quickest cuts. Otherwise the cuts minimize the time of the
+/// slowest partition on its own devices, or deal the blocks out to lanes of several partitions. Cuts for the
+/// layers' times and cuts for the sums of gradients and the update too are simulated, and the quicker ones count.
+/// They keep the devices' memory (cuts.h). Without memory in the detail, or if no cuts fit, memory does not count.
+/// For schedule auto, the cuts of every named schedule are tried. Approximated: tensor-parallel ranks and replicas
+/// run in lock step; experts get equal numbers of tokens; a collective is a ring, but tokens go to experts by
+/// all_to_all_ns(); a collective waits for nothing else; sums of gradients slow no layer down; the embedding of
+/// positions, biases and norms have no parameters; nothing fails. Throws as check_layout() and simulate() do.
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
                            const Layout& layout, const SimulationDetail& detail = {.noise = false});
 /// A bound of a layout's step.

@@ -466,6 +466,17 @@ PipelineOptions without_limits(PipelineOptions options) {
     return options;
 }
 
+std::vector<Schedule> schedules_for(const Profile& profile, const PipelineOptions& options) {
+    const PipelineShape shape = shape_for_search(options, split_costs(profile, options));
+    std::vector<Schedule> schedules;
+    for (const Schedule& named : all_schedules()) {
+        if (is_synchronous(named) && accepts(options, named, shape)) {
+            schedules.push_back(named);
+        }
+    }
+    return schedules;
+}
+
 Nanoseconds least_step(const Profile& profile, const PipelineOptions& options) {
     return bound_of(profile, options, split_costs(profile, options));
 }
@@ -482,10 +493,8 @@ AutomaticSchedule automatic_schedule(const Profile& profile, const PipelineOptio
     if (is_tight && !(best.keeps_limits() && best.step() <= bound + bound / kNear)) {
         searches.fill_up();
     }
-    for (const Schedule& named : all_schedules()) {
-        if (is_synchronous(named) && accepts(options, named, shape)) {
-            best.consider(named);
-        }
+    for (const Schedule& named : schedules_for(profile, options)) {
+        best.consider(named);
     }
     if (is_tight) {
         searches.try_all_orders();

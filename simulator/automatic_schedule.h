@@ -7,6 +7,8 @@
 #include "schedule/timeline.h"
 #include "simulator/pipeline_options.h"
 
+#include <vector>
+
 namespace pipescope {
 struct AutomaticSchedule {
     Schedule schedule;           ///< a table named "auto", or a named schedule that is quicker
@@ -21,6 +23,9 @@ Nanoseconds least_step(const Profile& profile, const PipelineOptions& options);
 
 /// Removes the memory limits from the options.
 PipelineOptions without_limits(PipelineOptions options);
+
+/// The named synchronous schedules that run with the options' placement and micro-batches. Ignores their schedule.
+std::vector<Schedule> schedules_for(const Profile& profile, const PipelineOptions& options);
 
 /// Finds the order of tasks for the options' balance, placement, checkpoint mode, links and memory limits. Ignores
 /// their schedule.

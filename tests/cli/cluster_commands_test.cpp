@@ -229,6 +229,20 @@ TEST_F(ClusterCommands, ExplainNamesAllOptionsOfTheLayout) {
     EXPECT_EQ(again.substr(again.find('\n')), best.substr(best.find('\n'))) << options;
 }
 
+TEST_F(ClusterCommands, CutAsTheLayoutSays) {
+    const std::string model = "gpt:layers=16,hidden=256,heads=4,sequence=128,vocabulary=128000";
+    const std::string on = " --cluster c.json --batch 16 -n 4 ";
+    const auto even = user.succeeds("simulate " + model + on + "--json").json();
+    const auto quickest = user.succeeds("simulate " + model + on + "--cuts quickest --json").json();
+    EXPECT_EQ(even.at("layout").at("cuts"), "even");
+    EXPECT_EQ(quickest.at("layout").at("cuts"), "quickest");
+    EXPECT_EQ(even.at("balance"), nlohmann::json({5, 4, 4, 5}));
+    EXPECT_LT(quickest.at("step_ns"), even.at("step_ns"));
+    EXPECT_THAT(user.succeeds("explain " + model + on + "--cuts quickest").out, HasSubstr(" --cuts quickest"));
+    EXPECT_THAT(refused("simulate p.json" + on + "--cuts even"), HasSubstr("--cuts is given with a profile"));
+    EXPECT_THAT(refused("simulate p.json --cuts even"), HasSubstr("--cuts is given without --cluster"));
+}
+
 TEST_F(ClusterCommands, ConsiderAllLayoutsThatTheySimulate) {
     const auto plan = user.succeeds("plan p.json --cluster c.json --batch 8 --devices 8 --json").json();
     EXPECT_GE(plan.at("considered").get<int>(), plan.at("simulated").get<int>());

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -559,6 +560,43 @@ TEST(ClusterPlan, NamesWhatLimitsTheBestCandidateNext) {
         return simulate_layout(small_model(), on, on.groups.front(), layout);
     };
     EXPECT_EQ(plan.next_constraint, next_constraint(step, step_limits(step, cluster, simulate)));
+}
+
+// 112 of 128 devices, where the model has 28 blocks.
+TEST(ClusterPlan, TriesSeventhsIfTheModelHasThem) {
+    const auto numbers_of = [](int blocks, std::int64_t batch) {
+        const LanguageModel model = parse_language_model("gpt:layers=" + std::to_string(blocks) +
+                                                         ",hidden=64,heads=4,sequence=16,vocabulary=128");
+        std::set<int> numbers;
+        for (const ClusterCandidate& each : plan_cluster(model, plain_cluster(4), request_of(batch)).candidates) {
+            numbers.insert(each.step.layout.devices());
+        }
+        return numbers;
+    };
+    EXPECT_TRUE(numbers_of(28, 28).contains(14));
+    EXPECT_TRUE(numbers_of(4, 28).contains(14));
+    EXPECT_TRUE(numbers_of(7, 14).contains(7));
+    EXPECT_FALSE(numbers_of(4, 16).contains(14));
+}
+
+TEST(ClusterPlan, TriesTheQuickestCutsForTheBestLayouts) {
+    const LanguageModel model =
+        parse_language_model("gpt:layers=8,hidden=64,heads=1,sequence=16,vocabulary=8192,tied=false");
+    ClusterPlanRequest request = request_of(7);  // neither replicas nor tensor-parallel ranks divide it
+    request.least_devices = request.most_devices = 4;
+    const Cluster cluster = plain_cluster(1);
+    const ClusterPlan plan = plan_cluster(model, cluster, request);
+    ASSERT_FALSE(plan.candidates.empty());
+    const auto is_quickest = [](const ClusterCandidate& each) { return each.step.layout.cuts == Cuts::quickest; };
+    EXPECT_GT(std::ranges::count_if(plan.candidates, is_quickest), 0);
+    for (const ClusterCandidate& each : plan.candidates) {
+        Layout layout = each.step.layout;
+        EXPECT_EQ(simulate_layout(model, cluster, cluster.groups.front(), layout).step_ns(), each.step.step_ns());
+        if (is_quickest(each)) {
+            layout.cuts = Cuts::even;
+            EXPECT_GT(simulate_layout(model, cluster, cluster.groups.front(), layout).step_ns(), each.step.step_ns());
+        }
+    }
 }
 
 TEST(ClusterPlan, StopsWhenAsked) {

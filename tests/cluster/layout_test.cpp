@@ -89,6 +89,67 @@ TEST(Layout, OfSeveralPartitionsALaneKeepsLanesEquallyBusy) {
     }
 }
 
+// A large output layer leaves its lane less room for blocks. Even cuts do not see it.
+TEST(Layout, OfQuickestCutsCanBeQuickerThanEvenOnes) {
+    const Cluster cluster = plain_cluster(1);
+    const std::string model = "gpt:layers=16,hidden=64,heads=8,sequence=16,vocabulary=8192";
+    Layout layout{.pipeline = 4, .batch = 16};
+    const LayoutStep even = step_of(model, cluster, layout);
+    layout.cuts = parse_cuts("quickest");
+    const LayoutStep quickest = step_of(model, cluster, layout);
+    EXPECT_EQ(to_string(even.simulation.options.balance), "5,4,4,5");
+    EXPECT_LT(quickest.step_ns(), 0.9 * even.step_ns());
+    EXPECT_LE(least_step(parse_language_model(model), cluster, {{&cluster.groups.front(), 4}}, layout).ns,
+              quickest.step_ns());
+    EXPECT_EQ(to_string(layout), "p4 d1 t1 v1 b1 quickest cuts");
+    EXPECT_THAT(thrown<UsageError>([] { parse_cuts("best"); }), HasSubstr("--cuts is 'best'"));
+}
+
+// With any memory: each named schedule may have other cuts that fit.
+TEST(Layout, OfScheduleAutoIsNotSlowerThanThatOfANamedSchedule) {
+    Cluster cluster = plain_cluster(16);
+    NodeGroup& group = cluster.groups.front();
+    group.devices_per_node = 2;
+    group.ports_per_node = 1;
+    group.device.flops_per_second["bfloat16"] = 1.5e14;
+    group.device.memory_bytes_per_second = 1.6e12;
+    group.device.launch_ns = 4000;
+    group.link.bytes_per_second = 2.4e11;
+    cluster.between_nodes.bytes_per_second = 0.8e9;
+    Layout layout{.pipeline = 3, .batch = 6};
+    layout.recompute = Recompute::full;
+    const auto step_with = [&](const Schedule& schedule) {
+        layout.schedule = schedule;
+        return step_of("gpt:layers=8,hidden=1024,heads=8,sequence=2048,vocabulary=32000", cluster, layout);
+    };
+    int others = 0;
+    for (double memory = 1e9; memory < 4e9; memory *= 1.05) {
+        group.device.memory_bytes = static_cast<Bytes>(memory);
+        const LayoutStep automatic = step_with(Schedule::automatic);
+        const LayoutStep usual = step_with(Schedule::one_f_one_b);
+        for (const Schedule named : {Schedule::gpipe, Schedule::zero_bubble_h1, Schedule::zero_bubble_2p}) {
+            const LayoutStep step = step_with(named);
+            if (step.simulation.feasible) {
+                EXPECT_TRUE(automatic.simulation.feasible);
+                EXPECT_LE(automatic.step_ns(), step.step_ns()) << memory << " " << to_string(named);
+                others += step.simulation.options.balance != usual.simulation.options.balance ? 1 : 0;
+            }
+        }
+    }
+    EXPECT_GT(others, 0);
+}
+
+// The usual schedule of several partitions a lane would need a multiple of three micro-batches.
+TEST(Layout, OfScheduleAutoTakesAnyNumberOfMicroBatches) {
+    const Cluster cluster = plain_cluster(1);
+    for (const int blocks : {12, 13}) {
+        const Layout layout{.pipeline = 3, .interleave = 2, .batch = 4, .schedule = Schedule::automatic};
+        const LayoutStep step = step_of(
+            "gpt:hidden=64,heads=8,sequence=16,vocabulary=64,layers=" + std::to_string(blocks), cluster, layout);
+        EXPECT_GT(step.step_ns(), 0) << blocks;
+    }
+}
+
 // In a V the first lane has embedding and output layer: it holds a tied embedding once, and no other lane sums it.
 TEST(Layout, OfAVHoldsATiedEmbeddingOnce) {
     const Cluster cluster = plain_cluster(2);
@@ -308,6 +369,21 @@ TEST(Layout, CopiesLeaveTheNodeIfSomeOfALanesDevicesDo) {
     EXPECT_EQ(places({.pipeline = 6, .data = 5, .batch = 5}),
               (std::vector{kBetween, kRacks, kRacks, kRacks, kRacks, kRacks}));
     EXPECT_EQ(places({.pipeline = 4, .data = 4, .batch = 4}), (std::vector{kBetween, kBetween, kRacks, kRacks}));
+}
+
+// Tensor-parallel devices of several nodes gather what they received over the links between nodes.
+TEST(Layout, CopiesAreGatheredWhereTheTensorParallelDevicesLie) {
+    Cluster cluster = plain_cluster(8);
+    cluster.groups.front().devices_per_node = 2;
+    cluster.groups.front().ports_per_node = 1;
+    const Layout layout{.pipeline = 2, .tensor = 4, .batch = 4};
+    const LayoutStep step = step_of(kSmall, cluster, layout);
+    const Link& link = step.simulation.options.hardware.link;
+    const double bytes = step.profile.layers.front().output_bytes.front();
+    const Link ring = ring_link(cluster, cluster.groups.front(), layout.tensor_ranks());
+    EXPECT_GT(all_gather_ns(ring, 4, bytes), 1.5 * all_gather_ns(cluster.groups.front().link, 4, bytes));
+    EXPECT_NEAR(link.message_ns(bytes),
+                node_link(cluster, cluster.groups.front()).message_ns(bytes / 4) + all_gather_ns(ring, 4, bytes), 1);
 }
 
 TEST(Layout, BlocksAreDealtOutEvenlyOrCutByTime) {

@@ -53,6 +53,32 @@ double cost_of(const LayerProfile& layer) {
     return layer.forward_ns.front() + layer.backward_ns.front();
 }
 
+/// The step without tied embeddings and ZeRO, cut at other places. `profiles`: of each lane's type. Adam moves 34 bytes
+/// a parameter. Infinite if it does not fit.
+double step_with(const LayoutStep& step, const Balance& balance, const PipelineParts& parts,
+                 const std::vector<const Profile*>& profiles) {
+    PipelineOptions options = step.simulation.options;
+    options.balance = balance;
+    std::vector<const NodeGroup*> groups;
+    for (const PipelinePart& part : parts) {
+        groups.insert(groups.end(), static_cast<std::size_t>(part.lanes), part.group);
+    }
+    Profile joined = *profiles.back();
+    double update = 0;
+    for (std::size_t j = 0; j < groups.size(); ++j) {
+        const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        double parameters = 0;
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            joined.layers[l] = profiles[j]->layers[l];
+            parameters += static_cast<double>(joined.layers[l].gradient_bytes) / step.layout.gradient_bytes;
+        }
+        update = std::max(update, parameters * 34 / groups[j]->device.memory_bytes_per_second * 1e9);
+    }
+    const Simulation simulation = simulate(joined, options, {.noise = false});
+    return simulation.feasible ? static_cast<double>(simulation.step_time.count()) + update
+                               : std::numeric_limits<double>::infinity();
+}
+
 TEST(UnlikeDevices, AreCutAccordingToTheirSpeeds) {
     for (const double times : {1.0, 2.0, 3.5}) {
         const Cluster cluster = two_types(times);
@@ -75,10 +101,20 @@ TEST(UnlikeDevices, AreCutAccordingToTheirSpeeds) {
                 }
                 return most;
             };
+            const Profile other = language_model_profile(model(), cluster, slow, layout);
+            std::vector<const Profile*> profiles;
+            for (const PipelinePart& part : parts) {
+                profiles.insert(profiles.end(), 2, part.group == &slow ? &other : &quick);
+            }
             double least = 1e300;
-            for_every_balance(quick.layers.size(), 4,
-                              [&](const Balance& balance) { least = std::min(least, longest(balance)); });
-            EXPECT_NEAR(longest(step.simulation.options.balance), least, 1e-6 * least) << times;
+            double evenest = 0;
+            for_every_balance(quick.layers.size(), 4, [&](const Balance& balance) {
+                if (longest(balance) < least) {
+                    least = longest(balance);
+                    evenest = step_with(step, balance, parts, profiles);
+                }
+            });
+            EXPECT_LE(step.step_ns() - step.tied_ns, 1.01 * evenest) << times;
             // The step's layers take the times of their devices.
             for (const SimulatedPartition& partition : step.simulation.partitions) {
                 const double factor = parts[partition.lane.index() / 2].group == &slow ? times : 1;
@@ -94,22 +130,43 @@ TEST(UnlikeDevices, AreCutAccordingToTheirSpeeds) {
     }
 }
 
+// The type whose replicas sum gradients slowly gets fewer layers than its devices alone could compute.
+TEST(UnlikeDevices, AreCutAccordingToTheirSumsOfGradients) {
+    const LanguageModel larger = parse_language_model("gpt:layers=20,hidden=64,heads=8,sequence=16,vocabulary=64");
+    for (const Bytes bucket : {Bytes{0}, Bytes{1} << 16}) {
+        for (const double slower : {1.0, 20.0, 100.0}) {
+            Cluster cluster = two_types(1);
+            cluster.groups[1].link.bytes_per_second /= slower;
+            const PipelineParts parts{{&cluster.groups[0], 1}, {&cluster.groups[1], 1}};
+            Layout layout{.pipeline = 2, .data = 4, .batch = 16};
+            layout.gradient_bucket = bucket;
+            const LayoutStep step = simulate_layout(larger, cluster, parts, layout);
+            EXPECT_LE(least_step(larger, cluster, parts, layout).ns, step.step_ns());
+            double least = std::numeric_limits<double>::infinity();
+            for_every_balance(step.profile.layers.size(), 2, [&](const Balance& balance) {
+                least = std::min(least, step_with(step, balance, parts, {&step.profile, &step.profile}));
+            });
+            EXPECT_LE(step.step_ns() - step.tied_ns, 1.05 * least)
+                << slower << " " << to_string(step.simulation.options.balance);
+        }
+    }
+}
+
 // Types that differ by name only are one type: the same copies, sums and step.
 TEST(UnlikeDevices, OfEqualSpeedAreAsOneType) {
     Cluster cluster = two_types(1);
     cluster.groups[1].device.memory_bytes = cluster.groups[0].device.memory_bytes;
     const Cluster one = plain_cluster(2);
-    for (const Layout& layout :
+    for (Layout layout :
          {Layout{.pipeline = 2, .data = 4, .batch = 16}, Layout{.pipeline = 2, .data = 2, .tensor = 2, .batch = 16},
           Layout{.pipeline = 4, .data = 2, .batch = 16}}) {
+        layout.cuts = Cuts::quickest;
         const int half = layout.pipeline / 2;
         const LayoutStep mixed = simulate_layout(
             model(), cluster, PipelineParts{{&cluster.groups[0], half}, {&cluster.groups[1], half}}, layout);
         const LayoutStep same = simulate_layout(model(), one, one.groups.front(), layout);
-        if (mixed.simulation.options.balance == same.simulation.options.balance) {
-            EXPECT_NEAR(mixed.step_ns(), same.step_ns(), 2) << to_string(layout);
-        }
-        EXPECT_LE(mixed.step_ns(), 1.2 * same.step_ns());
+        EXPECT_EQ(mixed.simulation.options.balance, same.simulation.options.balance) << to_string(layout);
+        EXPECT_NEAR(mixed.step_ns(), same.step_ns(), 2) << to_string(layout);
     }
 }
 
@@ -130,6 +187,7 @@ TEST(UnlikeDevices, AreCutSoThatTheyFit) {
     };
     int moved = 0;
     int none = 0;
+    double away = 0;  // sum of relative differences to the quickest of all cuts
     for (int round = 0; round < 80; ++round) {
         SCOPED_TRACE(round);
         Cluster cluster = two_types(draw(10, 60) / 10.0);
@@ -157,46 +215,47 @@ TEST(UnlikeDevices, AreCutSoThatTheyFit) {
         const LayoutStep step = simulate_layout(model, cluster, parts, layout);
         const std::vector<Profile> profiles{language_model_profile(model, cluster, *parts[0].group, layout),
                                             language_model_profile(model, cluster, *parts[1].group, layout)};
-        const auto longest = [&](const Balance& balance, Profile* joined) {
+        const auto longest = [&](const Balance& balance) {
             double most = 0;
             for (std::size_t j = 0; j < 4; ++j) {
                 const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
                 double sum = 0;
                 for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
                     sum += cost_of(profiles[j / 2].layers[l]);
-                    if (joined != nullptr) {
-                        joined->layers[l] = profiles[j / 2].layers[l];
-                    }
                 }
                 most = std::max(most, sum);
             }
             return most;
         };
+        const std::vector<const Profile*> by_lane{&profiles[0], &profiles[0], &profiles[1], &profiles[1]};
         double least = std::numeric_limits<double>::infinity();
+        double evenest = least;  // step of the cuts with the shortest longest lane
+        double shortest = least;
         for_every_balance(profiles[0].layers.size(), 4, [&](const Balance& balance) {
-            Profile joined = profiles[1];
-            const double here = longest(balance, &joined);
-            PipelineOptions options = step.simulation.options;
-            options.balance = balance;
-            if (here < least && simulate(joined, options, {.noise = false}).feasible) {
-                least = here;
+            const double here = step_with(step, balance, parts, by_lane);
+            shortest = std::min(shortest, here);
+            if (std::isfinite(here) && longest(balance) < least) {
+                least = longest(balance);
+                evenest = here;
             }
         });
         EXPECT_EQ(step.simulation.feasible, std::isfinite(least));
         if (std::isfinite(least)) {
-            EXPECT_NEAR(longest(step.simulation.options.balance, nullptr), least, 1e-6 * least);
+            const double ns = step.step_ns() - step.tied_ns;
+            EXPECT_LE(ns, 1.05 * evenest + 1);  // others are as even
+            EXPECT_GE(ns, shortest - 1);
+            away += ns / shortest - 1;
             moved += step.simulation.options.balance != free.simulation.options.balance ? 1 : 0;
         } else {
-            EXPECT_EQ(step.simulation.options.balance, free.simulation.options.balance);
             ++none;
         }
         if (step.simulation.feasible) {
             EXPECT_LE(least_step(model, cluster, parts, layout).ns, step.step_ns());
-            EXPECT_EQ(step.cut_to_fit, step.simulation.options.balance != free.simulation.options.balance);
         }
     }
     EXPECT_GT(moved, 20);
     EXPECT_GT(none, 10);
+    EXPECT_LT(away / (80 - none), 0.02);
 }
 
 TEST(UnlikeDevices, RefuseWhatDoesNotFit) {

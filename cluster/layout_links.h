@@ -1,0 +1,23 @@
+#pragma once
+
+#include "cluster/layout.h"
+#include "simulator/hardware.h"
+#include "simulator/pipeline_options.h"
+
+#include <vector>
+
+namespace pipescope {
+/// The group of each lane of a pipeline.
+std::vector<const NodeGroup*> groups_by_lane(const PipelineParts& parts);
+/// The link on which an all-reduce of a partition's gradients takes what that many copies of its weights take to sum
+/// them at the end of the step. With ZeRO 1 each gets the sum of its own part only, which is half of an all-reduce.
+/// From ZeRO 2 on every backward does that.
+Link replica_link_of(const Cluster& cluster, const NodeGroup& group, const Layout& layout, const RankGroup& copies);
+/// Sets links and memory limits of a pipeline on these parts. `bytes`: what goes from lane to lane.
+void set_hardware(Hardware& hardware, const Cluster& cluster, const PipelineParts& parts, const Layout& layout,
+                  double bytes);
+/// How the gradients of experts are summed.
+ExpertSums expert_sums_of(const Cluster& cluster, const PipelineParts& parts, const Layout& layout);
+/// Time in ns in which both ends of the pipeline sum that many bytes of the tied embedding's gradients.
+double tied_sum_ns(const Cluster& cluster, const PipelineParts& parts, const Layout& layout, double bytes);
+}  // namespace pipescope

@@ -1,0 +1,525 @@
+#include "cluster/cuts.h"
+#include "cluster/layout.h"
+#include "cluster/layout_links.h"
+#include "schedule/quantities.h"
+#include "simulator/automatic_schedule.h"
+#include "simulator/balance_search.h"
+#include "simulator/sized_profile.h"
+#include "simulator/task_costs.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace pipescope {
+namespace {
+bool is_mixed(const std::string& dtype) {
+    return dtype_bytes(dtype) < 4;
+}
+
+/// Bytes of optimizer state a parameter: Adam's two moments, and a float32 copy of a shorter parameter.
+double state_bytes(const Layout& layout) {
+    const double moments = 2 * std::max(4.0, static_cast<double>(dtype_bytes(layout.dtype)));
+    return moments + (is_mixed(layout.dtype) ? 4 : 0);
+}
+
+/// The options' optimizer, as bytes of state per byte of gradient on this replica.
+std::string optimizer_of(const Layout& layout) {
+    // From 2 on gradients are split too.
+    const double share = layout.zero == 1 ? layout.weight_copies().ranks : 1;
+    return shortest(state_bytes(layout) / layout.gradient_bytes / share);
+}
+
+/// Bytes that go from lane to lane.
+double boundary_bytes(const Profile& profile, double samples) {
+    double most = 1;
+    for (std::size_t l = 0; l + 1 < profile.layers.size(); ++l) {
+        most = std::max(most, interpolate(profile.samples, profile.layers[l].output_bytes, samples).value);
+    }
+    return most;
+}
+
+void set_pipeline(PipelineOptions& options, const Layout& layout) {
+    options.chunks = layout.micro_batches();
+    options.batch = layout.batch;
+    options.replicas = layout.data;
+    options.weight_copies = layout.weight_copies().ranks;
+    options.schedule = schedule_of(layout);
+    options.gradient_bucket = layout.gradient_bucket;
+    options.placement = placement_in(layout);
+}
+
+/// A layer's parameters on this rank, all of them with ZeRO 3 too.
+RankWeights weights_of(const LayerProfile& layer, const Layout& layout) {
+    const auto experts = static_cast<double>(layer.expert_gradient_bytes);
+    const double usual = static_cast<double>(layer.gradient_bytes) - experts;
+    return {usual / layout.gradient_bytes * layout.zero_parts(2, layout.weight_copies()),
+            experts / layout.gradient_bytes * layout.zero_parts(2, layout.expert_copies())};
+}
+
+/// Those of each lane.
+std::vector<RankWeights> parameters_by_lane(const Profile& profile, const PipelineOptions& options,
+                                            const Layout& layout) {
+    std::vector<RankWeights> parameters(static_cast<std::size_t>(layout.pipeline));
+    for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
+        const LayerRange layers = options.balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            parameters[lane_of(options, j)] += weights_of(profile.layers[l], layout);
+        }
+    }
+    return parameters;
+}
+
+/// Time of Adam's update of that many parameters on one replica's device.
+double adam_ns(const RankWeights& parameters, const NodeGroup& group, const Layout& layout) {
+    // The gradient is read for its norm and for the update; states and copy are read and written; the parameter is
+    // written, and read if it has no copy.
+    const double bytes = 2.0 * layout.gradient_bytes + 2 * state_bytes(layout) +
+                         (is_mixed(layout.dtype) ? 1 : 2) * static_cast<double>(dtype_bytes(layout.dtype));
+    const double mine = parameters.usual / layout.zero_parts(1, layout.weight_copies()) +
+                        parameters.experts / layout.zero_parts(1, layout.expert_copies());
+    return estimated_ns(group.device, "float32", DeviceWork{0, mine * bytes, 1});
+}
+
+/// Replicas gather the parameters that each of them updated.
+double updated_gather_ns(const RankWeights& parameters, const Cluster& cluster, const NodeGroup& group,
+                         const Layout& layout) {
+    const bool gathers = layout.zero == 1 || layout.zero == 2;
+    const auto element = static_cast<double>(dtype_bytes(layout.dtype));
+    return gathers ? gather_weights_ns(parameters, cluster, group, layout, element) : 0;
+}
+
+/// Work after a language model's pipeline.
+struct AfterPipeline {
+    double tied_ns = 0;
+    double gather_ns = 0;
+    double optimizer_ns = 0;
+};
+/// `parameters`: of each lane's rank.
+AfterPipeline after_pipeline(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                             const Layout& layout, const std::vector<RankWeights>& parameters) {
+    AfterPipeline after;
+    const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
+    for (std::size_t lane = 0; lane < groups.size(); ++lane) {
+        after.optimizer_ns = std::max(after.optimizer_ns, adam_ns(parameters[lane], *groups[lane], layout));
+        after.gather_ns =
+            std::max(after.gather_ns, updated_gather_ns(parameters[lane], cluster, *groups[lane], layout));
+    }
+    if (model.tied && !ends_share_a_lane(layout)) {
+        after.tied_ns =
+            tied_sum_ns(cluster, parts, layout, embedding_weights(model) / layout.tensor * layout.gradient_bytes);
+    }
+    return after;
+}
+
+template <class ProfileOf>
+PartProfiles part_profiles(const PipelineParts& parts, ProfileOf profile_of) {
+    PartProfiles all;
+    for (const PipelinePart& part : parts) {
+        all.of_lane.insert(all.of_lane.end(), static_cast<std::size_t>(part.lanes), all.profiles.size());
+        all.profiles.push_back(profile_of(*part.group));
+    }
+    return all;
+}
+
+/// Costs with what each layer adds to the end of the step: the sums of its gradients and its update, over the number of
+/// micro-batches. `update_ns`: of these weights on the part's devices. A layer takes its share of what a lane with the
+/// mean of all weights takes. With buckets, sums overlap with the layer's last backward.
+LayerCosts with_ends(LayerCosts costs, const PartProfiles& profiles, const Cluster& cluster, const PipelineParts& parts,
+                     const Layout& layout, const auto& update_ns) {
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+        const Profile& profile = profiles.profiles[part];
+        const SizedProfile sized = at_size(profile, layout.micro_batch_size);
+        const auto sums_ns = [&](const RankWeights& weights) {
+            const auto sum = [&](const RankGroup& copies, double each) {
+                const Link link = replica_link_of(cluster, *parts[part].group, layout, copies);
+                return each > 0 ? all_reduce_ns(link, copies.ranks, each * layout.gradient_bytes) : 0;
+            };
+            return sum(layout.weight_copies(), weights.usual) + sum(layout.expert_copies(), weights.experts);
+        };
+        RankWeights mean;
+        for (const LayerProfile& layer : profile.layers) {
+            const RankWeights own = weights_of(layer, layout);
+            mean += {own.usual / layout.pipeline, own.experts / layout.pipeline};
+        }
+        const auto share = [&](const RankWeights& own, const auto& ns_of) {
+            return (own.usual > 0 ? own.usual / mean.usual * ns_of(RankWeights{mean.usual, 0}) : 0) +
+                   (own.experts > 0 ? own.experts / mean.experts * ns_of(RankWeights{0, mean.experts}) : 0);
+        };
+        for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+            const RankWeights own = weights_of(profile.layers[l], layout);
+            const double hidden = layout.gradient_bucket > 0 ? sized.backward[l] : 0;
+            const double update = share(own, [&](const RankWeights& weights) { return update_ns(part, weights); });
+            costs[part][l] +=
+                (std::max(0.0, share(own, sums_ns) - hidden) + update) / static_cast<double>(layout.micro_batches());
+        }
+    }
+    return costs;
+}
+
+/// A model's profiles by part, options with its placement and hardware, and cuts to start from.
+struct CutModel {
+    struct Start {
+        Balance balance;
+        LayerCosts costs = {};  ///< that other cuts balance if these do not fit
+    };
+    PartProfiles profiles;
+    PipelineOptions options;
+    double boundary = 0;             ///< bytes from lane to lane
+    std::vector<Start> starts = {};  ///< one or more
+    bool is_free = false;            ///< other cuts may be taken if these do not fit
+
+    /// Starts from cuts for the layers' times alone, and from cuts for the ends of the step too.
+    void start_free(const Cluster& cluster, const PipelineParts& parts, const Layout& layout, const auto& update_ns) {
+        const auto partitions = static_cast<std::size_t>(layout.pipeline * layout.interleave);
+        const LayerCosts times = times_by_part(profiles, layout.micro_batch_size);
+        for (LayerCosts& costs : std::array{times, with_ends(times, profiles, cluster, parts, layout, update_ns)}) {
+            Balance balance = quickest_cuts(profiles, costs, options, partitions);
+            if (starts.empty() || balance != starts.front().balance) {
+                starts.push_back({std::move(balance), std::move(costs)});
+            }
+        }
+        options.balance = starts.front().balance;
+        is_free = true;
+    }
+};
+CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                   const Layout& layout) {
+    CutModel cut;
+    cut.profiles = part_profiles(
+        parts, [&](const NodeGroup& group) { return language_model_profile(model, cluster, group, layout); });
+    set_pipeline(cut.options, layout);
+    cut.options.optimizer = optimizer_of(layout);
+    if (model.experts > 0) {
+        cut.options.experts = expert_sums_of(cluster, parts, layout);
+    }
+    cut.boundary = boundary_bytes(cut.profiles.profiles.front(), static_cast<double>(layout.micro_batch_size));
+    set_hardware(cut.options.hardware, cluster, parts, layout, cut.boundary);
+    if (parts.size() == 1 && has_even_cuts(model, layout)) {
+        const std::size_t layers = cut.profiles.profiles.front().layers.size();
+        cut.options.balance = even_cuts(layers, layout.pipeline * layout.interleave);
+        cut.starts.push_back({cut.options.balance});
+    } else {
+        cut.start_free(cluster, parts, layout, [&](std::size_t part, const RankWeights& weights) {
+            const NodeGroup& group = *parts[part].group;
+            return adam_ns(weights, group, layout) + updated_gather_ns(weights, cluster, group, layout);
+        });
+    }
+    cut.options.checkpoint = Checkpoint::never;  // what is recomputed is part of the layers' times
+    return cut;
+}
+
+/// Simulates the quicker of the cuts to start from, or of those that fit instead. `finish` adds the work after a step's
+/// pipeline. `least_ns`: of a step with these cuts.
+void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail& detail,
+                   const std::function<void(LayoutStep&)>& finish,
+                   const std::function<double(const Balance&)>& least_ns) {
+    const bool has_limit = cut.options.hardware.memory_limit || !cut.options.hardware.memory_limits.empty();
+    const auto simulated = [&](const PipelineOptions& options, const SimulationDetail& with) {
+        LayoutStep one = step;
+        one.profile = joined(cut.profiles, options, step.device);
+        one.simulation = simulate(one.profile, options, with);
+        finish(one);
+        return one;
+    };
+    const auto fitting = [&](PipelineOptions options, const CutModel::Start& start, const SimulationDetail& with) {
+        options.balance = start.balance;
+        LayoutStep first = simulated(options, with);
+        if (!cut.is_free || !has_limit || !with.memory || first.simulation.feasible) {
+            return first;
+        }
+        FittingCuts others(cut.profiles, start.costs, options, step.layout.micro_batch_size);
+        LayoutStep last = first;
+        for (std::optional<Balance> next; !last.simulation.feasible && (next = others.after(last.simulation));) {
+            options.balance = *next;
+            last = simulated(options, with);
+        }
+        return last.simulation.feasible ? last : first;
+    };
+    const auto is_better = [](const LayoutStep& one, const LayoutStep& other) {
+        return std::pair(!one.simulation.feasible, one.step_ns()) <
+               std::pair(!other.simulation.feasible, other.step_ns());
+    };
+    const auto quickest = [&](const PipelineOptions& options, const SimulationDetail& with) {
+        LayoutStep best = fitting(options, cut.starts.front(), with);
+        for (std::size_t k = 1; k < cut.starts.size(); ++k) {
+            if (best.simulation.feasible && least_ns(cut.starts[k].balance) >= best.step_ns()) {
+                continue;
+            }
+            if (LayoutStep other = fitting(options, cut.starts[k], with); is_better(other, best)) {
+                best = std::move(other);
+            }
+        }
+        return best;
+    };
+    if (cut.is_free && cut.options.schedule == Schedule::automatic) {
+        // On the cuts of the quickest named schedule, so that it is not slower than one of them.
+        std::optional<LayoutStep> best;
+        for (const Schedule& named : schedules_for(joined(cut.profiles, cut.options, step.device), cut.options)) {
+            PipelineOptions options = cut.options;
+            options.schedule = named;
+            LayoutStep one = quickest(options, {.noise = false, .memory = detail.memory, .memory_over_time = false});
+            if (!best || is_better(one, *best)) {
+                best = std::move(one);
+            }
+        }
+        PipelineOptions options = cut.options;
+        options.balance = best ? best->simulation.options.balance : options.balance;
+        step = simulated(options, detail);
+    } else {
+        step = quickest(cut.options, detail);
+    }
+    step.cut_to_fit =
+        std::ranges::find(cut.starts, step.simulation.options.balance, &CutModel::Start::balance) == cut.starts.end();
+}
+
+/// A bound of a step with given cuts, whatever memory they need.
+struct LeastOfCuts {
+    double pipeline_ns = 0;
+    double rounded_ns = 0;  ///< by which a simulation may be shorter, since it rounds each task
+    AfterPipeline after;
+    RankWeights mean;  ///< parameters of a lane
+
+    double ns() const {
+        return std::max(0.0, pipeline_ns - rounded_ns) + after.tied_ns + after.gather_ns + after.optimizer_ns;
+    }
+};
+LeastOfCuts least_of_cuts(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                          const Layout& layout, const CutModel& cut, const Balance& balance) {
+    const std::vector<const NodeGroup*> groups = groups_by_lane(parts);
+    struct Lane {
+        double work = 0;     ///< of a micro-batch
+        double forward = 0;  ///< of the first micro-batch, before it comes to the lane
+        double both = 0;     ///< that, and of the last one after it has left the lane
+        double sums = 0;     ///< of gradients over the replicas, once the lane has ended
+        RankWeights parameters;
+        bool has_begun = false;
+    };
+    std::vector<Lane> lanes(groups.size());
+    // A schedule that splits backwards may put off all gradients of weights until a gradient has gone back.
+    const bool splits = cut.options.schedule == Schedule::automatic || splits_backward(cut.options.schedule);
+    double forward_before = 0;
+    double both_before = 0;
+    for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
+        const std::size_t on = lane_of(cut.options, j);
+        Lane& lane = lanes[on];
+        if (!lane.has_begun) {
+            lane.forward = forward_before;
+            lane.both = splits ? forward_before : both_before;
+            lane.has_begun = true;
+        }
+        Gradients gradients;
+        const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            const LayerProfile& layer = cut.profiles.at(on).layers[l];
+            lane.work += layer.forward_ns.front() + layer.backward_ns.front();
+            forward_before += layer.forward_ns.front();
+            both_before += layer.forward_ns.front() + layer.backward_ns.front();
+            gradients += gradients_of(layer);
+            lane.parameters += weights_of(layer, layout);
+        }
+        if (layout.gradient_bucket == 0) {
+            const auto sum = [&](const RankGroup& copies, double bytes) {
+                return all_reduce_ns(replica_link_of(cluster, *groups[on], layout, copies), copies.ranks, bytes);
+            };
+            lane.sums += sum(layout.weight_copies(), gradients.usual);
+            lane.sums += gradients.experts > 0 ? sum(layout.expert_copies(), gradients.experts) : 0;
+        }
+    }
+    LeastOfCuts least;
+    const auto m = static_cast<double>(layout.micro_batches());
+    // The simulation rounds each of a lane's tasks, and each of the ways, to whole ns.
+    least.rounded_ns = 2 * (m * layout.interleave + layout.pipeline);
+    std::vector<RankWeights> parameters;
+    for (const Lane& lane : lanes) {
+        least.pipeline_ns = std::max(least.pipeline_ns, m * lane.work + std::max(lane.both, lane.forward + lane.sums));
+        parameters.push_back(lane.parameters);
+        least.mean += lane.parameters;
+    }
+    const auto lane_count = static_cast<double>(lanes.size());
+    least.mean = {least.mean.usual / lane_count, least.mean.experts / lane_count};
+    least.after = after_pipeline(model, cluster, parts, layout, parameters);
+    return least;
+}
+}  // namespace
+
+LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                     const Layout& layout) {
+    const CutModel cut = cut_model(model, cluster, parts, layout);
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    LeastStep found{kNever, true};
+    for (const CutModel::Start& start : cut.starts) {
+        LeastOfCuts least = least_of_cuts(model, cluster, parts, layout, cut, start.balance);
+        PipelineOptions options = cut.options;
+        options.balance = start.balance;
+        const CutMemory memory(cut.profiles, options, layout.micro_batch_size, cut.boundary);
+        if (!cut.is_free || memory.surely_fits()) {
+            found = {std::min(found.ns, least.ns()), false};
+            continue;
+        }
+        const std::optional<double> fitting = memory.least_pipeline_ns();
+        if (!fitting) {
+            continue;
+        }
+        // Any cuts: some lane has the mean of the parameters at least.
+        least.pipeline_ns = *fitting;
+        for (const PipelinePart& part : parts) {
+            const AfterPipeline alone = after_pipeline(model, cluster, {{part.group, 1}}, layout, {least.mean});
+            least.after.gather_ns = std::min(least.after.gather_ns, alone.gather_ns);
+            least.after.optimizer_ns = std::min(least.after.optimizer_ns, alone.optimizer_ns);
+        }
+        if (parts.size() > 1 && least.mean.experts > 0) {  // on unlike links, no lane may have the mean of both sorts
+            least.after.gather_ns = 0;
+        }
+        found = {std::min(found.ns, least.ns()), found.cut_to_fit && memory.surely_exceeds()};
+    }
+    return found;
+}
+
+double LayoutStep::tflops_per_device() const {
+    return model_flops / step_ns() * 1e9 / layout.devices() / 1e12;
+}
+
+double LayoutStep::hardware_tflops_per_device() const {
+    return (model_flops + recomputed_flops) / step_ns() * 1e9 / layout.devices() / 1e12;
+}
+
+LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                           const Layout& layout, const SimulationDetail& detail) {
+    check_layout(model, layout, parts);
+    LayoutStep step;
+    step.layout = layout;
+    step.device = to_string(parts);
+    const CutModel cut = cut_model(model, cluster, parts, layout);
+    simulate_cuts(
+        step, cut, detail,
+        [&](LayoutStep& one) {
+            const AfterPipeline after = after_pipeline(model, cluster, parts, layout,
+                                                       parameters_by_lane(one.profile, one.simulation.options, layout));
+            one.tied_ns = after.tied_ns;
+            one.gather_ns = after.gather_ns;
+            one.optimizer_ns = after.optimizer_ns;
+        },
+        [&](const Balance& balance) { return least_of_cuts(model, cluster, parts, layout, cut, balance).ns(); });
+    const auto batch = static_cast<double>(layout.batch);
+    step.model_flops = step_flops(model, batch);
+    const double blocks = static_cast<double>(model.layers);
+    const auto s = static_cast<double>(model.sequence);
+    step.recomputed_flops = layout.recompute == Recompute::full ? blocks_flops(model, batch)
+                            : layout.recompute == Recompute::selective
+                                ? blocks * 4 * s * s * model.attention_width() * batch
+                                : 0;
+    step.tokens = batch * s;
+    double work = 0;
+    for (const LayerProfile& layer : step.profile.layers) {
+        work += layer.forward_ns.front() + layer.backward_ns.front();
+    }
+    std::map<std::pair<std::size_t, BlockKind>, BlockExtras> extras;  // by part
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+        for (const BlockKind kind : block_kinds(model)) {
+            extras[{part, kind}] = block_extras(model, kind, cluster, *parts[part].group, layout);
+        }
+    }
+    const Balance& balance = step.simulation.options.balance;
+    step.collective_share = (extras.begin()->second.ends + extras.rbegin()->second.ends) / 2 / work;
+    for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
+        const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        const std::size_t part = cut.profiles.of_lane[lane_of(step.simulation.options, j)];
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            if (l == 0 || l + 1 == step.profile.layers.size()) {
+                continue;  // not a block
+            }
+            const BlockExtras& here = extras.at({part, model.kind_of(static_cast<std::int64_t>(l) - 1)});
+            step.recompute_share += here.recompute / work;
+            step.collective_share += here.collectives / work;
+            step.all_to_all_share += here.all_to_all / work;
+            step.context_share += here.context / work;
+        }
+    }
+    return step;
+}
+
+LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
+                           const Layout& layout, const SimulationDetail& detail) {
+    return simulate_layout(model, cluster, PipelineParts{{&group, layout.pipeline}}, layout, detail);
+}
+
+bool has_operations(const Profile& profile) {
+    return std::ranges::any_of(profile.layers, [](const LayerProfile& layer) {
+        return std::ranges::any_of(layer.flops, [](double flops) { return flops > 0; });
+    });
+}
+
+Profile on_device(const Profile& profile, const NodeGroup& group) {
+    return has_operations(profile) && profile.device != group.device.name ? retimed(profile, group.device) : profile;
+}
+
+LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& given, const Cluster& cluster,
+                           const PipelineParts& parts, const Layout& layout, const SimulationDetail& detail) {
+    check_layout(profile, layout, parts);
+    LayoutStep step;
+    step.layout = layout;
+    step.device = to_string(parts);
+    CutModel cut{part_profiles(parts, [&](const NodeGroup& group) { return on_device(profile, group); }), given};
+    const PartProfiles& profiles = cut.profiles;
+    PipelineOptions& options = cut.options;
+    set_pipeline(options, layout);
+    if (layout.recompute == Recompute::full) {
+        options.checkpoint = Checkpoint::always;
+    }
+    options.hardware = {};
+    cut.boundary = boundary_bytes(profiles.profiles.front(), static_cast<double>(layout.micro_batch_size));
+    set_hardware(options.hardware, cluster, parts, layout, cut.boundary);
+    if (profile.memory_unknown) {
+        options.hardware.memory_limit.reset();
+        options.hardware.memory_limits.clear();
+    }
+    const int partitions = layout.pipeline * layout.interleave;
+    if (given.balance.num_partitions() == 1 && partitions > 1) {
+        double all = 0;
+        for (const LayerProfile& layer : profile.layers) {
+            all += weights_of(layer, layout).all();
+        }
+        const auto update_ns = [&](std::size_t part, const RankWeights& weights) {
+            return profiles.profiles[part].optimizer_ns * weights.all() / all;
+        };
+        cut.start_free(cluster, parts, layout, update_ns);
+    } else {
+        if (partitions == 1) {
+            options.balance = Balance({static_cast<std::int64_t>(profile.layers.size())});
+        }
+        cut.starts.push_back({options.balance});
+    }
+    check_options(options, profile.layers.size());
+    simulate_cuts(
+        step, cut, detail,
+        [&](LayoutStep& one) {
+            std::vector<double> update(one.simulation.lanes.size());
+            const Balance& balance = one.simulation.options.balance;
+            for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
+                const std::size_t lane = lane_of(options, j);
+                const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+                update[lane] += optimizer_time(profiles.at(lane), layers);
+            }
+            one.optimizer_ns = std::ranges::max(update);
+        },
+        [](const Balance&) { return 0.0; });
+    step.model_flops = step.simulation.flops ? step.simulation.flops->step : 0;
+    const auto m = static_cast<double>(layout.micro_batches());
+    const double repeated = options.checkpoint == Checkpoint::always        ? 1
+                            : options.checkpoint == Checkpoint::except_last ? (m - 1) / m
+                                                                            : 0;
+    step.recomputed_flops = step.model_flops / 3 * repeated;  // of forwards
+    return step;
+}
+
+LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
+                           const NodeGroup& group, const Layout& layout, const SimulationDetail& detail) {
+    return simulate_layout(profile, options, cluster, PipelineParts{{&group, layout.pipeline}}, layout, detail);
+}
+}  // namespace pipescope

@@ -1,0 +1,187 @@
+#include "cluster/step_bounds.h"
+
+#include "schedule/schedules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace pipescope {
+bool lies_in_a_v(const Schedule& schedule) {
+    const std::vector<LaneId> placement = placement_of(schedule, 4, 2);
+    return !placement.empty() && placement[2] == LaneId{1};
+}
+
+namespace {
+/// The least bytes of each sort of weights that one device holds for this many blocks.
+RankWeights least_weights(const LanguageModel& model, const Layout& layout, double blocks) {
+    constexpr double kNone = std::numeric_limits<double>::infinity();
+    RankWeights least{kNone, kNone};
+    for (const BlockKind kind : block_kinds(model)) {
+        const RankWeights each = rank_block_weights(model, kind, layout.tensor, layout.expert);
+        least = {std::min(least.usual, each.usual), std::min(least.experts, each.experts)};
+    }
+    return {blocks * least.usual, blocks * least.experts};
+}
+
+}  // namespace
+
+double StepBounds::of(const Layout& layout, const PipelineParts& parts) {
+    const std::scoped_lock lock(mutex_);
+    // The simulation rounds each of a lane's tasks, and each of the ways, to whole ns.
+    const double rounded = static_cast<double>(layout.micro_batches() * layout.interleave + 2 * layout.pipeline);
+    return std::max(0.0, unrounded(layout, parts) - rounded);
+}
+
+double StepBounds::unrounded(const Layout& layout, const PipelineParts& parts) {
+    const double blocks = static_cast<double>(model_.layers);
+    const double m = static_cast<double>(layout.micro_batches());
+    const std::int64_t cuts = static_cast<std::int64_t>(layout.pipeline) * layout.interleave;
+    // A schedule that splits backwards may put off all gradients of weights until a gradient has gone back.
+    const bool splits = layout.schedule && splits_backward(*layout.schedule);
+    if (parts.size() > 1) {
+        return unlike_lanes(layout, parts, splits);
+    }
+    const NodeGroup& group = *parts.front().group;
+    const Costs costs = costs_of(group, layout);
+    const double lanes = layout.pipeline;
+    const double partitions = lanes * layout.interleave;
+    // The busiest lane does the mean at least. With even cuts the last lane does its share, after the first
+    // micro-batch has passed the others' first partitions, and before the last one passes them again. It also
+    // does the output layer, unless the partitions lie in a V: then the first lane does.
+    const bool even = has_even_cuts(model_, layout);
+    const bool in_a_v = layout.interleave > 1 && layout.schedule && lies_in_a_v(*layout.schedule);
+    // Dense blocks come first, so that the last lane may have none of them.
+    const bool last_has_experts =
+        even && !in_a_v && model_.dense_layers <= (layout.pipeline - 1) * (model_.layers / cuts);
+    const double share = m * blocks / lanes * (last_has_experts ? costs.last : costs.least);
+    const double ways = blocks / partitions * (lanes - 1) * costs.way(splits);
+    const double uneven =
+        std::max((costs.blocks + costs.embedding + costs.output) / lanes, std::ceil(blocks / lanes) * costs.least);
+    const double pipeline = !even    ? std::max(m * uneven, unlike_lanes(layout, parts, splits))
+                            : in_a_v ? std::max(share + ways, share + m * costs.output)
+                                     : share + m * costs.output + ways;
+    const RankWeights parameters = least_weights(model_, layout, std::floor(blocks / lanes));
+    const double gather =
+        layout.zero == 1 || layout.zero == 2
+            ? gather_weights_ns(parameters, cluster_, group, layout, static_cast<double>(dtype_bytes(layout.dtype)))
+            : 0;
+    if (layout.gradient_bucket > 0) {  // may be summed beside the last backward
+        return pipeline + gather;
+    }
+    // An all-reduce gathers after it has summed parts, which takes as long.
+    const double sums = layout.zero <= 1 ? (layout.zero == 0 ? 2 : 1) * gather_weights_ns(parameters, cluster_, group,
+                                                                                          layout, layout.gradient_bytes)
+                                         : 0;
+    return std::max(pipeline, share + sums) + gather;
+}
+
+/// For any cut: lane j works w_j on each micro-batch, after the way of the first one through the lanes before, and
+/// before that of the last one back: m w_j <= T - way (w_0 + .. + w_{j-1}), `way` being the share of a block's time
+/// that a way takes. From lane j on, lanes with a time r left do c_j r blocks at most; a slow one that costs the
+/// others more than it does gets none. Several partitions a lane: without ways.
+double StepBounds::unlike_lanes(const Layout& layout, const PipelineParts& parts, bool splits) {
+    const double m = static_cast<double>(layout.micro_batches());
+    double way = layout.interleave > 1 ? 0 : 1;
+    for (const PipelinePart& part : parts) {
+        const Costs costs = costs_of(*part.group, layout);
+        way = std::min(way, costs.way(splits) / costs.least);
+    }
+    double blocks_a_ns = 0;  // c_j, from the last lane on
+    for (std::size_t k = parts.size(); k-- > 0;) {
+        const double block = costs_of(*parts[k].group, layout).least;
+        for (int lane = 0; lane < parts[k].lanes; ++lane) {
+            blocks_a_ns += std::max(0.0, 1 / block - way * blocks_a_ns) / m;
+        }
+    }
+    return static_cast<double>(model_.layers) / blocks_a_ns;
+}
+
+StepBounds::Costs StepBounds::costs_of(const NodeGroup& group, const Layout& layout) {
+    const auto key =
+        std::tuple(&group, layout.tensor, layout.context, layout.expert, layout.micro_batch_size, layout.recompute);
+    const auto found = known_.find(key);
+    if (found != known_.end()) {
+        return found->second;
+    }
+    LanguageModel few = model_;  // a block of each kind
+    few.layers = static_cast<std::int64_t>(block_kinds(model_).size());
+    few.dense_layers = few.layers - 1;
+    Layout alone = layout;
+    alone.zero = 0;
+    const Profile profile = language_model_profile(few, cluster_, group, alone);
+    const auto time = [&](const LayerProfile& layer) { return layer.forward_ns.front() + layer.backward_ns.front(); };
+    const std::size_t last = profile.layers.size() - 2;
+    const auto dense = static_cast<double>(model_.dense_layers);
+    Costs costs;
+    costs.least = std::min(time(profile.layers[1]), time(profile.layers[last]));
+    costs.last = time(profile.layers[last]);
+    costs.blocks = dense * time(profile.layers[1]) + (static_cast<double>(model_.layers) - dense) * costs.last;
+    costs.forward = std::min(profile.layers[1].forward_ns.front(), profile.layers[last].forward_ns.front());
+    costs.embedding = time(profile.layers.front());
+    costs.output = time(profile.layers.back());
+    return known_[key] = costs;
+}
+
+std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout& layout, const PipelineParts& parts) {
+    const double element = static_cast<double>(dtype_bytes(layout.dtype));
+    const double state = element < 4 ? 12 : 8;
+    const auto constants_of = [&](const RankWeights& weights) {
+        const auto bytes = [&](double parameters, const RankGroup& copies) {
+            const auto split = [&](int stage) { return layout.zero_parts(stage, copies); };
+            return parameters *
+                   (element / split(3) + static_cast<double>(layout.gradient_bytes) / split(2) + state / split(1));
+        };
+        return bytes(weights.usual, layout.weight_copies()) + bytes(weights.experts, layout.expert_copies());
+    };
+    const RankWeights embedding{embedding_weights(model) / layout.tensor};
+    const double all_constants = [&] {
+        double sum = (model.tied && ends_share_a_lane(layout) ? 1 : 2) * constants_of(embedding);
+        for (std::int64_t block = 0; block < model.layers; ++block) {
+            sum += constants_of(rank_block_weights(model, model.kind_of(block), layout.tensor, layout.expert));
+        }
+        return sum;
+    }();
+    const std::int64_t even = model.layers / layout.pipeline;
+    const auto beyond = [](double bytes, double limit) {
+        constexpr double kMost = 9e18;  // fits 64 bits
+        return bytes > limit
+                   ? std::optional(Shortfall{{}, static_cast<Bytes>(std::min(bytes, kMost)), static_cast<Bytes>(limit)})
+                   : std::nullopt;
+    };
+    if (parts.size() > 1) {  // cuts follow the speeds: all lanes together hold the blocks
+        double memory = 0;
+        for (const PipelinePart& part : parts) {
+            memory += static_cast<double>(part.group->device.memory_bytes) * part.lanes;
+        }
+        return beyond(all_constants / layout.pipeline, memory / layout.pipeline);
+    }
+    const double blocks =
+        static_cast<double>(model.layers % layout.pipeline == 0 ? even : std::max<std::int64_t>(0, even - 1));
+    double kept = std::numeric_limits<double>::infinity();     // of a block
+    double working = std::numeric_limits<double>::infinity();  // what its backward computes again, beside what all kept
+    for (const BlockKind kind : block_kinds(model)) {
+        const BlockActivations activations =
+            block_activations(model, kind, static_cast<double>(layout.micro_batch_size) / layout.context, layout.tensor,
+                              layout.sequence_parallel, element);
+        kept = std::min(kept, layout.recompute == Recompute::full        ? activations.input
+                              : layout.recompute == Recompute::selective ? activations.total() - activations.core
+                                                                         : activations.total());
+        working = std::min(working, layout.recompute == Recompute::full        ? activations.core + activations.rest
+                                    : layout.recompute == Recompute::selective ? activations.core
+                                                                               : 0);
+    }
+    // The first lane of 1F1B holds a micro-batch for each lane, or all of them.
+    // Interleaved it holds the partitions of p - 1 more (arXiv 2205.05198, section 4.2.3).
+    const double lanes = layout.pipeline;
+    const double held = std::min(static_cast<double>(layout.micro_batches()),
+                                 layout.interleave > 1 ? lanes + (lanes - 1) / layout.interleave : lanes);
+    const double activation_bytes = layout.schedule ? 0 : blocks * kept * held;
+    const double first = constants_of(least_weights(model, layout, blocks)) + constants_of(embedding) +
+                         activation_bytes + (blocks > 0 ? working : 0);
+    // The lane with the most constants has the mean at least.
+    return beyond(std::max(all_constants / lanes, first),
+                  static_cast<double>(parts.front().group->device.memory_bytes));
+}
+}  // namespace pipescope
