@@ -307,7 +307,7 @@ Timeline run_with_hand_offs(const Profile& machine, const PipelineOptions& optio
 
 // A lane's thread that wakes up late delays every pipeline, not only the one that was recorded.
 TEST(Calibration, CountsHandOffsBetweenTasks) {
-    constexpr std::int64_t kHandOff = 100'000;
+    constexpr std::int64_t kHandOff = 400'000;
     Profile machine = four_layers();
     machine.co_running_slowdown.clear();
     machine.host_cores = 0;
@@ -324,7 +324,7 @@ TEST(Calibration, CountsHandOffsBetweenTasks) {
         for (const Slice& slice : real.slices) {
             end = in_step(slice) ? std::max(end, slice.end.count()) : end;
         }
-        EXPECT_NEAR(step_of(found, other) / static_cast<double>(end), 1, 0.005) << to_string(schedule);
+        EXPECT_NEAR(step_of(found, other) / static_cast<double>(end), 1, 0.01) << to_string(schedule);
         EXPECT_LT(step_of(machine, other) / static_cast<double>(end), 0.96) << to_string(schedule);
     }
 }

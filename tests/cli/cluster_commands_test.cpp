@@ -240,7 +240,7 @@ TEST_F(ClusterCommands, CutAsTheLayoutSays) {
     EXPECT_LT(quickest.at("step_ns"), even.at("step_ns"));
     EXPECT_THAT(user.succeeds("explain " + model + on + "--cuts quickest").out, HasSubstr(" --cuts quickest"));
     EXPECT_THAT(refused("simulate p.json" + on + "--cuts even"), HasSubstr("--cuts is given with a profile"));
-    EXPECT_THAT(refused("simulate p.json --cuts even"), HasSubstr("--cuts is given without --cluster"));
+    EXPECT_THAT(refused("simulate p.json --balance 4,4 --batch 8 --cuts even"), HasSubstr("--cuts is given without --cluster"));
 }
 
 TEST_F(ClusterCommands, ConsiderAllLayoutsThatTheySimulate) {
