@@ -208,6 +208,14 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
                              "decide");
         }
     }
+    if (step.tokens > 0 && layout.pipeline > 1 && layout.cuts == Cuts::even && !has_several_types) {
+        Layout free = layout;
+        free.cuts = Cuts::quickest;
+        const LayoutStep other = simulate(cluster, free);
+        if (other.simulation.feasible && other.step_ns() < whole) {
+            add("even cuts", other.step_ns(), "--cuts quickest has other numbers of blocks");
+        }
+    }
     std::ranges::stable_sort(limits, {}, &StepLimit::step_ns);
     return limits;
 }

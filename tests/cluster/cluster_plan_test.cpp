@@ -717,6 +717,32 @@ TEST(StepParts, SumToTheStep) {
 }
 
 // Over a link of 2000 bytes a second a copy takes more than the work of a step.
+TEST(StepLimits, NameEvenCutsIfOthersAreQuicker) {
+    const Cluster cluster = plain_cluster(1);
+    const auto limits_of = [&](const std::string& text, const Layout& layout) {
+        const LanguageModel model = parse_language_model(text);
+        const LayoutStep step = simulate_layout(model, cluster, cluster.groups.front(), layout);
+        return step_limits(step, cluster, [&](const Cluster& on, const Layout& other) {
+            return simulate_layout(model, on, on.groups.front(), other, {.noise = false});
+        });
+    };
+    const std::string large = "gpt:layers=16,hidden=64,heads=8,sequence=16,vocabulary=8192";
+    Layout layout{.pipeline = 4, .batch = 64};
+    const std::vector<StepLimit> limits = limits_of(large, layout);
+    const auto found = std::ranges::find(limits, "even cuts", &StepLimit::name);
+    ASSERT_NE(found, limits.end());
+    EXPECT_THAT(found->remedy, HasSubstr("--cuts quickest"));
+    layout.cuts = Cuts::quickest;
+    const LayoutStep quickest = simulate_layout(parse_language_model(large), cluster, cluster.groups.front(), layout);
+    EXPECT_EQ(found->step_ns, quickest.step_ns());
+    const auto is_named = [](const std::vector<StepLimit>& all) {
+        return std::ranges::find(all, "even cuts", &StepLimit::name) != all.end();
+    };
+    EXPECT_FALSE(is_named(limits_of(large, layout)));
+    layout.cuts = Cuts::even;
+    EXPECT_FALSE(is_named(limits_of("gpt:layers=16,hidden=64,heads=8,sequence=16,vocabulary=64", {.pipeline = 1, .batch = 4})));
+}
+
 TEST(StepLimits, NameWhatLimitsTheStep) {
     Cluster cluster = plain_cluster(2);
     const LanguageModel model = small_model();
