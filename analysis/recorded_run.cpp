@@ -77,7 +77,8 @@ std::optional<StepOnCluster> step_on_cluster_of(const nlohmann::json& simulation
 TraceWarning remark_on(const StepOnCluster& step) {
     return {Severity::remark,
             fmt::format("a layout on a cluster, {}: the timeline is {}; samples a second and the model's operations "
-                        "are those of the whole step on all devices; what-if figures are those of this pipeline",
+                        "are those of the whole step on all devices; what-if figures are of whole steps, of which "
+                        "what follows the pipeline stays as it is here",
                         step.layout, part_text(step))};
 }
 
@@ -226,6 +227,9 @@ std::optional<Simulation> simulate_run(RecordedRun& run, bool noise) {
         Simulation simulation = simulate(*run.profile, options_as_recorded(run), {.noise = noise});
         simulation.lower_bound = run.lower_bound;
         add_lower_bound(*run.profile, simulation);
+        if (run.on_cluster) {
+            add_rest_of_step(simulation, *run.on_cluster);
+        }
         return simulation;
     } catch (const Error& error) {
         run.why_not_simulated = cannot_be_simulated(error);
@@ -233,15 +237,8 @@ std::optional<Simulation> simulate_run(RecordedRun& run, bool noise) {
     }
 }
 
-std::string part_text(const StepOnCluster& step) {
-    const auto ms = [](Nanoseconds time) { return fmt::format("{:.1f} ms", static_cast<double>(time.count()) / 1e6); };
-    return fmt::format("the pipeline of {}, {} of the step of {}",
-                       step.lane_devices > 1 ? "one tensor-parallel rank of one replica" : "one replica",
-                       ms(step.pipeline), ms(step.whole));
-}
-
 bool layers_recompute(const RecordedRun& run) {
-    return run.on_cluster && run.options && run.on_cluster->checkpoint != to_string(run.options->checkpoint);
+    return run.on_cluster && run.options && layers_recompute(*run.on_cluster, *run.options);
 }
 
 PipelineOptions as_counted(const RecordedRun& run, PipelineOptions options) {
@@ -257,7 +254,7 @@ PipelineOptions as_counted(const RecordedRun& run, PipelineOptions options) {
 }
 
 Nanoseconds after_pipeline(const RecordedRun& run) {
-    return run.on_cluster ? run.on_cluster->whole - run.on_cluster->pipeline : Nanoseconds{0};
+    return run.on_cluster ? run.on_cluster->after_pipeline() : Nanoseconds{0};
 }
 
 Update update_of(const RecordedRun& run) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "analysis/step_on_cluster.h"
 #include "analysis/trace_warnings.h"
 #include "balance/profile.h"
 #include "schedule/process_facts.h"
@@ -14,22 +15,6 @@
 #include <vector>
 
 namespace pipescope {
-/// The step of a layout on a cluster. A trace holds one part of it: the pipeline of one replica, or of one of its
-/// tensor-parallel ranks. Its layers' times and memory include recompute and optimizer.
-struct StepOnCluster {
-    std::string layout;             ///< "p4 d4 t2 v1 b1"
-    Nanoseconds pipeline{0};        ///< the traced part
-    Nanoseconds whole{0};           ///< the step, with what follows the pipeline
-    std::int64_t batch = 0;         ///< samples of the step
-    double model_flops = 0;         ///< of the step, on all devices; 0: not known
-    std::int64_t lane_devices = 1;  ///< of one lane of one replica
-    std::string checkpoint;         ///< that memory was counted for: "always" with recompute full
-    std::string optimizer;          ///< likewise, "adam"
-};
-
-/// "the pipeline of one tensor-parallel rank of one replica, 12.3 ms of the step of 14.0 ms"
-std::string part_text(const StepOnCluster& step);
-
 /// The description of a run in its trace, without tasks and samples: model, options, finished steps, and losses of the
 /// recording. A value; copies share the profile.
 struct RecordedRun {
@@ -80,8 +65,8 @@ RecordedRun recorded_run(const OpenedTrace& trace);
 void warn_of_partition(RecordedRun& run, std::int32_t partition);
 /// The run's options, in the order in which it ran. Precondition: it has options.
 PipelineOptions options_as_recorded(const RecordedRun& run);
-/// Simulates the recorded pipeline, with the lower bound of its step. Empty if it cannot; why_not_simulated then has
-/// the reason. `noise`: as in SimulationDetail; add_noise() adds it later.
+/// Simulates the recorded pipeline, with its lower bound; of a layout on a cluster, with the rest of its step. Empty if
+/// it cannot; why_not_simulated then has the reason. `noise`: as in SimulationDetail; add_noise() adds it later.
 std::optional<Simulation> simulate_run(RecordedRun& run, bool noise = true);
 /// The task graph that the simulator runs for these options. Null if no single step follows one, as with a schedule
 /// that never drains, or if profile and options do not fit.

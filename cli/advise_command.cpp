@@ -175,16 +175,17 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
         options.hardware.memory_limits = flags.simulated.pipeline.options.hardware.memory_limits;
     }
     Advice advice = complete_advice(*run.profile, options);
-    if (layers_recompute(run)) {
-        leave_out(advice, MoveKind::checkpoint);
-    }
     if (run.on_cluster) {
+        add_rest_of_step(advice, *run.on_cluster, *run.options);
         advice.base.options = as_counted(run, std::move(advice.base.options));
         for (Move& move : advice.moves) {
             move.simulation.options = as_counted(run, std::move(move.simulation.options));
         }
-        print_warnings({"all figures are of " + part_text(*run.on_cluster) +
-                        "; what follows it is not simulated; 'pipescope simulate --cluster' gives whole steps"});
+        print_warnings({"the trace holds " + part_text(*run.on_cluster) +
+                        "; steps and rates are those of whole steps, in which what follows the pipeline is kept"});
+    }
+    if (layers_recompute(run)) {
+        leave_out(advice, MoveKind::checkpoint);
     }
     if (flags.json) {
         auto object = advice_json(advice, {});

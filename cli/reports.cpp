@@ -89,7 +89,7 @@ namespace {
 /// Adds the keys of the expected step, if the profile knows its noise.
 void add_expected_step(Json& object, const Simulation& simulation) {
     if (simulation.noise) {
-        object["step_mean_ns"] = simulation.noise->mean.count();
+        object["step_mean_ns"] = expected_step(simulation).count();
         object["bubble_mean"] = simulation.noise->bubble;
     }
 }
@@ -109,11 +109,13 @@ void add_flops(Json& object, const Simulation& simulation) {
     }
     const ModelFlops& flops = *simulation.flops;
     object["model_flops"] = flops.step;
-    object["model_tflops_per_second"] = flops.per_second(ns_of(simulation.step_time)) / 1e12;
-    object["mfu"] = or_null(flops.utilization(ns_of(simulation.step_time)));
+    const double step = ns_of(figures_without_noise(simulation).step);
+    object["model_tflops_per_second"] = flops.per_second(step) / 1e12;
+    object["mfu"] = or_null(flops.utilization(step));
     if (simulation.noise) {
-        object["model_tflops_per_second_mean"] = flops.per_second(ns_of(simulation.noise->mean)) / 1e12;
-        object["mfu_mean"] = or_null(flops.utilization(ns_of(simulation.noise->mean)));
+        const double mean = ns_of(expected_step(simulation));
+        object["model_tflops_per_second_mean"] = flops.per_second(mean) / 1e12;
+        object["mfu_mean"] = or_null(flops.utilization(mean));
     }
 }
 }  // namespace
@@ -200,17 +202,23 @@ double gap_above(Nanoseconds step, Nanoseconds bound) {
 
 Json simulation_json(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
-    Json object{{"step_ns", simulation.step_time.count()},
-                {"bubble_fraction", simulation.bubble_fraction},
-                {"utilization", simulation.utilization},
-                {"speedup", simulation.speedup},
-                {"samples_per_second", simulation.samples_per_second}};
+    const StepFigures figures = figures_without_noise(simulation);
+    Json object{{"step_ns", figures.step.count()},
+                {"bubble_fraction", figures.bubble},
+                {"utilization", figures.utilization},
+                {"speedup", figures.speedup},
+                {"samples_per_second", figures.samples_per_second}};
+    if (simulation.after_pipeline.count() > 0) {
+        object["pipeline_ns"] = simulation.step_time.count();
+    }
     if (simulation.noise) {
-        object["step_band_ns"] = {simulation.noise->low.count(), simulation.noise->high.count()};
+        const StepBand band = longer_by(*simulation.noise, simulation.after_pipeline);
+        object["step_band_ns"] = {band.low.count(), band.high.count()};
     }
     if (simulation.lower_bound) {
-        object["lower_bound_ns"] = simulation.lower_bound->count();
-        object["gap_above_bound"] = gap_above(simulation.step_time, *simulation.lower_bound);
+        const Nanoseconds bound = *simulation.lower_bound + simulation.after_pipeline;
+        object["lower_bound_ns"] = bound.count();
+        object["gap_above_bound"] = gap_above(figures.step, bound);
     }
     add_expected_step(object, simulation);
     if (simulation.noise) {
@@ -220,7 +228,7 @@ Json simulation_json(const Simulation& simulation) {
         object["samples_per_second_mean"] = expected.samples_per_second;
     }
     if (simulation.tokens_per_sample > 0) {
-        object["tokens_per_second"] = simulation.samples_per_second * tokens_of(simulation);
+        object["tokens_per_second"] = figures.samples_per_second * tokens_of(simulation);
         if (simulation.noise) {
             object["tokens_per_second_mean"] = expected_figures(simulation).samples_per_second * tokens_of(simulation);
         }
@@ -257,7 +265,7 @@ Json simulation_json(const Simulation& simulation) {
         object["lanes"].push_back(lane_json(simulation.lanes[lane]));
         if (simulation.flops) {
             object["lanes"].back()["model_tflops_per_second"] =
-                simulation.flops->lane_per_second(lane, ns_of(simulation.step_time)) / 1e12;
+                simulation.flops->lane_per_second(lane, ns_of(figures.step)) / 1e12;
         }
     }
     return object;

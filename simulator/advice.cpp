@@ -537,8 +537,23 @@ MoveEffect effect_of(const Advice& advice, const Move& move) {
     const bool faster = relative_change(advice, move) < -std::max(kPlanTie, uncertainty(advice, move));
     return !faster ? MoveEffect::none : fits ? MoveEffect::faster : MoveEffect::over_limit;
 }
+}  // namespace
 
-/// Fills in effects and sentences, and sorts the moves.
+std::string to_string(MoveKind kind) {
+    constexpr std::array kNames{"checkpoint", "micro_batches", "balance", "schedule",
+                                "lanes",      "links",         "devices", "cores"};
+    return kNames.at(static_cast<std::size_t>(kind));
+}
+
+std::string to_string(MoveEffect effect) {
+    constexpr std::array kNames{"fits", "faster", "over_limit", "none"};
+    return kNames.at(static_cast<std::size_t>(effect));
+}
+
+bool helps(MoveEffect effect) {
+    return effect == MoveEffect::fits || effect == MoveEffect::faster;
+}
+
 void rank_moves(Advice& advice) {
     advice.situation = situation_text(advice.base);
     for (Move& move : advice.moves) {
@@ -561,22 +576,6 @@ void rank_moves(Advice& advice) {
         }
         return expected_step(a.simulation) < expected_step(b.simulation);
     });
-}
-}  // namespace
-
-std::string to_string(MoveKind kind) {
-    constexpr std::array kNames{"checkpoint", "micro_batches", "balance", "schedule",
-                                "lanes",      "links",         "devices", "cores"};
-    return kNames.at(static_cast<std::size_t>(kind));
-}
-
-std::string to_string(MoveEffect effect) {
-    constexpr std::array kNames{"fits", "faster", "over_limit", "none"};
-    return kNames.at(static_cast<std::size_t>(effect));
-}
-
-bool helps(MoveEffect effect) {
-    return effect == MoveEffect::fits || effect == MoveEffect::faster;
 }
 
 Advice advise(const Profile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled) {

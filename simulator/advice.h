@@ -72,6 +72,9 @@ struct Advice {
 /// base does not fit, and three searches for cuts.
 Advice advise(const Profile& profile, const PipelineOptions& options, const std::function<bool()>& cancelled = {});
 
+/// Fills in effects and sentences, and sorts the moves. Call it after simulations changed.
+void rank_moves(Advice& advice);
+
 /// Removes the moves of that kind.
 void leave_out(Advice& advice, MoveKind kind);
 

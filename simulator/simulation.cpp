@@ -384,29 +384,37 @@ StepStatistics simulated_step_statistics(const Simulation& simulation, const Tim
                : one_step_statistics(timeline);
 }
 
-StepFigures expected_figures(const Simulation& simulation) {
-    StepFigures figures{simulation.step_time, simulation.bubble_fraction, simulation.utilization, simulation.speedup,
-                        simulation.samples_per_second};
-    if (!simulation.noise || simulation.noise->mean.count() <= 0) {
-        return figures;
-    }
+namespace {
+/// `pipeline`: time of the pipeline, with or without noise.
+StepFigures step_figures(const Simulation& simulation, Nanoseconds pipeline, double bubble, double utilization) {
+    const Nanoseconds step = pipeline + simulation.after_pipeline;
     const double shorter =
-        static_cast<double>(simulation.step_time.count()) / static_cast<double>(simulation.noise->mean.count());
-    figures.step = simulation.noise->mean;
-    figures.bubble = simulation.noise->bubble;
-    figures.utilization = 1 - figures.bubble;
-    figures.speedup *= shorter;
-    figures.samples_per_second *= shorter;
-    return figures;
+        step.count() > 0 ? static_cast<double>(simulation.step_time.count()) / static_cast<double>(step.count()) : 1;
+    return {step, bubble, utilization, simulation.speedup * shorter, simulation.samples_per_second * shorter};
+}
+}  // namespace
+
+StepBand longer_by(StepBand band, Nanoseconds more) {
+    band.low += more;
+    band.high += more;
+    band.mean += more;
+    return band;
+}
+
+StepFigures figures_without_noise(const Simulation& simulation) {
+    return step_figures(simulation, simulation.step_time, simulation.bubble_fraction, simulation.utilization);
+}
+
+StepFigures expected_figures(const Simulation& simulation) {
+    if (!simulation.noise || simulation.noise->mean.count() <= 0) {
+        return figures_without_noise(simulation);
+    }
+    const StepBand& noise = *simulation.noise;
+    return step_figures(simulation, noise.mean, noise.bubble, 1 - noise.bubble);
 }
 
 std::pair<StepFigures, StepFigures> comparable_figures(const Simulation& one, const Simulation& other) {
-    const bool with_noise = one.noise && other.noise;
-    const auto figures = [with_noise](const Simulation& of) {
-        return with_noise
-                   ? expected_figures(of)
-                   : StepFigures{of.step_time, of.bubble_fraction, of.utilization, of.speedup, of.samples_per_second};
-    };
+    const auto figures = one.noise && other.noise ? expected_figures : figures_without_noise;
     return {figures(one), figures(other)};
 }
 

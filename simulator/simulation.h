@@ -44,6 +44,8 @@ struct StepBand {
 
     friend bool operator==(const StepBand&, const StepBand&) = default;
 };
+/// That of steps which last longer by a constant time after the pipeline, such as Simulation::after_pipeline.
+StepBand longer_by(StepBand band, Nanoseconds more);
 
 /// One step of the pipeline on the virtual clock.
 struct Simulation {
@@ -66,6 +68,9 @@ struct Simulation {
     double samples_per_second = 0;       ///< batch / step_time; both exclude the optimizer
     std::int64_t tokens_per_sample = 0;  ///< of the profile; 0: unknown, or no language model
     std::optional<StepBand> noise;       ///< if the profile has noise, and it was simulated
+    /// Work that follows the pipeline in its step, as in a layout on a cluster. simulate() does not know it: all
+    /// figures here are those of the pipeline, and StepFigures those of the whole step.
+    Nanoseconds after_pipeline{0};
     /// If lanes share a device: 1 - busy cores / its cores, mean of devices.
     std::optional<double> device_idle_fraction;
     bool feasible = true;  ///< every lane's peak keeps its memory limit
@@ -79,20 +84,22 @@ struct Simulation {
     std::vector<SimulatedLane> lanes;
 };
 
-/// The mean with noise, or step_time without noise.
+/// The mean with noise, or step_time without noise; with the work that follows the pipeline.
 inline Nanoseconds expected_step(const Simulation& simulation) {
-    return simulation.noise ? simulation.noise->mean : simulation.step_time;
+    return (simulation.noise ? simulation.noise->mean : simulation.step_time) + simulation.after_pipeline;
 }
 
-/// The expected step's figures, as tables show them.
+/// A step's figures, as tables show them: with the work that follows its pipeline.
 struct StepFigures {
     Nanoseconds step{0};
-    double bubble = 0;       ///< 0 to 1, mean of the lanes
+    double bubble = 0;       ///< of the pipeline, 0 to 1, mean of the lanes
     double utilization = 0;  ///< 1 - bubble
     double speedup = 0;
     double samples_per_second = 0;
 };
+/// Those of the expected step: the mean with noise, if the simulation has noise.
 StepFigures expected_figures(const Simulation& simulation);
+StepFigures figures_without_noise(const Simulation& simulation);
 /// Figures of two simulations for comparison: expected steps if both have noise, otherwise steps without noise.
 std::pair<StepFigures, StepFigures> comparable_figures(const Simulation& one, const Simulation& other);
 /// Mean over lanes of the time in which they compute, in ns, without noise.

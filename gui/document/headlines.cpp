@@ -54,7 +54,7 @@ QStringList withKindOfStep(QStringList parts, const TraceDocument& document) {
         return parts;
     }
     const Simulation& simulation = *document.simulation;
-    const QString drawn = formatDuration(simulation.step_time.count());
+    const QString drawn = formatDuration(figures_without_noise(simulation).step.count());
     if (simulation.noise) {
         const auto longer =
             static_cast<double>(simulation.noise->mean.count()) / static_cast<double>(simulation.step_time.count()) - 1;
@@ -80,23 +80,27 @@ QStringList judgedFigures(const TraceDocument& document) {
                                                            : translated("against the median of the measured steps"));
 }
 
-/// Figures of the simulated timeline: the expected step, or the timeline's own figures if there is no simulation.
+/// Figures of the simulated timeline, with what follows it in the step: the expected step, or the timeline's own
+/// figures if there is no simulation.
 StepFigures simulatedFigures(const TraceDocument& document) {
     if (document.simulation) {
         return expected_figures(*document.simulation);
     }
     const StepStatistics& statistics = document.simulated->steps().front().statistics;
     StepFigures simulated;
-    simulated.step = statistics.step_time();
+    simulated.step = statistics.step_time() + after_pipeline(document.run);
     simulated.bubble = statistics.bubble_fraction;
     return simulated;
 }
 
-/// The least step of any order, and how far the simulated one, without noise, is above it.
-QString boundText(Nanoseconds bound, Nanoseconds step) {
+/// The least time of the pipeline in any order, and how far the simulated one, without noise, is above it.
+QString boundText(const TraceDocument& document, Nanoseconds bound) {
+    const Nanoseconds pipeline = document.simulation ? document.simulation->step_time
+                                                     : simulatedFigures(document).step - after_pipeline(document.run);
     const auto least = static_cast<double>(std::max<std::int64_t>(1, bound.count()));
-    return translated("lower bound %1, gap %2")
-        .arg(formatDuration(bound.count()), formatShare(static_cast<double>(step.count()) / least - 1));
+    return (document.run.on_cluster ? translated("lower bound of the pipeline %1, gap %2")
+                                    : translated("lower bound %1, gap %2"))
+        .arg(formatDuration(bound.count()), formatShare(static_cast<double>(pipeline.count()) / least - 1));
 }
 
 /// "Median of 8 steps": what the comparison compares.
@@ -149,11 +153,11 @@ QString runsHeadline(const TraceDocument& document) {
     return line + matchedText(comparison);
 }
 
-/// The step time of a layout on a cluster, and the time of its pipeline.
-QString wholeStep(const RecordedRun& run, Nanoseconds pipeline) {
-    const Nanoseconds whole = pipeline + after_pipeline(run);
-    return translated("step time %1, its pipeline %2")
-        .arg(formatDuration(whole.count()), formatDuration(pipeline.count()));
+/// Adds the pipeline's time to the first figure, a step time, if the run is a layout on a cluster.
+void addPipeline(QStringList& figures, const RecordedRun& run, Nanoseconds step) {
+    if (run.on_cluster) {
+        figures.front() += translated(", its pipeline %1").arg(formatDuration((step - after_pipeline(run)).count()));
+    }
 }
 
 /// The line above the timeline of the run before.
@@ -162,12 +166,11 @@ QString baselineHeadline(const Baseline& before) {
     if (!before.run.model.empty()) {
         parts << QString::fromStdString(before.run.model);
     }
-    const StepStatistics& step = before.timeline->steps().front().statistics;
-    QStringList shown = figures(step.step_time(), step.bubble_fraction, before.whyNoBubble);
-    if (before.run.on_cluster) {
-        shown.front() = wholeStep(before.run, step.step_time());
-    }
-    parts << translated("step %1").arg(before.step) << shown << brief(throughputOf(before.run, step.step_time()));
+    const StepStatistics& pipeline = before.timeline->steps().front().statistics;
+    const Nanoseconds step = pipeline.step_time() + after_pipeline(before.run);
+    QStringList shown = figures(step, pipeline.bubble_fraction, before.whyNoBubble);
+    addPipeline(shown, before.run, step);
+    parts << translated("step %1").arg(before.step) << shown << brief(throughputOf(before.run, pipeline.step_time()));
     return parts.join(kPartSeparator);
 }
 
@@ -224,12 +227,11 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
         shown = compared(simulated, before.step, before.bubble, {},
                          document.measured ? translated("against the recorded pipeline, simulated")
                                            : translated("against the default"));
+        addPipeline(shown, document.run, simulated.step);
     } else if (span == nullptr) {
         const StepFigures simulated = simulatedFigures(document);
         shown = figures(simulated.step, simulated.bubble, QString());
-        if (document.run.on_cluster) {
-            shown.front() = wholeStep(document.run, simulated.step);
-        }
+        addPipeline(shown, document.run, simulated.step);
         if (document.simulation && document.simulation->noise) {
             shown.front() = translated("expected %1").arg(shown.front());
         }
@@ -244,8 +246,7 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     }
     parts << withKindOfStep(std::move(shown), document);
     if (const std::optional<Nanoseconds> bound = document.lowerBound()) {
-        parts << boundText(*bound,
-                           document.simulation ? document.simulation->step_time : simulatedFigures(document).step);
+        parts << boundText(document, *bound);
     }
     return parts.join(kPartSeparator);
 }

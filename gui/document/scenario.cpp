@@ -213,7 +213,24 @@ std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& p
     return std::make_shared<const Profile>(retimed(*profile, find_device(device_catalogue(), deviceType)));
 }
 
-SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario) {
+namespace {
+/// Says that the rest of the layout's step stays as it was, if the scenario would change it.
+void addKept(SimulatedScenario& simulated, const RecordedLayout& layout) {
+    std::vector<std::string> changes = changes_after_pipeline(layout.options, simulated.scenario.options);
+    if (!simulated.scenario.deviceType.empty()) {
+        changes.emplace_back("other devices");
+    }
+    if (QString kept = QString::fromStdString(kept_text(layout.step, changes)); !kept.isEmpty()) {
+        kept[0] = kept[0].toUpper();
+        simulated.messages.push_back(
+            {ScenarioMessage::Kind::note,
+             translated("%1. For the step with these, use pipescope simulate --cluster.").arg(kept)});
+    }
+}
+}  // namespace
+
+SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario,
+                                   const std::optional<RecordedLayout>& layout) {
     SimulatedScenario simulated;
     simulated.scenario = scenario;
     try {
@@ -233,6 +250,10 @@ SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scena
     simulation.timeline = {};
     simulation.memory = {};
     simulated.messages = scenarioMessages(profile, simulation);
+    if (layout) {
+        add_rest_of_step(simulation, layout->step);
+        addKept(simulated, *layout);
+    }
     simulated.noisePending = has_noise(profile);
     return simulated;
 }

@@ -49,6 +49,13 @@ struct SimulatedScenario {
     bool runs() const { return timeline != nullptr; }
 };
 
+/// The layout on a cluster whose pipeline the recorded scenario is, if it is one. Scenarios then keep the rest of its
+/// step, and say so.
+struct RecordedLayout {
+    StepOnCluster step;
+    PipelineOptions options;  ///< as recorded
+};
+
 /// A sensible default for a profile without a configuration: up to four partitions of even cost, with four
 /// micro-batches each, of a measured size.
 Scenario defaultScenario(const Profile& profile);
@@ -83,9 +90,10 @@ std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& p
 /// The scenario with the order that was simulated: with schedule auto, the order found. So its noise takes no search.
 Scenario asSimulated(const SimulatedScenario& simulated);
 
-/// Simulates without noise, with the lower bound of the step. `profile` is that of the scenario's
-/// device, from profileOn(). Never throws: problems become messages. Threading: any thread. Deterministic.
-SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario);
+/// Simulates without noise, with the lower bound of the pipeline. `profile` is that of the scenario's device, from
+/// profileOn(). Never throws: problems become messages. Threading: any thread. Deterministic.
+SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario,
+                                   const std::optional<RecordedLayout>& layout = {});
 
 /// The noise of its simulation. Empty for a profile without noise, or a scenario that cannot run. Cost: a few hundred
 /// simulations. Threading: any thread. Deterministic.

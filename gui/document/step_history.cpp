@@ -78,9 +78,9 @@ StepHistory stepHistory(const TraceDocument& document) {
     for (const StepSpan& span : spans) {
         StepEntry entry;
         entry.step = span.step;
-        entry.time = (!document.measured && document.simulation ? expected_step(*document.simulation)
-                                                                : span.statistics.step_time()) +
-                     after_pipeline(document.run);
+        entry.time = !document.measured && document.simulation
+                         ? expected_step(*document.simulation)
+                         : span.statistics.step_time() + after_pipeline(document.run);
         if (document.whyNoBubble(span.step).isEmpty()) {
             entry.bubble = span.statistics.bubble_fraction;
         }

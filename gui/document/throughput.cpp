@@ -23,43 +23,32 @@ Throughput throughputOf(std::int64_t batch, std::int64_t tokensPerSample, const 
     }
     return found;
 }
-
-/// The whole step of a layout on a cluster, of which `run` is one part.
-Throughput ofWholeStep(const RecordedRun& run, std::int64_t batch, std::int64_t tokensPerSample,
-                       std::optional<ModelFlops> flops, Nanoseconds step) {
-    if (run.on_cluster) {
-        step += after_pipeline(run);
-        if (flops && run.on_cluster->model_flops > 0) {
-            flops->step =
-                run.on_cluster->model_flops / static_cast<double>(run.on_cluster->batch) * static_cast<double>(batch);
-        }
-        if (flops && flops->peak_per_second) {
-            *flops->peak_per_second *= static_cast<double>(run.on_cluster->lane_devices);
-        }
-    }
-    return throughputOf(batch, tokensPerSample, flops, step);
-}
 }  // namespace
 
 bool isBatchUnknown(const RecordedRun& run) {
     return run.of_another_program && !run.micro_batch_samples;
 }
 
-Throughput throughputOf(const RecordedRun& run, Nanoseconds step) {
+Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline) {
     if (!run.options || isBatchUnknown(run)) {
         return {};
     }
+    const std::int64_t batch = run.options->batch;
+    const Nanoseconds step = pipeline + after_pipeline(run);
     if (!run.profile || !run.why_not_simulated.empty()) {
-        return throughputOf(run.options->batch, 0, std::nullopt, step);
+        return throughputOf(batch, 0, std::nullopt, step);
     }
-    return ofWholeStep(run, run.options->batch, run.profile->tokens_per_sample, model_flops(*run.profile, *run.options),
-                       step);
+    std::optional<ModelFlops> flops = model_flops(*run.profile, *run.options);
+    if (flops && run.on_cluster) {
+        flops = of_whole_step(*flops, *run.on_cluster, batch);
+    }
+    return throughputOf(batch, run.profile->tokens_per_sample, flops, step);
 }
 
 Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Nanoseconds step) {
     return isBatchUnknown(run)
                ? Throughput{}
-               : ofWholeStep(run, simulation.options.batch, simulation.tokens_per_sample, simulation.flops, step);
+               : throughputOf(simulation.options.batch, simulation.tokens_per_sample, simulation.flops, step);
 }
 
 QString checkpointText(const RecordedRun& run, const PipelineOptions& options) {

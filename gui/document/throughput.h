@@ -19,10 +19,10 @@ struct Throughput {
 /// True if the samples of a micro-batch are unknown, as in most traces of other programs: the batch of the run's
 /// options then counts micro-batches.
 bool isBatchUnknown(const RecordedRun& run);
-/// Throughput of the recorded pipeline; of a layout on a cluster, that of the whole step, of which `step` is the
-/// pipeline. Empty if its batch is unknown.
-Throughput throughputOf(const RecordedRun& run, Nanoseconds step);
-/// Throughput of a simulation of this run. Empty if the run's batch is unknown.
+/// Throughput of the recorded pipeline, or of the step that consists of it and of the work after it. Empty if its batch
+/// is unknown.
+Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline);
+/// Throughput of a simulation of this run, in a step of that length. Empty if the run's batch is unknown.
 Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Nanoseconds step);
 
 /// The checkpoint mode and the optimizer that the options' memory is counted for. On a cluster, a language model's

@@ -71,15 +71,20 @@ void PlanView::follow(const PipelineOptions& options) {
     form_->follow(options);
 }
 
-void PlanView::setProfile(std::shared_ptr<const Profile> profile, const PipelineOptions& options) {
+void PlanView::setProfile(std::shared_ptr<const Profile> profile, const PipelineOptions& options, const QString& part) {
     runner_->drop();
     profile_ = std::move(profile);
+    ofPart_ = part.isEmpty()
+                  ? QString()
+                  : tr(" Steps, rates and costs are those of %1, without what follows it. Plan for a cluster "
+                       "gives whole steps.")
+                        .arg(part);
     form_->setOptions(options);
     model_->setPlan(nullptr);
     chart().setPlan(nullptr);
     button().setEnabled(profile_ != nullptr);
     showRunning(false);
-    say(profile_ ? tr("Plan tries every combination with its best balance.")
+    say(profile_ ? tr("Plan tries every combination with its best balance.") + ofPart_
                  : tr("Nothing to plan: this file has no profile."));
 }
 
@@ -110,7 +115,8 @@ QString PlanView::summary(const Plan& plan) const {
         text = tr("Nothing fits: %1.").arg(QString::fromStdString(*plan.infeasible_because));
     }
     text += tr(" %1.").arg(formatCount(plan.candidates.size(), tr("candidate"), tr("candidates")));
-    return plan.cancelled ? tr("Cancelled. %1").arg(text.trimmed()) : text.trimmed();
+    text = text.trimmed() + ofPart_;
+    return plan.cancelled ? tr("Cancelled. %1").arg(text) : text;
 }
 
 void PlanView::showPlan(std::shared_ptr<const Plan> plan) {

@@ -21,8 +21,9 @@ public:
     explicit PlanView(QWidget* parent = nullptr, PlanRunner::Planner planner = plan);
     ~PlanView() override;
 
-    /// Null: nothing to plan. `options` are the form's initial values.
-    void setProfile(std::shared_ptr<const Profile> profile, const PipelineOptions& options);
+    /// Null: nothing to plan. `options` are the form's initial values. `part`: the part of a step that the profile is
+    /// of, as part_text(), if it is not the whole step.
+    void setProfile(std::shared_ptr<const Profile> profile, const PipelineOptions& options, const QString& part = {});
     /// Takes changed options of the what-if panel.
     void follow(const PipelineOptions& options);
     void start();
@@ -46,6 +47,7 @@ private:
     QString summary(const Plan& plan) const;
 
     std::shared_ptr<const Profile> profile_;
+    QString ofPart_;  // a sentence; empty for whole steps
     PlanRunner* runner_;
     PlanTableModel* model_;
     PlanFilter* filter_;

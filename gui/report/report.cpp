@@ -209,20 +209,20 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     const StepFigures expected = expected_figures(simulation);
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    add(simulation.noise ? translated("Step time, expected") : translated("Step time"),
-        duration(expected.step + after_pipeline(document.run)));
+    add(simulation.noise ? translated("Step time, expected") : translated("Step time"), duration(expected.step));
     add(translated("Bubble fraction"), formatShare(expected.bubble));
     if (const auto peak = highest(laneFacts(document, step), &LaneFacts::simulatedPeak)) {
         add(translated(kPeakName), formatBytes(*peak));
     }
     if (document.run.on_cluster) {
-        add(translated("Its pipeline"), duration(expected.step));
+        add(translated("Its pipeline"), duration(expected.step - simulation.after_pipeline));
         add(translated("Layout"), QString::fromStdString(document.run.on_cluster->layout));
     }
     if (simulation.noise) {
-        add(translated("Step time without noise"), duration(simulation.step_time));
+        const StepBand band = longer_by(*simulation.noise, simulation.after_pipeline);
+        add(translated("Step time without noise"), duration(figures_without_noise(simulation).step));
         add(translated("Step time, 90 % of steps"),
-            translated("%1 to %2").arg(duration(simulation.noise->low), duration(simulation.noise->high)));
+            translated("%1 to %2").arg(duration(band.low), duration(band.high)));
     }
     add(translated("Utilization"), formatShare(expected.utilization));
     add(translated("Speedup"), QLocale().toString(expected.speedup, 'f', 2) + QStringLiteral("×"));

@@ -478,7 +478,8 @@ void FactsBuilder::addRates(const Both<std::int64_t>& step) {
         rates.measured = throughputOf(document_.run, Nanoseconds{*step.measured});
     }
     if (step.simulated && document_.baseline) {
-        rates.simulated = throughputOf(document_.baseline->run, Nanoseconds{*step.simulated});
+        const RecordedRun& before = document_.baseline->run;
+        rates.simulated = throughputOf(before, Nanoseconds{*step.simulated} - after_pipeline(before));
     } else if (step.simulated && document_.simulation) {
         rates.simulated = throughputOf(document_.run, *document_.simulation, Nanoseconds{*step.simulated});
     }
@@ -539,7 +540,8 @@ void FactsBuilder::addLanes() {
 SelectionFacts FactsBuilder::ofStep() {
     facts_.ofWholeStep = true;
     facts_.title = document_.measured ? translated("Step %1").arg(step_) : translated("Simulated step");
-    Both<std::int64_t> length;
+    const RecordedRun& drawn = document_.baseline ? document_.baseline->run : document_.run;
+    Both<std::int64_t> length;  // with what follows the pipeline
     Both<double> bubble;
     if (const StepSpan* span = document_.measured ? document_.measured->step(step_) : nullptr) {
         length.measured = span->statistics.step_time().count();
@@ -553,19 +555,15 @@ SelectionFacts FactsBuilder::ofStep() {
         bubble.simulated = simulated.bubble;
     } else if (document_.simulated && !document_.simulated->steps().empty()) {
         const StepStatistics& simulated = document_.simulated->steps().front().statistics;
-        length.simulated = simulated.step_time().count();
+        length.simulated = (simulated.step_time() + after_pipeline(drawn)).count();
         if (!document_.baseline || document_.baseline->whyNoBubble.isEmpty()) {
             bubble.simulated = simulated.bubble_fraction;
         }
     }
-    const RecordedRun& drawn = document_.baseline ? document_.baseline->run : document_.run;
-    std::vector<FactRow> rows;
+    std::vector<FactRow> rows{timeRow(translated("Step time"), length)};
     if (drawn.on_cluster && length.simulated) {
-        const Both<std::int64_t> whole{length.measured, *length.simulated + after_pipeline(drawn).count()};
-        rows = {timeRow(translated("Step time"), whole),
-                {translated("Its pipeline"), {}, formatDuration(*length.simulated)}};
-    } else {
-        rows = {timeRow(translated("Step time"), length)};
+        const std::int64_t pipeline = *length.simulated - after_pipeline(drawn).count();
+        rows.push_back({translated("Its pipeline"), {}, formatDuration(pipeline)});
     }
     rows.push_back(shareRow(translated("Bubble"), bubble));
     add(translated("Whole step"), std::move(rows));

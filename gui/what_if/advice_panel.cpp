@@ -95,11 +95,14 @@ QString peakText(const AdviceRow& row) {
 using AdviceResult = std::variant<std::shared_ptr<const Advice>, QString>;
 
 AdviceResult adviceFor(const std::shared_ptr<const Profile>& profile, const PipelineOptions& options,
-                       bool layersRecompute, const std::function<bool()>& cancelled) {
+                       const std::optional<RecordedLayout>& layout, const std::function<bool()>& cancelled) {
     try {
         auto advice = std::make_shared<Advice>(advise(*profile, options, cancelled));
-        if (layersRecompute) {
-            leave_out(*advice, MoveKind::checkpoint);
+        if (layout) {
+            add_rest_of_step(*advice, layout->step, layout->options);
+            if (layers_recompute(layout->step, layout->options)) {
+                leave_out(*advice, MoveKind::checkpoint);
+            }
         }
         return std::shared_ptr<const Advice>(std::move(advice));
     } catch (const std::exception& error) {
@@ -264,8 +267,9 @@ void AdvicePanel::compute() {
     }
     job_.start(
         *this,
-        [profile, options = scenario.options, layersRecompute = layersRecompute_](
-            const std::function<bool()>& cancelled) { return adviceFor(profile, options, layersRecompute, cancelled); },
+        [profile, options = scenario.options, layout = model_.layout()](const std::function<bool()>& cancelled) {
+            return adviceFor(profile, options, layout, cancelled);
+        },
         [this, profile](const AdviceResult& result) {
             if (const auto* text = std::get_if<QString>(&result)) {
                 say(tr("No advice: %1").arg(*text));
@@ -315,9 +319,13 @@ void AdvicePanel::list(const Advice& advice, bool noiseFollows) {
         helpful == 0 ? tr("None of %1 helps; Plan (Ctrl+P) tries several at once. Step time now: %2.").arg(all, step)
         : advice.base.feasible ? tr("%1 of %2 would shorten the step of %3.").arg(helpful).arg(all, step)
                                : tr("%1 of %2 would make it fit. Step time now: %3.").arg(helpful).arg(all, step);
-    const QString text =
-        sentence(advice.situation) + QLatin1Char(' ') + sum +
-        (part_.isEmpty() ? QString() : tr(" Steps are those of %1, without what follows it.").arg(part_));
+    QString text = sentence(advice.situation) + QLatin1Char(' ') + sum;
+    if (const std::optional<RecordedLayout>& layout = model_.layout()) {
+        text +=
+            tr(" Step times are those of whole steps, in which %1 after the pipeline are kept; bubbles are those of "
+               "the pipeline.")
+                .arg(formatDuration(layout->step.after_pipeline().count()));
+    }
     say(noiseFollows ? tr("Without noise so far, the expected steps follow … %1").arg(text) : text);
     rows_->setMoves(std::move(rows), noiseFollows);
     table_->selectRow(selected);

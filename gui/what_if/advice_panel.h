@@ -58,13 +58,6 @@ public:
 
     /// Why there is no scenario, worded to follow "this file"; empty: it holds no profile.
     void setReason(const QString& why);
-    /// Leaves out changes of the checkpoint mode: the layers' times contain a recompute. Call it before the profile
-    /// changes.
-    void setLayersRecompute(bool recompute) { layersRecompute_ = recompute; }
-
-    /// As WhatIfPanel::setPart().
-    void setPart(const QString& part) { part_ = part; }
-
     QTableView& table() const { return *table_; }
     QPushButton& tryButton() const { return *try_; }
     /// The text above the table: the situation, or why there is no list.
@@ -94,9 +87,7 @@ private:
     void tryRow(int row);
 
     ScenarioModel& model_;
-    bool layersRecompute_ = false;
     QString reason_;
-    QString part_;
     AdviceTableModel* rows_;
     QLabel* message_;
     QPushButton* try_;

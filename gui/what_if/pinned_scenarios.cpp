@@ -30,7 +30,7 @@ int PinnedTableModel::rowCount(const QModelIndex& parent) const {
 }
 
 int PinnedTableModel::columnCount(const QModelIndex& parent) const {
-    return parent.isValid() ? 0 : kNameColumns + static_cast<int>(scenarioFigures({}, nullptr).size());
+    return parent.isValid() ? 0 : kNameColumns + static_cast<int>(figureNames({}).size());
 }
 
 QVariant PinnedTableModel::data(const QModelIndex& index, int role) const {
@@ -72,7 +72,9 @@ QVariant PinnedTableModel::headerData(int section, Qt::Orientation orientation, 
     if (section < kNameColumns) {
         return section == 0 ? tr("Scenario") : tr("Configuration");
     }
-    const ScenarioFigure figure = scenarioFigures({}, nullptr)[static_cast<std::size_t>(section - kNameColumns)];
+    const Simulation none;
+    const ScenarioFigure figure = figureNames(scenarios_.empty() ? none : scenarios_.front().simulated->simulation)
+                                      .at(static_cast<std::size_t>(section - kNameColumns));
     return role == kExportRole ? figure.key : role == Qt::ToolTipRole ? figure.help : figure.name;
 }
 

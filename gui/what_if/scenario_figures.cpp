@@ -17,6 +17,14 @@ namespace pipescope {
 namespace {
 constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max();
 
+constexpr std::size_t kNumFigures = 9;
+constexpr std::size_t kStep = 0;
+constexpr std::size_t kBubble = 1;
+constexpr std::size_t kUtilization = 2;
+constexpr std::size_t kSamples = 4;
+constexpr std::size_t kFirstOfModel = 6;  // tokens, operations and MFU
+constexpr std::size_t kMfu = 8;
+
 double ratio(double value, double reference) {
     return reference > 0 ? value / reference - 1 : 0;
 }
@@ -56,43 +64,7 @@ QString peakText(const SimulatedScenario& scenario) {
 
 /// True for bubble and utilization, whose change is in points rather than a share of a share.
 bool isShare(std::size_t figure) {
-    return figure == 1 || figure == 2 || figure == 8;
-}
-
-std::vector<ScenarioFigure> figuresWithoutValues() {
-    const auto figure = [](const char* name, const char* help, const char* key) {
-        return ScenarioFigure{translated(name), unknownValue(), {}, translated(help), QString::fromLatin1(key), {}, {}};
-    };
-    return {
-        figure("Step time",
-               "From the first forward to the end of the last backward; excludes the optimizer. If the profile has "
-               "noise, this is the expected step, the mean of noisy steps",
-               "step_time_ns"),
-        figure("Bubble", "Share of the step in which a lane is idle, mean of all lanes", "bubble_fraction"),
-        figure("Utilization", "Share of the step in which a lane works: 1 − bubble", "utilization"),
-        figure("Speedup",
-               "Relative to one device as fast as the fastest lane that does all layers alone, without recompute",
-               "speedup"),
-        figure("Samples/s", "Samples of the mini-batch divided by the step time", "samples_per_second"),
-        figure("Peak memory", "Of the lane that needs the most", "peak_bytes"),
-        figure("Tokens/s", "Samples a second times the length of a sequence", "tokens_per_second"),
-        figure(
-            "Model operations",
-            "A second: operations that the model needs, three times those of its forwards, divided by the step time; "
-            "recomputing does not count",
-            "model_tflops_per_second"),
-        figure("MFU",
-               "Model FLOPs utilization: these operations relative to the peak of all devices, if the device "
-               "catalogue has theirs",
-               "mfu")};
-}
-
-constexpr std::size_t kNumFigures = 9;
-constexpr std::size_t kSamples = 4;
-constexpr std::size_t kFirstOfModel = 6;  // tokens, operations and MFU
-
-bool isRate(std::size_t figure) {
-    return figure == kSamples || figure >= kFirstOfModel;
+    return figure == kBubble || figure == kUtilization || figure == kMfu;
 }
 
 double teraPerSecond(const Simulation& simulation, Nanoseconds step) {
@@ -119,22 +91,62 @@ std::array<double, kNumFigures> numbersOf(const Simulation& simulation, const St
 /// Plain values in the order of the figures, without noise.
 std::array<QVariant, kNumFigures> plainFigures(const SimulatedScenario& scenario) {
     const Simulation& one = scenario.simulation;
-    const auto mfu = utilizationOf(one, one.step_time);
-    return {static_cast<qlonglong>(one.step_time.count()),
-            one.bubble_fraction,
-            one.utilization,
-            one.speedup,
-            one.samples_per_second,
+    const StepFigures figures = figures_without_noise(one);
+    const auto mfu = utilizationOf(one, figures.step);
+    return {static_cast<qlonglong>(figures.step.count()),
+            figures.bubble,
+            figures.utilization,
+            figures.speedup,
+            figures.samples_per_second,
             one.memory_unknown ? QVariant() : QVariant(static_cast<qlonglong>(highest_peak(scenario.simulation))),
-            one.tokens_per_sample > 0 ? QVariant(one.samples_per_second * static_cast<double>(one.tokens_per_sample))
-                                      : QVariant(),
-            one.flops ? QVariant(teraPerSecond(one, one.step_time)) : QVariant(),
+            one.tokens_per_sample > 0
+                ? QVariant(figures.samples_per_second * static_cast<double>(one.tokens_per_sample))
+                : QVariant(),
+            one.flops ? QVariant(teraPerSecond(one, figures.step)) : QVariant(),
             mfu ? QVariant(*mfu) : QVariant()};
 }
 }  // namespace
 
+std::vector<ScenarioFigure> figureNames(const Simulation& like) {
+    const auto figure = [](const char* name, const char* help, const char* key) {
+        return ScenarioFigure{translated(name), unknownValue(), {}, translated(help), QString::fromLatin1(key), {}, {}};
+    };
+    std::vector<ScenarioFigure> figures{
+        figure("Step time",
+               "From the first forward to the end of the last backward; excludes the optimizer. If the profile has "
+               "noise, this is the expected step, the mean of noisy steps",
+               "step_time_ns"),
+        figure("Bubble", "Share of the step in which a lane is idle, mean of all lanes", "bubble_fraction"),
+        figure("Utilization", "Share of the step in which a lane works: 1 − bubble", "utilization"),
+        figure("Speedup",
+               "Relative to one device as fast as the fastest lane that does all layers alone, without recompute",
+               "speedup"),
+        figure("Samples/s", "Samples of the mini-batch divided by the step time", "samples_per_second"),
+        figure("Peak memory", "Of the lane that needs the most", "peak_bytes"),
+        figure("Tokens/s", "Samples a second times the length of a sequence", "tokens_per_second"),
+        figure(
+            "Model operations",
+            "A second: operations that the model needs, three times those of its forwards, divided by the step time; "
+            "recomputing does not count",
+            "model_tflops_per_second"),
+        figure("MFU",
+               "Model FLOPs utilization: these operations relative to the peak of all devices, if the device "
+               "catalogue has theirs",
+               "mfu")};
+    if (like.after_pipeline.count() > 0) {
+        figures[kStep].help = translated(
+            "From the first forward to the end of the optimizer. What follows the pipeline is kept as in the trace. If "
+            "the profile has noise, this is the expected step, the mean of noisy steps");
+        figures[kBubble].name = translated("Pipeline's bubble");
+        figures[kBubble].help = translated("Share of the pipeline's time in which a lane is idle, mean of all lanes");
+        figures[kUtilization].name = translated("Pipeline's utilization");
+        figures[kUtilization].help = translated("Share of the pipeline's time in which a lane works: 1 − bubble");
+    }
+    return figures;
+}
+
 std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, const SimulatedScenario* reference) {
-    std::vector<ScenarioFigure> figures = figuresWithoutValues();
+    std::vector<ScenarioFigure> figures = figureNames(scenario.simulation);
     if (reference != nullptr && reference->runs()) {
         const std::array plain = plainFigures(*reference);
         for (std::size_t k = 0; k < figures.size(); ++k) {
@@ -166,7 +178,7 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
     const std::array references =
         numbersOf(base, other, reference != nullptr ? highest_peak(reference->simulation) : 0);
     if (scenario.noisePending) {
-        figures[0].name = translated("Step time without noise");
+        figures[kStep].name = translated("Step time without noise");
     }
     for (std::size_t k = 0; k < figures.size(); ++k) {
         figures[k].value = values[k];
@@ -185,7 +197,7 @@ ScenarioFigures::ScenarioFigures(QWidget* parent) : QWidget(parent), model_(new 
     grid->setContentsMargins(0, 0, 0, 0);
     grid->setHorizontalSpacing(12);
     grid->setVerticalSpacing(2);
-    const std::vector<ScenarioFigure> names = scenarioFigures({}, nullptr);
+    const std::vector<ScenarioFigure> names = figureNames({});
     for (std::size_t k = 0; k < names.size(); ++k) {
         Row row{new QLabel(names[k].name, this), new QLabel(this), new QLabel(this)};
         QFont bold = row.value->font();
@@ -230,24 +242,17 @@ void ScenarioFigures::setBand(const std::optional<StepBand>& band) {
 }
 
 void ScenarioFigures::setScenario(const SimulatedScenario& scenario, const SimulatedScenario* reference) {
-    std::vector<ScenarioFigure> figures = scenarioFigures(scenario, reference);
-    if (ofPart_) {
-        figures[0].name = scenario.noisePending ? tr("Pipeline's time without noise") : tr("Pipeline's time");
-        for (std::size_t k = 0; k < figures.size(); ++k) {
-            if (isRate(k)) {
-                figures[k].plain = figures[k].reference = QVariant();
-            }
-        }
-    }
+    const std::vector<ScenarioFigure> figures = scenarioFigures(scenario, reference);
     model_->setFigures(figures, scenario.scenario.options.hardware.memory_limit);
     for (std::size_t k = 0; k < figures.size(); ++k) {
         rows_[k].name->setText(k == kSamples && batchUnknown_ ? tr("Micro-batches/s") : figures[k].name);
         rows_[k].value->setText(figures[k].value);
         rows_[k].change->setText(figures[k].change);
         // Few profiles know the model's operations.
-        const bool shown = isRate(k) && (ofPart_ || k >= kFirstOfModel) ? figures[k].plain.isValid() : true;
+        const bool shown = k < kFirstOfModel || figures[k].plain.isValid();
         for (QLabel* label : {rows_[k].name, rows_[k].value, rows_[k].change}) {
             label->setVisible(shown);
+            label->setToolTip(figures[k].help);
         }
         rows_[k].value->setAccessibleName(
             QStringLiteral("%1 %2 %3").arg(figures[k].name, figures[k].value, figures[k].change).trimmed());

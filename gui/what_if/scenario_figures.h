@@ -24,6 +24,9 @@ struct ScenarioFigure {
     QVariant plain;      ///< for files, without noise: ns, bytes and shares as numbers; invalid while unknown
     QVariant reference;  ///< the reference's plain value
 };
+/// Names, help and keys of the figures of a simulation like this one, without values. If the simulation is of a layout
+/// on a cluster, bubble and utilization are those of the pipeline, and their names say so.
+std::vector<ScenarioFigure> figureNames(const Simulation& like);
 /// Step time, bubble, utilization, speedup, samples per second, peak memory, tokens per second, the model's operations
 /// a second, MFU: of the expected step, if the scenario has its noise. Unknown ones are dashes. `reference` may be
 /// null. A scenario that cannot run has dashes.
@@ -42,9 +45,6 @@ public:
     FigureTableModel& model() const { return *model_; }
     /// Samples a second are called micro-batches a second, since each counts as one sample. From the next scenario on.
     void setBatchUnknown(bool unknown) { batchUnknown_ = unknown; }
-    /// The scenario is a part of a step, whose rates are not known: samples and tokens a second, operations and MFU are
-    /// hidden, and empty in files. From the next scenario on.
-    void setOfPart(bool part) { ofPart_ = part; }
     /// Displayed name, value and change of a figure of scenarioFigures().
     QString shownName(std::size_t figure) const;
     QString shownValue(std::size_t figure) const;
@@ -60,7 +60,6 @@ private:
     FigureTableModel* model_;
     QLabel* band_;
     bool batchUnknown_ = false;
-    bool ofPart_ = false;
 };
 
 /// The figures of a scenario as plain numbers for a file, one per row: name, value, value of the reference. The memory

@@ -94,7 +94,8 @@ ScenarioModel::ScenarioModel(QObject* parent)
 ScenarioModel::~ScenarioModel() = default;
 
 void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded,
-                               bool isRecording, std::optional<StepBand> band, bool bandFollows) {
+                               bool isRecording, std::optional<StepBand> band, bool bandFollows,
+                               std::optional<StepOnCluster> onCluster) {
     bandFollows_ = bandFollows;
     hasRecording_ = isRecording && recorded.has_value();
     profile_ = std::move(profile);
@@ -111,6 +112,10 @@ void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::opti
     shownGeneration_ = ++generation_;
     recorded_ = profile_ ? recorded.value_or(defaultScenario(*profile_)) : Scenario{};
     scenario_ = recorded_;
+    layout_.reset();
+    if (onCluster) {
+        layout_ = RecordedLayout{*std::move(onCluster), recorded_.options};
+    }
     Q_EMIT profileChanged();
     if (profile_) {
         apply(recorded_);
@@ -188,9 +193,10 @@ double ScenarioModel::expectedCost() const {
     return tasks * nsPerTask_;
 }
 
-ScenarioModel::Timed ScenarioModel::timed(const Profile& profile, const Scenario& scenario) {
+ScenarioModel::Timed ScenarioModel::timed(const Profile& profile, const Scenario& scenario,
+                                          const std::optional<RecordedLayout>& layout) {
     const auto start = std::chrono::steady_clock::now();
-    Timed timed{std::make_shared<const SimulatedScenario>(simulateScenario(profile, scenario)), 0};
+    Timed timed{std::make_shared<const SimulatedScenario>(simulateScenario(profile, scenario, layout)), 0};
     if (timed.result->runs() && !isAutomatic(scenario)) {  // a search says nothing of other simulations
         const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
         const std::size_t tasks = std::max<std::size_t>(1000, timed.result->timeline->numSlices());
@@ -206,7 +212,7 @@ void ScenarioModel::learn(double nsPerTask) {
 }
 
 void ScenarioModel::simulateNow() {
-    const Timed done = timed(*timed_, scenario_);
+    const Timed done = timed(*timed_, scenario_, layout_);
     learn(done.nsPerTask);
     show(generation_, done.result);
 }
@@ -216,7 +222,9 @@ void ScenarioModel::simulateInWorker() {
         return;  // the present scenario is simulated when the worker returns
     }
     working_ = true;
-    const auto work = [profile = timed_, scenario = scenario_] { return timed(*profile, scenario); };
+    const auto work = [profile = timed_, scenario = scenario_, layout = layout_] {
+        return timed(*profile, scenario, layout);
+    };
     runInPool(*this, work, [this, generation = generation_](const Timed& done) {
         working_ = false;
         learn(done.nsPerTask);

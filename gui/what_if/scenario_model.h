@@ -30,13 +30,18 @@ public:
     /// Restarts with a profile and the recorded scenario, or the default if nothing was recorded. Null: no scenario.
     /// `band`: the recorded scenario's noise, if it is known already. `bandFollows`: it is not computed here, since
     /// that takes long; setRecordedBand() may bring it.
+    /// `onCluster`: the step whose pipeline was recorded. Scenarios are then whole steps, which keep the rest of it.
     void setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded, bool isRecording = true,
-                    std::optional<StepBand> band = std::nullopt, bool bandFollows = false);
+                    std::optional<StepBand> band = std::nullopt, bool bandFollows = false,
+                    std::optional<StepOnCluster> onCluster = std::nullopt);
     /// No effect if it is known.
     void setRecordedBand(const StepBand& band);
     /// The profile of the profiled device; null if there is no scenario.
     const std::shared_ptr<const Profile>& profile() const { return profile_; }
     bool isEmpty() const { return profile_ == nullptr; }
+
+    /// Empty unless the recorded scenario is the pipeline of a layout on a cluster.
+    const std::optional<RecordedLayout>& layout() const { return layout_; }
 
     const Scenario& scenario() const { return scenario_; }
     const Scenario& recorded() const { return recorded_; }
@@ -59,7 +64,8 @@ public:
 
     /// Searches a balance in a worker and applies it. Any change of the scenario meanwhile cancels this.
     void applyBalance(BalanceAlgorithm algorithm);
-    /// Range of step times of the present scenario; empty while it is computed, or if there is none.
+    /// Range of step times of the present scenario, of its pipeline alone; empty while it is computed, or if there is
+    /// none.
     const std::optional<StepBand>& band() const { return band_; }
     /// The result with its noise, which is computed now if it was not yet and does not take long; otherwise the result.
     std::shared_ptr<const SimulatedScenario> resultWithNoise();
@@ -87,7 +93,7 @@ private:
         std::shared_ptr<const SimulatedScenario> result;
         double nsPerTask = 0;  // 0: nothing was simulated
     };
-    static Timed timed(const Profile& profile, const Scenario& scenario);
+    static Timed timed(const Profile& profile, const Scenario& scenario, const std::optional<RecordedLayout>& layout);
     void learn(double nsPerTask);
     void simulateNow();
     void simulateInWorker();
@@ -107,6 +113,7 @@ private:
     std::shared_ptr<const Profile> profile_;
     std::shared_ptr<const Profile> timed_;  // profile with the times of the scenario's device
     std::string timedFor_;
+    std::optional<RecordedLayout> layout_;
     Scenario recorded_;
     Scenario scenario_;
     std::shared_ptr<const SimulatedScenario> recordedResult_;

@@ -93,9 +93,14 @@ void ScenarioTimelines::paintEvent(QPaintEvent*) {
         const QRect lanes = lanesRect(k);
         const SimulatedScenario& simulated = *scenarios_[k].simulated;
         const StepFigures figures = expected_figures(simulated.simulation);
+        const Nanoseconds after = simulated.simulation.after_pipeline;
         const QString facts =
-            tr("%1 · step %2 · bubble %3")
-                .arg(scenarios_[k].name, formatDuration(figures.step.count()), formatShare(figures.bubble));
+            after.count() > 0
+                ? tr("%1 · step %2, its pipeline %3 · bubble %4")
+                      .arg(scenarios_[k].name, formatDuration(figures.step.count()),
+                           formatDuration((figures.step - after).count()), formatShare(figures.bubble))
+                : tr("%1 · step %2 · bubble %3")
+                      .arg(scenarios_[k].name, formatDuration(figures.step.count()), formatShare(figures.bubble));
         painter.setPen(colors.text);
         painter.drawText(QRect(lanes.left(), lanes.top() - titleHeight(), lanes.width(), titleHeight()),
                          Qt::AlignLeft | Qt::AlignVCenter,
@@ -106,7 +111,7 @@ void ScenarioTimelines::paintEvent(QPaintEvent*) {
         scene.layout = std::make_shared<const TimelineLayout>(compactLayout(*simulated.timeline, lanes.height()));
         scene.lanes = lanes;
         painters_[k].paint(painter, scene);
-        // Marks the end of the step, for comparison.
+        // Marks the end of the pipeline, for comparison.
         const double end = pixelAtTime(simulated.timeline->range().end);
         painter.setPen(QPen(colors.text, 1, Qt::DashLine));
         painter.drawLine(QPointF(end, lanes.top()), QPointF(end, lanes.bottom()));

@@ -66,6 +66,19 @@ QString ownLimitsText(const PipelineOptions& options) {
         .arg(lanes.join(QStringLiteral(", ")));
 }
 
+/// What the trace of a layout on a cluster is, and what changes of it keep.
+QString layoutText(const RecordedLayout& layout) {
+    QString text = WhatIfPanel::tr("This is %1").arg(QString::fromStdString(part_text(layout.step)));
+    if (layers_recompute(layout.step, layout.options)) {
+        text += WhatIfPanel::tr("; its layers contain their recompute, so that Checkpoint adds another one");
+    }
+    return text + WhatIfPanel::tr(
+                      ". Step time, speedup and rates are those of whole steps. What follows the pipeline is "
+                      "kept at %1: the sum of tied weights' gradients, the gathering of parameters, and the "
+                      "optimizer.")
+                      .arg(formatDuration(layout.step.after_pipeline().count()));
+}
+
 /// `none`: shown where all lanes have no limit in common.
 ValueRange limitRange(const QString& none) {
     return {withNone(doublingStops(1.0 / 64, 256)), 0, 1e6, 0, none};
@@ -124,7 +137,7 @@ WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent
     connect(&model_, &ScenarioModel::profileChanged, this, &WhatIfPanel::showProfile);
     connect(&model_, &ScenarioModel::scenarioChanged, this, &WhatIfPanel::showScenario);
     connect(&model_, &ScenarioModel::simulated, this, &WhatIfPanel::showResult);
-    connect(&model_, &ScenarioModel::bandChanged, this, [this] { figures_->setBand(model_.band()); });
+    connect(&model_, &ScenarioModel::bandChanged, this, &WhatIfPanel::showBand);
     connect(&model_, &ScenarioModel::failed, this, &WhatIfPanel::say);
     showProfile();
 }
@@ -247,7 +260,8 @@ void WhatIfPanel::addPipelineRows(QFormLayout& form) {
         update_->addItem(QString::fromStdString(to_string(update)));
     }
     update_->setToolTip(
-        tr("staggered: each lane updates its parameters after its own last task, and continues with the next step"));
+        tr("staggered: each lane updates its parameters after its own last task, and continues with the next step. A "
+           "layout on a cluster has synchronous updates"));
     form.addRow(tr("Partitions K"), partitions_);
     form.addRow(tr("on each lane"), perLane_);
     form.addRow(tr("Balance"), createBalanceButtons(this));
@@ -437,6 +451,7 @@ void WhatIfPanel::showScenario() {
     choose(*checkpoint_, to_string(options.checkpoint));
     showSchedule(options.schedule);
     choose(*update_, to_string(options.update));
+    update_->setEnabled(!model_.layout());
     choose(*optimizer_, options.optimizer);
     bandwidth_->setValue(options.hardware.link.bytes_per_second / 1e9);
     latency_->setValue(options.hardware.link.latency_ns / 1e3);
@@ -453,22 +468,22 @@ void WhatIfPanel::showScenario() {
                                     : tr("<b>What if</b> – last column: against the default"))
                     : recorded ? tr("<b>As recorded</b>")
                                : tr("<b>Default scenario</b>");
-    if (!part_.isEmpty()) {
-        title += tr("<br>This is %1. What follows it in the step is not simulated: the sum of tied weights' gradients, "
-                    "the gathering of parameters, and the optimizer. <i>pipescope simulate --cluster</i> gives whole "
-                    "steps.")
-                     .arg(part_.toHtmlEscaped());
+    if (model_.layout()) {
+        title += QStringLiteral("<br>") + layoutText(*model_.layout()).toHtmlEscaped();
     }
     title_->setText(title);
 }
 
-void WhatIfPanel::setPart(const QString& part) {
-    part_ = part;
-    figures_->setOfPart(!part.isEmpty());
-}
-
 QString WhatIfPanel::title() const {
     return title_->text();
+}
+
+void WhatIfPanel::showBand() {
+    std::optional<StepBand> band = model_.band();
+    if (band && model_.layout()) {
+        band = longer_by(*band, model_.layout()->step.after_pipeline());
+    }
+    figures_->setBand(band);
 }
 
 void WhatIfPanel::showResult() {

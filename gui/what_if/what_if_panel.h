@@ -31,10 +31,7 @@ public:
     /// Reason for a missing profile, worded to follow "this file", such as "holds no profile". Empty: a text for any
     /// file.
     void setReason(const QString& why);
-    /// The part of a step that the profile is of, worded to follow "This is", if it is not the whole step of a run.
-    /// Empty: it is. Call it before the profile changes.
-    void setPart(const QString& part);
-    /// The line at the top: what is shown, what changes are against, and of which part of a step.
+    /// The line at the top: what is shown, what changes are against, and what a layout on a cluster keeps.
     QString title() const;
     /// The text below the sliders: errors, warnings, notes.
     QString messages() const;
@@ -81,6 +78,7 @@ private:
 
     void showProfile();
     void showScenario();
+    void showBand();
     void showResult();
     void say(const QString& text);
 
@@ -106,7 +104,6 @@ private:
     ValueSlider* memoryLimit_ = nullptr;
     QComboBox* optimizer_ = nullptr;
     PeakBars* peaks_ = nullptr;
-    QString part_;
     QString about_;  // messages about the displayed scenario
     QLabel* messages_ = nullptr;
 };

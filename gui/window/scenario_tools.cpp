@@ -68,8 +68,10 @@ void ScenarioTools::refresh() {
     // A measured run whose pipeline is not known must not stand beside another one.
     const bool isKnown = document && (recorded || !document->measured);
     const std::shared_ptr<const Profile> profile = isKnown ? document->run.profile : nullptr;
+    const std::optional<StepOnCluster> onCluster = recorded ? document->run.on_cluster : std::nullopt;
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
-                      (!recorded || *recorded == model_->recorded());
+                      (!recorded || *recorded == model_->recorded()) &&
+                      onCluster == (model_->layout() ? std::optional(model_->layout()->step) : std::nullopt);
     if (same) {
         if (const std::optional<StepBand> band = recorded ? document->simulation->noise : std::nullopt) {
             model_->setRecordedBand(*band);
@@ -82,22 +84,17 @@ void ScenarioTools::refresh() {
     const QString why = document ? QString::fromStdString(document->run.why_not_simulated) : QString();
     panel_->setReason(why);
     advice_->setReason(why);
-    advice_->setLayersRecompute(document && layers_recompute(document->run));
     if (!profile && model_->isEmpty()) {
         return;
     }
     pins_->clear();
     numPinned_ = 0;
-    const QString part =
-        document && document->run.on_cluster ? QString::fromStdString(part_text(*document->run.on_cluster)) : QString();
-    panel_->setPart(document && layers_recompute(document->run)
-                        ? tr("%1; its layers contain their recompute, so that Checkpoint adds another one").arg(part)
-                        : part);
-    advice_->setPart(part);
     panel_->figures().setBatchUnknown(document && isBatchUnknown(document->run));
     model_->setProfile(profile, recorded, document && document->measured,
-                       recorded ? document->simulation->noise : std::nullopt, document && document->noiseLeftOut);
-    plan_->setProfile(profile, model_->recorded().options);
+                       recorded ? document->simulation->noise : std::nullopt, document && document->noiseLeftOut,
+                       onCluster);
+    plan_->setProfile(profile, model_->recorded().options,
+                      onCluster ? QString::fromStdString(part_text(*onCluster)) : QString());
 }
 
 void ScenarioTools::show() {
@@ -213,7 +210,7 @@ void ScenarioTools::moveTaskBefore(SliceRef slice, std::uint32_t before) {
 
 void ScenarioTools::moveTaskTo(const Simulation& simulation, const TaskKey& task, std::size_t index) {
     const Schedule schedule = withTaskAt(simulation, task, index);
-    const Nanoseconds before = simulation.step_time;
+    const Nanoseconds before = figures_without_noise(simulation).step;
     const Scenario next = withSchedule(*model_->profile(), model_->scenario(), schedule);
     moved_ = MovedTask{task, before};
     change(next, tr("place of %1").arg(taskName(task)));
@@ -232,11 +229,11 @@ void ScenarioTools::tellMove() {
         Q_EMIT said(result.messages.front().text);
         return;
     }
-    const auto ratio = static_cast<double>(result.simulation.step_time.count()) /
-                       static_cast<double>(std::max<std::int64_t>(1, moved.before.count()));
+    const Nanoseconds step = figures_without_noise(result.simulation).step;
+    const auto ratio =
+        static_cast<double>(step.count()) / static_cast<double>(std::max<std::int64_t>(1, moved.before.count()));
     told_ = ToldMove{tr("Moved %1: step time %2 without noise (%3 relative to the previous order).")
-                         .arg(taskName(moved.task), formatDuration(result.simulation.step_time.count()),
-                              formatShareChange(ratio - 1)),
+                         .arg(taskName(moved.task), formatDuration(step.count()), formatShareChange(ratio - 1)),
                      model_->scenario()};
     Q_EMIT said(told_->text);
 }

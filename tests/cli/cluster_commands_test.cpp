@@ -109,16 +109,39 @@ TEST_F(ClusterCommands, CompareTakesWholeStepsAndNamesTheirPipelines) {
     EXPECT_THAT(user.succeeds("compare one.sqlite two.sqlite").out, HasSubstr("its pipeline, median"));
 }
 
-TEST_F(ClusterCommands, AdviseOnATraceOfOnePipelineSaysSo) {
-    user.succeeds("simulate " + kModel +
-                  " --cluster c.json --batch 8 --partitions 2 --tensor-parallel 2 --data-parallel 2 --recompute full "
-                  "--trace t.sqlite");
+TEST_F(ClusterCommands, AdviseOnATraceOfOnePipelineGivesWholeSteps) {
+    const auto step = user.succeeds("simulate " + kModel +
+                                    " --cluster c.json --batch 8 --partitions 2 --tensor-parallel 2 --data-parallel 2 "
+                                    "--recompute full --trace t.sqlite --json")
+                          .json();
     const CommandResult advice = user.types("advise t.sqlite");
     EXPECT_EQ(advice.code, 0) << advice.err;
     EXPECT_THAT(advice.out, AllOf(HasSubstr("checkpoint always"), HasSubstr("optimizer adam")));
     EXPECT_THAT(advice.out, Not(HasSubstr("Checkpoint:"))) << "layers contain their recompute";
-    EXPECT_THAT(advice.err, HasSubstr("of the pipeline of one tensor-parallel rank of one replica"));
+    EXPECT_THAT(advice.err, HasSubstr("the pipeline of one tensor-parallel rank of one replica"));
     const auto json = user.succeeds("advise t.sqlite --json").json();
+    for (const char* key : {"step_ns", "pipeline_ns", "bubble_fraction"}) {
+        EXPECT_EQ(json.at("base").at(key), step.at(key)) << key;
+    }
+    for (const char* key : {"speedup", "samples_per_second", "tokens_per_second", "model_tflops_per_second", "mfu"}) {
+        EXPECT_NEAR(json.at("base").at(key).get<double>(), step.at(key).get<double>(),
+                    1e-6 * step.at(key).get<double>())
+            << key;
+    }
+    bool any_kept = false;
+    for (const auto& move : json.at("moves")) {
+        const auto& changed = move.at("simulation");
+        EXPECT_EQ(changed.at("step_ns").get<std::int64_t>() - changed.at("pipeline_ns").get<std::int64_t>(),
+                  step.at("step_ns").get<std::int64_t>() - step.at("pipeline_ns").get<std::int64_t>());
+        EXPECT_EQ(move.at("saved_ns"),
+                  step.at("step_ns").get<std::int64_t>() - changed.at("step_ns").get<std::int64_t>());
+        const bool kept =
+            move.at("note").get<std::string>().find("what follows the pipeline is kept") != std::string::npos;
+        EXPECT_TRUE(kept || move.at("kind") != "links");
+        EXPECT_FALSE(kept && move.at("kind") == "micro_batches");
+        any_kept = any_kept || kept;
+    }
+    EXPECT_TRUE(any_kept);
     EXPECT_EQ(json.at("base").at("checkpoint"), "always");
     EXPECT_EQ(json.at("base").at("optimizer"), "adam");
     EXPECT_EQ(json.at("moves").at(0).at("simulation").at("checkpoint"), "always");

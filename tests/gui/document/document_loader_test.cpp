@@ -381,7 +381,7 @@ TEST(DocumentLoader, ShowsTheWholeStepOfALayoutOnACluster) {
     EXPECT_THAT(simulatedHeadline(*after, 1).toStdString(),
                 HasSubstr("step time " + formatDuration(whole.count()).toStdString() + ", its pipeline "));
     EXPECT_EQ(after->baseline->figures.step_mean, whole);
-    const Throughput found = throughputOf(document->run, *document->simulation, document->simulation->step_time);
+    const Throughput found = throughputOf(document->run, *document->simulation, whole);
     EXPECT_NEAR(*found.tflops, step.tflops_per_device() * 16, 1e-6 * *found.tflops);
     EXPECT_NEAR(*found.utilization, step.tflops_per_device() * 1e12 / *device_peak("A100", "bfloat16"), 1e-6);
     EXPECT_EQ(optimizerText(document->run, *document->run.options), QStringLiteral("adam"));

@@ -135,6 +135,33 @@ TEST_F(WhatIfPanelTest, ShowsTheExpectedStepOnceItIsKnown) {
         formatShareChange(static_cast<double>(own.noise->mean.count()) / static_cast<double>(before.count()) - 1));
 }
 
+// A layout of a measured profile has noise in its pipeline alone.
+TEST_F(WhatIfPanelTest, RangeAndExpectedStepOfALayoutAreThoseOfWholeSteps) {
+    for (LayerProfile& layer : profile_.layers) {
+        layer.forward_cv = layer.backward_cv = 0.1;
+    }
+    const Simulation pipeline = simulate(profile_, options());
+    const Nanoseconds rest{3'000'000};
+    const StepOnCluster step{.layout = "p4 d1 t1 v1 b4",
+                             .pipeline = pipeline.step_time,
+                             .whole = pipeline.step_time + rest,
+                             .batch = options().batch,
+                             .checkpoint = to_string(options().checkpoint),
+                             .optimizer = options().optimizer};
+    model_.setProfile(std::make_shared<Profile>(profile_), model_.recorded(), true, pipeline.noise, false, step);
+    EXPECT_EQ(panel_.figures().shownValue(0), formatDuration((pipeline.noise->mean + rest).count()));
+    std::map<std::string, qlonglong> plain;
+    const FigureTableModel& figures = panel_.figures().model();
+    for (int row = 0; row < figures.rowCount(); ++row) {
+        plain[figures.index(row, FigureTableModel::figure).data(kExportRole).toString().toStdString()] =
+            figures.index(row, FigureTableModel::value).data(kExportRole).toLongLong();
+    }
+    EXPECT_EQ(plain["step_time_ns"], (pipeline.step_time + rest).count());
+    EXPECT_EQ(plain["step_mean_ns"], (pipeline.noise->mean + rest).count());
+    EXPECT_EQ(plain["step_p5_ns"], (pipeline.noise->low + rest).count());
+    EXPECT_EQ(plain["step_p95_ns"], (pipeline.noise->high + rest).count());
+}
+
 TEST_F(WhatIfPanelTest, SimulatesAtEveryStepOfASlider) {
     QSlider& slider = panel_.microBatches().slider();
     slider.setFocus();

@@ -420,32 +420,159 @@ TEST_F(ScenarioToolsTest, UndoesATypedValueInItsField) {
     }
 }
 
-// Of a layout on a cluster, the trace has one part.
-TEST_F(ScenarioToolsTest, SaysOfWhichPartOfAStepItIs) {
-    const auto path = temporaryPath("part.sqlite");
-    const LayoutStep step = writeClusterTrace(path);
-    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
-    window_.files().open(QString::fromStdString(path.string()));
-    ASSERT_TRUE(loaded.wait(kPatience));
-    selectKey(Qt::Key_I);
-    const QString part = QString::fromStdString(part_text(step_on_cluster(step)));
-    EXPECT_TRUE(panel().title().contains(part)) << panel().title().toStdString();
-    const ScenarioFigures& figures = panel().figures();
-    EXPECT_EQ(figures.shownName(0), QStringLiteral("Pipeline's time"));
-    EXPECT_EQ(figures.shownValue(0), formatDuration(step.simulation.step_time.count()));
-    for (int row = 0; row < figures.model().rowCount(); ++row) {
-        const QString key = figures.model().index(row, FigureTableModel::figure).data(kExportRole).toString();
-        const QVariant value = figures.model().index(row, FigureTableModel::value).data(kExportRole);
-        const bool isRate = key.endsWith(QStringLiteral("per_second")) || key == QLatin1String("mfu");
-        EXPECT_TRUE(!isRate || !value.isValid()) << key.toStdString() << " is of the whole step";
+/// The trace of a layout on a cluster, which holds the pipeline of its step.
+class ClusterScenarioTest : public ScenarioToolsTest {
+protected:
+    void SetUp() override {
+        ScenarioToolsTest::SetUp();
+        const auto path = temporaryPath("cluster.sqlite");
+        step_ = writeClusterTrace(path);
+        QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+        window_.files().open(QString::fromStdString(path.string()));
+        ASSERT_TRUE(loaded.wait(kPatience));
+        model().setPatience(1h);
+        selectKey(Qt::Key_I);
     }
+
+    Nanoseconds rest() const { return step_on_cluster(step_).after_pipeline(); }
+    /// The plain value of a figure, as files have it.
+    QVariant figure(const char* key, FigureTableModel::Column column = FigureTableModel::value) {
+        const FigureTableModel& figures = panel().figures().model();
+        for (int row = 0; row < figures.rowCount(); ++row) {
+            if (figures.index(row, FigureTableModel::figure).data(kExportRole).toString() == QLatin1String(key)) {
+                return figures.index(row, column).data(kExportRole);
+            }
+        }
+        ADD_FAILURE() << key;
+        return {};
+    }
+    void choose(const char* schedule) { Q_EMIT panel().schedule().textActivated(QLatin1String(schedule)); }
+
+    LayoutStep step_;
+};
+
+TEST_F(ClusterScenarioTest, FiguresAreThoseOfTheWholeStep) {
+    ASSERT_GT(rest().count(), 0);
+    EXPECT_EQ(figure("step_time_ns").toLongLong(), std::llround(step_.step_ns()));
+    EXPECT_EQ(panel().figures().shownName(0), QStringLiteral("Step time"));
+    EXPECT_EQ(panel().figures().shownValue(0), formatDuration(std::llround(step_.step_ns())));
+    EXPECT_NEAR(figure("samples_per_second").toDouble(), step_.samples_per_second(), 1e-6 * step_.samples_per_second());
+    EXPECT_NEAR(figure("tokens_per_second").toDouble(), step_.tokens_per_second(), 1e-6 * step_.tokens_per_second());
+    const double tflops = step_.tflops_per_device() * step_.layout.devices();
+    EXPECT_NEAR(figure("model_tflops_per_second").toDouble(), tflops, 1e-6 * tflops);
+    EXPECT_NEAR(figure("mfu").toDouble(), step_.tflops_per_device() * 1e12 / *device_peak("A100", "bfloat16"), 1e-6);
+    EXPECT_LT(figure("speedup").toDouble(), step_.simulation.speedup);
+    EXPECT_EQ(panel().figures().shownName(1), QStringLiteral("Pipeline's bubble"));
+    EXPECT_DOUBLE_EQ(figure("bubble_fraction").toDouble(), step_.simulation.bubble_fraction);
+    const QString title = panel().title();
+    EXPECT_TRUE(title.contains(QString::fromStdString(part_text(step_on_cluster(step_))))) << title.toStdString();
+    EXPECT_TRUE(title.contains(QStringLiteral("kept at %1").arg(formatDuration(rest().count()))))
+        << title.toStdString();
+    EXPECT_FALSE(panel().messages().contains(QStringLiteral("kept"))) << panel().messages().toStdString();
+    open("whole.sqlite");
+    EXPECT_FALSE(panel().title().contains(QStringLiteral("This is"))) << panel().title().toStdString();
+    EXPECT_EQ(panel().figures().shownName(1), QStringLiteral("Bubble"));
+}
+
+// The work after the pipeline is the same for other schedules and batches, so these are the steps that simulate
+// --cluster gives.
+TEST_F(ClusterScenarioTest, OtherSchedulesAndBatchesGiveTheStepsOfTheirLayouts) {
+    Layout changed = step_.layout;
+    const auto expectStepOf = [&](const LayoutStep& other) {
+        EXPECT_EQ(figure("step_time_ns").toLongLong(), std::llround(other.step_ns()));
+        EXPECT_NEAR(figure("samples_per_second").toDouble(), other.samples_per_second(),
+                    1e-6 * other.samples_per_second());
+        EXPECT_NEAR(figure("mfu").toDouble(), other.tflops_per_device() * 1e12 / *device_peak("A100", "bfloat16"),
+                    1e-6);
+        EXPECT_FALSE(panel().messages().contains(QStringLiteral("kept"))) << panel().messages().toStdString();
+    };
+    changed.schedule = parse_schedule("zero-bubble-h1");
+    choose("zero-bubble-h1");
+    ASSERT_NE(std::llround(clusterStep(changed).step_ns()), std::llround(step_.step_ns()));
+    expectStepOf(clusterStep(changed));
+    EXPECT_EQ(figure("step_time_ns", FigureTableModel::reference).toLongLong(), std::llround(step_.step_ns()));
+    changed.batch = 32;
+    Q_EMIT panel().batch().valueChanged(32);
+    Q_EMIT panel().microBatches().valueChanged(16);
+    expectStepOf(clusterStep(changed));
+    const Nanoseconds whole{figure("step_time_ns").toLongLong()};
+    const QString line = headlineOf(window_, Source::simulated);
+    EXPECT_TRUE(line.contains(QStringLiteral("step time %1 (").arg(formatDuration(whole.count()))))
+        << line.toStdString();
+    EXPECT_TRUE(line.contains(QStringLiteral(", its pipeline ") + formatDuration((whole - rest()).count())))
+        << line.toStdString();
+}
+
+TEST_F(ClusterScenarioTest, SaysWhatAScenarioWouldChangeAndKeeps) {
+    Q_EMIT panel().latency().valueChanged(500);
+    Scenario next = model().scenario();
+    next.options.balance = Balance({2, 4});
+    model().change(next, QStringLiteral("cuts"));
+    const QString text = panel().messages();
+    EXPECT_TRUE(text.contains(QStringLiteral("which other cuts and other links would change"))) << text.toStdString();
+    EXPECT_EQ(figure("step_time_ns").toLongLong(), (simulation().step_time + rest()).count());
+    EXPECT_FALSE(panel().update().isEnabled()) << "a layout updates after its pipeline";
+    model().backToRecorded();
+    EXPECT_FALSE(panel().messages().contains(QStringLiteral("kept"))) << panel().messages().toStdString();
+}
+
+TEST_F(ClusterScenarioTest, PinsWholeSteps) {
+    selectKey(Qt::Key_D);
+    choose("zero-bubble-h1");
+    selectKey(Qt::Key_D);
+    PinnedScenarios& pins = window_.scenarios().tools()->pins();
+    ASSERT_EQ(pins.scenarios().size(), 2U);
+    const QAbstractItemModel& table = *pins.table().model();
+    EXPECT_EQ(table.index(0, 2).data(kExportRole).toLongLong(), std::llround(step_.step_ns()));
+    const qlonglong second = table.index(1, 2).data(kExportRole).toLongLong();
+    EXPECT_EQ(second, (simulation().step_time + rest()).count());
+    EXPECT_EQ(table.headerData(3, Qt::Horizontal).toString(), QStringLiteral("Pipeline's bubble"));
+    const double change = static_cast<double>(second) / step_.step_ns() - 1;
+    EXPECT_EQ(table.index(1, 2).data().toString(),
+              QStringLiteral("%1 (%2)").arg(formatDuration(second), formatShareChange(change)));
+    EXPECT_TRUE(pins.timelines().accessibleDescription().contains(formatDuration(second)));
+}
+
+TEST_F(ClusterScenarioTest, AdvisesOnWholeSteps) {
     selectKey(Qt::Key_J);
     AdvicePanel& advice = window_.scenarios().tools()->advice();
     ASSERT_TRUE(QTest::qWaitFor([&] { return advice.isComplete(); }, kPatience));
-    EXPECT_TRUE(advice.message().contains(part)) << advice.message().toStdString();
-    open("whole.sqlite");
-    EXPECT_FALSE(panel().title().contains(QStringLiteral("This is"))) << panel().title().toStdString();
-    EXPECT_EQ(panel().figures().shownName(0), QStringLiteral("Step time"));
+    EXPECT_TRUE(advice.message().contains(formatDuration(std::llround(step_.step_ns())))) << "the step now";
+    EXPECT_TRUE(advice.message().contains(QStringLiteral("%1 after the pipeline").arg(formatDuration(rest().count()))))
+        << advice.message().toStdString();
+    const QAbstractItemModel& table = *advice.table().model();
+    ASSERT_GT(table.rowCount(), 0);
+    bool anyKept = false;
+    for (int row = 0; row < table.rowCount(); ++row) {
+        const qlonglong step = table.index(row, AdviceTableModel::step).data(kExportRole).toLongLong();
+        EXPECT_NEAR(table.index(row, AdviceTableModel::change).data(kExportRole).toDouble(),
+                    static_cast<double>(step) / step_.step_ns() - 1, 1e-6);
+        const QString title = table.index(row, AdviceTableModel::title).data().toString();
+        const bool kept =
+            table.index(row, AdviceTableModel::why).data().toString().contains(QStringLiteral("is kept at"));
+        EXPECT_TRUE(kept || !title.startsWith(QStringLiteral("Links"))) << title.toStdString();
+        EXPECT_FALSE(kept && title.startsWith(QStringLiteral("Micro-batches"))) << title.toStdString();
+        EXPECT_FALSE(title.startsWith(QStringLiteral("Checkpoint"))) << "layers contain their recompute";
+        anyKept = anyKept || kept;
+    }
+    EXPECT_TRUE(anyKept);
+    const qlonglong first = table.index(0, AdviceTableModel::step).data(kExportRole).toLongLong();
+    QTest::keyClick(&advice.table(), Qt::Key_Return);
+    EXPECT_EQ(figure("step_time_ns").toLongLong(), first) << "the panel gives the step that was listed";
+}
+
+TEST_F(ClusterScenarioTest, TellsTheWholeStepOfAMovedTask) {
+    ASSERT_TRUE(window_.page()->navigation().goTo(Source::simulated, {0, TaskKind::forward, 0, 1, -1}));
+    selectKey(Qt::Key_Left, Qt::AltModifier | Qt::ShiftModifier);
+    const QString told = window_.page()->messages().text();
+    const QString whole = formatDuration((simulation().step_time + rest()).count());
+    EXPECT_TRUE(told.contains(QStringLiteral("step time %1 without noise").arg(whole))) << told.toStdString();
+}
+
+TEST_F(ClusterScenarioTest, PlansPipelinesAndSaysSo) {
+    selectKey(Qt::Key_P);
+    const QString about = window_.scenarios().tools()->plan().message();
+    EXPECT_TRUE(about.contains(QStringLiteral("without what follows it"))) << about.toStdString();
 }
 
 TEST_F(ScenarioToolsTest, DrawsTheLowerBoundOfEverySchedule) {
