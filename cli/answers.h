@@ -1,6 +1,7 @@
 #pragma once
 
 #include "balance/profile.h"
+#include "cli/layout_flags.h"
 #include "cli/pipeline_flags.h"
 #include "cli/simulated_pipeline.h"
 #include "schedule/schedule_table.h"
@@ -67,6 +68,10 @@ void check_outputs(const SimulateFlags& flags, const SimulateOutputs& outputs);
 std::string order_csv(const Simulation& simulation);
 /// Writes the trace and the order that schedule auto found. Throws as order_csv() does.
 void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer);
+/// simulate with --cluster: the step of a layout, whose options add_layout_options() adds. Writes the trace. `profile`:
+/// null if the flags name it, or a model.
+LayoutAnswer simulate_layout_answer(const SimulateFlags& flags, const LayoutFlags& layout,
+                                    const SimulateOutputs& outputs, const Profile* profile = nullptr);
 
 struct PlanFlags {
     std::string profile;

@@ -155,8 +155,8 @@ void check_cluster_plan_options(const CLI::App& command, const ClusterPlanFlags&
     check_options_with_cluster(command, flags.given(), kOfClusters, kWithClusters);
 }
 
-ClusterPlan cluster_plan_of(const std::string& model_or_profile, ClusterPlanFlags flags, const PipelineFlags& pipeline,
-                            const std::string& rank_by) {
+ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanFlags flags, const PipelineFlags& pipeline,
+                            const std::string& rank_by, const std::function<bool(double)>& progress) {
     ClusterPlanRequest& request = flags.request;
     const Cluster cluster = with_types(cluster_of({flags.cluster, {}}, pipeline), pipeline.device_types);
     constexpr double kNsPerSecond = 1e9;
@@ -191,20 +191,15 @@ ClusterPlan cluster_plan_of(const std::string& model_or_profile, ClusterPlanFlag
             static_cast<int>(std::min(kMostDevices, std::ranges::min(ranges, {}, &NumberRange::first).first));
         request.most_devices = static_cast<int>(std::min(kMostDevices, largest));
     }
-    const StopSignals signals;
-    ProgressBar bar("planning");
-    request.progress = [&bar](double done) {
-        bar.show(done);
-        return stop_signal() == 0;
-    };
-    if (is_language_model(model_or_profile)) {
+    request.progress = progress;
+    if (what.is_model()) {
         if (pipeline.optimizer) {
             throw UsageError("--optimizer is given with a gpt: model, which trains with Adam; leave it out");
         }
         set_dtype(request.layout, pipeline.dtype);
-        return plan_cluster(parse_language_model(model_or_profile), cluster, request);
+        return plan_cluster(parse_language_model(what.name), cluster, request);
     }
-    const Profile profile = in_dtype(load_profile(model_or_profile), pipeline, model_or_profile);
+    const Profile profile = what.profile_in_dtype(pipeline);
     PipelineOptions options;
     options.optimizer = pipeline.optimizer.value_or(options.optimizer);
     options.checkpoint = Checkpoint::never;
@@ -215,33 +210,47 @@ ClusterPlan cluster_plan_of(const std::string& model_or_profile, ClusterPlanFlag
     return plan_cluster(profile, options, cluster, request);
 }
 
+nlohmann::ordered_json cluster_plan_json(const ClusterPlan& plan) {
+    nlohmann::ordered_json object;
+    object["candidates"] = nlohmann::ordered_json::array();
+    for (const ClusterCandidate& each : plan.candidates) {
+        object["candidates"].push_back(candidate_json(each));
+    }
+    object["rank_by"] = to_string(plan.goal);
+    object["cost_unit"] = cost_unit(plan);
+    object["considered"] = plan.considered;
+    object["simulated"] = plan.simulated;
+    object["cancelled"] = plan.cancelled;
+    object["left_out"] = plan.left_out;
+    object["next_constraint"] = nullptr;
+    if (!plan.next_constraint.empty()) {
+        object["next_constraint"] = plan.next_constraint;
+    }
+    object["infeasible_because"] = nullptr;
+    if (plan.infeasible_because) {
+        object["infeasible_because"] = *plan.infeasible_because;
+    }
+    return object;
+}
+
+ClusterPlan cluster_plan_with_bar(const std::string& model_or_profile, const ClusterPlanFlags& flags,
+                                  const PipelineFlags& pipeline, const std::string& rank_by) {
+    const StopSignals signals;
+    ProgressBar bar("planning");
+    return cluster_plan_of({model_or_profile}, flags, pipeline, rank_by, [&bar](double done) {
+        bar.show(done);
+        return stop_signal() == 0;
+    });
+}
+
 ExitCode plan_on_cluster(const std::string& model_or_profile, const ClusterPlanFlags& flags,
                          const PipelineFlags& pipeline, const std::string& rank_by, std::size_t most, bool json) {
-    const ClusterPlan plan = cluster_plan_of(model_or_profile, flags, pipeline, rank_by);
+    const ClusterPlan plan = cluster_plan_with_bar(model_or_profile, flags, pipeline, rank_by);
     if (plan.cancelled && plan.candidates.empty()) {
         throw Interrupted();
     }
     if (json) {
-        nlohmann::ordered_json object;
-        object["candidates"] = nlohmann::ordered_json::array();
-        for (const ClusterCandidate& each : plan.candidates) {
-            object["candidates"].push_back(candidate_json(each));
-        }
-        object["rank_by"] = to_string(plan.goal);
-        object["cost_unit"] = cost_unit(plan);
-        object["considered"] = plan.considered;
-        object["simulated"] = plan.simulated;
-        object["cancelled"] = plan.cancelled;
-        object["left_out"] = plan.left_out;
-        object["next_constraint"] = nullptr;
-        if (!plan.next_constraint.empty()) {
-            object["next_constraint"] = plan.next_constraint;
-        }
-        object["infeasible_because"] = nullptr;
-        if (plan.infeasible_because) {
-            object["infeasible_because"] = *plan.infeasible_because;
-        }
-        std::cout << dump(object);
+        std::cout << dump(cluster_plan_json(plan));
     } else {
         std::cout << plan_text(plan, most);
     }

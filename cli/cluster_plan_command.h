@@ -1,11 +1,14 @@
 #pragma once
 
+#include "cli/layout_flags.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cluster/cluster_plan.h"
 
 #include <CLI/App.hpp>
+#include <nlohmann/json_fwd.hpp>
 
+#include <functional>
 #include <string>
 
 namespace pipescope {
@@ -24,9 +27,14 @@ struct ClusterPlanFlags {
 void add_cluster_plan_options(CLI::App& command, ClusterPlanFlags& flags);
 /// Throws UsageError for options of the command that say nothing with --cluster, or nothing without it.
 void check_cluster_plan_options(const CLI::App& command, const ClusterPlanFlags& flags);
+/// Plans as the options ask for. `progress` as ClusterPlanRequest::progress; what was found until it returned false is
+/// the answer.
+ClusterPlan cluster_plan_of(const ModelOrProfile& what, ClusterPlanFlags flags, const PipelineFlags& pipeline,
+                            const std::string& rank_by, const std::function<bool(double)>& progress);
+nlohmann::ordered_json cluster_plan_json(const ClusterPlan& plan);
 /// Plans for MODEL ("gpt:..") or the profile in that file, with a progress bar. Ctrl-C ends it with what was found.
-ClusterPlan cluster_plan_of(const std::string& model_or_profile, ClusterPlanFlags flags, const PipelineFlags& pipeline,
-                            const std::string& rank_by);
+ClusterPlan cluster_plan_with_bar(const std::string& model_or_profile, const ClusterPlanFlags& flags,
+                                  const PipelineFlags& pipeline, const std::string& rank_by);
 /// Likewise, and prints the table of `most` rows or JSON.
 ExitCode plan_on_cluster(const std::string& model_or_profile, const ClusterPlanFlags& flags,
                          const PipelineFlags& pipeline, const std::string& rank_by, std::size_t most, bool json);

@@ -77,7 +77,7 @@ std::optional<std::string> find_best(ExplainFlags& flags) {
     plan.request.layout = flags.layout.layout;
     plan.request.tokens = flags.tokens;
     plan.request.most_per_size = 1;
-    const ClusterPlan found = cluster_plan_of(flags.model, plan, flags.simulated.pipeline, flags.rank_by);
+    const ClusterPlan found = cluster_plan_with_bar(flags.model, plan, flags.simulated.pipeline, flags.rank_by);
     if (found.cancelled) {
         throw Interrupted();
     }
@@ -131,13 +131,11 @@ ExitCode explain_command(ExplainFlags flags, bool best_of_plan, bool json) {
             return ExitCode::infeasible;
         }
     }
-    const LayoutCase laid_out =
-        layout_case(flags.model, flags.layout, flags.simulated.pipeline, flags.simulated.recompute);
-    const LayoutStep step = laid_out.step();
-    const std::vector<StepLimit> limits = laid_out.limits(step);
+    const LayoutAnswer answer =
+        layout_answer({flags.model}, flags.layout, flags.simulated.pipeline, flags.simulated.recompute);
+    const auto& [step, limits] = answer;
     if (json) {
-        nlohmann::ordered_json object = layout_json(step);
-        object.update(explanation_json(step, limits));
+        nlohmann::ordered_json object = layout_answer_json(answer);
         object.update(limits_json(step, limits));
         std::cout << dump(object);
     } else {
@@ -174,7 +172,7 @@ void add_explain_command(Program& program) {
     command->get_option("--balance")->required(false);
     program.set_action(command, [flags, json, command] {
         check_explain_options(*command, *flags);
-        check_model_options(*command, flags->model, true);
+        check_model_options(*command, {flags->model}, true);
         return explain_command(*flags, !names_a_layout(*command), *json);
     });
 }

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 namespace pipescope {
@@ -125,11 +126,19 @@ void check_layout_options(const CLI::App& command, const LayoutFlags& flags) {
     check_options_with_cluster(command, flags.given(), kOfLayouts, kWithLayouts);
 }
 
-void check_model_options(const CLI::App& command, const std::string& model_or_profile, bool with_cluster) {
-    const bool is_model = is_language_model(model_or_profile);
+bool ModelOrProfile::is_model() const {
+    return profile == nullptr && is_language_model(name);
+}
+
+Profile ModelOrProfile::profile_in_dtype(const PipelineFlags& pipeline) const {
+    return in_dtype(profile != nullptr ? *profile : load_profile(name), pipeline, name);
+}
+
+void check_model_options(const CLI::App& command, const ModelOrProfile& what, bool with_cluster) {
+    const bool is_model = what.is_model();
     if (is_model && !with_cluster) {
         throw UsageError(
-            "'" + model_or_profile +
+            "'" + what.name +
             "' is a model without --cluster; a model runs on the devices of a cluster; name a cluster file");
     }
     if (!is_model && with_cluster && command.get_option("--token-dispatch")->count() > 0) {
@@ -159,7 +168,16 @@ Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline) {
                                            : load_device_catalogue(pipeline.device_catalogue));
 }
 
-LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& flags, const PipelineFlags& pipeline,
+namespace {
+/// A model or profile with the layout that the options ask for.
+struct LayoutCase {
+    Cluster cluster;
+    Layout layout;
+    /// On the types of --device-types.
+    std::function<LayoutStep(const Cluster& cluster, const Layout& layout)> simulate;
+};
+
+LayoutCase layout_case(const ModelOrProfile& what, const LayoutFlags& flags, const PipelineFlags& pipeline,
                        const std::string& recompute) {
     LayoutCase found{cluster_of(flags, pipeline), flags.layout, {}};
     Layout& layout = found.layout;
@@ -171,7 +189,7 @@ LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& f
     const auto parts_on = [types = pipeline.device_types](const Cluster& cluster, const Layout& on) {
         return parse_pipeline_parts(types, cluster, on.pipeline);
     };
-    if (is_language_model(model_or_profile)) {
+    if (what.is_model()) {
         if (pipeline.optimizer || pipeline.checkpoint || pipeline.options.master_weights ||
             pipeline.options.balance != PipelineOptions{}.balance) {
             throw UsageError(
@@ -183,9 +201,8 @@ LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& f
                              " with all experts on each device, so that no token is sent; add --expert-parallel");
         }
         set_dtype(layout, pipeline.dtype);
-        found.simulate = [parts_on, model = parse_language_model(model_or_profile)](
-                             const Cluster& cluster, const Layout& on, const SimulationDetail& detail) {
-            return simulate_layout(model, cluster, parts_on(cluster, on), on, detail);
+        found.simulate = [parts_on, model = parse_language_model(what.name)](const Cluster& cluster, const Layout& on) {
+            return simulate_layout(model, cluster, parts_on(cluster, on), on);
         };
         return found;
     }
@@ -200,22 +217,21 @@ LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& f
         throw UsageError(
             "--recompute is selective with a profile, which does not know parts of layers; use none or full");
     }
-    const Profile profile = in_dtype(load_profile(model_or_profile), pipeline, model_or_profile);
+    const Profile profile = what.profile_in_dtype(pipeline);
     set_dtype(layout, profile);
-    found.simulate = [parts_on, profile, options](const Cluster& cluster, const Layout& on,
-                                                  const SimulationDetail& detail) {
-        return simulate_layout(profile, options, cluster, parts_on(cluster, on), on, detail);
+    found.simulate = [parts_on, profile, options](const Cluster& cluster, const Layout& on) {
+        return simulate_layout(profile, options, cluster, parts_on(cluster, on), on);
     };
     return found;
 }
+}  // namespace
 
-LayoutStep LayoutCase::step() const {
-    return simulate(cluster, layout, {.noise = false});
-}
-
-std::vector<StepLimit> LayoutCase::limits(const LayoutStep& step) const {
-    return step_limits(step, cluster,
-                       [this](const Cluster& on, const Layout& with) { return simulate(on, with, {.noise = false}); });
+LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutFlags& flags, const PipelineFlags& pipeline,
+                           const std::string& recompute) {
+    const LayoutCase laid_out = layout_case(what, flags, pipeline, recompute);
+    LayoutAnswer answer{laid_out.simulate(laid_out.cluster, laid_out.layout), {}};
+    answer.limits = step_limits(answer.step, laid_out.cluster, laid_out.simulate);
+    return answer;
 }
 
 namespace {
@@ -280,8 +296,9 @@ BubbleSums bubble_sums_of(const LayoutStep& step) {
 }
 }  // namespace
 
-nlohmann::ordered_json explanation_json(const LayoutStep& step, const std::vector<StepLimit>& limits) {
-    nlohmann::ordered_json object;
+nlohmann::ordered_json layout_answer_json(const LayoutAnswer& answer) {
+    const LayoutStep& step = answer.step;
+    nlohmann::ordered_json object = layout_json(step);
     const StepParts parts = step_parts(step);
     nlohmann::ordered_json& sums = object["step_parts"];
     for (const NamedPart& each : named_parts(parts)) {
@@ -295,7 +312,7 @@ nlohmann::ordered_json explanation_json(const LayoutStep& step, const std::vecto
         const auto cause = static_cast<BubbleCause>(k);
         object["bubble_causes"][std::string(to_string(cause))] = causes.share(cause);
     }
-    object["next_constraint"] = next_constraint(step, limits);
+    object["next_constraint"] = next_constraint(step, answer.limits);
     return object;
 }
 

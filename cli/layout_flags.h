@@ -6,7 +6,6 @@
 
 #include <CLI/App.hpp>
 
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,9 +24,18 @@ void add_layout_options(CLI::App& command, LayoutFlags& flags);
 /// Adds the options of how lanes and replicas send: --gradient-bytes, --gradient-bucket and --sends. `layout` must
 /// outlive the parsing.
 void add_replica_options(CLI::App& command, Layout& layout);
+/// What lies on a cluster: a model "gpt:..", or the profile in a file. Python passes one that it has read.
+struct ModelOrProfile {
+    std::string name;                  ///< the model, or the profile's file
+    const Profile* profile = nullptr;  ///< null: `name` says which
+
+    bool is_model() const;
+    /// The profile in the dtype of the options. Precondition: it is no model. Throws as load_profile() does.
+    Profile profile_in_dtype(const PipelineFlags& pipeline) const;
+};
 /// Throws UsageError for a model without a cluster, and for options of add_replica_options() that say nothing about a
 /// profile, if it is one.
-void check_model_options(const CLI::App& command, const std::string& model_or_profile, bool with_cluster);
+void check_model_options(const CLI::App& command, const ModelOrProfile& what, bool with_cluster);
 /// The value of --tokens, such as 1e12. Throws UsageError.
 double parse_tokens(const std::string& text);
 /// Throws UsageError for options of the command that say nothing with --cluster, or nothing without it.
@@ -40,29 +48,22 @@ void check_options_with_cluster(const CLI::App& command, bool has_cluster, const
 
 /// The cluster of --cluster, with the devices of --device-catalogue or the built-in ones.
 Cluster cluster_of(const LayoutFlags& flags, const PipelineFlags& pipeline);
-/// A model or profile with the layout that the options ask for.
-struct LayoutCase {
-    Cluster cluster;
-    Layout layout;
-    /// On the types of --device-types.
-    std::function<LayoutStep(const Cluster& cluster, const Layout& layout, const SimulationDetail& detail)> simulate;
-
-    /// The layout's step, with its memory.
-    LayoutStep step() const;
-    /// How much shorter the step would be without each of its limits.
-    std::vector<StepLimit> limits(const LayoutStep& step) const;
+/// A layout's step, with its memory, and how much shorter it would be without each of its limits.
+struct LayoutAnswer {
+    LayoutStep step;
+    std::vector<StepLimit> limits;
 };
-/// The layout of MODEL ("gpt:..") or of the profile in that file. `recompute` is the text of --recompute.
-LayoutCase layout_case(const std::string& model_or_profile, const LayoutFlags& flags, const PipelineFlags& pipeline,
-                       const std::string& recompute);
+/// Simulates the layout that the options ask for. `recompute` is the text of --recompute.
+LayoutAnswer layout_answer(const ModelOrProfile& what, const LayoutFlags& flags, const PipelineFlags& pipeline,
+                           const std::string& recompute);
 
 /// The figures of a step; without what needs its timeline.
 nlohmann::ordered_json layout_json(const LayoutStep& step);
+/// These, and why the step is as long as it is.
+nlohmann::ordered_json layout_answer_json(const LayoutAnswer& answer);
 
 // Why a step is as long as it is. Precondition: the step has its timeline.
 
-/// Its parts, and its bubble by cause.
-nlohmann::ordered_json explanation_json(const LayoutStep& step, const std::vector<StepLimit>& limits);
 /// The parts with the bubble by cause, and the limits.
 nlohmann::ordered_json limits_json(const LayoutStep& step, const std::vector<StepLimit>& limits);
 /// Tables of the step's figures, of its parts, of its limits; and those that simulate prints.

@@ -347,7 +347,7 @@ void add_plan_command(Program& program) {
     add_force_flag(*command, order->force);
     program.set_action(command, [flags, cluster, order, json, command] {
         check_cluster_plan_options(*command, *cluster);
-        check_model_options(*command, flags->profile, cluster->given());
+        check_model_options(*command, {flags->profile}, cluster->given());
         if (cluster->given()) {
             if (flags->most < 1) {
                 throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags->most));

@@ -151,9 +151,8 @@ void write_outputs(const SimulateOutputs& outputs, const SimulateAnswer& answer)
     }
 }
 
-namespace {
-ExitCode simulate_on_cluster(const SimulateFlags& flags, const LayoutFlags& layout, const SimulateOutputs& outputs,
-                             bool json) {
+LayoutAnswer simulate_layout_answer(const SimulateFlags& flags, const LayoutFlags& layout,
+                                    const SimulateOutputs& outputs, const Profile* profile) {
     if (flags.all_schedules) {
         throw UsageError("--schedule is all with --cluster; a layout has one schedule; name it");
     }
@@ -162,22 +161,23 @@ ExitCode simulate_on_cluster(const SimulateFlags& flags, const LayoutFlags& layo
         check_not_input(outputs.trace, flags.profile);
         check_not_input(outputs.trace, layout.cluster);
     }
-    const LayoutCase laid_out = layout_case(flags.profile, layout, flags.simulated.pipeline, flags.simulated.recompute);
-    const LayoutStep step = laid_out.step();
-    const std::vector<StepLimit> limits = laid_out.limits(step);
+    LayoutAnswer answer =
+        layout_answer({flags.profile, profile}, layout, flags.simulated.pipeline, flags.simulated.recompute);
     if (!outputs.trace.empty()) {
+        const LayoutStep& step = answer.step;
         replace_output(outputs.trace, outputs.force, [&](const std::filesystem::path& beside) {
             write_simulation(beside, step.profile, step.simulation, step_on_cluster(step));
         });
     }
-    if (json) {
-        nlohmann::ordered_json object = layout_json(step);
-        object.update(explanation_json(step, limits));
-        std::cout << dump(object);
-    } else {
-        std::cout << layout_text(step, limits);
-    }
-    return step.simulation.feasible ? ExitCode::success : ExitCode::infeasible;
+    return answer;
+}
+
+namespace {
+ExitCode simulate_on_cluster(const SimulateFlags& flags, const LayoutFlags& layout, const SimulateOutputs& outputs,
+                             bool json) {
+    const LayoutAnswer answer = simulate_layout_answer(flags, layout, outputs);
+    std::cout << (json ? dump(layout_answer_json(answer)) : layout_text(answer.step, answer.limits));
+    return answer.step.simulation.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 
 ExitCode simulate_command(const SimulateFlags& flags, const SimulateOutputs& outputs, bool json) {
@@ -227,7 +227,7 @@ void add_simulate_command(Program& program) {
     CLI::Option* const balance = command->get_option("--balance")->required(false);
     program.set_action(command, [flags, outputs, layout, json, command, balance] {
         check_layout_options(*command, *layout);
-        check_model_options(*command, flags->profile, layout->given());
+        check_model_options(*command, {flags->profile}, layout->given());
         if (layout->given()) {
             return simulate_on_cluster(*flags, *layout, *outputs, *json);
         }
