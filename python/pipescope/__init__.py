@@ -1,6 +1,6 @@
 """PipeScope: profile, simulate, plan and run pipeline-parallel training.
 
-The half that needs no torch: Profile, Schedule, Trace, Timeline. The half that does is loaded when one of its names is
+The half that needs no torch: Profile, Schedule, Trace, Timeline, layouts on clusters. The half that does is loaded when one of its names is
 first used: GPipe, profile, annotate and others. Options have the names and texts of the commands' options, with _ for -:
 ``link_bandwidth="12GB/s"`` is ``--link-bandwidth 12GB/s``.
 """
@@ -10,11 +10,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from pipescope._cluster import plan_cluster, simulate_layout
 from pipescope._core import __version__
 from pipescope._profile import Layer, Profile
 from pipescope._results import (
+    ClusterCandidate,
+    ClusterPlan,
     Comparison,
     FoundBalance,
+    Layout,
+    LayoutSimulation,
     Plan,
     PlanCandidate,
     RunsComparison,
@@ -56,11 +61,15 @@ _ENGINE_MODULES = ("compat", "skip")
 
 __all__ = [
     "BalanceError",
+    "ClusterCandidate",
+    "ClusterPlan",
     "Comparison",
     "Error",
     "FoundBalance",
     "Lane",
     "Layer",
+    "Layout",
+    "LayoutSimulation",
     "MeasuredRun",
     "MemorySamples",
     "Plan",
@@ -79,6 +88,8 @@ __all__ = [
     "TraceFormatError",
     "UsageError",
     "__version__",
+    "plan_cluster",
+    "simulate_layout",
     *_ENGINE_NAMES,
     *_ENGINE_MODULES,
 ]

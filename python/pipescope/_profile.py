@@ -347,10 +347,21 @@ class Profile:
         return plan  # type: ignore[no-any-return]
 
     def _ask(self, function: Callable[..., Any], arguments: Mapping[str, Any], *more: Any) -> Any:
-        options = {name: value for name, value in arguments.items() if name not in ("self", "schedule")}
-        names, tables = _schedules(arguments.get("schedule"))
-        with python_messages():
-            return function(self._handle, self._file, words_of({**options, "schedule": names}), tables, *more)
+        return ask(function, self._handle, self._file, arguments, *more)
+
+
+def ask(
+    function: Callable[..., Any],
+    handle: _core.Profile | None,
+    name: bytes,
+    arguments: Mapping[str, Any],
+    *more: Any,
+) -> Any:
+    """Calls a function of _core. `name`: of the profile's file, or a model. `arguments`: the options, by name."""
+    options = {name: value for name, value in arguments.items() if name not in ("self", "model", "schedule")}
+    names, tables = _schedules(arguments.get("schedule"))
+    with python_messages():
+        return function(handle, name, words_of({**options, "schedule": names}), tables, *more)
 
 
 def _schedules(schedule: Any) -> tuple[list[Any] | None, list[tuple[bytes, str]]]:

@@ -45,6 +45,12 @@ def duration_text(ns: float) -> str:
     return f"{ns:.4g} ns"
 
 
+def _drawn(step: object, timeline: Timeline) -> str:
+    from html import escape
+
+    return f"<div>{escape(repr(step))}</div>{timeline._repr_html_()}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class MemoryBreakdown:
     """What a lane's bytes are for. docs/cli/simulate.md describes the categories; -1 is not known."""
@@ -169,9 +175,7 @@ class Simulation(SimulatedStep):
     memory: MemorySamples
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<div>{escape(repr(self))}</div>{self.timeline._repr_html_()}"
+        return _drawn(self, self.timeline)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -281,15 +285,147 @@ class Plan:
         return _frame(self.candidates)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How a model lies on a cluster. docs/cli/simulate.md describes the numbers."""
+
+    pipeline: int  #: lanes of one pipeline
+    data_parallel: int
+    tensor_parallel: int
+    context_parallel: int
+    expert_parallel: int
+    interleave: int
+    devices: int  #: of the whole layout
+    device: str  #: their type; of several types "A100:4,V100:4", with their lanes
+    micro_batch_size: int
+    recompute: str
+    sequence_parallel: bool
+    zero: int
+    gradient_bytes: int
+    gradient_bucket_bytes: int  #: 0: gradients are summed once a lane has ended
+    sends: str
+    token_dispatch: str
+
+
+#: Fields of Layout that options have under other names.
+_LAYOUT_OPTIONS = {"pipeline": "partitions", "device": "device_types", "gradient_bucket_bytes": "gradient_bucket"}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LayoutStep(SimulatedStep):
+    """The step of a layout on a cluster. ``step_ns`` and the rates are those of the whole step. Bubbles and lanes are
+    those of the pipeline, which takes ``pipeline_ns`` of it."""
+
+    layout: Layout
+    pipeline_ns: int
+    tied_embedding_ns: int
+    parameter_gather_ns: int
+    optimizer_ns: int
+    tflops_per_device: float  #: of the model
+    hardware_tflops_per_device: float  #: with what is recomputed
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """This layout, as keyword arguments of simulate_layout(): change one and simulate again."""
+        options = {
+            _LAYOUT_OPTIONS.get(name, name): value for name, value in vars(self.layout).items() if name != "devices"
+        }
+        options |= {"batch": self.batch, "schedule": self.schedule, "dtype": self.dtype}
+        options["gradient_bucket"] = f"{self.layout.gradient_bucket_bytes}B"
+        if self.layout.expert_parallel == 1:
+            del options["token_dispatch"]
+        if self.tokens_per_second is None:  # a profile
+            del options["gradient_bytes"], options["recompute"]
+            for name in ("balance", "checkpoint", "optimizer", "master_weights"):
+                options[name] = getattr(self, name)
+        return options
+
+    def __repr__(self) -> str:
+        layout = self.layout
+        split = "".join(
+            f" x {name} {number}"
+            for name, number in (
+                ("data", layout.data_parallel),
+                ("tensor", layout.tensor_parallel),
+                ("context", layout.context_parallel),
+            )
+            if number > 1
+        )
+        return (
+            f"{type(self).__name__}({layout.devices} devices of type {layout.device}: pipeline {layout.pipeline}{split}, "
+            f"{self.micro_batches} micro-batches, {self.schedule}: step {duration_text(self.step_ns)}"
+            f"{'' if self.feasible else ', infeasible'})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LayoutSimulation(LayoutStep):
+    """The step of a layout, what it consists of, and the timeline of one replica's pipeline. A notebook draws it."""
+
+    step_parts: dict[str, float]  #: shares of the step, which sum to 1
+    bubble_causes: dict[str, float]  #: shares of pipeline_ns, which sum to bubble_fraction
+    next_constraint: str  #: the limit without which the step would be shortest, and what helps
+    timeline: Timeline
+    memory: MemorySamples
+
+    def _repr_html_(self) -> str:
+        return _drawn(self, self.timeline)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ClusterCandidate(LayoutStep):
+    """A layout that plan_cluster() lists. None: failures let the run never end."""
+
+    nodes: int
+    spare_nodes: int
+    missing_nodes: int  #: further spares that would be needed
+    run_hours: float | None  #: of the whole run, with failures and saves; of one step without `tokens`
+    wait_hours: float | None  #: of these, those in which all spares are in repair
+    cost: float | None  #: of the run, in ClusterPlan.cost_unit
+    effective_share: float  #: of the run's time that is progress, 0 to 1
+    checkpoint_interval_seconds: float  #: training between two saves; 0: nothing fails
+    pareto: bool  #: no other has as short a run, as low a cost and as few devices
+    reason: str  #: the parts of the step, the largest first
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterPlan:
+    """Layouts on a cluster that fit into memory, best first."""
+
+    candidates: tuple[ClusterCandidate, ...]
+    rank_by: str
+    cost_unit: str
+    considered: int  #: layouts whose shortest possible step was computed
+    simulated: int
+    cancelled: bool
+    left_out: tuple[str, ...]  #: sentences about device types that no layout uses
+    next_constraint: str | None  #: of the best
+    infeasible_because: str | None
+
+    @property
+    def best(self) -> ClusterCandidate | None:
+        """None if no layout fits."""
+        return self.candidates[0] if self.candidates else None
+
+    def __repr__(self) -> str:
+        return f"ClusterPlan({len(self.candidates)} candidates, best: {self.best!r})"
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each candidate, best first. The layout's numbers are columns of their own."""
+        return _frame(self.candidates)
+
+
 def _frame(steps: tuple[SimulatedStep, ...]) -> pandas.DataFrame:
     try:
         import pandas
     except ImportError as error:
         raise ImportError("to_pandas() needs pandas; install it: pip install pandas") from error
-    nested = ("partitions", "lanes")
+    nested = ("partitions", "lanes", "layout")
     rows = []
     for each in steps:
         row = {field.name: getattr(each, field.name) for field in dataclasses.fields(each) if field.name not in nested}
+        if isinstance(each, LayoutStep):
+            row.update(vars(each.layout))
         row.update(num_lanes=len(each.lanes), peak_bytes=each.peak_bytes)
         rows.append(row)
     return pandas.DataFrame(rows)

@@ -18,7 +18,7 @@ Quantity = Union[str, float]
 Numbers = Union[str, int, float, Iterable[SupportsIndex], Iterable[float]]
 Path = Union[str, "os.PathLike[str]"]
 
-FLAGS = frozenset({"master_weights", "expandable_segments", "force"})
+FLAGS = frozenset({"master_weights", "expandable_segments", "force", "sequence_parallel"})
 
 
 def _text(name: str, value: Any) -> str:

@@ -210,27 +210,40 @@ def test_takes_flags_and_quantities(profile):
     assert profile.simulate(**OPTIONS, optimizer="adam").peak_bytes > free.peak_bytes
 
 
-# The commands' options and the methods' parameters: the same names.
+# The commands' options and the functions' parameters: the same names.
 ELSEWHERE = {"json", "profile", "help"}
-# Of layouts on a cluster, which are for commands alone.
+# Of layouts on a cluster alone.
 CLUSTER = {"cluster", "tokens", "checkpoint_time", "restart_time", "repair_time", "data_parallel", "tensor_parallel", "context_parallel", "expert_parallel",
            "interleave", "micro_batch_size", "sequence_parallel", "zero", "gradient_bytes", "gradient_bucket", "sends", "token_dispatch"}
+# What layouts have of the others.
+OF_LAYOUTS = {"batch", "schedule", "recompute", "dtype", "device_types", "device_catalogue", "trace", "force", "balance", "checkpoint",
+              "optimizer", "master_weights"}
+OF_CLUSTER_PLANS = {"batch", "devices", "device_catalogue", "dtype", "optimizer", "rank_by", "schedule", "device_types"}
 
 
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [("balance", "balance"), ("simulate", "simulate"), ("plan", "plan")],
-)
-def test_has_the_options_of_the_command(name, method):
+def options_of(name):
     commands = {each["name"]: each for each in json.loads(command("--print-commands").stdout)}
     options = set()
     for option in commands[name]["options"]:
         long = [each for each in option["names"] if each.startswith("--")] or option["names"]
         options.add(long[0].lstrip("-").lower().replace("-", "_"))
-    parameters = set(inspect.signature(getattr(pipescope.Profile, method)).parameters) - {"self", "progress"}
+    return options
+
+
+def parameters_of(function):
+    return set(inspect.signature(function).parameters) - {"self", "model", "progress"}
+
+
+@pytest.mark.parametrize("name", ["balance", "simulate", "plan"])
+def test_has_the_options_of_the_command(name):
     cluster = CLUSTER | {"partitions"} if name == "simulate" else CLUSTER
     written = {"schedule_output", "force"} if name == "plan" else set()  # simulate() writes the best one's order
-    assert parameters == options - ELSEWHERE - cluster - written
+    assert parameters_of(getattr(pipescope.Profile, name)) == options_of(name) - ELSEWHERE - cluster - written
+
+
+def test_layouts_have_the_options_of_the_commands():
+    assert parameters_of(pipescope.simulate_layout) == options_of("simulate") & (CLUSTER | {"partitions"}) | OF_LAYOUTS
+    assert parameters_of(pipescope.plan_cluster) == options_of("plan") & CLUSTER | OF_CLUSTER_PLANS
 
 
 def properties(schema):
@@ -255,6 +268,8 @@ def test_has_the_documented_fields():
     compare = definitions("compare.schema.json")
     runs = definitions("compare-runs.schema.json")
     plan = definitions("plan.schema.json")["of_lanes"]
+    layouts = definitions("plan.schema.json")["of_a_cluster"]
+    peak = {"peak_bytes"}  # which is a property of every simulated step
     every = {
         _results.Simulation: properties(simulate["one_schedule"]) | {"timeline", "memory"},
         _results.ComparedSchedule: properties(simulate["all_schedules"]["properties"]["schedules"]["items"]),
@@ -263,6 +278,10 @@ def test_has_the_documented_fields():
         _results.PlanCandidate: properties(
             {**plan["properties"]["candidates"]["items"], "$ref": "simulate.schema.json#/$defs/simulation"}
         ),
+        _results.LayoutSimulation: properties(simulate["layout_step"]) - peak | {"timeline", "memory"},
+        _results.Layout: properties(simulate["layout_figures"]["properties"]["layout"]),
+        _results.ClusterPlan: properties(layouts),
+        _results.ClusterCandidate: properties(layouts["properties"]["candidates"]["items"]) - peak,
         _results.SimulatedLane: properties(simulate["simulation"]["properties"]["lanes"]["items"]),
         _results.SimulatedPartition: properties(simulate["simulation"]["properties"]["partitions"]["items"]),
         _results.MemoryBreakdown: properties(definitions("common.schema.json")["memory"]),

@@ -16,6 +16,7 @@ from conftest import fields_of
 
 OPTIONS = {"balance": [8, 8], "chunks": 8, "batch": 32}
 PACKAGE = pathlib.Path(pipescope.__file__).parents[1]
+CLUSTER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "clusters" / "dgx-a100.json"
 
 
 def python(code, *words, **more):
@@ -84,6 +85,8 @@ def test_reports_progress_and_passes_its_exceptions_on(noisy):
 LONG_CALLS = {
     "plan": """big(200).plan(batch=512, partitions="1..64", chunks="1..512",
                              schedule="gpipe,1f1b,interleaved,zero-bubble-h1")""",
+    "plan on a cluster": """[big(1), pipescope.plan_cluster(
+        "gpt:layers=96,hidden=12288,heads=96,sequence=2048,vocabulary=51200", CLUSTER, batch=3072, devices="64..3072")]""",
     "balance": """[big(1500).balance(64, chunks=256, batch=1024, schedule="1f1b") for _ in range(100)]""",
     "simulate auto": """[big(64).simulate(balance=[1] * 64, chunks=512, batch=512, schedule="auto") for _ in range(100)]""",
     "simulate": """[big(128).simulate(balance=[1] * 128, chunks=1024, batch=2048) for _ in range(100)]""",
@@ -95,6 +98,7 @@ def test_ctrl_c_ends_a_long_call(call):
     """One signal ends the call, by a handler of the user's too, and what follows works."""
     code = f"""
 import threading, os, signal, time
+CLUSTER = {str(CLUSTER)!r}
 def big(layers):
     profile = pipescope.Profile.from_dict(fields_of(layers, step_cv=0.05))
     begun.append(time.monotonic())

@@ -27,6 +27,12 @@ best = profile.plan(batch=16, partitions=range(1, 5)).best
 if best is not None:
     cost: float = best.cost
 comparison = pipescope.Trace.open("run.sqlite").compare()
+layout = pipescope.simulate_layout("gpt:..", pathlib.Path("c.json"), batch=8, partitions=2, zero=1, gradient_bucket="40MB")
+devices: int = layout.layout.devices
+ranked = pipescope.plan_cluster(profile, "c.json", batch=8, devices="64..512", device_types=["A100"], tokens=3e11)
+if ranked.best is not None:
+    hours: float | None = ranked.best.run_hours
+    again = pipescope.simulate_layout(profile, "c.json", **ranked.best.options)
 '''
 WRONG = '''
 import pipescope
@@ -34,6 +40,7 @@ import pipescope
 profile = pipescope.Profile.load(3)
 profile.simulate(balance=[4, 4], batch=16, chunk=4)
 step: str = profile.simulate(balance=[4, 4], chunks=4, batch=16).step_ns
+pipescope.simulate_layout("gpt:..", "c.json", batch=8, chunks=4)
 '''
 
 
@@ -51,7 +58,7 @@ def test_uses_are_checked(tmp_path):
     result = mypy("example.py", "wrong.py", cwd=tmp_path)
     lines = [line for line in result.stdout.splitlines() if "error:" in line]
     assert all(line.startswith("wrong.py") for line in lines), result.stdout
-    assert {line.split(":")[1] for line in lines} == {"4", "5", "6"}, result.stdout
+    assert {line.split(":")[1] for line in lines} == {"4", "5", "6", "7"}, result.stdout
 
 
 def test_code_of_the_docs_is_strictly_typed(tmp_path):

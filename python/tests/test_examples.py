@@ -30,6 +30,11 @@ def test_the_example_of_the_page_runs(tmp_path):
     assert "8 layers on cpu" in run_in(tmp_path, "\n".join(blocks))
 
 
+def test_the_example_of_a_cluster_runs():
+    (code,) = blocks_below("## On a cluster")
+    assert "128 devices of type A100" in run_in(ROOT, code)
+
+
 def run_in(folder, code):
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
     result = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True,

@@ -1,4 +1,6 @@
 #include "cli/answers.h"
+#include "cli/cluster_plan_command.h"
+#include "cli/layout_flags.h"
 #include "cli/output_file.h"
 #include "cli/program.h"
 #include "python/src/core/core_module.h"
@@ -33,7 +35,20 @@ std::vector<Schedule> schedules_of(const Tables& tables) {
 void take_schedule(const Tables& tables, PipelineFlags& flags) {
     for (const Schedule& schedule : schedules_of(tables)) {
         flags.options.schedule = schedule;
+        flags.schedule_given = true;
     }
+}
+
+/// For a command that takes several: those of the words, if they name any, and of the tables.
+void take_schedules(const Tables& tables, const CLI::App& command, std::vector<Schedule>& schedules) {
+    if (tables.empty()) {
+        return;
+    }
+    if (command.get_option("--schedule")->count() == 0) {
+        schedules.clear();  // the default
+    }
+    const std::vector<Schedule> more = schedules_of(tables);
+    schedules.insert(schedules.end(), more.begin(), more.end());
 }
 
 /// A command that only parses options.
@@ -112,19 +127,58 @@ py::tuple plan_pipelines(const Profile& profile, const std::string& file, const 
         PlanFlags flags;
         flags.profile = file;
         add_plan_options(parser.command(), flags);
-        const PlanRequest usual;
         parser.parse(words);
-        if (!tables.empty()) {
-            std::vector<Schedule> asked = schedules_of(tables);
-            if (flags.request.schedules != usual.schedules) {
-                asked.insert(asked.begin(), flags.request.schedules.begin(), flags.request.schedules.end());
-            }
-            flags.request.schedules = asked;
-        }
+        take_schedules(tables, parser.command(), flags.request.schedules);
         answer = plan_answer(flags, profile, [&progress](double done) { return tell(progress, done); });
         json = json_text(plan_answer_json(answer));
     }
     return py::make_tuple(json, answer.price_notes);
+}
+
+/// The JSON, and the columns of timeline and memory. `profile`: null for a model, or a profile's file, of that name.
+py::tuple simulate_layout_on(const Profile* profile, const std::string& name, const Words& words,
+                             const Tables& tables) {
+    std::string json;
+    LayoutAnswer answer;
+    {
+        const LongCall no_gil;
+        Parser parser("simulate");
+        SimulateFlags flags;
+        LayoutFlags layout;
+        SimulateOutputs outputs;
+        flags.profile = name;
+        add_simulate_options(parser.command(), flags);
+        add_layout_options(parser.command(), layout);
+        add_simulate_outputs(parser.command(), outputs);
+        parser.command().get_option("--balance")->required(false);
+        parser.parse(words);
+        check_layout_options(parser.command(), layout);
+        check_model_options(parser.command(), {name, profile}, layout.given());
+        take_schedule(tables, flags.simulated.pipeline);
+        answer = simulate_layout_answer(flags, layout, outputs, profile);
+        json = json_text(layout_answer_json(answer));
+    }
+    const Simulation& simulation = answer.step.simulation;
+    return py::make_tuple(json, timeline_columns(simulation.timeline), memory_columns(simulation.memory));
+}
+
+std::string plan_cluster_for(const Profile* profile, const std::string& name, const Words& words, const Tables& tables,
+                             const py::object& progress) {
+    const LongCall no_gil;
+    Parser parser("plan");
+    PlanFlags flags;
+    ClusterPlanFlags cluster;
+    add_plan_options(parser.command(), flags);
+    add_cluster_plan_options(parser.command(), cluster);
+    parser.parse(words);
+    check_cluster_plan_options(parser.command(), cluster);
+    check_model_options(parser.command(), {name, profile}, cluster.given());
+    if (parser.command().get_option("--schedule")->count() > 0) {
+        cluster.request.schedules = flags.request.schedules;
+    }
+    take_schedules(tables, parser.command(), cluster.request.schedules);
+    return json_text(cluster_plan_json(cluster_plan_of({name, profile}, cluster, flags.pipeline, flags.rank_by,
+                                                       [&progress](double done) { return tell(progress, done); })));
 }
 
 /// The JSON of `pipescope schedule --json`, and the table as CSV.
@@ -163,6 +217,10 @@ void bind_answers(py::module_& module) {
                py::arg("tables"));
     module.def("plan", &plan_pipelines, py::arg("profile"), py::arg("file"), py::arg("words"), py::arg("tables"),
                py::arg("progress"));
+    module.def("simulate_layout", &simulate_layout_on, py::arg("profile"), py::arg("name"), py::arg("words"),
+               py::arg("tables"));
+    module.def("plan_cluster", &plan_cluster_for, py::arg("profile"), py::arg("name"), py::arg("words"),
+               py::arg("tables"), py::arg("progress"));
     module.def("schedule", &schedule, py::arg("name"), py::arg("words"));
     module.def("schedule_from_csv", &schedule_from_csv, py::arg("name"), py::arg("csv"));
     module.def(
