@@ -37,6 +37,7 @@ def simulate_layout(
     gradient_bucket: Quantity | None = None,
     sends: str | None = None,
     token_dispatch: str | None = None,
+    cuts: str | None = None,
     device_types: Names | None = None,
     device_catalogue: Path | None = None,
     dtype: str | None = None,

@@ -305,6 +305,7 @@ class Layout:
     gradient_bucket_bytes: int  #: 0: gradients are summed once a lane has ended
     sends: str
     token_dispatch: str
+    cuts: str
 
 
 #: Fields of Layout that options have under other names.
@@ -335,7 +336,7 @@ class LayoutStep(SimulatedStep):
         if self.layout.expert_parallel == 1:
             del options["token_dispatch"]
         if self.tokens_per_second is None:  # a profile
-            del options["gradient_bytes"], options["recompute"]
+            del options["gradient_bytes"], options["recompute"], options["cuts"]
             for name in ("balance", "checkpoint", "optimizer", "master_weights"):
                 options[name] = getattr(self, name)
         return options
