@@ -18,6 +18,7 @@
 #include <initializer_list>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -89,8 +90,9 @@ std::size_t nearest_size(const Profile& profile, const PipelineOptions& options)
     return static_cast<std::size_t>(std::ranges::min_element(profile.samples, {}, distance) - profile.samples.begin());
 }
 
-/// Adds to each task the hand-off before it, which delays all that follows as the task itself does. None if a task was
-/// not recorded, and with schedules that never drain.
+/// Adds to each task the hand-off before it, which delays all that follows as the task itself does. Approximated: a
+/// hand-off counts as work, which keeps the core. None in steps of which a task was not recorded, and with schedules
+/// that never drain.
 void add_hand_offs(RunWork& work, const Profile& earlier, const CalibrationRun& run) {
     const PipelineOptions& options = run.options;
     if (!is_synchronous(options.schedule) || options.update == Update::staggered) {
@@ -98,21 +100,25 @@ void add_hand_offs(RunWork& work, const Profile& earlier, const CalibrationRun& 
     }
     const TaskCosts costs(earlier, options);
     const TaskGraph graph = pipeline_graph(options, costs);
-    const auto steps = measured_tasks(run.measured, run.steps, graph);
-    if (!steps) {
-        return;
-    }
     std::vector<bool> is_instant;
     for (const Task& task : graph.tasks()) {
         is_instant.push_back(is_copy(task.key.kind) && costs.duration(task) == 0);
     }
-    for (const MeasuredTasks& each : *steps) {
+    std::vector<MeasuredTasks> steps;
+    for (const std::int32_t step : run.steps) {
+        if (auto found = measured_tasks(run.measured, std::span(&step, 1), graph)) {
+            steps.push_back(std::move(found->front()));
+        }
+    }
+    const double share =
+        static_cast<double>(run.steps.size()) / static_cast<double>(std::max<std::size_t>(1, steps.size()));
+    for (const MeasuredTasks& each : steps) {
         const std::vector<std::int64_t> delays = start_delays(graph, each, is_instant, cores_in_turn(options));
         for (TaskIndex task = 0; task < delays.size(); ++task) {
             const TaskKey& key = graph.tasks()[task].key;
             if (const auto found = work.tasks.find({key.kind, key.partition, key.micro_batch});
                 found != work.tasks.end()) {
-                found->second.work += static_cast<double>(delays[task]);
+                found->second.work += share * static_cast<double>(delays[task]);
             }
         }
     }

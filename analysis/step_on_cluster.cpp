@@ -66,7 +66,7 @@ std::vector<std::string> changes_after_pipeline(const PipelineOptions& recorded,
             before.replica_link != after.replica_link,
         "other links");
     // Updates are then a part of each lane's period.
-    add(is_synchronous(recorded.schedule) != is_synchronous(changed.schedule), "such a schedule");
+    add(is_synchronous(recorded.schedule) != is_synchronous(changed.schedule), "a schedule that never drains");
     return changes;
 }
 

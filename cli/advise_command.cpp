@@ -181,8 +181,10 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
         for (Move& move : advice.moves) {
             move.simulation.options = as_counted(run, std::move(move.simulation.options));
         }
-        print_warnings({"the trace holds " + part_text(*run.on_cluster) +
-                        "; steps and rates are those of whole steps, in which what follows the pipeline is kept"});
+        print_warnings(
+            {"the trace holds " + part_text(*run.on_cluster) +
+             "; steps and rates are those of whole steps, in which what follows the pipeline is kept; bubbles are "
+             "those of the pipeline"});
     }
     if (layers_recompute(run)) {
         leave_out(advice, MoveKind::checkpoint);

@@ -244,16 +244,14 @@ std::optional<double> mfu_of(const LayoutStep& step) {
 
 nlohmann::ordered_json layout_json(const LayoutStep& step) {
     const Layout& layout = step.layout;
-    nlohmann::ordered_json object = simulation_json(as_counted(step));
     const auto whole = [](double ns) { return std::llround(ns); };
-    object["step_ns"] = whole(step.step_ns());
+    Simulation counted = as_counted(step);
+    counted.after_pipeline = Nanoseconds{whole(step.step_ns())} - counted.step_time;
+    nlohmann::ordered_json object = simulation_json(counted);
     object["pipeline_ns"] = step.simulation.step_time.count();
     object["tied_embedding_ns"] = whole(step.tied_ns);
     object["parameter_gather_ns"] = whole(step.gather_ns);
     object["optimizer_ns"] = whole(step.optimizer_ns);
-    object["speedup"] =
-        step.simulation.speedup * static_cast<double>(step.simulation.step_time.count()) / step.step_ns();
-    object["samples_per_second"] = step.samples_per_second();
     object.erase("tokens_per_second");  // of the pipeline alone
     object["tflops_per_device"] = step.tflops_per_device();
     object["hardware_tflops_per_device"] = step.hardware_tflops_per_device();

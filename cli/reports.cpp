@@ -265,7 +265,7 @@ Json simulation_json(const Simulation& simulation) {
         object["lanes"].push_back(lane_json(simulation.lanes[lane]));
         if (simulation.flops) {
             object["lanes"].back()["model_tflops_per_second"] =
-                simulation.flops->lane_per_second(lane, ns_of(figures.step)) / 1e12;
+                simulation.flops->lane_per_second(lane, ns_of(simulation.step_time)) / 1e12;
         }
     }
     return object;

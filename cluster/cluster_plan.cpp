@@ -20,7 +20,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -515,7 +514,7 @@ void add_layouts(Size& size, const Profile& profile, const std::map<const NodeGr
 /// returns nothing for a layout that has none.
 void add_variants(ClusterPlan& plan, std::vector<Size::Found>& found, const PlannedModel& model,
                   const ClusterPlanRequest& request, PlanThreads& threads, double share,
-                  const std::function<std::optional<Layout>(Layout)>& variant_of,
+                  const std::function<std::optional<Layout>(const Size::Found& found)>& variant_of,
                   const std::function<bool(const LayoutStep& variant, const LayoutStep& origin)>& counts) {
     constexpr std::size_t kMostTried = 8;
     struct Variant {
@@ -525,9 +524,12 @@ void add_variants(ClusterPlan& plan, std::vector<Size::Found>& found, const Plan
     };
     std::vector<Variant> tried;
     for (std::size_t k = 0; k < std::min(found.size(), kMostTried); ++k) {
-        const std::optional<Layout> layout = variant_of(found[k].candidate.step.layout);
-        const bool is_known =
-            std::ranges::any_of(tried, [&](const Variant& each) { return each.found.candidate.step.layout == layout; });
+        const std::optional<Layout> layout = variant_of(found[k]);
+        const bool is_known = std::ranges::any_of(tried, [&](const Variant& each) {  // of other cuts, the better ones
+            Layout same = each.found.candidate.step.layout;
+            same.cuts = layout ? layout->cuts : same.cuts;
+            return same == layout && to_string(each.found.parts) == to_string(found[k].parts);
+        });
         if (layout && !is_known) {
             tried.push_back({{{}, found[k].parts}, k});
             tried.back().found.candidate.step.layout = *layout;
@@ -561,12 +563,15 @@ void add_quickest_cuts(ClusterPlan& plan, std::vector<Size::Found>& found, const
                        const ClusterPlanRequest& request, PlanThreads& threads, double share) {
     add_variants(
         plan, found, model, request, threads, share,
-        [&](Layout layout) {
-            const bool has_even = layout.pipeline > 1 && model.has_even_cuts(layout);
+        [&](const Size::Found& each) {
+            Layout layout = each.candidate.step.layout;
+            const bool has_even = layout.pipeline > 1 && each.parts.size() == 1 && model.has_even_cuts(layout);
             layout.cuts = Cuts::quickest;
             return has_even ? std::optional(layout) : std::nullopt;
         },
-        [](const LayoutStep& variant, const LayoutStep& origin) { return variant.step_ns() < origin.step_ns(); });
+        [](const LayoutStep& variant, const LayoutStep& origin) {
+            return variant.step_ns() < (1 - kPlanTie) * origin.step_ns();
+        });
 }
 
 /// Schedule auto, with one partition a lane. It takes a hundred times as long as a named one, so not for all layouts.
@@ -574,7 +579,8 @@ void add_automatic(ClusterPlan& plan, std::vector<Size::Found>& found, const Pla
                    const ClusterPlanRequest& request, PlanThreads& threads, double share) {
     add_variants(
         plan, found, model, request, threads, share,
-        [](Layout layout) {
+        [](const Size::Found& each) {
+            Layout layout = each.candidate.step.layout;
             layout.interleave = 1;
             layout.schedule = Schedule::automatic;
             return layout.pipeline > 1 ? std::optional(layout) : std::nullopt;

@@ -21,7 +21,7 @@ ClusterGoal parse_cluster_goal(std::string_view name);
 Cluster with_types(Cluster cluster, const std::string& names);
 
 struct ClusterPlanRequest {
-    Layout layout;  ///< batch, dtype, gradient bytes and bucket, and sends of all candidates
+    Layout layout;  ///< batch, dtype, gradient bytes and bucket, sends and dispatch of all candidates
     int least_devices = 1;
     int most_devices = 0;  ///< 0: all of each group
     double tokens = 0;     ///< of the whole run; 0: a run of one step
@@ -69,8 +69,8 @@ struct ClusterPlan {
 /// that fits counts: more of either is tried if less does not fit, or fits only with other cuts than the quickest.
 /// With a gradient bucket, all ZeRO stages are tried. Two types are tried together for numbers of devices that the
 /// quicker one does not have, all types for numbers that the two quickest do not have. One pipeline lies on them,
-/// with as many lanes as possible on the quicker ones, first or last. Of the eight best layouts with even cuts, the
-/// quickest cuts are added if they are quicker; then what schedule auto makes of the eight best. Each candidate
+/// with as many lanes as possible on the quicker ones, first or last. Of the eight best layouts, those with even
+/// cuts are also tried with the quickest ones; then schedule auto is tried for the eight best. Each candidate
 /// that is listed was simulated, with its memory. A layout is not simulated if a bound shows that it is slower than
 /// most_per_size others of its type and size: one of any cut for all layouts, then least_step() for those that are
 /// still open. Throws UsageError for a request without any layout. Deterministic for any number of threads.

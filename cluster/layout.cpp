@@ -4,7 +4,6 @@
 #include "schedule/parse_name.h"
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
-#include "simulator/balance_search.h"
 #include "simulator/number_ranges.h"
 
 #include <algorithm>

@@ -159,7 +159,7 @@ struct LayoutStep {
     Layout layout;
     std::string device;       ///< to_string(PipelineParts): the type's name, if there is one
     Profile profile;          ///< that was simulated
-    bool cut_to_fit = false;  ///< the quickest cuts do not fit into memory, and these do
+    bool cut_to_fit = false;  ///< some quickest cuts do not fit into memory, and these do
     Simulation simulation;    ///< of one tensor-parallel rank's pipeline, to the end of its last all_reduce
     double tied_ns = 0;       ///< both ends sum the gradients of the tied embedding
     double gather_ns = 0;     ///< ZeRO 1 and 2: replicas gather the parameters that each of them updated
@@ -197,7 +197,7 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
 /// A bound of a layout's step.
 struct LeastStep {
     double ns = 0;            ///< infinity if no cuts can fit into memory
-    bool cut_to_fit = false;  ///< the quickest cuts surely do not
+    bool cut_to_fit = false;  ///< some quickest cuts surely do not
 };
 /// No step of that layout is shorter. For the cuts that simulate_layout() takes, it is a lane's work, the ways of the
 /// first micro-batch to it and of the last one back, or its sums of gradients, and the work after the pipeline. If the

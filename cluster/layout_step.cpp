@@ -2,8 +2,8 @@
 #include "cluster/layout.h"
 #include "cluster/layout_links.h"
 #include "schedule/quantities.h"
+#include "schedule/schedules.h"
 #include "simulator/automatic_schedule.h"
-#include "simulator/balance_search.h"
 #include "simulator/sized_profile.h"
 #include "simulator/task_costs.h"
 
@@ -221,18 +221,22 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
                    const std::function<double(const Balance&)>& least_ns) {
     const bool has_limit = cut.options.hardware.memory_limit || !cut.options.hardware.memory_limits.empty();
     const auto simulated = [&](const PipelineOptions& options, const SimulationDetail& with) {
-        LayoutStep one = step;
+        LayoutStep one;
+        one.layout = step.layout;
+        one.device = step.device;
         one.profile = joined(cut.profiles, options, step.device);
         one.simulation = simulate(one.profile, options, with);
         finish(one);
         return one;
     };
+    bool is_refused = false;  // some cuts to start from
     const auto fitting = [&](PipelineOptions options, const CutModel::Start& start, const SimulationDetail& with) {
         options.balance = start.balance;
         LayoutStep first = simulated(options, with);
         if (!cut.is_free || !has_limit || !with.memory || first.simulation.feasible) {
             return first;
         }
+        is_refused = true;
         FittingCuts others(cut.profiles, start.costs, options, step.layout.micro_batch_size);
         LayoutStep last = first;
         for (std::optional<Balance> next; !last.simulation.feasible && (next = others.after(last.simulation));) {
@@ -274,8 +278,7 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
     } else {
         step = quickest(cut.options, detail);
     }
-    step.cut_to_fit =
-        std::ranges::find(cut.starts, step.simulation.options.balance, &CutModel::Start::balance) == cut.starts.end();
+    step.cut_to_fit = is_refused && step.simulation.feasible;
 }
 
 /// A bound of a step with given cuts, whatever memory they need.
@@ -352,19 +355,25 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
                      const Layout& layout) {
     const CutModel cut = cut_model(model, cluster, parts, layout);
     constexpr double kNever = std::numeric_limits<double>::infinity();
-    LeastStep found{kNever, true};
+    LeastStep found{kNever};
+    bool is_open = false;  // other cuts may be taken
     for (const CutModel::Start& start : cut.starts) {
-        LeastOfCuts least = least_of_cuts(model, cluster, parts, layout, cut, start.balance);
         PipelineOptions options = cut.options;
         options.balance = start.balance;
         const CutMemory memory(cut.profiles, options, layout.micro_batch_size, cut.boundary);
+        LeastOfCuts least = least_of_cuts(model, cluster, parts, layout, cut, start.balance);
         if (!cut.is_free || memory.surely_fits()) {
-            found = {std::min(found.ns, least.ns()), false};
+            found.ns = std::min(found.ns, least.ns());
             continue;
         }
+        found.cut_to_fit = found.cut_to_fit || memory.surely_exceeds();
+        if (is_open) {
+            continue;
+        }
+        is_open = true;
         const std::optional<double> fitting = memory.least_pipeline_ns();
         if (!fitting) {
-            continue;
+            return {kNever, true};
         }
         // Any cuts: some lane has the mean of the parameters at least.
         least.pipeline_ns = *fitting;
@@ -376,7 +385,7 @@ LeastStep least_step(const LanguageModel& model, const Cluster& cluster, const P
         if (parts.size() > 1 && least.mean.experts > 0) {  // on unlike links, no lane may have the mean of both sorts
             least.after.gather_ns = 0;
         }
-        found = {std::min(found.ns, least.ns()), found.cut_to_fit && memory.surely_exceeds()};
+        found.ns = std::min(found.ns, least.ns());
     }
     return found;
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 namespace pipescope {
 bool lies_in_a_v(const Schedule& schedule) {
@@ -24,7 +23,6 @@ RankWeights least_weights(const LanguageModel& model, const Layout& layout, doub
     }
     return {blocks * least.usual, blocks * least.experts};
 }
-
 }  // namespace
 
 double StepBounds::of(const Layout& layout, const PipelineParts& parts) {
@@ -143,7 +141,6 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
         }
         return sum;
     }();
-    const std::int64_t even = model.layers / layout.pipeline;
     const auto beyond = [](double bytes, double limit) {
         constexpr double kMost = 9e18;  // fits 64 bits
         return bytes > limit
@@ -157,8 +154,8 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
         }
         return beyond(all_constants / layout.pipeline, memory / layout.pipeline);
     }
-    const double blocks =
-        static_cast<double>(model.layers % layout.pipeline == 0 ? even : std::max<std::int64_t>(0, even - 1));
+    // Of the first lane. Other cuts may leave it the embedding alone.
+    const double blocks = has_even_cuts(model, layout) ? static_cast<double>(model.layers / layout.pipeline) : 0;
     double kept = std::numeric_limits<double>::infinity();     // of a block
     double working = std::numeric_limits<double>::infinity();  // what its backward computes again, beside what all kept
     for (const BlockKind kind : block_kinds(model)) {

@@ -32,7 +32,7 @@ private:
         double forward = 0;  ///< of a block that takes less
         double embedding = 0;
         double output = 0;
-        /// The share of a block that the first micro-batch's way takes, or the last one's too, if `splits` is false.
+        /// Of a block on the way of the first micro-batch; unless `splits`, on the way back of the last one too.
         double way(bool splits) const { return splits ? forward : least; }
     };
     double unrounded(const Layout& layout, const PipelineParts& parts);

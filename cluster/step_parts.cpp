@@ -208,7 +208,9 @@ std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluste
                              "decide");
         }
     }
-    if (step.tokens > 0 && layout.pipeline > 1 && layout.cuts == Cuts::even && !has_several_types) {
+    const bool is_even = layout.cuts == Cuts::even && !has_several_types &&
+                         (step.profile.layers.size() - 2) % step.simulation.options.balance.num_partitions() == 0;
+    if (step.tokens > 0 && layout.pipeline > 1 && is_even) {
         Layout free = layout;
         free.cuts = Cuts::quickest;
         const LayoutStep other = simulate(cluster, free);

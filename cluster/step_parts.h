@@ -50,15 +50,16 @@ std::string to_string(const StepParts& parts);
 
 /// Something that limits a step: how long it would be without.
 struct StepLimit {
-    std::string name;  ///< "bubble", "memory", "recompute", "links of a node", "links between nodes", "optimizer"
+    std::string
+        name;  ///< "bubble", "memory", "recompute", "links of a node", "links between nodes", "optimizer", "even cuts"
     double step_ns = 0;
     std::string remedy;
 };
 /// Simulates a layout on a cluster, with its memory, which may decide the cuts.
 using LayoutSimulator = std::function<LayoutStep(const Cluster& cluster, const Layout& layout)>;
 /// The limits of a layout's step, the largest gain first. For links and memory, simulates free links, or no recompute,
-/// which more memory would allow. If the present memory allows it, recompute is the limit instead of memory. For the
-/// bubble and the optimizer, subtracts their time. Precondition: as of step_parts().
+/// which more memory would allow; for even cuts, the quickest ones. If the present memory allows it, recompute is the
+/// limit instead of memory. For the bubble and the optimizer, subtracts their time. Precondition: as of step_parts().
 std::vector<StepLimit> step_limits(const LayoutStep& step, const Cluster& cluster, const LayoutSimulator& simulate);
 /// Names what to change first, from step_limits(): the limit with the largest gain, and the memory that is left.
 std::string next_constraint(const LayoutStep& step, const std::vector<StepLimit>& limits);

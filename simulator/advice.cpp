@@ -502,7 +502,7 @@ std::string situation_text(const Simulation& base) {
            percent_text(above) + " longer than the mean lane";
 }
 
-/// Explains the step by work and waiting: it is the lanes' mean work divided by 1 - bubble.
+/// Explains the step by work and waiting: its pipeline takes the lanes' mean work divided by 1 - bubble.
 std::string why_text(const Simulation& base, const Simulation& simulation) {
     const StepChange change = step_change(base, simulation);
     std::vector<std::string> parts;

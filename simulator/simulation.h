@@ -104,7 +104,7 @@ StepFigures figures_without_noise(const Simulation& simulation);
 std::pair<StepFigures, StepFigures> comparable_figures(const Simulation& one, const Simulation& other);
 /// Mean over lanes of the time in which they compute, in ns, without noise.
 double mean_busy_ns(const Simulation& simulation);
-/// Why two steps differ: a step is the lanes' mean work divided by 1 - bubble.
+/// Why two steps differ: a pipeline is as long as the lanes' mean work divided by 1 - bubble.
 struct StepChange {
     double work = 1;    ///< mean work of the second over that of the first
     double bubble = 0;  ///< bubble fraction of the second minus that of the first, from comparable figures

@@ -327,7 +327,8 @@ class LayoutStep(SimulatedStep):
 
     @property
     def options(self) -> dict[str, Any]:
-        """This layout, as keyword arguments of simulate_layout(): change one and simulate again."""
+        """This layout, as keyword arguments of simulate_layout(): change one and simulate again. A schedule that is not
+        named must be given again."""
         options = {
             _LAYOUT_OPTIONS.get(name, name): value for name, value in vars(self.layout).items() if name != "devices"
         }

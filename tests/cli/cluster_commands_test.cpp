@@ -123,6 +123,10 @@ TEST_F(ClusterCommands, AdviseOnATraceOfOnePipelineGivesWholeSteps) {
     for (const char* key : {"step_ns", "pipeline_ns", "bubble_fraction"}) {
         EXPECT_EQ(json.at("base").at(key), step.at(key)) << key;
     }
+    for (std::size_t lane = 0; lane < step.at("lanes").size(); ++lane) {  // of the pipeline, as the lane's times
+        const char* key = "model_tflops_per_second";
+        EXPECT_EQ(json.at("base").at("lanes").at(lane).at(key), step.at("lanes").at(lane).at(key));
+    }
     for (const char* key : {"speedup", "samples_per_second", "tokens_per_second", "model_tflops_per_second", "mfu"}) {
         EXPECT_NEAR(json.at("base").at(key).get<double>(), step.at(key).get<double>(),
                     1e-6 * step.at(key).get<double>())
@@ -252,6 +256,18 @@ TEST_F(ClusterCommands, ExplainNamesAllOptionsOfTheLayout) {
     EXPECT_EQ(again.substr(again.find('\n')), best.substr(best.find('\n'))) << options;
 }
 
+TEST_F(ClusterCommands, BoundTheWholeStepOfTheBestSchedule) {
+    const auto step = user.succeeds("simulate " + kModel +
+                                    " --cluster c.json --batch 8 --partitions 2 --data-parallel 2 --schedule auto "
+                                    "--json")
+                          .json();
+    const auto bound = step.at("lower_bound_ns").get<double>();
+    const auto whole = step.at("step_ns").get<double>();
+    EXPECT_GT(whole, step.at("pipeline_ns").get<double>());
+    EXPECT_GE(bound, whole - step.at("pipeline_ns").get<double>());
+    EXPECT_NEAR(step.at("gap_above_bound").get<double>(), whole / bound - 1, 1e-9);
+}
+
 TEST_F(ClusterCommands, CutAsTheLayoutSays) {
     const std::string model = "gpt:layers=16,hidden=256,heads=4,sequence=128,vocabulary=128000";
     const std::string on = " --cluster c.json --batch 16 -n 4 ";
@@ -263,7 +279,8 @@ TEST_F(ClusterCommands, CutAsTheLayoutSays) {
     EXPECT_LT(quickest.at("step_ns"), even.at("step_ns"));
     EXPECT_THAT(user.succeeds("explain " + model + on + "--cuts quickest").out, HasSubstr(" --cuts quickest"));
     EXPECT_THAT(refused("simulate p.json" + on + "--cuts even"), HasSubstr("--cuts is given with a profile"));
-    EXPECT_THAT(refused("simulate p.json --balance 4,4 --batch 8 --cuts even"), HasSubstr("--cuts is given without --cluster"));
+    EXPECT_THAT(refused("simulate p.json --balance 4,4 --batch 8 --cuts even"),
+                HasSubstr("--cuts is given without --cluster"));
 }
 
 TEST_F(ClusterCommands, ConsiderAllLayoutsThatTheySimulate) {

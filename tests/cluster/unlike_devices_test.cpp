@@ -251,6 +251,13 @@ TEST(UnlikeDevices, AreCutSoThatTheyFit) {
         }
         if (step.simulation.feasible) {
             EXPECT_LE(least_step(model, cluster, parts, layout).ns, step.step_ns());
+            if (step.simulation.options.balance == free.simulation.options.balance) {
+                EXPECT_FALSE(step.cut_to_fit && step.step_ns() == free.step_ns());
+            } else {
+                EXPECT_TRUE(step.cut_to_fit) << "the quicker cuts were refused";
+            }
+        } else {
+            EXPECT_FALSE(step.cut_to_fit);
         }
     }
     EXPECT_GT(moved, 20);
