@@ -1,8 +1,8 @@
 """PipeScope: profile, simulate, plan and run pipeline-parallel training.
 
-The half that needs no torch: Profile, Schedule, Trace, Timeline, layouts on clusters. The half that does is loaded when one of its names is
-first used: GPipe, profile, annotate and others. Options have the names and texts of the commands' options, with _ for -:
-``link_bandwidth="12GB/s"`` is ``--link-bandwidth 12GB/s``.
+The half that needs no torch: Profile, Schedule, Trace, Timeline, layouts on clusters. The half that does is loaded when
+one of its names is first used: GPipe, profile, annotate and others. Options have the names and texts of the commands'
+options, with _ for -: ``link_bandwidth="12GB/s"`` is ``--link-bandwidth 12GB/s``.
 """
 
 from __future__ import annotations
