@@ -76,7 +76,6 @@ std::optional<std::string> find_best(ExplainFlags& flags) {
     plan.cluster = flags.layout.cluster;
     plan.request.layout = flags.layout.layout;
     plan.request.tokens = flags.tokens;
-    plan.request.most_per_size = 1;
     const ClusterPlan found = cluster_plan_with_bar(flags.model, plan, flags.simulated.pipeline, flags.rank_by);
     if (found.cancelled) {
         throw Interrupted();

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace pipescope {
@@ -148,18 +149,38 @@ Link shared(Link link, double share) {
     return link;
 }
 
-/// The mean hop of a ring with `in_node` ranks in each node: one hop of `in_node` leaves the node. Hops run at the same
-/// time, so the lowest bandwidth counts, and the mean latency.
-Link hop_of_ring(const Link& inside, const Link& between, int in_node) {
+/// The larger of the times of two links for each size of a message.
+Link slower_for_each_size(const Link& one, const Link& other) {
+    std::set<Bytes> sizes{0};
+    for (const Link* link : {&one, &other}) {
+        for (const LinkTime& time : link->times) {
+            sizes.insert(time.bytes);
+        }
+    }
+    constexpr Bytes kLargest = Bytes{1} << 40;  // beyond, one of the links is the slower one
+    for (Bytes size = std::max<Bytes>(1, *sizes.rbegin()); size < kLargest; size *= 2) {
+        sizes.insert(2 * size);
+    }
+    Link link;
+    for (const Bytes size : sizes) {
+        const auto bytes = static_cast<double>(size);
+        link.times.push_back({size, std::max(one.message_ns(bytes), other.message_ns(bytes)),
+                              std::max(one.exchange_ns(bytes), other.exchange_ns(bytes))});
+    }
+    return link;
+}
+
+/// The mean hop of a ring of which that many hops leave a node. Hops run at the same time, so the lowest bandwidth
+/// counts, and the mean latency; with measured times, the slower link for each size.
+Link hop_of_ring(const Link& inside, const Link& between, int leaving, int ranks) {
     if (!inside.times.empty() || !between.times.empty()) {
-        constexpr double kLargeMessage = 64 << 20;
-        return between.exchange_ns(kLargeMessage) >= inside.exchange_ns(kLargeMessage) ? between : inside;
+        return slower_for_each_size(inside, between);
     }
     Link hop = between;
     const bool is_slower = inside.bytes_per_second > 0 &&
                            (between.bytes_per_second == 0 || inside.bytes_per_second < between.bytes_per_second);
     hop.bytes_per_second = is_slower ? inside.bytes_per_second : between.bytes_per_second;  // 0: takes no time
-    hop.latency_ns = ((in_node - 1) * inside.latency_ns + between.latency_ns) / in_node;
+    hop.latency_ns = ((ranks - leaving) * inside.latency_ns + leaving * between.latency_ns) / ranks;
     return hop;
 }
 }  // namespace
@@ -251,6 +272,21 @@ bool straddles(const RankGroup& group, std::int64_t box) {
     return devices_of(group) > box && box % block_of(group) != 0;
 }
 
+/// Calls with the place in its first box of each group's first device.
+void for_each_first(const RankGroup& group, std::int64_t box, const auto& call) {
+    // Blocks begin at this many places of a box. The groups of a block begin at the next `stride` devices.
+    const std::int64_t block = block_of(group);
+    const std::int64_t places =
+        std::min(std::max<std::int64_t>(1, devices_of(group) / block), box / std::gcd(block, box));
+    const std::int64_t groups = std::min<std::int64_t>(
+        group.stride, devices_of(group) - (group.ranks - 1) * static_cast<std::int64_t>(group.stride));
+    for (std::int64_t k = 0; k < places; ++k) {
+        for (std::int64_t offset = 0; offset < groups; ++offset) {
+            call((k * block + offset) % box);
+        }
+    }
+}
+
 /// The fewest ranks that a group has in a box it lies in.
 int fewest_in(const RankGroup& group, std::int64_t box) {
     const std::int64_t ranks = group.ranks;
@@ -262,24 +298,24 @@ int fewest_in(const RankGroup& group, std::int64_t box) {
         return 1;
     }
     std::int64_t fewest = ranks;
-    // Blocks begin at this many places of a box. The groups of a block begin at the next `stride` devices.
-    const std::int64_t block = block_of(group);
-    const std::int64_t places =
-        std::min(std::max<std::int64_t>(1, devices_of(group) / block), box / std::gcd(block, box));
-    const std::int64_t groups = std::min(stride, devices_of(group) - (ranks - 1) * stride);
-    for (std::int64_t k = 0; k < places; ++k) {
-        for (std::int64_t offset = 0; offset < groups; ++offset) {
-            const std::int64_t first = (k * block + offset) % box;
-            const std::int64_t in_first = std::min(ranks, (box - first + stride - 1) / stride);
-            if (in_first == ranks) {
-                continue;
-            }
+    for_each_first(group, box, [&](std::int64_t first) {
+        const std::int64_t in_first = std::min(ranks, (box - first + stride - 1) / stride);
+        if (in_first < ranks) {
             const std::int64_t in_last = (first + (ranks - 1) * stride) % box / stride + 1;
             const std::int64_t in_others = ranks > in_first + in_last ? box / stride : ranks;
             fewest = std::min({fewest, in_first, in_last, in_others});
         }
-    }
+    });
     return static_cast<int>(fewest);
+}
+
+/// The most boxes in which a group lies. Precondition: it straddles boxes, with several ranks in one of them.
+int most_boxes(const RankGroup& group, std::int64_t box) {
+    std::int64_t most = 1;
+    for_each_first(group, box, [&](std::int64_t first) {
+        most = std::max(most, (first + (group.ranks - 1) * static_cast<std::int64_t>(group.stride)) / box + 1);
+    });
+    return static_cast<int>(most);
 }
 
 /// Devices of a rack; none if the cluster has no racks.
@@ -297,7 +333,10 @@ Link ring_link(const Cluster& cluster, const NodeGroup& group, const RankGroup& 
     const bool leaves_rack = rack && straddles(ring, *rack);
     const int in_node = fewest_in(ring, group.devices_per_node);
     const Link between = shared(leaves_rack ? rack_link(cluster, group) : node_link(cluster, group), in_node);
-    return ring.stride < group.devices_per_node ? hop_of_ring(group.link, between, in_node) : between;
+    if (ring.stride >= group.devices_per_node) {
+        return between;
+    }
+    return hop_of_ring(group.link, between, most_boxes(ring, group.devices_per_node), ring.ranks);
 }
 
 double all_reduce_ns(const Link& link, int ranks, double bytes) {

@@ -214,6 +214,7 @@ void add_layouts(Size& size, const LanguageModel& model, const ClusterPlanReques
                         continue;
                     }
                     layout.expert = expert;
+                    layout.dispatch = expert > 1 ? request.layout.dispatch : TokenDispatch::expert;
                     for (const std::optional<Schedule>& schedule : schedules_of(request, layout)) {
                         layout.schedule = schedule;
                         add(layout);

@@ -14,7 +14,8 @@
 namespace pipescope {
 namespace {
 [[noreturn]] void refuse(const std::string& value, const std::string& rule, const std::string& remedy) {
-    throw UsageError("layout " + value + "; " + rule + "; " + remedy);
+    const bool is_option = value.starts_with("--");
+    throw UsageError((is_option ? "" : "layout ") + value + "; " + rule + "; " + remedy);
 }
 
 void check_count(const char* name, std::int64_t count) {
@@ -143,13 +144,13 @@ PipelineParts parse_pipeline_parts(const std::string& text, const Cluster& clust
 
 void check_layout(const Layout& layout, const PipelineParts& parts) {
     check_count("--partitions", layout.pipeline);
-    check_count("data-parallel", layout.data);
-    check_count("tensor-parallel", layout.tensor);
-    check_count("context-parallel", layout.context);
-    check_count("expert-parallel", layout.expert);
-    check_count("interleave", layout.interleave);
-    check_count("micro-batch-size", layout.micro_batch_size);
-    check_count("batch", layout.batch);
+    check_count("--data-parallel", layout.data);
+    check_count("--tensor-parallel", layout.tensor);
+    check_count("--context-parallel", layout.context);
+    check_count("--expert-parallel", layout.expert);
+    check_count("--interleave", layout.interleave);
+    check_count("--micro-batch-size", layout.micro_batch_size);
+    check_count("--batch", layout.batch);
     constexpr std::int64_t kMostPartitionsOfAll = 4096;
     if (static_cast<std::int64_t>(layout.pipeline) * layout.interleave > kMostPartitionsOfAll) {
         refuse(to_string(layout) + " has more than 4096 partitions", "a pipeline has at most that many",
@@ -179,29 +180,29 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
                "the pipeline has " + std::to_string(layout.pipeline), "let the lanes of the types add up to it");
     }
     if (layout.micro_batch_size > kMostSamples || layout.batch > kMostSamples) {
-        refuse("batch is " + std::to_string(layout.batch), "a batch has at most 2^40 samples", "use a smaller one");
+        refuse("--batch is " + std::to_string(layout.batch), "a batch has at most 2^40 samples", "use a smaller one");
     }
     if (layout.batch % (layout.micro_batch_size * layout.data) != 0) {
-        refuse("batch is " + std::to_string(layout.batch),
+        refuse("--batch is " + std::to_string(layout.batch),
                "it must be a multiple of replicas times micro-batch size, " +
                    std::to_string(layout.micro_batch_size * layout.data),
                "change one of the three");
     }
     if (layout.stage_devices() % layout.expert != 0) {
-        refuse("expert-parallel is " + std::to_string(layout.expert),
+        refuse("--expert-parallel is " + std::to_string(layout.expert),
                "it must divide the devices of a lane, the product of those of data, context and tensor parallelism, " +
                    std::to_string(layout.stage_devices()),
                "use another number");
     }
     if (layout.zero < 0 || layout.zero > 3) {
-        refuse("zero is " + std::to_string(layout.zero), "ZeRO has stages 0 to 3", "correct it");
+        refuse("--zero is " + std::to_string(layout.zero), "ZeRO has stages 0 to 3", "correct it");
     }
     if (layout.gradient_bytes != 2 && layout.gradient_bytes != 4 && layout.gradient_bytes != 8) {
-        refuse("gradient-bytes is " + std::to_string(layout.gradient_bytes), "a gradient takes 2, 4 or 8 bytes",
+        refuse("--gradient-bytes is " + std::to_string(layout.gradient_bytes), "a gradient takes 2, 4 or 8 bytes",
                "correct it");
     }
     if (layout.gradient_bucket < 0) {
-        refuse("gradient-bucket is " + std::to_string(layout.gradient_bucket), "it counts bytes", "use 0 for none");
+        refuse("--gradient-bucket is " + std::to_string(layout.gradient_bucket), "it counts bytes", "use 0 for none");
     }
     if (layout.sequence_parallel && layout.tensor == 1) {
         refuse("has sequence parallelism with one tensor-parallel rank", "such ranks split the tokens among them",
@@ -214,13 +215,13 @@ void check_layout(const Layout& layout, const PipelineParts& parts) {
     }
     if (layout.interleave == 1 && layout.pipeline > 1 && !runs_one_partition_a_lane(schedule_of(layout)) &&
         schedule_of(layout) != Schedule::automatic && schedule_of(layout).file() == nullptr) {
-        refuse("interleave is 1 with schedule " + to_string(schedule_of(layout)),
+        refuse("--interleave is 1 with schedule " + to_string(schedule_of(layout)),
                "that schedule runs several partitions a lane", "use --interleave 2");
     }
     if (layout.interleave > 1 && runs_one_partition_a_lane(schedule_of(layout)) &&
         schedule_of(layout) != Schedule::automatic) {
         refuse(
-            "interleave is " + std::to_string(layout.interleave) + " with schedule " + to_string(schedule_of(layout)),
+            "--interleave is " + std::to_string(layout.interleave) + " with schedule " + to_string(schedule_of(layout)),
             "that schedule runs one partition per lane", "use interleaved, or leave one of both out");
     }
 }
@@ -245,7 +246,7 @@ void check_layer_flops(const LanguageModel& model, const Layout& layout) {
 
 void check_dispatch(const LanguageModel& model, const Layout& layout) {
     if (layout.dispatch != TokenDispatch::expert && model.experts == 0) {
-        refuse("token-dispatch is " + to_string(layout.dispatch), "the model has no experts", "leave it out");
+        refuse("--token-dispatch is " + to_string(layout.dispatch), "the model has no experts", "leave it out");
     }
 }
 
@@ -254,7 +255,7 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
     check_layer_flops(model, layout);
     const auto check = [&](const char* name, std::int64_t number) {
         if (number % layout.tensor != 0) {
-            refuse("tensor-parallel is " + std::to_string(layout.tensor),
+            refuse("--tensor-parallel is " + std::to_string(layout.tensor),
                    "it must divide the model's " + std::string(name) + ", " + std::to_string(number),
                    "use another number of ranks");
         }
@@ -275,19 +276,19 @@ void check_layout(const LanguageModel& model, const Layout& layout, const Pipeli
     if (layout.context > 1) {
         const int pieces = 2 * layout.context * (layout.sequence_parallel ? layout.tensor : 1);
         if (model.attention != Attention::flash) {
-            refuse("context-parallel is " + std::to_string(layout.context) + " with standard attention",
+            refuse("--context-parallel is " + std::to_string(layout.context) + " with standard attention",
                    "keys and values of other devices come one after the other, which only flash attention can take",
                    "add attention=flash to the model");
         }
         if (model.sequence % pieces != 0) {
-            refuse("context-parallel is " + std::to_string(layout.context),
+            refuse("--context-parallel is " + std::to_string(layout.context),
                    "each device has two parts of a sample's tokens, so that " + std::to_string(pieces) +
                        " must divide the model's sequence, " + std::to_string(model.sequence),
                    "use another number of devices");
         }
     }
     if (layout.expert > 1 && (model.experts == 0 || model.experts % layout.expert != 0)) {
-        refuse("expert-parallel is " + std::to_string(layout.expert),
+        refuse("--expert-parallel is " + std::to_string(layout.expert),
                model.experts == 0 ? "the model has no experts"
                                   : "it must divide the model's experts, " + std::to_string(model.experts),
                "use another number, or leave it out");

@@ -1,6 +1,7 @@
 #include "cluster/cuts.h"
 #include "cluster/layout.h"
 #include "cluster/layout_links.h"
+#include "cluster/step_bounds.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/automatic_schedule.h"
@@ -174,15 +175,18 @@ struct CutModel {
     std::vector<Start> starts = {};  ///< one or more
     bool is_free = false;            ///< other cuts may be taken if these do not fit
 
+    void add_start(Balance balance, LayerCosts costs) {
+        if (std::ranges::find(starts, balance, &Start::balance) == starts.end()) {
+            starts.push_back({std::move(balance), std::move(costs)});
+        }
+    }
     /// Starts from cuts for the layers' times alone, and from cuts for the ends of the step too.
     void start_free(const Cluster& cluster, const PipelineParts& parts, const Layout& layout, const auto& update_ns) {
         const auto partitions = static_cast<std::size_t>(layout.pipeline * layout.interleave);
         const LayerCosts times = times_by_part(profiles, layout.micro_batch_size);
         for (LayerCosts& costs : std::array{times, with_ends(times, profiles, cluster, parts, layout, update_ns)}) {
             Balance balance = quickest_cuts(profiles, costs, options, partitions);
-            if (starts.empty() || balance != starts.front().balance) {
-                starts.push_back({std::move(balance), std::move(costs)});
-            }
+            add_start(std::move(balance), std::move(costs));
         }
         options.balance = starts.front().balance;
         is_free = true;
@@ -209,9 +213,19 @@ CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const Pip
             const NodeGroup& group = *parts[part].group;
             return adam_ns(weights, group, layout) + updated_gather_ns(weights, cluster, group, layout);
         });
+        const int partitions = layout.pipeline * layout.interleave;
+        if (parts.size() == 1 && model.layers % partitions == 0) {  // so that these are never slower than even cuts
+            cut.add_start(even_cuts(cut.profiles.profiles.front().layers.size(), partitions),
+                          times_by_part(cut.profiles, layout.micro_batch_size));
+        }
     }
     cut.options.checkpoint = Checkpoint::never;  // what is recomputed is part of the layers' times
     return cut;
+}
+
+/// True if it fits and the other one does not, or else if it is quicker.
+bool is_better(const LayoutStep& one, const LayoutStep& other) {
+    return std::pair(!one.simulation.feasible, one.step_ns()) < std::pair(!other.simulation.feasible, other.step_ns());
 }
 
 /// Simulates the quicker of the cuts to start from, or of those that fit instead. `finish` adds the work after a step's
@@ -244,10 +258,6 @@ void simulate_cuts(LayoutStep& step, const CutModel& cut, const SimulationDetail
             last = simulated(options, with);
         }
         return last.simulation.feasible ? last : first;
-    };
-    const auto is_better = [](const LayoutStep& one, const LayoutStep& other) {
-        return std::pair(!one.simulation.feasible, one.step_ns()) <
-               std::pair(!other.simulation.feasible, other.step_ns());
     };
     const auto quickest = [&](const PipelineOptions& options, const SimulationDetail& with) {
         LayoutStep best = fitting(options, cut.starts.front(), with);
@@ -398,9 +408,31 @@ double LayoutStep::hardware_tflops_per_device() const {
     return (model_flops + recomputed_flops) / step_ns() * 1e9 / layout.devices() / 1e12;
 }
 
-LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
-                           const Layout& layout, const SimulationDetail& detail) {
-    check_layout(model, layout, parts);
+namespace {
+/// A layout's step. With schedule auto and two partitions a lane, which the search deals out in turn, also tries the
+/// named schedules that put them in a V.
+LayoutStep quickest_placement(const Layout& layout, const std::function<LayoutStep(const Layout&)>& step_of) {
+    LayoutStep best = step_of(layout);
+    if (layout.schedule != Schedule::automatic || layout.interleave != 2) {
+        return best;
+    }
+    for (const Schedule& named : all_schedules()) {
+        if (!lies_in_a_v(named) || !can_run(named, layout.pipeline, layout.micro_batches())) {
+            continue;
+        }
+        Layout in_a_v = layout;
+        in_a_v.schedule = named;
+        LayoutStep other = step_of(in_a_v);
+        if (is_better(other, best)) {
+            best = std::move(other);
+            best.layout.schedule = Schedule::automatic;
+        }
+    }
+    return best;
+}
+
+LayoutStep step_of_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                          const Layout& layout, const SimulationDetail& detail) {
     LayoutStep step;
     step.layout = layout;
     step.device = to_string(parts);
@@ -453,6 +485,15 @@ LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, c
     return step;
 }
 
+}  // namespace
+
+LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const PipelineParts& parts,
+                           const Layout& layout, const SimulationDetail& detail) {
+    check_layout(model, layout, parts);
+    return quickest_placement(layout,
+                              [&](const Layout& each) { return step_of_layout(model, cluster, parts, each, detail); });
+}
+
 LayoutStep simulate_layout(const LanguageModel& model, const Cluster& cluster, const NodeGroup& group,
                            const Layout& layout, const SimulationDetail& detail) {
     return simulate_layout(model, cluster, PipelineParts{{&group, layout.pipeline}}, layout, detail);
@@ -468,9 +509,9 @@ Profile on_device(const Profile& profile, const NodeGroup& group) {
     return has_operations(profile) && profile.device != group.device.name ? retimed(profile, group.device) : profile;
 }
 
-LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& given, const Cluster& cluster,
-                           const PipelineParts& parts, const Layout& layout, const SimulationDetail& detail) {
-    check_layout(profile, layout, parts);
+namespace {
+LayoutStep step_of_layout(const Profile& profile, const PipelineOptions& given, const Cluster& cluster,
+                          const PipelineParts& parts, const Layout& layout, const SimulationDetail& detail) {
     LayoutStep step;
     step.layout = layout;
     step.device = to_string(parts);
@@ -525,6 +566,15 @@ LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& given,
                                                                             : 0;
     step.recomputed_flops = step.model_flops / 3 * repeated;  // of forwards
     return step;
+}
+
+}  // namespace
+
+LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,
+                           const PipelineParts& parts, const Layout& layout, const SimulationDetail& detail) {
+    check_layout(profile, layout, parts);
+    return quickest_placement(
+        layout, [&](const Layout& each) { return step_of_layout(profile, options, cluster, parts, each, detail); });
 }
 
 LayoutStep simulate_layout(const Profile& profile, const PipelineOptions& options, const Cluster& cluster,

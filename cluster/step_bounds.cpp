@@ -97,8 +97,9 @@ double StepBounds::unlike_lanes(const Layout& layout, const PipelineParts& parts
 }
 
 StepBounds::Costs StepBounds::costs_of(const NodeGroup& group, const Layout& layout) {
-    const auto key =
-        std::tuple(&group, layout.tensor, layout.context, layout.expert, layout.micro_batch_size, layout.recompute);
+    // Which devices share a node depends on the number of all of them.
+    const std::tuple key(&group, layout.devices(), layout.tensor, layout.context, layout.expert,
+                         layout.micro_batch_size, layout.recompute);
     const auto found = known_.find(key);
     if (found != known_.end()) {
         return found->second;
@@ -147,15 +148,6 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
                    ? std::optional(Shortfall{{}, static_cast<Bytes>(std::min(bytes, kMost)), static_cast<Bytes>(limit)})
                    : std::nullopt;
     };
-    if (parts.size() > 1) {  // cuts follow the speeds: all lanes together hold the blocks
-        double memory = 0;
-        for (const PipelinePart& part : parts) {
-            memory += static_cast<double>(part.group->device.memory_bytes) * part.lanes;
-        }
-        return beyond(all_constants / layout.pipeline, memory / layout.pipeline);
-    }
-    // Of the first lane. Other cuts may leave it the embedding alone.
-    const double blocks = has_even_cuts(model, layout) ? static_cast<double>(model.layers / layout.pipeline) : 0;
     double kept = std::numeric_limits<double>::infinity();     // of a block
     double working = std::numeric_limits<double>::infinity();  // what its backward computes again, beside what all kept
     for (const BlockKind kind : block_kinds(model)) {
@@ -169,16 +161,55 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
                                     : layout.recompute == Recompute::selective ? activations.core
                                                                                : 0);
     }
-    // The first lane of 1F1B holds a micro-batch for each lane, or all of them.
-    // Interleaved it holds the partitions of p - 1 more (arXiv 2205.05198, section 4.2.3).
+    double memory = 0;  // of a mean lane
+    for (const PipelinePart& part : parts) {
+        memory += static_cast<double>(part.group->device.memory_bytes) * part.lanes / layout.pipeline;
+    }
     const double lanes = layout.pipeline;
-    const double held = std::min(static_cast<double>(layout.micro_batches()),
-                                 layout.interleave > 1 ? lanes + (lanes - 1) / layout.interleave : lanes);
-    const double activation_bytes = layout.schedule ? 0 : blocks * kept * held;
-    const double first = constants_of(least_weights(model, layout, blocks)) + constants_of(embedding) +
-                         activation_bytes + (blocks > 0 ? working : 0);
-    // The lane with the most constants has the mean at least.
-    return beyond(std::max(all_constants / lanes, first),
-                  static_cast<double>(parts.front().group->device.memory_bytes));
+    const auto m = static_cast<double>(layout.micro_batches());
+    if (parts.size() == 1 && has_even_cuts(model, layout)) {
+        // The first lane of 1F1B holds a micro-batch for each lane, or all of them.
+        // Interleaved it holds the partitions of p - 1 more (arXiv 2205.05198, section 4.2.3).
+        const double held = std::min(m, layout.interleave > 1 ? lanes + (lanes - 1) / layout.interleave : lanes);
+        const double blocks = static_cast<double>(model.layers) / lanes;
+        const double first = constants_of(least_weights(model, layout, blocks)) + constants_of(embedding) +
+                             (layout.schedule ? 0 : blocks * kept * held) + working;
+        // The lane with the most constants has the mean at least.
+        return beyond(std::max(all_constants / lanes, first), memory);
+    }
+    // Other cuts: the most blocks that the lanes can hold, if each has that many times its memory.
+    const double block = constants_of(least_weights(model, layout, 1));
+    const auto can_hold_all = [&](double times) {
+        double blocks = 0;
+        int lane = 0;
+        for (const PipelinePart& part : parts) {
+            for (int k = 0; k < part.lanes; ++k, ++lane) {
+                const bool is_last = lane + 1 == layout.pipeline;
+                const double room =
+                    static_cast<double>(part.group->device.memory_bytes) * times -
+                    (lane == 0 || (is_last && !ends_share_a_lane(layout)) ? constants_of(embedding) : 0);
+                if (room < 0) {
+                    return false;
+                }
+                const double held = layout.schedule ? 0 : std::min(m, lanes - lane);
+                blocks += std::max(0.0, std::floor((room - working) / (block + kept * held)));
+            }
+        }
+        return blocks >= static_cast<double>(model.layers);
+    };
+    double least = all_constants / lanes;
+    if (least <= memory && !can_hold_all(1)) {
+        double fits = 2;
+        while (!can_hold_all(fits)) {
+            fits *= 2;
+        }
+        double fails = fits / 2;
+        for (constexpr double kClose = 1.001; fits > kClose * fails;) {
+            const double middle = (fails + fits) / 2;
+            (can_hold_all(middle) ? fits : fails) = middle;
+        }
+        least = std::max(least, fails * memory);
+    }
+    return beyond(least, memory);
 }
 }  // namespace pipescope

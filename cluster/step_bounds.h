@@ -41,11 +41,11 @@ private:
 
     const LanguageModel& model_;
     const Cluster& cluster_;
-    std::map<std::tuple<const NodeGroup*, int, int, int, std::int64_t, Recompute>, Costs> known_;
+    std::map<std::tuple<const NodeGroup*, int, int, int, int, std::int64_t, Recompute>, Costs> known_;
     std::mutex mutex_;
 };
 
 /// Bytes by which a layout does not fit for sure, so that it needs no simulation: parameters, gradients and optimizer
-/// state of a lane with the mean number of blocks, and its activations. With unlike devices: all lanes together.
+/// state, and activations. With even cuts, of the first lane; with others, of all blocks together, wherever they lie.
 std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout& layout, const PipelineParts& parts);
 }  // namespace pipescope

@@ -192,5 +192,44 @@ TEST(ClusterLinks, AnAllReduceIsARing) {
     EXPECT_EQ(all_reduce_ns(link, 4, 4000), 6 * (1000 + 10));
     EXPECT_EQ(all_gather_ns(link, 4, 4000), 3 * (1000 + 10));
 }
+// Two hops of a ring over a node of eight devices and one of another leave a node.
+TEST(ClusterLinks, ARingOverUnevenlyFilledNodesHasTheMeanLatencyOfItsHops) {
+    Cluster cluster = plain_cluster(4);
+    NodeGroup& group = cluster.groups.front();
+    group.devices_per_node = group.ports_per_node = 8;
+    group.link.latency_ns = 1000;
+    cluster.between_nodes.latency_ns = 50'000;
+    const auto latency_of = [&](int ranks) { return ring_link(cluster, group, {ranks, 1, ranks}).latency_ns; };
+    EXPECT_DOUBLE_EQ(latency_of(8), 1000);
+    EXPECT_DOUBLE_EQ(latency_of(9), (2 * 50'000 + 7 * 1000) / 9.0);
+    EXPECT_DOUBLE_EQ(latency_of(12), (2 * 50'000 + 10 * 1000) / 12.0);
+    EXPECT_DOUBLE_EQ(latency_of(16), (2 * 50'000 + 14 * 1000) / 16.0);
+}
+
+// Small messages take as long as on the link that is slower for them, large ones likewise.
+TEST(ClusterLinks, ARingOfMeasuredLinksIsTheSlowerOneForEachSize) {
+    Cluster cluster = plain_cluster(2);
+    NodeGroup& group = cluster.groups.front();
+    group.link = {};
+    group.link.times = {{1000, 5000, 0}, {1'000'000, 60'000, 0}, {64'000'000, 3e6, 0}};
+    cluster.between_nodes.bytes_per_second = 50e9;
+    cluster.between_nodes.latency_ns = 1e6;
+    const RankGroup ring{8, 1, 8};
+    const Link slow = ring_link(cluster, group, ring);
+    Link between = node_link(cluster, group);
+    between.bytes_per_second *= 4;  // the shares of the four ranks of a node
+    for (const double bytes : {0.0, 10.0, 1e3, 1e5, 1e6, 3e7, 1e9, 1e11}) {
+        const double most = std::max(group.link.exchange_ns(bytes), between.exchange_ns(bytes));
+        EXPECT_GE(slow.exchange_ns(bytes), most * (1 - 1e-9)) << bytes;
+        EXPECT_LE(slow.exchange_ns(bytes), 1.5 * most) << bytes;
+    }
+    for (LinkTime& time : group.link.times) {
+        time.ns /= 4;
+    }
+    const Link faster = ring_link(cluster, group, ring);
+    for (const double bytes : {0.0, 10.0, 1e3, 1e5, 1e6, 3e7, 1e9, 1e11}) {
+        EXPECT_LE(faster.exchange_ns(bytes), slow.exchange_ns(bytes) * (1 + 1e-9)) << bytes;
+    }
+}
 }  // namespace
 }  // namespace pipescope

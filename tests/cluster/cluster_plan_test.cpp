@@ -1,4 +1,5 @@
 #include "cluster/cluster_plan.h"
+#include "cluster/step_bounds.h"
 #include "cluster/step_parts.h"
 #include "schedule/error.h"
 #include "simulator/memory_fit.h"
@@ -597,6 +598,21 @@ TEST(ClusterPlan, TriesTheQuickestCutsForTheBestLayouts) {
             EXPECT_GT(simulate_layout(model, cluster, cluster.groups.front(), layout).step_ns(), each.step.step_ns());
         }
     }
+}
+
+// Which devices share a node depends on the number of all of them, so that layouts of other sizes differ.
+TEST(StepBounds, AreThoseOfOneLayoutAlone) {
+    Cluster cluster = plain_cluster(4);
+    cluster.groups.front().devices_per_node = 6;
+    cluster.between_nodes.bytes_per_second = 1e6;
+    const PipelineParts parts{{&cluster.groups.front(), 1}};
+    const LanguageModel model = small_model();
+    StepBounds shared(model, cluster);
+    const Layout small{.tensor = 4, .batch = 12};
+    const Layout large{.data = 3, .tensor = 4, .batch = 12};
+    EXPECT_EQ(shared.of(large, parts), StepBounds(model, cluster).of(large, parts));
+    EXPECT_EQ(shared.of(small, parts), StepBounds(model, cluster).of(small, parts));
+    EXPECT_LE(shared.of(small, parts), simulate_layout(model, cluster, parts, small).step_ns());
 }
 
 // In tight memory the first lane has the embedding alone, which weighs as much as four blocks.

@@ -139,6 +139,23 @@ TEST(Layout, OfScheduleAutoIsNotSlowerThanThatOfANamedSchedule) {
     EXPECT_GT(others, 0);
 }
 
+// The search deals partitions out in turn; a V can be quicker, or fit where they do not.
+TEST(Layout, OfScheduleAutoIsNotSlowerThanThatOfAV) {
+    const Cluster cluster = plain_cluster(2);
+    Layout layout{.pipeline = 4, .interleave = 2, .batch = 8};
+    layout.sends = Sends::overlapped;
+    const auto step_with = [&](const Schedule& schedule) {
+        layout.schedule = schedule;
+        return step_of("gpt:layers=16,hidden=64,heads=8,sequence=16,vocabulary=2048", cluster, layout);
+    };
+    const LayoutStep automatic = step_with(Schedule::automatic);
+    EXPECT_EQ(automatic.layout.schedule, Schedule(Schedule::automatic));
+    for (const Schedule named : {Schedule::interleaved_1f1b, Schedule::zero_bubble_v, Schedule::dualpipe_v,
+                                 Schedule::v_half, Schedule::v_min}) {
+        EXPECT_LE(automatic.step_ns(), step_with(named).step_ns()) << to_string(named);
+    }
+}
+
 // The usual schedule of several partitions a lane would need a multiple of three micro-batches.
 TEST(Layout, OfScheduleAutoTakesAnyNumberOfMicroBatches) {
     const Cluster cluster = plain_cluster(1);
