@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 #include <utility>
 
 namespace pipescope {
@@ -72,6 +74,38 @@ std::optional<StepOnCluster> step_on_cluster_of(const nlohmann::json& simulation
     } catch (const UsageError&) {
         return std::nullopt;  // no checkpoint mode
     }
+}
+
+/// From the first start to the last end of the simulated tasks; 0 without any.
+std::int64_t simulated_span(const OpenedTrace& trace) {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max();
+    std::int64_t last = 0;
+    for (const Slice& slice : trace.simulated.slices) {
+        first = std::min(first, slice.start.count());
+        last = std::max(last, slice.end.count());
+    }
+    return trace.simulated.slices.empty() ? 0 : last - first;
+}
+
+/// The layout that the trace says it holds. A description that cannot be true, or is of another timeline, is left out
+/// with a warning.
+std::optional<StepOnCluster> layout_of(const OpenedTrace& trace, const nlohmann::json& simulation,
+                                       std::vector<TraceWarning>& warnings) {
+    if (!simulation.is_discarded() && !(simulation.is_object() && simulation.contains("cluster"))) {
+        return std::nullopt;
+    }
+    std::optional<StepOnCluster> step = step_on_cluster_of(simulation);
+    const std::int64_t span = simulated_span(trace);
+    constexpr std::int64_t kRounding = 1000;  // the part of a step by which both may differ
+    if (step && span > 0 && std::abs(span - step->pipeline.count()) > step->pipeline.count() / kRounding) {
+        step.reset();
+    }
+    if (!step) {
+        warnings.push_back({Severity::caution,
+                            "the description of its layout on a cluster does not fit the trace: figures are those of "
+                            "the traced pipeline alone; write the trace again with simulate --cluster"});
+    }
+    return step;
 }
 
 TraceWarning remark_on(const StepOnCluster& step) {
@@ -185,12 +219,12 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     run.micro_batch_samples = samples_of(trace);
     const nlohmann::json simulation = simulation_of(trace);
     run.lower_bound = bound_of(simulation);
-    run.on_cluster = step_on_cluster_of(simulation);
     run.steps = trace.steps;
     run.processes = merged_processes(trace.run);
     run.lost = lost_records(trace.drops);
     run.cut_off = trace.cut_off();
     run.warnings = trace_warnings(trace);
+    run.on_cluster = layout_of(trace, simulation, run.warnings);
     if (run.on_cluster) {
         run.warnings.push_back(remark_on(*run.on_cluster));
     }

@@ -49,6 +49,16 @@ void add_rest_of_step(Advice& advice, const StepOnCluster& step, const PipelineO
     rank_moves(advice);
 }
 
+void leave_out_unknown(Advice& advice, const StepOnCluster& step, const PipelineOptions& recorded,
+                       const Profile& profile) {
+    if (layers_recompute(step, recorded)) {
+        leave_out(advice, MoveKind::checkpoint);
+    }
+    if (profile.samples.size() == 1) {
+        leave_out(advice, MoveKind::micro_batches);
+    }
+}
+
 std::vector<std::string> changes_after_pipeline(const PipelineOptions& recorded, const PipelineOptions& changed) {
     const Hardware& before = recorded.hardware;
     const Hardware& after = changed.hardware;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "balance/profile.h"
 #include "schedule/ids.h"
 #include "simulator/advice.h"
 #include "simulator/model_flops.h"
@@ -46,6 +47,11 @@ void add_rest_of_step(Simulation& simulation, const StepOnCluster& step);
 /// Likewise for a pipeline and its changes, which it ranks again. A change on which the work after the pipeline depends
 /// gets a note. `recorded`: the options of the traced pipeline.
 void add_rest_of_step(Advice& advice, const StepOnCluster& step, const PipelineOptions& recorded);
+
+/// Removes the moves that the trace of a layout says nothing about: of checkpoint modes, if the layers contain what
+/// they recompute, and of other micro-batch sizes, if the profile has one size only.
+void leave_out_unknown(Advice& advice, const StepOnCluster& step, const PipelineOptions& recorded,
+                       const Profile& profile);
 
 /// The options on which the work after the pipeline depends, as far as they differ: "other cuts", "other links".
 std::vector<std::string> changes_after_pipeline(const PipelineOptions& recorded, const PipelineOptions& changed);

@@ -174,6 +174,11 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
         options.hardware.memory_limit = flags.simulated.pipeline.options.hardware.memory_limit;
         options.hardware.memory_limits = flags.simulated.pipeline.options.hardware.memory_limits;
     }
+    for (const TraceWarning& warning : run.warnings) {
+        if (warning.severity == Severity::caution) {
+            print_warnings({warning.text});
+        }
+    }
     Advice advice = complete_advice(*run.profile, options);
     if (run.on_cluster) {
         add_rest_of_step(advice, *run.on_cluster, *run.options);
@@ -185,9 +190,7 @@ ExitCode advise_on_trace(const AdviseFlags& flags, const CLI::App& command, cons
             {"the trace holds " + part_text(*run.on_cluster) +
              "; steps and rates are those of whole steps, in which what follows the pipeline is kept; bubbles are "
              "those of the pipeline"});
-    }
-    if (layers_recompute(run)) {
-        leave_out(advice, MoveKind::checkpoint);
+        leave_out_unknown(advice, *run.on_cluster, *run.options, *run.profile);
     }
     if (flags.json) {
         auto object = advice_json(advice, {});

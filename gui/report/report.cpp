@@ -210,12 +210,15 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     add(simulation.noise ? translated("Step time, expected") : translated("Step time"), duration(expected.step));
-    add(translated("Bubble fraction"), formatShare(expected.bubble));
+    const bool isLayout = document.run.on_cluster.has_value();
+    if (isLayout) {
+        add(translated("Pipeline of the step"), duration(expected.step - simulation.after_pipeline));
+    }
+    add(isLayout ? translated("Pipeline's bubble") : translated("Bubble fraction"), formatShare(expected.bubble));
     if (const auto peak = highest(laneFacts(document, step), &LaneFacts::simulatedPeak)) {
         add(translated(kPeakName), formatBytes(*peak));
     }
-    if (document.run.on_cluster) {
-        add(translated("Its pipeline"), duration(expected.step - simulation.after_pipeline));
+    if (isLayout) {
         add(translated("Layout"), QString::fromStdString(document.run.on_cluster->layout));
     }
     if (simulation.noise) {
@@ -224,7 +227,7 @@ ReportTable simulatedTotals(const TraceDocument& document, std::int32_t step) {
         add(translated("Step time, 90 % of steps"),
             translated("%1 to %2").arg(duration(band.low), duration(band.high)));
     }
-    add(translated("Utilization"), formatShare(expected.utilization));
+    add(isLayout ? translated("Pipeline's utilization") : translated("Utilization"), formatShare(expected.utilization));
     add(translated("Speedup"), QLocale().toString(expected.speedup, 'f', 2) + QStringLiteral("×"));
     for (const Rate& rate : ratesOf(throughputOf(document.run, simulation, expected.step))) {
         add(rate.name, rate.value);

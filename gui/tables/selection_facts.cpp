@@ -565,7 +565,7 @@ SelectionFacts FactsBuilder::ofStep() {
         const std::int64_t pipeline = *length.simulated - after_pipeline(drawn).count();
         rows.push_back({translated("Its pipeline"), {}, formatDuration(pipeline)});
     }
-    rows.push_back(shareRow(translated("Bubble"), bubble));
+    rows.push_back(shareRow(drawn.on_cluster ? translated("Pipeline's bubble") : translated("Bubble"), bubble));
     add(translated("Whole step"), std::move(rows));
     if (document_.simulation && document_.simulation->noise) {
         facts_.text = translated(

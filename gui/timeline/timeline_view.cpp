@@ -57,13 +57,16 @@ void TimelineView::setShift(std::int64_t ns) {
     viewport()->update();
 }
 
-void TimelineView::setLowerBound(std::optional<Nanoseconds> bound) {
+void TimelineView::setLowerBound(std::optional<Nanoseconds> bound, bool ofPipeline) {
     lowerBound_ = bound;
+    boundsPipeline_ = ofPipeline;
     viewport()->update();
 }
 
 QString TimelineView::lowerBoundText() const {
-    return lowerBound_ ? tr("lower bound %1").arg(formatDuration(lowerBound_->count())) : QString();
+    return lowerBound_ ? (boundsPipeline_ ? tr("lower bound of the pipeline %1") : tr("lower bound %1"))
+                             .arg(formatDuration(lowerBound_->count()))
+                       : QString();
 }
 
 /// Start of the simulated step. Steps before it are drawn too if they overlap it.

@@ -43,7 +43,8 @@ public:
     void setMostRows(const RowFit& most);
     int topMargin() const override { return rulerHeight() + (showsNotes() ? fontMetrics().height() + 4 : 0); }
     /// Draws a line at the least step that any order of the tasks can have; empty: none.
-    void setLowerBound(std::optional<Nanoseconds> bound);
+    /// `ofPipeline`: the step is longer than what is drawn, and so is its bound.
+    void setLowerBound(std::optional<Nanoseconds> bound, bool ofPipeline = false);
     QString lowerBoundText() const;
     /// Plate with that text. Empty if the line is not visible.
     QRectF rulerPlate() const override;
@@ -175,6 +176,7 @@ private:
     };
     std::optional<TaskDrag> taskDrag_;
     std::optional<Nanoseconds> lowerBound_;
+    bool boundsPipeline_ = false;
     TimelinePainter painter_;
     TimelinePainter kernelPainter_;
     std::function<QString(SliceRef)> describe_;

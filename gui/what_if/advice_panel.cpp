@@ -100,9 +100,7 @@ AdviceResult adviceFor(const std::shared_ptr<const Profile>& profile, const Pipe
         auto advice = std::make_shared<Advice>(advise(*profile, options, cancelled));
         if (layout) {
             add_rest_of_step(*advice, layout->step, layout->options);
-            if (layers_recompute(layout->step, layout->options)) {
-                leave_out(*advice, MoveKind::checkpoint);
-            }
+            leave_out_unknown(*advice, layout->step, layout->options, *profile);
         }
         return std::shared_ptr<const Advice>(std::move(advice));
     } catch (const std::exception& error) {

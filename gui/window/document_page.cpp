@@ -440,7 +440,8 @@ void DocumentPage::refreshMarks() {
     const std::optional<TaskSelection>& selection = axis().selection();
     const std::int64_t shift = analysis->shift(choice.alignment, selection);
     views_->view(Source::simulated).setShift(shift);
-    views_->view(Source::simulated).setLowerBound(shown.baseline ? std::nullopt : shown.lowerBound());
+    views_->view(Source::simulated)
+        .setLowerBound(shown.baseline ? std::nullopt : shown.lowerBound(), shown.run.on_cluster.has_value());
     views_->memory().setDocument(shown, shift);
     minimap_->setStore(shown.measured ? shown.measured : shown.simulated, shown.measured ? 0 : shift);
     minimap_->setTracks(shown.measured || shown.simulated ? nullptr : shown.tracks);

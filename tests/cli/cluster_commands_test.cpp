@@ -2,6 +2,7 @@
 
 #include "tests/cli/user.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -257,6 +258,27 @@ TEST_F(ClusterCommands, ExplainNamesAllOptionsOfTheLayout) {
                                HasSubstr("--gradient-bytes 2"), HasSubstr("--dtype float16")));
     const std::string again = user.succeeds("explain " + of + options).out;
     EXPECT_EQ(again.substr(again.find('\n')), best.substr(best.find('\n'))) << options;
+}
+
+// What a trace says about its layout must fit its timeline.
+TEST_F(ClusterCommands, WarnOfALayoutThatDoesNotFitItsTrace) {
+    user.succeeds("simulate " + kModel + " --cluster c.json --batch 8 --partitions 2 --trace t.sqlite");
+    const auto pipeline = user.succeeds("advise t.sqlite --json").json().at("base").at("pipeline_ns").get<double>();
+    for (const char* change :
+         {"'$.cluster.pipeline_ns', 1000", "'$.cluster.step_ns', 5", "'$.cluster.batch', 0", "'$.cluster.layout', 5"}) {
+        SQLite::Database(user.folder() / "t.sqlite", SQLite::OPEN_READWRITE)
+            .exec(std::string("UPDATE PIPESCOPE_RUN SET value = json_set(value, ") + change +
+                  ") WHERE key = 'simulation'");
+        const CommandResult advice = user.types("advise t.sqlite --json");
+        EXPECT_EQ(advice.code, 0) << change;
+        EXPECT_THAT(advice.err, HasSubstr("does not fit the trace")) << change;
+        EXPECT_NEAR(advice.json().at("base").at("step_ns").get<double>(), pipeline, 1) << change;
+    }
+}
+
+TEST_F(ClusterCommands, AdviseNoOtherSizeOfMicroBatches) {
+    user.succeeds("simulate " + kModel + " --cluster c.json --batch 8 --partitions 2 --trace t.sqlite");
+    EXPECT_THAT(user.succeeds("advise t.sqlite").out, Not(HasSubstr("Micro-batches"))) << "the profile has one size";
 }
 
 TEST_F(ClusterCommands, ExplainTheBestOfThePlan) {
