@@ -18,7 +18,6 @@
 #include <initializer_list>
 #include <map>
 #include <set>
-#include <span>
 #include <tuple>
 #include <utility>
 
@@ -104,12 +103,7 @@ void add_hand_offs(RunWork& work, const Profile& earlier, const CalibrationRun& 
     for (const Task& task : graph.tasks()) {
         is_instant.push_back(is_copy(task.key.kind) && costs.duration(task) == 0);
     }
-    std::vector<MeasuredTasks> steps;
-    for (const std::int32_t step : run.steps) {
-        if (auto found = measured_tasks(run.measured, std::span(&step, 1), graph)) {
-            steps.push_back(std::move(found->front()));
-        }
-    }
+    const std::vector<MeasuredTasks> steps = complete_steps(run.measured, run.steps, graph);
     const double share =
         static_cast<double>(run.steps.size()) / static_cast<double>(std::max<std::size_t>(1, steps.size()));
     for (const MeasuredTasks& each : steps) {

@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace pipescope {
 namespace {
@@ -122,8 +123,8 @@ std::vector<Bytes> replayed_peaks(const Profile& profile, const PipelineOptions&
 }
 }  // namespace
 
-std::optional<std::vector<MeasuredTasks>> measured_tasks(const Timeline& timeline, std::span<const std::int32_t> steps,
-                                                         const TaskGraph& graph) {
+std::vector<MeasuredTasks> complete_steps(const Timeline& timeline, std::span<const std::int32_t> steps,
+                                          const TaskGraph& graph) {
     const std::size_t count = graph.tasks().size();
     std::map<std::int32_t, std::size_t> place;
     for (const std::int32_t step : steps) {
@@ -145,10 +146,17 @@ std::optional<std::vector<MeasuredTasks>> measured_tasks(const Timeline& timelin
             each.ends[*task] = slice.end.count();
         }
     }
-    const bool complete = std::all_of(measured.begin(), measured.end(), [](const MeasuredTasks& each) {
-        return std::find(each.starts.begin(), each.starts.end(), kNotSeen) == each.starts.end();
+    std::erase_if(measured, [](const MeasuredTasks& each) {
+        return std::find(each.starts.begin(), each.starts.end(), kNotSeen) != each.starts.end();
     });
-    return complete && !measured.empty() ? std::optional(std::move(measured)) : std::nullopt;
+    return measured;
+}
+
+std::optional<std::vector<MeasuredTasks>> measured_tasks(const Timeline& timeline, std::span<const std::int32_t> steps,
+                                                         const TaskGraph& graph) {
+    std::vector<MeasuredTasks> measured = complete_steps(timeline, steps, graph);
+    const std::set<std::int32_t> asked(steps.begin(), steps.end());
+    return !measured.empty() && measured.size() == asked.size() ? std::optional(std::move(measured)) : std::nullopt;
 }
 
 ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks, const std::optional<CoresInTurn>& turns) {

@@ -16,6 +16,10 @@ struct MeasuredTasks {
     std::vector<std::int64_t> ends;
 };
 
+/// The tasks of those of these steps of which every task of the graph was recorded. Reads the timeline
+/// once.
+std::vector<MeasuredTasks> complete_steps(const Timeline& timeline, std::span<const std::int32_t> steps,
+                                          const TaskGraph& graph);
 /// The tasks of each of these steps. Empty unless every task of the graph was recorded in every step.
 std::optional<std::vector<MeasuredTasks>> measured_tasks(const Timeline& timeline, std::span<const std::int32_t> steps,
                                                          const TaskGraph& graph);

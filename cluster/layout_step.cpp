@@ -215,8 +215,7 @@ CutModel cut_model(const LanguageModel& model, const Cluster& cluster, const Pip
         });
         const int partitions = layout.pipeline * layout.interleave;
         if (parts.size() == 1 && model.layers % partitions == 0) {  // so that these are never slower than even cuts
-            cut.add_start(even_cuts(cut.profiles.profiles.front().layers.size(), partitions),
-                          times_by_part(cut.profiles, layout.micro_batch_size));
+            cut.add_start(even_cuts(cut.profiles.profiles.front().layers.size(), partitions), cut.starts.front().costs);
         }
     }
     cut.options.checkpoint = Checkpoint::never;  // what is recomputed is part of the layers' times
