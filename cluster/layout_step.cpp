@@ -2,6 +2,7 @@
 #include "cluster/layout.h"
 #include "cluster/layout_links.h"
 #include "cluster/step_bounds.h"
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/automatic_schedule.h"
