@@ -1,6 +1,7 @@
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
 #include "engine/plain_model.h"
+#include "engine/task_observer.h"
 #include "tests/engine/engine_fixtures.h"
 #include "tests/thrown.h"
 
