@@ -163,14 +163,14 @@ class Timeline(_Columns):
 
     def _shown(self) -> Timeline:
         """What a picture shows: all, or of many steps the one of median length."""
-        steps = self.steps
-        if len(steps) <= 3:
+        bounds: dict[int, tuple[int, int]] = {}
+        for number, start, end in zip(*(self._columns[name] for name in ("step", "start_ns", "end_ns"))):
+            first, last = bounds.get(number, (start, end))
+            bounds[number] = (min(first, start), max(last, end))
+        if len(bounds) <= 3:
             return self
-        lengths = []
-        for number in steps:
-            part = self.step(number)
-            lengths.append((max(part._columns["end_ns"]) - min(part._columns["start_ns"]), number))
-        return self.step(sorted(lengths)[len(lengths) // 2][1])
+        lengths = sorted((last - first, number) for number, (first, last) in bounds.items())
+        return self.step(lengths[len(lengths) // 2][1])
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draws the tasks into matplotlib's axes, one row for each lane, time in ms. Of more than three steps it draws the
@@ -183,20 +183,22 @@ class Timeline(_Columns):
         axes = ax if ax is not None else pyplot.subplots(figsize=(10, 0.6 + 0.5 * max(len(self.lanes), 1)))[1]
         tasks = list(self._shown())
         start = min((task.start_ns for task in tasks), default=0)
-        for lane in range(len(self.lanes)):
-            for copies, height in ((False, 0.8), (True, 0.25)):
-                of_lane = [task for task in tasks if task.lane == lane and (task.kind in _COPIES) == copies]
-                axes.broken_barh(
-                    [((task.start_ns - start) / 1e6, task.duration_ns / 1e6) for task in of_lane],
-                    (lane - height / 2, height),
-                    facecolors=[_COLORS[task.kind] for task in of_lane],
-                    edgecolors="white",
-                    linewidth=0.5,
-                )
+        rows: dict[tuple[int, bool], list[Task]] = {}
+        for task in tasks:
+            rows.setdefault((task.lane, task.kind in _COPIES), []).append(task)
+        for (lane, copies), of_row in sorted(rows.items()):
+            height = 0.25 if copies else 0.8
+            axes.broken_barh(
+                [((task.start_ns - start) / 1e6, task.duration_ns / 1e6) for task in of_row],
+                (lane - height / 2, height),
+                facecolors=[_COLORS[task.kind] for task in of_row],
+                edgecolors="white",
+                linewidth=0.5,
+            )
         axes.set_yticks(range(len(self.lanes)), [lane.name for lane in self.lanes])
         axes.set_ylim(len(self.lanes) - 0.5, -0.5)
         axes.set_xlabel("ms")
-        kinds = [kind for kind in KINDS if any(task.kind == kind for task in tasks)]
+        kinds = _kinds_of(tasks)
         if kinds:
             axes.legend(
                 handles=[Patch(color=_COLORS[kind], label=kind) for kind in kinds], loc="upper left",
@@ -213,6 +215,12 @@ class Timeline(_Columns):
         return self.to_svg()
 
 
+def _kinds_of(tasks: list[Task]) -> list[str]:
+    """The kinds that occur, in their usual order."""
+    occurring = {task.kind for task in tasks}
+    return [kind for kind in KINDS if kind in occurring]
+
+
 _ROW, _LEFT, _TOP = 26, 70, 8
 
 
@@ -222,7 +230,7 @@ def _svg(timeline: Timeline, width: int) -> str:
     start = min((task.start_ns for task in tasks), default=0)
     span = max(max((task.end_ns for task in tasks), default=1) - start, 1)
     scale = (width - _LEFT - 10) / span
-    kinds = [kind for kind in KINDS if any(task.kind == kind for task in tasks)]
+    kinds = _kinds_of(tasks)
     bottom = _TOP + rows * _ROW
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 44}" '

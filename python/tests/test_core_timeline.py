@@ -69,6 +69,20 @@ def test_draws_many_tasks_in_a_small_picture(profile):
     assert len(many.to_svg()) < 6_000_000
 
 
+def test_draws_the_step_of_median_length_and_looks_at_each_task_once(timeline, monkeypatch):
+    names = ("kind", "step", "partition", "micro_batch", "lane", "start_ns", "end_ns", "bytes")
+    lengths = [(7 * step) % 101 + 1 for step in range(101)]
+    rows = [(0, step, 0, 0, 0, 1000 * step + 500 * part, 1000 * step + (500 + length) * part, 0)
+            for step, length in enumerate(lengths) for part in (0, 1)]
+    columns = {name: b"".join(value.to_bytes(8, "little") for value in column) for name, column in zip(names, zip(*rows))}
+    many = pipescope.Timeline({"source": "measured", "lanes": [("lane 0", "cpu")], **columns})
+    picked = []
+    step_of = pipescope.Timeline.step
+    monkeypatch.setattr(pipescope.Timeline, "step", lambda self, number: picked.append(number) or step_of(self, number))
+    assert len(many.to_svg()) > 0
+    assert [lengths[step] for step in picked] == [51]
+
+
 def test_plots_into_axes(timeline):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
