@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Union
 
 from pipescope import _core
-from pipescope._profile import AnySchedule, Names, Profile, ask
+from pipescope._profile import AnySchedule, Names, Profile, ask, asked_of, kept
 from pipescope._results import ClusterCandidate, ClusterPlan, LayoutSimulation, LayoutStep, built
 from pipescope._timeline import MemorySamples, Timeline
 from pipescope._words import Numbers, Path, Quantity, encoded
@@ -54,9 +54,10 @@ def simulate_layout(
     names a file to write; `force` replaces it.
 
     An answer that is not feasible needs more memory than the devices have."""
-    text, tasks, memory = _ask(_core.simulate_layout, locals())
+    arguments = kept(locals())
+    text, tasks, memory = _ask(_core.simulate_layout, arguments)
     fields = json.loads(text)
-    step = built(LayoutStep, fields)
+    step = built(LayoutStep, {**fields, "_asked": asked_of(arguments, simulate_layout)})
     explained = {name: fields[name] for name in ("step_parts", "bubble_causes", "next_constraint")}
     return LayoutSimulation(**vars(step), **explained, timeline=Timeline(tasks), memory=MemorySamples(memory))
 
@@ -86,10 +87,11 @@ def plan_cluster(
     """Ranks layouts of a model on a cluster, and says what to rent: ``pipescope plan --cluster``. docs/cli/plan.md
     describes the options; None is the command's default. `devices` is a range, such as "64..1024". `progress` is called
     with the share that is done, 0 to 1, in the calling thread. Ctrl-C, and an exception of `progress`, end the search."""
-    arguments = locals()
+    arguments = kept(locals())
     del arguments["progress"]
     fields = json.loads(_ask(_core.plan_cluster, arguments, progress))
-    candidates = tuple(built(ClusterCandidate, each) for each in fields.pop("candidates"))
+    asked = asked_of(arguments, simulate_layout)
+    candidates = tuple(built(ClusterCandidate, {**each, "_asked": asked}) for each in fields.pop("candidates"))
     plan = built(ClusterPlan, {**fields, "candidates": ()})
     object.__setattr__(plan, "candidates", candidates)
     return plan  # type: ignore[no-any-return]

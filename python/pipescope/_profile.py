@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import json
 import os
 import warnings
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from pipescope import _core
 from pipescope._results import FoundBalance, Plan, PlanCandidate, ScheduleComparison, SimulatedStep, Simulation, built
-from pipescope._schedule import Schedule
+from pipescope._schedule import Schedule, schedules_in
 from pipescope._timeline import MemorySamples, Timeline
 from pipescope._words import Numbers, Path, Quantity, encoded, python_messages, words_of
 from pipescope.errors import ProfileError, UsageError
@@ -75,7 +77,7 @@ class Profile:
 
     @classmethod
     def load(cls, path: Path) -> Profile:
-        """Reads a profile file. Throws ProfileError that names the fault."""
+        """Reads a profile file. Raises ProfileError that names the fault."""
         file = encoded(path)
         return cls._of(_core.Profile.load(file), file)
 
@@ -256,13 +258,13 @@ class Profile:
         """Predicts step time, bubble, memory and timeline of one pipeline. docs/cli/simulate.md describes the options;
         None is the command's default. `balance`: layers of each partition. `chunks` is required unless the schedule is a
         file. `trace` and `schedule_output` name files to write; `force` replaces them."""
-        arguments = locals()
+        arguments = kept(locals())
         _warn_of_few_samples(batch, chunks)
         if schedule == "all":
             raise UsageError("schedule is 'all'; simulate() simulates one; use compare_schedules()")
         text, tasks, memory = self._ask(_core.simulate, arguments)
         fields = json.loads(text)
-        step = built(SimulatedStep, fields)
+        step = built(SimulatedStep, {**fields, "_asked": asked_of(arguments, Profile.simulate)})
         return Simulation(
             **vars(step), assumed=fields["assumed"], timeline=Timeline(tasks), memory=MemorySamples(memory)
         )
@@ -294,8 +296,12 @@ class Profile:
         dtype: str | None = None,
     ) -> ScheduleComparison:
         """What the same lanes do with one mini-batch under each schedule: ``simulate --schedule all``."""
-        text, *_ = self._ask(_core.simulate, {**locals(), "schedule": "all"})
-        return built(ScheduleComparison, json.loads(text))  # type: ignore[no-any-return]
+        arguments = kept(locals())
+        text, *_ = self._ask(_core.simulate, {**arguments, "schedule": "all"})
+        fields = json.loads(text)
+        asked = asked_of(arguments, Profile.simulate)
+        fields["schedules"] = [{**each, "_asked": asked} for each in fields["schedules"]]
+        return built(ScheduleComparison, fields)  # type: ignore[no-any-return]
 
     def plan(
         self,
@@ -332,14 +338,15 @@ class Profile:
         None is the command's default. `partitions`, `chunks` and `replicas` are lists, or texts such as "1..8".
         `progress` is called with the share that is done, 0 to 1, in the calling thread. Ctrl-C, and an exception of
         `progress`, end the search."""
-        arguments = locals()
+        arguments = kept(locals())
         del arguments["progress"]
+        asked = asked_of(arguments, Profile.simulate)
         if isinstance(price_per_lane_hour, Mapping):
             arguments["price_per_lane_hour"] = [f"{name}={price}" for name, price in price_per_lane_hour.items()]
         text, notes = self._ask(_core.plan, arguments, progress)
         fields = json.loads(text)
         best = fields.pop("best")
-        candidates = tuple(built(PlanCandidate, each) for each in fields["candidates"])
+        candidates = tuple(built(PlanCandidate, {**each, "_asked": asked}) for each in fields["candidates"])
         fields |= {"candidates": (), "best": None, "notes": notes}
         plan = built(Plan, fields)
         object.__setattr__(plan, "candidates", candidates)
@@ -348,6 +355,24 @@ class Profile:
 
     def _ask(self, function: Callable[..., Any], arguments: Mapping[str, Any], *more: Any) -> Any:
         return ask(function, self._handle, self._file, arguments, *more)
+
+
+def kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, with iterables as tuples, so that they can be read again."""
+    return {name: _as_tuple(value) for name, value in arguments.items()}
+
+
+def _as_tuple(value: Any) -> Any:
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray, Mapping)):
+        with contextlib.suppress(TypeError):  # an array without dimensions
+            return tuple(value)
+    return value
+
+
+def asked_of(arguments: Mapping[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
+    """Those that were given, and that the function takes too, besides what it asks about and files to write."""
+    taken = set(inspect.signature(function).parameters) - {"self", "model", "cluster", "trace", "schedule_output", "force"}
+    return {name: value for name, value in arguments.items() if name in taken and value is not None and value is not False}
 
 
 def ask(
@@ -368,10 +393,13 @@ def _schedules(schedule: Any) -> tuple[list[Any] | None, list[tuple[bytes, str]]
     """Schedules to name, and those to pass as tables."""
     if schedule is None:
         return None, []
-    one = isinstance(schedule, (str, Schedule, os.PathLike)) or not isinstance(schedule, Iterable)
-    each = [schedule] if one else list(schedule)
+    each = schedules_in(schedule)
     names = [one for one in each if not isinstance(one, Schedule)]
     tables = [(os.fsencode(one.name), one.to_csv()) for one in each if isinstance(one, Schedule)]
+    called = [os.path.basename(os.fspath(one)) if isinstance(one, (str, os.PathLike)) else "" for one in names]
+    for name, _ in tables:
+        if [os.fsencode(one) for one in called].count(name) + [one for one, _ in tables].count(name) > 1:
+            raise UsageError(f"schedule has {os.fsdecode(name)!r} twice, and answers name it; give the tables names of their own")
     return names if names or not tables else None, tables
 
 

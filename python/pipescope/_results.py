@@ -8,9 +8,10 @@ import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union
 
+from pipescope._schedule import asked_schedule
 from pipescope._timeline import MemorySamples, Timeline
 
 if TYPE_CHECKING:
@@ -43,6 +44,18 @@ def duration_text(ns: float) -> str:
         if abs(ns) >= size:
             return f"{ns / size:.4g} {unit}"
     return f"{ns:.4g} ns"
+
+
+#: Options with a value for each lane, or one for all.
+_BY_LANE = ("devices", "speed", "memory_limit")
+
+
+def _first_lanes(value: Any, lanes: int) -> Any:
+    """The values of that many lanes. Fewer take the first ones, and more repeat the last one, as the planner does."""
+    values = value.split(",") if isinstance(value, str) else value
+    if not isinstance(values, (list, tuple)) or len(values) < 2:
+        return value
+    return (*values[:lanes], *values[-1:] * (lanes - len(values)))
 
 
 def _drawn(step: object, timeline: Timeline) -> str:
@@ -131,6 +144,7 @@ class SimulatedStep:
     replicas: int = 1
     update: str = "synchronous"  #: or staggered: steps overlap, and the step is their period
     device_idle_fraction: float | None = None
+    _asked: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the question's arguments
 
     @property
     def expected_step_ns(self) -> int:
@@ -144,16 +158,21 @@ class SimulatedStep:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What was simulated, as keyword arguments of simulate(): change one and simulate again."""
-        options: dict[str, Any] = {
-            name: getattr(self, name) for name in ("balance", "chunks", "batch", "checkpoint", "schedule", "optimizer")
+        """What was simulated, hardware included, as keyword arguments of simulate(), which then gives the same answer:
+        change one and simulate again. Files are named by their paths."""
+        lanes = len(self.lanes)
+        options = {
+            name: _first_lanes(value, lanes) if name in _BY_LANE else value
+            for name, value in self._asked.items()
+            if name != "replicas"
         }
+        options |= {name: getattr(self, name) for name in ("balance", "chunks", "batch", "checkpoint")}
+        options["schedule"] = asked_schedule(self._asked.get("schedule"), self.schedule)
+        lane_of = tuple(partition.lane for partition in self.partitions)
+        if options["schedule"] == "auto" and lane_of != tuple(range(lanes)):  # a named schedule implies its placement
+            options["placement"] = lane_of
         if self.replicas > 1:
             options["replicas"] = self.replicas
-        if self.update != "synchronous":
-            options["update"] = self.update
-        if self.master_weights:
-            options["master_weights"] = True
         return options
 
     def __repr__(self) -> str:
@@ -186,6 +205,13 @@ class ComparedSchedule(SimulatedStep):
     synchronous: bool  #: the update equals that of one device
     communicated_bytes: int  #: between all lanes in a step
     note: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        options: dict[str, Any] = SimulatedStep.options.__get__(self)
+        if self.schedule == "gpipe":  # compared without this limit, which gpipe cannot keep
+            options.pop("in_flight", None)
+        return options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,12 +353,11 @@ class LayoutStep(SimulatedStep):
 
     @property
     def options(self) -> dict[str, Any]:
-        """This layout, as keyword arguments of simulate_layout(): change one and simulate again. A schedule that is not
-        named must be given again."""
-        options = {
-            _LAYOUT_OPTIONS.get(name, name): value for name, value in vars(self.layout).items() if name != "devices"
-        }
-        options |= {"batch": self.batch, "schedule": self.schedule, "dtype": self.dtype}
+        """This layout, as keyword arguments of simulate_layout(): change one and simulate again."""
+        options = dict(self._asked)
+        options |= {_LAYOUT_OPTIONS.get(name, name): value for name, value in vars(self.layout).items() if name != "devices"}
+        options |= {"batch": self.batch, "dtype": self.dtype}
+        options["schedule"] = asked_schedule(self._asked.get("schedule"), self.schedule)
         options["gradient_bucket"] = f"{self.layout.gradient_bucket_bytes}B"
         if self.layout.expert_parallel == 1:
             del options["token_dispatch"]
@@ -422,7 +447,7 @@ def _frame(steps: tuple[SimulatedStep, ...]) -> pandas.DataFrame:
         import pandas
     except ImportError as error:
         raise ImportError("to_pandas() needs pandas; install it: pip install pandas") from error
-    nested = ("partitions", "lanes", "layout")
+    nested = ("partitions", "lanes", "layout", "_asked")
     rows = []
     for each in steps:
         row = {field.name: getattr(each, field.name) for field in dataclasses.fields(each) if field.name not in nested}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from pipescope import _core
@@ -87,3 +88,22 @@ class Schedule:
 
     def __repr__(self) -> str:
         return f"Schedule({self.name!r}, lanes={self.lanes}, chunks={self.micro_batches}, partitions={self.partitions})"
+
+
+def schedules_in(schedule: Any) -> list[Any]:
+    """The schedules that an argument names: names, paths and Schedules."""
+    if schedule is None:
+        return []
+    if isinstance(schedule, str):
+        return schedule.split(",")
+    if isinstance(schedule, (Schedule, os.PathLike)) or not isinstance(schedule, Iterable):
+        return [schedule]
+    return [each for one in schedule for each in schedules_in(one)]
+
+
+def asked_schedule(asked: Any, name: str) -> Any:
+    """The schedule of that name among those of an argument: one from a file or a table cannot be named otherwise."""
+    for each in schedules_in(asked):
+        if (each.name if isinstance(each, Schedule) else os.path.basename(os.fspath(each))) == name:
+            return each
+    return name

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Union, overload
 from pipescope import _core
 from pipescope._profile import Profile
 from pipescope._results import Comparison, RunsComparison, built
+from pipescope._schedule import Schedule
 from pipescope._timeline import Lane, MemorySamples, Timeline
 from pipescope._words import Path, encoded, python_messages
 from pipescope.errors import TraceFormatError, UsageError
@@ -49,6 +50,14 @@ class MeasuredRun:
     notes: tuple[str, ...]  #: what the trace does not say, and what is taken instead
 
 
+def _arguments(options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """With the schedule's table in place of a name that stands for a file."""
+    if options is None or "schedule_csv" not in options:
+        return options
+    csv = options.pop("schedule_csv")
+    return {**options, "schedule": Schedule.from_csv(csv, name=options["schedule"])}
+
+
 class Trace:
     """What a recording or simulation of a pipeline holds. Everything is read when it is opened, and no file stays open.
     Immutable; use it from any thread."""
@@ -58,7 +67,7 @@ class Trace:
     model: str  #: empty if the trace does not say
     files: tuple[str, ...]
     steps: tuple[Step, ...]  #: measured, by number
-    options: dict[str, Any] | None  #: of the pipeline that ran, as arguments of Profile.simulate(); None: unknown
+    options: dict[str, Any] | None  #: of the pipeline that ran, as arguments of Profile.simulate(), without a links file; None: unknown
     warnings: tuple[str, ...]
     dropped: int  #: lost records; if not 0, figures about idle time are wrong
     measured: Timeline  #: tasks that ran; may be empty
@@ -72,7 +81,7 @@ class Trace:
     def open(cls, path: Paths, *, task_rules: Path | None = None) -> Trace:
         """Opens a trace of PipeScope, of PyTorch's profiler, of nsys, or another one that the viewer opens; several
         files, or a folder of them, as one run's ranks. `task_rules` finds tasks in traces of other programs
-        (docs/task-rules.md). Throws TraceFormatError for a file that is no trace."""
+        (docs/task-rules.md). Raises TraceFormatError for a file that is no trace."""
         paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         if not paths:
             raise UsageError("path is an empty list; name one trace or more")
@@ -89,7 +98,7 @@ class Trace:
             model=facts["model"],
             files=tuple(os.fsdecode(each) for each in files),
             steps=tuple(built(Step, each) for each in facts["steps"]),
-            options=facts["options"],
+            options=_arguments(facts["options"]),
             warnings=tuple(facts["warnings"]),
             dropped=facts["dropped"],
             measured=Timeline(measured),
@@ -121,7 +130,7 @@ class Trace:
     def compare(self, other: Trace | Paths) -> RunsComparison: ...
     def compare(self, other: Trace | Paths | None = None) -> Comparison | RunsComparison:
         """Without `other`: the run against its simulation, a Comparison. With it: this run, before, against the other,
-        after, a RunsComparison. Throws TraceFormatError for a run that cannot be simulated."""
+        after, a RunsComparison. Raises TraceFormatError for a run that cannot be simulated."""
         with python_messages():
             if other is None:
                 text = _core.compare_with_simulation(self._paths(), self._rules_text())
@@ -133,12 +142,12 @@ class Trace:
     def measured_run(self, *, steps: Iterable[int] | None = None, micro_batch_size: int | None = None) -> MeasuredRun:
         """Measures a profile from the recorded tasks, as profile --from-trace does. `steps`: default all without
         warm-up. `micro_batch_size`: samples of a micro-batch in another program's trace; default as its messages show
-        it, or 1. Throws TraceFormatError for a trace without whole steps."""
+        it, or 1. Raises TraceFormatError for a trace without whole steps."""
         numbers = "" if steps is None else ",".join(str(int(each)) for each in steps)
         with python_messages():
             profile, facts = _core.profile_of_run(self._paths(), self._rules_text(), numbers, micro_batch_size)
         found: dict[str, Any] = json.loads(facts)
-        return MeasuredRun(profile=Profile.from_json(profile), options=found["options"], notes=tuple(found["notes"]))
+        return MeasuredRun(profile=Profile.from_json(profile), options=_arguments(found["options"]) or {}, notes=tuple(found["notes"]))
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each task, measured and simulated: source, kind, step, partition, micro_batch, lane, start_ns,

@@ -52,7 +52,7 @@ def words_of(options):
 def as_json(answer):
     """The fields of an answer that the command prints too."""
     fields = {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
-    fields = {name: value for name, value in fields.items() if name not in ("timeline", "memory") and value is not None}
+    fields = {name: value for name, value in fields.items() if name not in ("timeline", "memory", "_asked") and value is not None}
 
     def plain(value):
         return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value

@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import subprocess
 import sys
+from random import Random
 
 import numpy
 import pipescope
@@ -128,6 +129,105 @@ def test_balances_and_plans_as_the_commands_do(profile, tmp_path):
     again = profile.simulate(**plan.best.options)
     assert again.step_ns == plan.best.step_ns
     assert list(plan.to_pandas()["step_ns"]) == [each.step_ns for each in plan.candidates]
+
+
+def some_hardware(random, lanes, folder):
+    """Options of a machine of that many lanes, for a planner or for one pipeline."""
+    links = folder / "links.json"
+    links.write_text(LINKS)
+    options = random.choice([
+        {},
+        {"devices": ["cpu"] * lanes, "cores": random.choice([1, 2, 8])},
+        {"devices": ",".join(f"d{lane}" for lane in range(lanes)), "speed": [1 / (1 + lane) for lane in range(lanes)]},
+        {"speed": (round(random.uniform(0.3, 2), 3) for _ in range(lanes))},  # read once
+        {"device_types": random.choice(["A100", ["H100"]])},
+    ])
+    options |= random.choice([
+        {},
+        {"link_bandwidth": "50MB/s", "link_latency": "20us", "link_sharing": "all"},
+        {"link_bandwidth": 1e8, "link_protocol": "rendezvous"},
+        {"links": links},
+    ])
+    options |= random.choice([
+        {}, {"memory_limit": "1MB"}, {"memory_limit": [10**6 * (lane + 1) for lane in range(lanes)]}, {"processes": 2}
+    ])
+    return options | random.choice([{}, {"optimizer": "adam"}, {"optimizer": 2.5, "master_weights": False}])
+
+
+LINKS = """{"format": "pipescope.links", "version": 1, "times": [{"bytes": 1, "ns": 9000}, {"bytes": 65536, "ns": 90000}]}"""
+
+
+def again(profile, step):
+    """What the options of an answer give."""
+    options = step.options
+    assert pickle.loads(pickle.dumps(step)).options == options
+    return profile.simulate(**options)
+
+
+def figures(step):
+    """What plans and comparisons have too."""
+    lanes = [(lane.busy_ns, lane.bubble_fraction, lane.peak_bytes) for lane in step.lanes]
+    partitions = [(each.layers, each.lane) for each in step.partitions]
+    return step.step_ns, lanes, partitions, step.replicas, step.feasible, step.optimizer, step.micro_batches
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_options_of_a_simulation_give_it_again(profile, tmp_path, seed):
+    random = Random(seed)
+    lanes = random.choice([2, 4])
+    options = {"batch": 16, "chunks": random.choice([4, 8]), **some_hardware(random, lanes, tmp_path)}
+    kind = random.choice(["named", "interleaved", "file", "table", "auto", "placed", "replicas"])
+    options["balance"] = [8 // lanes] * lanes
+    if kind == "named":
+        options["schedule"] = random.choice(["gpipe", "1f1b", "zero-bubble-h1", "pipedream"])
+        options |= random.choice([{}, {"in_flight": lanes, "schedule": "1f1b"}, {"backward": "first-first", "schedule": "gpipe"},
+                                  {"recompute": "ordinary", "checkpoint": "always"}, {"expandable_segments": True}])
+    elif kind == "interleaved":
+        options |= {"schedule": "interleaved", "balance": [1] * 8 if lanes == 4 else "2,2,2,2"}
+    elif kind in ("file", "table"):
+        own = pipescope.Schedule("zero-bubble-h1", lanes=lanes, chunks=options.pop("chunks"))
+        if kind == "file":
+            own.save(tmp_path / "own.csv")
+        options["schedule"] = tmp_path / "own.csv" if kind == "file" else pipescope.Schedule.from_csv(own.to_csv(), name="1f1b")
+    elif kind == "auto":
+        options["schedule"] = "auto"
+    elif kind == "placed":
+        options |= {"balance": [1] * 8 if lanes == 4 else [2] * 4, "placement": [*range(lanes), *reversed(range(lanes))]}
+    else:
+        options |= {"replicas": 2}
+    step = profile.simulate(**options)
+    assert again(profile, step) == step
+    assert again(profile, step).options == step.options
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_options_of_compared_schedules_give_them_again(profile, tmp_path, seed):
+    random = Random(seed)
+    options = {"balance": [2] * 4, "chunks": 8, "batch": 16, **some_hardware(random, 4, tmp_path)}
+    options |= random.choice([{}, {"in_flight": 3}, {"recompute": "ordinary", "checkpoint": "always"}])
+    compared = profile.compare_schedules(**options).schedules
+    assert len(compared) > 3
+    for each in compared:
+        assert figures(again(profile, each)) == figures(each), each.name
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_options_of_planned_pipelines_give_them_again(profile, tmp_path, seed):
+    random = Random(seed)
+    table = pipescope.Schedule.from_csv(pipescope.Schedule("1f1b", lanes=3, chunks=4).to_csv(), name="zero-bubble-h1")
+    schedules = random.choice([None, ["interleaved", table], "1f1b,auto", "gpipe"])
+    options = {"batch": 16, "chunks": [2, 4], "partitions": "1..4", **some_hardware(random, 4, tmp_path)}
+    plan = profile.plan(**options, schedule=schedules, replicas=random.choice([None, "1..2"]), price_per_lane_hour=2)
+    assert len(plan.candidates) > 2
+    for each in plan.candidates:
+        assert figures(again(profile, each)) == figures(each), each
+
+
+def test_refuses_two_schedules_of_one_name(profile):
+    table = pipescope.Schedule.from_csv(pipescope.Schedule("1f1b", lanes=2, chunks=4).to_csv(), name="gpipe")
+    for schedules in (["gpipe", table], [table, table]):
+        with pytest.raises(pipescope.UsageError, match="'gpipe' twice"):
+            profile.plan(batch=16, schedule=schedules)
 
 
 def test_says_what_is_infeasible_without_an_exception(profile):
@@ -295,7 +395,7 @@ def test_has_the_documented_fields():
         _results.TaskGroup: properties(runs["group"]),
     }
     for type_, keys in every.items():
-        assert set(type_.__dataclass_fields__) == keys, type_.__name__
+        assert set(type_.__dataclass_fields__) - {"_asked"} == keys, type_.__name__
 
 
 def test_starts_the_command():

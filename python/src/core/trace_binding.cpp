@@ -33,7 +33,8 @@ using Paths = std::vector<std::string>;
 /// Joining traces uses a temporary file that signals remove, and there is one such file at a time.
 std::mutex joining;
 
-/// The keyword arguments of simulate() for this pipeline.
+/// The keyword arguments of simulate() for this pipeline. A schedule that is not named also has its table, as
+/// schedule_csv. Measured times of links are in files that the options do not know.
 Json arguments_json(const PipelineOptions& options) {
     constexpr std::array kNumbers{"chunks", "batch", "cores", "processes", "replicas", "in_flight"};
     constexpr std::array kLists{"balance", "placement", "speed"};
@@ -53,6 +54,9 @@ Json arguments_json(const PipelineOptions& options) {
         } else {
             value = each.value;
         }
+    }
+    if (const Schedule::File* file = options.schedule.file()) {
+        object["schedule_csv"] = to_csv(file->table);
     }
     return object;
 }
