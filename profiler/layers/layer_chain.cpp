@@ -67,11 +67,12 @@ private:
     std::vector<std::optional<Instant>> reached_;
 };
 
+/// An output without a gradient is one that the loss ignores, as in the engine.
 void backward(const Tensors& outputs, const Tensors& gradients) {
     torch::autograd::variable_list roots;
     torch::autograd::variable_list root_gradients;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-        if (outputs[i].requires_grad()) {
+        if (outputs[i].requires_grad() && gradients[i].defined()) {
             roots.push_back(outputs[i]);
             root_gradients.push_back(gradients[i]);
         }

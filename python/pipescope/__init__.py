@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pipescope._annotate import annotate as annotate
     from pipescope._gpipe import GPipe as GPipe
     from pipescope._gpipe import current_micro_batch as current_micro_batch
-    from pipescope._gpipe import cut as cut
+    from pipescope._layers import cut as cut
     from pipescope._gpipe import is_checkpointing as is_checkpointing
     from pipescope._gpipe import is_recomputing as is_recomputing
     from pipescope._processes import Processes as Processes
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # Name: the module that has it, which needs torch.
 _ENGINE_NAMES = {
     "GPipe": "_gpipe",
-    "cut": "_gpipe",
+    "cut": "_layers",
     "current_micro_batch": "_gpipe",
     "is_checkpointing": "_gpipe",
     "is_recomputing": "_gpipe",

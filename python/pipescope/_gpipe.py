@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -18,21 +17,20 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from pipescope._layers import Device, Layered, Tensors, check_loss, device_name, named_layers
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
+from pipescope._profiler import profile as measured_profile
+from pipescope._recording import Recording, refuse_beside_a_recording
 from pipescope._schedule import Schedule
+from pipescope._structure import tensors_in
 from pipescope._torch import engine
-from pipescope._words import in_python, python_messages
+from pipescope._words import python_messages
 from pipescope.errors import BalanceError, EngineError, TraceError, UsageError
-from pipescope.skip import Skippable, verify_skippables
 
-__all__ = ["GPipe", "current_micro_batch", "cut", "is_checkpointing", "is_recomputing"]
+__all__ = ["GPipe", "current_micro_batch", "is_checkpointing", "is_recomputing"]
 
-_MOST_CHUNKS = 65534
 _has_ended = [False]
-
-Tensors = Union[Tensor, tuple[Tensor, ...], list[Tensor]]
-Device = Union[torch.device, int, str]
 
 
 def is_checkpointing() -> bool:
@@ -51,73 +49,6 @@ def current_micro_batch() -> Optional[int]:
     return micro_batch
 
 
-def cut(model: nn.Module, *names: str, sample: Optional[Tensors] = None) -> "OrderedDict[str, nn.Module]":
-    """Cuts a model into layers by its submodules' names, for GPipe.
-
-    ``cut(model, "embed", "blocks.*", "head")`` is the submodule ``embed``, then the children of ``blocks`` in order, then
-    ``head``. Running them one after the other must be what the model does; its own ``forward`` is not used. With a
-    ``sample`` that is checked: both are run in eval mode without gradients, and their outputs must be equal.
-
-    The layers keep the model's names, so the pipeline's state_dict has the model's keys.
-
-    Raises UsageError for a name that is not there, for parameters or buffers that no layer holds, and for a sample whose
-    outputs differ.
-    """
-    layers: OrderedDict[str, nn.Module] = OrderedDict()
-    for name in names:
-        try:
-            found = model.get_submodule(name[:-2] if name.endswith(".*") else name)
-        except AttributeError:
-            raise UsageError(f"the model has no submodule '{name}'; name some of named_modules()") from None
-        if name.endswith(".*"):
-            layers.update((f"{name[:-1]}{child}", module) for child, module in found.named_children())
-        else:
-            layers[name] = found
-    held = {id(each) for layer in layers.values() for each in (*layer.parameters(), *layer.buffers())}
-    left = [n for n, each in (*model.named_parameters(), *model.named_buffers()) if id(each) not in held]
-    if left:
-        raise UsageError(f"no layer holds {left[0]}; the layers together must hold the whole model; name its submodule too")
-    if sample is not None:
-        _check_chain(model, layers, sample)
-    return layers
-
-
-def _check_chain(model: nn.Module, layers: Mapping[str, nn.Module], sample: Tensors) -> None:
-    modes = [(each, each.training) for each in model.modules()]
-    try:
-        model.eval()
-        with torch.no_grad():
-            expected = model(sample)
-            value: Any = sample
-            for layer in layers.values():
-                value = layer(value)
-    finally:
-        for each, mode in modes:
-            each.training = mode
-    try:
-        torch.testing.assert_close(value, expected)
-    except AssertionError as error:
-        raise UsageError(
-            "the named submodules, one after the other, do not compute what the model computes; put what its forward does "
-            f"between them into modules of their own\n{error}"
-        ) from None
-
-
-def _refuse_more_than_layers(module: nn.Sequential) -> None:
-    """The pipeline calls the layers and not the Sequential, so what that does besides calling them would be lost."""
-    if type(module).forward is not nn.Sequential.forward or "forward" in vars(module):
-        raise UsageError(
-            f"module is a {type(module).__name__}, an nn.Sequential with a forward of its own, which a pipeline does not "
-            "call; make it one of the layers, or give list(module) if they run one after the other"
-        )
-    for hooks in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
-        if getattr(module, hooks):
-            raise UsageError(
-                "the nn.Sequential has hooks of its own, which a pipeline does not run; put them on its layers, or on the "
-                "GPipe"
-            )
-
-
 def _whole(value: Any, name: str) -> int:
     try:
         return operator.index(value)
@@ -125,38 +56,29 @@ def _whole(value: Any, name: str) -> int:
         raise TypeError(f"{name} is {value!r}; it is a whole number; write it as 4") from None
 
 
-def _named_layers(module: Any) -> "OrderedDict[str, nn.Module]":
-    if isinstance(module, nn.Sequential):
-        _refuse_more_than_layers(module)
-        layers = OrderedDict(module._modules.items())
-    elif isinstance(module, Mapping):
-        layers = OrderedDict(module)
-    elif isinstance(module, (list, tuple, nn.ModuleList)):
-        layers = OrderedDict((str(k), layer) for k, layer in enumerate(module))
-    else:
-        raise UsageError(
-            f"module is a {type(module).__name__}; a pipeline needs layers that run one after the other; give an "
-            "nn.Sequential or a list of modules, or name the submodules with pipescope.cut()"
-        )
-    first: dict[int, str] = {}
-    for name, layer in layers.items():
-        if not isinstance(layer, nn.Module):
-            raise UsageError(f"layer {name} is a {type(layer).__name__}; layers are modules; wrap it in an nn.Module")
-        if id(layer) in first:
-            raise UsageError(
-                f"layer {name} is the same module as layer {first[id(layer)]}; each layer stands once; copy the module"
-            )
-        first[id(layer)] = name
-    return layers
-
-
 def _schedule_option(schedule: Any) -> Union[str, tuple[str, str]]:
-    """Its name, or the name and the text of a CSV."""
+    """A name, or the name and the text of a CSV. A Schedule is an order, whatever its name."""
     if isinstance(schedule, str) and not schedule.endswith(".csv"):
         return schedule
     if not isinstance(schedule, Schedule):
         schedule = Schedule.load(schedule)
-    return schedule.name if schedule.name in Schedule.names() else (schedule.name, schedule.to_csv())
+    return (schedule.name, schedule.to_csv())
+
+
+def _partitions_a_lane(schedule: str) -> int:
+    """Of a named schedule, as long as nobody asks for another number."""
+    return Schedule(schedule, lanes=2, chunks=8).partitions // 2
+
+
+def _lanes_of(schedule: Union[str, tuple[str, str]], placement: Sequence[int], partitions: Optional[int]) -> Optional[int]:
+    """The number of lanes that the options determine; None: as many as there are devices."""
+    if placement:
+        return max(1, min(max(placement) + 1, len(placement)))
+    if not isinstance(schedule, str):
+        return Schedule.from_csv(schedule[1], name=schedule[0]).lanes
+    if partitions is None or schedule not in Schedule.names():
+        return partitions
+    return max(1, partitions // _partitions_a_lane(schedule))
 
 
 def _default_devices(lanes: Optional[int], layers: int) -> list[str]:
@@ -166,18 +88,7 @@ def _default_devices(lanes: Optional[int], layers: int) -> list[str]:
     return ["cpu"] * (lanes if lanes is not None else max(1, min(cores, layers)))
 
 
-def _device_name(device: Device) -> str:
-    named = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
-    if named.type == "cuda" and not torch.cuda.is_available():
-        built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "built without CUDA"
-        raise UsageError(
-            f"device '{named}' is given, and torch {torch.__version__}, {built}, finds no GPU here (torch.cuda.is_available() "
-            "is False); use 'cpu', or a machine and a torch with CUDA"
-        )
-    return str(named)
-
-
-class GPipe(nn.Module):
+class GPipe(Layered):
     """A model whose layers run as a pipeline of micro-batches, on one lane (a thread and a device) per partition.
 
     ::
@@ -189,8 +100,8 @@ class GPipe(nn.Module):
     Losses and gradients are those of the plain model run micro-batch by micro-batch. Parameters are those of the given
     modules, which stay usable; keys of state_dict() are those of the plain nn.Sequential.
 
-    Shapes: the first dimension of every input, output and value between layers is the samples. A mini-batch is cut into
-    min(chunks, samples) micro-batches. Between layers go a tensor, or a tuple or list of tensors.
+    Shapes: the first dimension of every input and output is the samples. A mini-batch is cut into min(chunks, samples)
+    micro-batches. Between layers go tensors and None, alone or in tuples, lists and dicts, which nest.
 
     Threading: calls of one model from several threads take turns. A layer runs on its lane's thread, with the caller's
     grad mode, autocast, hooks and context variables, not with its threading.local values.
@@ -201,10 +112,11 @@ class GPipe(nn.Module):
     Args:
         module: an nn.Sequential, a list of modules, a mapping of names to modules, or what cut() returns.
         balance: layers per partition. None: measured at the first call, on its input, for as many lanes as devices.
-        devices: one for each lane. Default: all CUDA devices, else the host ("cpu") for each partition.
+        devices: one for each lane. Default: all CUDA devices, else the host ("cpu") for each lane.
         chunks: micro-batches.
         checkpoint: "always", "except_last" or "never": which micro-batches keep only their inputs.
-        schedule: a name such as "gpipe", "1f1b" or "zero-bubble-h1", or a pipescope.Schedule. All but gpipe need step().
+        schedule: a name such as "gpipe", "1f1b" or "zero-bubble-h1", or a pipescope.Schedule, whose order runs whatever
+            its name is. All but the name gpipe need step().
         deferred_batch_norm: running statistics of mini-batches instead of micro-batches.
         driver: "scheduled", or "autograd", in which torch's autograd orders the backwards.
         seed: of random numbers in layers, which depend only on (seed, step, micro-batch, layer).
@@ -234,8 +146,7 @@ class GPipe(nn.Module):
         device_messages: str = "host",
     ) -> None:
         super().__init__()
-        self._add_layers(_named_layers(module))
-        lanes = None
+        self._add_layers(named_layers(module))
         if isinstance(balance, str):
             try:
                 balance = [int(size) for size in balance.split(",")]
@@ -243,22 +154,25 @@ class GPipe(nn.Module):
                 raise BalanceError(f"balance is '{balance}'; it is a list of layers per partition; write it as '2,2'") from None
         if balance is not None:
             balance = [_whole(size, "balance") for size in balance]
-            lanes = len(balance)
         chunks = _whole(chunks, "chunks")
-        if chunks > _MOST_CHUNKS:
-            raise UsageError(f"chunks is {chunks}; a mini-batch has at most {_MOST_CHUNKS} micro-batches; use fewer")
+        if chunks > engine.most_micro_batches:
+            raise UsageError(
+                f"chunks is {chunks}; a mini-batch has at most {engine.most_micro_batches} micro-batches; use fewer"
+            )
+        order, lane_of = _schedule_option(schedule), [int(lane) for lane in placement]
+        lanes = _lanes_of(order, lane_of, None if balance is None else len(balance))
         self._options: dict[str, Any] = {
             "balance": balance,
-            "devices": [_device_name(each) for each in devices]
+            "devices": [device_name(each) for each in devices]
             if devices is not None
             else _default_devices(lanes, len(self._layers)),
             "chunks": int(chunks),
             "checkpoint": str(checkpoint),
-            "schedule": _schedule_option(schedule),
+            "schedule": order,
             "deferred_batch_norm": bool(deferred_batch_norm),
             "driver": str(driver),
             "seed": int(seed),
-            "placement": [int(lane) for lane in placement],
+            "placement": lane_of,
             "reduction": str(reduction),
             "host_cores": int(host_cores),
             "processes": processes,
@@ -280,41 +194,15 @@ class GPipe(nn.Module):
                 "profile(...).balance(...) finds"
             )
 
-    # ---- Layers ----
-
-    def _add_layers(self, layers: "OrderedDict[str, nn.Module]") -> None:
-        # Not add_module(): a layer may be called as one of our own attributes, or have a dot in its name.
-        self._modules.update(layers)
-
-    @property
-    def _layers(self) -> dict[str, nn.Module]:
-        return self._modules  # type: ignore[return-value]
-
-    def _engine_layers(self) -> list[tuple[nn.Module, str, list[Any], list[Any]]]:
-        """(module, name for messages, stashed skips, popped skips) of each layer of the engine."""
-        verify_skippables(self._layers)
-        layers = []
-        for name, layer in self._layers.items():
-            shown = type(layer).__name__ if name.isdigit() else name
-            stashed, popped = layer.declare_skips() if isinstance(layer, Skippable) else ([], [])
-            layers.append((layer, shown, stashed, popped))
-        return layers
-
-    def __len__(self) -> int:
-        return len(self._layers)
-
-    def __getitem__(self, index: int) -> nn.Module:
-        return list(self._layers.values())[index]
-
-    def __iter__(self) -> Iterator[nn.Module]:
-        return iter(self._layers.values())
-
     # ---- The engine's model ----
 
-    def _build(self) -> None:
+    def _build(self, balance: Optional[list[int]] = None) -> None:
+        """With a balance that was found, or with the options' own."""
+        options = self._options if balance is None else {**self._options, "balance": balance}
         keep_apart(self._layers.values())
         with python_messages():
-            self._model = engine.Model(self._engine_layers(), self._options)
+            self._model = engine.Model(self._engine_layers(), options)
+        self._options = options
         self._model.next_step = self._step
         self._model.train(self.training)
         self._process = os.getpid()
@@ -329,34 +217,64 @@ class GPipe(nn.Module):
                 del self._modules[name]
 
     def _balance_by(self, input: Tensors) -> None:
-        """Measures the layers on a micro-batch of the input and balances them over the devices."""
-        from pipescope._profiler import profile
+        """Measures the layers on a micro-batch of the input, and finds the schedule's balance on the devices."""
+        _check(input)
+        first = input if isinstance(input, Tensor) else input[0]
+        rows = int(first.shape[0]) if first.dim() > 0 else 0
+        chunks = max(1, min(rows, self._options["chunks"]))
+        samples = max(1, rows // chunks)
+        search = self._balance_search(chunks, samples)
+        profile = measured_profile(self._layers, input, samples=[samples], time_limit_s=5.0, tapes=False)
+        balance = list(search(profile))
+        placement = self._options["placement"]
+        if placement and len(placement) != len(balance):
+            raise BalanceError(
+                f"placement is {placement} and no balance is given; the search makes {len(balance)} partitions of its own for "
+                "these lanes; give the balance too"
+            )
+        self._build(balance)
 
-        tensors = [input] if isinstance(input, Tensor) else list(input)
-        samples = max(1, int(tensors[0].shape[0]) // max(1, self._options["chunks"]))
-        parts = [each[:samples].detach() for each in tensors]
-        lanes = min(len(self._options["devices"]), len(self._layers))
-        measured = profile(
-            self._layers,
-            parts[0] if isinstance(input, Tensor) else type(input)(parts),
-            samples=[samples],
-            time_limit_s=5.0,
-            tapes=False,
-        )
-        chunks = self._options["chunks"]
-        found = measured.balance(lanes, batch=samples * chunks, chunks=chunks, checkpoint=self._options["checkpoint"])
-        self._options["balance"] = list(found)
-        self._build()
+    def _balance_search(self, chunks: int, samples: int) -> Callable[[Profile], Iterable[int]]:
+        """What finds the balance in a profile. Refuses schedules that no balance fits, before anything is measured."""
+        order, checkpoint = self._options["schedule"], self._options["checkpoint"]
+        if not isinstance(order, str):
+            table = Schedule.from_csv(order[1], name=order[0])
+            batch = samples * table.micro_batches
+            return lambda profile: profile.balance(batch=batch, checkpoint=checkpoint, schedule=table)
+        runnable = Schedule.names(runnable=True)
+        if order not in runnable:
+            raise UsageError(f"schedule is {order!r}; a model runs {', '.join(runnable)} or a CSV file; use one of them")
+        a_lane = _partitions_a_lane(order)
+        wanted = _lanes_of(order, self._options["placement"], None)
+        lanes = min(len(self._options["devices"]) if wanted is None else wanted, len(self._layers) // a_lane)
+        if lanes == 0:
+            raise BalanceError(
+                f"the model has {len(self._layers)} layers; the schedule {order} needs {a_lane} for each lane; use 1f1b"
+            )
+        with python_messages("lanes"):
+            Schedule(order, lanes=lanes, chunks=chunks)  # refuses numbers that do not fit
+        batch = samples * chunks
+        if a_lane == 1:
+            return lambda profile: profile.balance(lanes, batch=batch, chunks=chunks, checkpoint=checkpoint, schedule=order)
+        return lambda profile: profile.plan(
+            partitions=lanes, batch=batch, chunks=chunks, checkpoint=checkpoint, schedule=order
+        ).candidates[0].balance
 
     def _check_call(self) -> None:
         if _has_ended is None or _has_ended[0]:  # None: the interpreter has cleared this module
             raise RuntimeError("a pipeline is called after the end of the process has begun; its lanes do not run any more")
+        if torch.compiler.is_exporting() or torch._C._get_tracing_state() is not None:  # of torch.jit.trace
+            raise UsageError(
+                "the model is called by torch.export or torch.jit.trace, which cannot follow its lanes; export the plain "
+                "nn.Sequential of its layers, which has the same parameters"
+            )
         if self._model is not None and os.getpid() != self._process:
             # Another thread may have held the model's lock when the process was forked, so the engine is not asked.
             raise EngineError(
                 "the model was built before this process was forked, and its lanes run in the parent process only; build it "
                 "in this process"
             )
+        refuse_beside_a_recording(self._recording, "the model is called")
         if self._staggering == threading.get_ident():
             raise UsageError(
                 "the model is called by a function that its train_staggered() calls, while its lanes train; call it "
@@ -447,8 +365,8 @@ class GPipe(nn.Module):
                     "checkpoint='never'"
                 )
 
-        for each in [output] if isinstance(output, Tensor) else output:
-            if isinstance(each, Tensor) and each.requires_grad and before:
+        for each in tensors_in(output):
+            if each.requires_grad and before:
                 each.register_hook(check)  # type: ignore[no-untyped-call]
 
     def step(self, input: Optional[Tensors], target: Optional[Tensors], loss: Callable[[Any, Any], Tensor]) -> Tensor:
@@ -460,7 +378,7 @@ class GPipe(nn.Module):
         """
         if self._options["processes"] is None:
             _check(input)
-        _check_loss(loss)
+        check_loss(loss)
         model = self._model_for(input)
         with self._recorded(model, input) as losses:
             result: Tensor = model.step(input, target, loss)
@@ -498,7 +416,7 @@ class GPipe(nn.Module):
         """
         if self._recording is not None:
             raise UsageError("train_staggered() is called while record() runs, which records step(); call it outside")
-        _check_loss(loss)
+        check_loss(loss)
         for each, takes in ((update, "update(lane)"), (done, "done(loss)")):
             if not callable(each):
                 raise TypeError(f"{takes} is a {type(each).__name__}; train_staggered() calls it; give a function")
@@ -564,12 +482,12 @@ class GPipe(nn.Module):
             raise UsageError("record() is called while the model is being recorded; leave that block first")
         if profile is not None and len(profile) != len(self):
             raise UsageError(f"the profile has {len(profile)} layers, and the model {len(self)}; profile this model")
-        from pipescope._recording import Recording
-
-        try:
-            recording = Recording(path, profile, optimizer, warmup, force)
-        except TraceError as error:
-            raise TraceError(in_python(str(error))) from None
+        recording = Recording(path, profile, optimizer, warmup, force)
+        if self._model is None and self._options["balance"] is None:  # once it is balanced, so that this is not recorded
+            if os.path.exists(path) and not force:
+                raise TraceError(f"{os.fsdecode(path)!r} exists; a trace is a new file; choose another name, or use force=True")
+        else:
+            recording.start()
         self._recording = recording
         try:
             yield
@@ -663,11 +581,6 @@ def _check(input: Any) -> None:
                              "reach its lanes; use backward() or step()")
         if forward_ad._current_level >= 0 and forward_ad.unpack_dual(each).tangent is not None:  # type: ignore[no-untyped-call]
             raise UsageError("the model is given a dual tensor; forward-mode derivatives do not pass its lanes; use backward()")
-
-
-def _check_loss(loss: Any) -> None:
-    if not callable(loss):
-        raise TypeError(f"the loss function is a {type(loss).__name__}; it is called as loss(output, target); give a function")
 
 
 def _end_threads() -> None:

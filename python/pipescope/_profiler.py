@@ -11,13 +11,16 @@ from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from pipescope._gpipe import GPipe, Tensors, _check_loss, _device_name, _named_layers
+from pipescope._layers import Tensors, check_loss, described_layers, device_name, named_layers
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
+from pipescope._recording import refuse_beside_a_recording
+from pipescope._samples import SizesChecked, rows_of, warn_of_mixed_samples
+from pipescope._structure import tensors_in
 from pipescope._torch import engine
 from pipescope.errors import UsageError
-from pipescope.skip import Skippable, verify_skippables
 
 __all__ = ["profile"]
 
@@ -29,7 +32,7 @@ def profile(
     loss: Optional[Callable[[Any, Any], Tensor]] = None,
     *,
     name: Optional[str] = None,
-    samples: Union[int, Iterable[int]] = (1, 2, 4),
+    samples: Union[int, Iterable[int], None] = None,
     batches: Iterable[int] = (),
     device: str = "cpu",
     co_running_lanes: int = 2,
@@ -49,7 +52,8 @@ def profile(
         sample: an input; its first dimension is the samples. Other micro-batch sizes repeat or cut its rows.
         target: of the loss, with as many samples. Default: the loss takes the output only.
         loss: ``loss(output, target)``. Default: the mean of squares of the outputs.
-        samples: micro-batch sizes to measure, ascending.
+        samples: micro-batch sizes to measure, ascending. Default: 1, 2 and 4; with batch norm, which cannot train on a
+            single value, 2, 4 and 8.
         batches: additional mini-batch sizes at which to measure the loss.
         co_running_lanes: lanes that are busy at the same time, as in a training; their slowdown is part of the profile,
             and so is the GIL's.
@@ -60,38 +64,40 @@ def profile(
     The first call makes torch's host allocator count its bytes, for the rest of the process, and memory that the process
     has freed stays with it.
 
-    Raises UsageError for wrong options, and a layer's exception unchanged. Threading: while no model of the process
-    trains.
+    Warns if a sample's output depends on the other samples, as it does where the first dimension is the sequence: a
+    pipeline that cuts the mini-batch then computes something else.
+
+    Raises UsageError for wrong options, and for outputs whose samples are not in the first dimension; and a layer's
+    exception unchanged. Threading: while no model of the process trains.
     """
-    layers = module._layers if isinstance(module, GPipe) else _named_layers(module)
-    verify_skippables(layers)
+    refuse_beside_a_recording(None, "profile() is called")
+    layers = named_layers(module)
+    described = described_layers(layers)
     on_meta = estimate_for is not None
     if loss is None:
         if target is not None:
             raise UsageError("a target is given without a loss; give the loss too")
         loss = _mean_of_squares
-    _check_loss(loss)
+    check_loss(loss)
     if not on_meta and any(each.is_meta for layer in layers.values() for each in layer.parameters()):
         raise UsageError("the module is on the meta device, where nothing can be timed; name a device in estimate_for")
     modules = list(layers.values())
     keep_apart(modules)
 
+    # Copied before torch's memory is redirected: deepcopy() would put some tensors here and some there.
+    on_meta_device = [_on_meta(each) for each in modules] if on_meta else []
+
     def copy_layer(index: int) -> nn.Module:
-        layer = copy.deepcopy(modules[index]).train()
-        return layer.to("meta") if on_meta else layer
+        return on_meta_device[index] if on_meta else copy.deepcopy(modules[index]).train()
 
     def make_batch(count: int) -> tuple[Any, Any]:
-        rows = _rows(sample, count)
-        return (rows, _rows(target, count) if target is not None else _rows(_first(sample), count))
+        return rows_of(sample, count), rows_of(tensors_in(sample)[0] if target is None else target, count)
 
-    described = []
-    for key, layer in layers.items():
-        stashed, popped = layer.declare_skips() if isinstance(layer, Skippable) else ([], [])
-        described.append((layer, type(layer).__name__ if key.isdigit() else key, stashed, popped))
+    where = device_name(device)
     options = {
-        "samples": [samples] if isinstance(samples, int) else list(samples),
+        "samples": _sizes(samples, modules),
         "batches": list(batches),
-        "device": _device_name(device),
+        "device": where,
         "co_running_lanes": co_running_lanes,
         "time_limit_s": time_limit_s,
         "target_cv": target_cv,
@@ -101,6 +107,9 @@ def profile(
     }
     title = name if name is not None else type(module).__name__
     with _same_random_numbers():
+        if not on_meta:
+            warn_of_mixed_samples(modules, sample, where)
+        loss = SizesChecked(loss)
         return Profile.from_json(engine.profile(title, described, copy_layer, make_batch, loss, options))
 
 
@@ -119,22 +128,29 @@ def _same_random_numbers() -> Iterator[None]:
             numpy.random.set_state(of_numpy)
 
 
-def _first(tensors: Tensors) -> Tensor:
-    return tensors if isinstance(tensors, Tensor) else tensors[0]
+def _sizes(samples: Union[int, Iterable[int], None], modules: Iterable[nn.Module]) -> list[int]:
+    if samples is None:
+        kinds = (nn.modules.batchnorm._BatchNorm,)
+        has_batch_norm = any(isinstance(each, kinds) for module in modules for each in module.modules())
+        return [2, 4, 8] if has_batch_norm else [1, 2, 4]
+    return [samples] if isinstance(samples, int) else list(samples)
 
 
-def _rows(tensors: Tensors, count: int) -> Any:
-    """That many rows of each, again from the start if there are too few."""
-    if not isinstance(tensors, Tensor):
-        return type(tensors)(_rows(each, count) for each in tensors)
-    if tensors.dim() == 0 or tensors.shape[0] == 0:
-        raise UsageError(f"a sample has the shape {tuple(tensors.shape)}; its first dimension is the samples; give at least 1")
-    if tensors.is_meta:
-        return torch.empty((count, *tensors.shape[1:]), dtype=tensors.dtype, device="meta")
-    return tensors.detach()[torch.arange(count) % tensors.shape[0]]
+def _on_meta(module: nn.Module) -> nn.Module:
+    """A copy on the meta device, which takes no memory."""
+    memo: dict[int, Any] = {}
+    for part in module.modules():
+        for tensor in tensors_in(dict(vars(part))):
+            if id(tensor) in memo or is_lazy(tensor):
+                continue
+            made: Tensor = tensor.detach().to("meta").requires_grad_(tensor.requires_grad)
+            memo[id(tensor)] = nn.Parameter(made, made.requires_grad) if isinstance(tensor, nn.Parameter) else made
+    return copy.deepcopy(module, memo).to("meta").train()
 
 
 def _mean_of_squares(output: Any, _target: Any) -> Tensor:
-    tensors = [output] if isinstance(output, Tensor) else list(output)
-    total: Tensor = sum(each.float().pow(2).mean() for each in tensors if each.is_floating_point())  # type: ignore[assignment]
+    tensors = [each for each in tensors_in(output) if each.is_floating_point() or each.is_complex()]
+    if not tensors:
+        return torch.zeros(())
+    total: Tensor = sum(each.abs().float().pow(2).mean() for each in tensors)  # type: ignore[assignment]
     return total

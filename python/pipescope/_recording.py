@@ -12,8 +12,18 @@ import torch
 from pipescope._core import __version__
 from pipescope._profile import Profile
 from pipescope._torch import engine
+from pipescope._words import python_messages
+from pipescope.errors import UsageError
 
-__all__ = ["Recording"]
+__all__ = ["Recording", "refuse_beside_a_recording"]
+
+_running: list[Recording] = []  # at most one
+
+
+def refuse_beside_a_recording(own: Optional[Recording], what: str) -> None:
+    """A trace holds the tasks of all models of the process, so no other may run."""
+    if _running and _running[0] is not own:
+        raise UsageError(f"{what} while record() records another model, whose trace would hold both; leave that block first")
 
 
 def _environment() -> dict[str, Any]:
@@ -29,10 +39,13 @@ def _environment() -> dict[str, Any]:
 
 
 class Recording:
-    """A trace that holds the steps of one model until stop(). A step's wall time lasts until the next one begins."""
+    """A trace that holds the steps of one model from start() until stop(). A step's wall time lasts until the next one
+    begins."""
 
     def __init__(self, path: Any, profile: Optional[Profile], optimizer: str, warmup: int, force: bool) -> None:
-        self._trace = engine.Recording(os.fspath(path), force)
+        self._path = os.fspath(path)
+        self._force = force
+        self._trace: Any = None
         self._profile = profile
         self._optimizer = optimizer
         self._warmup = warmup
@@ -40,8 +53,20 @@ class Recording:
         self._steps = 0
         self._step: Optional[tuple[Any, int, int, float]] = None  # model, number, start and loss of the last one
 
+    def start(self) -> None:
+        """Raises TraceError if the file exists, unless it is to be replaced, or cannot be written."""
+        with python_messages():
+            self._trace = engine.Recording(self._path, self._force)
+        _running.append(self)
+
+    @property
+    def is_started(self) -> bool:
+        return self._trace is not None
+
     def begin(self, model: Any, options: dict[str, Any], samples: int) -> int:
         """Returns the start of a call that may be a step."""
+        if not self.is_started:
+            self.start()
         model.time_steps(True)
         if not self._is_described:
             self._describe(model, options, samples)
@@ -55,9 +80,12 @@ class Recording:
         self._step = (model, step, start, loss)
 
     def stop(self) -> None:
+        if not self.is_started:
+            self.start()  # a trace without steps
         try:
             self._end_step(self._trace.now())
         finally:
+            _running.remove(self)
             self._trace.stop()
 
     def _end_step(self, end: int) -> None:

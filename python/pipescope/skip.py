@@ -20,9 +20,10 @@ The names are those of torchgpipe (arXiv 2004.09910, section 3.3).
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import uuid
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, Callable, ClassVar, Optional, Union
 
 from torch import Tensor, nn
@@ -83,6 +84,16 @@ class _Shelf(threading.local):
 
 
 _shelf = _Shelf()
+
+
+@contextlib.contextmanager
+def skips_on(shelf: dict[tuple[str, str], Optional[Tensor]]) -> Iterator[None]:
+    """Skips outside a pipeline lie on this shelf."""
+    before, _shelf.tensors = _shelf.tensors, shelf
+    try:
+        yield
+    finally:
+        _shelf.tensors = before
 
 
 class Skippable(nn.Module):
@@ -183,6 +194,12 @@ class Skippable(nn.Module):
             _shelf.tensors[self._key(name)] = tensor
 
 
+def skippable_in(layer: nn.Module) -> Optional[Skippable]:
+    """The layer with skips that this one is, or that torch.compile() made it of; None for any other."""
+    inner = getattr(layer, "_orig_mod", layer)
+    return inner if isinstance(inner, Skippable) else None
+
+
 def _check_none_left(verb: str, names: Iterable[str]) -> None:
     left = ", ".join(f"'{name}'" for name in sorted(names))
     if left:
@@ -210,11 +227,12 @@ def verify_skippables(module: Union[nn.Sequential, Mapping[str, nn.Module]]) -> 
     popped: set[tuple[str, str]] = set()
     faults: list[str] = []
     for layer_name, layer in children:
-        if not isinstance(layer, Skippable):
+        own = skippable_in(layer)
+        if own is None:
             continue
-        both = layer.stashable_names & layer.poppable_names
+        both = own.stashable_names & own.poppable_names
         faults += [f"'{layer_name}' declared '{name}' both as stashable and as poppable" for name in sorted(both)]
-        stashes, pops = layer.skip_names()
+        stashes, pops = own.skip_names()
         for key in stashes:
             if key[1] in both:
                 continue

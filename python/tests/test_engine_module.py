@@ -6,8 +6,11 @@ import contextvars
 import copy
 import io
 import pickle
+import sys
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
+from typing import NamedTuple, Optional
 
 import engine_models as models
 import pipescope
@@ -82,6 +85,80 @@ def test_a_cut_that_computes_something_else_is_refused():
 
     with pytest.raises(pipescope.UsageError, match="do not compute what the model computes"):
         pipescope.cut(Model(), "first", "second", sample=torch.randn(4, 6))
+
+
+@dataclass
+class Output:
+    """As models of Hugging Face return."""
+
+    loss: Optional[torch.Tensor]
+    logits: torch.Tensor
+    states: tuple
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, hidden, mask=None):
+        return (torch.tanh(self.linear(hidden)), None)
+
+
+class LikeHuggingFace(nn.Module):
+    def __init__(self, of_pairs: bool) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(10, 6)
+        self.blocks = nn.ModuleList([Block() if of_pairs else nn.Linear(6, 6) for _ in range(2)])
+        self.head = nn.Linear(6, 2)
+
+    def forward(self, tokens=None, mask=None):
+        hidden = self.embed(tokens)
+        states = [hidden]
+        for block in self.blocks:
+            hidden = block(hidden)
+            hidden = hidden[0] if isinstance(hidden, tuple) else hidden
+            states.append(hidden)
+        return Output(None, self.head(hidden), tuple(states))
+
+
+class Tokens(nn.Module):
+    def __init__(self, embed: nn.Module) -> None:
+        super().__init__()
+        self.embed = embed
+
+    def forward(self, batch):
+        return self.embed(batch["tokens"])
+
+
+def test_a_cut_of_a_model_that_takes_and_returns_more_than_a_tensor_is_checked():
+    tokens = torch.randint(10, (8, 4))
+    plain = LikeHuggingFace(of_pairs=False)
+    assert list(pipescope.cut(plain, "embed", "blocks.*", "head", sample=tokens)) == ["embed", "blocks.0", "blocks.1", "head"]
+    plain.embed = Tokens(plain.embed)
+    plain.forward = lambda tokens, mask: LikeHuggingFace.forward(plain, {"tokens": tokens}, mask)
+    assert pipescope.cut(plain, "embed", "blocks.*", "head", sample={"tokens": tokens, "mask": None})
+    with pytest.raises(pipescope.UsageError, match=r"(?s)do not compute.*layer blocks.1 \(Block\) was given a tuple"):
+        pipescope.cut(LikeHuggingFace(of_pairs=True), "embed", "blocks.*", "head", sample=tokens)
+    other = LikeHuggingFace(of_pairs=False)
+    other.head.register_forward_hook(lambda _module, _inputs, output: output + torch.rand(()))
+    with pytest.raises(pipescope.UsageError, match="do not compute"):
+        pipescope.cut(other, "embed", "blocks.*", "head", sample=tokens)
+
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.both = Adds()
+
+        def forward(self, x, y):
+            return self.both((x, y))
+
+    assert len(pipescope.cut(Two(), "both", sample=(torch.ones(2), torch.ones(2)))) == 1
+
+
+class Adds(nn.Module):
+    def forward(self, pair):
+        return pair[0] + pair[1]
 
 
 def test_deepcopy_and_pickle():
@@ -190,7 +267,7 @@ def test_singleton_tuples_go_in():
         model(torch.ones(4))
 
 
-@pytest.mark.parametrize("value", [{"x": torch.ones(1)}, "hello", None, 3, (torch.ones(1), None), ()])
+@pytest.mark.parametrize("value", ["hello", None, 3, (torch.ones(1), 3), {"x": {1.5}}, (), {}, [None]])
 def test_other_structures_are_refused(value):
     class Returns(nn.Module):
         def forward(self, x):
@@ -203,13 +280,93 @@ def test_other_structures_are_refused(value):
         model(value)
 
 
-def test_a_named_tuple_is_refused():
-    class Max(nn.Module):
+def test_what_a_refused_value_holds_is_named():
+    class Returns(nn.Module):
         def forward(self, x):
-            return x.max(dim=1)
+            return {"x": x, "more": [x, 3]}
 
-    with pytest.raises(TypeError, match="convert it"):
-        pipescope.GPipe([Max()], [1], devices=["cpu"])(torch.ones(4, 2))
+    with pytest.raises(TypeError, match=r"returned int at \['more'\]\[1\] of a dict"):
+        pipescope.GPipe([Returns()], [1], devices=["cpu"])(torch.ones(4))
+
+
+class State(NamedTuple):
+    hidden: torch.Tensor
+    mask: Optional[torch.Tensor]
+
+
+class Nests(nn.Module):
+    """Wraps its input in a structure that the next one undoes."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, value):
+        kind = type(value).__name__
+        hidden = {"Tensor": lambda: value, "tuple": lambda: value[0], "dict": lambda: value["state"][0],
+                  "State": lambda: value.hidden, "OrderedDict": lambda: value["hidden"]}[kind]()
+        if kind == "tuple":
+            assert value[1] is None and value[2][0].shape[0] == 2  # (h, c) of an LSTM: samples in dimension 1
+        x = torch.tanh(self.linear(hidden))
+        return {
+            "plain": lambda: x,
+            "tuple": lambda: (x, None, (x.detach().T.reshape(2, 3, -1), x)),
+            "dict": lambda: {"state": [x, (x, None)], "more": None},
+            "named": lambda: State(x, None),
+            "ordered": lambda: OrderedDict(hidden=x),
+        }[self.kind]()
+
+
+@pytest.mark.parametrize("checkpoint", ["always", "never"])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero-bubble-h1"])
+def test_nested_structures_and_none_arrive_as_they_left(checkpoint, schedule):
+    layers = nn.Sequential(*map(Nests, ("tuple", "dict", "named", "ordered", "tuple", "dict"))).double()
+    x = torch.randn(6, 6).double()
+
+    def loss(output, _):
+        assert list(output) == ["state", "more"] and output["more"] is None
+        return output["state"][1][0].square().mean()
+
+    expected, gradients, _ = models.plain_gradients(layers, x, x, loss)
+    for balance in ([6], [2, 4], [1, 1, 1, 1, 1, 1]):
+        model = pipescope.GPipe(copy.deepcopy(layers), balance, devices=["cpu"] * len(balance), chunks=3,
+                                checkpoint=checkpoint, schedule=schedule)
+        assert abs(model.step(x, x, loss) - expected) <= 1e-12
+        models.assert_gradients(model, gradients)
+        if schedule == "gpipe":
+            model.zero_grad()
+            output = model(x)
+            assert output["state"][0].shape == (6, 6)
+            loss(output, None).backward()
+            models.assert_gradients(model, gradients)
+
+
+def test_outputs_of_micro_batches_that_cannot_be_joined_are_refused():
+    class Chooses(nn.Module):
+        def forward(self, x):
+            return (x, None) if pipescope.current_micro_batch() == 0 else (None, x)
+
+    model = pipescope.GPipe([Chooses()], [1], devices=["cpu"], chunks=2, checkpoint="never")
+    with pytest.raises(pipescope.errors.EngineError, match="one with other contents for another"):
+        model(torch.ones(4, 2, requires_grad=True))
+
+
+def test_an_exception_says_which_layer_raised_it():
+    model = pipescope.GPipe([Nests("tuple"), nn.Linear(6, 6)], [1, 1], **TWO)
+    with pytest.raises(TypeError) as raised:
+        model(torch.randn(4, 6))
+    if sys.version_info >= (3, 11):
+        assert raised.value.__notes__ == ["raised in layer 1 (Linear), which was given a tuple"]
+
+
+def test_exports_and_traces_are_refused():
+    model = pipeline_of(mlp())
+    x = torch.randn(8, 6)
+    with pytest.raises(pipescope.UsageError, match="export the plain nn.Sequential"):
+        torch.jit.trace(model, (x,))
+    with pytest.raises(Exception, match="export the plain nn.Sequential"):
+        torch.export.export(model, (x,), strict=False)
 
 
 # ---- Hooks ----
@@ -484,6 +641,12 @@ def test_skips(checkpoint):
     models.assert_gradients(model, gradients)
     with pytest.raises(TypeError, match="do not match"):
         pipescope.GPipe(nn.Sequential(Stem(), nn.Tanh()), [1, 1], **TWO)
+    compiled = nn.Sequential(*[torch.compile(layer, backend="eager") for layer in copy.deepcopy(layers)])
+    model = pipescope.GPipe(compiled, [1, 2, 2], devices=["cpu"] * 3, chunks=4, checkpoint=checkpoint)
+    model.zero_grad()
+    assert abs(model.step(x, y, mse) - loss) <= 1e-12
+    for found, gradient in zip(model.parameters(), gradients.values()):
+        assert (found.grad - gradient).abs().max() <= 1e-12
 
 
 def test_a_balance_is_found_at_the_first_call():
@@ -491,6 +654,72 @@ def test_a_balance_is_found_at_the_first_call():
     assert model.balance is None
     model(torch.randn(16, 32)).sum().backward()
     assert len(model.balance) == 2 and sum(model.balance) == 4
+
+
+@pytest.mark.parametrize("schedule", pipescope.Schedule.names(runnable=True))
+def test_every_schedule_is_balanced_as_it_places_its_partitions(schedule):
+    layers = nn.Sequential(*[nn.Linear(8, 8) for _ in range(8)]).double()
+    x, y = torch.randn(16, 8).double(), torch.randn(16, 8).double()
+    _, gradients, _ = models.plain_gradients(layers, x, y, mse)
+    model = pipescope.GPipe(layers, devices=["cpu"] * 2, chunks=8, schedule=schedule)
+    model.step(x, y, mse)
+    models.assert_gradients(model, gradients)
+    assert len(model.balance) == pipescope.Schedule(schedule, lanes=2, chunks=8).partitions
+    given = pipescope.GPipe(copy.deepcopy(layers), model.balance, chunks=8, schedule=schedule)  # devices by default
+    assert len(given.devices) == 2
+
+
+def test_a_schedule_that_no_balance_fits_is_refused_before_anything_is_measured(monkeypatch):
+    def measured(*_arguments, **_options):
+        raise AssertionError("measured")
+
+    monkeypatch.setattr("pipescope._gpipe.measured_profile", measured)
+    layers = [nn.Linear(4, 4) for _ in range(4)]
+    for options, message in (
+        ({"schedule": "interleaved", "chunks": 3}, "micro-batches"),
+        ({"schedule": "pipedream", "chunks": 4}, "schedule is 'pipedream'.*use one of them"),
+        ({"schedule": "auto", "chunks": 4}, "schedule is 'auto'"),
+    ):
+        with pytest.raises(pipescope.UsageError, match=message):
+            pipescope.GPipe(layers, devices=["cpu"] * 2, **options).step(torch.randn(8, 4), None, lambda out, _: out.mean())
+    with pytest.raises(pipescope.BalanceError, match="1 layers"):
+        pipescope.GPipe(layers[:1], schedule="interleaved", chunks=4).step(torch.randn(8, 4), None, lambda out, _: out.mean())
+
+
+def test_a_balance_that_does_not_fit_is_not_kept():
+    model = pipescope.GPipe([nn.Linear(4, 4) for _ in range(4)], placement=[0, 1, 0, 1], chunks=4)
+    for _ in range(2):
+        with pytest.raises(pipescope.BalanceError, match="give the balance too"):
+            model(torch.randn(8, 4))
+        assert model.balance is None
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_schedule_object_is_the_order_that_it_holds(tmp_path, given):
+    """Whatever its name is: a split backward called gpipe, and three partitions on each lane."""
+    layers = nn.Sequential(*[nn.Linear(6, 6) for _ in range(6)]).double()
+    x, y = torch.randn(8, 6).double(), torch.randn(8, 6).double()
+    _, gradients, _ = models.plain_gradients(layers, x, y, mse)
+    held = pipescope.Schedule("zero-bubble-h1", lanes=2, chunks=4)
+    named = pipescope.Schedule.from_csv(held.to_csv(), name="gpipe")
+    three = pipescope.Schedule("interleaved", lanes=2, chunks=4, partitions=6)
+    for schedule, balance in ((named, [3, 3]), (three, [1] * 6)):
+        model = pipescope.GPipe(copy.deepcopy(layers), balance if given else None, chunks=4, checkpoint="never",
+                                schedule=schedule)
+        with model.record(tmp_path / f"{schedule.name}.sqlite", warmup=0):
+            model.step(x, y, mse)
+        models.assert_gradients(model, gradients)
+        trace = pipescope.Trace.open(tmp_path / f"{schedule.name}.sqlite")
+        letters = {"forward": "F", "backward": "I" if schedule.splits_backward else "B", "backward_weight": "W"}
+        for lane, row in enumerate(schedule.rows):
+            ran = [f"{task.partition}{letters[task.kind]}{task.micro_batch}" for task in trace.tasks
+                   if task.lane == lane and task.kind in letters]
+            assert ran == [cell for cell in row if cell]
+        assert trace.options["schedule"] == schedule
+        profile = pipescope.profile(layers, x, samples=[2], time_limit_s=0.5)
+        assert profile.simulate(**trace.options).schedule == schedule.name
+        with pytest.raises(pipescope.UsageError, match="loss inside"):
+            model(x)
 
 
 # ---- What a pipeline would silently do otherwise than the module ----

@@ -94,3 +94,39 @@ def test_two_processes_train_as_one(meeting, schedule):
 
 def test_a_failure_reaches_every_process():
     assert run_ranks(FAIL) == ["ProcessError True", "ValueError True"]
+
+
+LISTS = """
+import sys, torch
+from torch import nn
+import pipescope
+class Wraps(nn.Module):
+    def forward(self, x):
+        return [x, x + 1]
+class Nests(nn.Module):
+    def forward(self, pair):
+        assert type(pair) is list
+        return {"pair": (pair[0], None)}
+class Unwraps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+    def forward(self, value):
+        return self.linear(value["pair"][0] if isinstance(value, dict) else value[0])
+processes = pipescope.join_processes()
+torch.manual_seed(0)
+layers = [Wraps(), Nests(), Unwraps(), Wraps(), Unwraps()] if sys.argv[1] == "inside" else [Wraps(), Nests(), nn.Identity(), Unwraps()]
+balance = [1, 2, 1, 1] if sys.argv[1] == "inside" else [1, 1, 1, 1]
+model = pipescope.GPipe(layers, balance, devices=["cpu"] * 4, chunks=2, processes=processes)
+x = torch.randn(4, 6) if processes.rank == 0 else None
+try:
+    print(model.step(x, torch.zeros(4, 6), nn.functional.mse_loss).item() > 0)
+except (TypeError, pipescope.errors.ProcessError) as error:
+    print(type(error).__name__, "to a layer of another process, which takes one tensor for a tensor" in str(error))
+"""
+
+
+def test_structures_stay_within_a_process():
+    """Between two partitions of one process as well as within one."""
+    assert run_ranks(LISTS, "inside") == ["True", "True"]
+    assert run_ranks(LISTS, "across") == ["TypeError True", "ProcessError True"]

@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import sys
 import time
+import warnings
 
 import pipescope
 import pytest
@@ -82,6 +83,126 @@ def test_an_estimate_has_the_measured_bytes_and_flops():
     assert len(pipescope.profile(large, torch.empty(4, 64, device="meta"), samples=[4], estimate_for="H100")) == 2
     with pytest.raises(pipescope.UsageError, match="meta device"):
         pipescope.profile(large, x)
+
+
+class Buffered(nn.Module):
+    """Buffers, a tensor that is none, and one in a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cosines", torch.linspace(0, 1, 64))
+        self.register_buffer("sines", torch.linspace(1, 0, 64), persistent=False)
+        self.scale = torch.full((64,), 2.0)
+        self.more = [torch.ones(64)]
+        self.linear = nn.Linear(64, 64)
+
+    def forward(self, x):
+        return self.linear(x) * self.cosines + x * self.sines * self.scale * self.more[0]
+
+
+def test_an_estimate_of_modules_with_buffers_has_the_measured_bytes():
+    layers = nn.Sequential(nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64)), nn.BatchNorm1d(64), Buffered())
+    x = torch.randn(8, 64)
+    measured = pipescope.profile(layers, x, samples=[4], time_limit_s=0.5)
+    estimate = pipescope.profile(layers, x, samples=[4], estimate_for="H100")
+    for one, other in zip(measured.layers, estimate.layers, strict=True):
+        assert (one.parameter_bytes, one.buffer_bytes, one.output_bytes) == (
+            other.parameter_bytes, other.buffer_bytes, other.output_bytes)
+    assert layers[1].running_mean.device.type == layers[2].scale.device.type == "cpu"
+
+
+def test_a_loss_may_ignore_an_output():
+    class Both(nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.linear, self.other = nn.Linear(8, 8), nn.Linear(8, width)
+
+        def forward(self, x):
+            return self.linear(x), self.other(x)
+
+    x, y = torch.randn(8, 8), torch.randn(8, 8)
+    for width in (8, 1):  # an ignored output of one value gets no gradient either
+        layers = nn.Sequential(nn.Linear(8, 8), Both(width))
+        profile = pipescope.profile(layers, x, y, lambda output, target: mse(output[0], target), samples=[1, 2], time_limit_s=0.5)
+        assert len(profile.layers) == 2
+
+
+def test_integer_outputs_and_losses_that_are_no_tensors():
+    class Chooses(nn.Module):
+        def forward(self, x):
+            return x.argmax(dim=1)
+
+    x = torch.randn(8, 8)
+    assert len(pipescope.profile([nn.Linear(8, 8), Chooses()], x, samples=[2], time_limit_s=0.5)) == 2
+    with pytest.raises(TypeError, match="the loss function returned float"):
+        pipescope.profile([nn.Linear(8, 8)], x, x, lambda output, target: 1.5, samples=[2], time_limit_s=0.5)
+
+
+def test_batch_norm_is_not_measured_with_one_value():
+    layers = nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.BatchNorm1d(8), nn.ReLU()))
+    assert pipescope.profile(layers, torch.randn(8, 8), time_limit_s=0.5).samples == (2, 4, 8)
+    assert pipescope.profile([nn.Linear(8, 8)], torch.randn(8, 8), time_limit_s=0.5).samples == (1, 2, 4)
+
+
+class Transposes(nn.Module):
+    def forward(self, x):
+        return x.transpose(0, 1)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, batch_first: bool) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(8, 8, batch_first=batch_first)
+
+    def forward(self, x):
+        return self.lstm(x)[0]
+
+
+@pytest.mark.parametrize("kind", ["encoder", "lstm"])
+def test_a_model_whose_first_dimension_is_the_sequence_is_told_so(kind):
+    def layers_of(batch_first: bool) -> list[nn.Module]:
+        if kind == "lstm":
+            return [nn.Linear(8, 8), Recurrent(batch_first)]
+        return [nn.Linear(8, 8), nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first)]
+
+    x = torch.randn(4, 5, 8)
+    with pytest.warns(UserWarning, match="use batch_first=True"):
+        pipescope.profile(layers_of(False), x, samples=[2], time_limit_s=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pipescope.profile(layers_of(True), x, samples=[2], time_limit_s=0.5)
+        pipescope.profile([Transposes(), *layers_of(False), Transposes()], x, samples=[2], time_limit_s=0.5)
+        pipescope.profile([nn.Dropout(0.5), nn.BatchNorm1d(5), Noise()], x, samples=[2], time_limit_s=0.5)
+
+
+class Noise(nn.Module):
+    def forward(self, x):
+        return x + torch.rand(1)
+
+
+@pytest.mark.parametrize("estimate_for", [None, "H100"])
+def test_outputs_whose_samples_are_not_in_the_first_dimension_are_refused(estimate_for):
+    with pytest.raises(pipescope.UsageError, match=r"shape \(5, 1, 8\) for 1 samples.*batch_first=True"):
+        pipescope.profile([nn.Linear(8, 8), Transposes()], torch.randn(4, 5, 8), samples=[1, 2], time_limit_s=0.5,
+                          estimate_for=estimate_for)
+
+
+def test_a_profile_of_layers_that_pass_on_dicts_and_none():
+    class Wraps(nn.Module):
+        def forward(self, x):
+            return {"x": x, "mask": None, "pair": (x, x)}
+
+    class Unwraps(nn.Module):
+        def forward(self, value):
+            assert value["mask"] is None
+            return value["x"] + value["pair"][1]
+
+    layers = [nn.Linear(8, 8), Wraps(), Unwraps(), Wraps()]
+    assert len(pipescope.profile(layers, torch.randn(8, 8), samples=[2], time_limit_s=0.5)) == 4
+    assert len(pipescope.profile(layers[1:], torch.randn(8, 8), samples=[2], estimate_for="H100")) == 3
+    model = pipescope.GPipe(layers, devices=["cpu"] * 2, chunks=2)
+    model.step(torch.randn(8, 8, requires_grad=True), None, lambda output, _: output["x"].mean())
+    assert len(model.balance) == 2
 
 
 def test_a_layers_exception_ends_a_profile():

@@ -103,6 +103,28 @@ def test_a_schedule_with_two_partitions_a_lane_and_one_from_a_csv(tmp_path):
         assert trace.options["balance"] == [4 // partitions] * partitions
 
 
+def test_a_trace_holds_the_tasks_of_its_model_alone(tmp_path):
+    """Not those of the measurement that balances it."""
+    model = pipescope.GPipe(layers_of(), devices=["cpu"] * 2, chunks=4)
+    (tmp_path / "there.sqlite").write_text("")
+    with pytest.raises(pipescope.TraceError, match="exists"), model.record(tmp_path / "there.sqlite"):
+        raise AssertionError("entered")
+    other = pipescope.GPipe(layers_of(), [2, 2], devices=["cpu"] * 2)
+    with model.record(tmp_path / "run.sqlite"):
+        for x, y in batches_of(2):
+            model.step(x, y, mse)
+        for call in (lambda: other.step(x, y, mse), lambda: other(x), lambda: pipescope.profile(layers_of(), x)):
+            with pytest.raises(pipescope.UsageError, match="records another model"):
+                call()
+    other.step(x, y, mse)
+    trace = pipescope.Trace.open(tmp_path / "run.sqlite")
+    assert [step.step for step in trace.steps] == [0, 1]
+    assert sum(task.kind == "forward" for task in trace.tasks) == 2 * 4 * 2
+    with pipescope.GPipe(layers_of(), devices=["cpu"] * 2).record(tmp_path / "empty.sqlite"):
+        pass
+    assert not pipescope.Trace.open(tmp_path / "empty.sqlite").steps
+
+
 def test_a_recording_ends_with_its_block_whatever_happens(tmp_path):
     class Raises(nn.Module):
         def forward(self, x):
@@ -128,7 +150,7 @@ def test_a_recording_ends_with_its_block_whatever_happens(tmp_path):
         other = pipescope.GPipe(layers_of(), [4], devices=["cpu"])
         with pytest.raises(pipescope.Error), other.record(tmp_path / "other.sqlite"):  # one at a time in a process
             pass
-        copied.step(x, y, mse)
+    copied.step(x, y, mse)
     with pytest.raises(pipescope.TraceError, match="run.sqlite"), model.record(tmp_path / "run.sqlite"):
         pass
     with pytest.raises(pipescope.TraceError), model.record(tmp_path / "nowhere" / "run.sqlite"):

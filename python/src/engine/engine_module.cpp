@@ -6,6 +6,7 @@
 #include "engine/random.h"
 #include "python/src/engine/python_model.h"
 #include "python/src/python_errors.h"
+#include "schedule/task_key.h"
 #include "trace/trace_records.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -70,11 +71,13 @@ PYBIND11_MODULE(_engine, module) {
     namespace py = pybind11;
     pipescope::translate_errors(set_error);
     replace_default_generator();
+    prepare_structures();
     pipescope::Worker::keep_threads();
     bind_processes(module);
     bind_model(module);
     bind_profile(module);
     bind_recording(module);
+    module.attr("most_micro_batches") = pipescope::kMostMicroBatches;
     module.def("is_checkpointing", &pipescope::is_checkpointing);
     module.def("is_recomputing", &pipescope::is_recomputing);
     module.def("current_micro_batch", &micro_batch_here);

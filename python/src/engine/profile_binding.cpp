@@ -31,8 +31,8 @@ ModelSpec spec_of(const std::string& name, const std::vector<LayerArgument>& lay
     ModelSpec spec{name, {}, {}, {}};
     for (std::size_t k = 0; k < layers.size(); ++k) {
         const PythonLayerParts parts{
-            nullptr, title_of(layers, k), layers[k].skips, shared.boundaries[k], shared.boundaries[k + 1],
-            true,    shared.state};
+            nullptr,     k, title_of(layers, k), layers[k].skips, shared.boundaries[k], shared.boundaries[k + 1],
+            shared.state};
         spec.layers.push_back({layers[k].name, [parts, k, functions]() -> std::unique_ptr<Layer> {
                                    const WithGil gil;
                                    PythonLayerParts own = parts;
@@ -50,10 +50,10 @@ ModelSpec spec_of(const std::string& name, const std::vector<LayerArgument>& lay
     spec.loss = [functions, last = shared.boundaries.back(), target_boundary](const Tensors& output,
                                                                               const Tensors& target) -> at::Tensor {
         const WithGil gil;
-        const auto output_object = py::reinterpret_steal<py::object>(give_tensors(output, last->first()));
-        const auto target_object = py::reinterpret_steal<py::object>(give_tensors(target, target_boundary->first()));
-        const py::object value = py::handle(functions.loss.get())(output_object, target_object);
-        return value.cast<at::Tensor>();
+        const auto output_object = py::reinterpret_steal<py::object>(give_tensors(output, last->structure()));
+        const auto target_object =
+            py::reinterpret_steal<py::object>(give_tensors(target, target_boundary->structure()));
+        return tensor_of_loss(py::handle(functions.loss.get())(output_object, target_object));
     };
     return spec;
 }

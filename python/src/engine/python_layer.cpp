@@ -2,6 +2,7 @@
 
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
+#include "schedule/quantities.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -83,6 +84,21 @@ ReplacedBuffers shared(BoundBuffers buffers) {
 }
 }  // namespace
 
+namespace {
+/// Throws the Python exception that is set. A note says which layer raised it, and what the layer got.
+[[noreturn]] void throw_with_note(const std::string& title, PyObject* input) {
+    py::error_already_set error;
+    const py::object value = error.value();
+    if (PyObject_HasAttrString(value.ptr(), "add_note") != 0) {  // since Python 3.11
+        const std::string note = "raised in " + title + ", which was given a " + Py_TYPE(input)->tp_name;
+        const auto added =
+            py::reinterpret_steal<py::object>(PyObject_CallMethod(value.ptr(), "add_note", "s", note.c_str()));
+        PyErr_Clear();
+    }
+    throw error;  // NOLINT(misc-throw-by-value-catch-by-reference): a copy of it is thrown
+}
+}  // namespace
+
 ModelState::~ModelState() {
     if (context != nullptr && Py_IsInitialized() != 0) {
         const WithGil gil;
@@ -142,40 +158,46 @@ Tensors PythonLayer::call(const Tensors& inputs) {
         before->put_back();
     }
     if (!output) {
-        throw_python_exception();
+        throw_with_note(parts_.title, input.ptr());
     }
     if (is_checkpointing() && !before->are_current()) {
         replaced_ = shared(std::move(*before));
     }
     Taken taken = take_tensors(output.ptr(), parts_.title + " returned");
-    check_structure(taken);
-    if (!parts_.sends_structure &&
-        taken.structure != (taken.tensors.size() == 1 ? Structure::tensor : Structure::tuple)) {
-        throw py::type_error(parts_.title + " returned a " + (taken.structure == Structure::list ? "list" : "tuple") +
-                             " of " + std::to_string(taken.tensors.size()) +
-                             " to a layer of another process, which cannot tell it from a " +
-                             (taken.structure == Structure::list ? "tuple" : "tensor") + "; return that instead");
-    }
-    parts_.after->note(taken.structure);
+    check_structure(taken.structure);
+    check_sent(taken);
+    parts_.after->note(std::move(taken.structure));
     return std::move(taken.tensors);
 }
 
 /// A recompute returns what its forward did.
-void PythonLayer::check_structure(const Taken& taken) const {
-    const Structure before = parts_.after->structure();
-    if (!is_recomputing() || before == Structure::unknown || before == taken.structure) {
+void PythonLayer::check_structure(const Structure& now) const {
+    const Structure before = is_recomputing() ? parts_.after->structure() : Structure{};
+    if (!before.is_known() || before == now) {
         return;
     }
-    const auto name_of = [](Structure structure) {
-        return structure == Structure::tensor ? "a tensor" : structure == Structure::tuple ? "a tuple" : "a list";
-    };
     const std::optional<CurrentTask> task = current_task();
     throw EngineError(
-        parts_.title + " returned " + name_of(before) + " for micro-batch " +
+        parts_.title + " returned a " + before.name() + " for micro-batch " +
         std::to_string(task ? task->key.micro_batch : 0) + " on partition " +
-        std::to_string(task ? task->key.partition : 0) + " in forward, and " + name_of(taken.structure) +
+        std::to_string(task ? task->key.partition : 0) + " in forward, and " +
+        (before.kind == now.kind ? "one with other contents" : "a " + now.name()) +
         " when that was recomputed for the backward; a recompute returns what its forward did; remove what "
         "the layer chooses by its own count or state, or use checkpoint never");
+}
+
+/// Another process takes one tensor for a tensor, and several for a tuple.
+void PythonLayer::check_sent(const Taken& taken) const {
+    const std::vector<bool>& is_sent = parts_.model->is_sent;
+    using Kind = Structure::Kind;
+    if (parts_.number >= is_sent.size() || !is_sent[parts_.number] ||
+        taken.structure.kind == (taken.tensors.size() == 1 ? Kind::tensor : Kind::tuple)) {
+        return;
+    }
+    throw py::type_error(parts_.title + " returned a " + taken.structure.name() + " with " +
+                         counted(taken.tensors.size(), "tensor", "tensors") +
+                         " to a layer of another process, which takes one tensor for a tensor and several for a tuple; "
+                         "return that instead");
 }
 
 Tensors PythonLayer::forward(const Tensors& inputs) {

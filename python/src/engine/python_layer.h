@@ -4,6 +4,7 @@
 #include "python/src/engine/gil.h"
 #include "python/src/engine/structure.h"
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,9 @@ namespace pipescope::python {
 struct ModelState {
     /// contextvars of the call that runs; null before the first. Read and set with the GIL.
     PyObject* context = nullptr;
+    /// By layer, whether the next one is in another process, which only sees tensors. Set before the first call; may be
+    /// empty.
+    std::vector<bool> is_sent;
 
     ModelState() = default;
     ~ModelState();
@@ -23,12 +27,12 @@ struct ModelState {
 
 /// The parts of a PythonLayer.
 struct PythonLayerParts {
-    Object module;      ///< a torch.nn.Module
+    Object module;  ///< a torch.nn.Module
+    std::size_t number = 0;
     std::string title;  ///< "layer 3 (Conv2d)"
     SkipNames skips;
     std::shared_ptr<Boundary> before;
     std::shared_ptr<Boundary> after;
-    bool sends_structure = true;  ///< false: the next layer is in another process, which only sees tensors
     std::shared_ptr<ModelState> model;
 };
 
@@ -36,8 +40,8 @@ struct PythonLayerParts {
 ///
 /// The lane takes the GIL for the call of the module and releases it afterwards; torch's operators release it while
 /// they compute. The module sees the contextvars that the caller of forward() or step() had. Errors: the module's
-/// exception as py::error_already_set; TypeError for a result that is neither tensor nor tuple nor list of tensors;
-/// EngineError if a recompute returns another of these than its forward.
+/// exception as py::error_already_set; TypeError for a result that take_tensors() refuses; EngineError if a recompute
+/// returns another structure than its forward.
 class PythonLayer final : public Layer {
 public:
     explicit PythonLayer(PythonLayerParts parts) : parts_(std::move(parts)) {}
@@ -55,7 +59,8 @@ public:
 private:
     Tensors call(const Tensors& inputs);
     NamedTensors named(const char* method) const;
-    void check_structure(const Taken& taken) const;
+    void check_structure(const Structure& now) const;
+    void check_sent(const Taken& taken) const;
 
     PythonLayerParts parts_;
     ReplacedBuffers replaced_;

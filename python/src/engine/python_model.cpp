@@ -36,17 +36,6 @@ SkipName skip_name_from(py::handle name) {
     return {pair[0].cast<std::string>(), pair[1].cast<std::string>()};
 }
 
-Checkpoint checkpoint_from(const std::string& name) {
-    for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
-        if (name == to_string(mode)) {
-            return mode;
-        }
-    }
-    throw UsageError("checkpoint is '" + name +
-                     "'; it says which micro-batches are recomputed; use always, except_last or "
-                     "never");
-}
-
 Driver driver_from(const std::string& name) {
     if (name != "scheduled" && name != "autograd") {
         throw UsageError("driver is '" + name + "'; it orders the backwards; use scheduled or autograd");
@@ -75,7 +64,7 @@ GPipeOptions options_from(const py::dict& given) {
     options.balance = given["balance"].cast<std::vector<std::int64_t>>();
     options.devices = given["devices"].cast<std::vector<std::string>>();
     options.chunks = given["chunks"].cast<std::int64_t>();
-    options.checkpoint = checkpoint_from(given["checkpoint"].cast<std::string>());
+    options.checkpoint = parse_checkpoint(given["checkpoint"].cast<std::string>());
     options.schedule = schedule_from(given["schedule"]);
     options.driver = driver_from(given["driver"].cast<std::string>());
     options.reduction = reduction_from(given["reduction"].cast<std::string>());
@@ -126,6 +115,14 @@ void run_signal_handlers() {
     }
 }
 
+at::Tensor tensor_of_loss(const py::object& value) {
+    if (!THPVariable_Check(value.ptr())) {
+        throw py::type_error(std::string("the loss function returned ") + Py_TYPE(value.ptr())->tp_name +
+                             "; a backward begins at its result; return a tensor with one value");
+    }
+    return THPVariable_Unpack(value.ptr());
+}
+
 std::vector<LayerArgument> layers_from(const py::list& layers) {
     std::vector<LayerArgument> all;
     for (py::handle each : layers) {
@@ -146,17 +143,16 @@ std::string title_of(const std::vector<LayerArgument>& layers, std::size_t layer
     return "layer " + std::to_string(layer) + " (" + layers[layer].name + ")";
 }
 
-PythonLayers make_python_layers(const std::vector<LayerArgument>& layers, std::size_t micro_batches,
-                                const std::vector<bool>& is_sent) {
+PythonLayers make_python_layers(const std::vector<LayerArgument>& layers, std::size_t micro_batches) {
     PythonLayers made;
     made.state = std::make_shared<ModelState>();
     for (std::size_t k = 0; k <= layers.size(); ++k) {
         made.boundaries.push_back(std::make_shared<Boundary>(std::max<std::size_t>(micro_batches, 1)));
     }
     for (std::size_t k = 0; k < layers.size(); ++k) {
-        const PythonLayerParts parts{layers[k].module,   title_of(layers, k),    layers[k].skips,
-                                     made.boundaries[k], made.boundaries[k + 1], !(k < is_sent.size() && is_sent[k]),
-                                     made.state};
+        const PythonLayerParts parts{
+            layers[k].module,       k,         title_of(layers, k), layers[k].skips, made.boundaries[k],
+            made.boundaries[k + 1], made.state};
         made.specs.push_back({layers[k].name, [parts] { return std::make_unique<PythonLayer>(parts); }});
     }
     return made;
@@ -205,17 +201,11 @@ private:
 };
 
 namespace {
-std::vector<bool> sent_layers(const GPipeOptions& options, std::size_t num_layers) {
+/// By layer, whether the next one is in another process.
+std::vector<bool> sent_layers(const std::vector<PartitionInfo>& partitions, std::size_t num_layers) {
     std::vector<bool> is_sent(num_layers, false);
-    if (!options.processes || options.processes->size() == 1) {
-        return is_sent;
-    }
-    std::size_t end = 0;
-    for (const std::int64_t count : options.balance) {  // partitions may be neighbours in one process; harmless
-        end += static_cast<std::size_t>(std::max<std::int64_t>(count, 0));
-        if (end > 0 && end < num_layers) {
-            is_sent[end - 1] = true;
-        }
+    for (std::size_t j = 0; j + 1 < partitions.size(); ++j) {
+        is_sent[partitions[j].layers.end.index() - 1] = partitions[j].is_here && !partitions[j + 1].is_here;
     }
     return is_sent;
 }
@@ -223,8 +213,7 @@ std::vector<bool> sent_layers(const GPipeOptions& options, std::size_t num_layer
 
 PythonModel::PythonModel(const py::list& layers, const py::dict& options) : arguments_(layers_from(layers)) {
     GPipeOptions parsed = options_from(options);
-    layers_ = make_python_layers(arguments_, static_cast<std::size_t>(std::max<std::int64_t>(parsed.chunks, 1)),
-                                 sent_layers(parsed, arguments_.size()));
+    layers_ = make_python_layers(arguments_, static_cast<std::size_t>(std::max<std::int64_t>(parsed.chunks, 1)));
     for (const LayerArgument& each : arguments_) {
         std::unordered_set<PyObject*> seen;
         add_tensors(each.module.get(), tensors_, seen);
@@ -232,6 +221,7 @@ PythonModel::PythonModel(const py::list& layers, const py::dict& options) : argu
     parsed.observer = &timer_;
     const WithoutGil gil;
     model_ = std::make_unique<GPipe>(layers_.specs, std::move(parsed));
+    layers_.state->is_sent = sent_layers(model_->partitions(), arguments_.size());
 }
 
 PythonModel::~PythonModel() {
@@ -271,6 +261,7 @@ py::object PythonModel::forward(const py::object& input) {
     {
         const Turn turn(*this);
         refresh();
+        layers_.boundaries.back()->forget();
         const Tensors inputs = inputs_from(input, *layers_.boundaries.front(), "the model is given");
         const WithoutGil gil;
         outputs = model_->forward(inputs);
@@ -278,7 +269,15 @@ py::object PythonModel::forward(const py::object& input) {
     if (outputs.empty()) {
         return py::none();
     }
-    return py::reinterpret_steal<py::object>(give_tensors(outputs, layers_.boundaries.back()->first()));
+    return py::reinterpret_steal<py::object>(give_tensors(outputs, output_structure()));
+}
+
+/// That of the current micro-batch, or of all of them.
+Structure PythonModel::output_structure() const {
+    const Boundary& last = *layers_.boundaries.back();
+    return current_micro_batch() || arguments_.empty()
+               ? last.structure()
+               : last.common(title_of(arguments_, arguments_.size() - 1) + " returned");
 }
 
 GPipe::LossFunction PythonModel::function_of(const py::function& loss, const std::shared_ptr<Boundary>& target) {
@@ -286,23 +285,18 @@ GPipe::LossFunction PythonModel::function_of(const py::function& loss, const std
         const WithGil with_gil;
         PyErr_Clear();
         const InContext context(*layers_.state);
-        const auto output_object =
-            py::reinterpret_steal<py::object>(give_tensors(output, layers_.boundaries.back()->structure()));
+        const auto output_object = py::reinterpret_steal<py::object>(give_tensors(output, output_structure()));
         const auto target_object = part.empty()
                                        ? py::object(py::none())
-                                       : py::reinterpret_steal<py::object>(give_tensors(part, target->first()));
-        const py::object value = py::handle(loss.get())(output_object, target_object);
-        if (!THPVariable_Check(value.ptr())) {
-            throw py::type_error(std::string("the loss function returned ") + Py_TYPE(value.ptr())->tp_name +
-                                 "; step() goes backward from its result; return a tensor with one value");
-        }
-        return THPVariable_Unpack(value.ptr());
+                                       : py::reinterpret_steal<py::object>(give_tensors(part, target->structure()));
+        return tensor_of_loss(py::handle(loss.get())(output_object, target_object));
     };
 }
 
 at::Tensor PythonModel::step(const py::object& input, const py::object& target, const py::function& loss) {
     const Turn turn(*this);
     refresh();
+    layers_.boundaries.back()->forget();
     const Tensors inputs = inputs_from(input, *layers_.boundaries.front(), "the model is given");
     const auto of_target = std::make_shared<Boundary>(1);
     const Tensors targets = inputs_from(target, *of_target, "the target is");

@@ -32,9 +32,7 @@ struct PythonLayers {
     std::vector<std::shared_ptr<Boundary>> boundaries;  ///< before each layer, and behind the last
     std::shared_ptr<ModelState> state;
 };
-/// `is_sent[k]`: layer k + 1 is in another process than layer k; may be empty.
-PythonLayers make_python_layers(const std::vector<LayerArgument>& layers, std::size_t micro_batches,
-                                const std::vector<bool>& is_sent = {});
+PythonLayers make_python_layers(const std::vector<LayerArgument>& layers, std::size_t micro_batches);
 
 /// A GPipe over Python modules. Threading: any thread with the GIL; calls of one model take turns.
 /// Errors: a module's exception unchanged; those of GPipe.
@@ -72,6 +70,7 @@ private:
         std::atomic<bool> is_on = false;
     };
     Tensors inputs_from(const py::object& input, Boundary& boundary, const char* what) const;
+    Structure output_structure() const;
     GPipe::LossFunction function_of(const py::function& loss, const std::shared_ptr<Boundary>& target);
 
     std::vector<LayerArgument> arguments_;
@@ -84,6 +83,9 @@ private:
 
 /// Lets Python's signal handlers run, such as that of Ctrl-C. Throws what they raise. Takes the GIL.
 void run_signal_handlers();
+
+/// The tensor that a loss function returned. Throws a TypeError for anything else. Call it with the GIL.
+at::Tensor tensor_of_loss(const py::object& value);
 
 /// Adds PythonModel to the module.
 void bind_model(py::module_& module);

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Optional
 
 import torch
 from torch import nn
 
 from pipescope import _gpipe
-from pipescope.skip import Skippable, verify_skippables
+from pipescope.skip import skippable_in, verify_skippables
 
 __all__ = ["GPipe", "verify_module"]
 
@@ -70,7 +70,7 @@ class GPipe(_gpipe.GPipe):
             deferred_batch_norm=deferred_batch_norm,
         )
 
-    def _add_layers(self, layers: "OrderedDict[str, nn.Module]") -> None:
+    def _add_layers(self, layers: Mapping[str, nn.Module]) -> None:
         rest = iter(layers.items())
         self.partitions = nn.ModuleList(
             nn.Sequential(OrderedDict(next(rest) for _ in range(size))) for size in self.__dict__["_sizes"]
@@ -84,23 +84,23 @@ class GPipe(_gpipe.GPipe):
     def _engine_layers(self) -> list[tuple[nn.Module, str, list[Any], list[Any]]]:
         places: dict[tuple[bool, tuple[str, str]], int] = {}  # (stashing or not, skip): partition
         for j, partition in enumerate(self.partitions):
-            for layer in partition.children():
-                if isinstance(layer, Skippable):
-                    stashed, popped = layer.skip_names()
+            for own in map(skippable_in, partition.children()):
+                if own is not None:
+                    stashed, popped = own.skip_names()
                     places.update(((True, key), j) for key in stashed)
                     places.update(((False, key), j) for key in popped)
         layers = []
         for j, partition in enumerate(self.partitions):
             names: tuple[list[Any], list[Any]] = ([], [])
-            for layer in partition.children():
-                if not isinstance(layer, Skippable):
+            for own in map(skippable_in, partition.children()):
+                if own is None:
                     continue
-                layer._names_in_engine = {}
-                for which, keys in enumerate(layer.skip_names()):
+                own._names_in_engine = {}
+                for which, keys in enumerate(own.skip_names()):
                     for key in keys:
                         if places[(True, key)] != places[(False, key)]:  # others stay in the partition
                             in_engine = f"{key[0]}/{key[1]}"
-                            layer._names_in_engine[key[1]] = in_engine
+                            own._names_in_engine[key[1]] = in_engine
                             names[which].append(("", in_engine))
             layers.append((partition, f"partition {j}", *names))
         return layers
