@@ -277,6 +277,10 @@ void GPipe::list_tensors() {
     impl().pipeline->list_tensors();
 }
 
+void GPipe::set_split(MiniBatchSplit split) {
+    impl().pipeline->set_split(std::move(split));
+}
+
 void GPipe::train(bool on) {
     impl().pipeline->train(on);
 }

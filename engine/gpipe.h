@@ -37,6 +37,23 @@ class TaskObserver;
 /// sums.
 enum class Reduction { mean, sum };
 
+/// How the micro-batches get their parts of one tensor of a mini-batch.
+struct TensorSplit {
+    /// The dimension of the samples, along which the tensor is cut. Nothing: each micro-batch gets the whole tensor,
+    /// and the tensor's gradient is the sum of the micro-batches'.
+    std::optional<std::int64_t> dimension = 0;
+    /// If set, makes the part of the samples [first, end) from the whole tensor instead. Called on the caller's thread,
+    /// before the step begins. Such a tensor cannot require a gradient.
+    std::function<at::Tensor(const at::Tensor& whole, std::int64_t first, std::int64_t end)> make = {};
+};
+
+/// How mini-batches are cut into micro-batches. Tensors without an entry are cut along dimension 0.
+struct MiniBatchSplit {
+    std::vector<TensorSplit> input = {};    ///< by position
+    std::vector<TensorSplit> target = {};   ///< by position; for schedules that compute the loss of each micro-batch
+    std::vector<std::int64_t> output = {};  ///< by position: the dimension along which outputs are concatenated
+};
+
 struct GPipeOptions {
     std::vector<std::int64_t> balance = {};  ///< layers per partition; must sum to the number of layers
     std::vector<std::string> devices = {};   ///< lane k is the k-th entry: {"cpu", "cpu"} is two lanes on the host
@@ -49,6 +66,13 @@ struct GPipeOptions {
     /// deal the partitions out to the devices in turn.
     std::vector<std::int64_t> placement = {};
     Reduction reduction = Reduction::mean;
+    /// For a loss that is a mean over something else than samples, such as the tokens that are no padding: how many of
+    /// them the target, or a micro-batch's part of it, holds. A micro-batch's loss then counts by its weight instead of
+    /// its samples, over all replicas. The loss of a micro-batch of weight 0 is not computed. Called on the caller's
+    /// thread before the step begins, where the last partition is. Give it in all processes. Not with Reduction::sum.
+    std::function<double(const Tensors& target)> weight = {};
+    /// Inputs, targets and outputs whose samples are not their first dimension.
+    MiniBatchSplit split = {};
     Driver driver = Driver::scheduled;
     AutogradParts autograd = {};
     bool deferred_batch_norm = false;  ///< running statistics of mini-batches, not of micro-batches
@@ -142,8 +166,8 @@ struct StaggeredTraining {
 ///     auto loss = model.step(input, target, loss_fn);     // forward, loss and backward inside the schedule
 ///
 /// Shapes: the first dimension of every input is the mini-batch; all must agree in it. Outputs are concatenated along
-/// their first dimension. A model without layers is the identity: give it an empty balance.
-/// Threading: one caller at a time. Lanes are worker threads owned by the model; they end with it.
+/// their first dimension. GPipeOptions::split says so where that differs. A model without layers is the identity: give
+/// it an empty balance. Threading: one caller at a time. Lanes are worker threads owned by the model; they end with it.
 /// Errors: BalanceError, UsageError and EngineError for wrong use. A layer's exception reaches the caller unchanged,
 /// the first in schedule order, and the model stays usable. (In loss.backward(), one that is no std::exception becomes
 /// an EngineError.) A moved-from model throws UsageError from every method.
@@ -211,6 +235,9 @@ public:
     /// Takes the layers' parameters and buffers again. Call it after a layer has replaced some by other tensors, and
     /// not between a forward and its backward.
     void list_tensors();
+
+    /// Replaces GPipeOptions::split from the next call on.
+    void set_split(MiniBatchSplit split);
 
     void train(bool on = true);
     void eval() { train(false); }

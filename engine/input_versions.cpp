@@ -2,6 +2,7 @@
 
 #include "engine/engine_error.h"
 #include "engine/gradients/leaf_gradients.h"
+#include "engine/mini_batch.h"
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -85,19 +86,21 @@ private:
 };
 }  // namespace
 
-InputVersions::InputVersions(const Tensors& input, const std::vector<Tensors>& parts, bool trains) {
+InputVersions::InputVersions(const Tensors& input, const std::vector<Tensors>& parts,
+                             const std::vector<TensorSplit>& how, bool trains) {
     for (const at::Tensor& tensor : input) {
         if (tensor.has_storage()) {
             storages_.push_back(tensor.storage().unsafeGetStorageImpl());
         }
     }
     for (std::size_t k = 0; k < input.size(); ++k) {
-        if (input[k].is_inference() ||
+        const TensorSplit rule = split_of(how, k);
+        if (rule.make || input[k].is_inference() ||
             std::any_of(parts.begin(), parts.end(), [k](const Tensors& part) { return part[k].is_inference(); })) {
-            continue;  // torch does not count changes there
+            continue;  // no part of the caller's memory, or torch does not count changes there
         }
         const bool is_strided = input[k].layout() == at::kStrided;
-        const bool overlaps = is_strided && parts.size() > 1 && may_overlap(input[k]);
+        const bool overlaps = parts.size() > 1 && (!rule.dimension || (is_strided && may_overlap(input[k])));
         Input& each = inputs_.emplace_back();
         each.place = k;
         each.counter = torch::autograd::impl::version_counter(input[k]);
@@ -107,7 +110,8 @@ InputVersions::InputVersions(const Tensors& input, const std::vector<Tensors>& p
         each.needs_gradient = trains && input[k].requires_grad();
         each.must_stay = trains ? why_torch_forbids_changes(input[k]) : "";
         if (each.must_stay.empty() && overlaps) {
-            each.must_stay = "a tensor whose micro-batches share memory, as expand() makes it";
+            each.must_stay = rule.dimension ? "a tensor whose micro-batches share memory, as expand() makes it"
+                                            : "given whole to every micro-batch";
         }
         each.has_history.resize(parts.size(), 0);
         for (const Tensors& part : parts) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/layer.h"
+#include "engine/gpipe.h"
 #include "schedule/ids.h"
 
 #include <cstdint>
@@ -21,8 +21,9 @@ namespace pipescope {
 class InputVersions {
 public:
     InputVersions() = default;
-    /// `parts[i][k]` is micro-batch i's part of `input[k]`. `trains`: a backward may follow.
-    InputVersions(const Tensors& input, const std::vector<Tensors>& parts, bool trains);
+    /// `parts[i][k]` is micro-batch i's part of `input[k]`, cut as `how` says. `trains`: a backward may follow.
+    InputVersions(const Tensors& input, const std::vector<Tensors>& parts, const std::vector<TensorSplit>& how,
+                  bool trains);
 
     /// Call after a micro-batch's forward task. Throws EngineError if a layer changed an input in place that must not
     /// change: one that torch protects, or one whose micro-batches may share memory.

@@ -13,8 +13,10 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <string>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -108,6 +110,11 @@ void check_enums(const GPipeOptions& options) {
     check_is_one_of("checkpoint", options.checkpoint, {Checkpoint::always, Checkpoint::except_last, Checkpoint::never},
                     "always, except_last or never");
     check_is_one_of("reduction", options.reduction, {Reduction::mean, Reduction::sum}, "mean or sum");
+    if (options.weight && options.reduction == Reduction::sum) {
+        throw UsageError(
+            "a weight is given with reduction sum; losses of micro-batches add up without weights then; leave out the "
+            "weight, or use reduction mean");
+    }
     check_is_one_of("driver", options.driver, {Driver::scheduled, Driver::autograd}, "scheduled or autograd");
     if (!options.schedule.file()) {
         std::vector<Schedule::Name> names;
@@ -184,6 +191,7 @@ void name_streams(const PipelineDevices& devices, int num_lanes) {
 
 Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
     : options_(std::move(options)),
+      split_(std::make_shared<const MiniBatchSplit>(options_.split)),
       balance_(checked_balance(options_, checked_layers(options_, layers).size())),
       skips_(declared_skips(layers), balance_),
       shape_(shape_of(options_, balance_, skips_)) {
@@ -236,13 +244,14 @@ void Pipeline::connect(std::size_t num_layers) {
                       {"the schedule", to_string(options_.schedule)},
                       {"the checksum of the schedule's cells", checksum_of(options_.schedule)},
                       {"the reduction", options_.reduction == Reduction::mean ? "mean" : "sum"},
+                      {"whether there is a weight", options_.weight ? "true" : "false"},
                       {"deferred_batch_norm", options_.deferred_batch_norm ? "true" : "false"},
                       {"the seed", std::to_string(options_.seed)},
                       {"the replicas", std::to_string(options_.replicas)},
                       {"device_messages", options_.device_messages}});
     channels_ = std::make_unique<LaneChannels>(
         processes, make_schedule(options_.schedule, with_example_micro_batches(shape_, options_.schedule)),
-        options_.reduction);
+        adds_over_replicas() ? Reduction::sum : Reduction::mean);
 }
 
 IsLayerHere layers_here(const GPipeOptions& options, std::size_t num_layers) {
@@ -259,6 +268,15 @@ IsLayerHere layers_here(const GPipeOptions& options, std::size_t num_layers) {
         here.insert(here.end(), balance.layers_of(PartitionId{j}).size(), is_here);
     }
     return [here](LayerId layer) { return bool{here[layer.index()]}; };
+}
+
+void Pipeline::warn_of_nan(MicroBatchId micro_batch) {
+    if (!std::exchange(has_warned_of_nan_, true)) {
+        std::fprintf(stderr,
+                     "pipescope: the loss of micro-batch %d is nan and that of another is not; a mean over no value is "
+                     "nan; if the loss leaves some values out, such as padding, give the pipeline their 'weight'\n",
+                     micro_batch.value());
+    }
 }
 
 void Pipeline::renew_lane(LaneId lane) {

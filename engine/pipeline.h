@@ -62,6 +62,13 @@ public:
     /// Null if each lane on the host has its own core. Used by the scheduled driver only.
     CoreScheduler* core_scheduler() noexcept { return core_scheduler_.get(); }
     TaskObserver* observer() const noexcept { return options_.observer; }
+    /// Replicas add their gradients and losses, which are parts of a sum; otherwise they take the mean by samples.
+    bool adds_over_replicas() const { return options_.reduction == Reduction::sum || options_.weight != nullptr; }
+    /// Warns once, on standard error, that a step's loss is nan because of some micro-batches only.
+    void warn_of_nan(MicroBatchId micro_batch);
+    /// How runs that begin now cut their mini-batch.
+    std::shared_ptr<const MiniBatchSplit> split() const noexcept { return split_; }
+    void set_split(MiniBatchSplit split) { split_ = std::make_shared<const MiniBatchSplit>(std::move(split)); }
 
     bool is_training() const noexcept { return training_; }
     void train(bool on);
@@ -102,6 +109,7 @@ private:
     void place(std::vector<ModelLayer> layers);
 
     GPipeOptions options_;
+    std::shared_ptr<const MiniBatchSplit> split_;
     Balance balance_;
     SkipLayout skips_;
     PipelineShape shape_;  // of the schedules, except for the number of micro-batches
@@ -113,6 +121,7 @@ private:
     bool training_ = true;
     std::int32_t next_step_ = 0;
     std::int64_t next_inference_ = 0;
+    bool has_warned_of_nan_ = false;
     mutable std::mutex failure_mutex_;
     std::optional<Failure> last_failure_;  // guarded by failure_mutex_
     std::unique_ptr<Lanes> lanes_;         // last: its threads use all of the above

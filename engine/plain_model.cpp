@@ -31,14 +31,16 @@ PlainModel::PlainModel(torch::nn::Sequential module, PlainOptions options) : Pla
 Tensors PlainModel::forward(const Tensors& input) {
     const OtherModelScope in_no_task_of_its_own;
     const std::int32_t step = next_step_++;
-    std::vector<Tensors> micro_batches = split(input, micro_batch_sizes(batch_size(input), options_.chunks));
+    const std::vector<TensorSplit>& how = options_.split.input;
+    std::vector<Tensors> micro_batches = split(input, micro_batch_sizes(batch_size(input, how), options_.chunks), how);
     // If autograd knows that the micro-batches are views, torch itself counts their changes separately.
-    InputVersions versions = any_requires_grad(input) ? InputVersions() : InputVersions(input, micro_batches, false);
+    InputVersions versions =
+        any_requires_grad(input) ? InputVersions() : InputVersions(input, micro_batches, how, false);
     for (std::size_t i = 0; i < micro_batches.size(); ++i) {
         micro_batches[i] = layers_.forward(micro_batches[i], {options_.seed, step, MicroBatchId{i}});
     }
     versions.update_input();
-    return gather(std::move(micro_batches));
+    return gather(std::move(micro_batches), options_.split.output);
 }
 
 at::Tensor PlainModel::step(const Tensors& input, const Tensors& target, const GPipe::LossFunction& loss) {

@@ -14,6 +14,7 @@ namespace pipescope {
 struct PlainOptions {
     std::int64_t chunks = 1;  ///< micro-batches, cut as GPipe cuts them
     std::uint64_t seed = 0;   ///< for random numbers drawn inside layers, as in GPipeOptions
+    MiniBatchSplit split = {};
 };
 
 /// Runs the same layers in sequence in the calling thread, micro-batch by micro-batch, with the same rule for random

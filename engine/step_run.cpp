@@ -52,10 +52,10 @@ Tensors joined(Tensors front, Tensors back) {
 }
 
 /// Samples of the mini-batch, which only the process of partition 0 knows.
-std::int64_t samples_of(Pipeline& pipeline, const Tensors& input, RunFor purpose) {
+std::int64_t samples_of(Pipeline& pipeline, const Tensors& input, const std::vector<TensorSplit>& how, RunFor purpose) {
     LaneChannels* const channels = pipeline.channels();
     if (channels == nullptr) {
-        return batch_size(input);
+        return batch_size(input, how);
     }
     if (channels->is_first_here() && input.empty()) {
         throw EngineError(
@@ -64,7 +64,7 @@ std::int64_t samples_of(Pipeline& pipeline, const Tensors& input, RunFor purpose
     }
     return channels
         ->start({purpose == RunFor::values ? LaneChannels::Purpose::values : LaneChannels::Purpose::training,
-                 channels->is_first_here() ? batch_size(input) : 0})
+                 channels->is_first_here() ? batch_size(input, how) : 0})
         .batch;
 }
 
@@ -88,8 +88,9 @@ void drop_front(Tensors& tensors, std::size_t count) {
 
 StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose)
     : pipeline_(std::move(pipeline)),
+      split_(pipeline_->split()),
       channels_(pipeline_->channels()),
-      sizes_(micro_batch_sizes(samples_of(*pipeline_, input, purpose), pipeline_->options().chunks)),
+      sizes_(micro_batch_sizes(samples_of(*pipeline_, input, split_->input, purpose), pipeline_->options().chunks)),
       graph_(pipeline_->graph(num_micro_batches(), purpose)),
       number_(pipeline_->take_number(purpose)),
       trains_(purpose != RunFor::values),
@@ -130,8 +131,14 @@ void StepRun::cut_input(const Tensors& input) {
     for (const at::Tensor& tensor : input) {
         leaves.push_back(tensor.detach());
     }
-    std::vector<Tensors> parts = split(leaves, sizes_);
+    std::vector<Tensors> parts = split(leaves, sizes_, split_->input);
+    if (trains_) {
+        refuse_made_gradients(input, split_->input);
+    }
     for (Tensors& part : parts) {
+        if (trains_) {
+            refuse_made_gradients(part, split_->input);
+        }
         for (std::size_t k = 0; k < part.size(); ++k) {
             part[k] = part[k].detach();  // otherwise a view made in no_grad mode could not become a leaf
             if (trains_ && input[k].requires_grad()) {
@@ -139,7 +146,7 @@ void StepRun::cut_input(const Tensors& input) {
             }
         }
     }
-    input_versions_ = InputVersions(input, parts, trains_);
+    input_versions_ = InputVersions(input, parts, split_->input, trains_);
     for (std::size_t i = 0; i < parts.size(); ++i) {
         slot({MicroBatchId{i}, PartitionId{0}}).inputs = std::move(parts[i]);
     }
@@ -167,12 +174,13 @@ at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss)
     }
     const std::vector<at::Tensor> parameters = pipeline_->trained_parameters();
     // A mean over replicas keeps what .grad held before, since all hold the same; a sum does not.
-    SummedForHooks summed(parameters, has_replicas() && pipeline_->options().reduction == Reduction::sum);
+    SummedForHooks summed(parameters, has_replicas() && pipeline_->adds_over_replicas());
     run(Part::all);
     add_to_gradients(parameters, summed.take());
     if (!loss_) {
         return received_loss_;
     }
+    warn_of_nan();
     if (has_replicas()) {
         return total_loss_;
     }
@@ -191,12 +199,20 @@ at::Tensor StepRun::end_step() {
     if (gate_.stopped()) {
         rethrow_first_failure();
     }
+    warn_of_nan();
     return loss_->value();
+}
+
+void StepRun::warn_of_nan() {
+    if (const std::optional<MicroBatchId> micro_batch = loss_->only_nan()) {
+        pipeline_->warn_of_nan(*micro_batch);
+    }
 }
 
 Tensors StepRun::take_input_gradients() {
     const at::NoGradGuard no_grad;
-    Tensors gradients = gather_gradients(std::exchange(input_gradients_, {}), std::exchange(input_, {}), sizes_);
+    Tensors gradients =
+        gather_gradients(std::exchange(input_gradients_, {}), std::exchange(input_, {}), sizes_, split_->input);
     for (at::Tensor& gradient : gradients) {
         if (is_storage_shared(gradient)) {  // if a single micro-batch's gradient was passed through
             gradient = gradient.clone();
@@ -261,10 +277,11 @@ void StepRun::ask_caller() {
 void StepRun::share_loss() {
     try {
         const OnLaneDevice on_device(pipeline_->devices().of(pipeline_->lane_of(last_partition())));
-        Tensors total = {loss_->value().cpu()};
+        const at::Tensor own = loss_->value().cpu();
+        Tensors total = {own.to(at::kDouble)};  // a replica without a loss of its own may not know its type
         channels_->reduce(std::nullopt, total, total);
-        channels_->send_loss(total[0]);
-        total_loss_ = total[0];
+        total_loss_ = total[0].to(own.scalar_type());
+        channels_->send_loss(total_loss_);
     } catch (const ProcessError&) {
         gate_.stop();  // run() says why, once no channel uses this run any more
     }
@@ -860,10 +877,12 @@ Tensors StepRun::gather_outputs() {
     for (const Tensors& outputs : outputs_) {
         for (std::size_t k = 0; k < outputs.size() && k < wants.size(); ++k) {
             wants[k] = wants[k] || outputs[k].requires_grad();
-            output_sizes_[k].push_back(outputs[k].dim() > 0 ? outputs[k].size(0) : 0);
+            const std::int64_t dimension = k < split_->output.size() ? split_->output[k] : 0;
+            const bool has = -outputs[k].dim() <= dimension && dimension < outputs[k].dim();  // gather() refuses others
+            output_sizes_[k].push_back(has ? outputs[k].size(dimension) : 0);
         }
     }
-    Tensors whole = gather(std::exchange(outputs_, {}));
+    Tensors whole = gather(std::exchange(outputs_, {}), split_->output);
     for (std::size_t k = 0; k < whole.size(); ++k) {
         whole[k] = whole[k].detach();
         whole[k].set_requires_grad(wants[k]);
@@ -879,7 +898,8 @@ void StepRun::cut_output_gradients(const Tensors& gradients) {
         return;
     }
     for (std::size_t k = 0; k < gradients.size(); ++k) {
-        const std::vector<Tensors> parts = split({gradients[k]}, output_sizes_[k]);
+        const std::vector<Tensors> parts =
+            split({gradients[k]}, output_sizes_[k], {{.dimension = k < split_->output.size() ? split_->output[k] : 0}});
         for (std::size_t i = 0; i < parts.size(); ++i) {
             slot({MicroBatchId{i}, last_partition()}).gradients.push_back(parts[i].front());
         }

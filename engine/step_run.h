@@ -108,6 +108,7 @@ private:
     void run(Part part);
     void receive(Part part);
     void share_loss();
+    void warn_of_nan();
     std::optional<TaskIndex> whole_loss() const;
     void ask_caller();
     [[noreturn]] void rethrow_first_failure();
@@ -158,6 +159,7 @@ private:
     TaskKey key_of(TaskIndex task) const;
 
     const std::shared_ptr<Pipeline> pipeline_;
+    const std::shared_ptr<const MiniBatchSplit> split_;
     LaneChannels* const channels_;           // null if all lanes are in this process
     const std::vector<std::int64_t> sizes_;  // of the micro-batches, in samples
     const std::shared_ptr<const TaskGraph> graph_;
@@ -173,7 +175,7 @@ private:
     std::vector<OutputReuse> gradient_reuse_;              // by partition
     std::vector<int> forwards_;                            // by partition: number begun
     std::vector<Tensors> outputs_;                         // of the last partition, by micro-batch
-    std::vector<std::vector<std::int64_t>> output_sizes_;  // first dimensions of each gathered output's parts
+    std::vector<std::vector<std::int64_t>> output_sizes_;  // of each gathered output's parts, where they are joined
     Tensors gathered_output_;                              // of forward()
     std::optional<StepLoss> loss_;                         // of step(), where the last partition is
     at::Tensor total_loss_;                                // of all replicas, where the last partition is

@@ -47,15 +47,17 @@ std::vector<torch::autograd::Edge> edges_of(const Tensors& tensors) {
 }  // namespace
 
 AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose)
-    : input_(input), pipeline_(*pipeline), output_reuse_(pipeline_.partitions().size()) {
-    const std::vector<std::int64_t> sizes = micro_batch_sizes(batch_size(input), pipeline_.options().chunks);
+    : input_(input), pipeline_(*pipeline), split_(pipeline_.split()), output_reuse_(pipeline_.partitions().size()) {
+    const std::vector<std::int64_t> sizes =
+        micro_batch_sizes(batch_size(input, split_->input), pipeline_.options().chunks);
     m_ = static_cast<int>(sizes.size());
     graph_ = pipeline_.graph(m_, purpose);
     const StepNumber number = pipeline_.take_number(purpose);
-    std::vector<Tensors> parts = split(input, sizes);
-    forward_ = std::make_shared<const AutogradForward>(
-        AutogradForward{std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step,
-                        std::make_shared<FirstFailure>(), std::make_shared<InputVersions>(input, parts, true)});
+    refuse_made_gradients(input, split_->input);
+    std::vector<Tensors> parts = split(input, sizes, split_->input);
+    forward_ = std::make_shared<const AutogradForward>(AutogradForward{
+        std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step,
+        std::make_shared<FirstFailure>(), std::make_shared<InputVersions>(input, parts, split_->input, true)});
     for (Tensors& part : parts) {
         fronts_.push_back({.tensors = std::move(part), .skips = std::vector<Skip>(pipeline_.skips().skips().size())});
     }
@@ -97,7 +99,7 @@ Tensors AutogradRun::forward() {
     for (Front& front : fronts_) {
         outputs.push_back(std::move(front.tensors));
     }
-    return gather(std::move(outputs));
+    return gather(std::move(outputs), split_->output);
 }
 
 /// Calls the options' while_waiting, between two cycles of tasks.

@@ -69,6 +69,7 @@ private:
     const Tensors& input_;
     std::shared_ptr<const AutogradForward> forward_;
     Pipeline& pipeline_;
+    const std::shared_ptr<const MiniBatchSplit> split_;
     int m_;
     std::shared_ptr<const TaskGraph> graph_;
     std::vector<Front> fronts_;  // by micro-batch

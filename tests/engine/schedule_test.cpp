@@ -203,7 +203,6 @@ TEST(SchedulesRefuse, TargetsThatCannotBeCutLikeTheInput) {
     GPipe model(dropout_mlp(), options({Schedule::one_f_one_b, {3, 3}, 2}, 4));
     EXPECT_THAT(thrown<EngineError>([&] { model.step(samples(4), samples(3, 4), mean_square); }),
                 AllOf(HasSubstr("target 0 holds 3 samples and the input 4"), HasSubstr("schedule gpipe")));
-    EXPECT_THROW(model.step(samples(4), torch::tensor(1.0), mean_square), EngineError);
     EXPECT_GT(model.step(samples(4), samples(4, 4), mean_square).item<double>(), 0) << "and is usable";
 }
 

@@ -119,9 +119,37 @@ ModelSpec make_aliasing(bool in_place) {
     return model;
 }
 
-/// "sleepy:LAYERS:MILLISECONDS", or "sleepy:LAYERS:MILLISECONDS:LAYER:CALL" for a layer that throws in that call.
+at::Tensor counted_rows(const Tensors& target) {
+    return target[0].select(1, 0) > -50;
+}
+
+/// Two linear layers. Some rows of the target are -100 and do not count in the loss, a mean over the others.
+ModelSpec make_padded() {
+    ModelSpec model;
+    for (const char* name : {"first", "second"}) {
+        model.layers.push_back({name, [] { return module_layer(torch::nn::AnyModule(torch::nn::Linear(8, 8))); }});
+    }
+    model.make_batch = [](std::int64_t batch, std::uint64_t seed) {
+        at::manual_seed(seed);
+        const at::Tensor target = at::randn({batch, 8});
+        target.narrow(0, 0, 5).fill_(-100);
+        target[batch - 2].fill_(-100);
+        return Batch{{at::randn({batch, 8})}, {target}};
+    };
+    model.loss = [](const Tensors& output, const Tensors& target) {
+        const at::Tensor counts = counted_rows(target);
+        return ((output[0] - target[0]).pow(2).sum(1) * counts).sum() / counts.sum();
+    };
+    return model;
+}
+
+/// "padded", "sleepy:LAYERS:MILLISECONDS", or "sleepy:LAYERS:MILLISECONDS:LAYER:CALL" for a layer that throws in that
+/// call.
 ModelSpec make(const std::string& name) {
     const std::vector<std::string> words = split(name, ':');
+    if (words[0] == "padded") {
+        return make_padded();
+    }
     if (words[0] != "sleepy" && words[0] != "aliasing") {
         return make_model(name);
     }
@@ -159,6 +187,9 @@ void train(const std::string& configuration, int steps, const std::shared_ptr<Pr
     options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
     if (cut.size() > 1) {
         options.devices = split(cut[1], ',');
+    }
+    if (field[0] == "padded") {
+        options.weight = [](const Tensors& target) { return counted_rows(target).sum().item<double>(); };
     }
     options.seed = 7;
     options.processes = processes;

@@ -224,6 +224,23 @@ TEST(Processes, ReplicasTrainAsOnePipelineWithAllTheirSamples) {
     }
 }
 
+// One replica of four has no row that counts.
+TEST(Processes, ReplicasWeighTheirLossesByWhatCounts) {
+    const auto alone = values_of(1, "padded|1,1||gpipe|except_last|8|16|1");
+    EXPECT_GT(alone.size(), 5U);
+    for (const std::string schedule : {"gpipe", "1f1b"}) {
+        for (const auto& [size, replicas, chunks] : {std::tuple{2, 1, "8"}, {2, 2, "4"}, {4, 2, "4"}, {4, 4, "2"}}) {
+            const auto together = values_of(
+                size, "padded|1,1||" + schedule + "|except_last|" + chunks + "|16|" + std::to_string(replicas));
+            ASSERT_EQ(together.size(), alone.size());
+            for (const auto& [name, value] : alone) {
+                EXPECT_NEAR(together.at(name), value, 1e-12 * std::max(1.0, std::abs(value)))
+                    << name << " with " << schedule << " and " << replicas << " replicas in " << size << " processes";
+            }
+        }
+    }
+}
+
 TEST(Processes, TrainFiftyModelsInOneGroup) {
     std::vector<std::string> configurations;
     for (int k = 0; k < 50; ++k) {
