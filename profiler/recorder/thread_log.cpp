@@ -47,12 +47,27 @@ int ThreadLog::level_below(std::uint64_t depth, std::uint32_t domain) const {
     return level;
 }
 
+int ThreadLog::too_deep_of(std::uint32_t domain) const {
+    if (too_deep_.load(std::memory_order_relaxed) == 0) {
+        return 0;
+    }
+    const auto found = too_deep_by_domain_.find(domain);
+    return found == too_deep_by_domain_.end() ? 0 : found->second;
+}
+
+void ThreadLog::add_too_deep(std::uint32_t domain, int number) {
+    too_deep_by_domain_[domain] += number;
+    too_deep_.store(too_deep_.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(number),
+                    std::memory_order_release);
+}
+
 int ThreadLog::push(const RangeEvent& range) {
     const Change change(*this);
     const std::uint64_t depth = depth_.load(std::memory_order_relaxed);
-    const int level = level_below(depth, range.domain);
-    if (depth == kMaxDepth) {
-        too_deep_.store(too_deep_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    const int too_deep = too_deep_of(range.domain);
+    const int level = level_below(depth, range.domain) + too_deep;
+    if (depth == kMaxDepth || too_deep > 0) {
+        add_too_deep(range.domain, 1);
         return level;
     }
     store(stack_[depth], range);
@@ -62,13 +77,12 @@ int ThreadLog::push(const RangeEvent& range) {
 
 int ThreadLog::pop(std::uint32_t domain, std::int64_t end) {
     const Change change(*this);
-    const std::uint64_t too_deep = too_deep_.load(std::memory_order_relaxed);
-    if (too_deep > 0) {
-        too_deep_.store(too_deep - 1, std::memory_order_release);
-        count_drop(end, end);
-        return static_cast<int>(kMaxDepth);
-    }
     const std::uint64_t depth = depth_.load(std::memory_order_relaxed);
+    if (const int too_deep = too_deep_of(domain); too_deep > 0) {
+        add_too_deep(domain, -1);
+        count_drop(end, end);
+        return level_below(depth, domain) + too_deep - 1;
+    }
     std::uint64_t at = depth;
     while (at > 0 && domain_of(stack_[at - 1]) != domain) {
         --at;  // ranges of other domains may be open since: each domain nests separately

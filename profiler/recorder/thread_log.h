@@ -113,6 +113,9 @@ private:
     static RangeEvent load(const Slot& slot);
     static std::uint32_t domain_of(const Slot& slot);
     int level_below(std::uint64_t depth, std::uint32_t domain) const;
+    /// Open ranges of the domain that did not fit on the stack.
+    int too_deep_of(std::uint32_t domain) const;
+    void add_too_deep(std::uint32_t domain, int number);
 
     void record(const RangeEvent& range);
     void count_drop(std::int64_t start, std::int64_t end);
@@ -128,6 +131,8 @@ private:
     std::uint64_t tail_seen_ = 0;  // a private copy: the shared one is read only if the ring seems full
     std::atomic<std::uint64_t> depth_{0};
     std::atomic<std::uint64_t> too_deep_{0};  // open ranges that did not fit on the stack
+    // The same by domain. They are the innermost of their domain: until they have ended, its next ranges join them.
+    std::unordered_map<std::uint32_t, int> too_deep_by_domain_;
     std::atomic<std::uint64_t> dropped_{0};
     std::atomic<std::int64_t> first_drop_{0};
     std::atomic<std::int64_t> last_drop_{0};

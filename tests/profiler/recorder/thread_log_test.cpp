@@ -58,6 +58,27 @@ TEST(ThreadLog, DropsTheNewestOfAFullRingAndRemembersWhen) {
     EXPECT_EQ(drained(log), (std::vector<std::int64_t>{0, 10, 20, 30}));
 }
 
+TEST(ThreadLog, EndsARangeOfAnotherDomainWhileSomeAreNestedTooDeeply) {
+    ThreadLog log(1, "t", 1024);
+    constexpr int kFits = 128;
+    log.push(range(0, /*domain=*/7));
+    for (int k = 1; k < kFits + 2; ++k) {  // the last two do not fit
+        EXPECT_EQ(log.push(range(k)), k - 1);
+    }
+    EXPECT_EQ(log.pop(7, 500), 0);
+    EXPECT_EQ(drained(log), std::vector<std::int64_t>{0});
+    // There is room again, but the domain's innermost ranges are those that did not fit.
+    EXPECT_EQ(log.push(range(600)), kFits + 1);
+    EXPECT_EQ(log.snapshot().dropped, 3u);
+    for (int level = kFits + 1; level >= kFits - 1; --level) {
+        EXPECT_EQ(log.pop(0, 700), level);
+    }
+    EXPECT_EQ(log.snapshot().dropped, 3u);
+    EXPECT_TRUE(drained(log).empty());
+    EXPECT_EQ(log.pop(0, 800), kFits - 2);
+    EXPECT_EQ(drained(log), std::vector<std::int64_t>{kFits - 1});
+}
+
 TEST(ThreadLog, RemembersTextsWithoutAskingTwice) {
     ThreadLog log(1, "t", 4);
     static int asked = 0;  // the function takes no context
