@@ -6,6 +6,7 @@
 #include "cli/temporary_trace.h"
 #include "schedule/error.h"
 #include "schedule/quantities.h"
+#include "schedule/thread_start.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -110,27 +111,7 @@ void check(const LaunchFlags& flags) {
 class PrefixedErrors {
 public:
     PrefixedErrors(int pipe, int rank)
-        : thread_([pipe, rank] {
-              std::string line;
-              std::array<char, 4096> buffer{};
-              for (ssize_t count; (count = ::read(pipe, buffer.data(), buffer.size())) > 0 || errno == EINTR;) {
-                  for (const char each :
-                       std::string_view(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)))) {
-                      line += each;
-                      if (each == '\n') {
-                          std::cerr << fmt::format("[rank {}] {}", rank, line);
-                          line.clear();
-                      }
-                  }
-                  if (count == 0) {
-                      break;
-                  }
-              }
-              if (!line.empty()) {
-                  std::cerr << fmt::format("[rank {}] {}\n", rank, line);
-              }
-              ::close(pipe);
-          }) {}
+        : thread_(start_thread("the messages of a process", [=] { return std::thread([=] { copy(pipe, rank); }); })) {}
     PrefixedErrors(PrefixedErrors&&) = default;
     ~PrefixedErrors() {
         if (thread_.joinable()) {
@@ -139,6 +120,28 @@ public:
     }
 
 private:
+    static void copy(int pipe, int rank) {
+        std::string line;
+        std::array<char, 4096> buffer{};
+        for (ssize_t count; (count = ::read(pipe, buffer.data(), buffer.size())) > 0 || errno == EINTR;) {
+            for (const char each :
+                 std::string_view(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)))) {
+                line += each;
+                if (each == '\n') {
+                    std::cerr << fmt::format("[rank {}] {}", rank, line);
+                    line.clear();
+                }
+            }
+            if (count == 0) {
+                break;
+            }
+        }
+        if (!line.empty()) {
+            std::cerr << fmt::format("[rank {}] {}\n", rank, line);
+        }
+        ::close(pipe);
+    }
+
     std::thread thread_;
 };
 

@@ -1,6 +1,7 @@
 #include "simulator/plan_threads.h"
 
 #include "schedule/stop_check.h"
+#include "schedule/thread_start.h"
 
 #include <algorithm>
 #include <chrono>
@@ -50,7 +51,7 @@ void PlanThreads::run(std::size_t count, const std::function<void(std::size_t)>&
         std::vector<std::jthread> workers;
         try {
             while (workers.size() < std::min<std::size_t>(threads_, count)) {
-                workers.emplace_back(run_some);
+                workers.push_back(start_thread("the plan", [&] { return std::jthread(run_some); }));
             }
             std::unique_lock lock(mutex);
             constexpr std::chrono::milliseconds kBetweenReports{20};

@@ -2,6 +2,7 @@
 
 #include "cli/stop_signals.h"
 #include "models/model_files.h"
+#include "schedule/thread_start.h"
 
 #include <set>
 #include <string_view>
@@ -65,20 +66,22 @@ void ProfileInTurns::take_turn() {
     std::unique_lock lock(mutex_);
     profiles_ = !is_over_;
     if (!profile_.valid()) {
-        profile_ = std::async(std::launch::async, [this] {
-            const auto end = [this] {
-                const std::lock_guard at_end(mutex_);
-                is_over_ = true;
-                changed_.notify_all();
-            };
-            try {
-                Profile profile = profile_model(model_, options_);
-                end();
-                return profile;
-            } catch (...) {
-                end();
-                throw;
-            }
+        profile_ = start_thread("the profiler", [this] {
+            return std::async(std::launch::async, [this] {
+                const auto end = [this] {
+                    const std::lock_guard at_end(mutex_);
+                    is_over_ = true;
+                    changed_.notify_all();
+                };
+                try {
+                    Profile profile = profile_model(model_, options_);
+                    end();
+                    return profile;
+                } catch (...) {
+                    end();
+                    throw;
+                }
+            });
         });
     }
     changed_.notify_all();

@@ -14,8 +14,14 @@ thread_local const Lanes* lanes_of_this_thread = nullptr;
 
 Lanes::Lanes(const std::vector<LaneId>& lanes, std::function<void()> at_start) : at_start_(std::move(at_start)) {
     std::latch started(static_cast<std::ptrdiff_t>(lanes.size()));
-    for (const LaneId lane : lanes) {
-        workers_[lane] = make_worker(lane, started);
+    try {
+        for (const LaneId lane : lanes) {
+            workers_[lane] = make_worker(lane, started);
+        }
+    } catch (...) {
+        started.count_down(static_cast<std::ptrdiff_t>(lanes.size() - workers_.size()));
+        started.wait();  // the others count there
+        throw;
     }
     started.wait();
     prepare_process_end();

@@ -2,6 +2,7 @@
 
 #include "engine/lanes/process_end.h"
 #include "engine/lanes/task_ranges.h"
+#include "schedule/thread_start.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -60,9 +61,11 @@ Worker::Worker(const std::string& name, Job at_start) : process_(::getpid()) {
         return;
     }
     running_ = std::make_unique<Running>();
-    running_->thread = std::thread([running = running_.get(), begin = std::move(begin)] {
-        begin();
-        running->run();
+    running_->thread = start_thread("'" + name + "'", [&] {
+        return std::thread([running = running_.get(), begin = std::move(begin)] {
+            begin();
+            running->run();
+        });
     });
 }
 

@@ -3,6 +3,7 @@
 #include "engine/device/lane_device.h"
 #include "engine/device/stream_event.h"
 #include "engine/processes/device_plugin.h"
+#include "schedule/thread_start.h"
 
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
@@ -61,7 +62,7 @@ c10::intrusive_ptr<c10d::Store> connected_store(const std::string& host, const c
             return c10::make_intrusive<c10d::TCPStore>(host, options);
         });
     auto store = connecting.get_future();
-    std::thread(std::move(connecting)).detach();
+    start_thread("the connection to a store", [&] { return std::thread(std::move(connecting)); }).detach();
     if (store.wait_for(patience + kToConnect) == std::future_status::timeout) {
         throw ConnectionLost("it accepts connections and answers none");
     }

@@ -1,6 +1,7 @@
 #include "profiler/layers/busy_lanes.h"
 
 #include "profiler/layers/repeats.h"
+#include "schedule/thread_start.h"
 
 #include <algorithm>
 #include <limits>
@@ -13,12 +14,21 @@ BusyLanes::BusyLanes(const ModelSpec& model, const std::vector<MeasuredSize>& si
         const std::uint64_t lane_seed = seed + 1 + static_cast<std::uint64_t>(lane);
         lanes_.push_back({std::make_unique<LayerChain>(model, lane_seed), false, {}});
     }
-    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-        threads_.emplace_back([this, lane] { work(lane); });
+    try {
+        for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+            threads_.push_back(start_thread("a busy lane", [&] { return std::jthread([this, lane] { work(lane); }); }));
+        }
+    } catch (...) {
+        end();  // the threads that run
+        throw;
     }
 }
 
 BusyLanes::~BusyLanes() {
+    end();
+}
+
+void BusyLanes::end() {
     {
         const std::lock_guard lock(mutex_);
         is_over_ = true;

@@ -60,6 +60,7 @@ private:
     };
 
     void work(std::size_t lane);
+    void end();
     bool others_stopped() const;  // under mutex_
 
     const std::vector<MeasuredSize>& sizes_;

@@ -2,6 +2,7 @@
 
 #include "models/cast_model.h"
 #include "profiler/layers/layer_chain.h"
+#include "schedule/thread_start.h"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -63,9 +64,9 @@ DeviceType calibrate(const std::string& dtype) {
 
 DeviceType calibrated_host(const std::string& dtype) {
     const int threads_here = at::get_num_threads();
-    DeviceType device = std::async(std::launch::async, &calibrate, dtype).get();  // a thread of its own, so that the
-                                                                                  // setting of one intra-op thread
-                                                                                  // stays there
+    // A thread of its own, so that the setting of one intra-op thread stays there.
+    DeviceType device =
+        start_thread("the calibration", [&] { return std::async(std::launch::async, &calibrate, dtype); }).get();
     at::set_num_threads(threads_here);
     return device;
 }

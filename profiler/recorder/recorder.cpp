@@ -10,6 +10,7 @@
 #include "profiler/recorder/write_requests.h"
 #include "schedule/number_text.h"
 #include "schedule/quantities.h"
+#include "schedule/thread_start.h"
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -128,7 +129,12 @@ Recorder::Impl::Impl(RecorderOptions given)
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread = std::thread([this] { drain_thread(); });
+    try {
+        thread = start_thread("the recording", [this] { return std::thread([this] { drain_thread(); }); });
+    } catch (...) {
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        throw;
+    }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     recording.start(entries);
 }
