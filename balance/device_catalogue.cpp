@@ -1,9 +1,9 @@
 #include "balance/device_catalogue.h"
 
 #include "balance/json_path.h"
-#include "balance/text_file.h"
 #include "schedule/error.h"
 #include "schedule/printable.h"
+#include "schedule/text_file.h"
 
 #include <algorithm>
 #include <array>
@@ -155,7 +155,7 @@ std::vector<DeviceType> device_catalogue() {
 }
 
 std::vector<DeviceType> load_device_catalogue(const std::filesystem::path& path) {
-    const std::string text = read_text_file(path, "a device catalogue", "see docs/device-catalogue.md");
+    const std::string text = read_text_as<ProfileError>(path, {"a device catalogue", "see docs/device-catalogue.md"});
     try {
         return parse_device_catalogue(text);
     } catch (const ProfileError& error) {

@@ -1,10 +1,10 @@
 #include "balance/profile_file.h"
 
-#include "balance/text_file.h"
+#include "schedule/text_file.h"
 
 namespace pipescope {
 Profile load_profile(const std::filesystem::path& path) {
-    const std::string text = read_text_file(path, "a profile", "make one with 'pipescope profile'");
+    const std::string text = read_text_as<ProfileError>(path, {"a profile", "make one with 'pipescope profile'"});
     if (text.starts_with("SQLite format 3")) {
         throw ProfileError(
             path.string() +

@@ -1,9 +1,9 @@
 #include "cluster/cluster.h"
 
 #include "balance/json_path.h"
-#include "balance/text_file.h"
 #include "schedule/error.h"
 #include "schedule/printable.h"
+#include "schedule/text_file.h"
 #include "simulator/links_file.h"
 
 #include <algorithm>
@@ -243,7 +243,7 @@ Cluster parse_cluster(std::string_view json, const std::vector<DeviceType>& cata
 }
 
 Cluster load_cluster(const std::filesystem::path& path, const std::vector<DeviceType>& catalogue) {
-    const std::string text = read_text_file(path, "a cluster file", kRemedy);
+    const std::string text = read_text_as<ProfileError>(path, {"a cluster file", kRemedy});
     try {
         return parse_cluster(text, catalogue);
     } catch (const Error& fault) {

@@ -1,8 +1,8 @@
 #include "simulator/links_file.h"
 
 #include "balance/json_path.h"
-#include "balance/text_file.h"
 #include "schedule/error.h"
+#include "schedule/text_file.h"
 
 #include <cmath>
 #include <utility>
@@ -58,7 +58,7 @@ std::vector<LinkTime> parse_links(std::string_view json) {
 }
 
 std::vector<LinkTime> load_links(const std::filesystem::path& path) {
-    const std::string text = read_text_file(path, "a links file", kRemedy);
+    const std::string text = read_text_as<ProfileError>(path, {"a links file", kRemedy});
     try {
         return parse_links(text);
     } catch (const Error& fault) {

@@ -1,6 +1,6 @@
 #include "simulator/schedule_file.h"
 
-#include "balance/text_file.h"
+#include "schedule/text_file.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -19,7 +19,7 @@ Schedule load_schedule(const std::string& schedule) {
         return parse_schedule(schedule);
     }
     const std::string text =
-        read_text_file(schedule, "a schedule's CSV file", "'pipescope schedule NAME -o' writes one");
+        read_text_file(schedule, {"a schedule's CSV file", "'pipescope schedule NAME -o' writes one"});
     return Schedule::from_csv(std::filesystem::path(schedule).filename().string(), text);
 }
 }  // namespace pipescope

@@ -1,8 +1,10 @@
 #include "trace/task_rules.h"
 
+#include "schedule/library_message.h"
 #include "schedule/nearest_name.h"
 #include "schedule/number_text.h"
 #include "schedule/printable.h"
+#include "schedule/text_file.h"
 #include "trace/json_nesting.h"
 
 #include <fmt/format.h>
@@ -12,7 +14,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <iterator>
 
 namespace pipescope {
@@ -216,7 +217,7 @@ std::vector<TaskRule> parse_rules(std::string_view text, const std::string& file
         document = RulesJson::parse(text);
     } catch (const RulesJson::exception& error) {
         refuse(fmt::format("is no JSON ({}); task rules are a JSON file (docs/task-rules.md); correct it",
-                           printable(error.what())));
+                           printable(without_error_number(error.what()))));
     }
     if (!document.is_object() || document.value("format", RulesJson()) != kFormat) {
         refuse(fmt::format("is no file of task rules; its \"format\" must be \"{}\" (docs/task-rules.md); give another",
@@ -253,14 +254,8 @@ TaskRules TaskRules::parse(std::string_view text, const std::string& file) {
 }
 
 TaskRules TaskRules::load(const std::filesystem::path& path) {
-    std::error_code unknown;
-    std::ifstream in(path, std::ios::binary);
-    if (!in || std::filesystem::is_directory(path, unknown)) {
-        throw TaskRulesError(path.string() +
-                             " cannot be read; task rules are a JSON file (docs/task-rules.md); check "
-                             "the path");
-    }
-    return parse(std::string(std::istreambuf_iterator<char>(in), {}), path.string());
+    return parse(read_text_as<TaskRulesError>(path, {"a file of task rules", "see docs/task-rules.md"}),
+                 path.string());
 }
 
 std::optional<RangeMeaning> TaskRules::meaning_of(std::string_view name) const {

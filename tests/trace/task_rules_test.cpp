@@ -131,7 +131,7 @@ TEST(TaskRules, RefuseABadFileWithOneMessage) {
     refused(file_of(R"json({"name": "a", "pattern": "(?<partition>x)", "kind": "forward", "partition": 1})json"),
             "leave one out");
     EXPECT_THAT(thrown<TaskRulesError>([] { TaskRules::load("/no/such/rules.json"); }),
-                HasSubstr("rules.json cannot be read"));
+                HasSubstr("rules.json: cannot be opened"));
 }
 // The functions are those of the programs' sources, as PyTorch's profiler names them with stacks.
 TEST(TaskRules, OfTheExampleKnowPythonFunctionsOfOtherPrograms) {
