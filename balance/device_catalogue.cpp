@@ -91,7 +91,11 @@ DeviceType device_of(const Json& object, const std::string& path) {
                            ".flops_per_second.float32 is missing; every device has it, for what other dtypes "
                            "do not cover; add it to the device catalogue");
     }
-    device.memory_bytes = std::llround(std::min(rate(object, path, "memory_bytes"), 9e15));
+    const double memory_bytes = rate(object, path, "memory_bytes");
+    if (memory_bytes < 1) {  // less would round to none, which no layout fits into
+        refuse(path + ".memory_bytes", shortest(memory_bytes), "it must be 1 byte or more");
+    }
+    device.memory_bytes = std::llround(std::min(memory_bytes, 9e15));
     device.memory_bytes_per_second = rate(object, path, "memory_bytes_per_second");
     device.link_bytes_per_second = number(object, path, "link_bytes_per_second", false, 0);
     device.link_latency_ns = number(object, path, "link_latency_ns", false, 0);

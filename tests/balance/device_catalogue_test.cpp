@@ -185,6 +185,8 @@ TEST(DeviceCatalogue, RefusesAFaultyFileByItsPath) {
     refused(R"([{"name": "a", "flops_per_second": {"float32": 1}, "compute_efficiency": 2, )" + rest + "]",
             "an efficiency is above 0 and at most 1");
     const std::string flops = R"([{"name": "a", "flops_per_second": {"float32": 1}, )";
+    refused(flops + R"("memory_bytes": 0.4, "memory_bytes_per_second": 1}])",
+            "devices[0].memory_bytes is 0.4; it must be 1 byte or more");
     refused(flops + R"("lanch_ns": 3, )" + rest + "]", "devices[0].lanch_ns is unknown; the nearest key is launch_ns;");
     refused(flops + R"("colour": "red", )" + rest + "]",
             "devices[0].colour is unknown; the keys here are name, flops_per_second, memory_bytes, ");
