@@ -1,5 +1,5 @@
 # A Debian package of the commands and the viewer without torch: scripts/package makes and tries it. With torch there is
-# none, since LibTorch is no Debian package.
+# none: the LibTorch that it could depend on, Debian 12's, is much older than the engine's.
 
 if(PIPESCOPE_TORCH)
   return()
