@@ -9,6 +9,8 @@
 #include "cli/units.h"
 #include "cluster/cluster.h"
 #include "profiler/recorder/device_capture.h"
+#include "save/save_error.h"
+#include "save/saved_step.h"
 #include "schedule/error.h"
 #include "schedule/quantities.h"
 #include "trace/trace_reader.h"
@@ -96,31 +98,12 @@ DoctorCheck check_gui() {
     return {"pipescope-gui", true, window ? "installed" : "installed; no display, so only view --render works"};
 }
 
-/// A temporary folder, removed on destruction.
-class ScratchFolder {
-public:
-    ScratchFolder() : path_(temporary_folder() / fmt::format("pipescope-doctor-{}", getpid())) {
-        fs::create_directory(path_);
-    }
-    ~ScratchFolder() {
-        std::error_code ignored;
-        fs::remove_all(path_, ignored);
-    }
-    ScratchFolder(const ScratchFolder&) = delete;
-    ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-    const fs::path& path() const { return path_; }
-
-private:
-    fs::path path_;
-};
-
 DoctorCheck check_trace_store() {
     // Looked up at run time: only trace/ uses SQLite's header.
     const auto version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "sqlite3_libversion"));
     try {
-        const ScratchFolder folder;
-        const fs::path path = folder.path() / "doctor.sqlite";
+        const TemporaryTrace temporary("doctor.sqlite");
+        const fs::path path = temporary.path();
         TraceWriter writer(path, IfExists::refuse);
         writer.set_lanes({{"lane 0", "cpu"}});
         writer.close();
@@ -257,8 +240,45 @@ std::vector<DoctorCheck> examine_machine() {
 struct DoctorFlags {
     std::string cluster;  ///< file; empty: this machine
     std::string device_catalogue;
+    std::string save;  ///< folder of saved steps, or one of them
     bool json = false;
 };
+
+DoctorCheck check_save(const fs::path& step) {
+    const SavedStepCheck check = check_saved_step(step);
+    const std::string name = step.filename().string();
+    if (!check.fault.empty()) {
+        return {name, false, check.fault, true};
+    }
+    const std::string content = fmt::format("{}, {}", counted(check.tensors, "tensor", "tensors"),
+                                            format_bytes(static_cast<Bytes>(check.bytes)));
+    return {name, check.has_checksums,
+            check.has_checksums
+                ? content + "; every checksum is right"
+                : content +
+                      "; readable, but an earlier version saved it without checksums, so damage inside its "
+                      "tensors cannot be found; the next save has some"};
+}
+
+/// Reads every saved step in the folder, or the one that is named.
+std::vector<DoctorCheck> examine_saves(const fs::path& folder) {
+    std::vector<fs::path> steps = saved_steps(folder);
+    if (steps.empty() && fs::exists(folder / kTrainingFile)) {
+        steps.push_back(fs::canonical(folder));  // its name, also of "."
+    }
+    if (steps.empty()) {
+        throw SaveError(
+            fmt::format("{} holds no saved step; a saved step is a folder such as step-000100; name the "
+                        "folder that --save of run was given",
+                        folder.string()));
+    }
+    std::vector<DoctorCheck> checks;
+    checks.reserve(steps.size());
+    for (const fs::path& step : steps) {
+        checks.push_back(check_save(step));
+    }
+    return checks;
+}
 
 std::string link_figures(const Link& link) {
     constexpr double kLarge = 64 << 20;
@@ -333,7 +353,9 @@ std::vector<DoctorCheck> examine_cluster(const DoctorFlags& flags) {
 
 ExitCode doctor_command(const DoctorFlags& flags) {
     const bool json = flags.json;
-    const std::vector<DoctorCheck> checks = flags.cluster.empty() ? examine_machine() : examine_cluster(flags);
+    const std::vector<DoctorCheck> checks = !flags.save.empty()      ? examine_saves(flags.save)
+                                            : !flags.cluster.empty() ? examine_cluster(flags)
+                                                                     : examine_machine();
     if (json) {
         nlohmann::ordered_json list = nlohmann::ordered_json::array();
         for (const DoctorCheck& check : checks) {
@@ -360,13 +382,21 @@ void add_doctor_command(Program& program) {
         "Example:\n"
         "  pipescope doctor\n"
         "  pipescope doctor --cluster examples/clusters/dgx-a100.json\n"
+        "  pipescope doctor --save saves\n"
         "A 'note' is something optional that is missing. The exit code is 1 only if something essential fails.");
     add_option(*command, "--cluster", flags->cluster,
                "Check this cluster file instead of the machine (docs/cluster-format.md)", "FILE");
     add_option(*command, "--device-catalogue", flags->device_catalogue,
                "With --cluster: the catalogue of its devices; default: the built-in one", "FILE");
+    add_option(*command, "--save", flags->save,
+               "Read every saved step in this folder, or this one, and compare its checksums "
+               "(docs/saved-trainings.md)",
+               "DIR");
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] {
+        if (!flags->save.empty() && !flags->cluster.empty()) {
+            throw UsageError("--save and --cluster are both given; doctor examines one of them; leave one out");
+        }
         if (flags->cluster.empty() && !flags->device_catalogue.empty()) {
             throw UsageError(
                 "--device-catalogue is given without --cluster; it describes a cluster's devices; name one");

@@ -47,6 +47,7 @@ set(PIPESCOPE_ENGINE_HEADERS
   engine/task_observer.h
   models/user_model.h
   models/zoo.h
+  save/checksum.h
   save/safetensors.h
   save/save_error.h
   save/save_folder.h

@@ -233,8 +233,13 @@ void check_savable(const GPipe& model) {
     }
 }
 
-SavedTraining::SavedTraining(const std::filesystem::path& step)
-    : state_(load_training_state(step)), model_(step, TensorKind::model), optimizer_(step, TensorKind::optimizer) {}
+SavedTraining::SavedTraining(const std::filesystem::path& step) : SavedTraining(step, load_training_record(step)) {}
+
+SavedTraining::SavedTraining(const std::filesystem::path& step, const TrainingRecord& record)
+    : state_(record.state),
+      has_checksums_(record.checksums.has_value()),
+      model_(step, TensorKind::model, record),
+      optimizer_(step, TensorKind::optimizer, record) {}
 
 void SavedTraining::load(GPipe& model, bool is_whole) {
     std::map<std::string, std::string> shared;

@@ -40,11 +40,13 @@ void check_savable(const GPipe& model);
 /// each reads the tensors of its own layers.
 class SavedTraining {
 public:
-    /// Throws SaveError if training.json or an index is damaged.
+    /// Throws SaveError if training.json or an index is damaged. A damaged tensor is noticed once it is loaded.
     explicit SavedTraining(const std::filesystem::path& step);
 
     const std::filesystem::path& path() const noexcept { return model_.step(); }
     const TrainingState& state() const noexcept { return state_; }
+    /// False for saves of earlier versions: damage inside their tensors is not noticed.
+    bool has_checksums() const noexcept { return has_checksums_; }
     /// Loads parameters and buffers, and sets next_step(). Throws SaveError if a tensor is missing, of another shape or
     /// dtype, or unknown to the model, unless it is only a part of what was saved; the model is then unchanged. After a
     /// file that could not be read, its values are undefined.
@@ -57,7 +59,10 @@ public:
     bool load_random(int rank = 0);
 
 private:
+    SavedTraining(const std::filesystem::path& step, const TrainingRecord& record);
+
     TrainingState state_;
+    bool has_checksums_;
     SavedTensors model_;
     SavedTensors optimizer_;
 };

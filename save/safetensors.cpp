@@ -25,6 +25,7 @@ static_assert(std::endian::native == std::endian::little,
 constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // the format's limit
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kAlignment = 8;
+constexpr std::size_t kPiece = std::size_t{1} << 20;  // still in the cache when it is summed
 using HeaderLength = std::uint64_t;
 
 /// Throws if the product does not fit, in the order of the dimensions, as other readers do.
@@ -161,8 +162,8 @@ std::string to_json(const SafetensorsHeader& header) {
     return text;
 }
 
-void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
-                       std::map<std::string, std::string> metadata) {
+FileChecksums write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
+                                std::map<std::string, std::string> metadata) {
     std::stable_sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
         return bytes_of_element(a.dtype) > bytes_of_element(b.dtype);
     });
@@ -179,19 +180,30 @@ void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWr
     }
     const std::string text = to_json(header);
     const auto length = std::bit_cast<std::array<std::byte, sizeof(HeaderLength)>>(HeaderLength{text.size()});
+    FileChecksums checksums{checksum_of(text), {}};
     DurableFile file(path);
     file.write(length);
     file.write(text);
     for (std::size_t k = 0; k < tensors.size(); ++k) {
         const std::shared_ptr<const void> data = tensors[k].data();
         const StoredTensor& stored = header.tensors[k];
-        file.write(std::span(static_cast<const std::byte*>(data.get()), stored.end - stored.begin));
+        std::span rest(static_cast<const std::byte*>(data.get()), stored.end - stored.begin);
+        Checksum checksum;
+        while (!rest.empty()) {
+            const std::span piece = rest.first(std::min(rest.size(), kPiece));
+            checksum.add(piece);
+            file.write(piece);
+            rest = rest.subspan(piece.size());
+        }
+        checksums.tensors.emplace(stored.name, checksum.value());
     }
     file.finish();
+    return checksums;
 }
 
-SafetensorsFile::SafetensorsFile(std::filesystem::path path)
+SafetensorsFile::SafetensorsFile(std::filesystem::path path, std::optional<FileChecksums> checksums)
     : path_(std::move(path)),
+      checksums_(std::move(checksums)),
       file_(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // does not wait for a pipe's writer
     if (file_ < 0) {
         throw_file_error(path_, "opened");
@@ -216,7 +228,39 @@ void SafetensorsFile::read(const StoredTensor& tensor, std::span<std::byte> into
         throw SaveError(path_.string() + ": " + std::to_string(into.size()) + " bytes of " + shown(tensor.name) +
                         " are asked for; it has " + std::to_string(tensor.end - tensor.begin));
     }
-    read_at(data_begin_ + tensor.begin, into);
+    read_summed(tensor, [&](std::uint64_t begin, std::size_t size) { return into.subspan(begin, size); });
+}
+
+void SafetensorsFile::check(const StoredTensor& tensor) const {
+    std::vector<std::byte> buffer(std::min<std::uint64_t>(kPiece, tensor.end - tensor.begin));
+    read_summed(tensor, [&](std::uint64_t /*begin*/, std::size_t size) { return std::span(buffer).first(size); });
+}
+
+/// Reads the tensor in pieces: `place(begin, size)` says where these bytes of the tensor go.
+template <class Place>
+void SafetensorsFile::read_summed(const StoredTensor& tensor, Place place) const {
+    const std::uint64_t bytes = tensor.end - tensor.begin;
+    Checksum checksum;
+    for (std::uint64_t begin = 0; begin < bytes; begin += kPiece) {
+        const std::span<std::byte> piece = place(begin, std::min<std::uint64_t>(kPiece, bytes - begin));
+        read_at(data_begin_ + tensor.begin + begin, piece);
+        if (checksums_) {
+            checksum.add(piece);
+        }
+    }
+    if (!checksums_) {
+        return;
+    }
+    const auto saved = checksums_->tensors.find(tensor.name);
+    if (saved == checksums_->tensors.end()) {
+        throw SaveError(path_.string() + ": the tensor " + shown(tensor.name) +
+                        " has no checksum in training.json; each has one");
+    }
+    if (saved->second != checksum.value()) {
+        throw SaveError(path_.string() + ": the tensor " + shown(tensor.name) + " has the checksum " +
+                        checksum_text(checksum.value()) + "; it was saved with " + checksum_text(saved->second) +
+                        "; its bytes were changed since");
+    }
 }
 
 void SafetensorsFile::read_at(std::uint64_t offset, std::span<std::byte> into) const {
@@ -254,6 +298,10 @@ SafetensorsHeader SafetensorsFile::read_header() {
     }
     std::string text(length, '\0');
     read_at(prefix.size(), std::as_writable_bytes(std::span(text)));
+    if (checksums_ && checksum_of(text) != checksums_->header) {
+        throw SaveError("its header has the checksum " + checksum_text(checksum_of(text)) + "; it was saved with " +
+                        checksum_text(checksums_->header) + "; it was changed since");
+    }
     data_begin_ = prefix.size() + length;
     return parse_safetensors_header(text, rest - length);
 }

@@ -1,11 +1,14 @@
 #pragma once
 
+#include "save/checksum.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,29 +54,37 @@ struct TensorToWrite {
     std::function<std::shared_ptr<const void>()> data;
 };
 /// Writes a new file and waits until it is on the disk. Throws if it exists, if a name appears twice, or if the disk is
-/// full; an unfinished file is removed. Tensors with larger elements come first, so that each one is aligned.
-void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
-                       std::map<std::string, std::string> metadata);
+/// full; an unfinished file is removed. Tensors with larger elements come first, so that each one is aligned. Returns
+/// the checksums of what was written, taken on the way.
+FileChecksums write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
+                                std::map<std::string, std::string> metadata);
 
 /// An open file. Reads only the header and the tensors asked for. Threading: const methods from any thread.
 class SafetensorsFile {
 public:
-    /// Throws for a damaged file: truncated, a bad header, offsets that do not fit.
-    explicit SafetensorsFile(std::filesystem::path path);
+    /// Throws for a damaged file: truncated, a bad header, offsets that do not fit; with checksums, also one whose
+    /// header has another.
+    explicit SafetensorsFile(std::filesystem::path path, std::optional<FileChecksums> checksums = std::nullopt);
     ~SafetensorsFile();
     SafetensorsFile(const SafetensorsFile&) = delete;
     SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
     const std::filesystem::path& path() const noexcept { return path_; }
     const SafetensorsHeader& header() const noexcept { return header_; }
-    /// `into` has end - begin bytes.
+    /// `into` has end - begin bytes. Throws if the file's checksums lack the tensor, or the bytes have another; they
+    /// are summed as they are read. `into` then holds what was read.
     void read(const StoredTensor& tensor, std::span<std::byte> into) const;
+    /// Reads the tensor only to throw what read() throws. Needs 1 MiB of memory.
+    void check(const StoredTensor& tensor) const;
 
 private:
     void read_at(std::uint64_t offset, std::span<std::byte> into) const;
+    template <class Place>
+    void read_summed(const StoredTensor& tensor, Place place) const;
     SafetensorsHeader read_header();
 
     std::filesystem::path path_;
+    std::optional<FileChecksums> checksums_;
     int file_;
     std::uint64_t data_begin_ = 0;
     SafetensorsHeader header_;

@@ -24,7 +24,7 @@ constexpr std::string_view kPartial = ".partial";
 /// True for a file that a saved step has.
 bool is_of_save(const std::string& name) {
     static const std::regex names(
-        R"(training\.json|(model|optimizer)(-\d{5,}-of-\d{5,}\.safetensors|\.safetensors\.index\.json))");
+        R"(training\.json|checksums-\d{5,}-of-\d{5,}\.json|(model|optimizer)(-\d{5,}-of-\d{5,}\.safetensors|\.safetensors\.index\.json))");
     return std::regex_match(name, names);
 }
 
@@ -122,6 +122,17 @@ void write_index(const fs::path& partial, TensorKind kind, int num_ranks) {
     file.write(index.dump(2) + "\n");
     file.finish();
 }
+
+/// The checksums that every rank left for rank 0. Removes these files.
+SaveChecksums take_checksums(const fs::path& partial, int num_ranks) {
+    SaveChecksums all;
+    for (int rank = 0; rank < num_ranks; ++rank) {
+        const fs::path path = partial / name_of_checksums(rank, num_ranks);
+        all.merge(load_save_checksums(path));
+        fs::remove(path);
+    }
+    return all;
+}
 }  // namespace
 
 SaveFolder::SaveFolder(fs::path folder, SavingRanks ranks) : path_(std::move(folder)), ranks_(std::move(ranks)) {
@@ -197,10 +208,17 @@ fs::path SaveFolder::save(const TrainingState& state, TensorsToSave tensors) {
 void SaveFolder::write_own(const fs::path& partial, TensorsToSave tensors) const {
     std::map<std::string, std::string> metadata = std::move(tensors.shared);
     metadata["format"] = "pt";  // other readers require it
-    write_safetensors(partial / name_of_tensors(TensorKind::model, ranks_.rank, ranks_.num_ranks),
-                      std::move(tensors.model), std::move(metadata));
-    write_safetensors(partial / name_of_tensors(TensorKind::optimizer, ranks_.rank, ranks_.num_ranks),
-                      std::move(tensors.optimizer), {{"format", "pt"}});
+    SaveChecksums checksums;
+    const auto write = [&](TensorKind kind, std::vector<TensorToWrite>& own,
+                           std::map<std::string, std::string> of_file) {
+        const std::string name = name_of_tensors(kind, ranks_.rank, ranks_.num_ranks);
+        checksums[name] = write_safetensors(partial / name, std::move(own), std::move(of_file));
+    };
+    write(TensorKind::model, tensors.model, std::move(metadata));
+    write(TensorKind::optimizer, tensors.optimizer, {{"format", "pt"}});
+    DurableFile file(partial / name_of_checksums(ranks_.rank, ranks_.num_ranks));
+    file.write(to_json(checksums));
+    file.finish();
 }
 
 void SaveFolder::publish(const fs::path& partial, const fs::path& step, const TrainingState& state) const {
@@ -209,7 +227,7 @@ void SaveFolder::publish(const fs::path& partial, const fs::path& step, const Tr
     }
     {
         DurableFile file(partial / kTrainingFile);
-        file.write(to_json(state));
+        file.write(to_json(TrainingRecord{state, take_checksums(partial, ranks_.num_ranks)}));
         file.finish();
     }
     sync_folder(partial);

@@ -3,13 +3,13 @@
 #include "save/save_error.h"
 #include "save/strict_json.h"
 #include "schedule/number_text.h"
+#include "schedule/text_file.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <optional>
-#include <sstream>
+#include <set>
 #include <utility>
 
 namespace pipescope {
@@ -18,7 +18,10 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kStepPrefix = "step-";
 constexpr std::size_t kStepDigits = 6;
-constexpr std::uintmax_t kMostJsonBytes = 100'000'000;
+
+SaveError no_such_tensor(const SafetensorsFile& file, const std::string& name) {
+    return SaveError(file.path().string() + " holds no tensor " + shown(name) + ", which the index names");
+}
 
 std::string padded(std::int64_t number, int digits) {
     std::array<char, 32> text{};
@@ -35,23 +38,84 @@ std::optional<std::int64_t> step_of_name(const std::string& name) {
     return step && *step >= 0 && name_of_step(*step) == name ? step : std::nullopt;
 }
 
-/// Reads a small file with `parse`, and names the file and a remedy in its errors.
+/// Reads a small file with `parse`, and names the file in its errors.
 template <class Parse>
 auto parse_file(const fs::path& path, Parse parse) {
-    const std::string remedy = "; to continue from an older save, move " + path.parent_path().string() + " away";
-    std::error_code error;
-    const std::uintmax_t bytes = fs::is_regular_file(path, error) ? fs::file_size(path, error) : 0;
-    std::ifstream file(path, std::ios::binary);
-    if (!file || error || bytes == 0 || bytes > kMostJsonBytes) {
-        throw SaveError(path.string() + " cannot be read; a whole save has this file, with 1 to " +
-                        std::to_string(kMostJsonBytes) + " bytes" + remedy);
-    }
-    std::ostringstream text;
-    text << file.rdbuf();
+    const std::string text =
+        read_text_as<SaveError>(path, {"a file of a save", "copy the whole save again", TextFile::Kind::file});
     try {
-        return parse(text.str());
+        return parse(text);
     } catch (const SaveError& fault) {
-        throw SaveError(path.string() + ": " + fault.what() + remedy);
+        throw SaveError(path.string() + ": " + fault.what());
+    }
+}
+
+TrainingRecord read_record(const fs::path& step) {
+    return parse_file(step / kTrainingFile, [&](std::string_view text) {
+        TrainingRecord record = parse_training_record(text);
+        if (const auto named = step_of_name(step.filename()); named && *named != record.state.step) {
+            throw SaveError("\"step\" is " + std::to_string(record.state.step) + " in the folder of step " +
+                            std::to_string(*named));
+        }
+        return record;
+    });
+}
+
+std::optional<FileChecksums> checksums_of(const std::optional<SaveChecksums>& all, const fs::path& file) {
+    if (!all) {
+        return std::nullopt;
+    }
+    const auto found = all->find(file.filename());
+    if (found == all->end()) {
+        throw SaveError(file.string() + " has no checksums in " + kTrainingFile + "; each file of a save has some");
+    }
+    return found->second;
+}
+
+/// Reads all tensors of one kind.
+void check_tensors(const fs::path& step, TensorKind kind, const TrainingRecord& record, SavedStepCheck& check) {
+    std::map<std::string, std::set<std::string>> names;  // by file
+    for (const auto& [name, file] : parse_file(step / name_of_index(kind), parse_tensor_index)) {
+        names[file].insert(name);
+    }
+    for (auto& [name, indexed] : names) {
+        const SafetensorsFile file(step / name, checksums_of(record.checksums, step / name));
+        for (const StoredTensor& tensor : file.header().tensors) {
+            file.check(tensor);
+            indexed.erase(tensor.name);
+            ++check.tensors;
+            check.bytes += tensor.end - tensor.begin;
+        }
+        if (!indexed.empty()) {
+            throw no_such_tensor(file, *indexed.begin());
+        }
+    }
+}
+
+/// How to go on without this step.
+std::string way_out(const fs::path& step) {
+    const fs::path folder = step.has_parent_path() ? step.parent_path() : fs::path(".");
+    std::vector<fs::path> others = saved_steps(folder);
+    std::reverse(others.begin(), others.end());
+    for (const fs::path& other : others) {
+        if (other.filename() != step.filename() && check_saved_step(other).fault.empty()) {
+            return "; the newest save that is whole is " + other.string() + "; to continue from there, move " +
+                   step.string() + " away";
+        }
+    }
+    return "; no other save in " + folder.string() +
+           " is whole; copy the file again from where the save was made, or "
+           "move " +
+           step.string() + " away to start from the beginning";
+}
+
+/// Adds the way out to the errors of `work`.
+template <class Work>
+auto with_way_out(const fs::path& step, Work work) {
+    try {
+        return work();
+    } catch (const SaveError& error) {
+        throw SaveError(error.what() + way_out(step));
     }
 }
 }  // namespace
@@ -70,6 +134,10 @@ std::string name_of_tensors(TensorKind kind, int rank, int num_ranks) {
 
 std::string name_of_index(TensorKind kind) {
     return std::string(to_string(kind)) + ".safetensors.index.json";
+}
+
+std::string name_of_checksums(int rank, int num_ranks) {
+    return "checksums-" + padded(rank + 1, 5) + "-of-" + padded(num_ranks, 5) + ".json";
 }
 
 std::vector<fs::path> saved_steps(const fs::path& folder) {
@@ -114,21 +182,37 @@ std::map<std::string, std::string> parse_tensor_index(std::string_view text) {
     return files;
 }
 
-TrainingState load_training_state(const fs::path& step) {
-    return parse_file(step / kTrainingFile, [&](std::string_view text) {
-        const TrainingState state = parse_training_state(text);
-        if (const auto named = step_of_name(step.filename()); named && *named != state.step) {
-            throw SaveError("\"step\" is " + std::to_string(state.step) + " in the folder of step " +
-                            std::to_string(*named));
-        }
-        return state;
-    });
+TrainingRecord load_training_record(const fs::path& step) {
+    return with_way_out(step, [&] { return read_record(step); });
 }
 
-SavedTensors::SavedTensors(fs::path step, TensorKind kind)
-    : step_(std::move(step)), files_(parse_file(step_ / name_of_index(kind), parse_tensor_index)) {}
+SaveChecksums load_save_checksums(const fs::path& file) {
+    return parse_file(file, parse_save_checksums);
+}
 
-SavedTensors::OpenFile::OpenFile(const fs::path& path) : file(path) {
+SavedStepCheck check_saved_step(const fs::path& step) {
+    SavedStepCheck check;
+    try {
+        const TrainingRecord record = read_record(step);
+        check.has_checksums = record.checksums.has_value();
+        for (const TensorKind kind : {TensorKind::model, TensorKind::optimizer}) {
+            check_tensors(step, kind, record, check);
+        }
+    } catch (const SaveError& error) {
+        check.fault = error.what();
+    }
+    return check;
+}
+
+SavedTensors::SavedTensors(fs::path step, TensorKind kind) : SavedTensors(step, kind, load_training_record(step)) {}
+
+SavedTensors::SavedTensors(fs::path step, TensorKind kind, const TrainingRecord& record)
+    : step_(std::move(step)),
+      files_(with_way_out(step_, [&] { return parse_file(step_ / name_of_index(kind), parse_tensor_index); })),
+      checksums_(record.checksums) {}
+
+SavedTensors::OpenFile::OpenFile(const fs::path& path, std::optional<FileChecksums> checksums)
+    : file(path, std::move(checksums)) {
     for (const StoredTensor& tensor : file.header().tensors) {
         tensors.emplace(tensor.name, &tensor);
     }
@@ -140,17 +224,15 @@ SavedTensors::OpenFile& SavedTensors::file_of(const std::string& name) {
         throw SaveError(step_.string() + " holds no tensor " + shown(name));
     }
     std::unique_ptr<OpenFile>& file = open_[found->second];
-    try {
+    with_way_out(step_, [&] {
         if (!file) {
-            file = std::make_unique<OpenFile>(step_ / found->second);
+            const fs::path path = step_ / found->second;
+            file = std::make_unique<OpenFile>(path, checksums_of(checksums_, path));
         }
         if (!file->tensors.contains(name)) {
-            throw SaveError(file->file.path().string() + " holds no tensor " + shown(name) + ", which the index names");
+            throw no_such_tensor(file->file, name);
         }
-    } catch (const SaveError& error) {
-        throw SaveError(error.what() + ("; copy the file again, or move " + step_.string()) +
-                        " away to continue from an older save");
-    }
+    });
     return *file;
 }
 
@@ -159,7 +241,7 @@ const StoredTensor& SavedTensors::find(const std::string& name) {
 }
 
 void SavedTensors::read(const std::string& name, std::span<std::byte> into) {
-    OpenFile& open = file_of(name);
-    open.file.read(*open.tensors.at(name), into);
+    const OpenFile& open = file_of(name);
+    with_way_out(step_, [&] { open.file.read(*open.tensors.at(name), into); });
 }
 }  // namespace pipescope

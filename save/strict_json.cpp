@@ -1,6 +1,7 @@
 #include "save/strict_json.h"
 
 #include "save/save_error.h"
+#include "schedule/library_message.h"
 #include "schedule/printable.h"
 
 #include <set>
@@ -32,7 +33,7 @@ json parse_strict_json(std::string_view text) {
     try {
         return json::parse(text, check);
     } catch (const json::exception& error) {
-        throw SaveError("it is no JSON (" + printable(error.what()) + ")");
+        throw SaveError("it is no JSON (" + printable(without_error_number(error.what())) + ")");
     }
 }
 

@@ -1,13 +1,18 @@
 #pragma once
 
+#include "save/checksum.h"
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace pipescope {
-/// The file training.json of a save: everything but the tensors. Random numbers inside layers depend on seed and step,
-/// so these two restore them.
+/// The state of a training besides its tensors. Random numbers inside layers depend on seed and step, so these two
+/// restore them.
 struct TrainingState {
+    static constexpr double kLargestLearningRate = 1e30;  ///< torch refuses factors beyond float32's range
+
     std::int64_t step = 0;  ///< steps done, which is the number of the next step
     std::string model = {};
     std::string optimizer = {};
@@ -17,7 +22,22 @@ struct TrainingState {
     friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 
-std::string to_json(const TrainingState& state);
-/// Throws SaveError for text that is no training.json of a version this program knows.
-TrainingState parse_training_state(std::string_view text);
+/// The file training.json of a save.
+struct TrainingRecord {
+    TrainingState state;
+    /// Empty: saved by an earlier version, which wrote none, so damage inside tensors cannot be found.
+    std::optional<SaveChecksums> checksums;
+
+    friend bool operator==(const TrainingRecord&, const TrainingRecord&) = default;
+};
+
+/// The file has a checksum of itself if the record has those of the tensors. Throws SaveError for a state that
+/// parse_training_record() would refuse.
+std::string to_json(const TrainingRecord& record);
+/// Throws SaveError for text that is no training.json of a version this program knows, or that was changed.
+TrainingRecord parse_training_record(std::string_view text);
+
+/// The file in which a rank hands its checksums to rank 0 while a step is saved. Throws SaveError.
+std::string to_json(const SaveChecksums& checksums);
+SaveChecksums parse_save_checksums(std::string_view text);
 }  // namespace pipescope

@@ -64,6 +64,7 @@ OUTSIDE = {
     "Qt": (r"^(Q[A-Z]|Qt)", {"gui"}),
     "SQLite": (r"^(sqlite3\.h|SQLiteCpp/)", {"trace"}),
     "RE2": (r"^re2/", {"trace"}),
+    "xxHash": (r"^xxhash\.h", {"save"}),
     "nlohmann-json": (r"^nlohmann/", {"trace", "balance", "simulator", "analysis", "cluster", "models", "profiler/recorder", "save",
                                          "cli", "gui", "python"}),
     "CLI11": (r"^CLI/", {"cli", "gui"}),

@@ -50,8 +50,6 @@ namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
 
-constexpr double kLargestLearningRate = 1e30;  // fits every dtype
-
 struct RunFlags {
     std::string model;
     PipelineFlags pipeline;
@@ -86,9 +84,10 @@ TrainingOptions training_options(const RunFlags& flags) {
     options.steps = flags.steps;
     options.warmup = flags.warmup.value_or(default_warmup(flags.steps));
     check_device_messages(flags.device_messages);
-    if (const double rate = flags.learning_rate.value_or(0); !(rate >= 0 && rate <= kLargestLearningRate)) {
+    if (const double rate = flags.learning_rate.value_or(0);
+        !(rate >= 0 && rate <= TrainingState::kLargestLearningRate)) {
         throw UsageError(fmt::format("--learning-rate is {}; it must be a number from 0 to {}; try 0.05", rate,
-                                     kLargestLearningRate));
+                                     TrainingState::kLargestLearningRate));
     }
     options.seed = flags.seed;
     options.update_parameters = !emulated_profile(flags.model).has_value();
@@ -297,7 +296,8 @@ std::string newest_save(const TrainingOptions& options) {
 /// host, so equal ones may differ in their bytes.
 std::string digest_of_model_file(const std::string& model) {
     const std::optional<std::filesystem::path> path = file_of_model(model);
-    if (!path || path->extension() == ".so") {
+    std::error_code ignored;
+    if (!path || path->extension() == ".so" || !std::filesystem::is_regular_file(*path, ignored)) {
         return "none";
     }
     std::ifstream file(*path, std::ios::binary);

@@ -14,6 +14,24 @@
 
 namespace pipescope {
 namespace {
+namespace fs = std::filesystem;
+
+/// The warning of a run that is to be resumed, but finds no save: perhaps it is given another folder than it saved
+/// into.
+std::string nothing_to_resume(const fs::path& folder) {
+    std::string odd;  // the first of the names that look like one
+    std::error_code ignored;
+    for (fs::directory_iterator entry(folder, ignored); !ignored && entry != fs::directory_iterator();
+         entry.increment(ignored)) {
+        const std::string name = entry->path().filename().string();
+        odd = name.starts_with("step-") && (odd.empty() || name < odd) ? name : odd;
+    }
+    return fmt::format(
+        "{} holds no saved step{}, so --resume begins a new training; if there should be one, stop and check the name",
+        folder.string(),
+        odd.empty() ? "" : fmt::format(" ({} is none: a saved step is a folder such as step-000100)", odd));
+}
+
 /// Throws unless the save is of the training that is to be run.
 void check_same(const SavedTraining& saved, const TrainingState& start) {
     const TrainingState& state = saved.state();
@@ -55,6 +73,9 @@ TrainingSaves::TrainingSaves(const SaveOptions& options, TrainingState start, Sa
       is_only_process_(ranks.num_ranks == 1) {
     const std::vector<std::filesystem::path> steps = saved_steps(options.folder);
     if (steps.empty()) {
+        if (options.resume && ranks.rank == 0) {
+            print_warnings({nothing_to_resume(options.folder)});
+        }
         return;
     }
     if (!options.resume) {
@@ -65,6 +86,12 @@ TrainingSaves::TrainingSaves(const SaveOptions& options, TrainingState start, Sa
     }
     resumed_ = std::make_unique<SavedTraining>(steps.back());
     check_same(*resumed_, state_);
+    if (!resumed_->has_checksums() && ranks.rank == 0) {
+        print_warnings(
+            {fmt::format("{} has no checksums, as an earlier version saved it; damage inside its tensors "
+                         "cannot be noticed; the next save has some",
+                         resumed_->path().string())});
+    }
     newest_ = resumed_->path();
     last_tried_ = resumed_->state().step;
 }

@@ -143,6 +143,10 @@ TEST(Saving, ResumeStartsFromTheBeginningOrHasNothingLeft) {
     const User user;
     const CommandResult first = user.succeeds(kMlp + "--save d --resume --steps 2");
     EXPECT_TRUE(first.json().at("resumed_from").is_null());
+    EXPECT_THAT(first.err, HasSubstr("warning: d holds no saved step, so --resume begins a new training"));
+    user.types_to_shell("mkdir f && touch f/step-000002");
+    EXPECT_THAT(user.types(kMlp + "--save f --resume --steps 1").err,
+                HasSubstr("f holds no saved step (step-000002 is none: a saved step is a folder such as step-000100)"));
     const CommandResult done = user.succeeds(kMlp + "--save d --resume --steps 2 --trace t.sqlite");
     EXPECT_TRUE(done.json().at("steps").empty());
     EXPECT_EQ(done.json().at("resumed_from"), 2);
@@ -191,12 +195,61 @@ TEST(Saving, AnotherTrainingIsRefusedAndItsStepsStay) {
     refuses(kMlp + "--save d --resume --steps 4", "bytes of tensors");
     user.writes("d/step-000002/model-00001-of-00001.safetensors", model);
     // The same name, another model: the training file was edited, or a library changed.
-    std::string training = user.reads("d/step-000002/training.json");
-    training.replace(training.find("width=16"), 8, "width=32");
-    user.writes("d/step-000002/training.json", training);
+    auto training = nlohmann::json::parse(user.reads("d/step-000002/training.json"));
+    training["model"] = "mlp:layers=4,width=32";
+    user.writes("d/step-000002/training.json", training.dump());
+    refuses("run mlp:layers=4,width=32 --balance 2,2 -m 2 --batch 4 --optimizer adam --save d --resume",
+            "a value was changed since it was saved");
+    training.erase("checksum");
+    training.erase("checksums");
+    user.writes("d/step-000002/training.json", training.dump());
     refuses("run mlp:layers=4,width=32 --balance 2,2 -m 2 --batch 4 --optimizer adam --save d --resume",
             "0.linear.weight as F32 of shape [16, 16]; the model has F32 of shape [32, 32]");
     EXPECT_TRUE(user.has("d/step-000002/training.json"));
+}
+
+TEST(Saving, AFlippedBitIsRefusedAndTheNewestWholeSaveNamed) {
+    const User user;
+    user.succeeds(kMlp + "--steps 4 --save d --save-every 2");
+    EXPECT_THAT(user.succeeds("doctor --save d").out, HasSubstr("33 tensors"));
+    const std::string file = "d/step-000004/model-00001-of-00001.safetensors";
+    std::string model = user.reads(file);
+    model.back() ^= 0x40;
+    user.writes(file, model);
+    const std::string line = kMlp + "--steps 6 --save d --resume";
+    for (const std::string& each : {line, "launch -n 2 -- " + line}) {
+        const CommandResult run = user.types(each);
+        EXPECT_EQ(run.code, 1) << each;
+        EXPECT_THAT(run.err, AllOf(HasSubstr(file + ": the tensor \""), HasSubstr("has the checksum"),
+                                   HasSubstr("the newest save that is whole is d/step-000002; to continue from there, "
+                                             "move d/step-000004 away")))
+            << each;
+    }
+    const CommandResult doctor = user.types("doctor --save d --json");
+    EXPECT_EQ(doctor.code, 1);
+    const auto checks = doctor.json().at("checks");
+    ASSERT_EQ(checks.size(), 2U);
+    EXPECT_EQ(checks[0].at("name"), "step-000002");
+    EXPECT_EQ(checks[0].at("ok"), true);
+    EXPECT_EQ(checks[1].at("ok"), false);
+    EXPECT_THAT(checks[1].at("detail").get<std::string>(), HasSubstr(file + ": the tensor"));
+    EXPECT_EQ(user.types("doctor --save d/step-000002").code, 0);
+    EXPECT_THAT(user.types("doctor --save d/step-000002/none").err, HasSubstr("holds no saved step"));
+    user.types_to_shell("mv d/step-000004 away");
+    EXPECT_EQ(user.succeeds(line).json().at("resumed_from"), 2);
+}
+
+TEST(Saving, ASaveWithoutChecksumsIsLoadedWithAWarning) {
+    const User user;
+    user.succeeds(kMlp + "--steps 2 --save d");
+    auto training = nlohmann::json::parse(user.reads("d/step-000002/training.json"));
+    training.erase("checksum");
+    training.erase("checksums");
+    user.writes("d/step-000002/training.json", training.dump());
+    EXPECT_THAT(user.succeeds("doctor --save d").out, AllOf(HasSubstr("note"), HasSubstr("without checksums")));
+    const CommandResult run = user.succeeds(kMlp + "--steps 4 --save d --resume");
+    EXPECT_EQ(run.json().at("resumed_from"), 2);
+    EXPECT_THAT(run.err, HasSubstr("warning: d/step-000002 has no checksums"));
 }
 
 TEST(Saving, AStoppedRunSavesItsLastStep) {

@@ -102,8 +102,10 @@ void write_corpus(const Corpus& corpus) {
     corpus.add("chrome", "kineto", kKineto);
     corpus.add("chrome", "packed", packed(folder, kKineto));
     corpus.add("safetensors", "small", std::string("\x20\0\0\0\0\0\0\0", 8) + kSafetensors);
-    corpus.add("saved_step", "training",
-               std::string(1, '\0') + to_json(TrainingState{10, "mlp:layers=4", "adam", 0.001, 7}));
+    TrainingRecord record{{10, "mlp:layers=4", "adam", 0.001, 7}, std::nullopt};
+    corpus.add("saved_step", "without checksums", std::string(1, '\0') + to_json(record));
+    record.checksums = {{"model-00001-of-00001.safetensors", {1, {{"0.weight", 2}, {"0.bias", 3}}}}};
+    corpus.add("saved_step", "training", std::string(1, '\0') + to_json(record));
     corpus.add("saved_step", "index", std::string(1, '\1') + kTensorIndex);
     for (const char* target : {"trace_values", "nsys_values"}) {
         corpus.add(target, "values", std::string(64, '\x01') + std::string(64, '\xf0'));

@@ -18,8 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
     try {
         if (data[0] % 2 == 0) {
-            const TrainingState state = parse_training_state(text);
-            if (parse_training_state(to_json(state)) != state) {
+            const TrainingRecord record = parse_training_record(text);
+            if (parse_training_record(to_json(record)) != record) {
                 std::abort();
             }
         } else {

@@ -13,7 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include <barrier>
+#include <cmath>
 #include <csignal>
+#include <functional>
 #include <thread>
 
 namespace pipescope {
@@ -80,7 +82,7 @@ TEST(SaveFolder, GivesBackStateAndTensors) {
     const TrainingState state{
         .step = 12, .model = "mlp \"odd\"", .optimizer = "adam", .learning_rate = 0.1, .seed = ~std::uint64_t{0}};
     const fs::path step = SaveFolder(folder / "saves").save(state, tensors("0.weight", 5));
-    EXPECT_EQ(load_training_state(step), state);
+    EXPECT_EQ(load_training_record(step).state, state);
     SavedTensors model(step, TensorKind::model);
     EXPECT_EQ(value_of(model, "0.weight"), 5);
     EXPECT_FALSE(model.contains("0.weight_again"));
@@ -230,14 +232,15 @@ TEST(SavedStep, DamagedIsRefusedWithItsFile) {
         EXPECT_THAT(thrown<SaveError>(read), AllOf(HasSubstr(step), HasSubstr(why), HasSubstr("away")));
         write_text(file, before);
     };
-    const auto state = [&] { load_training_state(step); };
+    const auto state = [&] { load_training_record(step); };
     const auto index = [&] { SavedTensors(step, TensorKind::model); };
     const auto tensor = [&] { SavedTensors(step, TensorKind::model).find("a"); };
-    const std::string whole = read_text(step / "training.json");
+    const std::string whole =
+        to_json(TrainingRecord{{.step = 1}, std::nullopt});  // no checksum, so rules of values decide
     const auto changed = [&](const std::string& from, const std::string& to) {
         return std::string(whole).replace(whole.find(from), from.size(), to);
     };
-    with(step / "training.json", "", state, "cannot be read");
+    with(step / "training.json", "", state, "is empty");
     with(step / "training.json", "{}", state, "no \"format\"");
     with(step / "training.json", changed("pipescope.training", "x"), state, "\"format\" is \"x\"");
     with(step / "training.json", changed("\"step\": ", "\"step\": 7"), state, "in the folder of step 1");
@@ -245,13 +248,15 @@ TEST(SavedStep, DamagedIsRefusedWithItsFile) {
     with(step / "training.json", changed("\"step\": 1", "\"step\": -1"), state, "\"step\" is -1");
     with(step / "training.json", changed("\"step\": 1", "\"step\": 4294967296"), state, "2^31 - 1");
     with(step / "training.json", changed("\"learning_rate\": 0.0", "\"learning_rate\": \"x\""), state, "learning_rate");
+    with(step / "training.json", changed("\"learning_rate\": 0.0", "\"learning_rate\": 1e308"), state,
+         "from 0 to 1e+30");
     with(step / "training.json", changed("\"seed\": 0", "\"seed\": 0.5"), state, "\"seed\" is 0.5");
     const fs::path map = step / "model.safetensors.index.json";
     with(map, "{}", index, "no \"weight_map\"");
     with(map, R"({"weight_map": []})", index, "\"weight_map\" is []");
     with(map, R"({"weight_map": {"a": "../other"}})", index, "name of a file in the index");
     with(map, R"({"weight_map": {"a": 1}})", index, "name of a file in the index");
-    with(map, R"({"weight_map": {"a": "x"}})", tensor, "No such file");
+    with(map, R"({"weight_map": {"a": "x"}})", tensor, "x has no checksums in training.json");
     with(
         map, R"({"weight_map": {"b": "model-00001-of-00001.safetensors"}})",
         [&] { SavedTensors(step, TensorKind::model).find("b"); }, "which the index names");
@@ -259,6 +264,137 @@ TEST(SavedStep, DamagedIsRefusedWithItsFile) {
     with(model, read_text(model).substr(0, 20), tensor, "its first 8 bytes say");
     SavedTensors undamaged(step, TensorKind::model);
     EXPECT_EQ(value_of(undamaged, "a"), 1);
+}
+
+/// Flips one bit of the file's byte, calls `use`, and undoes it.
+void with_flipped_bit(const fs::path& file, std::size_t byte, int bit, const std::function<void()>& use) {
+    const std::string before = read_text(file);
+    std::string damaged = before;
+    damaged.at(byte) = static_cast<char>(damaged.at(byte) ^ (1 << bit));
+    write_text(file, damaged);
+    use();
+    write_text(file, before);
+}
+
+/// What reading the tensor "a" and all that leads to it gives.
+std::string error_of_reading(const fs::path& step) {
+    try {
+        const TrainingRecord record = load_training_record(step);
+        SavedTensors model(step, TensorKind::model, record);
+        value_of(model, "a");
+        return "";
+    } catch (const SaveError& error) {
+        return error.what();
+    }
+}
+
+TEST(SavedStep, RefusesEveryFlippedBitOfATensorsFile) {
+    const TemporaryFolder folder;
+    const fs::path step = SaveFolder(folder.path()).save({.step = 1}, tensors("a", 1));
+    const fs::path file = step / "model-00001-of-00001.safetensors";
+    for (std::size_t byte = 0; byte < fs::file_size(file); ++byte) {
+        with_flipped_bit(file, byte, static_cast<int>(byte % 8), [&] {
+            EXPECT_THAT(error_of_reading(step), HasSubstr("model-00001-of-00001.safetensors")) << "byte " << byte;
+            EXPECT_NE(check_saved_step(step).fault, "") << "byte " << byte;
+        });
+    }
+    EXPECT_EQ(error_of_reading(step), "");
+}
+
+TEST(SavedStep, RefusesEveryFlippedBitOfTrainingJsonThatChangesAValue) {
+    const TrainingState state{
+        .step = 1, .model = "mlp", .optimizer = "adam", .learning_rate = 0.1, .seed = ~std::uint64_t{0}};
+    const TrainingRecord whole{state, SaveChecksums{{"model-00001-of-00001.safetensors", {7, {{"a", 8}, {"b", 9}}}}}};
+    const std::string text = to_json(whole);
+    ASSERT_EQ(parse_training_record(text), whole);
+    int refused = 0;
+    for (std::size_t k = 0; k < 8 * text.size(); ++k) {
+        std::string damaged = text;
+        damaged[k / 8] = static_cast<char>(damaged[k / 8] ^ (1 << (k % 8)));
+        try {
+            EXPECT_EQ(parse_training_record(damaged), whole) << damaged;
+        } catch (const SaveError&) {
+            ++refused;
+        }
+    }
+    EXPECT_GT(refused, 2000);
+}
+
+TEST(SavedStep, NamesTheDamagedTensorAndTheNewestWholeSave) {
+    const TemporaryFolder folder;
+    SaveFolder saves(folder.path());
+    saves.save({.step = 1}, tensors("a", 1));
+    const fs::path step = saves.save({.step = 2}, tensors("a", 2));
+    const fs::path file = step / "model-00001-of-00001.safetensors";
+    const std::size_t last = fs::file_size(file) - 1;
+    with_flipped_bit(file, last, 7, [&] {
+        EXPECT_THAT(error_of_reading(step),
+                    AllOf(HasSubstr(file.string() + ": the tensor \"a\" has the checksum "), HasSubstr("saved with"),
+                          HasSubstr("the newest save that is whole is " + (folder / "step-000001").string()),
+                          HasSubstr("move " + step.string() + " away")));
+        const fs::path older = folder / "step-000001/optimizer-00001-of-00001.safetensors";
+        with_flipped_bit(older, fs::file_size(older) - 1, 0, [&] {
+            EXPECT_THAT(error_of_reading(step), HasSubstr("no other save in " + folder.path().string() + " is whole"));
+        });
+    });
+}
+
+TEST(SavedStep, RefusesTensorsThatChangedPlaces) {
+    const TemporaryFolder folder;
+    const TensorsToSave two = {{number("a", 1), number("b", 2)}, {}, {}};
+    const fs::path step = SaveFolder(folder.path()).save({.step = 1}, two);
+    const fs::path file = step / "model-00001-of-00001.safetensors";
+    std::string text = read_text(file);
+    text[text.find("\"a\"") + 1] = '?';
+    text[text.find("\"b\"") + 1] = 'a';
+    text[text.find("\"?\"") + 1] = 'b';
+    write_text(file, text);
+    EXPECT_THAT(error_of_reading(step), AllOf(HasSubstr("its header has the checksum"), HasSubstr("it was changed")));
+    // A whole file of another save, with the same names, is not this step's either.
+    const fs::path other = SaveFolder(folder / "other").save({.step = 1}, {{number("a", 2), number("b", 1)}, {}, {}});
+    fs::copy_file(other / file.filename(), file, fs::copy_options::overwrite_existing);
+    EXPECT_THAT(error_of_reading(step), HasSubstr("the tensor \"a\" has the checksum"));
+}
+
+TEST(SavedStep, WithoutChecksumsIsReadAndSaysSo) {
+    const TemporaryFolder folder;
+    const fs::path step = SaveFolder(folder.path()).save({.step = 1}, tensors("a", 7));
+    EXPECT_TRUE(check_saved_step(step).has_checksums);
+    EXPECT_EQ(names_in(step).size(), 5U) << "the ranks' own checksums are gone";
+    write_text(step / "training.json", to_json(TrainingRecord{{.step = 1}, std::nullopt}));
+    SavedTensors model(step, TensorKind::model);
+    EXPECT_EQ(value_of(model, "a"), 7);
+    const SavedStepCheck check = check_saved_step(step);
+    EXPECT_EQ(check.fault, "");
+    EXPECT_FALSE(check.has_checksums);
+    EXPECT_EQ(check.tensors, 2);
+    EXPECT_EQ(check.bytes, 16U);
+}
+
+TEST(SavedStep, NeedsAChecksumOfEachTensorAndFile) {
+    const TemporaryFolder folder;
+    const fs::path step = SaveFolder(folder.path()).save({.step = 1}, tensors("a", 7));
+    const TrainingRecord whole = load_training_record(step);
+    TrainingRecord changed = whole;
+    changed.checksums->at("model-00001-of-00001.safetensors").tensors.clear();
+    write_text(step / "training.json", to_json(changed));
+    EXPECT_THAT(error_of_reading(step), HasSubstr("the tensor \"a\" has no checksum in training.json"));
+    changed.checksums->clear();
+    write_text(step / "training.json", to_json(changed));
+    EXPECT_THAT(error_of_reading(step),
+                HasSubstr("model-00001-of-00001.safetensors has no checksums in training.json"));
+}
+
+TEST(SavedStep, IsNotMadeOfAStateThatCouldNotBeRead) {
+    const TemporaryFolder folder;
+    SaveFolder saves(folder.path());
+    for (const double rate : {-1.0, 1e31, std::nan("")}) {
+        EXPECT_THAT(thrown<SaveError>([&] { saves.save({.step = 1, .learning_rate = rate}, tensors("a", 1)); }),
+                    HasSubstr("\"learning_rate\" is "));
+    }
+    EXPECT_THAT(thrown<SaveError>([&] { saves.save({.step = std::int64_t{1} << 31}, tensors("a", 1)); }),
+                HasSubstr("2^31 - 1"));
+    EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
 TEST(SavedSteps, AreThoseWithAName) {

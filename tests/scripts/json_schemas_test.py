@@ -228,6 +228,10 @@ class TorchFree(Shell):
 
     def test_doctor(self):
         self.expect_fits("doctor", [0, 1])
+        step = self.folder / "saves" / "step-000001"
+        step.mkdir(parents=True)
+        (step / "training.json").write_text("{}")
+        self.expect_fits("doctor --save saves", [1])
 
     def test_profiles_by_hand(self):
         page = (DOCS / "profile-format.md").read_text()
