@@ -40,7 +40,7 @@ constexpr std::size_t kMostShown = 80;  // of a value in a message
 struct Part {
     fs::path path;
     TraceReader reader;
-    SQLite::Database db;
+    ForeignDatabase db;
     std::map<std::string, std::string> run;
     ProcessFacts facts;
     bool cut_off = false;

@@ -58,7 +58,7 @@ OpenedTrace open_trace(const std::filesystem::path& path, const OpenOptions& opt
         return guard_sqlite("read", path, [&] { return read_own(*reader, options); });
     }
     return guard_sqlite("read", path, [&] {
-        SQLite::Database db = open_to_read(path);
+        ForeignDatabase db = open_to_read(path);
         return with_tasks(read_nsys(db, options), options);
     });
 }

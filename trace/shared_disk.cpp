@@ -43,6 +43,9 @@ using LogHeader = std::array<char, 32>;  // https://sqlite.org/fileformat.html#t
 /// All zero without a log. A log that begins anew has other numbers.
 LogHeader header_of(const fs::path& log) {
     LogHeader header{};
+    if (std::error_code ignored; !fs::is_regular_file(log, ignored)) {
+        return header;  // opening a pipe would wait for its writer
+    }
     std::ifstream(log, std::ios::binary).read(header.data(), header.size());
     return header;
 }
@@ -103,7 +106,7 @@ void copy_growing_trace(const fs::path& trace, const fs::path& to) {
                          "space of the temporary folder");
     }
     guard_sqlite("read", trace, [&] {
-        SQLite::Database db(to, SQLite::OPEN_READWRITE);
+        ForeignDatabase db(to, SQLite::OPEN_READWRITE);
         make_plain_file(db);
     });
 }

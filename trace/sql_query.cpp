@@ -1,7 +1,7 @@
 #include "trace/sql_query.h"
 
+#include "trace/foreign_database.h"
 #include "trace/shared_disk.h"
-
 #include "trace/sqlite_guard.h"
 #include "trace/trace_file.h"
 
@@ -53,7 +53,9 @@ Connection open_for_reading(const std::filesystem::path& path) {
                          "; check that the file may be read");
     }
     sqlite3_busy_timeout(handle, kQueryBusyMilliseconds);
-    sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0);
+    restrict_connection(handle);
+    // Views that users made of their trace: a query names them itself, and can be cancelled.
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_VIEW, 1, nullptr);
     return db;
 }
 

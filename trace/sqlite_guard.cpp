@@ -29,6 +29,10 @@ void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing, cons
             throw TraceFormatError(what + "; the file is damaged; record it again, or restore it from a copy");
         case SQLITE_CONSTRAINT:
             throw TraceFormatError(what + "; a trace numbers its rows once; the file is damaged; record it again");
+        case SQLITE_INTERRUPT:  // by ForeignDatabase, which alone sets a handler
+            throw TraceFormatError(what +
+                                   ": it took far more steps than a trace of this size needs; the file is damaged; "
+                                   "record it again, or restore it from a copy");
         case SQLITE_FULL: throw TraceError(what + "; free some space, or write to another disk");
         case SQLITE_BUSY:
         case SQLITE_LOCKED: throw TraceError(what + "; another process has it open; wait until that one ends");

@@ -104,7 +104,7 @@ void require_not_being_written(const fs::path& path) {
         return;
     }
     try {
-        SQLite::Database db(path, SQLite::OPEN_READWRITE);
+        ForeignDatabase db(path, SQLite::OPEN_READWRITE);
         db.exec("PRAGMA journal_mode=DELETE");
     } catch (const SQLite::Exception& error) {
         if (error.getErrorCode() == SQLITE_BUSY || error.getErrorCode() == SQLITE_LOCKED) {
@@ -216,9 +216,14 @@ void make_plain_file(SQLite::Database& db) {
     }
 }
 
-SQLite::Database open_to_read(const fs::path& path) {
+ForeignDatabase open_to_read(const fs::path& path) {
     const OpenablePath openable(path);
-    return SQLite::Database(openable.path(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kMigrationBusyMilliseconds);
+    ForeignDatabase db = guard_sqlite("open", path, [&] {
+        return ForeignDatabase(openable.path(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX,
+                               kMigrationBusyMilliseconds);
+    });
+    guard_sqlite("read", path, [&] { require_plain_tables(db); });
+    return db;
 }
 
 void keep_snapshot(SQLite::Database& db) {

@@ -1,8 +1,7 @@
 #pragma once
 
+#include "trace/foreign_database.h"
 #include "trace/trace_writer.h"
-
-#include <SQLiteCpp/Database.h>
 
 #include <filesystem>
 #include <string>
@@ -18,8 +17,8 @@ std::filesystem::path create_trace_file(const std::filesystem::path& target, IfE
 void make_plain_file(SQLite::Database& db);
 
 /// Opens a trace for reading in one thread; of one that grows on a shared disk, what is there now. Waits some seconds
-/// for a lock. Throws SQLite::Exception and TraceError.
-SQLite::Database open_to_read(const std::filesystem::path& path);
+/// for a lock. Throws TraceError, also for a file whose tables are not plain ones (require_plain_tables()).
+ForeignDatabase open_to_read(const std::filesystem::path& path);
 /// From now on this connection reads the file as it is now, although it may grow. Throws SQLite::Exception.
 void keep_snapshot(SQLite::Database& db);
 

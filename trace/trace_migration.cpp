@@ -1,6 +1,7 @@
 #include "trace/trace_migration.h"
 
 #include "trace/sqlite_insert.h"
+#include "trace/sqlite_rows.h"
 #include "trace/trace_schema.h"
 
 #include <nlohmann/json.hpp>
@@ -14,13 +15,15 @@ namespace {
 /// statements that change the file.
 struct Step {
     int from;
+    const char* new_in;  ///< the table that gets the column `new_column`
+    const char* new_column;
     const char* as_views;
     const char* in_place;
 };
 
 constexpr std::array kSteps = {
     // 1 -> 2: memory samples have a composition; the tables of CUDA device work are complete.
-    Step{1,
+    Step{1, "PIPESCOPE_MEMORY", "parameters",
          "CREATE TEMP VIEW PIPESCOPE_MEMORY AS SELECT rowid AS rowid, lane, time, allocated, peak, reserved, taskId, "
          "NULL AS parameters, NULL AS gradients, NULL AS optimizer, NULL AS boundary, NULL AS saved, NULL AS skip, "
          "NULL AS transient, NULL AS copy, NULL AS output FROM main.PIPESCOPE_MEMORY",
@@ -37,6 +40,18 @@ constexpr std::array kSteps = {
          "DROP TABLE TARGET_INFO_GPU"},  // no recorder of version 1 filled it; recreated with all columns
 };
 
+/// Throws DamagedValue if the file has what a later version added: its stamp is wrong.
+void require_version(SQLite::Database& db, const Step& step) {
+    Rows columns(db, "SELECT 1 FROM pragma_table_info(?) WHERE name = ?");
+    columns.bind(1, step.new_in);
+    columns.bind(2, step.new_column);
+    if (columns.next()) {
+        throw DamagedValue(std::string("its format version is ") + std::to_string(step.from) +
+                           ", but it has the column " + step.new_in + "." + step.new_column + " of version " +
+                           std::to_string(step.from + 1));
+    }
+}
+
 void stamp(SQLite::Database& db) {
     SQLite::Statement format(db, "UPDATE PIPESCOPE_RUN SET value = ? WHERE key = 'format'");
     run(format, nlohmann::json{{"name", kTraceFormatName}, {"version", kTraceFormatVersion}}.dump());
@@ -48,6 +63,7 @@ void stamp(SQLite::Database& db) {
 void show_as_current(SQLite::Database& db, int version) {
     for (const Step& step : kSteps) {
         if (step.from >= version) {
+            require_version(db, step);
             db.exec(step.as_views);
         }
     }
@@ -60,6 +76,7 @@ bool migrate_to_current(SQLite::Database& db, int version) {
     SQLite::Transaction transaction(db);
     for (const Step& step : kSteps) {
         if (step.from >= version) {
+            require_version(db, step);
             db.exec(step.in_place);
         }
     }

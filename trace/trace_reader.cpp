@@ -20,6 +20,8 @@ constexpr const char* kSelectSamples =
     "SELECT lane, time, allocated, peak, reserved, taskId, parameters, gradients, optimizer, boundary, saved, skip, "
     "transient, copy, output, rowid FROM PIPESCOPE_MEMORY";
 
+constexpr std::size_t kMostOfALane = 80;  // bytes in a message
+
 /// The lanes of a trace, in which every task and sample of it lies.
 class DeclaredLanes {
 public:
@@ -106,7 +108,7 @@ struct TraceReader::Impl {
     }
 
     std::filesystem::path path;
-    SQLite::Database db;
+    ForeignDatabase db;
 };
 
 TraceReader::TraceReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
@@ -168,12 +170,21 @@ std::map<std::string, std::string> TraceReader::run() const {
 std::vector<LaneInfo> TraceReader::lanes() const {
     std::vector<LaneInfo> lanes;
     impl_->for_each("SELECT value FROM PIPESCOPE_RUN WHERE key = 'lanes'", [&](const Rows& row) {
-        try {
-            for (const auto& lane : nlohmann::json::parse(row.text(0))) {
-                lanes.push_back({lane.at("name").get<std::string>(), lane.at("device").get<std::string>()});
+        const auto listed = nlohmann::json::parse(row.text(0), nullptr, /*allow_exceptions=*/false);
+        const auto text_of = [&](const nlohmann::json& lane, const char* key) {
+            const auto found = lane.is_object() ? lane.find(key) : lane.end();
+            if (found == lane.end() || !found->is_string()) {
+                impl_->damaged(fmt::format(
+                    "its list of lanes holds {}; each lane has the texts name and device",
+                    shortened(lane.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), kMostOfALane)));
             }
-        } catch (const nlohmann::json::exception& error) {
-            impl_->damaged(std::string("its list of lanes: ") + error.what());
+            return found->get<std::string>();
+        };
+        if (!listed.is_array()) {
+            impl_->damaged("its list of lanes is no JSON array");
+        }
+        for (const auto& lane : listed) {
+            lanes.push_back({text_of(lane, "name"), text_of(lane, "device")});
         }
     });
     return lanes;

@@ -45,10 +45,13 @@ void leave_wal_mode(SQLite::Database& db, const std::filesystem::path& path) {
                          ": another process has it open, so it may still be recording; wait until that one ends");
     }
 }
-/// The first bytes of a file; zeros where it has none.
+/// The first bytes of a regular file; zeros where it has none.
 template <std::size_t Size>
 std::array<unsigned char, Size> first_bytes(const std::filesystem::path& path) {
     std::array<unsigned char, Size> bytes{};
+    if (std::error_code ignored; !std::filesystem::is_regular_file(path, ignored)) {
+        return bytes;  // opening a pipe would wait for its writer
+    }
     std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(bytes.data()), Size);
     return bytes;
 }
@@ -92,7 +95,8 @@ void require_closed(const std::filesystem::path& path, const std::string& log_tr
         uri += c == '?' ? "%3f" : c == '#' ? "%23" : c == '%' ? "%25" : std::string(1, c);
     }
     guard_sqlite("recover", path, [&] {
-        SQLite::Database db(uri + "?immutable=1", SQLite::OPEN_READONLY | SQLite::OPEN_URI);
+        ForeignDatabase db(uri + "?immutable=1", SQLite::OPEN_READONLY | SQLite::OPEN_URI);
+        require_plain_tables(db);
         require_trace_format(db, path);
         if (!was_closed(db)) {
             throw TraceError("trace " + quoted(path) + " was not closed, and " + log_trouble +
@@ -110,7 +114,8 @@ Recovery recover_trace(const std::filesystem::path& path, IncompleteLog incomple
         require_closed(path, log_trouble);
     }
     return guard_sqlite("recover", path, [&] {
-        SQLite::Database db(path, SQLite::OPEN_READWRITE);
+        ForeignDatabase db(path, SQLite::OPEN_READWRITE);
+        require_plain_tables(db);
         Recovery recovery;
         recovery.from_version = require_trace_format(db, path);
         recovery.was_open = !was_closed(db);

@@ -202,6 +202,20 @@ TEST_F(DamagedTrace, WithAStepSampleOrLossThatNoRecordingHoldsIsRefused) {
     }
 }
 
+TEST_F(DamagedTrace, WithoutAListOfLanesIsRefusedInOurWords) {
+    for (const auto& [list, says] : {std::pair("[", "its list of lanes is no JSON array"),
+                                     {"{\"a\": 1}", "its list of lanes is no JSON array"},
+                                     {"[3]", "its list of lanes holds 3; each lane has the texts name and device"},
+                                     {"[{\"name\": \"a\"}]", "holds {\"name\":\"a\"}; each lane has the texts"},
+                                     {"[{\"name\": \"a\", \"device\": 1}]", "each lane has the texts"}}) {
+        SQLite::Database db(folder_ / "t.sqlite", SQLite::OPEN_READWRITE);
+        SQLite::Statement put(db, "UPDATE PIPESCOPE_RUN SET value = ? WHERE key = 'lanes'");
+        put.bind(1, list);
+        put.exec();
+        EXPECT_THAT(thrown<TraceFormatError>([&] { open_trace(folder_ / "t.sqlite"); }), HasSubstr(says)) << list;
+    }
+}
+
 // JSON is written by recursion, as in messages and tables.
 TEST_F(DamagedTrace, WithDeeplyNestedFactsOfTheRunIsRefused) {
     const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');

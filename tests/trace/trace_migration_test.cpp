@@ -1,6 +1,7 @@
 #include "trace/trace_migration.h"
 
 #include "tests/temporary_folder.h"
+#include "tests/thrown.h"
 #include "trace/trace_reader.h"
 #include "trace/trace_writer.h"
 
@@ -13,7 +14,9 @@
 
 namespace pipescope {
 namespace {
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 /// A file written by a PipeScope of version 1, from SQL.
 std::filesystem::path version_1(const TemporaryFolder& folder) {
@@ -94,6 +97,18 @@ TEST(TraceMigration, FinishesAnOlderRecordingThatWasCutOff) {
     EXPECT_EQ(recovery.from_version, 1);
     EXPECT_EQ(TraceReader(path).memory().size(), 2u);
     EXPECT_EQ(TraceReader(path).run().at("closed"), "true");
+}
+
+TEST(TraceMigration, RefusesACurrentFileThatSaysItWereOlder) {
+    const TemporaryFolder folder;
+    TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
+    SQLite::Database(folder / "t.sqlite", SQLite::OPEN_READWRITE)
+        .exec("UPDATE PIPESCOPE_RUN SET value = json_set(value, '$.version', 1) WHERE key = 'format'");
+    const auto says = AllOf(HasSubstr("t.sqlite' is damaged: its format version is 1, but it has the column "
+                                      "PIPESCOPE_MEMORY.parameters of version 2"),
+                            HasSubstr("record it again"));
+    EXPECT_THAT(thrown<TraceFormatError>([&] { TraceReader reader(folder / "t.sqlite"); }), says);
+    EXPECT_THAT(thrown<TraceFormatError>([&] { recover_trace(folder / "t.sqlite"); }), says);
 }
 }  // namespace
 }  // namespace pipescope
