@@ -137,7 +137,9 @@ ExitCode schedule_command(const ScheduleFlags& flags, const ScheduleOutputs& out
     }
     const TaskGraph graph = schedule_answer(flags);
     const ScheduleTable table = schedule_table(graph);
-    const std::string csv = to_csv(from_file ? load_schedule(flags.schedule).file()->table : table);
+    const Schedule schedule = from_file ? load_schedule(flags.schedule) : Schedule();
+    const std::size_t communication = from_file ? schedule.file()->communication_cells : 0;
+    const std::string csv = to_csv(from_file ? schedule.file()->table : table);
     if (to_file) {
         write_output(outputs.output, outputs.force, csv);
     }
@@ -151,6 +153,10 @@ ExitCode schedule_command(const ScheduleFlags& flags, const ScheduleOutputs& out
             counted(graph.shape().num_partitions, "partition", "partitions"),
             counted(graph.shape().num_micro_batches, "micro-batch", "micro-batches"),
             counted(table.rows.front().size(), "slot", "slots"), format_percent(idle_share(table)));
+        if (communication > 0) {
+            std::cout << fmt::format("{} left out: messages follow from the tasks\n",
+                                     counted(communication, "cell of communication is", "cells of communication are"));
+        }
     } else {
         std::cout << csv;
     }

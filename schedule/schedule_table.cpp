@@ -123,6 +123,29 @@ std::string_view content_of(std::string_view cell) {
     return quoted ? trimmed(cell.substr(1, cell.size() - 2)) : cell;
 }
 
+/// "0UNSHARD", "2RECV_B1", "(0SEND_F0;2RECV_F0)BATCH_P2P"
+bool is_communication(std::string_view text) {
+    constexpr std::string_view kBatch = "BATCH_P2P";
+    constexpr std::string_view kDigits = "0123456789";
+    if (text.starts_with('(') && text.ends_with(kBatch)) {
+        const std::size_t middle = text.find(';');
+        const std::size_t end = text.size() - kBatch.size() - 1;
+        return middle < end && text[end] == ')' && is_communication(trimmed(text.substr(1, middle - 1))) &&
+               is_communication(trimmed(text.substr(middle + 1, end - middle - 1)));
+    }
+    const std::size_t at = text.find_first_not_of(kDigits);
+    if (at == 0 || at == std::string_view::npos) {
+        return false;
+    }
+    const std::string_view what = text.substr(at);
+    const std::size_t number = what.find_first_of(kDigits);
+    const std::string_view name = what.substr(0, number);
+    const bool is_message = name == "SEND_F" || name == "RECV_F" || name == "SEND_B" || name == "RECV_B";
+    return what == "UNSHARD" || what == "RESHARD" ||
+           (is_message && number != std::string_view::npos &&
+            what.find_first_not_of(kDigits, number) == std::string_view::npos);
+}
+
 ScheduleTable::Cell parse_cell(std::string_view cell, const Place& place) {
     const std::string_view text = content_of(cell);
     if (text.empty()) {
@@ -434,8 +457,9 @@ std::vector<LaneId> parse_placement_line(std::string_view line, std::size_t numb
 }
 }  // namespace
 
-ScheduleTable parse_schedule_csv(std::string_view text) {
+ScheduleTable parse_schedule_csv(std::string_view text, std::size_t* communication_cells) {
     ScheduleTable table;
+    std::size_t communication = 0;
     if (constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf"; text.starts_with(kByteOrderMark)) {
         text.remove_prefix(kByteOrderMark.size());
     }
@@ -462,12 +486,18 @@ ScheduleTable parse_schedule_csv(std::string_view text) {
         auto& row = table.rows.emplace_back();
         while (true) {
             const std::size_t comma = line.find(',');
-            row.push_back(parse_cell(line.substr(0, comma), {table.rows.size() - 1, row.size()}));
+            const std::string_view cell = line.substr(0, comma);
+            const bool left_out = is_communication(content_of(cell));
+            communication += left_out ? 1 : 0;
+            row.push_back(left_out ? ScheduleTable::Cell{} : parse_cell(cell, {table.rows.size() - 1, row.size()}));
             if (comma == std::string_view::npos) {
                 break;
             }
             line.remove_prefix(comma + 1);
         }
+    }
+    if (communication_cells != nullptr) {
+        *communication_cells = communication;
     }
     return table;
 }

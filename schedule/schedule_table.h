@@ -2,6 +2,7 @@
 
 #include "schedule/task_graph.h"
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,11 @@ namespace pipescope {
 ///     R  recompute              L  loss of a micro-batch
 ///
 /// 2O is the update of the parameters of partition 2's lane, without a micro-batch. It ends its row.
+///
+/// torch's default dump also names the communication: `0UNSHARD`, `0RESHARD`, `0SEND_F0`, `1RECV_F0` and the like for
+/// B,
+/// `(0SEND_F0;2RECV_F0)BATCH_P2P`. These cells are left out, because messages follow from the tasks, and columns then
+/// mean an order only.
 ///
 /// `(0F1;1B0)OVERLAP_F_B` contains two tasks, which run in that order. `0REDUCE_GRAD`, which torch puts after the last
 /// backward of partition 0, is kept, and has no effect: with replicas, lanes sum gradients at their end. R, L and O are
@@ -51,7 +57,8 @@ struct ScheduleTable {
 /// UsageError that names row and column, counted from 1, of an invalid cell, or the number of an empty line that is not
 /// the last one.
 /// table_shape() checks the consistency of the cells.
-ScheduleTable parse_schedule_csv(std::string_view text);
+/// `communication_cells`, if given, gets the number of those that were left out.
+ScheduleTable parse_schedule_csv(std::string_view text, std::size_t* communication_cells = nullptr);
 /// Writes the CSV: the same bytes as were read, if those end with a line end and have no mark, spaces or quotes.
 std::string to_csv(const ScheduleTable& table);
 

@@ -170,9 +170,13 @@ Schedule Schedule::from_csv(const std::string& name, std::string_view csv) {
     try {
         auto file = std::make_shared<File>();
         file->name = name;
-        file->table = parse_schedule_csv(csv);
+        file->table = parse_schedule_csv(csv, &file->communication_cells);
         file->recomputes = recomputes(file->table);
-        file->shape = table_graph(file->table, {.checkpoint = Checkpoint::never}).shape();
+        const TaskGraph graph = table_graph(file->table, {.checkpoint = Checkpoint::never});
+        file->shape = graph.shape();
+        if (file->communication_cells > 0) {  // the columns of the file are no common slots
+            file->table.rows = schedule_table(graph).rows;
+        }
         Schedule schedule;
         schedule.file_ = std::move(file);
         return schedule;

@@ -40,6 +40,7 @@ public:
         ScheduleTable table;
         PipelineShape shape;      ///< partitions, micro-batches, placement; checkpoint if the table recomputes
         bool recomputes = false;  ///< it has R cells, which determine the checkpoint mode
+        std::size_t communication_cells = 0;  ///< of the file; the table has none
 
         friend bool operator==(const File& a, const File& b) { return a.name == b.name && a.table == b.table; }
     };

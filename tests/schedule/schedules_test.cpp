@@ -310,5 +310,24 @@ TEST(Schedules, AreReadBackFromTheirNames) {
         "gpipe, 1f1b, interleaved, looped-bfs, zero-bubble-h1, zero-bubble-2p, interleaved-zero-bubble, zero-bubble-v, "
         "dualpipe-v, v-half, v-min or model-parallel");
 }
+
+// Its columns are no common slots: a lane's cells follow each other.
+TEST(Schedules, LeaveOutTheCommunicationOfTorchsDefaultDump) {
+    const Schedule schedule =
+        Schedule::from_csv("default.csv",
+                           "0UNSHARD,0F0,0SEND_F0,0F1,\"0SEND_F1\",0RECV_B0,0B0,0RECV_B1,0B1,"
+                           "0RESHARD,0REDUCE_GRAD\r\n"
+                           "1UNSHARD,1RECV_F0,1F0,(1RECV_F1;1SEND_B0)BATCH_P2P,1B0,1F1,1B1,1SEND_B1\r\n");
+    EXPECT_EQ(schedule.file()->communication_cells, 10U);
+    EXPECT_EQ(schedule.file()->shape.num_micro_batches, 2);
+    EXPECT_EQ(to_csv(schedule.file()->table), "0F0,0F1,,0B0,,0B1\r\n,1F0,1B0,1F1,1B1,\r\n");
+    EXPECT_EQ(Schedule::from_csv("default.csv", to_csv(schedule.file()->table)), schedule);
+    for (const char* cell : {"0UNSHARDS", "SEND_F0", "0SEND_F", "0SEND_G1", "0SEND_F1x", "(0SEND_F0;1F0)BATCH_P2P",
+                             "(0SEND_F0)BATCH_P2P", "0SEND_F0;1RECV_F0"}) {
+        EXPECT_THAT(thrown<Error>([&] { Schedule::from_csv("a.csv", std::string("0F0,0B0,") + cell + "\n"); }),
+                    HasSubstr("row 1, column 3 is '"))
+            << cell;
+    }
+}
 }  // namespace
 }  // namespace pipescope
