@@ -1,5 +1,7 @@
 #include "analysis/measured_steps.h"
 
+#include "schedule/quantities.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -32,6 +34,20 @@ struct SeenTasks {
     bool takes_time() const { return end > start; }
     bool is_step() const { return forward && backward && takes_time(); }
 };
+
+/// The last mini-batch of a data set may be smaller, and takes less time than the simulated one.
+void leave_out_other_sizes(const RecordedRun& run, MeasuredSteps& measured) {
+    if (!run.options) {
+        return;
+    }
+    std::erase_if(measured.steps, [&](const StepRecord& step) {
+        const bool is_other = step.samples > 0 && step.samples != run.options->batch;
+        if (is_other) {
+            measured.of_other_size.push_back(step.step);
+        }
+        return is_other;
+    });
+}
 
 void take_evenly(std::size_t most, std::vector<StepRecord>& steps) {
     const std::size_t all = steps.size();
@@ -93,9 +109,15 @@ MeasuredSteps steps_to_compare(const RecordedRun& run, std::span<const std::int3
     } else {
         std::copy_if(run.steps.begin(), run.steps.end(), std::back_inserter(measured.steps),
                      [](const StepRecord& step) { return !step.warmup; });
+        leave_out_other_sizes(run, measured);
     }
     measured.comparable = measured.steps.size();
-    if (measured.steps.empty()) {
+    if (measured.steps.empty() && !measured.of_other_size.empty()) {
+        measured.why_none = fmt::format(
+            "holds no step of {} after the warm-up, as its configuration says; steps of other sizes take other times; "
+            "record mini-batches of one size",
+            counted(run.options->batch, "sample", "samples"));
+    } else if (measured.steps.empty()) {
         measured.why_none = run.steps.empty()
                                 ? kNoneWhole
                                 : "holds warm-up steps only; comparing needs at least one more; run with more --steps";
@@ -296,6 +318,11 @@ std::vector<std::string> left_out_warnings(const MeasuredSteps& measured) {
         warnings.push_back(
             fmt::format("not compared, since a forward or a backward phase was not recorded, or takes no time: {}",
                         named_steps(measured.left_out)));
+    }
+    if (!measured.of_other_size.empty()) {
+        warnings.push_back(
+            fmt::format("not compared, since the mini-batch has other samples than the simulated one: {}",
+                        named_steps(measured.of_other_size)));
     }
     if (!measured.faulty.empty()) {
         warnings.push_back(fmt::format(

@@ -21,8 +21,10 @@ struct MeasuredSteps {
     std::size_t comparable = 0;          ///< more than `steps` if only some were taken
     std::vector<std::int32_t> left_out;  ///< by leave_out_broken(): without a phase
     std::vector<std::int32_t> faulty;    ///< by leave_out_broken(): with a StepFault
-    bool cut_off = false;                ///< one of them may be incomplete
-    std::string why_none;                ///< as RecordedRun::why_not_simulated; empty if there is a step
+    std::vector<std::int32_t>
+        of_other_size;     ///< by steps_to_compare(): of more or fewer samples than the simulated step
+    bool cut_off = false;  ///< one of them may be incomplete
+    std::string why_none;  ///< as RecordedRun::why_not_simulated; empty if there is a step
 
     std::vector<std::int32_t> numbers() const;
     /// Wall times of the steps. Steps without a record of the training loop have none.
@@ -32,7 +34,8 @@ struct MeasuredSteps {
 /// The steps with compute tasks that take time, in order of time.
 std::vector<std::int32_t> steps_in_time(const Timeline& timeline);
 
-/// Selects the steps that the training loop recorded, without warm-up. If it recorded none, selects the `recorded`
+/// Selects the steps that the training loop recorded, without warm-up and without those of another mini-batch than the
+/// configuration's. If it recorded none, selects the `recorded`
 /// ones, which have tasks, in order of time; the last one is left out if the recording was cut off and there are
 /// others. Selects at most `most` steps, evenly spaced.
 MeasuredSteps steps_to_compare(const RecordedRun& run, std::span<const std::int32_t> recorded,
@@ -85,7 +88,7 @@ RunCheck check_run(const RecordedRun& run, const Timeline& timeline);
 /// Leaves out steps without forwards or without backwards, as after a loss of ranges, steps of no length, and those
 /// with a fault. Their times or bubbles are unknown. `timeline` needs to hold the slices of these steps only.
 void leave_out_broken(const RunCheck& check, const Timeline& timeline, MeasuredSteps& measured);
-/// Sentences that name MeasuredSteps::left_out and faulty.
+/// Sentences that name MeasuredSteps::left_out, faulty and of_other_size.
 std::vector<std::string> left_out_warnings(const MeasuredSteps& measured);
 /// A refusal if the run has RunCheck::idle_lanes; otherwise empty.
 std::vector<TraceWarning> idle_lane_warnings(const RecordedRun& run, const RunCheck& check);

@@ -281,10 +281,11 @@ void write_steps(const std::vector<StepRecord>& steps, int process, ChromeEventL
     events.name("thread_name", process, kStepsThread, "steps");
     for (const StepRecord& step : steps) {
         events.add(fmt::format(
-            R"({{"ph":"X","cat":"step","name":"ProfilerStep#{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{"step":{},"warmup":{},"training_loss":{},"start_ns":{},"end_ns":{}}}}})",
+            R"({{"ph":"X","cat":"step","name":"ProfilerStep#{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{"step":{},"warmup":{},"training_loss":{},"start_ns":{},"end_ns":{}{}}}}})",
             step.step, process, kStepsThread, chrome_microseconds(step.wall_start),
             chrome_microseconds(step.wall_end - step.wall_start), step.step, step.warmup,
-            json(step.training_loss).dump(), step.start.count(), step.end.count()));
+            json(step.training_loss).dump(), step.start.count(), step.end.count(),
+            step.samples > 0 ? fmt::format(R"(,"samples":{})", step.samples) : ""));
     }
 }
 

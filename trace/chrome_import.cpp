@@ -185,7 +185,8 @@ private:
                 Nanoseconds{*event.start},
                 Nanoseconds{*event.start + *event.duration},
                 is_number ? loss->real : std::numeric_limits<double>::quiet_NaN(),
-                arguments.integer_or("warmup", 0) != 0};
+                arguments.integer_or("warmup", 0) != 0,
+                std::max<std::int64_t>(0, number(event, "samples", 0, kMostTime))};
     }
 
     /// The argument, or `otherwise` if there is none. Refuses anything but whole numbers from -`most` to `most`.

@@ -40,11 +40,12 @@ void write_tasks(const OpenedTrace& trace, std::ostream& out) {
 }
 
 void write_steps(const OpenedTrace& trace, std::ostream& out) {
-    out << "step,start_ns,end_ns,wall_start_ns,wall_end_ns,training_loss,warmup\n";
+    out << "step,start_ns,end_ns,wall_start_ns,wall_end_ns,training_loss,warmup,samples\n";
     for (const StepRecord& step : trace.steps) {
-        fmt::print(out, "{},{},{},{},{},{},{}\n", step.step, step.start.count(), step.end.count(),
+        fmt::print(out, "{},{},{},{},{},{},{},{}\n", step.step, step.start.count(), step.end.count(),
                    step.wall_start.count(), step.wall_end.count(),
-                   std::isnan(step.training_loss) ? "" : fmt::format("{}", step.training_loss), step.warmup ? 1 : 0);
+                   std::isnan(step.training_loss) ? "" : fmt::format("{}", step.training_loss), step.warmup ? 1 : 0,
+                   step.samples > 0 ? std::to_string(step.samples) : "");
     }
 }
 

@@ -36,6 +36,7 @@ constexpr std::array kSteps = {
          "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN transient INTEGER;"
          "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN copy INTEGER;"
          "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN output INTEGER;"
+         "ALTER TABLE PIPESCOPE_STEP ADD COLUMN samples INTEGER;"
          "ALTER TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION ADD COLUMN eventSyncId INTEGER;"
          "DROP TABLE TARGET_INFO_GPU"},  // no recorder of version 1 filled it; recreated with all columns
 };

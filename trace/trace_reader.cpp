@@ -205,16 +205,25 @@ std::optional<std::int64_t> TraceReader::utc_epoch_ns() const {
 
 std::vector<StepRecord> TraceReader::steps() const {
     std::vector<StepRecord> steps;
-    impl_->for_each(
-        "SELECT step, start, end, wallStart, wallEnd, trainingLoss, warmup FROM PIPESCOPE_STEP ORDER BY rowid",
-        [&](const Rows& row) {
-            const StepRecord step{row.id(0),   row.time(1), row.time(2),        row.time(3),
-                                  row.time(4), row.real(5), row.integer(6) != 0};
-            if (step.end < step.start || step.wall_end < step.wall_start) {
-                impl_->damaged("step " + std::to_string(step.step) + " ends before it starts");
-            }
-            steps.push_back(step);
-        });
+    bool has_samples = false;  // an earlier recorder noted none
+    impl_->for_each("SELECT 1 FROM pragma_table_info('PIPESCOPE_STEP') WHERE name = 'samples'",
+                    [&](const Rows&) { has_samples = true; });
+    impl_->for_each(has_samples ? "SELECT step, start, end, wallStart, wallEnd, trainingLoss, warmup, samples FROM "
+                                  "PIPESCOPE_STEP ORDER BY rowid"
+                                : "SELECT step, start, end, wallStart, wallEnd, trainingLoss, warmup, NULL FROM "
+                                  "PIPESCOPE_STEP ORDER BY rowid",
+                    [&](const Rows& row) {
+                        const StepRecord step{row.id(0),   row.time(1), row.time(2),         row.time(3),
+                                              row.time(4), row.real(5), row.integer(6) != 0, row.amount(7)};
+                        if (step.samples < 0) {
+                            impl_->damaged("step " + std::to_string(step.step) + " has " +
+                                           std::to_string(step.samples) + " samples");
+                        }
+                        if (step.end < step.start || step.wall_end < step.wall_start) {
+                            impl_->damaged("step " + std::to_string(step.step) + " ends before it starts");
+                        }
+                        steps.push_back(step);
+                    });
     // They are written in this order as a rule. SQLite would sort them all the same.
     if (!std::ranges::is_sorted(steps, {}, &StepRecord::start)) {
         std::ranges::stable_sort(steps, {}, &StepRecord::start);

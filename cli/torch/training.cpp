@@ -252,6 +252,7 @@ private:
         record.step = step;
         record.warmup = step - first_ < options_.warmup || (drains && !steps_.empty() && !steps_.back().warmup);
         record.training_loss = loss;
+        record.samples = options_.pipeline.batch;
         record.wall_start = wall_start;
         record.wall_end = recorder_.now();
         const StepTimer::Bounds bounds = timer_.take(step);

@@ -170,7 +170,8 @@ QString baselineHeadline(const Baseline& before) {
     const Nanoseconds step = pipeline.step_time() + after_pipeline(before.run);
     QStringList shown = figures(step, pipeline.bubble_fraction, before.whyNoBubble);
     addPipeline(shown, before.run, step);
-    parts << translated("step %1").arg(before.step) << shown << brief(throughputOf(before.run, pipeline.step_time()));
+    parts << translated("step %1").arg(before.step) << shown
+          << brief(throughputOf(before.run, pipeline.step_time(), before.step));
     return parts.join(kPartSeparator);
 }
 
@@ -196,7 +197,7 @@ QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
     if (span != nullptr) {
         parts << translated("step %1").arg(step)
               << figures(span->statistics.step_time(), span->statistics.bubble_fraction, document.whyNoBubble(step))
-              << brief(throughputOf(document.run, span->statistics.step_time()));
+              << brief(throughputOf(document.run, span->statistics.step_time(), step));
     }
     return parts.join(kPartSeparator);
 }

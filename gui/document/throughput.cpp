@@ -29,20 +29,24 @@ bool isBatchUnknown(const RecordedRun& run) {
     return run.of_another_program && !run.micro_batch_samples;
 }
 
-Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline) {
+Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline, std::optional<std::int32_t> step) {
     if (!run.options || isBatchUnknown(run)) {
         return {};
     }
-    const std::int64_t batch = run.options->batch;
-    const Nanoseconds step = pipeline + after_pipeline(run);
+    PipelineOptions options = *run.options;
+    if (const StepRecord* const record = step ? run.record_of(*step) : nullptr;
+        record != nullptr && record->samples > 0) {
+        options.batch = record->samples;
+    }
+    const Nanoseconds whole = pipeline + after_pipeline(run);
     if (!run.profile || !run.why_not_simulated.empty()) {
-        return throughputOf(batch, 0, std::nullopt, step);
+        return throughputOf(options.batch, 0, std::nullopt, whole);
     }
-    std::optional<ModelFlops> flops = model_flops(*run.profile, *run.options);
+    std::optional<ModelFlops> flops = model_flops(*run.profile, options);
     if (flops && run.on_cluster) {
-        flops = of_whole_step(*flops, *run.on_cluster, batch);
+        flops = of_whole_step(*flops, *run.on_cluster, options.batch);
     }
-    return throughputOf(batch, run.profile->tokens_per_sample, flops, step);
+    return throughputOf(options.batch, run.profile->tokens_per_sample, flops, whole);
 }
 
 Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Nanoseconds step) {

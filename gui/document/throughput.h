@@ -21,7 +21,7 @@ struct Throughput {
 bool isBatchUnknown(const RecordedRun& run);
 /// Throughput of the recorded pipeline, or of the step that consists of it and of the work after it. Empty if its batch
 /// is unknown.
-Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline);
+Throughput throughputOf(const RecordedRun& run, Nanoseconds pipeline, std::optional<std::int32_t> step = std::nullopt);
 /// Throughput of a simulation of this run, in a step of that length. Empty if the run's batch is unknown.
 Throughput throughputOf(const RecordedRun& run, const Simulation& simulation, Nanoseconds step);
 

@@ -475,7 +475,7 @@ SelectionFacts FactsBuilder::ofLinks(const PartSelection& part) {
 void FactsBuilder::addRates(const Both<std::int64_t>& step) {
     Both<Throughput> rates;
     if (step.measured) {
-        rates.measured = throughputOf(document_.run, Nanoseconds{*step.measured});
+        rates.measured = throughputOf(document_.run, Nanoseconds{*step.measured}, step_);
     }
     if (step.simulated && document_.baseline) {
         const RecordedRun& before = document_.baseline->run;

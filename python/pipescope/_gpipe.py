@@ -470,7 +470,8 @@ class GPipe(Layered):
 
         With a ``profile`` of the layers, as profile() measures it, the trace can be compared with its simulation.
         ``optimizer`` says whose state the simulated memory counts. The first ``warmup`` steps do not count in
-        comparisons. Measured memory is not recorded. Mini-batches should have one size: that of the first is noted.
+        comparisons. Measured memory is not recorded. Each step's samples are noted; comparisons are of the
+        steps with as many samples as the first one.
 
         A call of step() is a step, and so is a call of the model with gradients in train(), with its backward.
         One recording runs at a time in a process. Raises UsageError with several processes, and TraceError if the file

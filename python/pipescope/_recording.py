@@ -51,7 +51,9 @@ class Recording:
         self._warmup = warmup
         self._is_described = False
         self._steps = 0
-        self._step: Optional[tuple[Any, int, int, float]] = None  # model, number, start and loss of the last one
+        # Model, number, start, loss and samples of the last one.
+        self._step: Optional[tuple[Any, int, int, float, int]] = None
+        self._samples = 0  # of the call that began last
 
     def start(self) -> None:
         """Raises TraceError if the file exists, unless it is to be replaced, or cannot be written."""
@@ -73,11 +75,12 @@ class Recording:
             self._is_described = True
         now: int = self._trace.now()
         self._end_step(now)
+        self._samples = samples
         return now
 
     def end(self, model: Any, step: int, start: int, loss: float) -> None:
         """The call was a step."""
-        self._step = (model, step, start, loss)
+        self._step = (model, step, start, loss, self._samples)
 
     def stop(self) -> None:
         if not self.is_started:
@@ -90,9 +93,9 @@ class Recording:
 
     def _end_step(self, end: int) -> None:
         if self._step is not None:
-            model, step, start, loss = self._step
+            model, step, start, loss, samples = self._step
             self._step = None
-            self._trace.add_step(model, step, start, end, loss, self._steps < self._warmup)
+            self._trace.add_step(model, step, start, end, loss, self._steps < self._warmup, samples)
             self._steps += 1
 
     def _describe(self, model: Any, options: dict[str, Any], samples: int) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -70,6 +72,24 @@ def test_a_training_is_recorded_and_compared_with_its_simulation(tmp_path):
     comparison = trace.compare()
     assert comparison.tasks_unmatched == 0
     assert trace.profile is not None and len(trace.profile) == 4
+
+
+def test_mini_batches_of_other_sizes_are_noted_and_not_compared(tmp_path):
+    layers = layers_of(4, 64)
+    data = batches_of(4, 16, 64)
+    data.insert(2, batches_of(1, 5, 64)[0])  # as the last one of a data set
+    profile = pipescope.profile(layers, data[0][0], data[0][1], mse, samples=[4], time_limit_s=1)
+    model = pipescope.GPipe(layers, [2, 2], devices=["cpu"] * 2, chunks=4, schedule="1f1b")
+    with model.record(tmp_path / "run.sqlite", profile=profile):
+        for x, y in data:
+            model.step(x, y, mse)
+            with torch.no_grad():
+                model(x[:3])  # no step
+    with contextlib.closing(sqlite3.connect(tmp_path / "run.sqlite")) as database:
+        rows = database.execute("SELECT samples FROM PIPESCOPE_STEP ORDER BY step").fetchall()
+    assert [samples for (samples,) in rows] == [16, 16, 5, 16, 16]
+    comparison = pipescope.Trace.open(tmp_path / "run.sqlite").compare()
+    assert any("other samples than the simulated one: step 2" in warning for warning in comparison.warnings)
 
 
 @pytest.mark.parametrize("driver", ["scheduled", "autograd"])

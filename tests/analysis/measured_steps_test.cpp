@@ -83,5 +83,28 @@ TEST_F(StepFaults, AreNotThoseOfAnotherProgramsGuessedOrder) {
     };
     EXPECT_THAT(faults_without(lost), IsEmpty());
 }
+
+// The last mini-batch of a data set may be smaller.
+TEST(MeasuredSteps, LeaveOutMiniBatchesOfOtherSizes) {
+    RecordedRun run;
+    run.options = sampleOptions(SampleRun{});
+    const std::int64_t batch = run.options->batch;
+    for (std::int32_t step = 0; step < 5; ++step) {
+        StepRecord record;
+        record.step = step;
+        record.warmup = step == 0;
+        record.samples = step == 3 ? batch - 1 : step == 4 ? 0 : batch;
+        run.steps.push_back(record);
+    }
+    const MeasuredSteps steps = steps_to_compare(run, {});
+    EXPECT_THAT(steps.numbers(), ElementsAre(1, 2, 4)) << "an earlier recorder noted no samples";
+    EXPECT_EQ(steps.comparable, 3U);
+    EXPECT_THAT(left_out_warnings(steps),
+                ElementsAre("not compared, since the mini-batch has other samples than the simulated one: step 3"));
+    for (StepRecord& record : run.steps) {
+        record.samples = batch + 1;
+    }
+    EXPECT_THAT(steps_to_compare(run, {}).why_none, testing::StartsWith("holds no step of "));
+}
 }  // namespace
 }  // namespace pipescope

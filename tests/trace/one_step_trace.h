@@ -30,7 +30,7 @@ inline void write_sample_trace(const std::filesystem::path& path) {
     writer.add_timeline(sample_timeline(Source::simulated));
     constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
     writer.add_step({0, Nanoseconds{10}, Nanoseconds{90}, Nanoseconds{5}, Nanoseconds{120}, kNotANumber, true});
-    writer.add_step({1, Nanoseconds{210}, Nanoseconds{290}, Nanoseconds{205}, Nanoseconds{320}, 0.1, false});
+    writer.add_step({1, Nanoseconds{210}, Nanoseconds{290}, Nanoseconds{205}, Nanoseconds{320}, 0.1, false, 16});
     MemorySample sample{LaneId{1}, Nanoseconds{50}, 1000, 2000, 4096, 77};
     sample.composition[MemoryCategory::saved] = 400;
     sample.composition[MemoryCategory::transient] = 0;

@@ -38,7 +38,7 @@ public:
 
     /// The step's own bounds are those of its tasks, as the model timed them.
     void add_step(PythonModel& model, std::int32_t step, std::int64_t wall_start, std::int64_t wall_end, double loss,
-                  bool warmup) {
+                  bool warmup, std::int64_t samples) {
         const StepTimer::Bounds bounds = model.take_step(step);
         const Nanoseconds origin{recorder_.origin_ns()};
         StepRecord record;
@@ -49,6 +49,7 @@ public:
         record.end = bounds.end ? *bounds.end - origin : record.wall_end;
         record.training_loss = loss;
         record.warmup = warmup;
+        record.samples = samples;
         recorder_.add_step(record);
     }
     void stop() { recorder_.stop(); }
