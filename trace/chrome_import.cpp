@@ -4,6 +4,7 @@
 #include "trace/chrome_json.h"
 #include "trace/chrome_tracks.h"
 #include "trace/gzip_stream.h"
+#include "trace/json_mending.h"
 #include "trace/slice_row.h"
 #include "trace/sqlite_guard.h"
 
@@ -96,8 +97,8 @@ public:
                 {"warning", "import",
                  fmt::format(
                      "the file is no valid JSON: {} mended on reading: bytes of a string that are no UTF-8 or no "
-                     "text became U+FFFD or a space; numbers that are none, such as NaN, and commas before a closing "
-                     "bracket were left out",
+                     "text became U+FFFD or a space; numbers that are none or too large, such as NaN and 1e309, "
+                     "and commas before a closing bracket were left out",
                      counted(header.mended, "place was", "places were"))});
         }
         const Nanoseconds moved = tracks_.finish(trace_, ours_);
@@ -316,6 +317,8 @@ auto read(const std::filesystem::path& path, Read read_from) {
     } catch (const json::exception& error) {
         throw TraceFormatError(quoted(path) + " is damaged: " + fault_of(error) + "; download or export it again");
     }
+    } catch (const JsonTokenTooLong& error) {
+        throw TraceFormatError(quoted(path) + " cannot be read: " + error.what());
 }
 
 std::string whole(const std::filesystem::path& path) {

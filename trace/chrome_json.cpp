@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <system_error>
 
 namespace pipescope {
@@ -45,7 +44,7 @@ std::optional<std::int64_t> nanoseconds(std::string_view text) {
         text.remove_prefix(text.starts_with('+') ? 1 : 0);
         int exponent = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), exponent);
-        if (error != std::errc() || std::abs(exponent) > kMostExponent) {
+        if (error != std::errc() || exponent < -kMostExponent || exponent > kMostExponent) {
             return std::nullopt;
         }
         shift += exponent;
@@ -71,6 +70,23 @@ std::optional<std::int64_t> nanoseconds(std::string_view text) {
         return std::nullopt;
     }
     return negative ? -static_cast<std::int64_t>(value) : static_cast<std::int64_t>(value);
+}
+
+/// Throws the fault that a parser reports. As its own type: the base class has no public copy constructor.
+void rethrow(const nlohmann::detail::exception& error) {
+    if (const auto* fault = dynamic_cast<const json::parse_error*>(&error)) {
+        throw *fault;
+    }
+    if (const auto* fault = dynamic_cast<const json::out_of_range*>(&error)) {
+        throw *fault;
+    }
+}
+
+/// The id of a process or thread.
+ChromeId id_of(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
+    constexpr double kMostExact = 9007199254740992;  // 2^53
+    const bool is_whole = type == ChromeArgument::Type::real && std::trunc(real) == real && std::abs(real) < kMostExact;
+    return is_whole ? ChromeId{integer, ""} : ChromeId{text.empty() ? integer : 0, text};
 }
 
 /// Builds the small objects beside the events, or one event. Leaves out what nests deeper than kMostJsonNesting.
@@ -157,6 +173,7 @@ public:
             case Place::nowhere: return enter(Place::root);
             case Place::events: begin_event(); return enter(Place::event);
             case Place::event:
+                note_bad_field();
                 return enter(key_ == "args" ? Place::arguments : key_ == "sample" ? Place::sample : Place::skipped);
             case Place::root:
                 note_kineto();
@@ -166,7 +183,7 @@ public:
                 dom_.emplace(key_ == "otherData" ? header_.other : header_.distributed);
                 dom_->open(json::object());
                 return enter(Place::dom);
-            case Place::dom: dom_->open(json::object()); return enter(Place::dom);
+            case Place::dom: return enter_dom(json::object());
             default: return enter(Place::skipped);
         }
     }
@@ -189,8 +206,10 @@ public:
     }
     bool start_array(std::size_t) override {
         if (place() == Place::dom) {
-            dom_->open(json::array());
-            return enter(Place::dom);
+            return enter_dom(json::array());
+        }
+        if (place() == Place::event) {
+            note_bad_field();
         }
         if (place() == Place::root) {
             note_kineto();
@@ -202,10 +221,12 @@ public:
         }
         if (place() == Place::nowhere || (place() == Place::root && key_ == "traceEvents")) {
             header_.has_events = true;
+            header_.is_list = place() == Place::nowhere;
             return enter(Place::events) && listener_ != nullptr;
         }
         const bool is_shape = place() == Place::arguments && (key_ == "Input Dims" || key_ == "Input type");
-        if (is_shape || place() == Place::shape) {
+        const bool is_inner_shape = place() == Place::shape && places_.size() < kMostJsonNesting;
+        if (is_shape || is_inner_shape) {
             return enter(Place::shape);
         }
         return enter(Place::skipped);
@@ -221,13 +242,7 @@ public:
             header_.cut_off = true;
             return false;
         }
-        // Rethrown as its own type: the base class has no public copy constructor.
-        if (const auto* fault = dynamic_cast<const json::parse_error*>(&error)) {
-            throw *fault;
-        }
-        if (const auto* fault = dynamic_cast<const json::out_of_range*>(&error)) {
-            throw *fault;
-        }
+        rethrow(error);
         return false;
     }
 
@@ -238,10 +253,30 @@ private:
 
     Place place() const { return places_.empty() ? Place::nowhere : places_.back(); }
     bool enter(Place place) {
-        places_.push_back(place);
+        if (place == Place::skipped && this->place() == Place::skipped) {
+            ++skipped_levels_;  // a hostile file may nest as deep as it is long
+        } else {
+            places_.push_back(place);
+        }
         return true;
     }
+    bool enter_dom(json container) {
+        if (places_.size() >= kMostJsonNesting) {
+            return enter(Place::skipped);
+        }
+        dom_->open(std::move(container));
+        return enter(Place::dom);
+    }
+    /// A list or an object where a number belongs.
+    void note_bad_field() {
+        event_.has_bad_duration = event_.has_bad_duration || key_ == "dur";
+        event_.has_bad_id = event_.has_bad_id || key_ == "pid" || key_ == "tid";
+    }
     Place leave() {
+        if (skipped_levels_ > 0) {
+            --skipped_levels_;
+            return Place::skipped;
+        }
         const Place left = places_.back();
         places_.pop_back();
         if (left == Place::dom) {
@@ -268,6 +303,7 @@ private:
         event_.start.reset();
         event_.duration.reset();
         event_.has_bad_duration = false;
+        event_.has_bad_id = false;
         event_.arguments.clear();
         event_.sample.clear();
         event_.dimensions.clear();
@@ -278,9 +314,9 @@ private:
     /// `text` is a string's contents, or a number as written if it is real or beyond `integer`.
     bool scalar(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
         switch (place()) {
-            case Place::event: set_field(type, integer, text); return true;
-            case Place::arguments: set_argument(event_.arguments.add(), type, integer, real, text); return true;
-            case Place::sample: set_argument(event_.sample.add(), type, integer, real, text); return true;
+            case Place::event: set_field(type, integer, real, text); return true;
+            case Place::arguments: add_argument(event_.arguments, type, integer, real, text); return true;
+            case Place::sample: add_argument(event_.sample, type, integer, real, text); return true;
             case Place::shape: add_shape(type, integer, text); return true;
             case Place::dom: set_dom(type, integer, real, text); return true;
             case Place::root: return set_header(type, integer, text);
@@ -290,15 +326,21 @@ private:
 
     /// "Input Dims" is a list of tensors, or of lists of tensors; "Input type" a list of their types.
     void add_shape(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
-        if (type == ChromeArgument::Type::integer && !shape_ends_) {
+        constexpr std::size_t kMostDimensions = 64;  // as many as a tensor may have
+        if (type == ChromeArgument::Type::integer && !shape_ends_ && event_.dimensions.size() < kMostDimensions) {
             event_.dimensions.push_back(integer);
         } else if (type == ChromeArgument::Type::text && event_.element_type.empty()) {
             event_.element_type = text;
         }
     }
 
-    void set_argument(ChromeArgument& argument, ChromeArgument::Type type, std::int64_t integer, double real,
+    void add_argument(ChromeArguments& arguments, ChromeArgument::Type type, std::int64_t integer, double real,
                       const std::string& text) {
+        constexpr std::size_t kMostArguments = 4096;
+        if (arguments.size() == kMostArguments) {
+            return;
+        }
+        ChromeArgument& argument = arguments.add();
         argument.key = key_;
         argument.type = type;
         argument.integer = integer;
@@ -328,7 +370,7 @@ private:
         return true;
     }
 
-    void set_field(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
+    void set_field(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
         const bool is_text = type == ChromeArgument::Type::text;
         if (key_ == "ph") {
             event_.phase = is_text && text.size() == 1 ? text[0] : '\0';
@@ -337,9 +379,9 @@ private:
         } else if (key_ == "cat") {
             event_.category = text;
         } else if (key_ == "pid") {
-            event_.process = {integer, is_text ? text : ""};
+            event_.process = id_of(type, integer, real, text);
         } else if (key_ == "tid") {
-            event_.thread = {integer, is_text ? text : ""};
+            event_.thread = id_of(type, integer, real, text);
         } else if (key_ == "id") {
             event_.id = is_text ? text : std::to_string(integer);
         } else if (key_ == "bp") {
@@ -375,6 +417,7 @@ private:
     std::size_t next_index_ = 0;
     bool has_event_ = false;  // read to its end
     std::vector<Place> places_;
+    std::size_t skipped_levels_ = 0;  // below places_, whose last is then Place::skipped
     std::string key_;
     bool shape_ends_ = false;  // the first tensor's dimensions are read
 };
@@ -382,7 +425,7 @@ private:
 /// Keeps one event and skips the others.
 class EventSax : public nlohmann::json_sax<json> {
 public:
-    explicit EventSax(std::size_t index) : left_(index) {}
+    EventSax(const std::istream& in, std::size_t index) : in_(in), left_(index) {}
 
     bool null() override { return scalar(nullptr); }
     bool boolean(bool value) override { return scalar(value); }
@@ -403,9 +446,14 @@ public:
         }
         return true;
     }
-    bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+    bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+        if (!in_.eof() || !list_depth_) {
+            rethrow(error);
+        }
+        return false;  // the file was cut off
+    }
 
-    json take() { return std::move(event_); }
+    json take() { return dom_ && dom_->done() ? std::move(event_) : json(); }
 
 private:
     bool scalar(json value) {
@@ -437,6 +485,7 @@ private:
         return !dom_ || !dom_->done();  // false ends the reading
     }
 
+    const std::istream& in_;
     std::size_t left_;
     std::size_t depth_ = 0;
     std::optional<std::size_t> list_depth_;  // of the list of events; empty outside of it
@@ -481,7 +530,7 @@ ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener) {
 json read_chrome_event(std::istream& in, std::size_t index) {
     JsonMending mending(in);
     std::istream mended(&mending);
-    EventSax sax(index);
+    EventSax sax(mended, index);
     json::sax_parse(mended, &sax);
     return sax.take();
 }

@@ -13,12 +13,13 @@ namespace pipescope {
 /// Id of a process or thread: Chrome traces use numbers and names.
 struct ChromeId {
     std::int64_t number = 0;
-    std::string text;  ///< empty: the number is the id
+    std::string text;  ///< empty: the number is the id; also a number that is not whole, or beyond 63 bits
 
     friend auto operator<=>(const ChromeId&, const ChromeId&) = default;
 };
 
-/// An argument of an event. Nested lists and objects are omitted, except those of dimensions.
+/// An argument of an event. Nested lists and objects are omitted, except those of dimensions, and so are arguments
+/// after the first thousands of one event.
 struct ChromeArgument {
     enum class Type { null, integer, real, text };
 
@@ -38,6 +39,7 @@ public:
     const ChromeArgument* begin() const { return all_.data(); }
     const ChromeArgument* end() const { return all_.data() + used_; }
     bool empty() const { return used_ == 0; }
+    std::size_t size() const { return used_; }
 
     ChromeArgument& add();
     void clear() { used_ = 0; }
@@ -64,6 +66,7 @@ struct ChromeEvent {
     std::optional<std::int64_t> start;
     std::optional<std::int64_t> duration;
     bool has_bad_duration = false;  ///< "dur" is there, but is no number or too large
+    bool has_bad_id = false;        ///< "pid" or "tid" is a list or an object
     ChromeArguments arguments;
     ChromeArguments sample;                ///< PipeScope's own: the sample's values that a memory counter omits
     std::vector<std::int64_t> dimensions;  ///< the first tensor of the argument "Input Dims"
@@ -77,6 +80,7 @@ struct ChromeHeader {
     nlohmann::json devices;                 ///< "deviceProperties" of PyTorch's profiler, a list
     std::string format;                     ///< "format", as in a profile
     bool has_events = false;                ///< the list exists
+    bool is_list = false;                   ///< the file is the list, so there are no other fields
     bool cut_off = false;                   ///< the file ends within the events or behind them, as after a kill
     std::size_t mended = 0;                 ///< JsonMending::mended()
     bool is_kineto = false;                 ///< written by PyTorch's profiler
@@ -94,12 +98,12 @@ public:
 /// Reads a Chrome trace as a stream, in either form: a list of events, or an object with "traceEvents". Stops early at
 /// a profile, which `format` of the result reports. The file may lack its end after an event: a killed program leaves
 /// none, and the format makes the "]" of a list optional. An incomplete last event is skipped. Reads faults that
-/// JsonMending mends. Memory: one event at a time. Throws nlohmann::json::exception with line and column for other
-/// invalid JSON.
+/// JsonMending mends. Memory: one event at a time; its texts are bounded (kMostJsonText). Throws JsonTokenTooLong, and
+/// nlohmann::json::exception with line and column for other invalid JSON.
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener);
 /// Reads no further than to the events. Returns the fields before them.
 ChromeHeader read_chrome_header(std::istream& in);
-/// The whole event at this position of the list, with nested arguments. Reads no further. Null if there is none. Throws
-/// like read_chrome_json().
+/// The whole event at this position of the list, with nested arguments. Reads no further. Null if there is none, or if
+/// the file ends within it. Throws like read_chrome_json().
 nlohmann::json read_chrome_event(std::istream& in, std::size_t index);
 }  // namespace pipescope

@@ -98,6 +98,10 @@ std::string gpu_name(std::string_view group) {
 }
 
 void ChromeTracks::add(const ChromeEvent& event) {
+    if (event.has_bad_id) {
+        ++left_out_;
+        return;
+    }
     switch (event.phase) {
         case 'X':
             add_complete(event);
@@ -490,7 +494,7 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
     if (left_out_ > 0) {
         warn(fmt::format(
             "{} omitted: without a time or with one that is no number or beyond 2^61 ns, with an end and no start "
-            "or before it, or of a kind that is not read",
+            "or before it, with a process or thread that is no number and no text, or of a kind that is not read",
             counted(left_out_, "event was", "events were")));
     }
     if (bad_counters_ > 0) {

@@ -1,11 +1,14 @@
 #include "trace/gzip_stream.h"
 
+#include "schedule/quantities.h"
 #include "trace/sqlite_guard.h"
 #include "trace/trace_records.h"
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <streambuf>
 #include <vector>
@@ -40,6 +43,8 @@ protected:
         if (got <= 0) {
             return traits_type::eof();
         }
+        unpacked_ += got;
+        refuse_bomb();
         setg(bytes_.data(), bytes_.data(), bytes_.data() + got);
         return traits_type::to_int_type(*gptr());
     }
@@ -47,8 +52,21 @@ protected:
 private:
     static constexpr int kBufferBytes = 1 << 18;
 
+    /// A small file that unpacks without end would fill the memory. Real traces shrink to a twentieth.
+    void refuse_bomb() const {
+        constexpr std::int64_t kFree = std::int64_t{256} << 20U;
+        constexpr std::int64_t kMostRatio = 200;
+        if (unpacked_ > kFree && gzdirect(file_) == 0 && unpacked_ / kMostRatio > gzoffset(file_)) {
+            throw TraceFormatError(
+                fmt::format("{} unpacks to over {} from {}; a packed trace grows to at most {} times its size; unpack "
+                            "it with gunzip if you trust it",
+                            quoted(path_), format_bytes(unpacked_), format_bytes(gzoffset(file_)), kMostRatio));
+        }
+    }
+
     const std::filesystem::path path_;
     gzFile file_;
+    std::int64_t unpacked_ = 0;
     std::vector<char> bytes_;
 };
 

@@ -1,13 +1,35 @@
 #include "trace/json_mending.h"
 
+#include "schedule/quantities.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 namespace pipescope {
 namespace {
 constexpr std::size_t kPiece = 1 << 16;
 constexpr const char* kReplacement = "\xef\xbf\xbd";  // U+FFFD
+
+constexpr std::size_t kDigitsOfDouble = 309;  // a whole number with fewer is none beyond it
+
+bool is_of_number(char c) {
+    return (c >= '0' && c <= '9') || c == '.';
+}
+
+bool is_exponent(char c) {
+    return c == 'e' || c == 'E';
+}
+
+[[noreturn]] void refuse_token(const char* what, std::size_t most) {
+    throw JsonTokenTooLong(
+        fmt::format("it has a {} of over {}; names and arguments of events are shorter; leave the event out", what,
+                    format_bytes(static_cast<Bytes>(most))));
+}
 
 unsigned char byte_of(char c) {
     return static_cast<unsigned char>(c);
@@ -53,7 +75,7 @@ bool is_sequence(std::string_view bytes) {
 JsonMending::JsonMending(std::istream& in) : in_stream_(in) {
     for (std::size_t byte = 0; byte < plain_in_string_.size(); ++byte) {
         plain_in_string_[byte] = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
-        plain_outside_[byte] = std::string_view("\",-NIni").find(static_cast<char>(byte)) == std::string_view::npos;
+        plain_outside_[byte] = std::string_view("\",-NIniEe").find(static_cast<char>(byte)) == std::string_view::npos;
     }
 }
 
@@ -114,7 +136,7 @@ std::size_t JsonMending::mend_in_string(std::size_t at, bool at_end) {
 
 std::size_t JsonMending::mend_comma(std::size_t at, bool at_end) {
     const std::size_t next = in_.find_first_not_of(" \t\r\n", at + 1);
-    if (next == std::string::npos && !at_end) {
+    if (next == std::string::npos && !at_end && in_.size() - at < kPiece) {
         return at;
     }
     if (next != std::string::npos && (in_[next] == ']' || in_[next] == '}')) {
@@ -131,6 +153,9 @@ std::size_t JsonMending::mend_word(std::size_t at, bool at_end) {
         return at;
     }
     const std::size_t sign = rest[0] == '-' ? 1 : 0;
+    if (sign == 1 && rest.size() > 1 && is_of_number(rest[1])) {
+        return mend_number(at, at_end);
+    }
     for (const std::string_view word : {"NaN", "nan", "Infinity", "inf"}) {
         if (rest.substr(sign).starts_with(word)) {
             return replace("null", at + sign + word.size());
@@ -138,6 +163,56 @@ std::size_t JsonMending::mend_word(std::size_t at, bool at_end) {
     }
     out_ += rest[0];
     return at + 1;
+}
+
+std::size_t JsonMending::large_number(std::size_t at, std::size_t end) const {
+    std::size_t digits = 0;
+    for (std::size_t k = at; end - at >= kDigitsOfDouble && k < end; ++k) {
+        digits = is_of_number(in_[k]) ? digits + 1 : 0;
+        if (digits == kDigitsOfDouble) {
+            return k + 1 - digits;
+        }
+    }
+    std::size_t begin = end;
+    if (end == in_.size() || is_exponent(in_[end])) {
+        while (begin > at && is_of_number(in_[begin - 1])) {
+            --begin;
+        }
+    }
+    return begin;
+}
+
+std::size_t JsonMending::mend_number(std::size_t at, bool at_end) {
+    const auto behind = [&](std::size_t from) {
+        const auto end = std::find_if_not(in_.begin() + static_cast<std::ptrdiff_t>(from), in_.end(), is_of_number);
+        return static_cast<std::size_t>(end - in_.begin());
+    };
+    const bool negative = in_[at] == '-';
+    std::size_t end = behind(at + (negative ? 1 : 0));
+    bool grows = false;
+    if (end < in_.size() && is_exponent(in_[end])) {
+        const std::size_t sign = end + 1;
+        grows = sign < in_.size() && in_[sign] != '-';
+        end = behind(sign + (sign < in_.size() && (in_[sign] == '-' || in_[sign] == '+') ? 1 : 0));
+    }
+    if (end - at > kPiece) {
+        refuse_token("number", kPiece);
+    }
+    if (end >= in_.size() && !at_end) {
+        return at;
+    }
+    end = std::min(end, in_.size());
+    double value = 0;
+    const char* const first = in_.data() + at;
+    const auto [rest, error] = std::from_chars(first, in_.data() + end, value);
+    // Beyond the range of a double are also numbers next to zero, which a parser takes for zero.
+    const bool too_large =
+        error == std::errc::result_out_of_range && rest == in_.data() + end && (grows || end - at >= kDigitsOfDouble);
+    if (too_large) {
+        return replace("null", end);
+    }
+    out_.append(in_, at, end - at);
+    return end;
 }
 
 void JsonMending::mend() {
@@ -149,7 +224,12 @@ void JsonMending::mend() {
         while (end < in_.size() && plain[byte_of(in_[end])]) {
             ++end;
         }
+        end = in_string_ ? end : large_number(at, end);
         out_.append(in_, at, end - at);
+        text_ = in_string_ ? text_ + end - at : 0;
+        if (text_ > kMostJsonText) {
+            refuse_token("text", kMostJsonText);
+        }
         at = end;
         if (at == in_.size()) {
             break;
@@ -159,12 +239,15 @@ void JsonMending::mend() {
             out_ += in_[at++];
             continue;
         }
+        const bool is_number = !in_string_ && (is_of_number(in_[at]) || is_exponent(in_[at]));
         const std::size_t next = in_string_       ? mend_in_string(at, at_end)
                                  : in_[at] == ',' ? mend_comma(at, at_end)
+                                 : is_number      ? mend_number(at, at_end)
                                                   : mend_word(at, at_end);
         if (next == at) {
             break;  // the rest comes with the next piece
         }
+        text_ += next - at;
         at = next;
     }
     in_.erase(0, at);
