@@ -1,30 +1,18 @@
 #include "analysis/launched_kernels.h"
 
+#include "trace/device_launches.h"
 #include "trace/launch_attribution.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
-#include <string>
-#include <unordered_map>
 #include <utility>
 
 namespace pipescope {
 namespace {
-/// The thread of a track. A track of a thread's calls has the thread's name plus their type.
-std::pair<std::string, std::string> thread_of(const RangeTrack& track) {
-    const bool calls = track.kind == RangeTrack::Kind::calls;
-    return {track.group, calls ? track.name.substr(0, track.name.rfind(',')) : track.name};
-}
-
-struct Call {
-    std::size_t thread = 0;
-    Nanoseconds time{0};
-};
-
-struct Host {
+struct LaunchingSlices {
     std::vector<const Slice*> slices;
-    std::vector<LaunchingTask> tasks;               // by slice
-    std::unordered_map<std::uint32_t, Call> calls;  // by correlation
+    std::vector<LaunchingTask> tasks;  // by slice
 };
 
 /// The slices that ranges are.
@@ -59,45 +47,34 @@ private:
     std::map<RangeArrow::End, TaskKey> recognized_;
 };
 
-Host read_host(const OpenedTrace& trace) {
+LaunchingSlices launching_slices(const OpenedTrace& trace, const std::vector<std::size_t>& threads) {
     const SlicesOfRanges slices(trace);
-    Host host;
-    std::map<std::pair<std::string, std::string>, std::size_t> threads;
+    LaunchingSlices found;
     for (std::uint32_t k = 0; k < trace.tracks.size(); ++k) {
         const RangeTrack& track = trace.tracks[k];
-        if (track.kind == RangeTrack::Kind::stream) {
-            continue;
-        }
-        const std::size_t thread = threads.try_emplace(thread_of(track), threads.size()).first->second;
-        for (std::uint32_t at = 0; at < track.ranges.size(); ++at) {
+        for (std::uint32_t at = 0; !is_of_device(track.kind) && at < track.ranges.size(); ++at) {
             const TraceRange& range = track.ranges[at];
-            if (range.correlation != 0) {
-                host.calls.emplace(range.correlation, Call{thread, range.start});
-            }
             if (const Slice* const task = slices.of(range, {k, at})) {
-                host.slices.push_back(task);
-                host.tasks.push_back(
-                    {thread, task->lane.value(), !is_copy(task->key.kind), range.start.count(), range.end.count()});
+                found.slices.push_back(task);
+                found.tasks.push_back(
+                    {threads[k], task->lane.value(), !is_copy(task->key.kind), range.start.count(), range.end.count()});
             }
         }
     }
-    return host;
+    return found;
 }
 }  // namespace
 
 std::vector<LaunchedKernel> launched_kernels(const OpenedTrace& trace) {
-    const Host host = read_host(trace);
+    const std::vector<std::size_t> threads = threads_of_tracks(trace.tracks);
+    const LaunchingSlices host = launching_slices(trace, threads);
     std::vector<LaunchedKernel> kernels;
     std::vector<LaunchedWork> work;
-    for (std::size_t stream = 0; stream < trace.tracks.size() && !host.tasks.empty(); ++stream) {
-        const RangeTrack& track = trace.tracks[stream];
-        for (const TraceRange& range : track.ranges) {
-            const auto call = host.calls.find(range.correlation);
-            if (track.kind == RangeTrack::Kind::stream && call != host.calls.end()) {
-                work.push_back({call->second.thread, call->second.time.count(), stream});
-                kernels.push_back({&range, nullptr, call->second.time, trace.names.at(range.category) == "kernel"});
-            }
-        }
+    for (const DeviceLaunch& launch : host.tasks.empty() ? std::vector<DeviceLaunch>() : device_launches(trace)) {
+        const TraceRange& call = trace.tracks[launch.call.track].ranges[launch.call.range];
+        const TraceRange& range = trace.tracks[launch.work.track].ranges[launch.work.range];
+        work.push_back({threads[launch.call.track], call.start.count(), launch.work.track});
+        kernels.push_back({&range, nullptr, call.start, trace.names.at(range.category) == "kernel"});
     }
     const std::vector<Attribution> found = attribute_launches(host.tasks, work);
     for (std::size_t k = 0; k < kernels.size(); ++k) {

@@ -1,5 +1,7 @@
 #include "analysis/name_join.h"
 
+#include "trace/range_tracks.h"
+
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -57,6 +59,13 @@ std::vector<TrackPair> paired_tracks(const OpenedTrace& before, const OpenedTrac
         old_tracks, new_tracks,
         [](const RangeTrack& track) { return std::pair(without_numbers(track.group), without_numbers(track.name)); },
         pairs);
+    pair_up(  // the runs may have been on other GPUs: "GPU 3 (NVIDIA A100)" and "GPU 0 (Tesla V100)"
+        old_tracks, new_tracks,
+        [](const RangeTrack& track) {
+            return is_of_device(track.kind) ? std::pair(std::string("GPU"), without_numbers(track.name))
+                                            : std::pair(track.group, track.name);
+        },
+        pairs);
     for (const RangeTrack* track : old_tracks) {
         pairs.emplace_back(track, nullptr);
     }
@@ -71,7 +80,7 @@ std::map<std::string_view, std::vector<Nanoseconds>> by_name(const RangeTrack* t
     std::map<std::string_view, std::vector<Nanoseconds>> durations;
     if (track != nullptr) {
         for (const TraceRange& range : track->ranges) {
-            durations[trace.names.at(range.name)].push_back(range.duration());
+            durations[without_call(trace.names.at(range.name))].push_back(range.duration());
         }
     }
     return durations;

@@ -21,8 +21,10 @@ struct NamedRanges {
 };
 
 /// Ranges of two recordings without a pipeline's tasks, which have no keys. The n-th range of a name on a thread or
-/// stream is joined with the n-th one of that name on its counterpart. Counterparts have equal names. Remaining threads
+/// stream is joined with the n-th one of that name on its counterpart; names of calls are those of their operators
+/// (without_call()). Counterparts have equal names. Remaining threads
 /// pair up in order if their names are equal up to numbers, since numbers of processes and threads are new in each run.
+/// So do remaining streams, of whatever GPU.
 struct NameJoin {
     std::int64_t matched = 0;
     std::int64_t only_before = 0;

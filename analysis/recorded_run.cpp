@@ -219,6 +219,7 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     run.micro_batch_samples = samples_of(trace);
     const nlohmann::json simulation = simulation_of(trace);
     run.lower_bound = bound_of(simulation);
+    run.only_launches = trace.run.contains(std::string(kLaunchesKey));
     run.steps = trace.steps;
     run.processes = merged_processes(trace.run);
     run.lost = lost_records(trace.drops);

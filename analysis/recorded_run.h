@@ -33,6 +33,7 @@ struct RecordedRun {
     /// Another program recorded it: its tasks were recognised, and it has no profile of layers.
     bool of_another_program = false;
     std::optional<std::int64_t> micro_batch_samples;  ///< of another program, if its messages show it
+    bool only_launches = false;  ///< its tasks' times are those of launches on the host (RankTasks::only_launches)
     std::vector<MergedProcess> processes;             ///< of a merged trace, by rank; otherwise empty
     LostRecords lost;
     bool cut_off = false;                ///< recording_cut_off()

@@ -619,6 +619,12 @@ TraceProfile profile_of_trace(const RecordedRun& run, const Timeline& measured, 
     if (measured.slices.empty()) {
         throw Error("holds no measured task; a profile is measured from tasks; record a run, or write task rules");
     }
+    if (run.only_launches) {
+        throw Error(
+            "holds ranges that only launch work on a device, and not the kernels of whole steps, so the tasks' costs "
+            "are "
+            "not known; record whole steps with the CUDA calls and kernels");
+    }
     if (!steps.why_none.empty()) {
         throw Error(steps.why_none);
     }

@@ -3,6 +3,7 @@
 #include "schedule/quantities.h"
 #include "simulator/pipeline_options.h"
 #include "trace/process_json.h"
+#include "trace/task_recognition.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -34,6 +35,22 @@ std::string range_warning(const std::vector<DropRecord>& drops, std::int64_t los
         "the recorder lost {} of {}, on {} of {}: idle time and bubble fractions are not "
         "known and not shown; record again with fewer steps, or with larger rings by PIPESCOPE_RING_ENTRIES",
         lost, counted(all, "range", "ranges"), losing, counted(threads, "thread", "threads"));
+}
+
+constexpr const char* kNoTimesOfTasks = "the tasks' times are not known";
+
+/// Lanes of a run that PipeScope recorded, on accelerators.
+std::vector<std::size_t> launching_lanes(const OpenedTrace& trace) {
+    std::vector<std::size_t> launching;
+    const bool is_own_run = trace.run.contains("format") && !trace.run.contains("source") && !trace.steps.empty();
+    for (std::size_t lane = 0; is_own_run && lane < trace.measured.lanes.size(); ++lane) {
+        const std::string& device = trace.measured.lanes[lane].device;
+        const bool is_of_torch = !device.empty() && device.find(' ') == std::string::npos;  // else "device 0", simulated
+        if (is_of_torch && device != kHost) {
+            launching.push_back(lane);
+        }
+    }
+    return launching;
 }
 
 /// A process of a run with replicas may run a whole pipeline.
@@ -126,6 +143,18 @@ std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
                         "fractions are not known and not shown; give the traces of all ranks, or join them with "
                         "'pipescope merge'",
                         process->rank, process->size)));
+    }
+    if (std::string warning = unknown_times_warning(trace.run); !warning.empty()) {
+        warnings.push_back(refusal(kNoTimesOfTasks, std::move(warning)));
+    }
+    if (const std::vector<std::size_t> lanes = launching_lanes(trace); !lanes.empty()) {
+        warnings.push_back(refusal(
+            kNoTimesOfTasks,
+            fmt::format("{} {} {} on an accelerator, where a task's range ends once its work is launched: times of tasks "
+                        "are those of the host, so idle time and bubble fractions are not known and not shown; "
+                        "PIPESCOPE_TASK_DEVICE has the times of the tasks' kernels",
+                        lanes.size() == 1 ? "lane" : "lanes", fmt::join(lanes, ", "),
+                        lanes.size() == 1 ? "is" : "are")));
     }
     for (std::string& warning : diagnostic_warnings(trace.diagnostics)) {
         warnings.push_back({Severity::caution, std::move(warning)});

@@ -38,7 +38,8 @@ std::string why_no_bubbles(std::span<const TraceWarning> warnings);
 std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops);
 /// loss_warnings(), joined in one line.
 std::string loss_warning(const std::vector<DropRecord>& drops);
-/// Losses, then a recording that was not closed, then diagnostic_warnings(). Empty for a trace that can be trusted.
+/// Losses, then a recording that was not closed or tells no times of tasks, then diagnostic_warnings(). Empty for a
+/// trace that can be trusted.
 std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace);
 /// Warnings and errors of the recording itself, "source: text" each.
 std::vector<std::string> diagnostic_warnings(const std::vector<DiagnosticRecord>& diagnostics);

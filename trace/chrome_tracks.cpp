@@ -396,8 +396,9 @@ void ChromeTracks::set_name(const ChromeEvent& event) {
     } else if (event.name == "thread_name") {
         Track& track = track_of(event);
         track.name = event.arguments.text_or_empty("name");
+        track.name.erase(track.name.find_last_not_of(' ') + 1);  // older profilers write "stream 7 "
         const std::string_view kind = event.arguments.text_or_empty("kind");
-        for (const Kind each : {Kind::calls, Kind::stream, Kind::other}) {
+        for (const Kind each : {Kind::calls, Kind::stream, Kind::annotations, Kind::other}) {
             if (kind == to_string(each)) {
                 track.track.kind = each;
             }
@@ -463,7 +464,7 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
         firsts.emplace(key, track.track.ranges.data());
         trace.tracks.push_back(std::move(track.track));
     }
-    arrange_tracks(trace);
+    arrange_tracks(trace, names_);
     if (!exact) {  // in our own export, arrows repeat the correlation
         trace.arrows = bind_arrows(trace.tracks, firsts, moved);
     }

@@ -317,14 +317,14 @@ private:
         CuptiRows device(writer_, pid);
         for (const TraceRange& range : track.ranges) {
             const std::string& category = part_->trace.names.at(range.category);
-            if (on_device && category != "gpu_user_annotation") {
+            if (on_device) {
                 write_work(track, range, category, device);
                 continue;
             }
             if (!thread) {
-                thread = new_thread(pid, on_device ? track.name + ", annotations" : track.name);
+                thread = new_thread(pid, track.name);
             }
-            if (range.correlation != 0) {
+            if (range.correlation != 0 && track.kind != RangeTrack::Kind::annotations) {
                 device.add(ApiRecord{time(range.start), time(range.end), category == "cuda_driver",
                                      static_cast<std::uint32_t>(*thread & 0xff'ffff), correlation_of(range),
                                      part_->trace.names.at(range.name)});
@@ -350,6 +350,9 @@ private:
     void write_work(const RangeTrack& track, const TraceRange& range, const std::string& category, CuptiRows& device) {
         const auto [found, fresh] = devices_.try_emplace({part_->rank(), track.group}, 0);
         if (fresh) {
+        if (range.correlation == 0) {
+            return 0;  // no call launched it
+        }
             found->second = static_cast<std::uint32_t>(gpus_.take(number_after("GPU ", track.group)));
             const std::string own = gpu_name(track.group);
             const std::string name = named(own.empty() ? track.group : own);

@@ -6,8 +6,10 @@
 #include "trace/sqlite_rows.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -22,6 +24,11 @@ constexpr std::int64_t kMark = 34;
 constexpr std::int64_t kPushPop = 59;
 constexpr std::int64_t kStartEnd = 60;
 constexpr std::int64_t kDomainCreate = 75;
+
+/// The tables of calls and device work that are read.
+const std::array<std::string, 5> kActivityTables{"CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL",
+                                                 "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET",
+                                                 "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"};
 
 std::int64_t process_of(std::int64_t global_tid) {
     return (global_tid >> 24) & 0xff'ffff;
@@ -102,12 +109,13 @@ public:
         for (auto& [key, track] : tracks_) {
             trace_.tracks.push_back(std::move(track));
         }
-        arrange_tracks(trace_);
+        arrange_tracks(trace_, names_);
         read_arrows();
         finish_samples();
         trace_.names = names_.take();
         read_device_memory();
         read_gpu_metrics();
+        warn_of_other_tables();
         if (left_out_ > 0) {
             trace_.diagnostics.push_back(
                 {"warning", "import",
@@ -118,6 +126,29 @@ public:
     }
 
 private:
+    /// Newer exports may give a table another name, and its work would be missing without a word.
+    void warn_of_other_tables() {
+        std::vector<std::string> others;
+        for (const std::string& known : kActivityTables) {
+            Rows names(db_, "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '" + known +
+                                "?*' ORDER BY name");
+            while (names.next()) {
+                if (std::ranges::find(kActivityTables, names.text(0)) == kActivityTables.end()) {
+                    others.emplace_back(names.text(0));
+                }
+            }
+        }
+        if (!others.empty()) {
+            trace_.diagnostics.push_back(
+                {"warning", "import",
+                 fmt::format(
+                     "the {} {} {} not read: this PipeScope does not know the export's version, and calls or device "
+                     "work are missing; export it with nsys 2024.6, or rename the table",
+                     others.size() == 1 ? "table" : "tables", fmt::join(others, ", "),
+                     others.size() == 1 ? "is" : "are")});
+        }
+    }
+
     using Kind = RangeTrack::Kind;
     using TrackKey = std::tuple<Kind, std::int64_t, std::int64_t, std::int64_t>;
 
@@ -214,7 +245,7 @@ private:
 
     static std::string with_name(std::string what, const std::map<std::int64_t, std::string>& names, std::int64_t id) {
         const std::string name = text_or(names, id, "");
-        if (name.find(what) != std::string::npos) {
+        if (name.find(what) != std::string::npos || name.ends_with(kAnnotationsSuffix)) {
             return name;  // of a merged trace, such as "rank 1 · thread 18 (python)"
         }
         return name.empty() ? what : what + " (" + name + ")";
@@ -228,6 +259,7 @@ private:
             found->second.group = with_name(fmt::format("process {}", process), process_names_, process);
             found->second.name = with_name(fmt::format("thread {}", thread_of(global_tid)), thread_names_, global_tid) +
                                  (kind == Kind::calls ? ", CUDA calls" : "");
+            found->second.process = process;
         }
         return found->second;
     }
@@ -240,6 +272,7 @@ private:
             found->second.kind = Kind::stream;
             found->second.group = with_name(fmt::format("GPU {}", row.number(2)), device_names_, row.number(2));
             found->second.name = with_name(fmt::format("stream {}", row.number(4)), names_of_streams_, row.number(4));
+            found->second.process = process_of(row.number(5));
             if (!stream_names_.emplace(found->second.group, found->second.name).second) {
                 found->second.name +=
                     fmt::format(" (process {}, context {})", process_of(row.number(5)), row.number(3));

@@ -24,9 +24,14 @@ std::string_view to_string(RangeTrack::Kind kind) {
         case RangeTrack::Kind::thread: return "thread";
         case RangeTrack::Kind::calls: return "calls";
         case RangeTrack::Kind::stream: return "stream";
+        case RangeTrack::Kind::annotations: return "annotations";
         case RangeTrack::Kind::other: return "other";
     }
     return "other";
+}
+
+bool is_of_device(RangeTrack::Kind kind) {
+    return kind == RangeTrack::Kind::stream || kind == RangeTrack::Kind::annotations;
 }
 
 LostRecords lost_records(const std::vector<DropRecord>& drops) {

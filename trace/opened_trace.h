@@ -44,18 +44,27 @@ struct TraceRange {
 /// The ranges of one thread or stream. A range inside another has a greater row, so the row of nested ranges is their
 /// depth. Ranges of one row never overlap, except in the last of kMostRows rows, which takes the rest.
 struct RangeTrack {
-    enum class Kind { thread, calls, stream, other };
+    enum class Kind {
+        thread,
+        calls,
+        stream,       ///< kernels, copies and fills
+        annotations,  ///< beside a stream: ranges of the host from their first to their last work there, and its waits
+        other,
+    };
     static constexpr std::uint16_t kMostRows = 256;
 
     Kind kind = Kind::thread;
     std::string group;  ///< "process 17 (python)", "GPU 0 (NVIDIA H200)": shown together
-    std::string name;   ///< "thread 18 (main)", "stream 7"
+    std::string name;   ///< "thread 18 (main)", "stream 7", "stream 7, annotations"
     std::uint16_t rows = 0;
     std::vector<TraceRange> ranges;  ///< by start, longer ones first
+    std::int64_t process = 0;        ///< that owns it, as the operating system numbers it; 0: unknown
 
     friend bool operator==(const RangeTrack&, const RangeTrack&) = default;
 };
 std::string_view to_string(RangeTrack::Kind kind);
+/// True for streams and their annotations.
+bool is_of_device(RangeTrack::Kind kind);
 
 /// A quantity over time. Each value holds until the next point.
 struct CounterTrack {
@@ -123,6 +132,8 @@ struct LostRecords {
 LostRecords lost_records(const std::vector<DropRecord>& drops);
 /// Key of OpenedTrace::run: {"samples": 32}, samples of a micro-batch of another program's run.
 inline constexpr std::string_view kMicroBatchKey = "micro_batch";
+/// Key of OpenedTrace::run: {"ranks": [0, 1]}, the ranks whose ranges only launch tasks whose own times are unknown.
+inline constexpr std::string_view kLaunchesKey = "only_launches";
 /// Key of OpenedTrace::run: {"lower_bound_ns": 25000}, what the tasks of a simulation do not show.
 inline constexpr std::string_view kSimulationKey = "simulation";
 /// Start of recover_trace()'s diagnostic.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <tuple>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -65,9 +67,23 @@ std::uint32_t NameTable::number_of(std::string_view text) {
         return found->second;
     }
     const auto number = static_cast<std::uint32_t>(texts_.size());
-    texts_.emplace_back(text);
-    numbers_.emplace(text, number);
+    numbers_.emplace(texts_.emplace_back(text), number);
     return number;
+}
+
+std::vector<std::string> NameTable::take() {
+    numbers_.clear();
+    std::vector<std::string> texts(std::make_move_iterator(texts_.begin()), std::make_move_iterator(texts_.end()));
+    texts_.clear();
+    return texts;
+}
+
+std::string_view without_call(std::string_view name) {
+    std::size_t end = name.size();
+    for (const std::string_view part : {", op_id = ", ", seq = ", ", sizes = "}) {
+        end = std::min(end, name.find(part));
+    }
+    return name.substr(0, end);
 }
 
 std::size_t arrange(RangeTrack& track) {
@@ -90,16 +106,58 @@ std::size_t arrange(std::vector<RangeTrack>& tracks) {
         removed += arrange(track);
     }
     std::erase_if(tracks, [](const RangeTrack& track) { return track.ranges.empty(); });
-    std::ranges::stable_sort(tracks, [](const RangeTrack& a, const RangeTrack& b) {
+    const auto place = [](const RangeTrack& track) {  // annotations are beside their stream
+        return track.kind == RangeTrack::Kind::annotations ? RangeTrack::Kind::stream : track.kind;
+    };
+    std::ranges::stable_sort(tracks, [&](const RangeTrack& a, const RangeTrack& b) {
         if (a.group != b.group) {
             return before(a.group, b.group);
         }
-        return a.kind != b.kind ? a.kind < b.kind : before(a.name, b.name);
+        return place(a) != place(b) ? place(a) < place(b) : before(a.name, b.name);
     });
     return removed;
 }
 
-void arrange_tracks(OpenedTrace& trace) {
+namespace {
+/// PyTorch's profiler shows ranges of the host and waits among a stream's kernels.
+bool is_annotation(std::string_view category) {
+    return category == "gpu_user_annotation" || category == "cuda_sync";
+}
+
+/// The ranges keep their order, and those that stay their places in memory.
+void separate_annotations(std::vector<RangeTrack>& tracks, const NameTable& names) {
+    std::vector<bool> of_annotations(names.size());
+    for (std::uint32_t k = 0; k < names.size(); ++k) {
+        of_annotations[k] = is_annotation(names.text(k));
+    }
+    const auto belongs = [&](const TraceRange& range) { return of_annotations.at(range.category); };
+    std::vector<RangeTrack> separate;
+    for (RangeTrack& track : tracks) {
+        const auto count = static_cast<std::size_t>(std::ranges::count_if(track.ranges, belongs));
+        if (count == 0) {
+            continue;
+        }
+        const bool has_suffix = track.name.ends_with(kAnnotationsSuffix);  // of a trace that was joined or exported
+        const std::string name = has_suffix ? track.name : track.name + std::string(kAnnotationsSuffix);
+        if (count == track.ranges.size()) {
+            track.kind = RangeTrack::Kind::annotations;
+            track.name = name;
+            continue;
+        }
+        RangeTrack& own = separate.emplace_back();
+        own.kind = RangeTrack::Kind::annotations;
+        own.group = track.group;
+        own.name = name;
+        own.process = track.process;
+        std::ranges::copy_if(track.ranges, std::back_inserter(own.ranges), belongs);
+        std::erase_if(track.ranges, belongs);
+    }
+    std::ranges::move(separate, std::back_inserter(tracks));
+}
+}  // namespace
+
+void arrange_tracks(OpenedTrace& trace, const NameTable& names) {
+    separate_annotations(trace.tracks, names);
     if (const std::size_t removed = arrange(trace.tracks); removed > 0) {
         trace.diagnostics.push_back(
             {"warning", "import",

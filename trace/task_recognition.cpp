@@ -1,15 +1,20 @@
-// Recognition happens in four passes over a rank's ranges: which names mean something (NamedRanges), which task each
-// range is (RankRecognition::number), when messages came (read_messages), and when tasks truly began (take_tasks).
+// Recognition happens in five passes over a rank's ranges: which names mean something (NamedRanges), which task each
+// range is (RankRecognition::number), whose times count (read_device_times), when messages came (read_messages), and
+// when tasks truly began (take_tasks).
 
 #include "trace/task_recognition.h"
 
 #include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "trace/chrome_tracks.h"
+#include "trace/device_launches.h"
+#include "trace/launch_attribution.h"
 #include "trace/process_json.h"
 #include "trace/slice_row.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -60,6 +65,32 @@ std::int64_t joined_samples(std::int64_t one, std::int64_t other) {
     return one == other || other == 0 ? one : one == 0 ? other : -1;
 }
 
+/// Device work with the call that launched it.
+struct LaunchedRange {
+    const TraceRange* range = nullptr;
+    std::size_t stream = 0;  // its track
+    std::size_t thread = 0;  // the call's, as threads_of_tracks() numbers it
+    Nanoseconds launch{0};
+    bool is_message = false;
+    bool is_kernel = false;
+};
+
+/// What one rank ran on its devices.
+struct DeviceWork {
+    bool any = false;                     ///< on a stream
+    std::vector<LaunchedRange> launched;  ///< the part of it whose launch is known
+};
+
+/// The times of ranges on the device, by the range on the host.
+struct DeviceTimes {
+    struct Span {
+        Nanoseconds start{0};
+        Nanoseconds end{0};
+    };
+    std::map<const TraceRange*, Span> spans;
+    std::set<std::int32_t> whole;  ///< steps whose tasks all have times
+};
+
 /// The copy that brings a task its input.
 TaskKey input_of(const TaskKey& key) {
     return key.kind == TaskKind::forward
@@ -71,10 +102,10 @@ TaskKey input_of(const TaskKey& key) {
 std::string device_of(const OpenedTrace& trace) {
     std::string group;
     for (const RangeTrack& track : trace.tracks) {
-        if (track.kind == RangeTrack::Kind::stream && !group.empty() && track.group != group) {
+        if (is_of_device(track.kind) && !group.empty() && track.group != group) {
             return {};
         }
-        group = track.kind == RangeTrack::Kind::stream ? track.group : group;
+        group = is_of_device(track.kind) ? track.group : group;
     }
     return gpu_name(group);
 }
@@ -83,8 +114,14 @@ std::string device_of(const OpenedTrace& trace) {
 class RankRecognition {
 public:
     RankRecognition(const OpenedTrace& trace, const std::vector<std::optional<RangeMeaning>>& meanings,
-                    std::vector<NamedRange> ranges, int rank, std::int32_t position)
-        : trace_(trace), meanings_(meanings), ranges_(std::move(ranges)), position_(position) {
+                    const std::vector<std::size_t>& threads, std::vector<NamedRange> ranges, const DeviceWork& work,
+                    int rank, std::int32_t position)
+        : trace_(trace),
+          meanings_(meanings),
+          threads_(threads),
+          work_(work),
+          ranges_(std::move(ranges)),
+          position_(position) {
         found_.rank = rank;
         std::ranges::stable_sort(ranges_, [](const NamedRange& a, const NamedRange& b) {
             return std::tuple(a.range->start, b.range->end) < std::tuple(b.range->start, a.range->end);
@@ -99,6 +136,7 @@ public:
     RankTasks find(std::vector<std::string>& warnings) {
         read_steps();
         number();
+        read_device_times();
         read_messages();
         take_tasks();
         if (outside_ > 0) {
@@ -165,27 +203,29 @@ private:
         return after != second_steps_.begin() && time <= (*std::prev(after))->range->end;
     }
 
-    /// True if `inner` is a later range within this one, of the same task.
-    bool holds_same_task(const NamedRange& outer, const NamedRange& inner) const {
-        const auto partition = [&](const NamedRange& each) { return each.meaning.partition.value_or(position_); };
-        return inner.range->end <= outer.range->end && inner.track == outer.track && !inner.on_device &&
-               inner.meaning.role == outer.meaning.role && inner.meaning.task == outer.meaning.task &&
-               partition(inner) == partition(outer) && inner.meaning.micro_batch.has_value() &&
-               inner.meaning.micro_batch == outer.meaning.micro_batch;
-    }
-
-    bool has_inner(std::size_t outer) const {
-        for (std::size_t k = outer + 1; k < ranges_.size() && ranges_[k].range->start <= ranges_[outer].range->end;
-             ++k) {
-            if (holds_same_task(ranges_[outer], ranges_[k])) {
-                return true;
+    /// True for each range of a task that holds a later one of the same task on its thread.
+    std::vector<bool> with_inner() const {
+        using Same = std::tuple<std::size_t, RangeRole, TaskKind, std::int32_t, std::int32_t>;
+        std::map<Same, Nanoseconds> first_ends;  // of the ranges that start later
+        std::vector<bool> holds(ranges_.size());
+        for (std::size_t k = ranges_.size(); k-- > 0;) {
+            const NamedRange& each = ranges_[k];
+            const RangeMeaning& meaning = each.meaning;
+            if (each.on_device || !meaning.micro_batch) {
+                continue;
             }
+            const Same same{each.track, meaning.role, meaning.task, meaning.partition.value_or(position_),
+                            *meaning.micro_batch};
+            const auto [first, fresh] = first_ends.try_emplace(same, each.range->end);
+            holds[k] = !fresh && first->second <= each.range->end;
+            first->second = std::min(first->second, each.range->end);
         }
-        return false;
+        return holds;
     }
 
     /// Gives each range on the host its step, partition and micro-batch.
     void number() {
+        const std::vector<bool> holds = with_inner();
         std::map<std::tuple<RangeRole, TaskKey>, std::int32_t> counts;
         for (std::size_t k = 0; k < ranges_.size(); ++k) {
             const NamedRange& named = ranges_[k];
@@ -203,7 +243,7 @@ private:
             const std::int32_t micro_batch = meaning.micro_batch.value_or(-1);
             TaskKey key{*step, meaning.role == RangeRole::task ? meaning.task : TaskKind::copy_forward,
                         meaning.partition.value_or(position_), micro_batch, -1};
-            const bool outer = has_inner(k);
+            const bool outer = holds[k];
             std::int32_t& seen = counts[{meaning.role, key}];
             const std::int32_t before = outer ? seen : seen++;
             if (!meaning.micro_batch && counts_micro_batches(meaning)) {
@@ -218,34 +258,172 @@ private:
         }
     }
 
-    /// The times of a range on the device, if the profiler shows all ranges of this name there; else on the host.
-    /// Asynchronous devices run a range after the host, in the same order.
-    const TraceRange& times_of(const NamedRange& named) {
-        auto [found, fresh] = on_device_.try_emplace(named.range->name);
-        if (fresh) {
-            std::map<std::size_t, std::vector<const TraceRange*>> tracks;
+    static bool is_computing(const Numbered& each) {
+        return each.named->meaning.role == RangeRole::task && !each.has_inner && is_compute(each.key.kind);
+    }
+
+    /// The ranges as the profiler shows them on the device. It runs the ranges of a name in the host's order, so they
+    /// are known if it shows all of them.
+    DeviceTimes times_of_annotations() const {
+        struct OfName {
             std::vector<const TraceRange*> host;
-            for (const NamedRange& each : ranges_) {
-                if (each.range->name == named.range->name) {
-                    (each.on_device ? tracks[each.track] : host).push_back(each.range);
-                }
-            }
-            Nanoseconds longest{-1};
-            for (const auto& [track, device] : tracks) {
+            std::map<std::size_t, std::vector<const TraceRange*>> device;  // by track
+        };
+        std::map<std::uint32_t, OfName> names;
+        for (const NamedRange& each : ranges_) {
+            OfName& own = names[each.range->name];
+            (each.on_device ? own.device[each.track] : own.host).push_back(each.range);
+        }
+        DeviceTimes times;
+        for (const auto& [name, ranges] : names) {
+            const std::vector<const TraceRange*>* longest = nullptr;
+            Nanoseconds most{-1};
+            for (const auto& [track, device] : ranges.device) {
                 Nanoseconds total{0};
                 for (const TraceRange* range : device) {
                     total += range->duration();
                 }
-                if (device.size() == host.size() && total > longest) {
-                    longest = total;
-                    for (std::size_t k = 0; k < host.size(); ++k) {
-                        found->second[host[k]] = device[k];
-                    }
+                if (device.size() == ranges.host.size() && total > most) {
+                    longest = &device;
+                    most = total;
+                }
+            }
+            for (std::size_t k = 0; longest != nullptr && k < ranges.host.size(); ++k) {
+                times.spans.emplace(ranges.host[k], DeviceTimes::Span{(*longest)[k]->start, (*longest)[k]->end});
+            }
+        }
+        return times;
+    }
+
+    /// From the start of the first kernel to the end of the last one that a range launched. A message of a task is no
+    /// part of the task: its kernel waits for the other rank. Copies count if there is no kernel, since those of other
+    /// streams may run far ahead.
+    DeviceTimes times_of_kernels() const {
+        std::vector<const Numbered*> launching;
+        std::vector<LaunchingTask> tasks;
+        for (const Numbered& each : numbered_) {
+            if (each.has_inner) {
+                continue;
+            }
+            const bool computes = is_computing(each);
+            launching.push_back(&each);
+            tasks.push_back({threads_.at(each.named->track), computes ? 0 : -1, computes,
+                             each.named->range->start.count(), each.named->range->end.count()});
+        }
+        std::vector<LaunchedWork> work;
+        for (const LaunchedRange& each : work_.launched) {
+            work.push_back({each.thread, each.launch.count(), each.stream});
+        }
+        const std::vector<Attribution> found = attribute_launches(tasks, work);
+        DeviceTimes times;
+        std::set<const TraceRange*> with_kernels;
+        for (const bool kernels : {true, false}) {
+            for (std::size_t k = 0; k < found.size(); ++k) {
+                const LaunchedRange& each = work_.launched[k];
+                const Numbered* task = found[k].task ? launching[*found[k].task] : nullptr;
+                const bool is_task = task != nullptr && task->named->meaning.role == RangeRole::task;
+                if (task == nullptr || each.is_kernel != kernels || (is_task && each.is_message)) {
+                    continue;
+                }
+                const TraceRange* host = task->named->range;
+                if (!kernels && with_kernels.contains(host)) {
+                    continue;
+                }
+                const auto [span, fresh] =
+                    times.spans.try_emplace(host, DeviceTimes::Span{each.range->start, each.range->end});
+                span->second.start = std::min(span->second.start, each.range->start);
+                span->second.end = std::max(span->second.end, each.range->end);
+                if (kernels) {
+                    with_kernels.insert(host);
                 }
             }
         }
-        const auto device = found->second.find(named.range);
-        return device == found->second.end() ? *named.range : *device->second;
+        return times;
+    }
+
+    /// Finds the steps that lack no time. The first partition may have nothing to compute in the first half of a split
+    /// backward.
+    void find_whole_steps(DeviceTimes& times) const {
+        const bool splits = std::ranges::any_of(numbered_, [](const Numbered& each) {
+            return is_computing(each) && each.key.kind == TaskKind::backward_weight;
+        });
+        const auto name_of = [](const Numbered& each) { return std::pair(each.key.kind, each.key.partition); };
+        std::set<std::pair<TaskKind, std::int32_t>> with_work;
+        for (const Numbered& each : numbered_) {
+            if (is_computing(each) && times.spans.contains(each.named->range)) {
+                with_work.insert(name_of(each));
+            }
+        }
+        std::set<std::int32_t> lacking;
+        for (const Numbered& each : numbered_) {
+            if (!is_computing(each)) {
+                continue;
+            }
+            const bool is_half =
+                splits && (each.key.kind == TaskKind::backward || each.key.kind == TaskKind::backward_weight);
+            const bool has_none = is_half && !with_work.contains(name_of(each));
+            times.whole.insert(each.key.step);
+            if (!has_none && !times.spans.contains(each.named->range)) {
+                lacking.insert(each.key.step);
+            }
+        }
+        for (const std::int32_t step : lacking) {
+            times.whole.erase(step);
+        }
+    }
+
+    /// True if a task's kernels end after its range: it did not wait for them.
+    bool runs_ahead(const DeviceTimes& kernels) const {
+        constexpr Nanoseconds kRounding{1};
+        return std::ranges::any_of(numbered_, [&](const Numbered& each) {
+            const auto span = kernels.spans.find(each.named->range);
+            return is_computing(each) && span != kernels.spans.end() &&
+                   span->second.end > each.named->range->end + kRounding;
+        });
+    }
+
+    /// Decides for all tasks of the rank whether their times are those of the host or of the device.
+    void read_device_times() {
+        if (std::ranges::none_of(numbered_, is_computing)) {
+            return;
+        }
+        DeviceTimes kernels = times_of_kernels();
+        DeviceTimes annotations = times_of_annotations();
+        find_whole_steps(kernels);
+        find_whole_steps(annotations);
+        const bool is_annotated = std::ranges::any_of(ranges_, [](const NamedRange& each) {
+            return each.on_device && each.meaning.role == RangeRole::task && is_compute(each.meaning.task);
+        });
+        const bool links_nothing = work_.any && work_.launched.empty();
+        if (!is_annotated && !links_nothing && !runs_ahead(kernels)) {
+            return;  // the host's ranges hold the work
+        }
+        const bool by_kernels = kernels.whole.size() >= annotations.whole.size();
+        DeviceTimes& best = by_kernels ? kernels : annotations;
+        if (best.whole.empty()) {
+            found_.only_launches = true;
+            return;
+        }
+        for (const Numbered& each : numbered_) {
+            if (is_computing(each) && !best.whole.contains(each.key.step)) {
+                found_.lost_steps.insert(each.key.step);
+            }
+        }
+        on_device_ = std::move(best);
+    }
+
+    /// The times of the range on the device, if those count. Null: the host's times do, or it has none.
+    const DeviceTimes::Span* device_times_of(const NamedRange& named) const {
+        if (!on_device_) {
+            return nullptr;
+        }
+        const auto found = on_device_->spans.find(named.range);
+        return found != on_device_->spans.end() ? &found->second : nullptr;
+    }
+
+    /// True if the host's range of a message shows when it was sent or came: NCCL only launches it.
+    bool shows_message(const TraceRange& range) const {
+        return !on_device_ || trace_.names.at(range.name).starts_with("gloo:");
     }
 
     /// Adds the tensor that the range sends or receives.
@@ -281,8 +459,8 @@ private:
                                                         [](const NamedRange* named) { return named->range->start; });
             bool any = false;
             for (auto at = first; at != transports.end() && (*at)->range->start <= range.end; ++at) {
-                const auto copy =
-                    (*at)->track == each.named->track ? copy_in(each.key, role, (*at)->meaning.role) : std::nullopt;
+                const bool belongs = (*at)->track == each.named->track && shows_message(*(*at)->range);
+                const auto copy = belongs ? copy_in(each.key, role, (*at)->meaning.role) : std::nullopt;
                 if (copy && (*at)->meaning.role == RangeRole::send) {
                     add_sent(*copy, *(*at)->range);
                 } else if (copy) {
@@ -290,12 +468,13 @@ private:
                 }
                 any = any || copy;
             }
-            const TraceRange& times = times_of(*each.named);
-            if (role == RangeRole::task || (any && &times == &range)) {
+            const DeviceTimes::Span* const device = device_times_of(*each.named);
+            if (role == RangeRole::task || (device == nullptr && (any || on_device_))) {
                 continue;
             }
             if (const auto copy = copy_in(each.key, role, sends(role) ? RangeRole::send : RangeRole::receive)) {
                 auto& ends = sends(role) ? found_.sent : found_.arrived;
+                const DeviceTimes::Span times = device != nullptr ? *device : DeviceTimes::Span{range.start, range.end};
                 ends[*copy].time = sends(role) ? times.start : times.end;
             }
         }
@@ -335,15 +514,24 @@ private:
     }
 
     void take_tasks() {
+        Nanoseconds device_end{0};
         for (const Numbered& each : numbered_) {
-            if (each.named->meaning.role != RangeRole::task || each.has_inner) {
+            const bool is_task = each.named->meaning.role == RangeRole::task && !each.has_inner;
+            if (!is_task || found_.lost_steps.contains(each.key.step)) {
                 continue;
             }
-            const TraceRange& times = times_of(*each.named);
-            const bool on_host = &times == each.named->range;
-            Slice slice{each.key, LaneId{0}, times.start, on_host ? end_of_computation(*each.named) : times.end, 0};
+            const TraceRange& host = *each.named->range;
+            Slice slice{each.key, LaneId{0}, host.start, end_of_computation(*each.named), 0};
+            if (const DeviceTimes::Span* const device = device_times_of(*each.named)) {
+                slice.start = device->start;
+                slice.end = device->end;
+                device_end = std::max(device_end, slice.end);
+            } else if (on_device_) {  // the device has nothing to compute
+                slice.start = std::max(host.start, device_end);
+                slice.end = is_compute(each.key.kind) ? slice.start : std::max(slice.start, slice.end);
+            }
             const bool takes_input = each.key.kind == TaskKind::forward || each.key.kind == TaskKind::backward;
-            if (takes_input && on_host) {
+            if (takes_input && !on_device_) {
                 const auto input = found_.arrived.find(input_of(each.key));
                 if (input != found_.arrived.end() && input->second.time <= slice.end) {
                     slice.start = std::max(slice.start, input->second.time);
@@ -394,12 +582,14 @@ private:
 
     const OpenedTrace& trace_;
     const std::vector<std::optional<RangeMeaning>>& meanings_;  // by name
-    std::vector<NamedRange> ranges_;                            // by start, longer ones first
+    const std::vector<std::size_t>& threads_;                   // by track
+    const DeviceWork& work_;
+    std::vector<NamedRange> ranges_;  // by start, longer ones first
     const std::int32_t position_;
     std::map<std::pair<Nanoseconds, std::uint32_t>, MessageEnd> sizes_;  // without times
     std::map<Nanoseconds, std::int32_t> steps_;                          // by start
     std::vector<Numbered> numbered_;
-    std::map<std::uint32_t, std::map<const TraceRange*, const TraceRange*>> on_device_;  // by name
+    std::optional<DeviceTimes> on_device_;         // if all times of tasks are the device's
     std::vector<const NamedRange*> second_steps_;  // whose numbers are taken, by start
     std::size_t outside_ = 0;
     std::size_t in_second_steps_ = 0;
@@ -408,6 +598,44 @@ private:
     std::string first_fault_;
     RankTasks found_;
 };
+
+/// What the processes with tasks ran on devices. A stream whose process is not known may be that of any.
+std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const std::vector<std::size_t>& threads,
+                                                 const std::vector<std::string>& groups) {
+    std::map<std::string, DeviceWork> work;
+    std::map<std::int64_t, std::string> processes;
+    const auto group_of = [&](const RangeTrack& track) { return trace.rank ? std::string() : track.group; };
+    for (const std::string& group : groups) {
+        work[group];
+    }
+    for (const RangeTrack& track : trace.tracks) {
+        if (!is_of_device(track.kind) && track.process != 0) {
+            processes.emplace(track.process, group_of(track));
+        }
+    }
+    for (const RangeTrack& track : trace.tracks) {
+        if (track.kind == RangeTrack::Kind::stream) {
+            const auto own = processes.find(track.process);
+            for (auto& [group, each] : work) {
+                each.any = each.any || own == processes.end() || own->second == group;
+            }
+        }
+    }
+    for (const DeviceLaunch& launch : device_launches(trace)) {
+        const RangeTrack& calls = trace.tracks[launch.call.track];
+        const RangeTrack& stream = trace.tracks[launch.work.track];
+        const auto own = work.find(group_of(calls));
+        if (own == work.end()) {
+            continue;
+        }
+        const TraceRange& range = stream.ranges[launch.work.range];
+        const bool is_copy = trace.names.at(range.category).find("mem") != std::string::npos;  // gpu_memcpy, memset
+        own->second.launched.push_back({&range, launch.work.track, threads[launch.call.track],
+                                        calls.ranges[launch.call.range].start,
+                                        trace.names.at(range.name).starts_with("nccl"), !is_copy});
+    }
+    return work;
+}
 
 /// Steps that names of ranges mark, as far as no rule takes them.
 struct UnnamedSteps {
@@ -469,7 +697,7 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
                 continue;
             }
             ++found.matches[meaning->rule];
-            const bool on_device = track.kind == RangeTrack::Kind::stream;
+            const bool on_device = is_of_device(track.kind);
             if (!meaning->fault.empty()) {
                 if (!on_device) {
                     ++faulty.try_emplace(meaning->rule, 0, range.name).first->second.first;
@@ -492,12 +720,16 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
             meanings[first]->fault));
     }
     const std::string device = trace.rank ? device_of(trace) : "";
+    const std::vector<std::size_t> threads = threads_of_tracks(trace.tracks);
+    const std::map<std::string, DeviceWork> work =
+        groups.empty() ? std::map<std::string, DeviceWork>() : device_work_of(trace, threads, groups);
     int next = 0;
     for (const std::string& group : groups) {
         const int rank = trace.rank ? trace.rank->rank : next;
         const int position = trace.rank ? trace.rank->pipeline_position : next;
         RankTasks tasks =
-            RankRecognition(trace, meanings, std::move(by_group[group]), rank, position).find(found.warnings);
+            RankRecognition(trace, meanings, threads, std::move(by_group[group]), work.at(group), rank, position)
+                .find(found.warnings);
         tasks.device = device;
         if (!tasks.tasks.empty()) {
             found.ranks.push_back(std::move(tasks));
@@ -510,9 +742,44 @@ RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules
     return found;
 }
 
+namespace {
+/// Steps that some rank lost. A warning names them.
+std::set<std::int32_t> lost_steps(const std::vector<RankTasks>& ranks, std::vector<std::string>& warnings) {
+    std::set<std::int32_t> lost;
+    std::vector<int> losing;
+    for (const RankTasks& rank : ranks) {
+        lost.insert(rank.lost_steps.begin(), rank.lost_steps.end());
+        if (!rank.lost_steps.empty()) {
+            losing.push_back(rank.rank);
+        }
+    }
+    if (!lost.empty()) {
+        warnings.push_back(fmt::format(
+            "{} {} {} left out: on {} {} the ranges only launch work on a device, and the kernels of some tasks are "
+            "missing, as at the start of a profile; record a step more",
+            lost.size() == 1 ? "step" : "steps", fmt::join(lost, ", "), lost.size() == 1 ? "is" : "are",
+            losing.size() == 1 ? "rank" : "ranks", fmt::join(losing, ", ")));
+    }
+    return lost;
+}
+
+void note_launches(const std::vector<const RankTasks*>& ranks, OpenedTrace& trace) {
+    std::vector<int> launching;
+    for (const RankTasks* rank : ranks) {
+        if (rank->only_launches) {
+            launching.push_back(rank->rank);
+        }
+    }
+    if (!launching.empty()) {
+        trace.run.emplace(kLaunchesKey, fmt::format("{{\"ranks\": [{}]}}", fmt::join(launching, ", ")));
+    }
+}
+}  // namespace
+
 std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, OpenedTrace& trace) {
     std::vector<std::string> warnings;
     Timeline& timeline = trace.measured;
+    const std::set<std::int32_t> lost = lost_steps(ranks, warnings);
     std::map<TaskKey, int> owners;  // compute tasks, and the rank
     std::map<TaskKey, MessageEnd> arrived;
     std::vector<const RankTasks*> kept;
@@ -562,7 +829,10 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, Opene
             widen(found->second, fresh, times.first, times.second);
         }
     }
+    std::erase_if(timeline.slices, [&](const Slice& slice) { return lost.contains(slice.key.step); });
+    std::erase_if(trace.task_ranges, [&](const RecognisedRange& range) { return lost.contains(range.task.step); });
     sort_slices(timeline);
+    note_launches(kept, trace);
     if (samples > 0) {
         trace.run.emplace(kMicroBatchKey, fmt::format("{{\"samples\": {}}}", samples));
     }
@@ -575,6 +845,26 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, Opene
         }
     }
     return warnings;
+}
+
+std::string unknown_times_warning(const std::map<std::string, std::string>& run) {
+    const auto found = run.find(std::string(kLaunchesKey));
+    if (found == run.end()) {
+        return {};
+    }
+    const nlohmann::json entry = nlohmann::json::parse(found->second, nullptr, false);
+    const nlohmann::json list = entry.is_object() ? entry.value("ranks", nlohmann::json()) : nlohmann::json();
+    std::vector<std::int64_t> ranks;
+    for (const nlohmann::json& rank : list.is_array() ? list : nlohmann::json::array()) {
+        if (rank.is_number_integer()) {
+            ranks.push_back(rank.get<std::int64_t>());
+        }
+    }
+    return fmt::format(
+        "the ranges of {} {} only launch work on a device, and the kernels of whole steps are not known: the tasks' "
+        "times are those of the host, so idle time and bubble fractions are not known and not shown; record whole "
+        "steps with the CUDA calls and kernels (ProfilerActivity.CPU and CUDA, or 'nsys profile --trace=cuda,nvtx')",
+        ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
 std::vector<std::string> unused_rules(const TaskRules& rules, const std::vector<std::size_t>& matches) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct RankTasks {
     std::map<TaskKey, MessageEnd> sent;                                 ///< by the copy that the message is
     std::map<TaskKey, MessageEnd> arrived;                              ///< likewise
     std::map<std::int32_t, std::pair<Nanoseconds, Nanoseconds>> steps;  ///< as the program's training loop sees them
+    std::set<std::int32_t> lost_steps;  ///< left out, since the device times of some tasks are missing
+    bool only_launches = false;         ///< the ranges only launch work, whose times are unknown: these are the host's
 };
 
 struct RecognizedTasks {
@@ -40,14 +43,22 @@ struct RecognizedTasks {
 /// A file that says its rank is one rank; in others each process with tasks is. A range belongs to the step in which it
 /// starts; if the program names no steps, the n-th range of a task is that of step n. A range inside another of the
 /// same task takes its place. A task whose input arrives while its range is open begins with the arrival, since ranges
-/// of schedules hold the wait for it; one whose thread only sends from some point on ends there. If the profiler shows
-/// a range on the device too, its times count. Cost: O(ranges); each distinct name is matched once.
+/// of schedules hold the wait for it; one whose thread only sends from some point on ends there.
+///
+/// On an accelerator, ranges may only launch the work. If so, all tasks of the rank have the times of the kernels that
+/// they launched, or else of their ranges as the profiler shows them on the device. Steps that lack some are left out.
+/// If no step has all, the times of the host stay, and only_launches is set. Cost: O(ranges log ranges); each distinct
+/// name is matched once.
 RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules);
 
 /// The ranks' tasks as one timeline: a lane for each rank, and a copy for each message with both ends. `ranks` have one
 /// clock. Sets measured and steps of the trace. Tasks of a rank that repeats those of an earlier rank, as with data
-/// parallelism, are left out; returns a sentence for each such rank.
+/// parallelism, are left out; returns a sentence for each such rank, and for steps that lack device times.
 std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, OpenedTrace& trace);
+
+/// Says that the tasks' times are unknown (RankTasks::only_launches), by the entries of OpenedTrace::run. Empty if they
+/// are known.
+std::string unknown_times_warning(const std::map<std::string, std::string>& run);
 
 /// A sentence for each rule of the user that matches no range. `matches`: the sum over all files.
 std::vector<std::string> unused_rules(const TaskRules& rules, const std::vector<std::size_t>& matches);

@@ -5,6 +5,7 @@
 #include "gui/style/number_format.h"
 #include "schedule/error.h"
 #include "schedule/stop_check.h"
+#include "trace/device_launches.h"
 
 #include <QRegularExpression>
 
@@ -13,7 +14,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -139,38 +139,15 @@ namespace {
 constexpr std::uint32_t kNowhere = UINT32_MAX;
 using RangePlaces = std::vector<std::vector<TrackRef>>;
 
-/// Arrows from calls to the work on a device that they launched. A number that calls of several processes share leads
-/// nowhere.
+/// Arrows from calls to the work on a device that they launched.
 void addLaunches(const OpenedTrace& trace, const RangePlaces& places, std::vector<TrackArrow>& arrows) {
-    struct Launch {
-        TrackRef call;
-        const std::string* group = nullptr;  // null: ambiguous
-    };
-    std::unordered_map<std::uint32_t, Launch> launches;
-    const auto eachOf = [&](bool onDevice, const auto& take) {
-        for (std::size_t k = 0; k < trace.tracks.size(); ++k) {
-            if ((trace.tracks[k].kind == RangeTrack::Kind::stream) != onDevice) {
-                continue;
-            }
-            for (std::size_t i = 0; i < trace.tracks[k].ranges.size(); ++i) {
-                if (trace.tracks[k].ranges[i].correlation != 0 && places[k][i].row != kNowhere) {
-                    take(trace.tracks[k], trace.tracks[k].ranges[i].correlation, places[k][i]);
-                }
-            }
+    for (const DeviceLaunch& launch : device_launches(trace)) {
+        const TrackRef call = places.at(launch.call.track).at(launch.call.range);
+        const TrackRef work = places.at(launch.work.track).at(launch.work.range);
+        if (call.row != kNowhere && work.row != kNowhere) {
+            arrows.push_back({call, work});
         }
-    };
-    eachOf(false, [&](const RangeTrack& track, std::uint32_t correlation, const TrackRef& call) {
-        const auto [found, fresh] = launches.try_emplace(correlation, Launch{call, &track.group});
-        if (!fresh && found->second.group != nullptr && *found->second.group != track.group) {
-            found->second.group = nullptr;
-        }
-    });
-    eachOf(true, [&](const RangeTrack&, std::uint32_t correlation, const TrackRef& work) {
-        const auto launch = launches.find(correlation);
-        if (launch != launches.end() && launch->second.group != nullptr) {
-            arrows.push_back({launch->second.call, work});
-        }
-    });
+    }
 }
 
 /// True for a track of nothing but a counter's samples, as in a merged trace. The counter shows them.
@@ -195,6 +172,14 @@ std::string inOneLine(const std::string& name) {
     static const QRegularExpression kTurns(QStringLiteral("[\\x{202a}-\\x{202e}\\x{2066}-\\x{2069}]"));
     static const QRegularExpression kControls(QStringLiteral("[\\x{00}-\\x{1f}\\x{2028}\\x{2029}]"));
     return QString::fromStdString(name).remove(kTurns).replace(kControls, QStringLiteral(" ")).toStdString();
+}
+}  // namespace
+
+namespace {
+RanOn placeOf(RangeTrack::Kind kind) {
+    return kind == RangeTrack::Kind::stream        ? RanOn::device
+           : kind == RangeTrack::Kind::annotations ? RanOn::annotations
+                                                   : RanOn::host;
 }
 }  // namespace
 
@@ -238,6 +223,7 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
                 row.group = inOneLine(track.group);
                 row.name = inOneLine(track.name);
                 row.depth = depth++;
+                row.on = placeOf(track.kind);
                 sumBusy(row);
                 store->rows.push_back(std::move(row));
             }

@@ -288,8 +288,11 @@ std::vector<bool> stepMarks(const TrackStore& store) {
     return marks;
 }
 
-std::int64_t workIn(const TrackStore& store, const TrackRows& thread, const TimeRange& within,
-                    const std::vector<bool>& marks) {
+std::optional<std::int64_t> workIn(const TrackStore& store, const TrackRows& thread, const TimeRange& within,
+                                   const std::vector<bool>& marks) {
+    if (store.rows[thread.first].on == RanOn::annotations) {
+        return std::nullopt;
+    }
     const std::int64_t work = busyIn(store, thread, within, marks);
     return work > 0 ? work : busyIn(store, thread, within);
 }
@@ -308,7 +311,9 @@ std::vector<LaneFacts> threadFacts(const TraceDocument& document) {
         each.lane = oneGroup ? QString::fromStdString(row.name)
                              : QStringLiteral("%1 · %2").arg(QString::fromStdString(row.group),
                                                              QString::fromStdString(row.name));
-        each.measuredBusy = Nanoseconds{workIn(store, thread, store.range(), marks)};
+        if (const auto work = workIn(store, thread, store.range(), marks)) {
+            each.measuredBusy = Nanoseconds{*work};
+        }
     }
     return facts;
 }

@@ -128,9 +128,10 @@ struct LaneFacts {
 std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t step);
 /// By text of the store: true for a profiler's marks of steps, ProfilerStep#7, in which a thread may wait.
 std::vector<bool> stepMarks(const TrackStore& store);
-/// busyIn() without the `marks`, unless the thread or stream holds nothing else.
-std::int64_t workIn(const TrackStore& store, const TrackRows& thread, const TimeRange& within,
-                    const std::vector<bool>& marks);
+/// busyIn() without the `marks`, unless the thread or stream holds nothing else. Empty for annotations of a stream,
+/// which are no work.
+std::optional<std::int64_t> workIn(const TrackStore& store, const TrackRows& thread, const TimeRange& within,
+                                   const std::vector<bool>& marks);
 /// The threads and streams of a file without tasks, as threadsOf(), with their busy times in the whole recording.
 std::vector<LaneFacts> threadFacts(const TraceDocument& document);
 }  // namespace pipescope

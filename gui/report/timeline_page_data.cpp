@@ -923,6 +923,7 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& 
     std::map<TrackRef, std::int64_t> held;
     const std::vector<std::uint8_t> colors = rangeColorsOf(store.texts);
     const std::vector<bool> marks = stepMarks(store);
+    const auto whole = static_cast<double>(scene.range.length());
     for (const TrackRows& thread : threadsOf(store)) {
         std::size_t ofThread = 0;
         for (std::size_t r = thread.first; r < thread.end; ++r) {
@@ -950,11 +951,12 @@ Json threadsJson(const PageScene& scene, const PageRanges& ranges, ReportTable& 
             ofThread += tasks;
         }
         const TrackRow& first = store.rows[thread.first];
-        const std::int64_t busy = workIn(store, thread, scene.range, marks);
+        const std::optional<std::int64_t> busy = workIn(store, thread, scene.range, marks);
         lanes.push_back({{"name", first.name}, {"device", first.group}});
         table.rows.push_back({QString::fromStdString(first.name), QString::fromStdString(first.group),
-                              QLocale().toString(static_cast<qlonglong>(ofThread)), formatDuration(busy),
-                              formatShare(static_cast<double>(busy) / static_cast<double>(scene.range.length()))});
+                              QLocale().toString(static_cast<qlonglong>(ofThread)),
+                              busy ? formatDuration(*busy) : QString(),
+                              busy ? formatShare(static_cast<double>(*busy) / whole) : QString()});
     }
     PageArrows arrows;
     for (const auto& [from, number] : held) {

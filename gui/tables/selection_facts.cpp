@@ -8,6 +8,7 @@
 #include "gui/tables/task_details.h"
 #include "schedule/schedules.h"
 #include "simulator/sized_profile.h"
+#include "trace/range_tracks.h"
 
 #include <nlohmann/json.hpp>
 
@@ -17,7 +18,9 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 
 namespace pipescope {
 namespace {
@@ -611,16 +614,24 @@ SelectionFacts recordingFacts(const TraceDocument& document) {
     const TrackStore& store = *document.tracks;
     struct Sum {
         std::uint32_t text = 0;
+        RanOn on = RanOn::host;
         std::size_t count = 0;
         std::int64_t time = 0;
     };
-    std::vector<Sum> sums(store.texts.size());
+    constexpr std::size_t kPlaces = 3;  // of RanOn
+    std::vector<Sum> sums(kPlaces * store.texts.size());
+    std::vector<std::uint32_t> first(store.texts.size());  // of the texts of one operator
+    std::unordered_map<std::string_view, std::uint32_t> operators;
+    for (std::uint32_t text = 0; text < first.size(); ++text) {
+        first[text] = operators.try_emplace(without_call(store.texts[text]), text).first->second;
+    }
     std::size_t ranges = 0;
     for (const TrackRow& row : store.rows) {
         ranges += row.start.size();
         for (std::size_t i = 0; i < row.start.size(); ++i) {
-            Sum& sum = sums[row.text[i]];
-            sum.text = row.text[i];
+            Sum& sum = sums[kPlaces * first[row.text[i]] + static_cast<std::size_t>(row.on)];
+            sum.text = first[row.text[i]];
+            sum.on = row.on;
             sum.time += row.end[i] - row.start[i];
             ++sum.count;
         }
@@ -639,16 +650,18 @@ SelectionFacts recordingFacts(const TraceDocument& document) {
         }
     }
     facts.sections.push_back(std::move(all));
-    const auto shown = std::min(kMostNames + document.markedSteps.size(), sums.size());
-    std::partial_sort(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(shown), sums.end(),
-                      [](const Sum& a, const Sum& b) { return std::tie(b.time, a.text) < std::tie(a.time, b.text); });
+    const auto shown = std::min(kMostNames + kPlaces * document.markedSteps.size(), sums.size());
+    std::partial_sort(
+        sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(shown), sums.end(),
+        [](const Sum& a, const Sum& b) { return std::tie(b.time, a.text, a.on) < std::tie(a.time, b.text, b.on); });
     static const TaskRules rules;
     FactSection names{translated("Most time by name"), {}};
     for (std::size_t k = 0; k < shown && sums[k].time > 0 && names.rows.size() < kMostNames; ++k) {
         if (markedStepOf(store.texts[sums[k].text], rules).number) {
             continue;  // a step contains the others
         }
-        names.rows.push_back({QString::fromStdString(store.texts[sums[k].text]),
+        const QString name = QString::fromStdString(std::string(without_call(store.texts[sums[k].text])));
+        names.rows.push_back({sums[k].on == RanOn::annotations ? translated("%1, on the device").arg(name) : name,
                               QStringLiteral("%1 · %2").arg(number(sums[k].count), formatDuration(sums[k].time)),
                               {}});
     }

@@ -10,6 +10,13 @@
 #include <vector>
 
 namespace pipescope {
+/// Where the ranges of a row run.
+enum class RanOn {
+    host,
+    device,       ///< work
+    annotations,  ///< ranges of the host, as a device ran what they launched: no work of their own
+};
+
 /// One row of ranges of a thread or stream, by start, without overlap. 20 bytes per range, and 4 more with events.
 struct TrackRow {
     std::string group;  ///< "process 17 (python)", "GPU 0 (NVIDIA H200)"
@@ -21,6 +28,7 @@ struct TrackRow {
     std::vector<std::uint32_t> event = {};  ///< TraceRange::event; empty if the file has none
     std::vector<std::int64_t> busy = {};    ///< ns of the ranges before each 64th one; set by sumBusy()
     std::uint16_t file = 0;                 ///< of the events: index into TrackStore::eventFiles, unless that is empty
+    RanOn on = RanOn::host;
 };
 
 /// Fills `busy`, after which visibleRuns() is fast for millions of ranges.

@@ -1,5 +1,7 @@
 #include "analysis/trace_warnings.h"
 
+#include "analysis/recorded_run.h"
+
 #include "trace/process_json.h"
 
 #include <gmock/gmock.h>
@@ -56,6 +58,30 @@ TEST(LossWarning, TellsWhatOfTheDeviceAndOfTheFileIsMissing) {
     const std::string device_only = loss_warning({{"nvtx", 7, 100, 0, 0, 0}, {"cupti", 7, 1000, 40, 0, 0}});
     EXPECT_THAT(device_only, AllOf(StartsWith("CUPTI lost 40 records"), Not(HasSubstr("PIPESCOPE_RING_ENTRIES"))));
 }
+
+TEST(TraceWarnings, WithholdBubblesOfTasksWhoseTimesAreThoseOfLaunches) {
+    OpenedTrace trace;
+    trace.run[std::string(kLaunchesKey)] = R"({"ranks": [0, 2]})";
+    const std::vector<TraceWarning> warnings = trace_warnings(trace);
+    EXPECT_TRUE(refuse_bubbles(warnings));
+    EXPECT_EQ(why_no_bubbles(warnings), "the tasks' times are not known");
+    EXPECT_THAT(warnings[0].text, StartsWith("the ranges of ranks 0, 2 only launch work on a device"));
+    EXPECT_TRUE(recorded_run(trace).only_launches);
+}
+
+// A lane on an accelerator only launches its tasks.
+TEST(TraceWarnings, WithholdBubblesOfLanesOnAccelerators) {
+    OpenedTrace trace;
+    trace.run = {{"format", "{}"}, {"closed", "true"}};
+    trace.measured.lanes = {{"lane 0", "cpu"}, {"lane 1", "cuda:0"}};
+    EXPECT_THAT(trace_warnings(trace), testing::IsEmpty()) << "no run, but a simulation";
+    trace.steps.emplace_back();
+    EXPECT_EQ(why_no_bubbles(trace_warnings(trace)), "the tasks' times are not known");
+    EXPECT_THAT(texts_of(trace_warnings(trace)), ElementsAre(StartsWith("lane 1 is on an accelerator")));
+    trace.measured.lanes[1].device = "cpu";
+    EXPECT_THAT(trace_warnings(trace), testing::IsEmpty());
+}
+
 TEST(TraceWarnings, SayThatATraceIsOfOneRankOfSeveral) {
     OpenedTrace trace;
     ProcessFacts process;

@@ -394,7 +394,9 @@ protected:
                 return each.group == range.group && each.name == range.track;
             });
             if (track == trace.tracks.end()) {
-                trace.tracks.push_back({RangeTrack::Kind::thread, range.group, range.track, 1, {}});
+                const bool is_stream = range.track.starts_with("stream");
+                trace.tracks.push_back({is_stream ? RangeTrack::Kind::stream : RangeTrack::Kind::thread, range.group,
+                                        range.track, 1, {}});
                 track = std::prev(trace.tracks.end());
             }
             trace.names.push_back(range.name);
@@ -456,6 +458,33 @@ TEST_F(CompareNames, PairsThreadsWhoseNumbersChanged) {
             EXPECT_EQ(each.after, 10 * each.before) << each.track;
         }
     }
+}
+
+TEST_F(CompareNames, PairStreamsOfOtherGpus) {
+    const OpenedTrace before = trace_of({{"GPU 3 (NVIDIA A100)", "stream 7", "k", 1},
+                                         {"GPU 3 (NVIDIA A100)", "stream 20", "copy", 2},
+                                         {"process 1", "thread 1", "k", 4}});
+    const OpenedTrace after = trace_of({{"GPU 1 (Tesla V100)", "stream 7", "k", 10},
+                                        {"GPU 1 (Tesla V100)", "stream 14", "copy", 20},
+                                        {"other", "thread 1", "k", 40}});
+    const NameJoin join = join_by_name(before, after);
+    EXPECT_EQ(join.matched, 2) << "threads of another process are others";
+    EXPECT_EQ(join.only_before, 1);
+}
+
+// torch's emit_nvtx() numbers each call in its name.
+TEST_F(CompareNames, TakeCallsOfAnOperatorForOneName) {
+    const OpenedTrace before = trace_of({{"p", "t", "aten::mm, seq = 3, op_id = 7, sizes = [[2, 3]]", 10},
+                                         {"p", "t", "aten::mm, op_id = 8", 20},
+                                         {"p", "t", "step, epoch = 1", 5}});
+    const OpenedTrace after = trace_of({{"p", "t", "aten::mm, op_id = 100", 11},
+                                        {"p", "t", "aten::mm, seq = 9, op_id = 101", 22},
+                                        {"p", "t", "step, epoch = 2", 5}});
+    const NameJoin join = join_by_name(before, after);
+    EXPECT_EQ(join.matched, 2);
+    EXPECT_EQ(join.only_before, 1) << "other names stay";
+    EXPECT_EQ(join.names.front().name, "aten::mm");
+    EXPECT_EQ(join.names.front().after.count(), 33);
 }
 
 TEST_F(CompareNames, OfATraceWithItselfFindNothing) {

@@ -2,6 +2,7 @@
 #include "trace/open_trace.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -197,6 +198,49 @@ TEST_F(NsysImport, PassesOverTablesThatLackWhatItNeeds) {
                                      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER);"
                                      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1);");
     EXPECT_TRUE(trace.tracks.empty());
+}
+
+TEST_F(NsysImport, NamesTablesOfAnotherVersion) {
+    const OpenedTrace trace = opened(strings() + nvtx("(0, 9, 59, 'a', " + tid(1) + ", NULL, 0, NULL)") +
+                                     "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL_V3 (start INTEGER, end INTEGER);"
+                                     "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER, end INTEGER);");
+    ASSERT_EQ(trace.diagnostics.size(), 1U);
+    EXPECT_THAT(trace.diagnostics[0].text, testing::HasSubstr("the table CUPTI_ACTIVITY_KIND_KERNEL_V3 is not read"));
+}
+
+// Each process numbers its calls from 1.
+TEST_F(NsysImport, FindsTheKernelsOfRangesOfEachProcess) {
+    const auto global = [](std::int64_t process) { return std::to_string(kMachine | process << 24 | 1); };
+    const auto pid = [](std::int64_t process) { return std::to_string(kMachine | process << 24); };
+    const auto ranges = [&](std::int64_t process, int rank, int late) {
+        return fmt::format(
+            "({0}, {1}, 59, 'PP:{2}F0', {3}, NULL, 0, NULL), ({4}, {5}, 59, 'PP:{2}B0', {3}, NULL, 0, NULL)", late,
+            late + 10, rank, global(process), late + 20, late + 30);
+    };
+    const auto work = [&](std::int64_t process, int late) {
+        return std::pair(fmt::format("({}, {}, {}, 1, 5), ({}, {}, {}, 2, 5)", late + 1, late + 2, global(process),
+                                     late + 21, late + 22, global(process)),
+                         fmt::format("({}, {}, 0, 1, 7, 1, {}, 2), ({}, {}, 0, 1, 7, 2, {}, 2)", late + 100, late + 200,
+                                     pid(process), late + 200, late + 400, pid(process)));
+    };
+    const auto [calls_0, kernels_0] = work(0x6f, 0);
+    const auto [calls_1, kernels_1] = work(0x70, 1000);
+    const OpenedTrace trace = opened(
+        strings() + nvtx(ranges(0x6f, 0, 0) + ", " + ranges(0x70, 1, 1000)) +
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, correlationId "
+        "INTEGER, "
+        "nameId INTEGER);"
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, "
+        "streamId INTEGER, correlationId INTEGER, globalPid INTEGER, shortName INTEGER);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES " +
+        calls_0 + ", " + calls_1 + ";INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES " + kernels_0 + ", " + kernels_1 +
+        ";");
+    std::vector<std::string> texts;
+    for (const Slice& slice : trace.measured.slices) {
+        texts.push_back(fmt::format("{} {}..{}", to_string(slice.key), slice.start.count(), slice.end.count()));
+    }
+    EXPECT_THAT(texts, ElementsAre("step 0 forward (0, 0) 100..200", "step 0 backward (0, 0) 200..400",
+                                   "step 0 forward (0, 1) 1100..1200", "step 0 backward (0, 1) 1200..1400"));
 }
 }  // namespace
 }  // namespace pipescope

@@ -62,11 +62,11 @@ TEST(RangeTracks, LeaveOutAndCountRangesThatEndBeforeTheyStart) {
 
     OpenedTrace trace;
     trace.tracks = {track_of({{10, 5}}), track_of({{0, 1}})};
-    arrange_tracks(trace);
+    arrange_tracks(trace, NameTable());
     EXPECT_EQ(trace.tracks.size(), 1u) << "a track of nothing else is empty";
     ASSERT_EQ(trace.diagnostics.size(), 1u);
     EXPECT_EQ(trace.diagnostics[0].text, "1 range ends before it starts and is left out; the trace may be damaged");
-    arrange_tracks(trace);
+    arrange_tracks(trace, NameTable());
     EXPECT_EQ(trace.diagnostics.size(), 1u) << "nothing was left out";
 }
 
@@ -82,6 +82,34 @@ TEST(RangeTracks, AreSortedByTheNumbersInTheirNames) {
     EXPECT_EQ(tracks[0].name, "stream 7");
     EXPECT_EQ(tracks[1].name, "stream 12");
     EXPECT_EQ(tracks[2].name, "stream 070");
+}
+
+// Below the stream, not on it: a stream's busy time is that of its work.
+TEST(RangeTracks, KeepAnnotationsBesideTheirStream) {
+    NameTable names;
+    OpenedTrace trace;
+    for (const char* name : {"stream 7", "stream 13"}) {
+        trace.tracks.push_back(track_of({{0, 100}, {10, 20}, {50, 60}}));
+        trace.tracks.back().kind = RangeTrack::Kind::stream;
+        trace.tracks.back().name = name;
+        trace.tracks.back().ranges[0].category = names.number_of("gpu_user_annotation");
+        trace.tracks.back().ranges[1].category = names.number_of("kernel");
+        trace.tracks.back().ranges[2].category = names.number_of("cuda_sync");
+    }
+    trace.tracks.push_back(track_of({{0, 100}}));
+    trace.tracks.back().name = "stream 20";
+    trace.tracks.back().ranges[0].category = names.number_of("gpu_user_annotation");
+    arrange_tracks(trace, names);
+    std::vector<std::string> texts;
+    for (const RangeTrack& track : trace.tracks) {
+        texts.push_back(track.name + ": " + std::string(to_string(track.kind)) + " " +
+                        std::to_string(track.ranges.size()));
+    }
+    EXPECT_THAT(
+        texts, testing::ElementsAre("stream 7: stream 1", "stream 7, annotations: annotations 2", "stream 13: stream 1",
+                                    "stream 13, annotations: annotations 2", "stream 20, annotations: annotations 1"));
+    arrange_tracks(trace, names);
+    EXPECT_EQ(trace.tracks[1].name, "stream 7, annotations") << "once";
 }
 }  // namespace
 }  // namespace pipescope

@@ -48,6 +48,24 @@ public:
         return *this;
     }
 
+    /// Work on a stream of GPU 0, and the call of the rank's thread that launched it.
+    RankFile& launched(double call, double start, double end, const std::string& kernel = "gemm", int stream = 7) {
+        work_without_call(start, end, kernel, stream);
+        events_ += fmt::format(
+            ",\n{{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": {}, \"tid\": {}, "
+            "\"ts\": {:.3f}, \"dur\": 0.5, \"args\": {{\"correlation\": {}}}}}",
+            process_, process_, call, correlation_);
+        return *this;
+    }
+    /// Work whose call the profiler did not record.
+    RankFile& work_without_call(double start, double end, const std::string& kernel = "gemm", int stream = 7) {
+        events_ += fmt::format(
+            ",\n{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": \"{}\", \"pid\": 0, \"tid\": {}, \"ts\": {:.3f}, \"dur\": "
+            "{:.3f}, \"args\": {{\"correlation\": {}}}}}",
+            kernel.starts_with("Memcpy") ? "gpu_memcpy" : "kernel", kernel, stream, start, end - start, ++correlation_);
+        return *this;
+    }
+
     std::string text(std::int64_t base = 1'790'857'026'000'000'000) const {
         return std::string(head_).replace(head_.find("BASE"), 4, std::to_string(base)) + events_ +
                "\n], \"traceName\": \"rank.json\"}";
@@ -60,6 +78,7 @@ public:
 
 private:
     int process_;
+    int correlation_ = 0;
     std::string head_;
     std::string events_;
 };

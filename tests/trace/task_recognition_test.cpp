@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 namespace pipescope {
 namespace {
 using testing::AllOf;
@@ -138,15 +140,118 @@ TEST_F(TaskRecognition, SaysThatStepsShareANumber) {
                       HasSubstr("2 ranges of the pipeline in the others are left out")));
 }
 
-TEST_F(TaskRecognition, PrefersTheInnerRangeAndTheDevice) {
+TEST_F(TaskRecognition, PrefersTheInnerRange) {
     const OpenedTrace trace = opened(RankFile(0, 1)
                                          .range("PP:0F0", 10, 50)
                                          .range("PP:0F0", 20, 40)  // wrapped around the computation by the user
-                                         .range("PP:0B0", 60, 62)
-                                         .on_device("PP:0B0", 70, 90)
-                                         .on_device("PP:0B0", 70, 75, 9));
+                                         .range("PP:0B0", 60, 62));
     EXPECT_THAT(texts_of(trace),
-                ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 60..80 on rank 0"));
+                ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 50..52 on rank 0"));
+}
+
+// Two steps of a forward and a backward, which the host launches long before the device runs them.
+TEST_F(TaskRecognition, TakesTheKernelsOfRangesThatOnlyLaunch) {
+    RankFile file(0, 1);
+    for (const int step : {0, 1}) {
+        const double t = 100 * step;
+        file.range(fmt::format("ProfilerStep#{}", step), t, t + 90);
+        file.range("PP:0F0", t + 1, t + 5).launched(t + 2, t + 10, t + 20).launched(t + 3, t + 22, t + 30);
+        file.range("PP:0B0", t + 6, t + 9).launched(t + 7, t + 31, t + 70).launched(t + 8, t + 5, t + 6, "Memcpy", 9);
+    }
+    const OpenedTrace trace = opened(file);
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 31..70 on rank 0",
+                            "step 1 forward (0, 0) 110..130 on rank 0", "step 1 backward (0, 0) 131..170 on rank 0"));
+    EXPECT_THAT(trace.diagnostics, IsEmpty());
+    EXPECT_FALSE(trace.run.contains(std::string(kLaunchesKey)));
+}
+
+TEST_F(TaskRecognition, TakesTheHostsTimesIfItWaitsForEachKernel) {
+    const OpenedTrace trace = opened(
+        RankFile(0, 1).range("PP:0F0", 0, 10).launched(1, 2, 9).range("PP:0B0", 10, 30).launched(11, 12, 29.999));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 0..10 on rank 0", "step 0 backward (0, 0) 10..30 on rank 0"));
+}
+
+// Kernels of messages wait for the other rank.
+TEST_F(TaskRecognition, LeavesTheKernelsOfMessagesOutOfATask) {
+    const OpenedTrace trace = opened(RankFile(1, 2)
+                                         .range("PP:1F0", 0, 3)
+                                         .launched(1, 10, 50, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage)", 20)
+                                         .launched(2, 50, 60)
+                                         .range("PP:1B0", 4, 6)
+                                         .launched(5, 60, 80));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 1) 50..60 on rank 1", "step 0 backward (0, 1) 60..80 on rank 1"));
+}
+
+TEST_F(TaskRecognition, TakesTheProfilersRangesOnTheDeviceIfCallsAreUnknown) {
+    const OpenedTrace trace = opened(RankFile(0, 1)
+                                         .range("PP:0F0", 0, 2)
+                                         .on_device("PP:0F0", 10, 30)
+                                         .range("PP:0B0", 3, 4)
+                                         .on_device("PP:0B0", 30, 70)
+                                         .on_device("PP:0B0", 30, 35, 9));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 30..70 on rank 0"));
+}
+
+// The profiler loses device work at the start of a session. A step is never timed by both clocks.
+TEST_F(TaskRecognition, LeavesOutStepsWhoseKernelsAreLost) {
+    RankFile file(0, 1);
+    for (const int step : {3, 4, 5}) {
+        const double t = 100 * step;
+        file.range(fmt::format("ProfilerStep#{}", step), t, t + 90);
+        file.range("PP:0F0", t + 1, t + 3).range("PP:0B0", t + 4, t + 6);
+        if (step > 3) {
+            file.launched(t + 2, t + 10, t + 30).on_device("PP:0F0", t + 10, t + 30);
+        }
+        file.launched(t + 5, t + 30, t + 70).on_device("PP:0B0", t + 30, t + 70);
+    }
+    const OpenedTrace trace = opened(file);
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 4 forward (0, 0) 110..130 on rank 0", "step 4 backward (0, 0) 130..170 on rank 0",
+                            "step 5 forward (0, 0) 210..230 on rank 0", "step 5 backward (0, 0) 230..270 on rank 0"));
+    ASSERT_EQ(trace.diagnostics.size(), 1U);
+    EXPECT_THAT(trace.diagnostics[0].text, StartsWith("step 3 is left out: on rank 0 the ranges only launch work on a "
+                                                      "device, and the kernels of some tasks are missing"));
+}
+
+TEST_F(TaskRecognition, SaysThatTimesAreUnknownIfNoStepHasItsKernels) {
+    const OpenedTrace without_calls = opened(
+        RankFile(0, 1).range("PP:0F0", 0, 2).work_without_call(10, 30).range("PP:0B0", 3, 4).work_without_call(30, 70));
+    EXPECT_EQ(without_calls.run.at(std::string(kLaunchesKey)), R"({"ranks": [0]})");
+    EXPECT_THAT(unknown_times_warning(without_calls.run),
+                AllOf(StartsWith("the ranges of rank 0 only launch work on a device"), HasSubstr("--trace=cuda,nvtx")));
+    const OpenedTrace half = opened(
+        RankFile(0, 1).range("PP:0F0", 0, 2).launched(1, 10, 30).range("PP:0B0", 3, 4).work_without_call(30, 70));
+    EXPECT_TRUE(half.run.contains(std::string(kLaunchesKey)));
+    EXPECT_THAT(unknown_times_warning(opened(RankFile(0, 1).range("PP:0F0", 0, 2)).run), IsEmpty());
+}
+
+// In the first half of a split backward, the first partition has nothing to compute.
+TEST_F(TaskRecognition, TakesAHalfWithoutKernelsForNothing) {
+    const OpenedTrace trace = opened(RankFile(0, 1)
+                                         .range("PP:0F0", 0, 2)
+                                         .launched(1, 10, 30)
+                                         .range("PP:0I0", 3, 4)
+                                         .range("PP:0W0", 5, 6)
+                                         .launched(5.5, 40, 60));
+    EXPECT_THAT(texts_of(trace),
+                ElementsAre("step 0 forward (0, 0) 10..30 on rank 0", "step 0 backward (0, 0) 30..30 on rank 0",
+                            "step 0 backward_weight (0, 0) 40..60 on rank 0"));
+}
+
+// Each distinct name once cost a walk over all ranges.
+TEST_F(TaskRecognition, FindsTensOfThousandsOfNames) {
+    constexpr int kTasks = 20'000;
+    RankFile file(0, 1);
+    for (int i = 0; i < kTasks; ++i) {
+        file.range(fmt::format("PP:0F{}", i), 2 * i, 2 * i + 1).range(fmt::format("PP:0B{}", i), 1e6 + i, 1e6 + i + 1);
+    }
+    const std::clock_t begin = std::clock();
+    EXPECT_EQ(opened(file).measured.slices.size(), 2U * kTasks);
+    EXPECT_LT(std::clock() - begin, 20 * CLOCKS_PER_SEC) << "it takes half a second, or minutes if it is quadratic";
 }
 
 TEST_F(TaskRecognition, TakesMessagesFromTheOuterRangeAndTheTaskFromTheInner) {

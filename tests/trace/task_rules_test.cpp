@@ -31,6 +31,7 @@ TEST(TaskRules, KnowTheNamesOfPyTorchsSchedules) {
     expect_task(rules, "PP:0B0", TaskKind::backward, 0, 0);
     expect_task(rules, "PP:1I2", TaskKind::backward, 1, 2);
     expect_task(rules, "PP:1W2", TaskKind::backward_weight, 1, 2);
+    expect_task(rules, "1W2", TaskKind::backward_weight, 1, 2);  // in a picture that torch drew
     expect_task(rules, "Forward 7", TaskKind::forward, std::nullopt, 7);
     expect_task(rules, "Backward 0", TaskKind::backward, std::nullopt, 0);
     expect_task(rules, "Optimizer.step#AdamW.step", TaskKind::optimizer, std::nullopt, std::nullopt);

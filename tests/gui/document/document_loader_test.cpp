@@ -173,6 +173,26 @@ TEST(DocumentLoader, DoesNotTakeAProfilersMarksOfStepsForWork) {
     EXPECT_EQ(threads[1].measuredBusy, Nanoseconds{100'000}) << "the thread holds nothing else";
 }
 
+// PyTorch's profiler shows a range of the host on the stream, from its first kernel to its last one.
+TEST(DocumentLoader, TakesOnlyWorkForAStreamsBusyTime) {
+    const auto document = loadTrace(pathOf("annotated_stream.json", R"([
+        {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "args": {"name": "stream 7"}},
+        {"ph": "X", "cat": "user_annotation", "name": "block", "pid": 1, "tid": 1, "ts": 0, "dur": 40},
+        {"ph": "X", "cat": "gpu_user_annotation", "name": "block", "pid": 0, "tid": 7, "ts": 10, "dur": 90},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 10, "dur": 5},
+        {"ph": "X", "cat": "gpu_memcpy", "name": "copy", "pid": 0, "tid": 7, "ts": 20, "dur": 4},
+        {"ph": "X", "cat": "gpu_memset", "name": "fill", "pid": 0, "tid": 7, "ts": 23, "dur": 3},
+        {"ph": "X", "cat": "cuda_sync", "name": "wait", "pid": 0, "tid": 7, "ts": 30, "dur": 60},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 95, "dur": 5}])"));
+    const std::vector<LaneFacts> threads = threadFacts(*document);
+    ASSERT_EQ(threads.size(), 3U);
+    EXPECT_TRUE(threads[0].lane.endsWith(QStringLiteral("stream 7")));
+    EXPECT_EQ(threads[0].measuredBusy, Nanoseconds{16'000});
+    EXPECT_TRUE(threads[1].lane.endsWith(QStringLiteral("stream 7, annotations")));
+    EXPECT_EQ(threads[1].measuredBusy, std::nullopt);
+    EXPECT_EQ(threads[2].measuredBusy, Nanoseconds{40'000});
+}
+
 TEST(DocumentLoader, SaysThatOnlyOneRunsStepsIncludeTheUpdate) {
     const auto document = load("updates.sqlite");
     auto staggered = std::make_shared<Baseline>(*baselineOf(*document));

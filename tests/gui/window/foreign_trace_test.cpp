@@ -125,6 +125,32 @@ TEST_F(ForeignTrace, WritesNamesInOneLineFromLeftToRight) {
     EXPECT_TRUE(fact(QStringLiteral("ProfilerStep#3")).isEmpty()) << "a step contains the other ranges";
 }
 
+TEST_F(ForeignTrace, SumsNamesOfTheHostAndOfTheDeviceApart) {
+    std::ofstream(path_ = temporaryPath("both_sides.json"))
+        << R"([{"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "args": {"name": "stream 7"}},)"
+        << R"({"ph": "X", "cat": "user_annotation", "name": "block", "pid": 1, "tid": 2, "ts": 0, "dur": 10},)"
+        << R"({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 20, "dur": 1},)"
+        << R"({"ph": "X", "cat": "gpu_user_annotation", "name": "block", "pid": 0, "tid": 7, "ts": 20, "dur": 60}])";
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(path_.string()));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    window_.finishWork();
+    EXPECT_EQ(fact(QStringLiteral("block")), QStringLiteral("1 · %1").arg(formatDuration(10'000)));
+    EXPECT_EQ(fact(QStringLiteral("block, on the device")), QStringLiteral("1 · %1").arg(formatDuration(60'000)));
+    EXPECT_EQ(fact(QStringLiteral("gemm")), QStringLiteral("1 · %1").arg(formatDuration(1'000)));
+}
+
+TEST_F(ForeignTrace, SumsTheCallsOfAnOperator) {
+    std::ofstream(path_ = temporaryPath("calls.json"))
+        << R"([{"ph": "X", "name": "aten::mm, op_id = 3", "pid": 1, "tid": 2, "ts": 0, "dur": 10},)"
+        << R"({"ph": "X", "name": "aten::mm, seq = 2, op_id = 4", "pid": 1, "tid": 2, "ts": 10, "dur": 5}])";
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(path_.string()));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    window_.finishWork();
+    EXPECT_EQ(fact(QStringLiteral("aten::mm")), QStringLiteral("2 · %1").arg(formatDuration(15'000)));
+}
+
 TEST_F(ForeignTrace, LeavesLanesInSightAboveManyThreads) {
     SampleRun run;
     run.partitions = 4;
