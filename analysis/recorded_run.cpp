@@ -19,11 +19,12 @@
 
 namespace pipescope {
 namespace {
-std::string model_of(const OpenedTrace& trace) {
-    const auto found = trace.run.find("model");
-    const nlohmann::json model =
+/// An entry that is a text; else empty.
+std::string text_of(const OpenedTrace& trace, const char* key) {
+    const auto found = trace.run.find(key);
+    const nlohmann::json value =
         found == trace.run.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
-    return model.is_string() ? model.get<std::string>() : std::string();
+    return value.is_string() ? value.get<std::string>() : std::string();
 }
 
 /// Samples of a micro-batch, as the messages of another program's run show them.
@@ -214,12 +215,14 @@ bool RecordedRun::is_whole(std::int32_t step, std::int32_t last) const {
 RecordedRun recorded_run(const OpenedTrace& trace) {
     RecordedRun run;
     run.origin = trace.origin;
-    run.model = model_of(trace);
+    run.source = text_of(trace, "source");
+    run.source = run.source.empty() ? std::string(to_string(trace.origin)) : run.source;
+    run.model = text_of(trace, "model");
     run.of_another_program = trace.run.contains("source") || is_of_another_program(trace.origin);
+    run.only_launches = trace.run.contains(std::string(kLaunchesKey));
     run.micro_batch_samples = samples_of(trace);
     const nlohmann::json simulation = simulation_of(trace);
     run.lower_bound = bound_of(simulation);
-    run.only_launches = trace.run.contains(std::string(kLaunchesKey));
     run.steps = trace.steps;
     run.processes = merged_processes(trace.run);
     run.lost = lost_records(trace.drops);

@@ -19,11 +19,12 @@ namespace pipescope {
 /// recording. A value; copies share the profile.
 struct RecordedRun {
     TraceOrigin origin = TraceOrigin::pipescope;
-    std::string model;                        ///< empty if the trace has none
-    std::vector<StepRecord> steps;            ///< by time; empty if the training loop recorded none
-    std::shared_ptr<const Profile> profile;   ///< null if there is none, or if it is unusable
-    std::optional<PipelineOptions> options;   ///< empty if the trace has none
-    std::optional<Nanoseconds> lower_bound;   ///< of the step, if the trace is of a simulation that knew it
+    std::string source;                      ///< "a trace of PyTorch's profiler": the file, or those that were imported
+    std::string model;                       ///< empty if the trace has none
+    std::vector<StepRecord> steps;           ///< by time; empty if the training loop recorded none
+    std::shared_ptr<const Profile> profile;  ///< null if there is none, or if it is unusable
+    std::optional<PipelineOptions> options;  ///< empty if the trace has none
+    std::optional<Nanoseconds> lower_bound;  ///< of the step, if the trace is of a simulation that knew it
     std::optional<StepOnCluster> on_cluster;  ///< if the trace is of a layout on a cluster
     std::optional<Schedule> recorded_order;   ///< of another program, if it is not that of options->schedule
     /// The tasks of each step, from the trace or else from profile and options. Null if neither has them, or if no
@@ -32,8 +33,8 @@ struct RecordedRun {
     std::optional<MachineLoad> load;  ///< during the run
     /// Another program recorded it: its tasks were recognised, and it has no profile of layers.
     bool of_another_program = false;
-    std::optional<std::int64_t> micro_batch_samples;  ///< of another program, if its messages show it
     bool only_launches = false;  ///< its tasks' times are those of launches on the host (RankTasks::only_launches)
+    std::optional<std::int64_t> micro_batch_samples;  ///< of another program, if its messages show it
     std::vector<MergedProcess> processes;             ///< of a merged trace, by rank; otherwise empty
     LostRecords lost;
     bool cut_off = false;                ///< recording_cut_off()

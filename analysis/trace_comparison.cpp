@@ -82,11 +82,11 @@ RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, 
     return compared;
 }
 
-std::string nothing_measured(TraceOrigin origin) {
+std::string nothing_measured(const RecordedRun& run) {
     return fmt::format(
         "is {} and holds no measured task; there is nothing to compare; record a run with 'pipescope run "
         "--trace'{}",
-        to_string(origin), is_of_another_program(origin) ? ", or name this program's tasks with --task-rules" : "");
+        run.source, run.of_another_program ? ", or name this program's tasks with --task-rules" : "");
 }
 
 TraceComparison compare_trace(const std::filesystem::path& path) {
@@ -96,7 +96,7 @@ TraceComparison compare_trace(const std::filesystem::path& path) {
 TraceComparison compare_trace(const std::filesystem::path& path, const std::string& name) {
     const OpenedTrace trace = open_trace(path, {.tracks = false});
     if (trace.measured.slices.empty()) {
-        refuse(name, nothing_measured(trace.origin), trace);
+        refuse(name, nothing_measured(recorded_run(trace)), trace);
     }
     RecordedRun run = recorded_run_to_simulate(trace);
     std::int32_t highest = -1;

@@ -28,7 +28,7 @@ struct RunComparison {
 RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, MeasuredSteps steps,
                           const Timeline& measured, const std::vector<MemorySample>& memory, const RunCheck& check);
 /// Reason why a trace without measured tasks cannot be compared, as RecordedRun::why_not_simulated.
-std::string nothing_measured(TraceOrigin origin);
+std::string nothing_measured(const RecordedRun& run);
 
 /// The data that `compare` prints.
 struct TraceComparison {

@@ -45,7 +45,8 @@ std::vector<std::size_t> launching_lanes(const OpenedTrace& trace) {
     const bool is_own_run = trace.run.contains("format") && !trace.run.contains("source") && !trace.steps.empty();
     for (std::size_t lane = 0; is_own_run && lane < trace.measured.lanes.size(); ++lane) {
         const std::string& device = trace.measured.lanes[lane].device;
-        const bool is_of_torch = !device.empty() && device.find(' ') == std::string::npos;  // else "device 0", simulated
+        const bool is_of_torch =
+            !device.empty() && device.find(' ') == std::string::npos;  // else "device 0", simulated
         if (is_of_torch && device != kHost) {
             launching.push_back(lane);
         }
@@ -150,11 +151,11 @@ std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
     if (const std::vector<std::size_t> lanes = launching_lanes(trace); !lanes.empty()) {
         warnings.push_back(refusal(
             kNoTimesOfTasks,
-            fmt::format("{} {} {} on an accelerator, where a task's range ends once its work is launched: times of tasks "
-                        "are those of the host, so idle time and bubble fractions are not known and not shown; "
-                        "PIPESCOPE_TASK_DEVICE has the times of the tasks' kernels",
-                        lanes.size() == 1 ? "lane" : "lanes", fmt::join(lanes, ", "),
-                        lanes.size() == 1 ? "is" : "are")));
+            fmt::format(
+                "{} {} {} on an accelerator, where a task's range ends once its work is launched: times of tasks "
+                "are those of the host, so idle time and bubble fractions are not known and not shown; "
+                "PIPESCOPE_TASK_DEVICE has the times of the tasks' kernels",
+                lanes.size() == 1 ? "lane" : "lanes", fmt::join(lanes, ", "), lanes.size() == 1 ? "is" : "are")));
     }
     for (std::string& warning : diagnostic_warnings(trace.diagnostics)) {
         warnings.push_back({Severity::caution, std::move(warning)});

@@ -110,6 +110,7 @@ public:
         }
         trace_.origin = header.is_kineto ? TraceOrigin::kineto : TraceOrigin::chrome;
         trace_.rank = recording_rank(header.distributed);
+        trace_.first_time = moved;
         constexpr std::int64_t kFirstPlausible =
             1'000'000'000'000'000'000;  // the year 2001 in ns: too large for a time since a start
         if (header.base_time || moved.count() > kFirstPlausible) {
@@ -316,9 +317,9 @@ auto read(const std::filesystem::path& path, Read read_from) {
         return read_from(*open_maybe_packed(path));
     } catch (const json::exception& error) {
         throw TraceFormatError(quoted(path) + " is damaged: " + fault_of(error) + "; download or export it again");
-    }
     } catch (const JsonTokenTooLong& error) {
         throw TraceFormatError(quoted(path) + " cannot be read: " + error.what());
+    }
 }
 
 std::string whole(const std::filesystem::path& path) {
@@ -331,17 +332,17 @@ json event_of_chrome(const std::filesystem::path& path, std::size_t index) {
     return read(path, [index](std::istream& in) { return read_chrome_event(in, index); });
 }
 
-std::optional<RecordingRank> recording_rank(const std::filesystem::path& path) {
+RankOfFile rank_of_file(const std::filesystem::path& path) {
     /// Ignores the events.
     class : public ChromeListener {
         void event(const ChromeEvent&, const ChromeHeader&) override {}
     } nobody;
     ChromeHeader header = read(path, [](std::istream& in) { return read_chrome_header(in); });
-    if (!header.is_kineto && header.format.empty() &&
-        header.other.is_null()) {  // the profiler's own fields may follow the events
+    const bool may_follow = header.has_events && !header.is_list && !header.is_kineto && header.other.is_null();
+    if (may_follow && header.format.empty()) {  // the profiler's own fields may follow the events
         header = read(path, [&](std::istream& in) { return read_chrome_json(in, nobody); });
     }
-    return recording_rank(header.distributed);
+    return {header.has_events || !header.format.empty(), recording_rank(header.distributed)};
 }
 
 OpenedTrace import_chrome(const std::filesystem::path& path) {

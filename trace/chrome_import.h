@@ -16,9 +16,14 @@ OpenedTrace import_chrome(const std::filesystem::path& path);
 /// Cost: that of reading the file up to there. Errors: those of open_trace().
 nlohmann::json event_of_chrome(const std::filesystem::path& path, std::size_t index);
 
-/// The rank that a trace of PyTorch's profiler names. Empty if it names none. Reads to the first event, or to the end
-/// if nothing before the events tells who wrote the file. Errors: those of open_trace().
-std::optional<RecordingRank> recording_rank(const std::filesystem::path& path);
+/// What a JSON file says of the rank that recorded it.
+struct RankOfFile {
+    bool is_trace = true;               ///< or a profile; false for other JSON, such as a configuration beside traces
+    std::optional<RecordingRank> rank;  ///< as PyTorch's profiler names it
+};
+/// Reads to the first event, or to the end of an object in which nothing before the events tells who wrote the file.
+/// Errors: those of open_trace().
+RankOfFile rank_of_file(const std::filesystem::path& path);
 
 /// The format name of PipeScope's export, under "otherData".
 inline constexpr const char* kChromeExportFormat = "pipescope.chrome";

@@ -39,7 +39,27 @@ struct RankPart {
     int size() const { return trace.rank ? trace.rank->size : 1; }
 };
 
-RankPart open_rank_file(const fs::path& path, bool alone, const TaskRules& rules) {
+/// Why a file among those of ranks is none: empty, as after a full disk, or JSON of another kind. Empty if it may be
+/// one.
+std::string why_no_trace(const fs::path& path) {
+    std::error_code unknown;
+    if (fs::is_regular_file(path, unknown) && fs::file_size(path, unknown) == 0 && !unknown) {
+        return "is empty";
+    }
+    return looks_like_json(path) && !rank_of_file(path).is_trace ? "is JSON without a list \"traceEvents\"" : "";
+}
+
+/// Empty if one of several files holds nothing to show; a warning then says so.
+std::optional<RankPart> open_rank_file(const fs::path& path, bool alone, const TaskRules& rules,
+                                       std::vector<std::string>& warnings) {
+    const auto leave_out = [&](const std::string& why) {
+        warnings.push_back(fmt::format("{} {}; it is left out; if it is the file of a rank, record that rank again",
+                                       quoted(path), why));
+        return std::nullopt;
+    };
+    if (const std::string why = alone ? std::string() : why_no_trace(path); !why.empty()) {
+        return leave_out(why);
+    }
     const auto refuse = [&](const std::string& why) { throw TraceFormatError(quoted(path) + " " + why); };
     OpenOptions options;
     options.find_tasks = false;
@@ -55,16 +75,41 @@ RankPart open_rank_file(const fs::path& path, bool alone, const TaskRules& rules
             "does not say which rank recorded it; files of several ranks are joined by \"distributedInfo\", which "
             "PyTorch's profiler writes after init_process_group; give it alone");
     }
-    if (!alone && !part.trace.utc_epoch_ns) {
-        refuse(
-            "does not say when it was recorded; files of several ranks are placed by \"baseTimeNanoseconds\"; give it "
-            "alone");
-    }
-    if (const std::string missing = missing_content(part.trace); !missing.empty()) {
+    if (const std::string missing = missing_content(part.trace); !missing.empty() && alone) {
         refuse("cannot be shown: " + missing);
+    } else if (!missing.empty()) {
+        return leave_out("cannot be shown: " + missing);
     }
     part.found = recognize_tasks(part.trace, rules);
     return part;
+}
+
+/// PyTorch's profiler writes baseTimeNanoseconds last, so a file that was cut off lacks it. All ranks have the same
+/// one.
+void find_missing_times(std::vector<RankPart>& parts, std::vector<std::string>& warnings) {
+    std::set<std::int64_t> bases;
+    for (const RankPart& part : parts) {
+        if (part.trace.utc_epoch_ns) {
+            bases.insert(*part.trace.utc_epoch_ns - part.trace.first_time.count());
+        }
+    }
+    for (RankPart& part : parts) {
+        if (part.trace.utc_epoch_ns || parts.size() == 1) {
+            continue;
+        }
+        std::int64_t epoch = 0;
+        if (bases.size() != 1 || __builtin_add_overflow(*bases.begin(), part.trace.first_time.count(), &epoch)) {
+            throw TraceFormatError(
+                fmt::format("{} does not say when it was recorded; files of several ranks are placed by "
+                            "\"baseTimeNanoseconds\", and "
+                            "those of the other ranks {}; give it alone",
+                            quoted(part.path), bases.empty() ? "lack it too" : "differ"));
+        }
+        part.trace.utc_epoch_ns = epoch;
+        warnings.push_back(fmt::format(
+            "{} does not say when it was recorded; it is placed by \"baseTimeNanoseconds\" of the other ranks",
+            quoted(part.path)));
+    }
 }
 
 void require_different_ranks(const std::vector<RankPart>& parts) {
@@ -82,7 +127,7 @@ void require_different_ranks(const std::vector<RankPart>& parts) {
     }
 }
 
-std::vector<std::string> missing_ranks(const std::vector<RankPart>& parts) {
+std::vector<std::string> missing_ranks(const std::vector<RankPart>& parts, bool alone) {
     std::vector<int> missing;
     for (int rank = 0; rank < parts.front().size(); ++rank) {
         if (std::ranges::none_of(parts, [&](const RankPart& part) { return part.rank() == rank; })) {
@@ -90,7 +135,7 @@ std::vector<std::string> missing_ranks(const std::vector<RankPart>& parts) {
         }
     }
     constexpr std::size_t kMostNamed = 8;
-    if (missing.empty() || parts.size() == 1) {
+    if (missing.empty() || alone) {
         return {};
     }
     const std::size_t named = std::min(missing.size(), kMostNamed);
@@ -305,6 +350,9 @@ private:
     }
 
     std::uint32_t correlation_of(const TraceRange& range) {
+        if (range.correlation == 0) {
+            return 0;  // no call launched it
+        }
         const std::uint32_t number = correlation_base_ + range.correlation;
         next_correlation_ = std::max(next_correlation_, number);
         return number;
@@ -350,9 +398,6 @@ private:
     void write_work(const RangeTrack& track, const TraceRange& range, const std::string& category, CuptiRows& device) {
         const auto [found, fresh] = devices_.try_emplace({part_->rank(), track.group}, 0);
         if (fresh) {
-        if (range.correlation == 0) {
-            return 0;  // no call launched it
-        }
             found->second = static_cast<std::uint32_t>(gpus_.take(number_after("GPU ", track.group)));
             const std::string own = gpu_name(track.group);
             const std::string name = named(own.empty() ? track.group : own);
@@ -405,6 +450,11 @@ private:
     std::uint32_t next_correlation_ = 0;
 };
 
+/// "7 events were omitted: .. (rank 2)"
+std::string named_by_rank(const std::string& text, const RankPart& part, bool alone) {
+    return alone ? text : fmt::format("{} (rank {})", text, part.rank());
+}
+
 /// Rank and lanes of a process, from its PyTorch profile.
 MergedProcess process_of(const RankPart& part, const OpenedTrace& joined) {
     MergedProcess process;
@@ -432,14 +482,21 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
         throw TraceFormatError("no trace was given; merge joins those of all ranks of a run; give them");
     }
     const bool alone = inputs.size() == 1;
+    MergedTrace merged;
     std::vector<RankPart> parts;
     for (const fs::path& input : inputs) {
-        parts.push_back(open_rank_file(input, alone, rules));
+        if (auto part = open_rank_file(input, alone, rules, merged.warnings)) {
+            parts.push_back(std::move(*part));
+        }
+    }
+    if (parts.empty()) {
+        throw TraceFormatError(fmt::format("none of {} holds anything to show: {}",
+                                           counted(inputs.size(), "file", "files"), merged.warnings.front()));
     }
     std::ranges::stable_sort(parts, {}, &RankPart::rank);
     require_different_ranks(parts);
-    MergedTrace merged;
-    merged.warnings = missing_ranks(parts);
+    find_missing_times(parts, merged.warnings);
+    std::ranges::move(missing_ranks(parts, alone), std::back_inserter(merged.warnings));
     align_parts(parts, merged);
 
     OpenedTrace joined;
@@ -482,31 +539,48 @@ MergedTrace merge_rank_files(const std::vector<fs::path>& inputs, const fs::path
         ranges.write(part, alone);
         writer.commit();
         for (const DiagnosticRecord& each : part.trace.diagnostics) {
-            writer.add_diagnostic(
-                {each.severity, each.source, alone ? each.text : fmt::format("{} (rank {})", each.text, part.rank())});
+            writer.add_diagnostic({each.severity, each.source, named_by_rank(each.text, part, alone)});
         }
     }
     for (const std::string& warning : merged.warnings) {
         writer.add_diagnostic({"warning", "merge", warning});
     }
     writer.close();
+    if (std::string warning = unknown_times_warning(joined.run); !warning.empty()) {
+        merged.warnings.push_back(std::move(warning));  // readers of the trace find it by the entry
+    }
+    for (const RankPart& part : parts) {
+        for (const DiagnosticRecord& each : part.trace.diagnostics) {
+            merged.warnings.push_back(named_by_rank(each.text, part, alone));
+        }
+    }
     return merged;
 }
 
 bool are_rank_files(const std::vector<fs::path>& files) {
+    const auto may_be = [](const fs::path& file) {
+        std::error_code unknown;
+        return looks_like_json(file) || fs::file_size(file, unknown) == 0;
+    };
+    if (files.size() < 2 || !std::ranges::all_of(files, may_be)) {
+        return false;
+    }
     std::set<int> ranks;
     std::set<int> sizes;
     try {
         for (const fs::path& file : files) {
-            const std::optional<RecordingRank> rank = looks_like_json(file) ? recording_rank(file) : std::nullopt;
-            if (!rank || !ranks.insert(rank->rank).second) {
+            const RankOfFile found = looks_like_json(file) ? rank_of_file(file) : RankOfFile{false, {}};
+            if (!found.is_trace) {
+                continue;  // beside the ranks
+            }
+            if (!found.rank || !ranks.insert(found.rank->rank).second) {
                 return false;
             }
-            sizes.insert(rank->size);
+            sizes.insert(found.rank->size);
         }
     } catch (const Error&) {
         return false;  // whoever opens it says why it cannot be read
     }
-    return files.size() > 1 && sizes.size() == 1;
+    return ranks.size() > 1 && sizes.size() == 1;
 }
 }  // namespace pipescope

@@ -171,6 +171,7 @@ struct OpenedTrace {
     std::vector<ClockRecord> clocks;
     std::vector<OverheadRecord> overheads;
     std::optional<std::int64_t> utc_epoch_ns;  ///< wall clock at time 0
+    Nanoseconds first_time{0};                 ///< time 0 as a Chrome trace counts it
 
     const Timeline& timeline(Source source) const { return source == Source::measured ? measured : simulated; }
     bool has_tasks() const { return !measured.slices.empty() || !simulated.slices.empty(); }

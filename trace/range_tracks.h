@@ -28,8 +28,8 @@ private:
     std::unordered_map<std::string_view, std::uint32_t> numbers_;
 };
 
-/// "aten::mm" of "aten::mm, seq = 3, op_id = 7, sizes = [[2, 3]]", the name of one call as torch's emit_nvtx() gives it.
-/// Other names stay.
+/// "aten::mm" of "aten::mm, seq = 3, op_id = 7, sizes = [[2, 3]]", the name of one call as torch's emit_nvtx() gives
+/// it. Other names stay.
 std::string_view without_call(std::string_view name);
 
 /// The name of a track of annotations ends so: "stream 7, annotations".

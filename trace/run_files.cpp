@@ -32,9 +32,56 @@ std::string joined_name(const std::vector<fs::path>& files) {
     return name + files.front().extension().string();
 }
 
+namespace {
+bool is_own_trace(const fs::path& path) {
+    try {
+        return TraceReader::open(path).has_value();
+    } catch (const Error&) {
+        return false;  // whoever opens it says why it cannot be read
+    }
+}
+
+/// The regular files in a folder that may be traces, and its last folder by name.
+struct FolderContents {
+    std::vector<fs::path> traces;
+    std::string last_folder;
+};
+
+FolderContents contents_of(const fs::path& folder) {
+    FolderContents contents;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+         entry.increment(error)) {
+        std::error_code unknown;
+        const std::string name = entry->path().filename().string();
+        const bool is_trace = name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite");
+        const bool is_notes = name.ends_with(".notes.json");  // of the viewer, beside a trace
+        if (entry->is_regular_file(unknown) && is_trace && !is_notes) {
+            contents.traces.push_back(entry->path());
+        } else if (entry->is_directory(unknown)) {
+            contents.last_folder = std::max(contents.last_folder, entry->path().string());
+        }
+    }
+    if (error) {
+        throw TraceError(
+            fmt::format("cannot list the files of {}: {}; check its permissions", folder.string(), error.message()));
+    }
+    std::ranges::sort(contents.traces);
+    return contents;
+}
+}  // namespace
+
 MergedTrace merge_any(const std::vector<fs::path>& inputs, const fs::path& output, IfExists if_exists,
                       const std::string& configuration, const std::string& rules) {
-    if (inputs.empty() || TraceReader::open(inputs.front())) {
+    const auto own = std::ranges::find_if(inputs, is_own_trace);
+    const auto other = std::ranges::find_if_not(inputs, is_own_trace);
+    if (own != inputs.end() && other != inputs.end()) {
+        throw UsageError(fmt::format(
+            "{} is a trace of PipeScope, and {} is none; a timeline shows one run, and all its files are of "
+            "one kind; leave one out",
+            own->string(), other->string()));
+    }
+    if (other == inputs.end()) {
         if (!rules.empty()) {
             throw UsageError(
                 fmt::format("--task-rules is {}, but {} is a trace of PipeScope, which names its tasks; leave "
@@ -54,25 +101,14 @@ std::vector<fs::path> with_files_of_folders(const std::vector<fs::path>& argumen
             files.push_back(argument);
             continue;
         }
-        std::vector<fs::path> found;
-        std::string folder;  // torchtitan has one for each recorded iteration
-        for (const fs::directory_entry& entry : fs::directory_iterator(argument)) {
-            const std::string name = entry.path().filename().string();
-            const bool is_trace = name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite");
-            const bool is_notes = name.ends_with(".notes.json");  // of the viewer, beside a trace
-            if (entry.is_regular_file(unknown) && is_trace && !is_notes) {
-                found.push_back(entry.path());
-            } else if (entry.is_directory(unknown)) {
-                folder = std::max(folder, entry.path().string());
-            }
-        }
-        if (found.empty()) {
+        const FolderContents found = contents_of(argument);
+        if (found.traces.empty()) {
             throw UsageError(fmt::format(
                 "{} is a folder without a trace; traces end in .json, .json.gz or .sqlite; name {}", argument.string(),
-                folder.empty() ? "another folder or file" : "one run's folder in it, such as " + folder));
+                found.last_folder.empty() ? "another folder or file"
+                                          : "one run's folder in it, such as " + found.last_folder));
         }
-        std::ranges::sort(found);
-        files.insert(files.end(), found.begin(), found.end());
+        files.insert(files.end(), found.traces.begin(), found.traces.end());
     }
     return files;
 }

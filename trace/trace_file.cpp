@@ -317,7 +317,8 @@ int require_trace_format(SQLite::Database& db, const fs::path& path) {
 }
 
 bool looks_like_json(const std::filesystem::path& path) {
-    if (!std::filesystem::is_regular_file(path)) {
+    std::error_code unknown;
+    if (!std::filesystem::is_regular_file(path, unknown)) {
         return false;
     }
     std::array<char, 64> head{};

@@ -374,7 +374,7 @@ Timeline timelineOf(const TimelineStore& store) {
 
 void compareWith(TraceDocument& document, const Simulation* simulation) {
     if (!document.measured) {
-        document.whyNotCompared = nothing_measured(document.run.origin);
+        document.whyNotCompared = nothing_measured(document.run);
         return;
     }
     warn_of_partition(document.run, highestPartition(*document.measured));

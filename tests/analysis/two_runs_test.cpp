@@ -395,8 +395,8 @@ protected:
             });
             if (track == trace.tracks.end()) {
                 const bool is_stream = range.track.starts_with("stream");
-                trace.tracks.push_back({is_stream ? RangeTrack::Kind::stream : RangeTrack::Kind::thread, range.group,
-                                        range.track, 1, {}});
+                trace.tracks.push_back(
+                    {is_stream ? RangeTrack::Kind::stream : RangeTrack::Kind::thread, range.group, range.track, 1, {}});
                 track = std::prev(trace.tracks.end());
             }
             trace.names.push_back(range.name);

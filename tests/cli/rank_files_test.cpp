@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace pipescope {
@@ -93,6 +94,60 @@ TEST_F(RankFiles, AreImportedAsTheyAreMerged) {
     EXPECT_THAT(user.succeeds("import --help").out, HasSubstr("pipescope import traces/ -o run.sqlite"));
     EXPECT_EQ(user.types("import traces -o traces/rank0.json --force").code, 1) << "the output is an input";
     EXPECT_EQ(user.types("import -o run.sqlite").code, 2);
+}
+
+// A rank whose ranges only launch kernels is compared by the kernels; without them it is not compared at all.
+TEST_F(RankFiles, OfAGpuAreComparedByTheirKernels) {
+    for (const char* folder : {"kernels", "launches"}) {
+        user.types_to_shell(std::string("mkdir ") + folder);
+        for (int rank = 0; rank < 2; ++rank) {
+            RankFile file(rank, 2);
+            for (int step = 0; step < 2; ++step) {
+                const double t = 1000 * step;
+                const double work = t + 50 + 100 * rank;
+                file.range("ProfilerStep#" + std::to_string(step), t, t + 900);
+                for (const auto& [name, launch, start] :
+                     {std::tuple(std::string("F0"), t + 10, work), {"B0", t + 30, t + 350 - 100 * rank}}) {
+                    file.range("PP:" + std::to_string(rank) + name, launch, launch + 10);
+                    if (folder == std::string("kernels")) {
+                        file.launched(launch + 1, start, start + 100);
+                    } else {
+                        file.work_without_call(start, start + 100);
+                    }
+                }
+            }
+            file.write(user.folder() / (std::string(folder) + "/rank" + std::to_string(rank) + ".json"));
+        }
+    }
+    const auto compared = user.succeeds("compare kernels --json").json();
+    EXPECT_NEAR(compared.at("measured_bubble_fraction").get<double>(), 0.5, 0.001) << "2 lanes, 200 of 400 us each";
+    EXPECT_EQ(compared.at("lanes").at(0).at("measured_busy_ns"), 200'000);
+    EXPECT_THAT(user.types("compare launches").err,
+                HasSubstr("holds ranges that only launch work on a device, and not the kernels of whole steps"));
+    EXPECT_THAT(user.succeeds("import launches -o launches.sqlite").err,
+                HasSubstr("the ranges of ranks 0, 1 only launch work on a device"));
+    EXPECT_THAT(user.types("profile --from-trace launches.sqlite -o p.json").err, HasSubstr("only launch work"));
+}
+
+TEST_F(RankFiles, WithoutTasksAreToldOfTaskRules) {
+    user.types_to_shell("mkdir bare");
+    for (int rank = 0; rank < 2; ++rank) {
+        RankFile(rank, 2).range("fwd", 10, 35).write(user.folder() / ("bare/rank" + std::to_string(rank) + ".json"));
+    }
+    const std::string remedy = "is a trace of PyTorch's profiler and holds no measured task";
+    EXPECT_THAT(user.types("compare bare").err, AllOf(HasSubstr(remedy), HasSubstr("--task-rules")));
+    user.succeeds("import bare -o bare.sqlite");
+    EXPECT_THAT(user.types("compare bare.sqlite").err, AllOf(HasSubstr(remedy), HasSubstr("--task-rules")));
+}
+
+TEST_F(RankFiles, BesideOtherFilesAreStillOneRun) {
+    user.writes("traces/config.json", R"({"layers": 4})");
+    EXPECT_EQ(user.succeeds("compare traces --json").json().at("lanes").size(), 2U);
+    EXPECT_THAT(user.succeeds("import traces -o run.sqlite").err, HasSubstr("config.json"));
+    EXPECT_THAT(user.types("import run.sqlite traces/rank0.json -o x.sqlite").err,
+                AllOf(HasSubstr("run.sqlite is a trace of PipeScope"), HasSubstr("rank0.json is none")));
+    EXPECT_THAT(user.types("import traces/rank0.json run.sqlite -o x.sqlite").err,
+                HasSubstr("run.sqlite is a trace of PipeScope"));
 }
 
 TEST_F(RankFiles, ThatAreNoTracesAreTheCause) {

@@ -43,8 +43,9 @@ constexpr const char* kKineto = R"({"schemaVersion": 1, "baseTimeNanoseconds": 1
   {"ph": "b", "cat": "async", "id": "0x1", "name": "y", "pid": 7, "tid": 8, "ts": 1},
   {"ph": "s", "id": 1, "pid": 7, "tid": 8, "ts": 10, "cat": "ac2g", "name": "ac2g"}]})";
 
-// What readers of Chrome JSON once took for something else: an exponent next to the limit, numbers beyond a double, a list
-// for a number, white space after a comma, ranges that only launch work, and what the profiler shows beside a stream's.
+// What readers of Chrome JSON once took for something else: an exponent next to the limit, numbers beyond a double, a
+// list for a number, white space after a comma, ranges that only launch work, and what the profiler shows beside a
+// stream's.
 constexpr const char* kOddChrome = R"([{"ph": "X", "ts": 1.5e-2147483648, "dur": [1], "pid": {}, "tid": 1.5},
   {"ph": "X", "name": "PP:0F0", "pid": 18446744073709551615, "tid": 2, "ts": 1, "dur": 2, "args": {"n": 1e309, "m": -1E999}},
   {"ph": "X", "name": "PP:0B0", "pid": 7, "tid": 8, "ts": 4, "dur": 2},
@@ -100,8 +101,9 @@ void write_corpus(const Corpus& corpus) {
     corpus.add("schedule_csv", "gpipe", "0F0,0F1,,,0B0,0B1\r\n,1F0,1F1,1B0,1B1,\r\n");
     corpus.add("schedule_csv", "split", "0F0,0R0,0I0,0W0\n,1F0,1L0,(1B0;)OVERLAP_F_B\n");
     corpus.add("schedule_csv", "v", "0F0,1F0,1I0,0I0,1W0,0W0,0REDUCE_GRAD\r\n");
-    corpus.add("schedule_csv", "communication",
-               "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0RESHARD\r\n1UNSHARD,1RECV_F0,1F0,(1SEND_B0;1RECV_F1)BATCH_P2P,1B0\r\n");
+    corpus.add(
+        "schedule_csv", "communication",
+        "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0RESHARD\r\n1UNSHARD,1RECV_F0,1F0,(1SEND_B0;1RECV_F1)BATCH_P2P,1B0\r\n");
     int k = 0;
     for (const char* text : {"1.5ms", "2 us", "1000", "16GiB", "12.5GB/s", "0", "1e3 MB", "5s", "3TiB/s"}) {
         corpus.add("quantities", std::to_string(k), static_cast<char>(k % 3) + std::string(text));

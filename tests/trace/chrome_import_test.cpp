@@ -343,8 +343,9 @@ TEST_F(ChromeImport, RefusesTextsThatWouldFillTheMemory) {
     const std::string most(kMostJsonText, 'x');
     EXPECT_EQ(opened(head + most.substr(1) + "\"}]").names.back().size(), kMostJsonText - 1);
     for (const std::string& text : {head + most + "xy\"}]", head + "\", \"" + most + "xy\": 1}]"}) {
-        EXPECT_THAT(thrown<TraceFormatError>([&] { opened(text); }),
-                    AllOf(HasSubstr("t.json"), HasSubstr("a text of over 16.00 MiB"), HasSubstr("leave the event out")));
+        EXPECT_THAT(
+            thrown<TraceFormatError>([&] { opened(text); }),
+            AllOf(HasSubstr("t.json"), HasSubstr("a text of over 16.00 MiB"), HasSubstr("leave the event out")));
     }
     EXPECT_THAT(thrown<TraceFormatError>([&] { opened(R"([{"ts": )" + std::string(200'000, '1') + "}]"); }),
                 HasSubstr("a number of over 64.00 KiB"));

@@ -19,6 +19,7 @@ namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -164,6 +165,71 @@ TEST_F(MergeRankFiles, RefusesFilesThatAreNoRun) {
     EXPECT_FALSE(are_rank_files({first(), copy}));
     EXPECT_FALSE(are_rank_files({first()}));
     EXPECT_FALSE(are_rank_files({first(), folder_ / "plain.json"}));
+}
+
+// What a folder of traces holds besides them, and ranks that recorded nothing.
+TEST_F(MergeRankFiles, LeavesOutFilesThatHoldNothing) {
+    std::ofstream(folder_ / "config.json") << R"({"model": {"layers": 4}})";
+    std::ofstream(folder_ / "empty.json");
+    const fs::path bare = RankFile(2, 3).write(folder_ / "rank2.json");
+    const std::vector<fs::path> all{folder_ / "config.json", folder_ / "empty.json", first(), second(), bare};
+    const MergedTrace result = merge(all);
+    EXPECT_EQ(result.processes.size(), 2U);
+    EXPECT_EQ(result.tasks, 7);
+    EXPECT_THAT(result.warnings,
+                Contains(AllOf(HasSubstr("config.json"), HasSubstr("is JSON without a list"), HasSubstr("left out"))));
+    EXPECT_THAT(result.warnings, Contains(AllOf(HasSubstr("empty.json"), HasSubstr("is empty; it is left out"))));
+    EXPECT_THAT(result.warnings, Contains(AllOf(HasSubstr("rank2.json"), HasSubstr("it holds no task and no range"))));
+    EXPECT_TRUE(are_rank_files({all.begin(), all.begin() + 4}));
+    EXPECT_FALSE(are_rank_files({all.begin(), all.begin() + 3})) << "one rank";
+    EXPECT_THAT(thrown<TraceFormatError>([&] {
+                    merge({folder_ / "config.json", folder_ / "empty.json"});
+                }),
+                HasSubstr("none of 2 files holds anything to show"));
+}
+
+// The profiler writes when it recorded at the end of the file.
+TEST_F(MergeRankFiles, PlacesAFileThatWasCutOffByTheOthers) {
+    merge({first(), second()});
+    const OpenedTrace whole = merged();
+    std::string text = read_text(second());
+    const std::string base = fmt::format("\"baseTimeNanoseconds\": {}, ", kBase);
+    text.erase(text.find(base), base.size());
+    write_text(folder_ / "rank1.json", text.substr(0, text.find("\n], \"traceName\"")));
+    const MergedTrace result = merge({first(), folder_ / "rank1.json"});
+    EXPECT_THAT(result.warnings, Contains(AllOf(HasSubstr("rank1.json"), HasSubstr("of the other ranks"))));
+    EXPECT_THAT(result.warnings, Contains(AllOf(HasSubstr("the file was cut off"), HasSubstr("(rank 1)"))));
+    EXPECT_EQ(merged().measured.slices, whole.measured.slices);
+}
+
+TEST_F(MergeRankFiles, NeedsNoLookAtASingleFile) {
+    write_text(folder_ / "damaged.json", "{\"a\": ");
+    EXPECT_FALSE(are_rank_files({folder_ / "damaged.json"}));
+}
+
+TEST_F(MergeRankFiles, SaysWhatTheImporterLeftOut) {
+    std::ofstream(folder_ / "t.json") << R"([{"ph": "X", "ts": 1, "dur": 1}, {"ph": "X", "ts": 1, "dur": []}])";
+    EXPECT_THAT(merge({folder_ / "t.json"}).warnings, ElementsAre(HasSubstr("1 event was omitted")));
+}
+
+TEST_F(MergeRankFiles, KeepsAnnotationsOfStreamsApartFromWork) {
+    const fs::path file = RankFile(0, 1)
+                              .range("PP:0F0", 0, 9)
+                              .launched(1, 10, 20)
+                              .work_without_call(40, 50)
+                              .on_device("PP:0F0", 10, 20)
+                              .write(folder_ / "t.json");
+    const OpenedTrace before = open_trace(file);
+    merge({file});
+    for (const OpenedTrace& trace : {before, merged()}) {
+        const auto found = std::ranges::find(trace.tracks, RangeTrack::Kind::annotations, &RangeTrack::kind);
+        ASSERT_NE(found, trace.tracks.end());
+        EXPECT_EQ(found->name, "stream 7, annotations");
+        EXPECT_EQ(trace.names.at(found->ranges.at(0).name), "PP:0F0");
+        const auto stream = std::ranges::find(trace.tracks, RangeTrack::Kind::stream, &RangeTrack::kind);
+        ASSERT_NE(stream, trace.tracks.end());
+        EXPECT_EQ(stream->ranges.size(), 2U);
+    }
 }
 
 TEST_F(MergeRankFiles, KeepsWorkOfDevicesAndCounters) {
