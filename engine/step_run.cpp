@@ -235,7 +235,11 @@ void StepRun::run(Part part) {
     receive(part);
     pipeline_->lanes().run(
         [this, part](LaneId lane) {
-            run_lane(lane, part);
+            try {
+                run_lane(lane, part);
+            } catch (...) {  // between two tasks, such as the device's own error
+                fail(graph_->lane_order(lane).front(), lane);
+            }
             gate_.leave(lane);
         },
         pipeline_->options().while_waiting ? [this] { ask_caller(); } : std::function<void()>());

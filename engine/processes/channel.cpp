@@ -1,6 +1,7 @@
 #include "engine/processes/channel.h"
 
 #include <cstring>
+#include <exception>
 #include <utility>
 
 namespace pipescope {
@@ -69,7 +70,7 @@ void OutgoingChannel::send(const std::shared_ptr<Frame>& frame, std::size_t size
             if (transfer->wait()) {
                 pool->give(frame);
             }
-        } catch (const ConnectionLost&) {
+        } catch (const std::exception&) {
             on_failure();
         }
     });

@@ -14,6 +14,7 @@
 #include "engine/lanes/worker.h"
 #include "engine/processes/rendezvous.h"
 #include "engine/processes/transport.h"
+#include "schedule/number_text.h"
 #include "schedule/quantities.h"
 
 #include <torch/version.h>
@@ -31,6 +32,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -145,9 +147,9 @@ struct Processes::Group {
     std::mutex store_mutex;
     std::optional<KeyStore> store;  // guarded by store_mutex
     std::mutex failing_mutex;
-    std::optional<KeyStore> failing;  // guarded by failing_mutex; for the cause only
-    std::int64_t gathered = 0;        // collective calls so far
-    std::int64_t connected = 0;
+    std::optional<KeyStore> failing;         // guarded by failing_mutex; for the cause only
+    std::atomic<std::int64_t> gathered = 0;  // collective calls so far
+    std::atomic<std::int64_t> connected = 0;
 
     mutable std::mutex mutex;
     std::condition_variable changed;
@@ -305,9 +307,17 @@ void Processes::Group::wait_for_members(Clock::time_point until) {
 
 void Processes::Group::start_watch() {
     last_pulse = Clock::now().time_since_epoch().count();
-    const auto start = [](const char* name, auto job) {
+    const auto start = [this](const std::string& name, auto watch) {
         auto worker = std::make_unique<Worker>(name, [] {});
-        worker->post(std::move(job));
+        worker->post([this, name, watch = std::move(watch)] {
+            try {
+                watch();
+            } catch (const std::exception& error) {  // such as too little memory
+                fail(name_of(options.rank) + " cannot watch the others any more, since its thread '" + name +
+                         "' failed: " + error.what(),
+                     true);
+            }
+        });
         return worker;
     };
     judge_thread = start("judge", [this] { watch_health(); });
@@ -357,7 +367,8 @@ void Processes::Group::watch_pulse() {
                 if (value != beat.value || (was_away && value != kLeft)) {
                     beat = {value, now};
                     if (const auto space = value.find(' '); space != std::string::npos) {
-                        const auto packed = unpack(std::stoull(value.substr(space + 1)));
+                        const auto number = number_in<std::uint64_t>(std::string_view(value).substr(space + 1));
+                        const auto packed = number ? unpack(*number) : std::nullopt;
                         const std::lock_guard tasks_lock(mutex);
                         tasks[static_cast<std::size_t>(rank)] = packed && packed->step >= 0 ? to_string(*packed) : "";
                     }
@@ -739,8 +750,9 @@ void Processes::exchange(int peer, const std::function<bool()>& transfers) {
     } catch (const ConnectionLost&) {
         lost(peer);
     }
-    check();
-    throw ProcessError("the connections were closed while " + name_of(rank()) + " used them; close them after use");
+    // Ends the group, unless that is why: whoever gets a ProcessError finds its cause in failure().
+    throw ProcessError(
+        group_->fail("the connections were closed while " + name_of(rank()) + " used them; close them after use"));
 }
 
 void Processes::lost(int peer) {

@@ -49,7 +49,8 @@ struct ProcessOptions {
 ///
 /// The first failure of any process, be it an exception of a layer or its death, ends the group: each process gets the
 /// same cause from everything it calls.
-/// Threading: all methods from any thread. Errors: ProcessError.
+/// Threading: all methods from any thread, but the collective ones in the same order in all processes, so from one
+/// thread at a time. Errors: ProcessError; once a method has thrown one, failure() has its cause.
 /// Ownership: models hold their group. The destructor tells the others that this process leaves in good order, and
 /// waits until all leave; during an exception it tells them that this process failed.
 class Processes {
