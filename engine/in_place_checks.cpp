@@ -32,6 +32,11 @@ WeakStorage storage_of(const at::Tensor& tensor) {
                                                     : WeakStorage(c10::intrusive_ptr<c10::StorageImpl>());
 }
 
+/// Null if there is none.
+const void* address_of_storage(const at::Tensor& tensor) {
+    return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
+
 /// One past the last byte.
 const void* end_of(const at::Tensor& tensor) {
     std::int64_t last = 0;
@@ -69,6 +74,35 @@ Tensors RecomputeInputs::take(const Partition& partition, bool trains) {
         }
     }
     return std::exchange(inputs_, {});
+}
+
+ParameterVersions::ParameterVersions(const std::vector<Partition>& partitions) {
+    for (const Partition& partition : partitions) {
+        for (at::Tensor& parameter : partition.trained_parameters()) {
+            const void* const storage = address_of_storage(parameter);
+            const std::uint32_t version = version_of(parameter);
+            seen_.push_back({std::move(parameter), storage, version});
+        }
+    }
+}
+
+void ParameterVersions::check(const std::vector<Partition>& partitions) const {
+    const auto is_changed = [](const Seen& each) {
+        return version_of(each.parameter) != each.version || address_of_storage(each.parameter) != each.storage;
+    };
+    const auto changed = std::find_if(seen_.begin(), seen_.end(), is_changed);
+    if (changed == seen_.end()) {
+        return;
+    }
+    std::string name;
+    for (const Partition& partition : partitions) {
+        for (const auto& [key, tensor] : partition.named(&Layer::parameters)) {
+            name = tensor.is_same(changed->parameter) ? key : name;
+        }
+    }
+    throw EngineError("parameter " + name +
+                      " was changed between forward and backward, which computes checkpointed micro-batches again with "
+                      "its values; go backward before the optimizer's step, or use checkpoint never");
 }
 
 StashedVersion::StashedVersion() : storage_(storage_of({})) {}

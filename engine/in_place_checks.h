@@ -11,8 +11,9 @@
 // Changes in place that torch would notice in the plain model, but cannot notice across a cut.
 //
 // Autograd compares the versions of the tensors that it saved. It never sees the inputs of a checkpointed micro-batch,
-// a skip's two ends, which are different tensors of one storage, or a buffer that another lane still reads. Each class
-// here notes a version and compares it later. InputVersions does the same for the caller's input.
+// a skip's two ends, which are different tensors of one storage, a buffer that another lane still reads, or a parameter
+// that a recompute will read. Each class here notes a version and compares it later. InputVersions does the same for
+// the caller's input.
 
 namespace pipescope {
 class Partition;
@@ -35,6 +36,27 @@ private:
     Tensors inputs_;
     std::vector<std::uint32_t> versions_;
     bool trains_ = false;
+};
+
+/// The trained parameters after a forward of which a backward will compute micro-batches again.
+///
+/// A recompute with other values, such as those after an optimizer's step, would be another function than the forward.
+/// Costs a few comparisons for each parameter, once a forward and once a backward.
+class ParameterVersions {
+public:
+    ParameterVersions() = default;
+    explicit ParameterVersions(const std::vector<Partition>& partitions);
+
+    /// Throws EngineError, with the parameter's name, if one was changed in place since, or was given other memory.
+    void check(const std::vector<Partition>& partitions) const;
+
+private:
+    struct Seen {
+        at::Tensor parameter;
+        const void* storage;
+        std::uint32_t version;
+    };
+    std::vector<Seen> seen_;
 };
 
 /// The version of a skip when its partition passed it on.

@@ -157,11 +157,15 @@ void StepRun::cut_input(const Tensors& input) {
 
 Tensors StepRun::forward() {
     run(Part::forward);
+    if (is_checkpointed(MicroBatchId{0})) {
+        parameter_versions_ = ParameterVersions(pipeline_->partitions());
+    }
     record_callers_stream(gathered_output_);
     return std::exchange(gathered_output_, {});
 }
 
 Tensors StepRun::backward(const Tensors& output_gradients) {
+    parameter_versions_.check(pipeline_->partitions());
     cut_output_gradients(output_gradients);
     gate_.finish(whole_loss().value());
     run(Part::backward);

@@ -171,6 +171,7 @@ private:
     std::vector<Slot> slots_;     // see slot()
     std::vector<Extras> extras_;  // see extras(); empty without skips, other processes and split backwards
     InputVersions input_versions_;
+    ParameterVersions parameter_versions_;                 // of forward(), if backward() recomputes
     std::vector<OutputReuse> output_reuse_;                // by partition
     std::vector<OutputReuse> gradient_reuse_;              // by partition
     std::vector<int> forwards_;                            // by partition: number begun

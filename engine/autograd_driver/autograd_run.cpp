@@ -57,7 +57,8 @@ AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& inpu
     std::vector<Tensors> parts = split(input, sizes, split_->input);
     forward_ = std::make_shared<const AutogradForward>(AutogradForward{
         std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step,
-        std::make_shared<FirstFailure>(), std::make_shared<InputVersions>(input, parts, split_->input, true)});
+        std::make_shared<FirstFailure>(), std::make_shared<InputVersions>(input, parts, split_->input, true),
+        std::make_shared<ParameterVersions>(), std::make_shared<std::once_flag>()});
     for (Tensors& part : parts) {
         fronts_.push_back({.tensors = std::move(part), .skips = std::vector<Skip>(pipeline_.skips().skips().size())});
     }
@@ -95,6 +96,9 @@ Tensors AutogradRun::forward() {
     join_caller();
     forward_->input_versions->update_input();
     forward_->input_versions->guard(input_);
+    if (is_checkpointed(MicroBatchId{0})) {
+        *forward_->parameter_versions = ParameterVersions(pipeline_.partitions());
+    }
     std::vector<Tensors> outputs;
     for (Front& front : fronts_) {
         outputs.push_back(std::move(front.tensors));

@@ -71,6 +71,7 @@ void Recomputation::compute_again() {
     close_backward_span();
     forward_->input_versions->update_parts();
     Pipeline& pipeline = *forward_->pipeline;
+    std::call_once(*forward_->parameters_checked, [&] { forward_->parameter_versions->check(pipeline.partitions()); });
     const LaneId lane = pipeline.lane_of(at_.j);
     const TaskKey key = forward_->key(TaskKind::recompute, at_);
     const TaskSpan span(key, lane, false, pipeline.observer());

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace at {
@@ -34,6 +35,9 @@ struct AutogradForward {
     /// and gets a stand-in.
     std::shared_ptr<FirstFailure> non_standard;
     std::shared_ptr<InputVersions> input_versions;
+    /// Noted at the forward's end, and checked by the first recompute: a layer's recompute may change its parameters.
+    std::shared_ptr<ParameterVersions> parameter_versions;
+    std::shared_ptr<std::once_flag> parameters_checked;
 
     RandomPlace place(MicroBatchId micro_batch) const;
     TaskKey key(TaskKind kind, Cell at) const;

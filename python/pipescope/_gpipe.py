@@ -351,17 +351,15 @@ class GPipe(Layered):
         return output
 
     def _watch_parameters(self, output: Any) -> None:
-        """A backward that recomputes needs the parameters of the forward."""
-        before = [(parameter, parameter._version) for parameter in self.parameters()]
+        """A backward that recomputes needs the parameters of the forward. The engine checks that their values are the same."""
+        before = list(self.parameters())
 
         def check(gradient: Tensor) -> None:
             now = list(self.parameters())
-            if len(now) != len(before) or any(
-                one is not other or one._version != version for one, (other, version) in zip(now, before)
-            ):
+            if len(now) != len(before) or any(one is not other for one, other in zip(now, before)):
                 raise RuntimeError(
-                    "parameters were changed or replaced between the pipeline's forward and its backward, which computes "
-                    "checkpointed micro-batches again; go backward first (also with torch.func.functional_call), or use "
+                    "parameters were replaced between the pipeline's forward and its backward, which computes checkpointed "
+                    "micro-batches again; go backward first (also with torch.func.functional_call), or use "
                     "checkpoint='never'"
                 )
 

@@ -255,6 +255,45 @@ TEST(Inputs, ChangedInPlaceBeforeBackwardAreRefused) {
     }
 }
 
+TEST(Parameters, ThatChangeBeforeARecomputeAreRefused) {
+    const auto update = [](const at::Tensor& parameter) { parameter.detach().mul_(2); };
+    const auto replace = [](const at::Tensor& parameter) { parameter.set_data(parameter.detach().clone()); };
+    for (const Driver driver : kBothDrivers) {
+        for (const auto& [chunks, mode] :
+             {std::pair{1, Checkpoint::always}, {3, Checkpoint::always}, {3, Checkpoint::except_last}}) {
+            for (const std::function<void(const at::Tensor&)>& change :
+                 {std::function<void(const at::Tensor&)>(update), std::function<void(const at::Tensor&)>(replace)}) {
+                GPipe model(dropout_mlp(), on_host({3, 3}, chunks, mode, driver));
+                const at::Tensor output = model.forward(samples(6));
+                change(model.parameters()[3]);
+                EXPECT_THAT(thrown<EngineError>([&] { output.sum().backward(); }),
+                            AllOf(HasSubstr("parameter 3.bias was changed between forward and backward"),
+                                  HasSubstr("go backward before the optimizer's step")));
+                model.forward(samples(6)).sum().backward();
+                EXPECT_TRUE(model.parameters()[3].grad().defined()) << "and the model can be used again";
+            }
+        }
+        // Nothing is computed again.
+        GPipe model(dropout_mlp(), on_host({3, 3}, 3, Checkpoint::never, driver));
+        const at::Tensor output = model.forward(samples(6));
+        update(model.parameters()[3]);
+        output.sum().backward();
+    }
+}
+
+TEST(Parameters, MayChangeBetweenStepsAndAfterAForwardWithoutBackward) {
+    for (const Driver driver : kBothDrivers) {
+        GPipe model(dropout_mlp(), on_host({3, 3}, 3, Checkpoint::always, driver));
+        for (int step = 0; step < 2; ++step) {
+            model.step(samples(6), samples(6, 4), mean_square);
+            model.parameters()[0].detach().mul_(0.5);
+        }
+        const at::Tensor unused = model.forward(samples(6));
+        model.parameters()[0].detach().mul_(0.5);
+        model.step(samples(6), samples(6, 4), mean_square);
+    }
+}
+
 TEST(Inputs, ThatALayerKeepsAndChangesLaterAreRefused) {
     at::Tensor kept;
     const auto keep = [&](const Tensors& in) {
