@@ -2,6 +2,7 @@
 // ensures it by the library's name, in whatever folder. And the structs passed must have the same layout: this is
 // checked before anything else of the library runs.
 
+#include "engine/library_opening.h"
 #include "models/model_files.h"
 #include "models/user_model.h"
 
@@ -29,7 +30,7 @@ void* load_plugin(const std::string& path) {
     }
     // Absolute, because the loader searches a bare name only in system folders.
     const std::string absolute = std::filesystem::absolute(path).string();
-    void* const library = dlopen(absolute.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    void* const library = open_library(absolute, RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) {
         throw UserModelError("'" + path + "' cannot be loaded: " + loader_error() +
                              "; it must be a shared library built against LibTorch " TORCH_VERSION
@@ -66,7 +67,7 @@ const PipescopeUserModel& exported_model(void* library, const std::string& path)
 
 // Reports missing symbols now, not in the middle of training.
 void resolve_all_symbols(const std::string& path) {
-    if (dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    if (open_library(std::filesystem::absolute(path).string(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
         throw UserModelError("'" + path + "' lacks a function: " + loader_error() +
                              "; link it to pipescope::user_model and to its other dependencies");
     }

@@ -1,6 +1,7 @@
 #include "engine/processes/device_plugins.h"
 
 #include "engine/engine_error.h"
+#include "engine/library_opening.h"
 #include "engine/library_places.h"
 #include "engine/processes/device_plugin.h"
 
@@ -43,7 +44,7 @@ void* open(const std::string& way) {
     if (!is_path(way)) {
         return open_nccl();
     }
-    void* const library = dlopen(way.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* const library = open_library(way, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
         throw EngineError("'" + way + "' cannot be loaded (" + loaders_message() +
                           "); device messages need a plugin library; check the path and its libraries");

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -83,6 +84,17 @@ TEST(PluginModelErrors, SayThatALibraryIsNoModel) {
 TEST(PluginModelErrors, SayThatALibraryWasBuiltForSomethingElse) {
     expect_refused(plugin("other_abi"), "version 99", "build it again");
     expect_refused(plugin("other_torch"), "LibTorch 1.13.1", "LibTorch " TORCH_VERSION);
+}
+
+TEST(PluginModelErrors, NameALibraryThatEndsTheProcessWhileItIsLoaded) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto load = [](const char* how) {
+        ::setenv("PIPESCOPE_TEST_START", how, 1);
+        make_model(plugin("faulty_start"));
+    };
+    EXPECT_EXIT(load("throw"), testing::ExitedWithCode(1),
+                "libfaulty_start_plugin.so' threw an exception while it was loaded .the table is missing.; its static");
+    EXPECT_EXIT(load("exit"), testing::ExitedWithCode(1), "called exit.. while it was loaded; its static objects");
 }
 
 TEST(ModelFile, IsPartedFromItsOptionsByTheColonBehindItsEnding) {
