@@ -3,6 +3,7 @@
 #include "engine/autograd_bridge.h"
 #include "engine/autograd_driver/autograd_run.h"
 #include "engine/current_task.h"
+#include "engine/gradient_norm.h"
 #include "engine/gradients/gradient_needs.h"
 #include "engine/lanes/process_end.h"
 #include "engine/model_layers.h"
@@ -219,6 +220,22 @@ at::Tensor GPipe::step(const at::Tensor& input, const at::Tensor& target,
 
 void GPipe::train_staggered(const StaggeredTraining& training) {
     StaggeredRun(impl().pipeline, training).run();
+}
+
+at::Tensor GPipe::clip_grad_norm_(double max_norm, double norm_type, bool error_if_nonfinite) {
+    const AtWork at_work;
+    return clip_gradients(*impl().pipeline, max_norm, norm_type, error_if_nonfinite);
+}
+
+bool GPipe::any_process(bool here) {
+    const AtWork at_work;
+    LaneChannels* const channels = impl().pipeline->channels();
+    if (channels == nullptr) {
+        return here;
+    }
+    const std::vector<double> all =
+        impl().together([&] { return channels->gather(LaneChannels::Purpose::any, {here ? 1.0 : 0.0}); });
+    return std::ranges::any_of(all, [](double each) { return each != 0; });
 }
 
 std::vector<at::Tensor> GPipe::parameters() const {

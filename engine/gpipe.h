@@ -217,6 +217,18 @@ public:
     /// parameters, so continue from a saved state. The gradients are undefined then; call zero_grad().
     void train_staggered(const StaggeredTraining& training);
 
+    /// Scales the gradients of all parameters so that their norm is at most `max_norm`: what
+    /// torch::nn::utils::clip_grad_norm_ does to the plain model. `norm_type`: 2, infinity or another p. Collective in
+    /// several processes, where it has the gradients of all lanes: call it on every rank, after step(). With replicas,
+    /// which hold equal gradients, each parameter counts once. Returns the norm before, without dimensions: of all
+    /// gradients, on every rank; in several processes on the host, otherwise on the first parameter's device. Throws
+    /// EngineError, on every rank, if the norm is infinite or nan and `error_if_nonfinite` is set, and UsageError or
+    /// ProcessError if another rank calls something else.
+    at::Tensor clip_grad_norm_(double max_norm, double norm_type = 2.0, bool error_if_nonfinite = false);
+    /// Collective in several processes: true on every rank if `here` is true on any. For the scaling of losses: if a
+    /// gradient of one rank is infinite, all skip the update.
+    bool any_process(bool here);
+
     /// In layer order; the same tensors for the model's lifetime.
     std::vector<at::Tensor> parameters() const;
     /// Keys are those of the plain Sequential ("3.weight"), so they fit any balance.

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <numeric>
 #include <string>
 
 namespace pipescope {
@@ -28,7 +29,13 @@ constexpr int kFirstCopyTag = 16;
 constexpr int kFirstRingTag = 1 << 24;  // above the pairs of lanes
 
 std::string to_string(LaneChannels::Start start) {
-    return start.purpose == LaneChannels::Purpose::training ? "step()" : "forward()";
+    switch (start.purpose) {
+        case LaneChannels::Purpose::values: return "forward()";
+        case LaneChannels::Purpose::training: return "step()";
+        case LaneChannels::Purpose::norm: return "clip_grad_norm_()";
+        case LaneChannels::Purpose::any: return "any_process(), as the unscaling of gradients does";
+    }
+    return "a function that only a newer PipeScope has";
 }
 }  // namespace
 
@@ -343,6 +350,28 @@ LaneChannels::Start LaneChannels::start(Start own) {
     return all;
 }
 
+std::vector<double> LaneChannels::gather(Purpose purpose, const std::vector<double>& mine) {
+    start({purpose, 0});
+    const int here = processes_->rank() - ranks_.first;
+    const RingPlace place{here, ranks_.count, ranks_.first + (here + ranks_.count - 1) % ranks_.count,
+                          ranks_.first + (here + 1) % ranks_.count};
+    // Each process adds its part to zeros, which changes no bit.
+    const auto add_up = [&](std::vector<double>& values) {
+        const at::Tensor all = at::from_blob(values.data(), static_cast<std::int64_t>(values.size()), at::kDouble);
+        const AtRest until_all_sent;
+        processes_->exchange(place.previous,
+                             [&] { return ring_sum(*connections_, place, kFirstRingTag + ranks_.num_lanes + 1, all); });
+    };
+    std::vector<double> counts(static_cast<std::size_t>(ranks_.count));
+    counts[static_cast<std::size_t>(here)] = static_cast<double>(mine.size());
+    add_up(counts);
+    const auto mine_in_counts = counts.begin() + here;
+    std::vector<double> all(static_cast<std::size_t>(std::reduce(counts.begin(), counts.end())));
+    std::ranges::copy(mine, all.begin() + static_cast<std::ptrdiff_t>(std::reduce(counts.begin(), mine_in_counts)));
+    add_up(all);
+    return all;
+}
+
 void LaneChannels::receive(const TaskGraph& graph, const std::function<bool(TaskKind)>& kinds, int losses,
                            Receiver receiver) {
     for (auto& [lanes, incoming] : copies_in_) {
@@ -471,9 +500,12 @@ void LaneChannels::sum(std::optional<LaneId> lane, const at::Tensor& values) {
 
 void LaneChannels::reduce(std::optional<LaneId> lane, const std::vector<at::Tensor>& like, Tensors& values) {
     const at::NoGradGuard no_grad;
-    // First how many samples there are, and which of the tensors exist anywhere.
-    std::vector<double> count(values.size() + 1);
-    count.back() = static_cast<double>(batch_);
+    // First how many samples there are, and which of the tensors exist anywhere; also how far each replica is.
+    std::vector<double> count(values.size() + 2);
+    double& samples = count[values.size()];
+    double& runs = count[values.size() + 1];
+    samples = static_cast<double>(batch_);
+    runs = static_cast<double>(run_);
     for (std::size_t k = 0; k < values.size(); ++k) {
         if (values[k].defined() && values[k].layout() != c10::kStrided) {
             throw EngineError("a gradient is " + std::string(values[k].toString()) +
@@ -482,8 +514,13 @@ void LaneChannels::reduce(std::optional<LaneId> lane, const std::vector<at::Tens
         count[k] = values[k].defined() ? 1 : 0;
     }
     sum(lane, at::from_blob(count.data(), static_cast<std::int64_t>(count.size()), at::kDouble));
+    if (runs != static_cast<double>(run_) * ranks_.replicas) {
+        throw EngineError("replica " + std::to_string(ranks_.replica) + " makes call " + std::to_string(run_) +
+                          " of the model, and another replica a different one; call the same functions of the model, "
+                          "such as clip_grad_norm_(), equally often on all ranks");
+    }
     const bool is_mean = reduction_ == Reduction::mean;
-    const double weight = is_mean ? static_cast<double>(batch_) / count.back() : 1.0;
+    const double weight = is_mean ? static_cast<double>(batch_) / samples : 1.0;
     Tensors parts;  // of one data type, for one bucket
     std::int64_t bytes = 0;
     const auto sum_parts = [&] {

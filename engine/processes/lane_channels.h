@@ -48,7 +48,8 @@ ReplicaRanks replica_ranks(const Processes& processes, int replicas, int num_lan
 /// Errors: ProcessError once the group has ended.
 class LaneChannels {
 public:
-    enum class Purpose : std::int64_t { values, training };
+    /// What a process calls on the model.
+    enum class Purpose : std::int64_t { values, training, norm, any };
     struct Start {
         Purpose purpose;
         std::int64_t batch;
@@ -78,6 +79,9 @@ public:
     /// Begins a run. own.batch: the batch in the process of partition 0; 0 elsewhere. Returns the batch and purpose of
     /// all. Throws UsageError if the processes call different functions.
     Start start(Start own);
+    /// Collective over the processes of a pipeline, as a run of its own: what all of them say, in the order of their
+    /// ranks. Throws UsageError if they call different functions. Blocks.
+    std::vector<double> gather(Purpose purpose, const std::vector<double>& mine);
     /// Receives the copies of `kinds` and `losses` losses of the current run, until finish().
     void receive(const TaskGraph& graph, const std::function<bool(TaskKind)>& kinds, int losses, Receiver receiver);
     /// The message of a copy. `shares`: what the receiver must know of the tensors' memory; arrives as it is.

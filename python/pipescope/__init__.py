@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from pipescope._layers import cut as cut
     from pipescope._gpipe import is_checkpointing as is_checkpointing
     from pipescope._gpipe import is_recomputing as is_recomputing
+    from pipescope._gradients import GradScaler as GradScaler
+    from pipescope._gradients import clip_grad_norm_ as clip_grad_norm_
     from pipescope._processes import Processes as Processes
     from pipescope._processes import join_processes as join_processes
     from pipescope._profiler import profile as profile
@@ -52,6 +54,8 @@ _ENGINE_NAMES = {
     "current_micro_batch": "_gpipe",
     "is_checkpointing": "_gpipe",
     "is_recomputing": "_gpipe",
+    "GradScaler": "_gradients",
+    "clip_grad_norm_": "_gradients",
     "profile": "_profiler",
     "annotate": "_annotate",
     "Processes": "_processes",

@@ -22,6 +22,7 @@ from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
 from pipescope._profiler import profile as measured_profile
 from pipescope._recording import Recording, refuse_beside_a_recording
+from pipescope._scaled_loss import ScaledLoss
 from pipescope._schedule import Schedule
 from pipescope._structure import tensors_in
 from pipescope._torch import engine
@@ -296,6 +297,16 @@ class GPipe(Layered):
         return self._model
 
     @property
+    def _is_in_processes(self) -> bool:
+        processes = self._options["processes"]
+        return processes is not None and processes.size > 1
+
+    @property
+    def _has_loss(self) -> bool:
+        """True if this process computes the loss."""
+        return not self._is_in_processes or bool(self._model.partitions[-1][-1])
+
+    @property
     def balance(self) -> Optional[list[int]]:
         """Layers per partition; None before they were measured."""
         balance: Optional[list[int]] = self._options["balance"]
@@ -373,6 +384,7 @@ class GPipe(Layered):
         ``loss(output, target)`` returns one value, reduced as the option ``reduction`` says. It is called for each
         micro-batch, or, with the schedule gpipe, once on the gathered output. Forward hooks of the GPipe itself do not
         run. In several processes the input is read where partition 0 is and the target where the last partition is.
+        With ``GradScaler.scale(loss)`` the gradients are scaled, and the returned and the recorded loss are not.
         """
         if self._options["processes"] is None:
             _check(input)
@@ -380,6 +392,8 @@ class GPipe(Layered):
         model = self._model_for(input)
         with self._recorded(model, input) as losses:
             result: Tensor = model.step(input, target, loss)
+            if isinstance(loss, ScaledLoss):
+                result = loss.unscaled(result)
             losses.append(result)
         return result
 
@@ -415,6 +429,11 @@ class GPipe(Layered):
         if self._recording is not None:
             raise UsageError("train_staggered() is called while record() runs, which records step(); call it outside")
         check_loss(loss)
+        if isinstance(loss, ScaledLoss):
+            raise UsageError(
+                "train_staggered() is given a scaled loss; a GradScaler needs the gradients of all lanes before any of them "
+                "updates; use step(), or the loss without a scale"
+            )
         for each, takes in ((update, "update(lane)"), (done, "done(loss)")):
             if not callable(each):
                 raise TypeError(f"{takes} is a {type(each).__name__}; train_staggered() calls it; give a function")

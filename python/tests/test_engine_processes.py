@@ -58,26 +58,87 @@ except (ValueError, pipescope.errors.ProcessError) as error:
 """
 
 
+SCALE = """
+import json, os, sys, torch
+from torch import nn
+import pipescope
+size, infinite, clip = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "clip"
+torch.manual_seed(0)
+layers = nn.Sequential(*(nn.Linear(6, 6) for _ in range(4)))
+x, y = torch.randn(8, 6), torch.randn(8, 6)
+mse = nn.functional.mse_loss
+processes = pipescope.join_processes() if size > 1 else None
+model = pipescope.GPipe(layers, [1] * 4, devices=["cpu"] * 4, chunks=4, schedule="1f1b", processes=processes)
+rank = processes.rank if processes else 0
+scaler = pipescope.GradScaler(model, init_scale=1024.0, growth_interval=2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+said = []
+for step in range(4):
+    optimizer.zero_grad()
+    loss = model.step(x if rank == 0 else None, y if rank == size - 1 else None, scaler.scale(mse))
+    if step == 1 and infinite in dict(model.named_parameters()):
+        dict(model.named_parameters())[infinite].grad[0, 0] = float("inf")
+    norm = None
+    if clip:
+        scaler.unscale_(optimizer)
+        norm = pipescope.clip_grad_norm_(model, 0.1).item()
+    scaler.step(optimizer)
+    scaler.update()
+    said.append([loss.item(), scaler.get_scale(), norm])
+state = {name: value.double().sum().item() for name, value in model.state_dict().items()}
+print(json.dumps([said, state]))
+"""
+
+CLIP = """
+import json, os, sys, torch
+from torch import nn
+import pipescope
+size, kind, skips = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+torch.manual_seed(0)
+layers = nn.Sequential(*(nn.Linear(6, 6) for _ in range(4)))
+x, y = torch.randn(8, 6), torch.randn(8, 6)
+processes = pipescope.join_processes() if size > 1 else None
+model = pipescope.GPipe(layers, [1] * 4, devices=["cpu"] * 4, chunks=4, schedule="1f1b", processes=processes)
+rank = processes.rank if processes else 0
+try:
+    norms = []
+    for step in range(2):
+        model.step(x if rank == 0 else None, y if rank == size - 1 else None, nn.functional.mse_loss)
+        if rank != skips:
+            norms.append(pipescope.clip_grad_norm_(model, 0.1, kind).item())
+    for parameter in model.parameters():
+        parameter.grad[:] = float("nan")
+    try:
+        pipescope.clip_grad_norm_(model, 0.1, error_if_nonfinite=True)
+    except RuntimeError as error:
+        norms.append(str(error)[:20])
+    pipescope.clip_grad_norm_(model, 0.1)  # the pipeline can still be used
+    print(json.dumps([norms, {name: each.grad.nansum().item() for name, each in model.named_parameters()}]))
+except (pipescope.UsageError, pipescope.errors.ProcessError) as error:
+    print("clip_grad_norm_" in str(error))
+"""
+
+
 def free_port() -> str:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return str(listener.getsockname()[1])
 
 
-def run_ranks(program: str, *words: str) -> list[str]:
+def run_ranks(program: str, *words: str, size: int = 2) -> list[str]:
     port = free_port()
     ranks = [
         subprocess.Popen(
             [sys.executable, "-c", program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
-        for rank in range(2)
+            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+        for rank in range(size)
     ]
     try:
         outputs = [process.communicate(timeout=90) for process in ranks]
     finally:
         for process in ranks:
             process.kill()
-    assert [process.returncode for process in ranks] == [0, 0], outputs
+    assert [process.returncode for process in ranks] == [0] * size, outputs
     return [out.strip().splitlines()[-1] for out, _ in outputs]
 
 
@@ -130,3 +191,64 @@ def test_structures_stay_within_a_process():
     """Between two partitions of one process as well as within one."""
     assert run_ranks(LISTS, "inside") == ["True", "True"]
     assert run_ranks(LISTS, "across") == ["TypeError True", "ProcessError True"]
+
+
+def run_one(program: str, *words: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().splitlines()[-1]
+
+
+def joined(outputs: list[str]) -> tuple[object, dict[str, float]]:
+    """What all ranks say, which must be equal, and the values of each rank's own layers."""
+    said = [json.loads(text) for text in outputs]
+    assert all(each[0] == said[0][0] for each in said)
+    return said[0][0], {name: value for each in said for name, value in each[1].items()}
+
+
+@pytest.mark.parametrize("infinite, clip", [("none", "clip"), ("0.weight", "clip"), ("3.bias", "no")])
+def test_processes_scale_gradients_as_one(infinite, clip):
+    alone = joined([run_one(SCALE, "1", infinite, clip)])
+    said, _ = alone
+    # Grows after two steps; an infinite gradient of any rank halves it, and all skip that update.
+    assert [scale for _, scale, _ in said] == ([1024, 2048, 2048, 4096] if infinite == "none" else [1024, 512, 512, 1024])
+    for size in (2, 4):
+        assert joined(run_ranks(SCALE, str(size), infinite, clip, size=size)) == alone
+
+
+@pytest.mark.parametrize("kind", ["2", "inf", "1.5"])
+def test_processes_clip_gradients_as_one(kind):
+    alone = joined([run_one(CLIP, "1", kind, "-1")])
+    assert len(alone[0]) == 3 and "total norm" in alone[0][-1]
+    for size in (2, 4):
+        norms, gradients = joined(run_ranks(CLIP, str(size), kind, "-1", size=size))
+        assert (norms[:2], gradients) == (alone[0][:2], alone[1]) and norms[2:] == ["the norm of all grad"]
+
+
+def test_a_rank_that_does_not_clip_is_named_everywhere():
+    assert run_ranks(CLIP, "2", "2", "1") == ["True", "True"]
+
+
+def test_the_loss_of_a_scaled_step_is_the_loss_itself(tmp_path):
+    import pipescope
+
+    torch = pytest.importorskip("torch")
+    layers = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Linear(6, 3))
+    x, y = torch.randn(8, 6), torch.randn(8, 3)
+    mse = torch.nn.functional.mse_loss
+    model = pipescope.GPipe(layers, [1, 1], devices=["cpu"] * 2, chunks=2)
+    scaler = pipescope.GradScaler(model)
+    plain = model.step(x, y, mse)
+    gradient = layers[0].weight.grad.clone()
+    layers[0].weight.grad = None
+    with model.record(tmp_path / "run.sqlite"):
+        scaled = model.step(x, y, scaler.scale(mse))
+    assert scaled == plain and torch.equal(layers[0].weight.grad, gradient * scaler.get_scale())
+    assert pipescope.Trace.open(tmp_path / "run.sqlite").steps[0].training_loss == pytest.approx(plain.item())
+    assert scaler.scale(torch.ones(2))[0] == scaler.get_scale()  # as torch's
+    with pytest.raises(pipescope.UsageError, match="a GradScaler needs the gradients of all lanes"):
+        model.train_staggered([(x, y)], scaler.scale(mse), lambda lane: None)
+    assert pipescope.GradScaler(model, enabled=False).scale(mse) is mse
+    for call in (lambda: pipescope.GradScaler(layers), lambda: pipescope.clip_grad_norm_(layers, 1.0)):
+        with pytest.raises(TypeError, match="takes a pipescope.GPipe"):
+            call()

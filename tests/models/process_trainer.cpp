@@ -12,7 +12,8 @@
 // that of this machine and its own time namespace; PIPESCOPE_TEST_AHEAD_S says how far that is ahead. With `groups`,
 // the processes form that many groups, one after the other, and train a model in each. After each, a process prints how
 // many threads and descriptors it has open. PIPESCOPE_TEST_DEVICE_MESSAGES is GPipeOptions::device_messages. With
-// PIPESCOPE_TEST_INPUT_RANK, only that rank passes an input.
+// PIPESCOPE_TEST_INPUT_RANK, only that rank passes an input. With PIPESCOPE_TEST_CLIP="MAX_NORM NORM_TYPE", gradients
+// are clipped after each step and the norm is printed; PIPESCOPE_TEST_CLIP_EXCEPT is a rank that does not clip.
 
 #include "engine/gpipe.h"
 #include "engine/processes/process_clock.h"
@@ -169,6 +170,11 @@ ModelSpec make(const std::string& name) {
     return model;
 }
 
+bool is_to_clip(const std::shared_ptr<Processes>& processes) {
+    const char* const except = std::getenv("PIPESCOPE_TEST_CLIP_EXCEPT");
+    return except == nullptr || std::stoi(except) != processes->rank();
+}
+
 void train(const std::string& configuration, int steps, const std::shared_ptr<Processes>& processes) {
     const std::vector<std::string> field = split(configuration, '|');
     const ModelSpec model = make(field.at(0));
@@ -221,6 +227,15 @@ void train(const std::string& configuration, int steps, const std::shared_ptr<Pr
         }
         pipeline.zero_grad();
         const at::Tensor loss = pipeline.step(data.input, data.target, model.loss);
+        if (const char* const clip = std::getenv("PIPESCOPE_TEST_CLIP"); clip != nullptr && is_to_clip(processes)) {
+            const std::vector<std::string> words = split(clip, ' ');
+            const at::Tensor norm = pipeline.clip_grad_norm_(std::stod(words.at(0)), std::stod(words.at(1)));
+            if (is_double) {
+                std::printf("step %d norm|%.17g\n", step, norm.item<double>());
+            } else {
+                std::printf("%s step %d norm %a\n", configuration.c_str(), step, norm.item<double>());
+            }
+        }
         optimizer.step();
         if (is_double) {
             std::printf("step %d loss|%.17g\n", step, loss.item<double>());

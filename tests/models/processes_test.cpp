@@ -241,6 +241,77 @@ TEST(Processes, ReplicasWeighTheirLossesByWhatCounts) {
     }
 }
 
+/// While it lives, the processes that start clip gradients.
+class Clipped {
+public:
+    explicit Clipped(const char* how, const char* except = nullptr) {
+        ::setenv("PIPESCOPE_TEST_CLIP", how, 1);
+        if (except != nullptr) {
+            ::setenv("PIPESCOPE_TEST_CLIP_EXCEPT", except, 1);
+        }
+    }
+    ~Clipped() {
+        ::unsetenv("PIPESCOPE_TEST_CLIP");
+        ::unsetenv("PIPESCOPE_TEST_CLIP_EXCEPT");
+    }
+    Clipped(const Clipped&) = delete;
+    Clipped& operator=(const Clipped&) = delete;
+};
+
+TEST(Processes, ClipByTheNormOfAllGradientsAsOneProcessDoesBitForBit) {
+    const std::vector<std::string> configurations = {
+        "mlp:layers=8,width=32|2,2,2,2||1f1b|except_last|4|8",
+        "mlp:layers=8,width=32|1,1,1,1,1,1,1,1|0,1,2,3,0,1,2,3|interleaved|never|4|8",
+        "transformer:layers=4,width=32,sequence=16,vocabulary=50|2,1,2,1||gpipe|always|4|8",
+    };
+    std::set<std::string> of_all_kinds;
+    for (const char* how : {"0.1 2", "0.01 inf", "0.5 1.5"}) {
+        const Clipped clipped(how);
+        const std::set<std::string> alone = trained(1, configurations);
+        EXPECT_TRUE(trained(2, configurations) == alone);
+        EXPECT_TRUE(trained(4, configurations) == alone);
+        of_all_kinds.insert(alone.begin(), alone.end());
+    }
+    const std::vector<std::string> on_devices = {
+        "mlp:layers=8,width=32|2,2,2,2@fake:0,fake:1,cpu,fake:0||1f1b|never|4|8"};
+    const Clipped clipped("0.1 2");
+    EXPECT_TRUE(trained(2, on_devices, kDeviceTrainer) == trained(1, on_devices, kDeviceTrainer));
+    const auto norms = std::ranges::count_if(
+        of_all_kinds, [](const std::string& line) { return line.find(" norm ") != std::string::npos; });
+    EXPECT_EQ(norms, 27);  // 3 configurations of 3 steps, each by 3 norms
+}
+
+TEST(Processes, ClipByTheNormOfOneReplica) {
+    const Clipped clipped("0.1 2");
+    const std::string pipeline = "mlp:layers=8,width=32|2,2,2,2||1f1b|except_last|";
+    const auto alone = values_of(1, pipeline + "8|16|1");
+    EXPECT_TRUE(alone.contains("step 2 norm"));
+    for (const auto& [size, replicas, chunks] : {std::tuple{2, 2, "4"}, {4, 2, "4"}}) {
+        for (const auto& [name, value] : values_of(size, pipeline + chunks + "|16|" + std::to_string(replicas))) {
+            EXPECT_NEAR(alone.at(name), value, 1e-10 * std::max(1.0, std::abs(value))) << name;
+        }
+    }
+}
+
+TEST(Processes, SayThatOneDoesNotClip) {
+    const std::string steps = "3";
+    const auto errors = [&](const char* except, const std::string& model, int size) {
+        const Clipped clipped("0.1 2", except);
+        ProcessGroup group(size, kTrainer, {steps, model});
+        EXPECT_TRUE(group.wait(std::chrono::seconds(60)));
+        std::vector<std::string> all;
+        for (int k = 0; k < size; ++k) {
+            EXPECT_EQ(group.exit_code(k), 1) << group.output(k);
+            all.push_back(group.errors(k));
+        }
+        return all;
+    };
+    const std::string model = "mlp:layers=8,width=32|2,2,2,2||1f1b|never|4|8";
+    EXPECT_THAT(errors("0", model, 2), ::testing::Each(HasSubstr("calls clip_grad_norm_(), and rank 0")));
+    EXPECT_THAT(errors("2", model, 4), ::testing::Each(HasSubstr("calls clip_grad_norm_(); a model runs on all")));
+    EXPECT_THAT(errors("1", model + "|2", 2), ::testing::Each(HasSubstr("another replica a different one")));
+}
+
 TEST(Processes, TrainFiftyModelsInOneGroup) {
     std::vector<std::string> configurations;
     for (int k = 0; k < 50; ++k) {

@@ -305,6 +305,19 @@ at::Tensor PythonModel::step(const py::object& input, const py::object& target, 
     return model_->step(inputs, targets, call_loss);
 }
 
+at::Tensor PythonModel::clip_grad_norm(double max_norm, double norm_type, bool error_if_nonfinite) {
+    const Turn turn(*this);
+    refresh();
+    const WithoutGil gil;
+    return model_->clip_grad_norm_(max_norm, norm_type, error_if_nonfinite);
+}
+
+bool PythonModel::any_process(bool here) {
+    const Turn turn(*this);
+    const WithoutGil gil;
+    return model_->any_process(here);
+}
+
 void PythonModel::train_staggered(const py::iterator& batches, const py::function& loss, const py::function& update,
                                   const py::function& done) {
     const Turn turn(*this);
@@ -351,6 +364,8 @@ void bind_model(py::module_& module) {
         .def("forward", &PythonModel::forward)
         .def("step", &PythonModel::step)
         .def("train_staggered", &PythonModel::train_staggered)
+        .def("clip_grad_norm_", &PythonModel::clip_grad_norm)
+        .def("any_process", &PythonModel::any_process)
         .def("train", &PythonModel::train)
         .def("time_steps", &PythonModel::time_steps)
         .def_property(

@@ -50,6 +50,9 @@ public:
     void train_staggered(const py::iterator& batches, const py::function& loss, const py::function& update,
                          const py::function& done);
 
+    at::Tensor clip_grad_norm(double max_norm, double norm_type, bool error_if_nonfinite);
+    bool any_process(bool here);
+
     void train(bool on) { model_->train(on); }
     /// Takes the layers' tensors again if a module has others than at the last call.
     void refresh();
