@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import itertools
-import operator
 import os
 import sys
 import threading
@@ -17,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from pipescope._layers import Device, Layered, Tensors, check_loss, device_name, named_layers
+from pipescope import _core
+from pipescope._layers import Device, Layered, Tensors, check_loss, device_names, named_layers, whole
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
 from pipescope._profiler import profile as measured_profile
@@ -48,13 +48,6 @@ def current_micro_batch() -> Optional[int]:
     """The micro-batch that this thread computes, from 0; None outside a layer or a loss of one micro-batch."""
     micro_batch: Optional[int] = engine.current_micro_batch()
     return micro_batch
-
-
-def _whole(value: Any, name: str) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}; it is a whole number; write it as 4") from None
 
 
 def _schedule_option(schedule: Any) -> Union[str, tuple[str, str]]:
@@ -154,8 +147,8 @@ class GPipe(Layered):
             except ValueError:
                 raise BalanceError(f"balance is '{balance}'; it is a list of layers per partition; write it as '2,2'") from None
         if balance is not None:
-            balance = [_whole(size, "balance") for size in balance]
-        chunks = _whole(chunks, "chunks")
+            balance = [whole(size, "balance") for size in balance]
+        chunks = whole(chunks, "chunks")
         if chunks > engine.most_micro_batches:
             raise UsageError(
                 f"chunks is {chunks}; a mini-batch has at most {engine.most_micro_batches} micro-batches; use fewer"
@@ -164,7 +157,7 @@ class GPipe(Layered):
         lanes = _lanes_of(order, lane_of, None if balance is None else len(balance))
         self._options: dict[str, Any] = {
             "balance": balance,
-            "devices": [device_name(each) for each in devices]
+            "devices": device_names(devices)
             if devices is not None
             else _default_devices(lanes, len(self._layers)),
             "chunks": int(chunks),
@@ -490,14 +483,19 @@ class GPipe(Layered):
         comparisons. Measured memory is not recorded. Each step's samples are noted; comparisons are of the
         steps with as many samples as the first one.
 
-        A call of step() is a step, and so is a call of the model with gradients in train(), with its backward.
-        One recording runs at a time in a process. Raises UsageError with several processes, and TraceError if the file
-        exists, unless ``force``, or cannot be written.
+        A call of step() is a step, and so is a call of the model with gradients in train(), with its backward. The loss is
+        what the loss function returned, so that of a GradScaler is scaled.
+
+        One recording runs at a time in a process, and no other model meanwhile, since the trace would hold its tasks too.
+        Raises UsageError with several processes or for an unknown optimizer, and TraceError if the file exists, unless
+        ``force``, or cannot be written.
         """
         if self._options["processes"] is not None:
             raise UsageError("record() is called on a pipeline of several processes; 'pipescope run --trace' records those")
         if self._recording is not None:
             raise UsageError("record() is called while the model is being recorded; leave that block first")
+        with python_messages():
+            _core.check_optimizer(optimizer)
         if profile is not None and len(profile) != len(self):
             raise UsageError(f"the profile has {len(profile)} layers, and the model {len(self)}; profile this model")
         recording = Recording(path, profile, optimizer, warmup, force)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import operator
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Optional, Union
 
 import torch
@@ -211,7 +212,11 @@ def described_layers(layers: Mapping[str, nn.Module]) -> list[tuple[nn.Module, s
 
 
 def device_name(device: Device) -> str:
-    named = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    """As torch names it, if there is such a device here."""
+    try:
+        named = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    except (RuntimeError, TypeError):
+        raise UsageError(f"device is {device!r}, which torch does not know; use 'cpu', or 'cuda:0' and the like") from None
     if named.type == "cuda" and not torch.cuda.is_available():
         built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "built without CUDA"
         raise UsageError(
@@ -221,6 +226,22 @@ def device_name(device: Device) -> str:
     return str(named)
 
 
+def device_names(devices: Iterable[Device]) -> list[str]:
+    if isinstance(devices, (str, int, torch.device)):
+        raise UsageError(f"devices is {devices!r}; each lane has one; write it as a list, such as [{devices!r}] * 2")
+    return [device_name(each) for each in devices]
+
+
 def check_loss(loss: Any) -> None:
+    if isinstance(loss, type) and issubclass(loss, nn.Module):
+        raise TypeError(f"the loss is the class {loss.__name__}; it is called as loss(output, target); give {loss.__name__}()")
     if not callable(loss):
         raise TypeError(f"the loss function is a {type(loss).__name__}; it is called as loss(output, target); give a function")
+
+
+def whole(value: Any, name: str) -> int:
+    """The whole number that an option is."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it is a whole number; write it as 4") from None

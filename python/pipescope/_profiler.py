@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from pipescope._layers import Tensors, check_loss, described_layers, device_name, named_layers
+from pipescope._layers import Device, check_loss, described_layers, device_name, named_layers, whole
 from pipescope._parametrize_cache import keep_apart
 from pipescope._profile import Profile
 from pipescope._recording import refuse_beside_a_recording
-from pipescope._samples import SizesChecked, rows_of, warn_of_mixed_samples
+from pipescope._samples import SizesChecked, copy_of, rows_of, warn_of_mixed_samples
 from pipescope._structure import tensors_in
 from pipescope._torch import engine
 from pipescope.errors import UsageError
@@ -27,14 +27,14 @@ __all__ = ["profile"]
 
 def profile(
     module: Any,
-    sample: Tensors,
-    target: Optional[Tensors] = None,
+    sample: Any,
+    target: Any = None,
     loss: Optional[Callable[[Any, Any], Tensor]] = None,
     *,
     name: Optional[str] = None,
-    samples: Union[int, Iterable[int], None] = None,
+    samples: Union[int, str, Iterable[int], None] = None,
     batches: Iterable[int] = (),
-    device: str = "cpu",
+    device: Device = "cpu",
     co_running_lanes: int = 2,
     time_limit_s: float = 30.0,
     target_cv: float = 0.02,
@@ -49,10 +49,10 @@ def profile(
 
     Args:
         module: as for GPipe.
-        sample: an input; its first dimension is the samples. Other micro-batch sizes repeat or cut its rows.
+        sample: an input, of tensors; its first dimension is the samples. Other micro-batch sizes repeat or cut its rows.
         target: of the loss, with as many samples. Default: the loss takes the output only.
         loss: ``loss(output, target)``. Default: the mean of squares of the outputs.
-        samples: micro-batch sizes to measure, ascending. Default: 1, 2 and 4; with batch norm, which cannot train on a
+        samples: micro-batch sizes to measure, ascending, or "1,2,4". Default: 1, 2 and 4; with batch norm, which cannot train on a
             single value, 2, 4 and 8.
         batches: additional mini-batch sizes at which to measure the loss.
         co_running_lanes: lanes that are busy at the same time, as in a training; their slowdown is part of the profile,
@@ -74,6 +74,9 @@ def profile(
     layers = named_layers(module)
     described = described_layers(layers)
     on_meta = estimate_for is not None
+    for what, value in (("sample", sample), ("target", target)):
+        if value is not None or what == "sample":
+            _check_tensors(what, value)
     if loss is None:
         if target is not None:
             raise UsageError("a target is given without a loss; give the loss too")
@@ -86,9 +89,11 @@ def profile(
 
     # Copied before torch's memory is redirected: deepcopy() would put some tensors here and some there.
     on_meta_device = [_on_meta(each) for each in modules] if on_meta else []
+    if not on_meta:
+        _refuse_what_cannot_be_measured(described)
 
     def copy_layer(index: int) -> nn.Module:
-        return on_meta_device[index] if on_meta else copy.deepcopy(modules[index]).train()
+        return on_meta_device[index] if on_meta else copy_of(modules[index]).train()
 
     def make_batch(count: int) -> tuple[Any, Any]:
         return rows_of(sample, count), rows_of(tensors_in(sample)[0] if target is None else target, count)
@@ -96,7 +101,7 @@ def profile(
     where = device_name(device)
     options = {
         "samples": _sizes(samples, modules),
-        "batches": list(batches),
+        "batches": [whole(each, "batches") for each in batches],
         "device": where,
         "co_running_lanes": co_running_lanes,
         "time_limit_s": time_limit_s,
@@ -128,12 +133,35 @@ def _same_random_numbers() -> Iterator[None]:
             numpy.random.set_state(of_numpy)
 
 
-def _sizes(samples: Union[int, Iterable[int], None], modules: Iterable[nn.Module]) -> list[int]:
+def _check_tensors(what: str, value: Any) -> None:
+    if not tensors_in(value):
+        raise TypeError(f"the {what} is a {type(value).__name__} without a tensor; give a tensor, or a tuple, list or dict of them")
+
+
+def _refuse_what_cannot_be_measured(described: Iterable[tuple[nn.Module, str, Any, Any]]) -> None:
+    for number, (layer, name, _stashed, _popped) in enumerate(described):
+        for part in layer.modules():
+            if isinstance(part, torch.jit.ScriptModule):
+                raise UsageError(
+                    f"layer {number} ({name}) is scripted, and copies of it cannot be trained; profile the module it was made of"
+                )
+            if isinstance(part, (nn.Embedding, nn.EmbeddingBag)) and part.sparse:
+                raise UsageError(
+                    f"layer {number} ({name}) has a sparse gradient, whose bytes depend on the input; profile it with sparse=False"
+                )
+
+
+def _sizes(samples: Union[int, str, Iterable[int], None], modules: Iterable[nn.Module]) -> list[int]:
     if samples is None:
         kinds = (nn.modules.batchnorm._BatchNorm,)
         has_batch_norm = any(isinstance(each, kinds) for module in modules for each in module.modules())
         return [2, 4, 8] if has_batch_norm else [1, 2, 4]
-    return [samples] if isinstance(samples, int) else list(samples)
+    if isinstance(samples, str):
+        try:
+            samples = [int(each) for each in samples.split(",")]
+        except ValueError:
+            raise UsageError(f"samples is {samples!r}; it lists micro-batch sizes; write it as '1,2,4' or [1, 2, 4]") from None
+    return [whole(each, "samples") for each in ([samples] if isinstance(samples, int) else samples)]
 
 
 def _on_meta(module: nn.Module) -> nn.Module:

@@ -15,7 +15,7 @@ from pipescope._structure import tensors_in
 from pipescope.errors import UsageError
 from pipescope.skip import skips_on
 
-__all__ = ["SizesChecked", "rows_of", "warn_of_mixed_samples"]
+__all__ = ["SizesChecked", "copy_of", "rows_of", "warn_of_mixed_samples"]
 
 _MOST_DIFFERENCE = 0.02  # float16 and other orders of summation stay below
 
@@ -35,6 +35,17 @@ def rows_of(value: Any, count: int) -> Any:
         return tensor.detach()[torch.arange(count, device=tensor.device) % tensor.shape[0]]
 
     return tree_map(rows, value)
+
+
+def copy_of(module: nn.Module) -> nn.Module:
+    """A copy of a layer, also of one that keeps a computed weight, as the older weight_norm and prune do."""
+    computed = {
+        id(tensor): tensor.detach().clone()
+        for part in module.modules()
+        for tensor in tensors_in(dict(vars(part)))
+        if tensor.grad_fn is not None
+    }
+    return copy.deepcopy(module, computed)
 
 
 class SizesChecked:
@@ -57,7 +68,12 @@ class SizesChecked:
                     f"samples are in dimension {follows[0]}, and a pipeline joins micro-batches in the first one; use "
                     "batch_first=True, or transpose the output in the last layer"
                 )
-        return self._loss(output, target)
+        value = self._loss(output, target)
+        if isinstance(value, Tensor) and value.numel() != 1:
+            raise UsageError(
+                f"the loss function returned {value.numel()} values; a backward begins at one; reduce it by mean or sum"
+            )
+        return value
 
 
 def warn_of_mixed_samples(modules: Iterable[nn.Module], sample: Any, device: str = "cpu") -> None:
@@ -86,7 +102,7 @@ def _outputs(modules: Iterable[nn.Module], values: list[Any], device: str) -> li
     values = [tree_map(lambda each: each.to(device, copy=True) if isinstance(each, Tensor) else each, value) for value in values]
     with torch.no_grad():
         for module in modules:
-            layer = copy.deepcopy(module).to(device).eval()
+            layer = copy_of(module).to(device).eval()
             for k, shelf in enumerate(shelves):
                 with skips_on(shelf):
                     values[k] = layer(values[k])

@@ -835,6 +835,11 @@ def test_devices_and_functions_that_are_none_are_refused():
             pipescope.profile(mlp(), torch.randn(2, 6), device="cuda")
     with pytest.raises(TypeError, match="give a function"):
         pipescope.profile(mlp(), torch.randn(2, 6), torch.randn(2, 6), 3)
+    for devices, message in (("cpu", r"write it as a list, such as \['cpu'\] \* 2"), (["gpu"] * 2, "device is 'gpu'")):
+        with pytest.raises(pipescope.UsageError, match=message):
+            pipeline_of(mlp(), devices=devices)
+    with pytest.raises(TypeError, match=r"give MSELoss\(\)"):
+        pipeline_of(mlp()).step(torch.randn(8, 6), torch.randn(8, 6), nn.MSELoss)
     batches = [(torch.randn(8, 6), torch.randn(8, 6))]
     for update, done, name in [(3, print, r"update\(lane\)"), (print, 3, r"done\(loss\)")]:
         with pytest.raises(TypeError, match=name):

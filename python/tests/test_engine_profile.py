@@ -11,6 +11,7 @@ import warnings
 import pipescope
 import pytest
 import torch
+import torch.nn.utils.prune
 import torch.utils.checkpoint
 from torch import nn
 
@@ -136,6 +137,33 @@ def test_integer_outputs_and_losses_that_are_no_tensors():
     assert len(pipescope.profile([nn.Linear(8, 8), Chooses()], x, samples=[2], time_limit_s=0.5)) == 2
     with pytest.raises(TypeError, match="the loss function returned float"):
         pipescope.profile([nn.Linear(8, 8)], x, x, lambda output, target: 1.5, samples=[2], time_limit_s=0.5)
+
+
+def test_what_cannot_be_profiled_is_refused_with_a_reason():
+    x = torch.randn(8, 8)
+    layers = [nn.Linear(8, 8)]
+    for module, sample, options, error, message in (
+        (layers, None, {}, TypeError, "sample is a NoneType without a tensor"),
+        (layers, [1, 2], {}, TypeError, "sample is a list without a tensor"),
+        (layers, x, {"target": 3, "loss": mse}, TypeError, "target is a int without a tensor"),
+        (layers, x, {"target": x, "loss": nn.MSELoss(reduction="none")}, pipescope.UsageError, "returned 8 values"),
+        (layers, x, {"target": x, "loss": nn.MSELoss}, TypeError, r"give MSELoss\(\)"),
+        (layers, x, {"samples": "1;2"}, pipescope.UsageError, "write it as '1,2,4'"),
+        (layers, x, {"samples": [1.5]}, TypeError, "samples is 1.5"),
+        (layers, x, {"device": "gpu"}, pipescope.UsageError, "device is 'gpu', which torch does not know"),
+        ([nn.Embedding(8, 8, sparse=True)], torch.arange(8), {}, pipescope.UsageError, r"layer 0 \(Embedding\) has a sparse"),
+        ([torch.jit.script(nn.Linear(8, 8))], x, {}, pipescope.UsageError, "is scripted"),
+    ):
+        with pytest.raises(error, match=message):
+            pipescope.profile(module, sample, **{"samples": [1], "time_limit_s": 0.5, **options})
+    assert pipescope.profile(layers, x, samples="1,2", time_limit_s=0.5).samples == (1, 2)
+
+
+def test_layers_that_keep_a_computed_weight_are_profiled():
+    layers = [nn.utils.weight_norm(nn.Linear(8, 8)), nn.Linear(8, 8), nn.utils.parametrizations.weight_norm(nn.Linear(8, 8))]
+    torch.nn.utils.prune.random_unstructured(layers[1], "weight", 0.5)
+    for options in ({}, {"estimate_for": "H100"}):
+        assert len(pipescope.profile(layers, torch.randn(8, 8), samples=[2], time_limit_s=0.5, **options)) == 3
 
 
 def test_batch_norm_is_not_measured_with_one_value():

@@ -171,6 +171,8 @@ def test_a_recording_ends_with_its_block_whatever_happens(tmp_path):
         with pytest.raises(pipescope.Error), other.record(tmp_path / "other.sqlite"):  # one at a time in a process
             pass
     copied.step(x, y, mse)
+    with pytest.raises(pipescope.UsageError, match="adamw2"), model.record(tmp_path / "y.sqlite", optimizer="adamw2"):
+        pass
     with pytest.raises(pipescope.TraceError, match="run.sqlite"), model.record(tmp_path / "run.sqlite"):
         pass
     with pytest.raises(pipescope.TraceError), model.record(tmp_path / "nowhere" / "run.sqlite"):

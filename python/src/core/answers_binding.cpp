@@ -7,6 +7,7 @@
 #include "python/src/core/long_call.h"
 #include "python/src/json_text.h"
 #include "schedule/schedules.h"
+#include "simulator/pipeline_options.h"
 
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
@@ -223,6 +224,8 @@ void bind_answers(py::module_& module) {
                py::arg("tables"), py::arg("progress"));
     module.def("schedule", &schedule, py::arg("name"), py::arg("words"));
     module.def("schedule_from_csv", &schedule_from_csv, py::arg("name"), py::arg("csv"));
+    module.def(
+        "check_optimizer", [](const std::string& name) { optimizer_state_factor(name); }, py::arg("name"));
     module.def(
         "write_text",
         [](const std::string& path, const std::string& text, bool force) {
