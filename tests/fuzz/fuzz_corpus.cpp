@@ -8,6 +8,7 @@
 #include "trace/chrome_export.h"
 #include "trace/open_trace.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <zlib.h>
 
 #include <iostream>
@@ -115,6 +116,12 @@ void write_corpus(const Corpus& corpus) {
     export_chrome(open_trace(folder / "t.sqlite"), json);
     corpus.add("trace_file", "ours", ours);
     corpus.add("trace_file", "nsys", sample_nsys_bytes());
+    SQLite::Database(folder / "t.sqlite", SQLite::OPEN_READWRITE)
+        .exec(
+            "ALTER TABLE PIPESCOPE_STEP RENAME TO kept; CREATE VIEW PIPESCOPE_STEP AS SELECT * FROM kept;"
+            "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN computed AS (lane + 1);"
+            "CREATE TRIGGER emptied AFTER INSERT ON PIPESCOPE_RUN BEGIN DELETE FROM PIPESCOPE_TASK; END");
+    corpus.add("trace_file", "foreign_sql", read_text(folder / "t.sqlite"));
     corpus.add("chrome", "ours", json.str());
     corpus.add("chrome", "kineto", kKineto);
     corpus.add("chrome", "odd", kOddChrome);
