@@ -1,13 +1,16 @@
 #include "cli/output_file.h"
 
 #include "cli/stop_signals.h"
+#include "save/durable_file.h"
 #include "schedule/error.h"
 #include "simulator/schedule_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <ostream>
@@ -20,10 +23,66 @@ namespace fs = std::filesystem;
 fs::path folder_of(const fs::path& path) {
     return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
+
+[[noreturn]] void refuse_existing_output(const fs::path& path) {
+    throw Error(fmt::format("{} exists already; an existing file is kept; use --force to replace it, or another name",
+                            path.string()));
+}
+
+[[noreturn]] void refuse_output(const fs::path& path) {
+    throw Error(fmt::format("{} cannot be written ({}); free some space or choose another folder", path.string(),
+                            std::strerror(errno)));
+}
+
+/// Makes an empty file. Its name can be guessed, so in a shared folder somebody may have put a link there.
+void make_new(const fs::path& path) {
+    std::error_code ignored;
+    fs::remove(path, ignored);  // left by a killed process that had our number
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0) {
+        refuse_output(path);
+    }
+    close(file);
+}
+
+/// Renames the file unless the name is taken. Returns false, with errno, if it is, or if that fails.
+bool rename_to_free_name(const fs::path& from, const fs::path& to) {
+    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+        return true;
+    }
+    if (errno != EINVAL && errno != ENOSYS) {
+        return false;
+    }
+    // A file system without that, such as NFS. A second name is given under the same condition.
+    return link(from.c_str(), to.c_str()) == 0 && unlink(from.c_str()) == 0;
+}
+
+/// Gives the finished file its name, once its bytes are on the disk: after a power failure there is the old file or the
+/// new one. Without `force`, a file that another process made meanwhile is kept.
+void publish_output(const fs::path& from, const fs::path& to, bool force) {
+    const int file = open(from.c_str(), O_RDONLY | O_CLOEXEC);
+    const bool is_on_disk = file >= 0 && (fsync(file) == 0 || errno == EINVAL);  // EINVAL: there is none to wait for
+    const int error = errno;
+    if (file >= 0) {
+        close(file);
+    }
+    errno = error;
+    if (!is_on_disk) {
+        refuse_output(to);
+    }
+    if (force ? rename(from.c_str(), to.c_str()) != 0 : !rename_to_free_name(from, to)) {
+        if (errno == EEXIST) {
+            refuse_existing_output(to);
+        }
+        refuse_output(to);
+    }
+    sync_folder(folder_of(to));
+}
 }  // namespace
 
 void check_output_name(const fs::path& path, bool force) {
     std::error_code ignored;
+    const fs::file_status there = fs::symlink_status(path, ignored);  // a link that leads nowhere is somebody's, too
     if (fs::is_directory(path, ignored)) {
         throw Error(fmt::format("{} is a folder; the output must be a file; add a file name", path.string()));
     }
@@ -32,9 +91,8 @@ void check_output_name(const fs::path& path, bool force) {
             "{} is a device or a pipe; an output is a regular file, which replaces what had its name; use another name",
             path.string()));
     }
-    if (fs::exists(path, ignored) && !force) {
-        throw Error(fmt::format(
-            "{} exists already; an existing file is kept; use --force to replace it, or another name", path.string()));
+    if (fs::exists(there) && !force) {
+        refuse_existing_output(path);
     }
     const fs::path folder = folder_of(path);
     if (!fs::is_directory(folder, ignored)) {
@@ -85,7 +143,7 @@ void replace_output(const fs::path& path, bool force, const std::function<void(c
     const RemovedWhenKilled removed(files);
     try {
         write(beside);
-        fs::rename(beside, path);
+        publish_output(beside, path, force);
     } catch (...) {
         for (const fs::path& file : files) {
             std::error_code ignored;
@@ -97,12 +155,12 @@ void replace_output(const fs::path& path, bool force, const std::function<void(c
 
 void write_output(const fs::path& path, bool force, const std::function<void(std::ostream&)>& write) {
     replace_output(path, force, [&](const fs::path& beside) {
+        make_new(beside);
         std::ofstream file(beside, std::ios::binary | std::ios::trunc);
         write(file);
         file.close();
         if (!file) {
-            throw Error(fmt::format("{} cannot be written ({}); free some space or choose another folder",
-                                    path.string(), std::strerror(errno)));
+            refuse_output(path);
         }
     });
 }

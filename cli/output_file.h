@@ -24,9 +24,10 @@ void check_not_input(const std::filesystem::path& output, const std::filesystem:
 void check_apart(const std::string& first_option, const std::filesystem::path& first, const std::string& second_option,
                  const std::filesystem::path& second);
 
-/// Has `write` make a file of the given name beside the target, and renames it, so that a failure keeps the old file.
-/// A signal that ends the process removes the unfinished one.
-/// Checks the target first, like check_output().
+/// Has `write` make a file of the given name beside the target, brings that to the disk and renames it, so that a
+/// failure keeps the old file, and nobody sees half of the new one. A signal that ends the process removes the
+/// unfinished one. Checks the target first, like check_output(); without `force`, a file that appears meanwhile is
+/// kept, too.
 void replace_output(const std::filesystem::path& path, bool force,
                     const std::function<void(const std::filesystem::path& beside)>& write);
 

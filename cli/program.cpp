@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <csignal>
 #include <cstdint>
 #include <exception>
 #include <iostream>
@@ -163,6 +164,16 @@ std::vector<std::string> plain_arguments(std::vector<std::string> arguments) {
     return arguments;
 }
 
+/// Without the C++ backtrace of torch's errors, and without empty lines around the rest.
+std::string_view without_backtrace(std::string_view what) {
+    for (const std::string_view begin : {"\nException raised from ", "\nframe #"}) {
+        what = what.substr(0, what.find(begin));
+    }
+    constexpr std::string_view kSpace = " \t\r\n";
+    what.remove_prefix(std::min(what.find_first_not_of(kSpace), what.size()));
+    return what.substr(0, what.find_last_not_of(kSpace) + 1);
+}
+
 /// True for what the standard library and torch throw if a size is larger than the memory, or than any could be.
 bool lacks_memory(const std::exception& error) {
     if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
@@ -176,17 +187,19 @@ bool lacks_memory(const std::exception& error) {
 }
 
 std::string out_of_memory(const std::exception& error) {
-    std::string_view text = error.what();
-    text = text.substr(0, text.find('\n'));
+    const std::string_view text = without_backtrace(error.what());
     constexpr std::string_view kTried = "you tried to allocate ";  // torch's, after the position in its sources
     std::string detail(text);
     if (const std::size_t tried = text.find(kTried); tried != std::string_view::npos) {
         const std::string_view size = text.substr(tried + kTried.size());
         detail = std::string(size.substr(0, size.find('.'))) + " in one piece";
     }
-    return fmt::format(
-        "the sizes asked for do not fit the memory ({}); use a smaller batch, smaller micro-batches or a smaller model",
-        detail);
+    // torch allocates tensors; the standard library also what is read from files.
+    const bool is_of_torch = dynamic_cast<const std::bad_alloc*>(&error) == nullptr &&
+                             dynamic_cast<const std::length_error*>(&error) == nullptr;
+    return fmt::format("{} not fit the memory ({}); use {}a smaller batch, smaller micro-batches or a smaller model",
+                       is_of_torch ? "the sizes asked for do" : "a file, or what was asked for, does", detail,
+                       is_of_torch ? "" : "a smaller file, ");
 }
 
 int report(ExitCode code, std::string_view what) {
@@ -223,7 +236,7 @@ std::string wrapped(const std::string& text, std::size_t columns) {
 }
 
 std::string error_line(std::string_view what) {
-    return "pipescope: " + printable(what.substr(0, what.find('\n')));
+    return "pipescope: " + printable(without_backtrace(what));
 }
 
 Program::Program(const std::string& name, const std::string& description, const std::string& version)
@@ -253,6 +266,7 @@ void Program::add_hidden(const std::string& argument, std::function<void()> act)
 }
 
 int Program::run(int argc, const char* const* argv) {
+    std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of file sizes then fails, and is reported
     try {
         arguments_ = plain_arguments({argv + std::min(argc, 1), argv + argc});
         return parse_and_act();

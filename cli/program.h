@@ -60,7 +60,7 @@ void parse_words(CLI::App& command, const std::vector<std::string>& words);
 
 /// Wraps the text into lines of at most that many columns, unless a word is longer.
 std::string wrapped(const std::string& text, std::size_t columns);
-/// The error line for stderr. torch's errors contain a C++ backtrace, so only the first line is used.
+/// The error line for stderr, without the C++ backtrace of torch's errors. A newline of a name in it is escaped.
 std::string error_line(std::string_view what);
 /// "pipescope: warning: ..." for each, on stderr.
 void print_warnings(const std::vector<std::string>& warnings);

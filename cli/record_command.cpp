@@ -49,6 +49,7 @@ class SignalsOfTheProgram {
 public:
     SignalsOfTheProgram() {
         sigemptyset(&to_default_);
+        sigaddset(&to_default_, SIGXFSZ);  // which only Program::run() ignores
         for (std::size_t k = 0; k < kSignals.size(); ++k) {
             struct sigaction action {};
             action.sa_handler = k < kIgnored ? SIG_IGN : forward_signal;

@@ -150,10 +150,12 @@ private:
     std::shared_ptr<const State> recompute_with_;
 };
 
-/// The part of a torch error before its C++ backtrace.
-std::string first_line(const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    return text.substr(0, text.find('\n'));
+/// The first line of one of torch's errors that says something.
+std::string first_line(const std::exception& error) {
+    const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);
+    const std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+    const std::size_t begin = std::min(text.find_first_not_of("\n"), text.size());
+    return text.substr(begin, text.find('\n', begin) - begin);
 }
 
 torch::jit::Module load_script(const std::string& path) {
@@ -163,7 +165,7 @@ torch::jit::Module load_script(const std::string& path) {
     }
     try {
         return torch::jit::load(path, at::kCPU);
-    } catch (const c10::Error& error) {
+    } catch (const std::exception& error) {  // a damaged pickle gives others than c10::Error
         throw UserModelError("'" + path + "' is not a TorchScript file: " + first_line(error) +
                              "; write it by torch.jit.script(model).save(), not by torch.save()");
     }

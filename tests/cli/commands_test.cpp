@@ -459,6 +459,14 @@ TEST_F(Commands, ExportSaysWhatATraceWithoutRangesLacks) {
                 AllOf(HasSubstr("1 event was omitted"), HasSubstr("numeric \"ts\"")));
 }
 
+TEST_F(Commands, SayThatAnOutputIsBeyondTheLimitOfFileSizes) {
+    const CommandResult full = user.types_to_shell("ulimit -f 1; '" PIPESCOPE_BIN_FOLDER
+                                                   "/pipescope' schedule 1f1b -n 4 -m 64 -o s.csv >.stdout 2>.stderr");
+    EXPECT_EQ(full.code, 1);
+    EXPECT_THAT(full.err, AllOf(HasSubstr("s.csv cannot be written (File too large)"), HasSubstr("free some space")));
+    EXPECT_EQ(user.types_to_shell("ls s.csv* >.stdout 2>.stderr").out, "");
+}
+
 TEST_F(Commands, DoctorSucceedsHereAndTellsWhatItSaw) {
     const auto checks = user.succeeds("doctor --json").json().at("checks");
     ASSERT_FALSE(checks.empty());

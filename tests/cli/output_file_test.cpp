@@ -27,6 +27,42 @@ TEST(OutputFile, KeepsAnExistingFileUnlessForced) {
     EXPECT_EQ(read_text(folder / "a.json"), "new");
 }
 
+TEST(OutputFile, KeepsADanglingLinkUnlessForced) {
+    const TemporaryFolder folder;
+    std::filesystem::create_symlink("/nonexistent/x", folder / "a.json");
+    EXPECT_THAT(thrown<Error>([&] { write_output(folder / "a.json", false, "new"); }),
+                HasSubstr("a.json exists already"));
+    EXPECT_EQ(std::filesystem::read_symlink(folder / "a.json"), "/nonexistent/x");
+    write_output(folder / "a.json", true, "new");
+    EXPECT_EQ(read_text(folder / "a.json"), "new");
+}
+
+TEST(OutputFile, KeepsAFileThatAppearsWhileTheOutputIsMade) {
+    const TemporaryFolder folder;
+    const auto write = [&](bool force) {
+        write_output(folder / "a.json", force, [&](std::ostream& out) {
+            write_text(folder / "a.json", "precious");
+            out << "new";
+        });
+    };
+    EXPECT_THAT(thrown<Error>([&] { write(false); }), AllOf(HasSubstr("a.json exists already"), HasSubstr("--force")));
+    EXPECT_EQ(read_text(folder / "a.json"), "precious");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+    write(true);
+    EXPECT_EQ(read_text(folder / "a.json"), "new");
+}
+
+TEST(OutputFile, IsNotWrittenThroughALinkThatAwaitsIt) {
+    const TemporaryFolder folder;
+    write_text(folder / "precious", "precious");
+    const std::string partial = "a.json." + std::to_string(getpid()) + ".partial";
+    std::filesystem::create_symlink(folder / "precious", folder / partial);
+    write_output(folder / "a.json", false, "new");
+    EXPECT_EQ(read_text(folder / "a.json"), "new");
+    EXPECT_FALSE(std::filesystem::is_symlink(folder / "a.json"));
+    EXPECT_EQ(read_text(folder / "precious"), "precious");
+}
+
 TEST(OutputFile, AFailedWriteLeavesWhatWasThereAndNothingElse) {
     const TemporaryFolder folder;
     write_text(folder / "a.json", "precious");

@@ -53,6 +53,13 @@ TEST(Program, TurnsErrorsIntoExitCodesAndOneLine) {
     EXPECT_EQ(run_with([]() -> ExitCode { throw 7; }).code, 1);
 }
 
+TEST(Program, EscapesNewlinesOfNamesAndKeepsTheRemedy) {
+    EXPECT_EQ(run_with([]() -> ExitCode { throw Error("a\nb.json: cannot be opened; check the path"); }).err,
+              "pipescope: a\\x0ab.json: cannot be opened; check the path\n");
+    EXPECT_EQ(run_with([]() -> ExitCode { throw std::runtime_error("\nUnknown type\nException raised from x\n"); }).err,
+              "pipescope: Unknown type\n");
+}
+
 TEST(Program, SaysWhatToDoAboutTooLittleMemory) {
     const auto said = [](const std::function<ExitCode()>& action) {
         const Result result = run_with(action);
@@ -60,9 +67,10 @@ TEST(Program, SaysWhatToDoAboutTooLittleMemory) {
         return result.err;
     };
     const auto asks_for_less = HasSubstr("; use a smaller batch, smaller micro-batches or a smaller model");
-    EXPECT_THAT(said([]() -> ExitCode { throw std::bad_alloc(); }), asks_for_less);
+    const auto names_files_too = HasSubstr("; use a smaller file, a smaller batch, ");
+    EXPECT_THAT(said([]() -> ExitCode { throw std::bad_alloc(); }), names_files_too);
     EXPECT_THAT(said([]() -> ExitCode { throw std::length_error("larger than max_size()"); }),
-                testing::AllOf(HasSubstr("(larger than max_size())"), asks_for_less));
+                testing::AllOf(HasSubstr("(larger than max_size())"), names_files_too));
     for (const char* torch_says : {"[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate "
                                    "memory: you tried to allocate 3200000000064 bytes.",
                                    "CUDA out of memory. Tried to allocate 20.00 GiB.\nException raised from malloc",
