@@ -6,6 +6,7 @@
 #include "cli/temporary_trace.h"
 #include "schedule/error.h"
 #include "schedule/quantities.h"
+#include "schedule/scratch_folder.h"
 #include "schedule/thread_start.h"
 
 #include <arpa/inet.h>
@@ -145,30 +146,6 @@ private:
     std::thread thread_;
 };
 
-/// A folder for the processes' temporary files, since one that is killed leaves its own behind.
-class TemporaryRoom {
-public:
-    TemporaryRoom() {
-        std::string folder = (temporary_folder() / "pipescope-launch-XXXXXX").string();
-        if (::mkdtemp(folder.data()) == nullptr) {
-            throw Error(fmt::format("{} cannot be made ({}); temporary files go there; set TMPDIR to a writable folder",
-                                    folder, std::strerror(errno)));
-        }
-        path_ = folder;
-    }
-    ~TemporaryRoom() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    TemporaryRoom(const TemporaryRoom&) = delete;
-    TemporaryRoom& operator=(const TemporaryRoom&) = delete;
-
-    const std::filesystem::path& path() const { return path_; }
-
-private:
-    std::filesystem::path path_;
-};
-
 /// A process that stops the others if the launcher is killed, and removes their temporary files: nobody else could tell
 /// what a script has started.
 class Guard {
@@ -293,7 +270,7 @@ private:
     bool reap();
 
     const LaunchFlags& flags_;
-    const TemporaryRoom room_;
+    const ScratchFolder room_{temporary_folder()};  // of the processes, since one that is killed leaves its own behind
     const Guard guard_{room_.path()};
     std::vector<Child> children_;
     std::vector<PrefixedErrors> errors_;
@@ -377,6 +354,7 @@ void Attempt::start(const std::vector<std::string>& command, int rank, const std
         for (const std::string& each : variables) {
             ::putenv(const_cast<char*>(each.c_str()));
         }
+        ::signal(SIGXFSZ, SIG_DFL);  // which only Program::run() ignores
         ::execvp(arguments.front(), arguments.data());
         const std::string message =
             fmt::format("pipescope: {} cannot be started ({}); check its name, and that it is executable\n",

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "cli/stop_signals.h"
+#include "schedule/scratch_folder.h"
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
 namespace pipescope {
@@ -19,15 +19,12 @@ class TemporaryTrace {
 public:
     /// Throws Error if the system's temporary folder is not writable. `name`: of the file.
     explicit TemporaryTrace(const std::string& name = "run.sqlite");
-    ~TemporaryTrace();
-    TemporaryTrace(const TemporaryTrace&) = delete;
-    TemporaryTrace& operator=(const TemporaryTrace&) = delete;
 
-    std::filesystem::path path() const { return folder_ / name_; }
+    std::filesystem::path path() const { return folder_.path() / name_; }
 
 private:
     std::string name_;
-    std::filesystem::path folder_;
-    std::optional<RemovedWhenKilled> removed_;
+    ScratchFolder folder_;
+    RemovedWhenKilled removed_;
 };
 }  // namespace pipescope

@@ -71,7 +71,7 @@ TEST_F(Interruption, TheSecondSignalLeavesNoTemporaryTrace) {
     std::filesystem::create_directory(temporary);
     ::setenv("TMPDIR", temporary.c_str(), 1);
     const CommandResult run = user.stops("run emulated:slow.json --balance 1,1 -m 2 --batch 2 --steps 100000",
-                                         "ls tmp/pipescope-run-*/run.sqlite-wal", "INT TERM");
+                                         "ls tmp/pipescope-scratch-*/run.sqlite-wal", "INT TERM");
     ::unsetenv("TMPDIR");
     EXPECT_THAT(run.err, HasSubstr("stopping; a training stops after the current step"));
     EXPECT_TRUE(std::filesystem::is_empty(temporary));

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+
+namespace pipescope {
+/// The system's folder for temporary files. Throws Error if TMPDIR names something else.
+std::filesystem::path system_temporary_folder();
+
+/// A new temporary folder of this user, removed on destruction. A process that is killed leaves its own behind; whoever
+/// makes the next one there removes it. A lock on the folder tells whether its process lives, so folders of other hosts
+/// and containers are safe, too.
+class ScratchFolder {
+public:
+    /// Throws Error if it cannot be made.
+    explicit ScratchFolder(const std::filesystem::path& parent = system_temporary_folder());
+    ~ScratchFolder();
+    ScratchFolder(const ScratchFolder&) = delete;
+    ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+    const std::filesystem::path& path() const noexcept { return path_; }
+
+    static constexpr const char* kPrefix = "pipescope-scratch-";
+
+private:
+    std::filesystem::path path_;
+    int lock_;
+};
+}  // namespace pipescope
