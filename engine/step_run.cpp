@@ -447,8 +447,8 @@ bool StepRun::run_task(TaskIndex task) {
         if (channels_ != nullptr) {
             channels_->processes().note(key);
         }
-        span.emplace(key, lane, key.kind == TaskKind::forward && is_checkpointed(cell_of(key).i),
-                     pipeline_->observer());
+        span.emplace(key, lane, key.kind == TaskKind::forward && is_checkpointed(cell_of(key).i), pipeline_->observer(),
+                     splits_ && key.kind == TaskKind::backward && graph_->is_split(task));
         compute(task, key);
         span.reset();
         if (streams_) {

@@ -462,7 +462,8 @@ MergedProcess process_of(const RankPart& part, const OpenedTrace& joined) {
     process.size = part.size();
     const std::string name = fmt::format("rank {}", part.rank());
     for (std::size_t lane = 0; lane < joined.measured.lanes.size(); ++lane) {
-        if (joined.measured.lanes[lane].name == name) {
+        const std::string& own = joined.measured.lanes[lane].name;
+        if (own == name || own.starts_with(name + ", ")) {
             process.lanes.emplace_back(static_cast<std::int32_t>(lane));
         }
     }

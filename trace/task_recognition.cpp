@@ -637,6 +637,42 @@ std::map<std::string, DeviceWork> device_work_of(const OpenedTrace& trace, const
     return work;
 }
 
+/// The lanes of a rank, counted from 0. Usually there is one. In a process with several lanes each runs its partitions
+/// in a thread of its own.
+class LanesOfRank {
+public:
+    explicit LanesOfRank(const RankTasks& rank) {
+        std::map<std::int32_t, std::uint32_t> threads;  // by partition
+        for (const RecognisedRange& each : rank.ranges) {
+            if (is_compute(each.task.kind) &&
+                threads.try_emplace(each.task.partition, each.range.track).first->second != each.range.track) {
+                return;  // a partition of several threads
+            }
+        }
+        std::map<std::uint32_t, int> lanes;  // by thread
+        for (const auto& [partition, thread] : threads) {
+            of_partition_[partition] = lanes.try_emplace(thread, static_cast<int>(lanes.size())).first->second;
+        }
+        count_ = std::max(1, static_cast<int>(lanes.size()));
+    }
+
+    int count() const { return count_; }
+    int of_partition(std::int32_t partition) const {
+        const auto found = of_partition_.find(partition);
+        return found == of_partition_.end() ? 0 : found->second;
+    }
+    int of_sender(const TaskKey& copy) const {
+        return of_partition(copy.partition + (copy.kind == TaskKind::copy_backward ? 1 : 0));
+    }
+    std::string name_of(int lane, int rank) const {
+        return count_ == 1 ? fmt::format("rank {}", rank) : fmt::format("rank {}, lane {}", rank, lane);
+    }
+
+private:
+    std::map<std::int32_t, int> of_partition_;
+    int count_ = 1;
+};
+
 /// Steps that names of ranges mark, as far as no rule takes them.
 struct UnnamedSteps {
     std::set<std::int32_t> numbers;
@@ -807,15 +843,19 @@ std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, Opene
         step.wall_end = fresh ? end : std::max(step.wall_end, end);
     };
     for (const RankTasks* rank : kept) {
-        const LaneId lane{static_cast<std::int32_t>(timeline.lanes.size())};
-        timeline.lanes.push_back({fmt::format("rank {}", rank->rank), rank->device});
+        const LanesOfRank lanes(*rank);
+        const auto first = static_cast<int>(timeline.lanes.size());
+        for (int lane = 0; lane < lanes.count(); ++lane) {
+            timeline.lanes.push_back({lanes.name_of(lane, rank->rank), rank->device});
+        }
         for (Slice slice : rank->tasks) {
-            slice.lane = lane;
+            slice.lane = LaneId{first + lanes.of_partition(slice.key.partition)};
             timeline.slices.push_back(slice);
         }
         for (const auto& [copy, sent] : rank->sent) {
             if (const auto end = arrived.find(copy); end != arrived.end()) {
-                timeline.slices.push_back({copy, lane, sent.time, std::max(sent.time, end->second.time),
+                timeline.slices.push_back({copy, LaneId{first + lanes.of_sender(copy)}, sent.time,
+                                           std::max(sent.time, end->second.time),
                                            std::max(sent.bytes, end->second.bytes)});
                 if (copy.kind == TaskKind::copy_forward) {
                     samples = joined_samples(joined_samples(samples, sent.samples), end->second.samples);
@@ -901,7 +941,9 @@ void add_recognized_tasks(OpenedTrace& trace, const TaskRules& rules) {
         ProcessFacts process;
         process.rank = trace.rank->rank;
         process.size = trace.rank->size;
-        process.lanes = {LaneId{0}};
+        for (std::size_t lane = 0; lane < trace.measured.lanes.size(); ++lane) {
+            process.lanes.emplace_back(static_cast<std::int32_t>(lane));
+        }
         trace.run.emplace("process", to_json(process));
     }
 }

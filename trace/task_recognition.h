@@ -51,9 +51,10 @@ struct RecognizedTasks {
 /// name is matched once.
 RecognizedTasks recognize_tasks(const OpenedTrace& trace, const TaskRules& rules);
 
-/// The ranks' tasks as one timeline: a lane for each rank, and a copy for each message with both ends. `ranks` have one
-/// clock. Sets measured and steps of the trace. Tasks of a rank that repeats those of an earlier rank, as with data
-/// parallelism, are left out; returns a sentence for each such rank, and for steps that lack device times.
+/// The ranks' tasks as one timeline: a lane for each rank, or for each thread of it if those run partitions of their
+/// own, and a copy for each message with both ends. `ranks` have one clock. Sets measured and steps of the trace. Tasks
+/// of a rank that repeats those of an earlier rank, as with data parallelism, are left out; returns a sentence for each
+/// such rank, and for steps that lack device times.
 std::vector<std::string> set_timeline(const std::vector<RankTasks>& ranks, OpenedTrace& trace);
 
 /// Says that the tasks' times are unknown (RankTasks::only_launches), by the entries of OpenedTrace::run. Empty if they

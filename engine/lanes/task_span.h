@@ -1,15 +1,24 @@
 #pragma once
 
 #include "engine/current_task.h"
+#include "engine/lanes/profiler_range.h"
 #include "engine/lanes/task_ranges.h"
 #include "engine/task_observer.h"
 
 namespace pipescope {
-/// A running task: opens its NVTX range, sets current_task() and notifies the observer (may be null).
+/// A running task: opens its ranges in NVTX and in torch's profiler, sets current_task() and notifies the observer (may
+/// be null).
 class TaskSpan {
 public:
-    TaskSpan(const TaskKey& key, LaneId lane, bool is_checkpointed_forward, TaskObserver* observer)
-        : key_(key), lane_(lane), observer_(observer), range_(key), scope_(key, lane, is_checkpointed_forward) {
+    /// `is_split`: a backward whose gradients of weights are a task of their own.
+    TaskSpan(const TaskKey& key, LaneId lane, bool is_checkpointed_forward, TaskObserver* observer,
+             bool is_split = false)
+        : key_(key),
+          lane_(lane),
+          observer_(observer),
+          range_(key),
+          profiler_range_(key, is_split),
+          scope_(key, lane, is_checkpointed_forward) {
         if (observer_ != nullptr) {
             observer_->task_started(key_, lane_);
         }
@@ -30,6 +39,7 @@ private:
     const LaneId lane_;
     TaskObserver* observer_;
     const TaskRange range_;
+    const ProfilerRange profiler_range_;
     const CurrentTaskScope scope_;
 };
 }  // namespace pipescope

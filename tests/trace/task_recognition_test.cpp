@@ -13,6 +13,7 @@
 namespace pipescope {
 namespace {
 using testing::AllOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -278,6 +279,32 @@ TEST_F(TaskRecognition, CountsMicroBatchesThatNamesLackAndTakesProcessesForRanks
                 ElementsAre("step 0 forward (0, 0) 1..3 on rank 0", "step 0 forward (1, 0) 4..6 on rank 0",
                             "step 0 forward (0, 1) 5..7 on rank 1"));
     EXPECT_THAT(trace.diagnostics, IsEmpty());
+}
+
+TEST_F(TaskRecognition, TakesThreadsForLanesIfEachRunsPartitionsOfItsOwn) {
+    // As PipeScope's own GPipe in one process: the optimizer runs in the thread of the training loop.
+    const std::string events = R"([
+        {"ph": "X", "name": "PP:0F0", "pid": 1, "tid": 2, "ts": 10, "dur": 10},
+        {"ph": "X", "name": "PP:1F0", "pid": 1, "tid": 3, "ts": 20, "dur": 10},
+        {"ph": "X", "name": "PP:1L0", "pid": 1, "tid": 3, "ts": 30, "dur": 5},
+        {"ph": "X", "name": "PP:1R0", "pid": 1, "tid": 3, "ts": 35, "dur": 5},
+        {"ph": "X", "name": "PP:1B0", "pid": 1, "tid": 3, "ts": 40, "dur": 10},
+        {"ph": "X", "name": "PP:0B0", "pid": 1, "tid": 2, "ts": 50, "dur": 10},
+        {"ph": "X", "name": "Optimizer.step#SGD.step", "pid": 1, "tid": 1, "ts": 70, "dur": 10})";
+    EXPECT_THAT(
+        texts_of(opened(events + "]")),
+        ElementsAre("step 0 forward (0, 0) 0..10 on rank 0, lane 0", "step 0 forward (0, 1) 10..20 on rank 0, lane 1",
+                    "step 0 loss (0, 1) 20..25 on rank 0, lane 1", "step 0 recompute (0, 1) 25..30 on rank 0, lane 1",
+                    "step 0 backward (0, 1) 30..40 on rank 0, lane 1",
+                    "step 0 backward (0, 0) 40..50 on rank 0, lane 0",
+                    "step 0 optimizer of partition 0 60..70 on rank 0, lane 0"));
+    // Backwards in a thread of torch's engine: the partition has no thread of its own.
+    EXPECT_THAT(
+        texts_of(opened(events + R"(, {"ph": "X", "name": "PP:0B1", "pid": 1, "tid": 4, "ts": 60, "dur": 10}])")),
+        Each(HasSubstr("on rank 0")));
+    EXPECT_THAT(
+        texts_of(opened(events + R"(, {"ph": "X", "name": "PP:0B1", "pid": 1, "tid": 4, "ts": 60, "dur": 10}])")),
+        Each(Not(HasSubstr("lane"))));
 }
 
 TEST_F(TaskRecognition, SaysThatARuleMatchesNothing) {
