@@ -17,6 +17,7 @@
 #include "schedule/number_text.h"
 #include "schedule/quantities.h"
 
+#include <sys/resource.h>
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -28,11 +29,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <mutex>
 #include <random>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -48,7 +52,10 @@ constexpr milliseconds kForAnAnswer{5000};  // of a store that listens
 constexpr milliseconds kToLeave{2000};      // a rank that has left cannot be waited for any longer
 constexpr int kMostProcesses = 65536;
 constexpr std::size_t kMostListed = 8;
-constexpr int kFarewell = 1;  // tag
+constexpr int kFarewell = 1;         // tag
+constexpr rlim_t kDescriptors = 14;  // of one process in any group, and then for each process of the group
+constexpr rlim_t kDescriptorsOfHost = 6;
+constexpr rlim_t kDescriptorsOfOthers = 2;
 const std::string kLeft = "left";
 
 std::string seconds_text(milliseconds time) {
@@ -65,6 +72,26 @@ void check_options(const ProcessOptions& options) {
         throw UsageError("the rank is " + std::to_string(options.rank) + " of " +
                          counted(options.size, "process", "processes") +
                          "; ranks count from 0 to one less than their number; start one process for each");
+    }
+}
+
+/// c10d's store ends the process that hosts it if it cannot accept a connection, as with too few descriptors.
+void check_descriptors(const ProcessOptions& options) {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+        return;
+    }
+    std::error_code error;
+    const std::filesystem::directory_iterator descriptors("/proc/self/fd", error);
+    const auto open = static_cast<rlim_t>(error ? 0 : std::distance(begin(descriptors), end(descriptors)));
+    const bool is_host = options.rank == 0 && !options.store_is_hosted;
+    const rlim_t needed =
+        kDescriptors + static_cast<rlim_t>(options.size) * (is_host ? kDescriptorsOfHost : kDescriptorsOfOthers);
+    if (open + needed > limit.rlim_cur) {
+        throw ProcessError("this process may have " + std::to_string(limit.rlim_cur) + " files open and has " +
+                           std::to_string(open) + "; connections in a group of " +
+                           counted(options.size, "process", "processes") + " take up to " + std::to_string(needed) +
+                           " more here; raise the limit (ulimit -n), or start fewer processes");
     }
 }
 
@@ -179,6 +206,7 @@ Processes::Group::Group(const ProcessOptions& of)
       hosts(static_cast<std::size_t>(of.size)),
       tasks(static_cast<std::size_t>(of.size)),
       waits(static_cast<std::size_t>(of.size)) {
+    check_descriptors(of);
     hosts[static_cast<std::size_t>(of.rank)] = host_name();
     try {
         meet();

@@ -503,6 +503,20 @@ TEST(Processes, SayWhyTheyCannotMeet) {
                 Each(HasSubstr("two processes are rank 0: on host ")));
 }
 
+TEST(Processes, SayThatTheyMayOpenTooFewFiles) {
+    // The process that hosts the store cannot accept the others then, and torch's store would end it.
+    const std::string rendezvous = ProcessGroup::free_rendezvous();
+    for (const char* limit : {"12", "20", "30"}) {
+        ProcessGroup group(0, kTrainer, {});
+        group.start("/bin/sh", {"-c", std::string("ulimit -n ") + limit + " && exec " + kTrainer + " 0 2 " +
+                                          rendezvous + " 1 'mlp|4,4||gpipe|never|2|4'"});
+        ASSERT_TRUE(group.wait(std::chrono::seconds(60)));
+        EXPECT_EQ(group.exit_code(0), 1);
+        EXPECT_THAT(group.errors(0), MatchesRegex("pipescope: this process may have .* files open and has .*; "
+                                                  "connections in a group of 2 processes take up to 26 more here; .*"));
+    }
+}
+
 TEST(Processes, NeedTheInputWherePartition0Is) {
     const std::string model = "mlp:layers=8,width=32|4,4||1f1b|never|2|4";
     for (const char* rank : {"0", "1"}) {
