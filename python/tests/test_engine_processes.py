@@ -106,6 +106,7 @@ try:
         model.step(x if rank == 0 else None, y if rank == size - 1 else None, nn.functional.mse_loss)
         if rank != skips:
             norms.append(pipescope.clip_grad_norm_(model, 0.1, kind).item())
+    gradients = {name: each.grad.double().sum().item() for name, each in model.named_parameters()}
     for parameter in model.parameters():
         parameter.grad[:] = float("nan")
     try:
@@ -113,7 +114,7 @@ try:
     except RuntimeError as error:
         norms.append(str(error)[:20])
     pipescope.clip_grad_norm_(model, 0.1)  # the pipeline can still be used
-    print(json.dumps([norms, {name: each.grad.nansum().item() for name, each in model.named_parameters()}]))
+    print(json.dumps([norms, gradients]))
 except (pipescope.UsageError, pipescope.errors.ProcessError) as error:
     print("clip_grad_norm_" in str(error))
 """

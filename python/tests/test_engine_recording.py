@@ -31,6 +31,33 @@ def batches_of(count: int, samples: int = 8, width: int = 8):
             for _ in range(count)]
 
 
+# ---- torch.profiler ----
+
+
+def test_torch_profiler_sees_the_tasks_and_compare_the_lanes(tmp_path):
+    model = pipescope.GPipe(layers_of(), [2, 2], devices=["cpu"] * 2, chunks=4, schedule="1f1b", checkpoint="always")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        for x, y in batches_of(3):
+            optimizer.zero_grad()
+            model.step(x, y, mse)
+            optimizer.step()
+            profiler.step()
+    profiler.export_chrome_trace(str(tmp_path / "own.json"))
+    trace = pipescope.Trace.open(tmp_path / "own.json")
+    assert [lane.name for lane in trace.lanes] == ["rank 0, lane 0", "rank 0, lane 1"]
+    step = trace.tasks.step(trace.tasks.steps[1])
+    counts = {}
+    for task in step:
+        counts[task.kind, task.lane] = counts.get((task.kind, task.lane), 0) + 1
+        assert task.partition == task.lane
+    per_lane = {(kind, lane): 4 for kind in ("forward", "recompute", "backward") for lane in (0, 1)}
+    assert counts == {**per_lane, ("loss", 1): 4, ("optimizer", 0): 1}
+    done = subprocess.run([sys.executable, "-m", "pipescope", "compare", str(tmp_path / "own.json")], capture_output=True,
+                          text=True, timeout=120)
+    assert done.returncode == 0 and "rank 0, lane 1" in done.stdout, done.stdout + done.stderr
+
+
 # ---- record() ----
 
 
