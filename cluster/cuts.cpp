@@ -259,12 +259,15 @@ CutMemory::CutMemory(const PartProfiles& profiles, const PipelineOptions& option
     const auto lanes = static_cast<double>(profiles.of_lane.size());
     const auto partitions = static_cast<double>(options.balance.num_partitions());
     const double all = micro_batches_ * partitions / lanes;
+    const double group = micro_batches_ / static_cast<double>(interleaved_groups(
+                                              static_cast<int>(profiles.of_lane.size()),
+                                              static_cast<std::int64_t>(micro_batch_sizes(options).size())));
     for (std::size_t lane = 0; lane < profiles.of_lane.size(); ++lane) {
         const double behind = lanes - static_cast<double>(lane);
         const bool is_plain = options.schedule == Schedule::one_f_one_b;
         most_held_.push_back(is_plain ? std::min(all, behind)
                              : options.schedule == Schedule::interleaved_1f1b  // arXiv 2104.04473, section 2.2
-                                 ? std::min(all, 2 * (behind - 1) + partitions - lanes + 1)
+                                 ? std::min(all, 2 * (behind - 1) + (partitions / lanes - 1) * group + 1)
                                  : all);
         least_held_.push_back(is_plain ? most_held_.back() : 1);
     }

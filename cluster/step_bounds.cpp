@@ -169,8 +169,12 @@ std::optional<Shortfall> sure_shortfall(const LanguageModel& model, const Layout
     const auto m = static_cast<double>(layout.micro_batches());
     if (parts.size() == 1 && has_even_cuts(model, layout)) {
         // The first lane of 1F1B holds a micro-batch for each lane, or all of them.
-        // Interleaved it holds the partitions of p - 1 more (arXiv 2205.05198, section 4.2.3).
-        const double held = std::min(m, layout.interleave > 1 ? lanes + (lanes - 1) / layout.interleave : lanes);
+        // Interleaved it warms up with 2 (p - 1) partitions and all but one of its own for a group, and holds one more;
+        // with p micro-batches a group, those of p - 1 more (arXiv 2205.05198, section 4.2.3).
+        const double group = m / static_cast<double>(interleaved_groups(layout.pipeline, layout.micro_batches()));
+        const double partitions = layout.interleave;
+        const double held =
+            std::min(m, layout.interleave > 1 ? ((partitions - 1) * group + 2 * (lanes - 1) + 1) / partitions : lanes);
         const double blocks = static_cast<double>(model.layers) / lanes;
         const double first = constants_of(least_weights(model, layout, blocks)) + constants_of(embedding) +
                              (layout.schedule ? 0 : blocks * kept * held) + working;

@@ -22,7 +22,8 @@
 //     lane 1   .  0  1  2  0' 3  1' 4  2' 0w 5  3' 1w 4' 2w 5' 3w 4w 5w
 //     lane 2   .  .  0  0' 1  1' 2  2' 3  3' 4  4' 0w 5  5' 1w 2w 3w 4w 5w
 //
-// Interleaved, two lanes with two partitions each: lane 0 takes 0:0 0:1 2:0 2:1 .., partition:micro-batch. Interleaved
+// Interleaved, two lanes with two partitions each: lane 0 takes 0:0 0:1 2:0 2:1 .., partition:micro-batch. Of three
+// micro-batches on two lanes all go through a partition before the next: 0:0 0:1 0:2 2:0 .. Interleaved
 // zero-bubble needs half of its warm-up per lane, and delays the W of lane j by j micro-batches, as H1 does.
 //
 // Source: 1F1B, PipeDream-flush (arXiv 2006.09503), section 2.2; interleaved, Megatron-LM (arXiv 2104.04473), section
@@ -31,6 +32,7 @@
 
 #include "schedule/lane_plan.h"
 #include "schedule/schedule_programs.h"
+#include "schedule/schedules.h"
 
 #include <algorithm>
 #include <optional>
@@ -87,22 +89,24 @@ LanePrograms one_partition_a_lane(const PipelineShape& shape, int factor, bool s
     return programs;
 }
 
-/// Groups of `lanes` micro-batches go through the lane's partitions in turn; backward through them in reverse.
+/// Groups of micro-batches go through the lane's partitions in turn; backward through them in reverse. A group has one
+/// micro-batch for each lane, or more if the number of lanes does not divide theirs, or fewer if there are fewer.
 LanePrograms partitions_in_turn(const PipelineShape& shape, int factor, bool splits) {
     const int lanes = shape.num_lanes();
     const int rounds = shape.num_partitions / lanes;  // per lane
+    const int group = static_cast<int>(shape.num_micro_batches / interleaved_groups(lanes, shape.num_micro_batches));
     LanePrograms programs;
     for (int lane = 0; lane < lanes; ++lane) {
         Alternation order;
-        for (int first = 0; first < shape.num_micro_batches; first += lanes) {
+        for (int first = 0; first < shape.num_micro_batches; first += group) {
             for (int round = 0; round < rounds; ++round) {
-                for (int i = first; i < first + lanes; ++i) {
+                for (int i = first; i < first + group; ++i) {
                     order.forwards.push_back({MicroBatchId{i}, PartitionId{round * lanes + lane}});
                     order.backwards.push_back({MicroBatchId{i}, PartitionId{(rounds - 1 - round) * lanes + lane}});
                 }
             }
         }
-        order.warm_up = static_cast<std::size_t>((lanes - lane - 1) * factor + (rounds - 1) * lanes);
+        order.warm_up = static_cast<std::size_t>((lanes - lane - 1) * factor + (rounds - 1) * group);
         if (splits) {
             order.weight_delay = static_cast<std::size_t>(lane);
         }

@@ -15,7 +15,7 @@ namespace {
 enum class Places { any, one_each, in_turn, v };
 
 /// How many micro-batches a named schedule can run.
-enum class Counts { any, multiples_of_lanes, two_a_lane };
+enum class Counts { any, equal_groups, two_a_lane };
 
 struct NamedSchedule {
     Schedule::Name schedule;
@@ -31,15 +31,15 @@ struct NamedSchedule {
 constexpr std::array kNamed{
     NamedSchedule{Schedule::gpipe, "gpipe", Places::any, Counts::any, false, true, gpipe_programs},
     NamedSchedule{Schedule::one_f_one_b, "1f1b", Places::one_each, Counts::any, false, true, one_f_one_b_programs},
-    NamedSchedule{Schedule::interleaved_1f1b, "interleaved", Places::in_turn, Counts::multiples_of_lanes, false, true,
+    NamedSchedule{Schedule::interleaved_1f1b, "interleaved", Places::in_turn, Counts::equal_groups, false, true,
                   interleaved_programs},
     NamedSchedule{Schedule::looped_bfs, "looped-bfs", Places::in_turn, Counts::any, false, true, looped_bfs_programs},
     NamedSchedule{Schedule::zero_bubble_h1, "zero-bubble-h1", Places::one_each, Counts::any, true, true,
                   zero_bubble_h1_programs},
     NamedSchedule{Schedule::zero_bubble_2p, "zero-bubble-2p", Places::one_each, Counts::any, true, true,
                   zero_bubble_2p_programs},
-    NamedSchedule{Schedule::interleaved_zero_bubble, "interleaved-zero-bubble", Places::in_turn,
-                  Counts::multiples_of_lanes, true, true, interleaved_zero_bubble_programs},
+    NamedSchedule{Schedule::interleaved_zero_bubble, "interleaved-zero-bubble", Places::in_turn, Counts::equal_groups,
+                  true, true, interleaved_zero_bubble_programs},
     NamedSchedule{Schedule::zero_bubble_v, "zero-bubble-v", Places::v, Counts::any, true, true, zero_bubble_v_programs},
     NamedSchedule{Schedule::dualpipe_v, "dualpipe-v", Places::v, Counts::two_a_lane, true, true, dualpipe_v_programs},
     NamedSchedule{Schedule::v_half, "v-half", Places::v, Counts::any, true, true, v_half_programs},
@@ -121,7 +121,7 @@ void check_v(const PipelineShape& shape, std::string_view schedule) {
 bool can_count(Counts counts, int lanes, std::int64_t micro_batches) {
     switch (counts) {
         case Counts::any: return true;
-        case Counts::multiples_of_lanes: return micro_batches % lanes == 0;
+        case Counts::equal_groups: return micro_batches % interleaved_groups(lanes, micro_batches) == 0;
         case Counts::two_a_lane: return micro_batches >= 2 * std::int64_t{lanes};
     }
     return false;
@@ -131,12 +131,23 @@ void check_count(const NamedSchedule& facts, int lanes, std::int64_t micro_batch
     if (can_count(facts.counts, lanes, micro_batches)) {
         return;
     }
-    const bool in_groups = facts.counts == Counts::multiples_of_lanes;
-    throw UsageError("the " + std::string(facts.name) + " schedule needs " +
-                     (in_groups ? "a multiple of " + std::to_string(lanes) + " micro-batches, one for each lane; "
-                                : "at least " + std::to_string(2 * lanes) + " micro-batches, two for each lane; ") +
-                     std::to_string(micro_batches) + (in_groups ? " is none" : " are too few") +
-                     "; change their number");
+    const std::string subject = "the " + std::string(facts.name) + " schedule needs ";
+    if (facts.counts == Counts::equal_groups) {
+        std::int64_t less = micro_batches;
+        std::int64_t more = micro_batches;
+        while (!can_count(facts.counts, lanes, less)) {
+            --less;
+        }
+        while (!can_count(facts.counts, lanes, more)) {
+            ++more;
+        }
+        throw UsageError(subject + "equal groups of micro-batches, as many as " + std::to_string(lanes) +
+                         " lanes fill; " + std::to_string(micro_batches) + " do not divide into " +
+                         std::to_string(interleaved_groups(lanes, micro_batches)) + " groups; use " +
+                         std::to_string(less) + " or " + std::to_string(more));
+    }
+    throw UsageError(subject + "at least " + std::to_string(2 * lanes) + " micro-batches, two for each lane; " +
+                     std::to_string(micro_batches) + " are too few; change their number");
 }
 
 /// Refuses a shape that contradicts the file.
@@ -263,6 +274,10 @@ std::size_t usual_partitions(const Schedule& schedule, std::size_t lanes) {
     return runs_one_partition_a_lane(schedule) ? lanes : 2 * lanes;
 }
 
+std::int64_t interleaved_groups(int lanes, std::int64_t micro_batches) {
+    return std::max<std::int64_t>(1, micro_batches / lanes);
+}
+
 bool can_run(const Schedule& schedule, int lanes, std::int64_t micro_batches) {
     if (const Schedule::File* file = schedule.file()) {
         return file->shape.num_lanes() == lanes && file->shape.num_micro_batches == micro_batches;
@@ -283,7 +298,7 @@ std::string needs_of(const Schedule& schedule) {
     const std::string lanes = "2 lanes or more, 2 layers for each";
     switch (facts_of(schedule.name()).counts) {
         case Counts::any: return lanes;
-        case Counts::multiples_of_lanes: return lanes + ", and a multiple of the lanes as micro-batches";
+        case Counts::equal_groups: return lanes + ", and micro-batches in equal groups, as many as the lanes fill";
         case Counts::two_a_lane: return lanes + ", and twice as many micro-batches as lanes or more";
     }
     return lanes;

@@ -99,14 +99,18 @@ std::vector<LaneId> placement_of(const Schedule& schedule, std::size_t partition
 /// The number of partitions on that many lanes, unless the user asks for another: one or two per lane, or as in the
 /// file.
 std::size_t usual_partitions(const Schedule& schedule, std::size_t lanes);
+/// The number of groups in which interleaved and interleaved-zero-bubble take micro-batches through a lane's
+/// partitions: as many as have one micro-batch or more for each lane, or one. Source: ScheduleInterleaved1F1B of
+/// torch.distributed.pipelining (PyTorch 2.11).
+std::int64_t interleaved_groups(int lanes, std::int64_t micro_batches);
 /// True if the schedule can run that many micro-batches on that many lanes, with its usual placement.
 bool can_run(const Schedule& schedule, int lanes, std::int64_t micro_batches);
 /// The requirements of can_run() and of the usual placement, worded to follow "it needs". Empty if there are none.
 std::string needs_of(const Schedule& schedule);
 
 /// Throws UsageError if the shape is invalid or does not fit the schedule. Interleaved and its kin need partition j on
-/// lane j mod lanes, two or more partitions per lane; interleaved also needs a number of micro-batches that is a
-/// multiple of the lanes. A V needs two partitions per lane, the first on its way down the lanes, the second on its way
+/// lane j mod lanes, two or more partitions per lane; interleaved also needs a number of micro-batches that its groups
+/// divide. A V needs two partitions per lane, the first on its way down the lanes, the second on its way
 /// up. 1F1B, PipeDream and zero-bubble run one partition per lane. A file needs its own partitions, placement and
 /// micro-batches.
 void check_schedule(const Schedule& schedule, const PipelineShape& shape);

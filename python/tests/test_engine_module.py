@@ -676,7 +676,7 @@ def test_a_schedule_that_no_balance_fits_is_refused_before_anything_is_measured(
     monkeypatch.setattr("pipescope._gpipe.measured_profile", measured)
     layers = [nn.Linear(4, 4) for _ in range(4)]
     for options, message in (
-        ({"schedule": "interleaved", "chunks": 3}, "micro-batches"),
+        ({"schedule": "interleaved", "chunks": 5}, "micro-batches"),
         ({"schedule": "pipedream", "chunks": 4}, "schedule is 'pipedream'.*use one of them"),
         ({"schedule": "auto", "chunks": 4}, "schedule is 'auto'"),
     ):

@@ -133,7 +133,7 @@ TEST_F(ScheduleCommand, WritesFilesBack) {
 TEST_F(ScheduleCommand, RefusesWithARemedyThatHelps) {
     EXPECT_THAT(refused("schedule 1f1b -n 4 -m 8 --partitions 8"), HasSubstr("use 4 partitions, or another schedule"));
     EXPECT_THAT(refused("schedule zero-bubble-v -n 4 -m 8 --partitions 12"), HasSubstr("use 8 partitions, or 6 lanes"));
-    EXPECT_THAT(refused("schedule interleaved -n 4 -m 9"), HasSubstr("9 is none; change their number"));
+    EXPECT_THAT(refused("schedule interleaved -n 4 -m 9"), HasSubstr("9 do not divide into 2 groups; use 8 or 10"));
     EXPECT_THAT(refused("schedule gpipe -n 1000 -m 60000"), HasSubstr("has 60000000 forwards"));
     EXPECT_THAT(refused("schedule none.csv -n 2", 1), HasSubstr("none.csv: cannot be opened"));
     EXPECT_THAT(refused("schedule s.txt -n 2 -m 2"), HasSubstr("the name of a file ends in .csv"));
@@ -225,7 +225,7 @@ TEST_F(ScheduleCommand, ExplainsWhatIsWrong) {
         HasSubstr("1 lane, 1 partition, 1 micro-batch; every task once, and no deadlock\n2 slots, 0.00 % idle"));
     EXPECT_THAT(refused("schedule 1f1b -n 4 -m 2 --partitions 3"), HasSubstr("--partitions is 3"));
     EXPECT_THAT(refused("schedule 1f1b -n 2 -m 0"), HasSubstr("the number of micro-batches is 0"));
-    EXPECT_THAT(refused("schedule interleaved -n 2 -m 3"), HasSubstr("multiple of 2"));
+    EXPECT_THAT(refused("schedule interleaved -n 2 -m 5"), HasSubstr("5 do not divide into 2 groups"));
     user.writes("own.csv", "0F0,0B0\n");
     EXPECT_THAT(refused("schedule own.csv -n 2"), HasSubstr("-n is 2; own.csv says that itself"));
     user.writes("there.csv", "mine");

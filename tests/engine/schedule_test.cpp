@@ -216,9 +216,9 @@ TEST(SchedulesRefuse, LanesThatTheScheduleDoesNotRunOn) {
     EXPECT_THAT(thrown<EngineError>(make({Schedule::gpipe, {2, 2, 2}, 1, {0, 1, 0}})),
                 HasSubstr("devices names 1 lane for a placement on 2"));
     EXPECT_THAT(thrown<UsageError>(make({Schedule::gpipe, {2, 2, 2}, 2, {0, 1}})), HasSubstr("placement"));
-    GPipe model(dropout_mlp(), options({Schedule::interleaved_1f1b, {1, 1, 2, 2}, 2}, 3));
-    EXPECT_THAT(thrown<UsageError>([&] { model.step(samples(3), samples(3, 4), mean_square); }),
-                AllOf(HasSubstr("multiple of 2"), HasSubstr("change their number")));
+    GPipe model(dropout_mlp(), options({Schedule::interleaved_1f1b, {1, 1, 2, 2}, 2}, 5));
+    EXPECT_THAT(thrown<UsageError>([&] { model.step(samples(5), samples(5, 4), mean_square); }),
+                AllOf(HasSubstr("5 do not divide into 2 groups"), HasSubstr("use 4 or 6")));
     EXPECT_EQ(model.next_step(), 0) << "no step ran";
 }
 }  // namespace

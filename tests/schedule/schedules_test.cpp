@@ -1,6 +1,7 @@
 #include "schedule/schedules.h"
 
 #include "schedule/error.h"
+#include "schedule/placement.h"
 #include "tests/thrown.h"
 
 #include <gmock/gmock.h>
@@ -97,10 +98,43 @@ TEST(Interleaved, RefusesShapesItCannotInterleave) {
     EXPECT_THAT(thrown<UsageError>([] {
                     make_schedule(Schedule::interleaved_1f1b,
                                   {.num_partitions = 4,
-                                   .num_micro_batches = 3,
+                                   .num_micro_batches = 5,
                                    .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}});
                 }),
-                HasSubstr("a multiple of 2 micro-batches"));
+                HasSubstr("5 do not divide into 2 groups; use 4 or 6"));
+}
+
+// Compute tasks of torch.distributed.pipelining (PyTorch 2.11), ScheduleInterleaved1F1B and
+// ScheduleInterleavedZeroBubble, for numbers of micro-batches that four lanes do not divide.
+TEST(Interleaved, TakesGroupsAsTorchDoes) {
+    const auto graph_of = [](const Schedule& schedule, int micro_batches) {
+        return make_schedule(schedule, {.num_partitions = 8,
+                                        .num_micro_batches = micro_batches,
+                                        .checkpoint = Checkpoint::never,
+                                        .placement = placement_in_turn(8, 4)});
+    };
+    for (const int micro_batches : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 16, 20}) {
+        EXPECT_TRUE(can_run(Schedule::interleaved_1f1b, 4, micro_batches)) << micro_batches;
+        graph_of(Schedule::interleaved_1f1b, micro_batches);  // throws if tasks wait for each other
+        graph_of(Schedule::interleaved_zero_bubble, micro_batches);
+    }
+    for (const int micro_batches : {9, 11, 13, 14, 17, 18, 19}) {
+        EXPECT_FALSE(can_run(Schedule::interleaved_1f1b, 4, micro_batches)) << micro_batches;
+    }
+    EXPECT_EQ(lane_micro_batches(graph_of(Schedule::interleaved_1f1b, 3), 0),
+              "0:0 0:1 0:2 4:0 4:1 4:2 4:0' 4:1' 4:2' 0:0' 0:1' 0:2'");
+    EXPECT_EQ(lane_micro_batches(graph_of(Schedule::interleaved_1f1b, 10), 0),
+              "0:0 0:1 0:2 0:3 0:4 4:0 4:1 4:2 4:3 4:4 0:5 0:6 4:0' 0:7 4:1' 0:8 4:2' 0:9 4:3' 4:5 4:4' 4:6 "
+              "0:0' 4:7 0:1' 4:8 0:2' 4:9 0:3' 0:4' 4:5' 4:6' 4:7' 4:8' 4:9' 0:5' 0:6' 0:7' 0:8' 0:9'");
+    EXPECT_EQ(lane_micro_batches(graph_of(Schedule::interleaved_1f1b, 10), 3),
+              "3:0 3:1 3:2 3:3 3:4 7:0 7:0' 7:1 7:1' 7:2 7:2' 7:3 7:3' 7:4 7:4' 3:5 3:0' 3:6 3:1' 3:7 3:2' 3:8 "
+              "3:3' 3:9 3:4' 7:5 7:5' 7:6 7:6' 7:7 7:7' 7:8 7:8' 7:9 7:9' 3:5' 3:6' 3:7' 3:8' 3:9'");
+    EXPECT_EQ(lane_micro_batches(graph_of(Schedule::interleaved_zero_bubble, 3), 3),
+              "3:0 3:1 3:2 7:0 7:0' 7:1 7:1' 7:2 7:2' 3:0' 7:0w 3:1' 7:1w 3:2' 7:2w 3:0w 3:1w 3:2w");
+    EXPECT_EQ(lane_micro_batches(graph_of(Schedule::interleaved_zero_bubble, 10), 0),
+              "0:0 0:1 0:2 0:3 0:4 4:0 4:1 4:2 4:3 4:0' 4:0w 4:4 4:1' 4:1w 0:5 4:2' 4:2w 0:6 4:3' 4:3w 0:7 "
+              "4:4' 4:4w 0:8 0:0' 0:0w 0:9 0:1' 0:1w 4:5 0:2' 0:2w 4:6 0:3' 0:3w 4:7 0:4' 0:4w 4:8 4:5' 4:5w "
+              "4:9 4:6' 4:6w 4:7' 4:7w 4:8' 4:8w 4:9' 4:9w 0:5' 0:5w 0:6' 0:6w 0:7' 0:7w 0:8' 0:8w 0:9' 0:9w");
 }
 
 TEST(ZeroBubbleH1, PutsTheWeightsOffWhereTheyFillTheBubble) {

@@ -267,8 +267,8 @@ TEST(Advice, DoesNotTakeLuckOfTheDrawForAGain) {
 }
 
 TEST(Advice, LeavesOutWhatCannotRun) {
-    // 6 micro-batches on 4 lanes cannot be interleaved, nor can 12; and one lane has nothing to cut or to order.
-    EXPECT_THAT(titles_of(advise(uniform_profile(8), pipeline_of({2, 2, 2, 2}, 6, 12))),
+    // 9 micro-batches on 4 lanes cannot be interleaved, nor can 18; and one lane has nothing to cut or to order.
+    EXPECT_THAT(titles_of(advise(uniform_profile(8), pipeline_of({2, 2, 2, 2}, 9, 18))),
                 Not(Contains(HasSubstr("interleaved"))));
     const Advice alone = advise(uniform_profile(1), pipeline_of({1}, 1, 1));
     EXPECT_THAT(titles_of(alone),

@@ -199,8 +199,8 @@ TEST(Scenario, SaysWhatItCannotDo) {
     EXPECT_FALSE(none.runs());
     EXPECT_EQ(none.messages.front().kind, Kind::error);
     scenario = withSchedule(profile, scenarioOf(profile), Schedule::interleaved_1f1b);
-    scenario.options.chunks = 7;  // not a multiple of 4 lanes
-    scenario.options.batch = 7;
+    scenario.options.chunks = 9;  // do not divide into two groups
+    scenario.options.batch = 9;
     EXPECT_FALSE(simulateScenario(profile, scenario).runs());
 }
 

@@ -548,7 +548,8 @@ TEST_F(WhatIfPanelTest, SaysInThePanelWhatCannotBe) {
     EXPECT_TRUE(panel_.messages().startsWith(QStringLiteral("▲")));
     panel_.schedule().setCurrentIndex(panel_.schedule().findText(QStringLiteral("interleaved")));
     Q_EMIT panel_.schedule().textActivated(QStringLiteral("interleaved"));
-    panel_.microBatches().box().setValue(3);  // no multiple of 4 lanes
+    panel_.batch().box().setValue(9);
+    panel_.microBatches().box().setValue(9);  // do not divide into two groups
     EXPECT_FALSE(model_.result()->runs());
     EXPECT_TRUE(panel_.messages().startsWith(QStringLiteral("✖")));
     EXPECT_EQ(QApplication::activeModalWidget(), nullptr);
