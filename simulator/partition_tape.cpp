@@ -540,7 +540,7 @@ PlainTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, Lay
     const std::int32_t input_gradient = l > 0 && (!passes || sums) ? add(Role::input_gradient, input) : 0;
 
     tape.forward = {saved, transient};
-    tape.checkpointed_forward = {transient};
+    tape.checkpointed_forward = tape.forward;  // a layer makes what it would save, and frees it at its end
     for (std::vector<std::int32_t>* phase : {&tape.forward, &tape.checkpointed_forward}) {
         if (!aliases) {
             phase->push_back(output);
@@ -568,7 +568,7 @@ PlainTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, Lay
         }
     }
     tape.forward.push_back(-transient);
-    tape.checkpointed_forward.push_back(-transient);
+    tape.checkpointed_forward.insert(tape.checkpointed_forward.end(), {-transient, -saved});
     tape.backward = {transient};
     tape.backward.insert(tape.backward.end(), made.begin(), made.end());
     if (input_gradient != 0 && passes) {

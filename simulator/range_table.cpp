@@ -257,7 +257,8 @@ std::vector<RangeTable::Forward> RangeTable::forwards_from(std::size_t first) co
         const Bytes work = sized_.transient[l] + (is_input ? 0 : bytes_[storage_[l - 1]]) +
                            (layer.aliases_input ? 0 : sized_.output[l]);
         graph += sized_.saved[l];
-        checkpointed = l == first ? work : std::max(checkpointed, work);
+        const Bytes with_saved = work + sized_.saved[l];  // freed at the layer's end
+        checkpointed = l == first ? with_saved : std::max(checkpointed, with_saved);
         (is_input ? on_input : beyond) = std::max(is_input ? on_input : beyond, graph + work);
         input_kept = input_kept || (is_input && is_kept);
         if (!layer.aliases_input) {

@@ -60,6 +60,47 @@ TEST(MemoryModel, HoldsABucketOfGradientsWhileReplicasSumThem) {
     EXPECT_LT(simulate(profile, options).lanes[1].peak_bytes, 2 * 2 * bucket + 1000);
 }
 
+// A forward without a graph makes what it would save, and frees it at the layer's end. Each lane has two partitions of
+// one layer, as in a V, so that a forward can run while the lane holds other micro-batches' graphs.
+TEST(MemoryModel, ACheckpointedForwardHoldsTheRunningLayersSavedTensors) {
+    constexpr Bytes kSaved = 1000;
+    constexpr Bytes kTransient = 70;
+    constexpr Bytes kOutput = 10;
+    Profile profile = profile_of({linear(0), linear(0), linear(0), linear(0)});
+    profile.input_bytes = {10};
+    for (LayerProfile& layer : profile.layers) {
+        layer.saved_bytes = {kSaved};
+        layer.transient_bytes = {kTransient};
+    }
+    PipelineOptions options;
+    options.balance = Balance({1, 1, 1, 1});
+    options.chunks = options.batch = 6;
+    options.checkpoint = Checkpoint::always;
+    options.hardware.devices = {"gpu:0", "gpu:1"};
+    for (const Schedule::Name name : {Schedule::v_half, Schedule::v_min, Schedule::zero_bubble_v}) {
+        options.schedule = name;
+        options.placement = placement_of(options.schedule, 4, 2);
+        const Simulation simulation = simulate(profile, options);
+        int forwards = 0;
+        for (const Slice& slice : simulation.timeline.slices) {
+            if (slice.key.kind != TaskKind::forward) {
+                continue;
+            }
+            Bytes peak = 0;
+            Bytes held = 0;  // at the forward's end: its output, and what the lane held before
+            for (const MemorySample& sample : simulation.memory) {
+                if (sample.lane == slice.lane && sample.time > slice.start && sample.time <= slice.end) {
+                    peak = std::max(peak, sample.peak);
+                    held = sample.allocated;
+                }
+            }
+            EXPECT_GE(peak, held + kSaved + kTransient - kOutput) << to_string(options.schedule);
+            ++forwards;
+        }
+        EXPECT_EQ(forwards, 24);
+    }
+}
+
 /// linear (10 bytes of output), a layer that only stashes its output, a layer that keeps its input, and one that pops.
 Profile kept_stash() {
     Profile profile = profile_of({linear(0), linear(0), linear(0), linear(0)});

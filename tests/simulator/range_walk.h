@@ -247,7 +247,9 @@ private:
         for (std::size_t l = first_; l < end_; ++l) {
             const std::size_t in = storage_before(l);
             const std::size_t out = storage_of(l);
-            const Bytes transient = sized_.transient[l] + (in != 0 ? bytes_[in] : 0) + (out != in ? bytes_[out] : 0);
+            // Without a graph the layer's saved tensors exist while it runs.
+            const Bytes transient = sized_.transient[l] + (keeps_graph ? 0 : sized_.saved[l]) +
+                                    (in != 0 ? bytes_[in] : 0) + (out != in ? bytes_[out] : 0);
             if (keeps_graph) {
                 kept += sized_.saved[l];
             }
