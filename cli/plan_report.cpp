@@ -40,7 +40,7 @@ std::vector<std::string> row_of(std::size_t rank, const PlanCandidate& candidate
             to_string(simulation.options.checkpoint),
             format_duration(figures.step),
             fmt::format("{:.2f}", figures.samples_per_second),
-            format_percent(figures.bubble),
+            format_percent(figures.waiting()),
             peak_text(simulation, highest_peak(simulation)),
             fmt::format("{:.4g}", expected_cost(candidate)),
             notes_of(candidate)};

@@ -59,6 +59,9 @@ std::string layers_text(const LayerRange& layers) {
 Json lane_json(const SimulatedLane& lane) {
     Json object{
         {"busy_ns", lane.busy.count()}, {"bubble_fraction", lane.bubble_fraction}, {"peak_bytes", lane.peak_bytes}};
+    if (lane.sums.count() > 0) {
+        object["gradient_sum_ns"] = lane.sums.count();
+    }
     if (lane.peak_reserved_bytes) {
         object["peak_reserved_bytes"] = *lane.peak_reserved_bytes;
     }
@@ -151,7 +154,7 @@ std::string balance_text(const FoundBalance& found, const Simulation& simulation
                                                 : "no lower bound is known";
     const StepFigures figures = expected_figures(simulation);
     std::string text = fmt::format("balance {}\n\nstep time {}, bubble {}", to_string(found.balance),
-                                   format_duration(figures.step), format_percent(figures.bubble));
+                                   format_duration(figures.step), format_percent(figures.waiting()));
     text += simulation.noise
                 ? fmt::format("\nmeans of steps with the profile's noise; without noise a step would take {} ({})\n",
                               format_duration(Nanoseconds{found.step_ns}), proof)
@@ -320,6 +323,33 @@ std::string flops_text(const Simulation& simulation, Nanoseconds step) {
 }
 }  // namespace
 
+namespace {
+/// A bubble is the time in which a lane neither computes nor sums gradients.
+std::string lane_table(const Simulation& simulation) {
+    const bool has_sums =
+        std::ranges::any_of(simulation.lanes, [](const SimulatedLane& each) { return each.sums.count() > 0; });
+    std::vector<Column> columns{{"lane"}, {"busy"}};
+    if (has_sums) {
+        columns.push_back({"gradient sums"});
+    }
+    columns.insert(columns.end(), {{"bubble"}, {"peak memory"}, {"consists of", Align::left}});
+    TextTable lanes(columns);
+    const auto step = static_cast<double>(std::max<std::int64_t>(1, simulation.step_time.count()));
+    for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+        const SimulatedLane& each = simulation.lanes[lane];
+        std::vector<std::string> row{std::to_string(lane), format_duration(each.busy)};
+        if (has_sums) {
+            row.push_back(format_duration(each.sums));
+        }
+        const double waiting = each.bubble_fraction - static_cast<double>(each.sums.count()) / step;
+        row.insert(row.end(), {format_percent(waiting), peak_text(simulation, each.peak_bytes),
+                               simulation.memory_unknown ? "" : memory_text(each.peak)});
+        lanes.add_row(row);
+    }
+    return lanes.str();
+}
+}  // namespace
+
 std::string simulation_text(const Simulation& simulation, Rates rates) {
     const PipelineOptions& options = simulation.options;
     std::string text = fmt::format(
@@ -331,10 +361,15 @@ std::string simulation_text(const Simulation& simulation, Rates rates) {
         text += fmt::format("{} replicas, {} each; one of them is shown\n\n", options.replicas,
                             counted(replica_batch(options), "sample", "samples"));
     }
-    std::vector<Column> columns{{"step time"}, {"bubble"}, {"utilization"}};
+    std::vector<Column> columns{{"step time"}, {"bubble"}};
     const StepFigures expected = expected_figures(simulation);
-    std::vector<std::string> row{format_duration(expected.step), format_percent(expected.bubble),
-                                 format_percent(expected.utilization)};
+    std::vector<std::string> row{format_duration(expected.step), format_percent(expected.waiting())};
+    if (expected.sums > 0) {
+        columns.push_back({"gradient sums"});
+        row.push_back(format_percent(expected.sums));
+    }
+    columns.push_back({"utilization"});
+    row.push_back(format_percent(expected.utilization));
     if (rates == Rates::shown) {
         columns.push_back({"speedup"});
         columns.push_back({"samples/s"});
@@ -370,14 +405,7 @@ std::string simulation_text(const Simulation& simulation, Rates rates) {
         partitions.add_row({std::to_string(j), layers_text(partition.layers), std::to_string(partition.lane.value()),
                             partition.device, peak_text(simulation, partition.parameter_bytes)});
     }
-    TextTable lanes({{"lane"}, {"busy"}, {"bubble"}, {"peak memory"}, {"consists of", Align::left}});
-    for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
-        const SimulatedLane& each = simulation.lanes[lane];
-        lanes.add_row({std::to_string(lane), format_duration(each.busy), format_percent(each.bubble_fraction),
-                       peak_text(simulation, each.peak_bytes),
-                       simulation.memory_unknown ? "" : memory_text(each.peak)});
-    }
-    text += partitions.str() + "\n" + lanes.str();
+    text += partitions.str() + "\n" + lane_table(simulation);
     if (simulation.memory_unknown) {
         text += "\n" + std::string(kMemoryUnknown) + "\n";
     }
@@ -673,7 +701,7 @@ std::string schedules_text(const ScheduleComparison& comparison) {
     for (const ComparedSchedule& compared : comparison.schedules) {
         const Simulation& each = compared.simulation;
         const StepFigures figures = expected_figures(each);
-        table.add_row({compared.name, format_duration(figures.step), format_percent(figures.bubble),
+        table.add_row({compared.name, format_duration(figures.step), format_percent(figures.waiting()),
                        format_percent(figures.utilization), fmt::format("{:.2f}", figures.speedup),
                        fmt::format("{:.2f}", figures.samples_per_second), peak_text(each, highest_peak(each)),
                        format_bytes(compared.communicated_bytes),

@@ -248,14 +248,50 @@ std::vector<SimulatedPartition> partitions_of(const Profile& profile, const Pipe
     return partitions;
 }
 
+/// By lane, the time in which it sums gradients over replicas and computes nothing.
+std::vector<Nanoseconds> exposed_sums(const Simulation& simulation, std::size_t lanes) {
+    std::vector<Nanoseconds> exposed(lanes);
+    if (!sums_gradients(simulation.options)) {
+        return exposed;
+    }
+    struct Slices {
+        std::vector<const Slice*> computed;  // in order of time; a lane's tasks follow each other
+        std::vector<const Slice*> summed;
+    };
+    std::vector<Slices> of_lane(lanes);
+    for (const Slice& slice : simulation.timeline.slices) {
+        if (is_compute(slice.key.kind)) {
+            of_lane[slice.lane.index()].computed.push_back(&slice);
+        } else if (slice.key.kind == TaskKind::all_reduce) {
+            of_lane[slice.lane.index()].summed.push_back(&slice);
+        }
+    }
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+        Nanoseconds from{0};  // counted until then; sums of different weights may run at the same time
+        auto task = of_lane[lane].computed.begin();
+        const auto end = of_lane[lane].computed.end();
+        for (const Slice* sum : of_lane[lane].summed) {
+            from = std::max(from, sum->start);
+            for (; task != end && (*task)->start < sum->end; ++task) {
+                exposed[lane] += std::max(Nanoseconds{0}, (*task)->start - from);
+                from = std::max(from, (*task)->end);
+            }
+            exposed[lane] += std::max(Nanoseconds{0}, sum->end - from);
+            from = std::max(from, sum->end);
+        }
+    }
+    return exposed;
+}
+
 /// `period`: the step time of a schedule that never drains.
 void fill_in_statistics(Simulation& simulation, double serial_time, std::optional<Nanoseconds> period) {
     const StepStatistics statistics = simulated_step_statistics(simulation, simulation.timeline);
     simulation.step_time = period.value_or(statistics.step_time());
     const auto step = static_cast<double>(simulation.step_time.count());
+    const std::vector<Nanoseconds> sums = exposed_sums(simulation, statistics.lanes.size());
     for (const LaneStatistics& lane : statistics.lanes) {
         const double bubble = step > 0 ? 1 - static_cast<double>(lane.busy.count()) / step : 0;
-        simulation.lanes.push_back({lane.busy, bubble, 0, {}, {}});
+        simulation.lanes.push_back({lane.busy, sums[simulation.lanes.size()], bubble, 0, {}, {}});
         simulation.bubble_fraction += bubble / static_cast<double>(statistics.lanes.size());
     }
     simulation.utilization = 1 - simulation.bubble_fraction;
@@ -390,7 +426,12 @@ StepFigures step_figures(const Simulation& simulation, Nanoseconds pipeline, dou
     const Nanoseconds step = pipeline + simulation.after_pipeline;
     const double shorter =
         step.count() > 0 ? static_cast<double>(simulation.step_time.count()) / static_cast<double>(step.count()) : 1;
-    return {step, bubble, utilization, simulation.speedup * shorter, simulation.samples_per_second * shorter};
+    double sums = 0;
+    for (const SimulatedLane& lane : simulation.lanes) {
+        sums += static_cast<double>(lane.sums.count()) / static_cast<double>(simulation.lanes.size());
+    }
+    const double share = pipeline.count() > 0 ? sums / static_cast<double>(pipeline.count()) : 0;
+    return {step, bubble, share, utilization, simulation.speedup * shorter, simulation.samples_per_second * shorter};
 }
 }  // namespace
 

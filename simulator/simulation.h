@@ -26,7 +26,8 @@ struct SimulatedPartition {
 
 struct SimulatedLane {
     Nanoseconds busy{0};
-    double bubble_fraction = 0;
+    Nanoseconds sums{0};         ///< of gradients over replicas, while the lane computes nothing
+    double bubble_fraction = 0;  ///< 1 - busy / step; it contains the sums
     Bytes peak_bytes = 0;
     std::optional<Bytes> peak_reserved_bytes = {};  ///< of the caching allocator, if requested; 0 on the host
     MemoryBreakdown peak;                           ///< sums to peak_bytes
@@ -93,9 +94,13 @@ inline Nanoseconds expected_step(const Simulation& simulation) {
 struct StepFigures {
     Nanoseconds step{0};
     double bubble = 0;       ///< of the pipeline, 0 to 1, mean of the lanes
+    double sums = 0;         ///< the part of it in which lanes sum gradients over replicas
     double utilization = 0;  ///< 1 - bubble
     double speedup = 0;
     double samples_per_second = 0;
+
+    /// The bubble without the sums, as tables show it.
+    double waiting() const { return bubble - sums; }
 };
 /// Those of the expected step: the mean with noise, if the simulation has noise.
 StepFigures expected_figures(const Simulation& simulation);

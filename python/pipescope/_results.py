@@ -97,6 +97,7 @@ class SimulatedLane:
     bubble_fraction: float
     peak_bytes: int
     peak: MemoryBreakdown | None
+    gradient_sum_ns: int | None = None  #: in which it sums gradients and computes nothing; the bubble contains it
     peak_reserved_bytes: int | None = None
     model_tflops_per_second: float | None = None
 
