@@ -235,7 +235,7 @@ nlohmann::ordered_json cluster_plan_json(const ClusterPlan& plan) {
 
 ClusterPlan cluster_plan_with_bar(const std::string& model_or_profile, const ClusterPlanFlags& flags,
                                   const PipelineFlags& pipeline, const std::string& rank_by) {
-    const StopSignals signals;
+    const StopSignals signals("the search for layouts ends");
     ProgressBar bar("planning");
     return cluster_plan_of({model_or_profile}, flags, pipeline, rank_by, [&bar](double done) {
         bar.show(done);

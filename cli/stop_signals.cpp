@@ -22,6 +22,8 @@ constexpr std::array kSignals = {SIGINT, SIGTERM};
 std::atomic<int> asked_by = 0;
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not take a lock");
 volatile sig_atomic_t on_terminal = 0;
+std::array<char, 256> message{};  // begins with a line feed; written before the handlers are set
+std::size_t message_size = 1;
 std::array<struct sigaction, kSignals.size()> before;
 
 constexpr std::array kKillingSignals = {SIGINT, SIGTERM, SIGHUP};
@@ -66,10 +68,8 @@ void note(int signal_number) {
         return;
     }
     // On a terminal, a progress bar or the echoed ^C may be on the line.
-    constexpr std::string_view kText =
-        "\npipescope: stopping; a training stops after the current step; a second Ctrl-C ends it at once\n";
-    const std::string_view text = on_terminal != 0 ? kText : kText.substr(1);
-    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+    const std::size_t first = on_terminal != 0 ? 0 : 1;
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message.data() + first, message_size - first);
     errno = error;
 }
 }  // namespace
@@ -112,8 +112,11 @@ RemovedWhenKilled::~RemovedWhenKilled() {
     removes_files = false;
 }
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(std::string_view effect) {
     asked_by = 0;
+    const std::string text = "\npipescope: stopping; " + std::string(effect) + "; a second Ctrl-C ends it at once\n";
+    message_size = std::min(text.size(), message.size());
+    std::copy_n(text.begin(), message_size, message.begin());
     on_terminal = isatty(STDERR_FILENO);
     struct sigaction action {};
     action.sa_handler = note;

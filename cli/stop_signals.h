@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <span>
+#include <string_view>
 
 namespace pipescope {
 /// During its lifetime, the first Ctrl-C (SIGINT) or SIGTERM only requests a stop, which stop_signal() reports. The
@@ -12,7 +13,8 @@ namespace pipescope {
 /// under nohup, stay ignored. One may exist at a time.
 class StopSignals {
 public:
-    StopSignals();
+    /// `effect`: what a stop does, for the message.
+    explicit StopSignals(std::string_view effect = "a training stops after the current step");
     ~StopSignals();
     StopSignals(const StopSignals&) = delete;
     StopSignals& operator=(const StopSignals&) = delete;

@@ -31,6 +31,13 @@ TEST(StopSignals, TheFirstIsNotedAndAnnounced) {
     }
 }
 
+TEST(StopSignals, SayWhatAStopEnds) {
+    const StopSignals signals("the search ends");
+    CaptureStderr();
+    raise(SIGTERM);
+    EXPECT_EQ(GetCapturedStderr(), "pipescope: stopping; the search ends; a second Ctrl-C ends it at once\n");
+}
+
 TEST(StopSignals, TheSecondEndsTheProcessWhicheverItIs) {
     const auto both = [](int first, int second) {
         const StopSignals signals;
