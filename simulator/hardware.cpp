@@ -175,6 +175,11 @@ Sends parse_sends(std::string_view name) {
 
 void check_link(const Link& link) {
     check_link_value("the link bandwidth", link.bytes_per_second);
+    constexpr double kSlowest = 1;  // so that no time exceeds what a double holds
+    if (link.bytes_per_second > 0 && link.bytes_per_second < kSlowest) {
+        throw UsageError("the link bandwidth is " + shortest(link.bytes_per_second) +
+                         " bytes a second; a link moves at least 1; correct it, or use 0 for a free link");
+    }
     check_link_value("the link latency", link.latency_ns);
     check_times(link);
 }

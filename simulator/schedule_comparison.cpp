@@ -1,6 +1,7 @@
 #include "simulator/schedule_comparison.h"
 
 #include "schedule/error.h"
+#include "schedule/printable.h"
 #include "schedule/schedules.h"
 #include "simulator/balanced_pipeline.h"
 #include "simulator/search_tables.h"
@@ -20,6 +21,13 @@ Bytes communicated_bytes(const Simulation& simulation, const Profile& profile) {
     Bytes gradients = 0;
     for (const LayerProfile& layer : profile.layers) {
         gradients += layer.gradient_bytes;
+    }
+    const double all = static_cast<double>(options.replicas) * static_cast<double>(copies) +
+                       2.0 * (options.replicas - 1) * static_cast<double>(gradients);
+    constexpr double kMost = 9e18;  // fits 64 bits
+    if (all > kMost) {
+        throw UsageError("it would move " + shortest(all) +
+                         " bytes in a step; at most 9e18 can be counted; correct the profile");
     }
     return options.replicas * copies + 2 * (options.replicas - 1) * gradients;
 }

@@ -117,7 +117,9 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
         std::ranges::for_each(at.skips, add_transfer);
     }
     if (!(time < kMostPerStep) || !(bytes < kMostPerStep)) {
-        throw UsageError("batch " + std::to_string(options_.batch) + " would take " + shortest(std::max(time, bytes)) +
+        const double more = std::max(time, bytes);
+        throw UsageError("batch " + std::to_string(options_.batch) + " would take " +
+                         (std::isfinite(more) ? shortest(more) : "more than 1e308") +
                          " ns or bytes; a step must stay below 4e18 of either; use a smaller batch, or correct the "
                          "profile's units, the speeds or the link");
     }

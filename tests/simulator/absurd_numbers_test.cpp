@@ -4,7 +4,9 @@
 #include "simulator/balance_search.h"
 #include "simulator/simulation.h"
 #include "tests/simulator/random_pipelines.h"
+#include "tests/thrown.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -102,6 +104,11 @@ void expect_sensible(const Simulation& simulation) {
         EXPECT_GE(simulation.noise->low.count(), 0);
         EXPECT_LE(simulation.noise->low, simulation.noise->high);
     }
+}
+
+TEST(AbsurdNumbers, NameALinkThatIsTooSlow) {
+    EXPECT_THAT(thrown<UsageError>([] { check_link({.bytes_per_second = 1e-300}); }),
+                testing::HasSubstr("the link bandwidth is 1e-300 bytes a second; a link moves at least 1"));
 }
 
 TEST(AbsurdNumbers, GiveASensibleAnswerOrAReason) {
