@@ -62,8 +62,9 @@ PublishedSet megatron_weak_scaling(const fs::path& folder) {
     PublishedSet set{
         "Megatron-LM, weak scaling: time of a step",
         "s",
-        "Efficient Large-Scale Language Model Training on GPU Clusters (arXiv 2104.04473), table 1. Micro-batch "
-        "sizes and interleaving as in Megatron-LM's examples/sc21/run_table_1.sh; full recompute.",
+        "Efficient Large-Scale Language Model Training on GPU Clusters (arXiv 2104.04473), table 1, all rows, "
+        "whose steps follow from their operations. Micro-batch sizes and interleaving as in Megatron-LM's "
+        "examples/sc21/run_table_1.sh; full recompute.",
         {}};
     for (const CsvRow& row : rows_of(folder, "megatron_weak_scaling")) {
         Layout layout;
@@ -84,15 +85,15 @@ PublishedSet megatron_weak_scaling(const fs::path& folder) {
 std::vector<PublishedSet> selective_recompute(const fs::path& folder) {
     const Cluster cluster = cluster_of(folder, "dgx-a100");
     const std::string source =
-        "Reducing Activation Recomputation in Large Transformer Models (arXiv 2205.05198), table 5";
+        "Reducing Activation Recomputation in Large Transformer Models (arXiv 2205.05198), table 5, all models";
     PublishedSet times{"Selective recompute: time of a step", "s", source + ".", {}};
-    PublishedSet memory{
-        "Selective recompute: memory of the first lane",
-        "GiB",
-        source +
-            ", whose parameters leave out the embedding. Predicted are parameters, gradients and optimizer state "
-            "with it; and what a step holds besides, at the peak.",
-        {}};
+    PublishedSet memory{"Selective recompute: memory of the first lane",
+                        "GiB",
+                        source +
+                            ", and figure 1, whose parameters leave out the embedding. Predicted are parameters, "
+                            "gradients and optimizer state "
+                            "with it; and what a step holds besides, at the peak.",
+                        {}};
     for (const CsvRow& row : rows_of(folder, "selective_recompute")) {
         Layout layout;
         layout.pipeline = row.count("pp");
@@ -132,11 +133,12 @@ std::vector<PublishedSet> selective_recompute(const fs::path& folder) {
 }
 
 PublishedSet strong_scaling(const fs::path& folder) {
-    const Cluster cluster = cluster_of(folder, "dgx-a100");
+    Cluster cluster = cluster_of(folder, "dgx-a100");
     PublishedSet set{
         "Strong scaling of 175 B: time of a step",
         "s",
-        "MegaScale (arXiv 2402.15627), table 2, the column of Megatron-LM. Not published there, and taken from the "
+        "MegaScale (arXiv 2402.15627), table 2, the column of Megatron-LM, all rows; MegaScale's own changes the "
+        "model. Not published there, and taken from the "
         "same model in arXiv 2205.05198: micro-batches of one sample, three partitions per lane, selective recompute "
         "with sequence parallelism.",
         {}};
@@ -147,6 +149,7 @@ PublishedSet strong_scaling(const fs::path& folder) {
         layout.pipeline = 8;
         layout.tensor = 8;
         layout.data = row.count("gpus") / 64;
+        cluster.groups.front().nodes = row.count("gpus") / cluster.groups.front().devices_per_node;
         layout.interleave = row.count("interleave");
         layout.micro_batch_size = row.count("micro_batch_size");
         layout.batch = row.count("batch");
@@ -221,8 +224,8 @@ PublishedSet vtrain(const fs::path& folder) {
     PublishedSet set{
         "vTrain's rows of several nodes: time of a step",
         "s",
-        "vTrain (arXiv 2312.12391), data/ground_truth_multi.csv of VIA-Research/vTrain, rows with two lanes or more: "
-        "Megatron-DeepSpeed, 1F1B, full recompute, serial messages, gradients summed in 2 bytes.",
+        "vTrain (arXiv 2312.12391), data/ground_truth_multi.csv of VIA-Research/vTrain, all rows: Megatron-DeepSpeed, "
+        "1F1B, full recompute, serial messages, gradients summed in 2 bytes.",
         {}};
     for (const CsvRow& row : rows_of(folder, "vtrain")) {
         Layout layout;
